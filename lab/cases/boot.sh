@@ -1,7 +1,7 @@
 #!/bin/sh
-# Boots with systemd and the units of packaging/: weft-connections.service has the disk of a target in the network before an fstab entry
-# with _netdev is mounted, and the machine goes off in order, twice; restarts below the mounted disk; weft.service by weft.socket.
-# lab: init=systemd net=1 files=weft,../../packaging modules=ublk_drv,ext4 pkgs=systemd,udev,mount,util-linux,e2fsprogs,jq timeout=600 mem=768
+# Boots with systemd and weft as its package for Debian installs it: weft-connections.service has the disk of a target in the network before an fstab entry
+# with _netdev is mounted, and the machine goes off in order, twice; restarts and an upgrade below the mounted disk; weft.service by weft.socket; the package is removed and purged.
+# lab: init=systemd net=1 files=weft,weft.deb modules=ublk_drv,ext4 pkgs=systemd,udev,mount,util-linux,e2fsprogs,jq,dpkg,tar timeout=600 mem=768
 . /lab/lib.sh
 uuid=0b007ab0-0000-4000-8000-000000000001
 nqn=nqn.2026-01.example.weft:boot
@@ -28,12 +28,13 @@ writes() {
     (cd /data && sha256sum "$1") >$kept/"$1".sum
 }
 
+# package OPTION: dpkg, on a system that was not made by it
+package() { dpkg --force-depends,bad-path "$@" >/tmp/dpkg 2>&1 || { cat /tmp/dpkg; return 1; }; }
 install() {
-    cp /lab/weft /usr/bin/weft
-    cp /lab/packaging/weft*.service /lab/packaging/weft.socket /etc/systemd/system/
-    mkdir -p /etc/udev/rules.d /etc/weft /data
-    cp /lab/packaging/*.rules /etc/udev/rules.d/
-    udevadm control --reload
+    mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers /data
+    : >>/var/lib/dpkg/status
+    package -i /lab/weft.deb || fail "the package is not installed"
+    expect "weft.service after the installation" "$(property weft.service ActiveState)" inactive
     cat >/etc/weft/weft.toml <<-EOF
 	listen = ["nvme+tcp://0.0.0.0:4420"]
 	[[subsystem]]
@@ -130,11 +131,28 @@ went_off() {
     note "went off in order"
 }
 
+# gone: the package goes, but not while a disk is mounted
+gone() {
+    if package -r weft; then fail "removed below a mounted disk"; fi
+    is_mounted || fail "/data is not mounted after a removal that was refused"
+    systemctl stop data.mount
+    package -r weft || fail "the package is not removed"
+    for path in /usr/bin/weft /usr/lib/systemd/system/weft.service /dev/ublkb0; do
+        [ ! -e $path ] || fail "$path is left"
+    done
+    [ -e /etc/weft/weft.toml ] || fail "the configuration went without being purged"
+    package -P weft || fail "the package is not purged"
+    for path in /etc/weft /var/lib/weft /var/lib/weft-server; do
+        [ ! -e $path ] || { ls -lR $path; fail "$path is left"; }
+    done
+    note "removed and purged"
+}
+
 case $stage in
 1)
     install
     connect_disk
-    below_the_disk systemctl restart weft-connections
+    below_the_disk package -i /lab/weft.deb
     by_the_socket
     all_runs
     echo 2 >$kept/stage
@@ -154,5 +172,6 @@ case $stage in
 3)
     went_off
     booted
+    gone
     ;;
 esac

@@ -11,12 +11,18 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{debian, sh};
+use crate::{
+    debian,
+    package::deb::{self, Effort},
+    sh,
+};
 
 /// The file that stands for this tree's program.
 pub(super) const WEFT: &str = "weft";
 /// The file that stands for this program, some of whose subcommands are for the guest.
 const XTASK: &str = "xtask";
+/// The file that stands for a package of this tree's program.
+const PACKAGE: &str = "weft.deb";
 /// What scripts call tests of ours among the files, and what cargo calls them: those of queue
 /// pairs, and those of TLS over sockets and with the program `openssl`.
 const TESTS: [(&str, &[&str]); 3] = [
@@ -26,7 +32,8 @@ const TESTS: [(&str, &[&str]); 3] = [
 ];
 
 pub(super) fn in_dir(dir: &Path, file: &str) -> PathBuf {
-    let is_ours = [WEFT, XTASK].contains(&file) || TESTS.iter().any(|(name, _)| *name == file);
+    let is_ours =
+        [WEFT, XTASK, PACKAGE].contains(&file) || TESTS.iter().any(|(name, _)| *name == file);
     if is_ours { PathBuf::from(file) } else { dir.join(file) }
 }
 
@@ -42,6 +49,11 @@ pub(super) fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathB
     }
     if file == Path::new(XTASK) {
         return Ok((XTASK.to_owned(), without_debug_info(&env::current_exe()?, XTASK)?));
+    }
+    if file == Path::new(PACKAGE) {
+        let program = without_debug_info(&weft_program(weft)?, WEFT)?;
+        let out = tempfile::Builder::new().prefix("package").tempdir_in(sh::target_dir())?.keep();
+        return Ok((PACKAGE.to_owned(), deb::pack(&program, &out, Effort::Little)?));
     }
     if let Some((name, which)) = TESTS.iter().find(|(name, _)| file == Path::new(name)) {
         return Ok(((*name).to_owned(), without_debug_info(&tests(which)?, name)?));

@@ -67,7 +67,7 @@ fn names(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// When the commit was made that is packed. A tree without git has a time of its own.
-fn commit_time() -> Result<SystemTime> {
+pub fn commit_time() -> Result<SystemTime> {
     let mut git = Command::new("git");
     git.current_dir(sh::root()).args(["log", "-1", "--format=%ct"]);
     let said = git.output().ok().filter(|output| output.status.success());

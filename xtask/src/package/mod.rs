@@ -1,8 +1,14 @@
 //! `cargo xtask package`: what users download.
 
 mod archive;
+mod bom;
+pub mod deb;
+mod linux;
 mod notices;
+mod rpm;
 pub mod signing;
+mod staged;
+mod tarball;
 pub mod windows;
 
 use std::process::ExitCode;
@@ -15,11 +21,15 @@ use clap::Subcommand;
 pub enum Task {
     /// A zip for Windows: weft.exe with OpenSSL in it, licences and SHA256SUMS
     Windows(windows::WindowsArgs),
+    /// A .deb, an .rpm and a tar for Linux: the program with its pages, units and licences
+    Linux(linux::LinuxArgs),
 }
 
 /// Makes the package.
 pub fn run(task: &Task) -> Result<ExitCode> {
     match task {
-        Task::Windows(args) => windows::run(args).map(|()| ExitCode::SUCCESS),
+        Task::Windows(args) => windows::run(args)?,
+        Task::Linux(args) => linux::run(args)?,
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -29,17 +29,18 @@ struct Part {
 /// The texts of all packages that `weft` contains when it is built for a target with some features.
 ///
 /// `others`: parts that cargo does not know, and the files with their texts.
-pub fn of_program(target: &str, features: &[&str], others: &[(&str, &Path)]) -> Result<String> {
-    let mut cargo = sh::cargo("metadata");
-    cargo.args(["--format-version=1", "--locked", "--manifest-path=crates/cli/Cargo.toml"]);
-    cargo.arg(format!("--filter-platform={target}"));
-    cargo.arg(format!("--features={}", features.join(",")));
-    let metadata: Value = serde_json::from_str(&sh::output(&mut cargo)?)?;
+pub fn of_program(
+    target: &str,
+    features: &[&str],
+    others: &[(&str, impl AsRef<Path>)],
+) -> Result<String> {
+    let metadata = metadata(target, features)?;
     let mut parts = Vec::new();
     for package in packages(&metadata)? {
         parts.push(part(package)?);
     }
     for (name, file) in others {
+        let file = file.as_ref();
         let text = fs::read_to_string(file)
             .with_context(|| format!("cannot read the licence of {name}, {}", file.display()))?;
         parts.push(Part { name: (*name).into(), expression: String::new(), texts: vec![text] });
@@ -47,10 +48,19 @@ pub fn of_program(target: &str, features: &[&str], others: &[(&str, &Path)]) -> 
     page(&parts, &fs::read_to_string(sh::root().join("LICENSE-APACHE"))?)
 }
 
+/// What cargo knows of `weft` when it is built for a target with some features.
+pub fn metadata(target: &str, features: &[&str]) -> Result<Value> {
+    let mut cargo = sh::cargo("metadata");
+    cargo.args(["--format-version=1", "--locked", "--manifest-path=crates/cli/Cargo.toml"]);
+    cargo.arg(format!("--filter-platform={target}"));
+    cargo.arg(format!("--features={}", features.join(",")));
+    Ok(serde_json::from_str(&sh::output(&mut cargo)?)?)
+}
+
 /// The packages of others that end up in the program: what it depends on, and what these do, but
 /// neither what builds them nor macros, which run in the compiler. What is linked in is there by a
 /// build script; such sources are packages named `-src`.
-fn packages(metadata: &Value) -> Result<Vec<&Value>> {
+pub fn packages(metadata: &Value) -> Result<Vec<&Value>> {
     let all: BTreeMap<&str, &Value> = list(&metadata["packages"])
         .filter_map(|package| Some((package["id"].as_str()?, package)))
         .collect();

@@ -1,0 +1,44 @@
+//! What is in a program, in the form of CycloneDX 1.5.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::notices;
+
+/// The list of all packages that `weft` contains when it is built for a target with some features.
+pub fn of_program(target: &str, features: &[&str]) -> Result<String> {
+    let metadata = notices::metadata(target, features)?;
+    let mut packages = notices::packages(&metadata)?;
+    packages.sort_by_key(|package| (text(package, "name"), text(package, "version")));
+    let bom = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "name": "weft",
+                "version": env!("CARGO_PKG_VERSION"),
+                "licenses": [{ "expression": "Apache-2.0 OR MIT" }],
+            },
+        },
+        "components": packages.into_iter().map(component).collect::<Vec<_>>(),
+    });
+    Ok(format!("{bom:#}\n"))
+}
+
+fn component(package: &Value) -> Value {
+    let (name, version) = (text(package, "name"), text(package, "version"));
+    json!({
+        "type": "library",
+        "name": name,
+        "version": version,
+        "purl": format!("pkg:cargo/{name}@{version}"),
+        // Old packages write a slash for OR.
+        "licenses": [{ "expression": text(package, "license").replace('/', " OR ") }],
+    })
+}
+
+fn text<'a>(package: &'a Value, field: &str) -> &'a str {
+    package[field].as_str().unwrap_or_default()
+}

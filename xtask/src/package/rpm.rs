@@ -1,0 +1,102 @@
+//! The package for Fedora, RHEL and SUSE.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    archive,
+    staged::{self, CONFIGURATION},
+};
+use crate::{debian, sh};
+
+/// Packs a program; where the package is.
+pub fn pack(program: &Path, out: &Path) -> Result<PathBuf> {
+    if !sh::have("rpmbuild") {
+        debian::install(&["rpm"])?;
+    }
+    let top = out.join("rpm");
+    let root = top.join("root");
+    staged::stage(program, &root)?;
+    let spec = top.join("weft.spec");
+    fs::write(&spec, text(&root)?)?;
+    let time = archive::commit_time()?.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+    let mut rpmbuild = Command::new("rpmbuild");
+    rpmbuild.env("SOURCE_DATE_EPOCH", time.to_string()).arg("-bb").arg("--quiet");
+    for (name, value) in [
+        ("_topdir", top.display().to_string()),
+        ("staged", root.display().to_string()),
+        ("_buildhost", "localhost".into()),
+        ("use_source_date_epoch_as_buildtime", "1".into()),
+        ("clamp_mtime_to_source_date_epoch", "1".into()),
+        // Pages are compressed, and the program is as it is to be.
+        ("__os_install_post", "%{nil}".into()),
+        ("debug_package", "%{nil}".into()),
+        ("_build_id_links", "none".into()),
+    ] {
+        rpmbuild.arg("--define").arg(format!("{name} {value}"));
+    }
+    sh::output(rpmbuild.arg(&spec))?;
+    let built = staged::files(&top.join("RPMS"))?.pop().context("rpmbuild made no package")?;
+    let made = out.join(built.file_name().context("a package has a name")?);
+    fs::rename(&built, &made)?;
+    fs::remove_dir_all(&top)?;
+    Ok(made)
+}
+
+/// What rpmbuild does: it takes the files as they are staged.
+fn text(root: &Path) -> Result<String> {
+    let mut files = String::new();
+    for file in staged::files(root)? {
+        let name = file.strip_prefix(root)?.display().to_string();
+        let kind = if name == CONFIGURATION { "%config(noreplace) " } else { "" };
+        let _ = writeln!(files, "{kind}\"/{name}\"");
+    }
+    Ok(format!(
+        "\
+Name: weft
+Version: {version}
+Release: 1
+Summary: Block storage over the network from user space
+License: Apache-2.0 OR MIT
+Recommends: openssl-libs
+AutoProv: no
+
+%description
+weft serves and uses block devices over NVMe/TCP, NVMe over RDMA, iSCSI and
+NBD without a kernel module, attaches remote ones as disks of this system,
+and measures what a fabric costs.
+
+%install
+mkdir -p %{{buildroot}}
+cp -a %{{staged}}/. %{{buildroot}}/
+
+%files
+{files}
+%post
+if [ -d /run/systemd/system ]; then systemctl daemon-reload || :; fi
+if [ -S /run/udev/control ]; then udevadm control --reload || :; fi
+
+%preun
+if [ $1 -eq 0 ]; then
+    if [ -S /run/weft/connections.daemon ]; then WEFT_RUNTIME_DIR=/run/weft weft disconnect --all || exit 1; fi
+    if [ -d /run/systemd/system ]; then
+        systemctl --no-reload disable --now weft.socket weft.service weft-connections.service 'weft-gateway@*.service' >/dev/null 2>&1 || :
+    fi
+fi
+
+%postun
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || :
+    if [ $1 -ge 1 ]; then systemctl try-restart weft.service weft-connections.service 'weft-gateway@*.service' || :; fi
+fi
+",
+        version = env!("CARGO_PKG_VERSION")
+    ))
+}

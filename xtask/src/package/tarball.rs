@@ -1,0 +1,28 @@
+//! The package for any other Linux: a tree that is unpacked at `/`, or anywhere.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use anyhow::Result;
+
+use super::{archive, deb::Effort, staged};
+use crate::sh;
+
+/// Packs a program; where the package is.
+pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
+    let name = format!("weft-{}-linux-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    staged::stage(program, &out.join(&name))?;
+    let made = out.join(format!("{name}.tar.gz"));
+    let time = archive::commit_time()?.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+    let mut tar = Command::new("tar");
+    tar.current_dir(out);
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"]);
+    let gzip = if effort == Effort::Full { "gzip -9n" } else { "gzip -1n" };
+    tar.arg(format!("--mtime=@{time}")).args(["--use-compress-program", gzip, "-cf"]);
+    sh::run(tar.arg(&made).arg(&name))?;
+    std::fs::remove_dir_all(out.join(&name))?;
+    Ok(made)
+}
