@@ -33,11 +33,12 @@ use crate::commands::ublk_owner::UblkOwnerArgs;
 use crate::exit;
 use crate::help::HelpArgs;
 use crate::log::LogArgs;
+use crate::version;
 use clap::{Parser, Subcommand};
 
 /// NVMe over Fabrics from user space: serve, use and measure block storage over the network
 #[derive(Parser, Debug)]
-#[command(version, after_help = exit::TABLE, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(version, long_version = version::LONG, after_help = exit::TABLE, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,

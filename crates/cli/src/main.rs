@@ -40,6 +40,7 @@ mod signals;
 mod source_options;
 mod table;
 mod takeover_args;
+mod version;
 mod visible_sources;
 
 use args::{Cli, Command};

@@ -14,6 +14,7 @@ mod length;
 mod links;
 mod markdown;
 mod options;
+mod packages;
 mod planted;
 mod tokens;
 mod unsafety;
