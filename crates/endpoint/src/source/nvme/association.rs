@@ -6,6 +6,7 @@
 //! their state, and come back when the queue is dropped.
 
 use super::learned::{Ended, Learned};
+use super::passthrough::CommandData;
 use super::transport::Channel;
 use crate::lock::lock;
 use crate::psk::TlsPsk;
@@ -56,7 +57,7 @@ pub(crate) enum ToAdmin {
     /// Have another controller of the subsystem reset, which this host has lost.
     CrossReset(CrossControllerReset),
     /// Run an admin command.
-    Command { sqe: Sqe, len: u32, reply: AdminReply },
+    Command { sqe: Sqe, data: CommandData, reply: AdminReply },
     /// End the association in an orderly way.
     Shutdown,
 }
