@@ -85,6 +85,7 @@ sequence() {
     raw get-log $dev -i 5 -l 4096 -b
     text "$name" get-log $dev --log-id=0 --log-len=1024
     refused get-log $dev --log-id=0x7e --log-len=64
+    refused telemetry-log $dev --output-file=/tmp/telemetry
     note "$TARGET: log pages"
 
     # weft's host wants other events than the kernel's
@@ -100,6 +101,9 @@ sequence() {
     text "" get-feature $dev -f 7 -s 3
     refused get-feature $dev -f 0x81
     refused get-feature $dev -f 0x7b
+    # An event of the controller, which has no effect on weft's next connection
+    text "" set-feature $dev -f 0xb --value=0x900
+    refused set-feature $dev -f 0x7b --value=1
     note "$TARGET: features"
 
     # nvme-cli 2.3 reads what fabrics lack, and prints memory that it has freed: its get-property tells the same
@@ -119,14 +123,18 @@ sequence() {
     satisfies /tmp/json '.intms == -1 and .asq == 18446744073709551615 and .csts == 1 and (keys | length) == 25'
     note "$TARGET: properties"
 
-    nvme resv-register "$disk" --rrega=0 --nrkey=0xa >/dev/null || fail "resv-register"
-    nvme resv-acquire "$disk" --racqa=0 --rtype=1 --crkey=0xa >/dev/null || fail "resv-acquire"
+    # it is the same host, which may do everything twice
+    text "" resv-register "$disk" --rrega=0 --nrkey=0xa
+    text "" resv-acquire "$disk" --racqa=0 --rtype=1 --crkey=0xa
     text "" resv-report "$disk" --eds
     json "" resv-report "$disk" --eds
     raw resv-report "$disk" --eds -b
     raw resv-report "$disk" -e -o binary -d 31
     refused resv-report "$disk"
-    nvme resv-register "$disk" --rrega=1 --crkey=0xa >/dev/null || fail "resv-register"
+    refused resv-acquire "$disk" --racqa=0 --rtype=2 --crkey=0xb
+    text "" resv-release "$disk" --rrela=0 --rtype=1 --crkey=0xa
+    /lab/weft resv-register $URL/1 --rrega=1 --crkey=0xa >/dev/null || fail "$TARGET: weft resv-register --rrega=1"
+    expect "$TARGET: registrants" "$(nvme resv-report "$disk" --eds | sed -n 's/^regctl *: //p')" 0
     note "$TARGET: reservations"
 
     # The controller has another identifier (CNTLID) and number (CIRN); addresses of memory are nobody's
@@ -138,9 +146,43 @@ sequence() {
     refused admin-passthru $dev --opcode=0x5c
     refused admin-passthru $dev --opcode=0x06 --cdw10=0x77 --data-len=4096 -r
     note "$TARGET: passthrough"
+
+    # weft's message is nvme-cli's, too
+    text "" write "$disk" -s 0 -c 0 -z 4096 -d /tmp/data
+    cmp /tmp/nvme.err /tmp/weft.err || fail "$what: other words"
+    /lab/weft write $URL/1 -s 1 -c 1 -z 8192 -d /tmp/data 2>/dev/null || fail "$TARGET: weft write of two blocks"
+    raw read "$disk" -s 1 -c 0 -z 4096
+    cmp /tmp/weft.out /tmp/data || fail "$what: not what was written"
+    raw read "$disk" -s 2 -c 0 -z 4096
+    refused read "$disk" -s 99999999 -c 0 -z 4096
+    text "" io-passthru "$disk" --opcode=2 --namespace-id=1 --data-len=4096 --read --cdw10=1
+    cmp /tmp/nvme.err /tmp/weft.err || fail "$what: other words"
+    # nvmet has neither Compare nor Verify
+    if [ $TARGET = weft ]; then
+        text "" compare "$disk" -s 1 -c 0 -z 4096 -d /tmp/data
+        refused compare "$disk" -s 2 -c 0 -z 4096 -d /tmp/data
+    else
+        refused compare "$disk" -s 1 -c 0 -z 4096 -d /tmp/data
+        refused verify "$disk" -s 0 -c 0
+    fi
+    text "" write-zeroes "$disk" -s 1 -c 0
+    text "" dsm "$disk" --ad -s 1,3 -b 1,1
+    text "" flush "$disk"
+    # What is recognised is not overwritten, whatever nvme-cli does
+    printf XFSB >/tmp/xfs
+    nvme write "$disk" -s 0 -c 0 -z 4096 -d /tmp/xfs 2>/dev/null || fail "nvme write"
+    for verb in "write -z 4096 -d /tmp/data" write-zeroes "dsm --ad -s 0 -b 1" "io-passthru -o 1 -l 4096 -i /tmp/data"; do
+        got=0
+        /lab/weft $verb $URL/1 >/tmp/said 2>&1 || got=$?
+        expect "$TARGET: weft $verb on XFS" $got 5
+        grep -q "holds an XFS file system; give --destroy-data" /tmp/said || { cat /tmp/said; fail "$verb: another reason"; }
+    done
+    /lab/weft write-zeroes $URL/1 --destroy-data >/dev/null || fail "$TARGET: --destroy-data"
+    note "$TARGET: blocks"
     disconnect
 }
 
+tr '\0' x </dev/zero | head -c 4096 >/tmp/data
 for TARGET in kernel weft; do
     compared=0
     if [ $TARGET = kernel ]; then RESERVATIONS=1 nvmet_start ram:16MiB; else target_start ram:16MiB,block=4096; fi

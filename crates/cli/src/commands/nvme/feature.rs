@@ -60,7 +60,7 @@ pub struct GetFeatureArgs {
 }
 
 /// Data of a feature in bytes (Base §5.27.1); 0 where its value is all.
-fn data_bytes(id: FeatureId, dword11: u32) -> u32 {
+pub fn data_bytes(id: FeatureId, dword11: u32) -> u32 {
     match id {
         FeatureId::LBA_RANGE_TYPE | FeatureId::HOST_MEMORY_BUFFER => 4096,
         FeatureId::AUTONOMOUS_POWER_STATE_TRANSITION => 256,

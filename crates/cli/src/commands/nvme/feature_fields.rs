@@ -74,6 +74,15 @@ pub fn explain(out: &mut impl Write, id: FeatureId, value: u32, data: &[u8]) -> 
             writeln!(out, "\tDisable Normal (DN): {}", truth(0))
         }
         FeatureId::ASYNC_EVENT_CONFIGURATION => events(out, value),
+        _ => explain_more(out, id, value, data),
+    }
+}
+
+/// The same of features that are rarer with targets over a network.
+fn explain_more(out: &mut impl Write, id: FeatureId, value: u32, data: &[u8]) -> Result<()> {
+    let enabled = |bit: u32| if value >> bit & 1 == 0 { "Disabled" } else { "Enabled" };
+    let truth = |bit: u32| if value >> bit & 1 == 0 { "False" } else { "True" };
+    match id {
         FeatureId::AUTONOMOUS_POWER_STATE_TRANSITION => {
             writeln!(out, "\tAutonomous Power State Transition Enable (APSTE): {}", enabled(0))
         }
@@ -105,7 +114,7 @@ pub fn explain(out: &mut impl Write, id: FeatureId, value: u32, data: &[u8]) -> 
             writeln!(out, "\tI/O Command Set Profile: {}", truth(0))
         }
         FeatureId::SOFTWARE_PROGRESS_MARKER => {
-            writeln!(out, "\tPre-boot Software Load Count (PBSLC): {}", byte(0))
+            writeln!(out, "\tPre-boot Software Load Count (PBSLC): {}", value & 0xff)
         }
         FeatureId::HOST_IDENTIFIER => match data.first_chunk::<8>() {
             Some(id) => {

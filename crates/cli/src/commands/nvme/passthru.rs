@@ -1,18 +1,18 @@
-//! `weft admin-passthru`.
+//! `weft admin-passthru`, `io-passthru`.
 
 use super::effects::name;
-use super::{Target, hex, letters, number};
-use crate::exit::Failure;
+use super::{Target, data, hex, letters, number};
+use crate::exit::{Failure, tell};
 use clap::Args;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::time::Instant;
-use weft_block::{Error, ErrorKind};
+use weft_block::ErrorKind;
 use weft_endpoint::Control;
-use weft_endpoint::limits::ADMIN_DATA_BYTES_MAX;
+use weft_endpoint::limits::{ADMIN_DATA_BYTES_MAX, PASSTHROUGH_BYTES_MAX};
 use weft_endpoint::source::nvme::CommandData;
-use weft_proto::nvme::opcode::FabricsType;
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::opcode::{AdminOpcode, FabricsType, NvmOpcode};
 use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::types::Nsid;
 
@@ -100,42 +100,118 @@ struct CommandArgs {
     /// Print how long the command took
     #[arg(short = 'T', long)]
     latency: bool,
+    /// Send a command that may destroy data also where a partition table, a file system or the like
+    /// is recognised
+    #[arg(long)]
+    destroy_data: bool,
+}
+
+/// Options of `weft io-passthru`.
+#[derive(Args, Debug)]
+#[command(mut_args(letters("opfRnlmt2345678iMbsdrwT9")))]
+#[command(after_help = "\
+The namespace is that of the option, or of the URL. Commands other than Read, Compare, Flush, Verify
+and those of reservations count as ones that overwrite data.
+
+Example:
+  weft io-passthru nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk/1 --opcode=2 --data-len=4096 --read")]
+pub struct IoPassthruArgs {
+    #[command(flatten)]
+    command: CommandArgs,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Whether an I/O command leaves the data of a namespace as they are.
+fn leaves_data(opcode: u8) -> bool {
+    let opcode = NvmOpcode(opcode);
+    matches!(opcode, NvmOpcode::FLUSH | NvmOpcode::READ | NvmOpcode::COMPARE | NvmOpcode::VERIFY)
+        || matches!(opcode, NvmOpcode::RESERVATION_REGISTER | NvmOpcode::RESERVATION_REPORT)
+        || matches!(opcode, NvmOpcode::RESERVATION_ACQUIRE | NvmOpcode::RESERVATION_RELEASE)
+}
+
+/// Whether an admin command may destroy data.
+fn destroys_data(opcode: u8) -> bool {
+    let opcode = AdminOpcode(opcode);
+    matches!(
+        opcode,
+        AdminOpcode::FORMAT_NVM | AdminOpcode::SANITIZE | AdminOpcode::NAMESPACE_MANAGEMENT
+    )
 }
 
 /// Sends an admin command.
 pub fn admin_passthru(args: &AdminPassthruArgs, control: &Control) -> Result<(), Failure> {
-    let command = &args.command;
-    command.check()?;
-    let data = command.data()?;
-    let sqe = command.sqe();
-    let mut out = std::io::stdout().lock();
-    if command.show_command || command.dry_run {
-        command.show(&mut out)?;
+    let opcode = args.command.opcode;
+    if !args.command.destroy_data && !args.command.dry_run && destroys_data(opcode) {
+        let text = format!(
+            "{} (opcode {opcode:02x}h) may destroy the data of whole namespaces: give --destroy-data if that is meant",
+            name(true, opcode)
+        );
+        return Err(Failure::of(ErrorKind::InUse, text));
     }
-    if command.dry_run {
-        return Ok(());
+    let send = |what: &str, sqe, data| args.target.connect(control)?.admin(what, sqe, data);
+    args.command.run(true, args.command.namespace_id, send)
+}
+
+/// Sends an I/O command.
+pub fn io_passthru(args: &IoPassthruArgs, control: &Control) -> Result<(), Failure> {
+    if args.command.opcode == OPCODE_FABRICS {
+        let text =
+            "Fabrics commands (7Fh) would end the connection of an I/O queue: they are not sent";
+        return Err(Failure::of(ErrorKind::Usage, text));
     }
-    let connected = args.target.connect(control)?;
-    let what = match name(true, command.opcode) {
-        "Unknown" => "Vendor Specific",
-        name => name,
+    // As nvme-cli, the command has namespace 0 unless one is named; that of the URL is.
+    let named = args.target.address.url()?.nsid;
+    let nsid = match args.command.namespace_id {
+        0 => named.unwrap_or_default(),
+        given => Nsid(given),
     };
-    let began = Instant::now();
-    let outcome = connected.admin(what, sqe, data);
-    if command.latency {
-        let us = began.elapsed().as_micros();
-        writeln!(out, "Admin Command {what} latency: {us} us")?;
-    }
-    let (cqe, data) = outcome?;
-    let result = cqe.result as u32;
-    crate::exit::tell(&format!("Admin Command {what} is Success and result: {result:#010x}"));
-    command.print(&mut out, &data)
+    let send = |what: &str, sqe, data| {
+        if !args.command.destroy_data && !leaves_data(args.command.opcode) {
+            data::refuse_data(&args.target, nsid, control)?;
+        }
+        args.target.connect(control)?.io(what, sqe, data)
+    };
+    args.command.run(false, nsid.0, send)
 }
 
 impl CommandArgs {
-    fn check(&self) -> Result<(), Failure> {
-        let wrong = if self.data_len > ADMIN_DATA_BYTES_MAX {
-            format!("--data-len {}: give at most {ADMIN_DATA_BYTES_MAX}", self.data_len)
+    /// Sends the command by `send`, and prints what comes of it.
+    fn run(
+        &self,
+        is_admin: bool,
+        nsid: u32,
+        send: impl FnOnce(&str, Sqe, CommandData) -> Result<(Cqe, Vec<u8>), Failure>,
+    ) -> Result<(), Failure> {
+        self.check(is_admin)?;
+        let data = self.data()?;
+        if self.show_command || self.dry_run {
+            self.show(&mut std::io::stdout().lock(), nsid)?;
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        let kind = if is_admin { "Admin" } else { "IO" };
+        let what = match name(is_admin, self.opcode) {
+            "Unknown" => "Vendor Specific",
+            name => name,
+        };
+        let began = Instant::now();
+        let outcome = send(what, self.sqe(nsid), data);
+        if self.latency {
+            let us = began.elapsed().as_micros();
+            writeln!(std::io::stdout().lock(), "{kind} Command {what} latency: {us} us")?;
+        }
+        let (cqe, data) = outcome?;
+        let result = cqe.result as u32;
+        tell(&format!("{kind} Command {what} is Success and result: {result:#010x}"));
+        self.print(&data)
+    }
+
+    fn check(&self, is_admin: bool) -> Result<(), Failure> {
+        let most = if is_admin { ADMIN_DATA_BYTES_MAX } else { PASSTHROUGH_BYTES_MAX };
+        let wrong = if self.data_len > most {
+            format!("--data-len {}: give at most {most}", self.data_len)
         } else if self.flags != 0 {
             "--flags: networks set all bits of this byte themselves; leave it out".to_owned()
         } else if self.opcode == OPCODE_FABRICS && self.fabrics_type() != FabricsType::PROPERTY_GET
@@ -173,19 +249,13 @@ impl CommandArgs {
         if self.reads() {
             return Ok(CommandData::In(self.data_len));
         }
-        let mut data = match &self.input_file {
-            Some(path) => {
-                let file = File::open(path).map_err(|e| at(path, "read", e))?;
-                taken(file, self.data_len).map_err(|e| at(path, "read", e))?
-            }
-            None => taken(std::io::stdin().lock(), self.data_len)?,
-        };
+        let mut data = data::to_send(self.input_file.as_ref(), self.data_len)?;
         data.resize(self.data_len as usize, self.prefill);
         Ok(CommandData::Out(data))
     }
 
-    fn sqe(&self) -> Sqe {
-        let mut sqe = Sqe::new(self.opcode, Nsid(self.namespace_id));
+    fn sqe(&self, nsid: u32) -> Sqe {
+        let mut sqe = Sqe::new(self.opcode, Nsid(nsid));
         let dwords = [
             (2, self.cdw2),
             (3, self.cdw3),
@@ -200,13 +270,9 @@ impl CommandArgs {
         sqe
     }
 
-    fn show(&self, out: &mut impl Write) -> std::io::Result<()> {
+    fn show(&self, out: &mut impl Write, nsid: u32) -> std::io::Result<()> {
         writeln!(out, "opcode       : {:02x}\nflags        : {:02x}", self.opcode, self.flags)?;
-        writeln!(
-            out,
-            "rsvd1        : {:04x}\nnsid         : {:08x}",
-            self.rsvd, self.namespace_id
-        )?;
+        writeln!(out, "rsvd1        : {:04x}\nnsid         : {:08x}", self.rsvd, nsid)?;
         writeln!(out, "cdw2         : {:08x}\ncdw3         : {:08x}", self.cdw2, self.cdw3)?;
         writeln!(out, "data_len     : {:08x}\nmetadata_len : {:08x}", self.data_len, 0)?;
         // There are no addresses here.
@@ -224,27 +290,15 @@ impl CommandArgs {
         writeln!(out, "timeout_ms   : {:08x}", self.timeout)
     }
 
-    fn print(&self, out: &mut impl Write, data: &[u8]) -> Result<(), Failure> {
+    fn print(&self, data: &[u8]) -> Result<(), Failure> {
         if data.is_empty() {
             return Ok(());
         }
-        match &self.input_file {
-            Some(path) => std::fs::write(path, data).map_err(|e| at(path, "write", e)),
-            None if self.raw_binary => Ok(out.write_all(data)?),
-            None => Ok(hex::dump(out, data)?),
+        if self.input_file.is_some() || self.raw_binary {
+            return data::received(self.input_file.as_ref(), data);
         }
+        Ok(hex::dump(&mut std::io::stdout().lock(), data)?)
     }
-}
-
-/// As many bytes as there are, up to `most`.
-fn taken(from: impl Read, most: u32) -> std::io::Result<Vec<u8>> {
-    let mut data = Vec::new();
-    from.take(most.into()).read_to_end(&mut data)?;
-    Ok(data)
-}
-
-fn at(path: &Path, what: &str, error: std::io::Error) -> Failure {
-    Error::io(format!("cannot {what} {}: {error}", path.display()), error).into()
 }
 
 #[cfg(test)]
@@ -267,13 +321,13 @@ mod tests {
     fn options_have_nvme_clis_letters() {
         let args =
             command(&["-o", "0x02", "-n", "0xffffffff", "-l", "64", "-4", "0xf0002", "-r", "-b"]);
-        args.check().unwrap();
-        let sqe = args.sqe();
+        args.check(true).unwrap();
+        let sqe = args.sqe(args.namespace_id);
         assert_eq!((sqe.opcode(), sqe.nsid(), sqe.dword(10)), (2, Nsid::ALL, 0xf_0002));
         assert_eq!(args.data().unwrap(), CommandData::In(64));
         let args = command(&["--opcode=0x0a", "--cdw10=7", "-d", "-t", "1000"]);
         let mut out = Vec::new();
-        args.show(&mut out).unwrap();
+        args.show(&mut out, 0).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
             text.starts_with("opcode       : 0a\nflags        : 00\nrsvd1        : 0000\n"),
@@ -291,8 +345,19 @@ mod tests {
             &["--opcode=6", "--data-len=1000000"],
             &["--opcode=6", "--flags=1"],
         ] {
-            assert_eq!(command(options).check().unwrap_err().status(), 2, "{options:?}");
+            assert_eq!(command(options).check(true).unwrap_err().status(), 2, "{options:?}");
         }
-        command(&["--opcode=0x7f", "--namespace-id=4", "--cdw11=8"]).check().unwrap();
+        command(&["--opcode=0x7f", "--namespace-id=4", "--cdw11=8"]).check(true).unwrap();
+    }
+
+    #[test]
+    fn commands_that_may_overwrite_data_are_known() {
+        for opcode in [0, 2, 5, 0x0c, 0x0d, 0x0e, 0x11, 0x15] {
+            assert!(leaves_data(opcode), "{opcode:#x}");
+        }
+        assert_eq!([6, 0x0d, 0x80, 0x84].map(destroys_data), [false, true, true, true]);
+        for opcode in [1, 4, 8, 9, 0x19, 0x79, 0x7d, 0x80, 0xff] {
+            assert!(!leaves_data(opcode), "{opcode:#x}");
+        }
     }
 }
