@@ -1,7 +1,7 @@
 //! `weft ana-log`.
 
 use super::log::{self, Request};
-use super::{Format, Target, letters};
+use super::target::{Format, Target, letters};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;

@@ -1,7 +1,8 @@
 //! `weft read`, `write`, `compare`, `write-zeroes`, `verify`, `dsm`, `flush`.
 
 use super::connected::Connected;
-use super::{Target, data, letters, number};
+use super::data;
+use super::target::{Target, letters, number};
 use crate::exit::{Failure, tell};
 use clap::Args;
 use std::path::PathBuf;

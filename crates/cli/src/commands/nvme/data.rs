@@ -1,7 +1,7 @@
 //! Data of commands: from a file or standard input, to a file or standard output; and whether data
 //! may be destroyed.
 
-use super::Target;
+use super::target::Target;
 use crate::exit::Failure;
 use std::fs::File;
 use std::io::{Read, Write};

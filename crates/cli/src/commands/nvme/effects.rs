@@ -1,7 +1,7 @@
 //! `weft effects-log`.
 
 use super::log::{self, Request};
-use super::{Format, Target, letters, number};
+use super::target::{Format, Target, letters, number};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;

@@ -1,7 +1,8 @@
 //! `weft get-feature`.
 
 use super::connected::Connected;
-use super::{Target, feature_fields, hex, letters, number, refusal};
+use super::target::{Target, letters, number};
+use super::{feature_fields, hex, refusal};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;

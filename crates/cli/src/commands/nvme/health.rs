@@ -1,8 +1,9 @@
 //! `weft smart-log`, `error-log`.
 
 use super::connected::Connected;
+use super::hex;
 use super::log::{self, Request};
-use super::{Format, Target, hex, letters, number};
+use super::target::{Format, Target, letters, number};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;

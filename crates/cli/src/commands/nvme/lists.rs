@@ -1,7 +1,8 @@
 //! `weft changed-ns-list-log`, `supported-log-pages`.
 
+use super::hex;
 use super::log::{self, Request};
-use super::{Format, Target, hex, letters};
+use super::target::{Format, Target, letters};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;

@@ -1,7 +1,8 @@
 //! `weft get-log`, and how log pages are read.
 
 use super::connected::Connected;
-use super::{Target, hex, letters, number};
+use super::hex;
+use super::target::{Target, letters, number};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;

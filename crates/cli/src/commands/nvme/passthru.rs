@@ -1,7 +1,8 @@
 //! `weft admin-passthru`, `io-passthru`.
 
 use super::effects::name;
-use super::{Target, data, hex, letters, number};
+use super::target::{Target, letters, number};
+use super::{data, hex};
 use crate::exit::{Failure, tell};
 use clap::Args;
 use std::io::Write;

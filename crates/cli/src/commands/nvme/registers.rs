@@ -2,7 +2,7 @@
 
 use super::connected::Connected;
 use super::refusal;
-use super::{Format, Target, letters};
+use super::target::{Format, Target, letters};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;

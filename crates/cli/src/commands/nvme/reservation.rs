@@ -1,6 +1,6 @@
 //! `weft resv-report`.
 
-use super::{Format, Target, letters, number};
+use super::target::{Format, Target, letters, number};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;

@@ -1,6 +1,6 @@
 //! `weft resv-register`, `resv-acquire`, `resv-release`.
 
-use super::{Target, letters, number};
+use super::target::{Target, letters, number};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! `weft set-feature`.
 
 use super::feature::data_bytes;
-use super::{Target, data, feature_fields, hex, letters, number};
+use super::target::{Target, letters, number};
+use super::{data, feature_fields, hex};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use super::connected::Connected;
 use super::log::{self, Request};
-use super::{Target, letters, number};
+use super::target::{Target, letters, number};
 use crate::exit::{Failure, tell};
 use clap::Args;
 use std::path::PathBuf;
