@@ -5,8 +5,8 @@
 //! there too, then wait here until a device opens a queue on some loop, move to that loop with all
 //! their state, and come back when the queue is dropped.
 
+use super::command_data::CommandData;
 use super::learned::{Ended, Learned};
-use super::passthrough::CommandData;
 use super::transport::Channel;
 use crate::lock::lock;
 use crate::psk::TlsPsk;

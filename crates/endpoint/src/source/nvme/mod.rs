@@ -6,6 +6,7 @@
 pub(crate) mod admin;
 pub(crate) mod association;
 mod authenticating;
+mod command_data;
 pub(crate) mod connect_exchange;
 pub(crate) mod device;
 mod fault;
@@ -19,7 +20,7 @@ mod table;
 pub mod tcp;
 pub(crate) mod transport;
 
-pub use self::passthrough::CommandData;
+pub use self::command_data::CommandData;
 
 use self::device::NvmeDevice;
 use self::rdma::RdmaLink;

@@ -3,8 +3,8 @@
 
 use super::admin::{self, Established, Target};
 use super::association::{Association, Held, ToAdmin};
+use super::command_data::CommandData;
 use super::device::NvmeDevice;
-use super::passthrough::CommandData;
 use super::transport::Link;
 use crate::identity::HostIdentity;
 use crate::limits::ADMIN_COMMAND_S;
