@@ -24,6 +24,7 @@ use crate::commands::limits::LimitsArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::mirror::MirrorArgs;
 use crate::commands::namespace::NamespaceArgs;
+use crate::commands::nvme;
 use crate::commands::serve::ServeArgs;
 use crate::commands::service::ServiceArgs;
 use crate::commands::status::StatusArgs;
@@ -91,6 +92,8 @@ pub enum Command {
     IdNs(IdNsArgs),
     /// List the active namespaces of a subsystem
     ListNs(ListNsArgs),
+    #[command(flatten)]
+    Nvme(Box<nvme::Verb>),
     /// Make a secret for NVMe in-band authentication (DH-HMAC-CHAP)
     GenDhchapKey(GenDhchapKeyArgs),
     /// Check a secret for NVMe in-band authentication

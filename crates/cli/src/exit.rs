@@ -74,6 +74,11 @@ impl Failure {
         KINDS.into_iter().find(|kind| status_of(*kind) == self.status)
     }
 
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        self.status
+    }
+
     /// Prints the message and returns the exit status.
     pub fn report(&self) -> u8 {
         if self.status != Self::READ_ENOUGH {

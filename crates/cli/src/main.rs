@@ -100,6 +100,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
         Command::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
         Command::ListNs(args) => commands::identify::list_ns(&args, &control),
+        Command::Nvme(verb) => commands::nvme::run(&verb, cli.log.is_verbose(), &control),
         Command::GenDhchapKey(args) => commands::dhchap_key::generate(&args),
         Command::CheckDhchapKey(args) => commands::dhchap_key::check(&args),
         Command::Mirror(args) => commands::mirror::run(&args, &control),

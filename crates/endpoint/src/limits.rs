@@ -209,9 +209,11 @@ pub const DRAIN_STEP_MS: u64 = 2;
 /// Milliseconds after which another queue of a device is requested, if all its queues were in use.
 pub const QUEUE_RETRY_MS: u64 = 10;
 
-/// Maximum data of an admin command that a caller may request, bytes. A longer request is
-/// truncated.
+/// Maximum data of an admin command of a user, bytes. A longer one is refused.
 pub const ADMIN_DATA_BYTES_MAX: u32 = 128 << 10;
+
+/// Maximum data of an I/O command of a user, bytes. A longer one is refused.
+pub const PASSTHROUGH_BYTES_MAX: u32 = 1 << 20;
 
 /// Seconds that a controller may take for an admin command of an association, including an Abort
 /// and the aborted command; less if the time limit for I/O is lower. Then the association ends.

@@ -26,6 +26,7 @@ pub mod list;
 pub mod list_subsys;
 pub mod mirror;
 pub mod namespace;
+pub mod nvme;
 pub mod serve;
 pub mod service;
 pub mod status;

@@ -32,6 +32,21 @@ structure! {
     }
 }
 
+structure! {
+    /// A registrant in the form for hosts with identifiers of 64 bits (Base 2.1 §7.7). The header
+    /// in front of it has the fields of [`ReservationStatus`] in [`Self::BYTES`] bytes.
+    pub struct RegisteredHost[24] {
+        /// Controller Identifier.
+        0 cntlid: Cntlid,
+        /// Reservation Status, as in [`RegisteredController`].
+        2 rcsts: u8,
+        /// Host Identifier.
+        8 hostid: u64,
+        /// Reservation Key.
+        16 rkey: u64,
+    }
+}
+
 impl RegisteredController {
     /// RCSTS: the host holds the reservation.
     pub const HOLDS: u8 = 1;
@@ -87,6 +102,10 @@ mod tests {
             (registrant.len(), &registrant[16..32], registrant[32..].iter().any(|byte| *byte != 0)),
             (64, &[9; 16][..], false)
         );
+        let host = RegisteredHost { cntlid: Cntlid(3), rcsts: 1, hostid: 9, rkey: 0xabcd }.encode();
+        let expected =
+            [3, 0, 1, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0xcd, 0xab, 0, 0, 0, 0, 0, 0];
+        assert_eq!(host, expected);
         let page =
             ReservationNotification { count: 7, kind: 2, available: 1, nsid: Nsid(5) }.encode();
         assert_eq!(page[..16], [7, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 5, 0, 0, 0]);

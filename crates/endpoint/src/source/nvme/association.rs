@@ -5,6 +5,7 @@
 //! there too, then wait here until a device opens a queue on some loop, move to that loop with all
 //! their state, and come back when the queue is dropped.
 
+use super::command_data::CommandData;
 use super::learned::{Ended, Learned};
 use super::transport::Channel;
 use crate::lock::lock;
@@ -56,7 +57,7 @@ pub(crate) enum ToAdmin {
     /// Have another controller of the subsystem reset, which this host has lost.
     CrossReset(CrossControllerReset),
     /// Run an admin command.
-    Command { sqe: Sqe, len: u32, reply: AdminReply },
+    Command { sqe: Sqe, data: CommandData, reply: AdminReply },
     /// End the association in an orderly way.
     Shutdown,
 }

@@ -6,10 +6,12 @@
 pub(crate) mod admin;
 pub(crate) mod association;
 mod authenticating;
+mod command_data;
 pub(crate) mod connect_exchange;
 pub(crate) mod device;
 mod fault;
 mod learned;
+mod passthrough;
 mod queue;
 pub mod rdma;
 mod reserve;
@@ -17,6 +19,8 @@ pub(crate) mod session;
 mod table;
 pub mod tcp;
 pub(crate) mod transport;
+
+pub use self::command_data::CommandData;
 
 use self::device::NvmeDevice;
 use self::rdma::RdmaLink;
@@ -123,15 +127,19 @@ pub trait AdminSession {
     /// The active namespaces that can be used.
     fn namespaces(&self) -> Vec<RemoteNamespace>;
 
-    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the
-    /// data that came.
-    fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error>;
+    /// Runs an admin command with at most 128 KiB of data; gives its completion and the data that
+    /// came.
+    fn admin(&self, sqe: Sqe, data: CommandData) -> Result<(Cqe, Vec<u8>), Error>;
+
+    /// Runs an I/O command with at most 1 MiB of data on a queue that no device uses; gives its
+    /// completion and the data that came.
+    fn io(&self, sqe: Sqe, data: CommandData) -> Result<(Cqe, Vec<u8>), Error>;
 
     /// Identify (Base §5.17): the structure `cns` of a namespace or of the controller, 4,096 bytes.
     fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error>;
 }
 
-impl<L> AdminSession for Session<L> {
+impl<L: Link> AdminSession for Session<L> {
     fn controller(&self) -> RemoteController {
         Self::controller(self)
     }
@@ -140,8 +148,12 @@ impl<L> AdminSession for Session<L> {
         Self::namespaces(self)
     }
 
-    fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error> {
-        Self::admin(self, sqe, len)
+    fn admin(&self, sqe: Sqe, data: CommandData) -> Result<(Cqe, Vec<u8>), Error> {
+        Self::admin(self, sqe, data)
+    }
+
+    fn io(&self, sqe: Sqe, data: CommandData) -> Result<(Cqe, Vec<u8>), Error> {
+        passthrough::run(self.association(), self.name(), sqe, data)
     }
 
     fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error> {

@@ -3,6 +3,7 @@
 
 use super::admin::{self, Established, Target};
 use super::association::{Association, Held, ToAdmin};
+use super::command_data::CommandData;
 use super::device::NvmeDevice;
 use super::transport::Link;
 use crate::identity::HostIdentity;
@@ -137,6 +138,15 @@ impl<L> Session<L> {
         Ok(Arc::new(NvmeDevice::new(self.association, namespace, url)))
     }
 
+    pub(super) fn association(&self) -> &Arc<Association<L>> {
+        &self.association.0
+    }
+
+    /// Its URL or address, for messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What Identify Controller and the properties said.
     pub fn controller(&self) -> RemoteController {
         self.association.0.learned().controller.clone()
@@ -179,12 +189,13 @@ impl<L> Session<L> {
         ))
     }
 
-    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the
-    /// data that came.
-    pub fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error> {
+    /// Runs an admin command with at most 128 KiB of data; gives its completion and the data that
+    /// came.
+    pub fn admin(&self, sqe: Sqe, data: CommandData) -> Result<(Cqe, Vec<u8>), Error> {
+        let data = data.for_admin()?;
         let (give, take) = mpsc::channel();
         let reply = Box::new(move |result| drop(give.send(result)));
-        self.association.0.tell(ToAdmin::Command { sqe, len, reply });
+        self.association.0.tell(ToAdmin::Command { sqe, data, reply });
         match take.recv_timeout(Duration::from_secs(ADMIN_COMMAND_S)) {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),
@@ -199,7 +210,7 @@ impl<L> Session<L> {
     pub fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error> {
         let mut sqe = Sqe::new(AdminOpcode::IDENTIFY.0, nsid);
         sqe.set_dword(10, cns.into());
-        let (cqe, data) = self.admin(sqe, 4096)?;
+        let (cqe, data) = self.admin(sqe, CommandData::In(4096))?;
         if cqe.status.is_success() {
             return Ok(data);
         }

@@ -16,7 +16,7 @@ use super::fault::explain;
 use super::learned::Ended;
 use super::transport::{Engine, Link, Opened, Plan};
 use crate::control::Task;
-use crate::limits::{ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
+use crate::limits::ADMIN_TIMEOUT_S;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
 use commands::{AdminCommand, AdminCommands, Owner};
@@ -201,14 +201,10 @@ impl<L: Link> Admin<L> {
                     self.expected = true;
                     self.control.shutdown(now);
                 }
-                ToAdmin::Command { sqe, len, reply } => {
-                    let len = len.min(ADMIN_DATA_BYTES_MAX);
-                    let data = if len == 0 { HostData::None } else { HostData::In(len) };
-                    self.callers.push_back((
-                        sqe,
-                        data,
-                        AdminCommand { owner: Owner::Caller(reply), data: vec![0; len as usize] },
-                    ));
+                ToAdmin::Command { sqe, data, reply } => {
+                    let (direction, data) = data.into_memory();
+                    let slot = AdminCommand { owner: Owner::Caller(reply), data };
+                    self.callers.push_back((sqe, direction, slot));
                     self.submit_waiting();
                 }
             }
