@@ -10,7 +10,7 @@ const NAMES: usize = 20;
 const COLUMNS: usize = 80;
 
 /// All commands that are shown, each in one group.
-pub const GROUPS: [(&str, &[&str]); 6] = [
+pub const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Serve",
         &[
@@ -29,7 +29,44 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("Attach", &["connect", "connect-all", "disconnect", "list", "list-subsys", "daemon"]),
-    ("Inspect", &["discover", "id-ctrl", "id-ns", "list-ns"]),
+    (
+        "Inspect",
+        &[
+            "discover",
+            "id-ctrl",
+            "id-ns",
+            "list-ns",
+            "smart-log",
+            "error-log",
+            "ana-log",
+            "effects-log",
+            "changed-ns-list-log",
+            "supported-log-pages",
+            "telemetry-log",
+            "get-log",
+            "get-feature",
+            "show-regs",
+            "resv-report",
+        ],
+    ),
+    (
+        "Command",
+        &[
+            "read",
+            "write",
+            "compare",
+            "verify",
+            "flush",
+            "write-zeroes",
+            "dsm",
+            "resv-register",
+            "resv-acquire",
+            "resv-release",
+            "set-feature",
+            "admin-passthru",
+            "io-passthru",
+        ],
+    ),
     ("Measure", &["bench", "study", "agent"]),
     ("Keys", &["gen-dhchap-key", "check-dhchap-key", "gen-tls-key", "check-tls-key"]),
     ("Setup", &["limits", "completions", "man", "help"]),

@@ -6,8 +6,9 @@ mod groups;
 pub mod headings;
 mod topics;
 
+use crate::args::Cli;
 use crate::exit::{Failure, printed};
-use clap::{Args, Command};
+use clap::{Args, Command, CommandFactory};
 use std::io::Write;
 use topics::{TOPICS, Topic};
 use weft_block::ErrorKind;
@@ -59,8 +60,16 @@ fn text(args: &HelpArgs, mut weft: Command) -> Result<String, Failure> {
     Ok(command.clone().render_long_help().to_string())
 }
 
+/// The command line. Its help is put into this form where somebody reads it: that takes longer than
+/// most commands do.
+pub fn command() -> Command {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let is_read = words.is_empty() || words.iter().any(|word| word == "-h" || word == "--help");
+    if is_read { arranged(Cli::command()) } else { Cli::command() }
+}
+
 /// The command line with its help in this form.
-pub fn arranged(weft: Command) -> Command {
+fn arranged(weft: Command) -> Command {
     let (named, described) = (groups::named(), groups::described(&weft));
     let more = format!(
         "More:\n  weft COMMAND -h        an example, and the options that most need\n  weft COMMAND --help    all of its own options\n{}",
