@@ -99,14 +99,16 @@ fn one(command: Command, above: &str) -> Command {
     }
     let (essential, topics) = (essential::of(&path), topics::of(&command));
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let (examples, other) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let (examples, other): (Vec<&str>, Vec<&str>) =
+        text.split("\n\n").partition(|part| part.starts_with("Example"));
+    let (examples, other) = (&examples.join("\n\n"), &other.join("\n\n"));
     let (shorter, longer) =
         (pointers(&path, essential.is_some(), &[]), pointers(&path, false, &topics));
-    let longer = [other, &longer].map(str::trim_end);
+    let longer = [other, longer.as_str()].map(str::trim_end);
     let longer = longer.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
     command
         .before_help(first(examples))
-        .before_long_help(examples.to_owned())
+        .before_long_help(examples.clone())
         .after_help(shorter)
         .after_long_help(longer.join("\n\n"))
         .help_template(TEMPLATE)
