@@ -127,8 +127,10 @@ impl NvmeUrl {
         }
         let default_port = default_port(transport);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // Its sentence says all; the form of what follows would lead astray where only an address is given.
-        let address = HostPort::parse(authority, default_port)?;
+        let address = HostPort::parse(authority, default_port).map_err(|e| {
+            // What follows an address would lead astray where an address is all that is wanted.
+            if rest.contains('/') { usage(e.to_string()) } else { e }
+        })?;
         let (name, nsid) = match path.rsplit_once('/') {
             Some((name, digits)) => {
                 let nsid = Nsid::parse(digits).ok_or_else(|| {
