@@ -142,9 +142,10 @@ gone() {
     done
     [ -e /etc/weft/weft.toml ] || fail "the configuration went without being purged"
     package -P weft || fail "the package is not purged"
-    for path in /etc/weft /var/lib/weft /var/lib/weft-server; do
+    for path in /etc/weft /var/lib/weft /var/lib/weft-server/subsysnqn; do
         [ ! -e $path ] || { ls -lR $path; fail "$path is left"; }
     done
+    [ -s /var/lib/weft-server/disk ] || fail "a served image is gone"
     note "removed and purged"
 }
 

@@ -143,17 +143,20 @@ sequence() {
     text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=7 -s
     grep -qx "Admin Command Get Features is Success and result: $(printf '0x%08x' "$(sed 's/.*: //' /tmp/nvme.err)")" /tmp/weft.err || differ
     text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=7 --dry-run
-    refused admin-passthru $dev --opcode=0x5c
+    refused admin-passthru $dev --opcode=0x14
     refused admin-passthru $dev --opcode=0x06 --cdw10=0x77 --data-len=4096 -r
     note "$TARGET: passthrough"
 
     # weft's message is nvme-cli's, too
     text "" write "$disk" -s 0 -c 0 -z 4096 -d /tmp/data
     cmp /tmp/nvme.err /tmp/weft.err || fail "$what: other words"
-    /lab/weft write $URL/1 -s 1 -c 1 -z 8192 -d /tmp/data 2>/dev/null || fail "$TARGET: weft write of two blocks"
+    /lab/weft write $URL/1 -s 1 -c 1 -z 8192 -d /tmp/two 2>/dev/null || fail "$TARGET: weft write of two blocks"
+    if /lab/weft write $URL/1 -s 1 -c 1 -z 8192 -d /tmp/data 2>/tmp/said; then fail "$TARGET: weft wrote more than it had"; fi
+    grep -q "4096 bytes of 8192" /tmp/said || { cat /tmp/said; fail "$TARGET: another reason"; }
     raw read "$disk" -s 1 -c 0 -z 4096
     cmp /tmp/weft.out /tmp/data || fail "$what: not what was written"
     raw read "$disk" -s 2 -c 0 -z 4096
+    raw read "$disk" -s 3 -c 0 -z 4096
     refused read "$disk" -s 99999999 -c 0 -z 4096
     text "" io-passthru "$disk" --opcode=2 --namespace-id=1 --data-len=4096 --read --cdw10=1
     cmp /tmp/nvme.err /tmp/weft.err || fail "$what: other words"
@@ -183,6 +186,7 @@ sequence() {
 }
 
 tr '\0' x </dev/zero | head -c 4096 >/tmp/data
+{ cat /tmp/data; tr '\0' y </dev/zero | head -c 4096; } >/tmp/two
 for TARGET in kernel weft; do
     compared=0
     if [ $TARGET = kernel ]; then RESERVATIONS=1 nvmet_start ram:16MiB; else target_start ram:16MiB,block=4096; fi

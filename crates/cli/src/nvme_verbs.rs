@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue};
 use weft_block::ErrorKind;
 
 /// By what weft has instead. What a device of this system needs, such as a reset, has no command.
-const NEAREST: [(&str, &[&str]); 9] = [
+const NEAREST: [(&str, &[&str]); 10] = [
     (
         "id-ctrl",
         &[
@@ -17,7 +17,6 @@ const NEAREST: [(&str, &[&str]); 9] = [
             "id-iocs",
             "id-nvmset",
             "id-uuid",
-            "fw-log",
         ],
     ),
     (
@@ -36,8 +35,21 @@ const NEAREST: [(&str, &[&str]); 9] = [
     ("namespace", &["create-ns", "delete-ns", "attach-ns", "detach-ns"]),
     ("disconnect --all", &["disconnect-all"]),
     (
-        "status",
-        &["endurance-log", "persistent-event-log", "self-test-log", "sanitize-log", "telemetry"],
+        "get-log --log-id=N",
+        &[
+            "fw-log",
+            "endurance-log",
+            "persistent-event-log",
+            "self-test-log",
+            "sanitize-log",
+            "predictable-lat-log",
+            "fid-support-effects-log",
+            "boot-part-log",
+        ],
+    ),
+    (
+        "admin-passthru",
+        &["format", "sanitize", "fw-commit", "fw-download", "security-send", "security-recv"],
     ),
     ("bench", &["io-mgmt-recv", "io-mgmt-send", "perf", "device-self-test"]),
     ("discover", &["dim", "show-topology"]),

@@ -130,6 +130,10 @@ impl Disk {
     /// [`ErrorKind::Unsupported`] if the device cannot compare; [`ErrorKind::Usage`] for more
     /// blocks than [`weft_block::Atomicity::compare_and_write_blocks`] of its geometry.
     pub fn compare_and_write(&self, lba: u64, expected: &[u8], data: &[u8]) -> Result<bool, Error> {
+        if !self.device.features().compare {
+            let text = format!("{} cannot compare", self.device.url());
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         self.check(lba, data.len())?;
         let (_, block) = self.step();
         let (blocks, most) =
@@ -142,9 +146,8 @@ impl Disk {
             );
             return Err(Error::new(ErrorKind::Usage, text));
         }
-        if !self.device.features().compare {
-            let text = format!("{} cannot compare", self.device.url());
-            return Err(Error::new(ErrorKind::Unsupported, text));
+        if blocks == 0 {
+            return Ok(true);
         }
         let (kind, both) = (OpKind::CompareAndWrite { fua: false }, [expected, data].concat());
         let answer = self.start(kind, lba, blocks as u32, both).recv();

@@ -12,9 +12,12 @@ use clap::{Args, ValueEnum};
 use super::{
     archive::SUMS,
     deb::{self, Effort},
-    rpm, tarball,
+    rpm, staged, tarball,
 };
 use crate::sh;
+
+/// How packages end.
+const KINDS: [&str; 3] = [".deb", ".rpm", ".tar.gz"];
 
 /// The profile of packages.
 const PROFILE: &str = "dist";
@@ -67,7 +70,11 @@ pub fn run(args: &LinuxArgs) -> Result<()> {
             Kind::Tar => tarball::pack(&program, &out, effort)?,
         });
     }
-    let names = made.iter().filter_map(|made| made.file_name());
+    // Those that were made before are still there.
+    let mut all = staged::files(&out)?;
+    all.retain(|file| KINDS.iter().any(|kind| file.to_string_lossy().ends_with(kind)));
+    ensure!(made.iter().all(|made| all.contains(made)), "a package has gone");
+    let names = all.iter().filter_map(|made| made.file_name());
     let sums = sh::output(Command::new("sha256sum").current_dir(&out).arg("--").args(names))?;
     fs::write(out.join(SUMS), &sums)?;
     print!("{sums}");

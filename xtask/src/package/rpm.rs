@@ -50,9 +50,18 @@ pub fn pack(program: &Path, out: &Path) -> Result<PathBuf> {
     Ok(made)
 }
 
+/// A script of the package for Debian, which says by words what RPM says by numbers.
+fn script(name: &str) -> Result<String> {
+    let path = sh::root().join("packaging/deb").join(name);
+    // What the shell calls is RPM's concern, and its signs are no macros.
+    Ok(fs::read_to_string(&path)?.replace("#!/bin/sh\n", "").replace('%', "%%"))
+}
+
 /// What rpmbuild does: it takes the files as they are staged.
 fn text(root: &Path) -> Result<String> {
-    let mut files = String::new();
+    let mut files = String::from(
+        "%dir /etc/weft\n%dir /usr/share/doc/weft\n%dir /usr/share/doc/weft/examples\n",
+    );
     for file in staged::files(root)? {
         let name = file.strip_prefix(root)?.display().to_string();
         let kind = if name == CONFIGURATION { "%config(noreplace) " } else { "" };
@@ -80,23 +89,18 @@ cp -a %{{staged}}/. %{{buildroot}}/
 %files
 {files}
 %post
-if [ -d /run/systemd/system ]; then systemctl daemon-reload || :; fi
-if [ -S /run/udev/control ]; then udevadm control --reload || :; fi
-
+if [ $1 -gt 1 ]; then set -- configure upgrade; else set -- configure; fi
+{postinst}
 %preun
-if [ $1 -eq 0 ]; then
-    if [ -S /run/weft/connections.daemon ]; then WEFT_RUNTIME_DIR=/run/weft weft disconnect --all || exit 1; fi
-    if [ -d /run/systemd/system ]; then
-        systemctl --no-reload disable --now weft.socket weft.service weft-connections.service 'weft-gateway@*.service' >/dev/null 2>&1 || :
-    fi
-fi
-
+if [ $1 -eq 0 ]; then set -- remove; fi
+{prerm}
 %postun
-if [ -d /run/systemd/system ]; then
-    systemctl daemon-reload || :
-    if [ $1 -ge 1 ]; then systemctl try-restart weft.service weft-connections.service 'weft-gateway@*.service' || :; fi
-fi
+if [ $1 -eq 0 ]; then set -- remove; fi
+{postrm}
 ",
-        version = env!("CARGO_PKG_VERSION")
+        version = env!("CARGO_PKG_VERSION"),
+        postinst = script("postinst")?,
+        prerm = script("prerm")?,
+        postrm = script("postrm")?,
     ))
 }

@@ -8,13 +8,24 @@ use std::{
 
 use anyhow::Result;
 
-use super::{archive, deb::Effort, staged};
+use super::{
+    archive,
+    deb::Effort,
+    staged::{self, CONFIGURATION},
+};
 use crate::sh;
+
+/// Where the configuration is, as an example.
+const EXAMPLE: &str = "usr/share/doc/weft/examples/weft.toml";
 
 /// Packs a program; where the package is.
 pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
     let name = format!("weft-{}-linux-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     staged::stage(program, &out.join(&name))?;
+    // It is unpacked over an older one, whose configuration somebody has edited.
+    let (from, to) = (out.join(&name).join(CONFIGURATION), out.join(&name).join(EXAMPLE));
+    std::fs::rename(from, to)?;
+    std::fs::remove_dir_all(out.join(&name).join("etc"))?;
     let made = out.join(format!("{name}.tar.gz"));
     let time = archive::commit_time()?.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let mut tar = Command::new("tar");

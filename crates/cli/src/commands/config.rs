@@ -43,7 +43,7 @@ Example:
         /// It is the configuration of a group of gateways, for weft apply
         #[arg(long)]
         group: bool,
-        /// Open each source for reading, too, and close it again; nothing is written or created
+        /// Open each source, too, and close it again; no source is written to, and no file is created
         #[arg(long, conflicts_with = "group")]
         open: bool,
     },

@@ -4,7 +4,7 @@ use clap::Command;
 use std::fmt::Write as _;
 
 /// Columns of the names of commands, with the space around them.
-const NAMES: usize = 20;
+const NAMES: usize = 22;
 
 /// Columns of a list of names.
 const COLUMNS: usize = 80;
@@ -91,11 +91,11 @@ pub fn described(weft: &Command) -> String {
 pub fn named() -> String {
     let mut text = String::from("Commands:\n");
     for (group, names) in GROUPS {
-        let mut line = format!("  {group:<width$}", width = NAMES - 10);
+        let mut line = format!("  {group:<width$}", width = 10);
         for name in names {
             if line.len() + 1 + name.len() > COLUMNS {
                 let _ = writeln!(text, "{line}");
-                line = " ".repeat(NAMES - 8);
+                line = " ".repeat(12);
             }
             let _ = write!(line, " {name}");
         }

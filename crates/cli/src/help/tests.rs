@@ -19,12 +19,15 @@ fn shown(weft: &Command) -> Vec<&Command> {
 #[test]
 fn each_command_is_in_one_group() {
     let weft = Cli::command();
+    let text = groups::described(&weft);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let mut names: Vec<&str> = shown(&weft).into_iter().map(Command::get_name).collect();
     let mut grouped: Vec<&str> =
         groups::GROUPS.iter().flat_map(|(_, of)| of.iter().copied()).collect();
     names.sort_unstable();
     grouped.sort_unstable();
     assert_eq!(grouped, names);
+    assert!(names.iter().all(|name| text.contains(&format!("  {name} "))), "{text}");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use weft_endpoint::url::without_secret;
 use weft_endpoint::{ConnectOptions, Control, PathOptions};
 use weft_server::config::{self, Desired, SourceOptions, read, text_of};
 
+/// The scheme of what only reads.
+const READ_ONLY: &str = "readonly";
+
 /// Checks the configuration of a group of gateways.
 pub fn group(file: &Path) -> Result<(), Failure> {
     let (text, name) = (text_of(file)?, file.display().to_string());
@@ -38,8 +41,8 @@ pub fn server(file: &Path, control: Option<&Control>) -> Result<(), Failure> {
     let options = CommandLineOptions.options(&desired.connect, 1, control)?;
     let options = ConnectOptions { paths: PathOptions::once(), ..options };
     let mut first = None;
-    for source in &sources {
-        match look_at(source, &options) {
+    for (source, is_read_only) in &sources {
+        match look_at(source, *is_read_only, &options) {
             Ok(found) => writeln!(out, "{}: {found}", without_secret(source))?,
             Err(e) => {
                 tell(&format!("{e}"));
@@ -62,21 +65,43 @@ fn said(name: &str, lines: &[String]) -> Failure {
     Failure::of(ErrorKind::Usage, format!("{name} has {} mistakes", lines.len()))
 }
 
-/// What is opened for the namespaces: files, disks and remote devices, each once.
-fn sources(desired: &Desired) -> Result<BTreeSet<String>, Error> {
+/// What is opened for the namespaces: files, disks and remote devices, each once, and whether for
+/// reading only.
+fn sources(desired: &Desired) -> Result<BTreeSet<(String, bool)>, Error> {
     let mut all = BTreeSet::new();
     for (_, namespace) in desired.namespaces() {
         weft_endpoint::check(&namespace.source)?;
-        all.extend(grammar::sources(&namespace.source).into_iter().map(|of| of.url.to_owned()));
+        let is_read_only = |above: &[&str]| above.contains(&READ_ONLY);
+        let of = grammar::sources(&namespace.source).into_iter();
+        all.extend(of.map(|of| (of.url.to_owned(), is_read_only(&of.above))));
     }
     Ok(all)
 }
 
+/// Refuses a file or disk that this user may not write to, as a server would.
+fn check_writable(source: &str, is_read_only: bool) -> Result<(), Error> {
+    let Some(path) = grammar::path(source).filter(|_| !is_read_only) else { return Ok(()) };
+    let metadata = std::fs::metadata(path).map_err(|e| Error::io(format!("{source}: {e}"), e))?;
+    #[cfg(unix)]
+    let is_writable = rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    #[cfg(not(unix))]
+    let is_writable = !metadata.permissions().readonly();
+    drop(metadata);
+    if is_writable {
+        return Ok(());
+    }
+    let text = format!(
+        "{source}: there is no permission to write; use readonly:{source} or change its owner or mode"
+    );
+    Err(Error::new(ErrorKind::PermissionDenied, text))
+}
+
 /// What a source is, or would be.
-fn look_at(source: &str, options: &ConnectOptions) -> Result<String, Error> {
+fn look_at(source: &str, is_read_only: bool, options: &ConnectOptions) -> Result<String, Error> {
     let size = grammar::options(source).1.iter().find(|(name, _)| *name == "size").cloned();
-    let path = grammar::path(source).filter(|path| !Path::new(path).exists());
-    if let (Some(path), Some((_, size))) = (path, size) {
+    let is_missing = |path: &&str| Path::new(path).try_exists().is_ok_and(|exists| !exists);
+    let path = grammar::path(source).filter(is_missing);
+    if let (Some(path), Some((_, size)), false) = (path, size, is_read_only) {
         let above = Path::new(path).parent().filter(|above| !above.as_os_str().is_empty());
         if above.is_some_and(|above| !above.is_dir()) {
             let text = format!("{source}: there is no directory for it; create that first");
@@ -89,6 +114,7 @@ fn look_at(source: &str, options: &ConnectOptions) -> Result<String, Error> {
     }
     match weft_endpoint::open(&format!("readonly:{source}"), options) {
         Ok(device) => {
+            check_writable(source, is_read_only)?;
             let geometry = device.geometry();
             let size = format_size(geometry.bytes());
             Ok(format!("{size} in blocks of {} bytes", geometry.block_bytes))

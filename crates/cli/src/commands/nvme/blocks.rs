@@ -25,7 +25,7 @@ const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 const DEALLOCATE: u32 = 1 << 25;
 
 /// The blocks of a command.
-#[derive(Args, Debug)]
+#[derive(Clone, Args, Debug)]
 struct Blocks {
     /// Namespace ID [default: the one in the URL, or the first active one]
     #[arg(short = 'n', long, value_parser = number::<u32>)]
@@ -210,8 +210,13 @@ impl Blocks {
 fn block_bytes(connected: &Connected, nsid: Nsid) -> Result<u64, Failure> {
     let raw = connected.session.identify(Cns::NAMESPACE.0, nsid)?;
     let id = IdentifyNamespace::decode(&raw).map_err(|e| connected.malformed(&e))?;
-    let format = id.lbaf.get(usize::from(id.flbas & 0xf)).filter(|format| format.ds < 32);
-    format.map(|format| 1 << format.ds).ok_or_else(|| connected.malformed(&"no such LBA format"))
+    let format = id.format().filter(|format| format.ds < 32);
+    let format = format.ok_or_else(|| connected.malformed(&"no such LBA format"))?;
+    if format.ms != 0 {
+        let text = format!("namespace {nsid} has metadata, which weft neither sends nor receives");
+        return Err(Failure::of(ErrorKind::Unsupported, text));
+    }
+    Ok(1 << format.ds)
 }
 
 impl Payload {
@@ -249,13 +254,18 @@ impl Payload {
         let nsid = connected.namespace(blocks.namespace_id)?;
         let bytes = self.bytes(&connected, nsid, blocks)?;
         let reads = opcode == NvmOpcode::READ;
-        // What is there of less than the blocks is followed by zeroes.
         let given = u32::try_from(self.data_size).unwrap_or(bytes).min(bytes);
         let payload = match reads {
             true => CommandData::In(bytes),
             false => {
-                let mut payload = data::to_send(self.data.as_ref(), given)?;
-                payload.resize(bytes as usize, 0);
+                let payload = data::to_send(self.data.as_ref(), bytes)?;
+                if payload.len() < bytes as usize {
+                    let text = format!(
+                        "there are {} bytes of {bytes} to send: give data for all blocks",
+                        payload.len()
+                    );
+                    return Err(Failure::of(ErrorKind::Usage, text));
+                }
                 CommandData::Out(payload)
             }
         };
@@ -290,16 +300,19 @@ pub fn compare(args: &CompareArgs, control: &Control) -> Result<(), Failure> {
 /// Writes blocks.
 pub fn write(args: &WriteArgs, control: &Control) -> Result<(), Failure> {
     args.payload.check()?;
+    let mut blocks = args.blocks.clone();
     if !args.destroy_data {
-        guard(&args.target, args.blocks.namespace_id, control)?;
+        blocks.namespace_id = guard(&args.target, blocks.namespace_id, control)?;
     }
-    args.payload.send(&args.target, &args.blocks, NvmOpcode::WRITE, control)
+    args.payload.send(&args.target, &blocks, NvmOpcode::WRITE, control)
 }
 
-/// Refuses the namespace that a command is about if something is recognised there.
-fn guard(target: &Target, given: Option<u32>, control: &Control) -> Result<(), Failure> {
+/// Refuses the namespace that a command is about if something is recognised there; gives its
+/// identifier, so that the command is about no other one.
+fn guard(target: &Target, given: Option<u32>, control: &Control) -> Result<Option<u32>, Failure> {
     let nsid = target.connect(control)?.namespace(given)?;
-    data::refuse_data(target, nsid, control)
+    data::refuse_data(target, nsid, control)?;
+    Ok(Some(nsid.0))
 }
 
 /// Sends a command without data, and says that it succeeded.
@@ -323,9 +336,9 @@ fn println(line: &str) -> Result<(), Failure> {
 
 /// Writes zeroes.
 pub fn write_zeroes(args: &WriteZeroesArgs, control: &Control) -> Result<(), Failure> {
-    let given = args.blocks.namespace_id;
+    let mut given = args.blocks.namespace_id;
     if !args.destroy_data {
-        guard(&args.target, given, control)?;
+        given = guard(&args.target, given, control)?;
     }
     let command = |nsid| {
         let mut sqe = args.blocks.command(NvmOpcode::WRITE_ZEROES, nsid);
@@ -352,8 +365,9 @@ pub fn flush(args: &FlushArgs, control: &Control) -> Result<(), Failure> {
 /// Tells of ranges that they are not needed, or how they will be used.
 pub fn dsm(args: &DsmArgs, control: &Control) -> Result<(), Failure> {
     let ranges = args.ranges()?;
+    let mut given = args.namespace_id;
     if args.attributes() & ATTRIBUTE_DEALLOCATE != 0 && !args.destroy_data {
-        guard(&args.target, args.namespace_id, control)?;
+        given = guard(&args.target, given, control)?;
     }
     let command = |nsid| {
         let mut sqe = Sqe::new(NvmOpcode::DATASET_MANAGEMENT.0, nsid);
@@ -362,7 +376,7 @@ pub fn dsm(args: &DsmArgs, control: &Control) -> Result<(), Failure> {
         (sqe, CommandData::Out(ranges))
     };
     let what = ("Dataset Management", "NVMe DSM: success");
-    bare(&args.target, what, args.namespace_id, command, control)
+    bare(&args.target, what, given, command, control)
 }
 
 /// Dword 11 of Dataset Management: Attribute – Deallocate.

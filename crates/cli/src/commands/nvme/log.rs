@@ -124,10 +124,15 @@ impl Request {
 /// the last retain the event: the page is not to change in between.
 pub fn read(connected: &Connected, request: &Request) -> Result<Vec<u8>, Failure> {
     let most = connected.session.controller().transfer_bytes_max().min(ADMIN_DATA_BYTES_MAX) & !3;
+    let most = most.max(4);
+    if request.offset_is_index && request.bytes > most {
+        let text = format!("with --ot one command has to do: give a --log-len up to {most}");
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
     let mut page = Vec::new();
     while page.len() < request.bytes as usize {
         let left = request.bytes - page.len() as u32;
-        let bytes = left.min(most.max(4));
+        let bytes = left.min(most);
         let sqe = request.command(
             request.offset + page.len() as u64,
             bytes,

@@ -13,7 +13,7 @@ use weft_endpoint::Control;
 use weft_endpoint::limits::{ADMIN_DATA_BYTES_MAX, PASSTHROUGH_BYTES_MAX};
 use weft_endpoint::source::nvme::CommandData;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::opcode::{AdminOpcode, FabricsType, NvmOpcode};
+use weft_proto::nvme::opcode::{FabricsType, NvmOpcode};
 use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::types::Nsid;
 
@@ -92,17 +92,17 @@ struct CommandArgs {
     /// Print the command and do not send it
     #[arg(short = 'd', long)]
     dry_run: bool,
-    /// Data comes from the controller, as the opcode says otherwise
+    /// Data comes from the controller; without this and --write, bits 1:0 of the opcode say it
     #[arg(short = 'r', long)]
     read: bool,
-    /// Data goes to the controller, as the opcode says otherwise
+    /// Data goes to the controller
     #[arg(short = 'w', long)]
     write: bool,
     /// Print how long the command took
     #[arg(short = 'T', long)]
     latency: bool,
-    /// Send a command that may destroy data also where a partition table, a file system or the like
-    /// is recognised
+    /// Send a command that may destroy data: an admin command without anything else being asked,
+    /// an I/O command also where a partition table, a file system or the like is recognised
     #[arg(long)]
     destroy_data: bool,
 }
@@ -131,13 +131,15 @@ fn leaves_data(opcode: u8) -> bool {
         || matches!(opcode, NvmOpcode::RESERVATION_ACQUIRE | NvmOpcode::RESERVATION_RELEASE)
 }
 
-/// Whether an admin command may destroy data.
+/// Admin commands that leave all data as they are: Get Log Page, Identify, Abort, Set Features, Get
+/// Features, Asynchronous Event Request, Device Self-test, Keep Alive, Directive Receive, NVMe-MI
+/// Receive, Security Receive, Get LBA Status, and those of Fabrics.
+const HARMLESS: [u8; 13] =
+    [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x14, 0x18, 0x1a, 0x1e, 0x82, 0x86, 0x7f];
+
+/// Whether an admin command may destroy data, for all that is known of it.
 fn destroys_data(opcode: u8) -> bool {
-    let opcode = AdminOpcode(opcode);
-    matches!(
-        opcode,
-        AdminOpcode::FORMAT_NVM | AdminOpcode::SANITIZE | AdminOpcode::NAMESPACE_MANAGEMENT
-    )
+    !HARMLESS.contains(&opcode)
 }
 
 /// Sends an admin command.
@@ -145,7 +147,7 @@ pub fn admin_passthru(args: &AdminPassthruArgs, control: &Control) -> Result<(),
     let opcode = args.command.opcode;
     if !args.command.destroy_data && !args.command.dry_run && destroys_data(opcode) {
         let text = format!(
-            "{} (opcode {opcode:02x}h) may destroy the data of whole namespaces: give --destroy-data if that is meant",
+            "{} (opcode {opcode:02x}h) may destroy data of whole namespaces, for all that weft knows of it: give --destroy-data if that is meant",
             name(true, opcode)
         );
         return Err(Failure::of(ErrorKind::InUse, text));
@@ -356,7 +358,10 @@ mod tests {
         for opcode in [0, 2, 5, 0x0c, 0x0d, 0x0e, 0x11, 0x15] {
             assert!(leaves_data(opcode), "{opcode:#x}");
         }
-        assert_eq!([6, 0x0d, 0x80, 0x84].map(destroys_data), [false, true, true, true]);
+        assert_eq!(
+            [6, 0x0d, 0x80, 0x84, 0x20, 0xc1].map(destroys_data),
+            [false, true, true, true, true, true]
+        );
         for opcode in [1, 4, 8, 9, 0x19, 0x79, 0x7d, 0x80, 0xff] {
             assert!(!leaves_data(opcode), "{opcode:#x}");
         }

@@ -73,7 +73,9 @@ impl Properties {
 /// A property, where the controller has it.
 fn property(connected: &Connected, offset: PropertyOffset) -> Result<Option<u64>, Failure> {
     let (cqe, _) = connected.session.admin(Property::get(offset), CommandData::None)?;
-    if cqe.status == Status::INVALID_FIELD {
+    // Controllers differ in how they refuse what they need not have.
+    let is_optional = matches!(offset, PropertyOffset::NSSR | PropertyOffset::CRTO);
+    if cqe.status == Status::INVALID_FIELD || is_optional && !cqe.status.is_success() {
         return Ok(None);
     }
     refusal::check(&connected.name, "Property Get", &cqe)?;

@@ -80,14 +80,17 @@ impl TelemetryLogArgs {
             let text = format!("{}: there is no data area 4; give --data-area=3", connected.name);
             return Err(Failure::of(ErrorKind::Unsupported, text));
         }
-        let bytes = bytes(&header, self.data_area == 4);
+        let bytes = bytes(&header, self.data_area);
         if bytes == BLOCK_BYTES as u64 {
             let text = format!("{}: the telemetry log page has no data block", connected.name);
             return Err(Failure::of(ErrorKind::NotFound, text));
         }
         if bytes > BYTES_MAX {
-            let text = format!("a telemetry log page of {bytes} bytes, more than {BYTES_MAX}");
-            return Err(connected.malformed(&text));
+            let text = format!(
+                "{}: the telemetry log page has {bytes} bytes, and weft reads at most {BYTES_MAX}; give a smaller --data-area",
+                connected.name
+            );
+            return Err(Failure::of(ErrorKind::Unsupported, text));
         }
         log::read(
             connected,
@@ -96,12 +99,15 @@ impl TelemetryLogArgs {
     }
 }
 
-/// Bytes of the log page with its header (Base §5.16.1.8): up to the last block of data area 3, or
-/// of data area 4.
-fn bytes(header: &[u8], with_area_4: bool) -> u64 {
-    let last = match with_area_4 {
-        false => u64::from(u16::from_le_bytes([header[12], header[13]])),
-        true => u64::from(u32::from_le_bytes([header[16], header[17], header[18], header[19]])),
+/// Bytes of the log page with its header (Base §5.16.1.8): up to the last block of this data area,
+/// 1 to 4.
+fn bytes(header: &[u8], area: u32) -> u64 {
+    let short = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+    let last = match area {
+        1 => short(8),
+        2 => short(10),
+        3 => short(12),
+        _ => u64::from(u32::from_le_bytes([header[16], header[17], header[18], header[19]])),
     };
     (last + 1) * BLOCK_BYTES as u64
 }
@@ -113,10 +119,12 @@ mod tests {
     #[test]
     fn the_header_tells_the_length() {
         let mut header = [0; BLOCK_BYTES];
-        assert_eq!(bytes(&header, false), 512);
+        assert_eq!(bytes(&header, 3), 512);
         header[12..14].copy_from_slice(&0x0102_u16.to_le_bytes());
         header[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(bytes(&header, false), 0x103 * 512);
-        assert_eq!(bytes(&header, true), 512 << 32);
+        assert_eq!(bytes(&header, 3), 0x103 * 512);
+        header[8] = 4;
+        assert_eq!([bytes(&header, 1), bytes(&header, 2)], [5 * 512, 512]);
+        assert_eq!(bytes(&header, 4), 512 << 32);
     }
 }

@@ -1,5 +1,5 @@
-//! Commands as a user gives them: how much data they carry, and those to an I/O queue. A command
-//! has the queue for itself, on the control loop.
+//! Commands to an I/O queue as a user gives them. A command has the queue for itself, on the control
+//! loop.
 
 use super::association::{Association, IoConnection, ToAdmin};
 use super::command_data::CommandData;
