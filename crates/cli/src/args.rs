@@ -78,7 +78,7 @@ pub enum Command {
     ConnectAll(Box<ConnectAllArgs>),
     /// Detach devices that weft connect attached
     Disconnect(DisconnectArgs),
-    /// Hold connections that last: make them again after a restart, and look after them
+    /// Hold connections that last, and make them again after a restart
     Daemon(DaemonCommand),
     /// List the devices that weft connect attached
     List(ListArgs),

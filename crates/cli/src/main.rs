@@ -50,7 +50,7 @@ use weft_endpoint::Control;
 use weft_server::secret::{conceal, when_held};
 
 fn main() -> ExitCode {
-    let matches = match help::command().try_get_matches() {
+    let matches = match help::command(Cli::command).try_get_matches() {
         Ok(matches) => matches,
         Err(e) => match nvme_verbs::explain(&e) {
             Some(failure) => return exit::end(failure.report()),

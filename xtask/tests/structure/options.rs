@@ -11,8 +11,11 @@ use crate::{
 /// The page that has the options of connections in its table.
 const CONNECTIONS: &str = "docs/serve.md";
 
+/// Of nvme-cli's verbs.
+const VERBS: [&str; 3] = ["docs/nvme-cli.md", "docs/inspect.md", CONNECTIONS];
+
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 32] = [
+const PAGES: [(&str, &[&str]); 56] = [
     ("serve", &["docs/serve.md"]),
     ("service", &["docs/windows.md"]),
     ("apply", &["docs/control.md"]),
@@ -34,6 +37,30 @@ const PAGES: [(&str, &[&str]); 32] = [
     ("id-ctrl", &["docs/inspect.md", CONNECTIONS]),
     ("id-ns", &["docs/inspect.md", CONNECTIONS]),
     ("list-ns", &["docs/inspect.md", CONNECTIONS]),
+    ("get-log", &VERBS),
+    ("smart-log", &VERBS),
+    ("error-log", &VERBS),
+    ("ana-log", &VERBS),
+    ("effects-log", &VERBS),
+    ("changed-ns-list-log", &VERBS),
+    ("supported-log-pages", &VERBS),
+    ("telemetry-log", &VERBS),
+    ("get-feature", &VERBS),
+    ("set-feature", &VERBS),
+    ("show-regs", &VERBS),
+    ("resv-report", &VERBS),
+    ("resv-register", &VERBS),
+    ("resv-acquire", &VERBS),
+    ("resv-release", &VERBS),
+    ("read", &VERBS),
+    ("write", &VERBS),
+    ("compare", &VERBS),
+    ("verify", &VERBS),
+    ("flush", &VERBS),
+    ("write-zeroes", &VERBS),
+    ("dsm", &VERBS),
+    ("admin-passthru", &VERBS),
+    ("io-passthru", &VERBS),
     ("limits", &["docs/inspect.md"]),
     ("completions", &[]),
     ("man", &[]),

@@ -4,7 +4,7 @@ use clap::Command;
 use std::fmt::Write as _;
 
 /// Columns of the names of commands, with the space around them.
-const NAMES: usize = 22;
+const NAMES: usize = 23;
 
 /// Columns of a list of names.
 const COLUMNS: usize = 80;

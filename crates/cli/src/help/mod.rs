@@ -6,9 +6,8 @@ mod groups;
 pub mod headings;
 mod topics;
 
-use crate::args::Cli;
 use crate::exit::{Failure, printed};
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use std::io::Write;
 use topics::{TOPICS, Topic};
 use weft_block::ErrorKind;
@@ -62,10 +61,10 @@ fn text(args: &HelpArgs, mut weft: Command) -> Result<String, Failure> {
 
 /// The command line. Its help is put into this form where somebody reads it: that takes longer than
 /// most commands do.
-pub fn command() -> Command {
+pub fn command(weft: fn() -> Command) -> Command {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let is_read = words.is_empty() || words.iter().any(|word| word == "-h" || word == "--help");
-    if is_read { arranged(Cli::command()) } else { Cli::command() }
+    if is_read { arranged(weft()) } else { weft() }
 }
 
 /// The command line with its help in this form.

@@ -1,4 +1,6 @@
 use super::*;
+use crate::args::Cli;
+use clap::CommandFactory;
 
 /// Lines of a terminal that is not small.
 const SCREEN: usize = 50;

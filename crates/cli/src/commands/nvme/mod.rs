@@ -39,7 +39,7 @@ pub enum Verb {
     AnaLog(ana::AnaLogArgs),
     /// Show the log page Commands Supported and Effects
     EffectsLog(effects::EffectsLogArgs),
-    /// Show the log page Changed Namespace List: what has changed during this connection
+    /// Show the log page Changed Namespace List, of this connection
     ChangedNsListLog(lists::ChangedNsListLogArgs),
     /// Show which log pages a controller has
     SupportedLogPages(lists::SupportedLogPagesArgs),
