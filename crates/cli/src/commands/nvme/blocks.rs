@@ -1,4 +1,4 @@
-//! `weft read`, `write`, `compare`, `write-zeroes`, `verify`, `dsm`, `flush`.
+//! `weft read`, `write`, `compare`, `write-zeroes`, `verify`, `flush`.
 
 use super::connected::Connected;
 use super::data;
@@ -11,7 +11,6 @@ use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::limits::PASSTHROUGH_BYTES_MAX;
 use weft_endpoint::source::nvme::CommandData;
-use weft_proto::nvme::host::command::{RANGE_BYTES, RANGES_MAX};
 use weft_proto::nvme::identify::{Cns, IdentifyNamespace};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
@@ -138,44 +137,6 @@ pub struct VerifyArgs {
     target: Target,
 }
 
-/// Options of `weft dsm`.
-#[derive(Args, Debug)]
-#[command(mut_args(letters("nabsdwrc")))]
-#[command(after_help = "\
-Example:
-  weft dsm nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk/1 --ad -s 0,64 -b 8,8")]
-pub struct DsmArgs {
-    /// Namespace ID [default: the one in the URL, or the first active one]
-    #[arg(short = 'n', long, value_parser = number::<u32>)]
-    namespace_id: Option<u32>,
-    /// Context attributes of the ranges
-    #[arg(short = 'a', long, value_parser = number::<u32>, value_delimiter = ',')]
-    ctx_attrs: Vec<u32>,
-    /// Number of blocks of each range
-    #[arg(short = 'b', long, value_parser = number::<u32>, value_delimiter = ',')]
-    blocks: Vec<u32>,
-    /// First block of each range
-    #[arg(short = 's', long, value_parser = number::<u64>, value_delimiter = ',')]
-    slbs: Vec<u64>,
-    /// Deallocate
-    #[arg(short = 'd', long)]
-    ad: bool,
-    /// The ranges will be written as a whole
-    #[arg(short = 'w', long)]
-    idw: bool,
-    /// The ranges will be read as a whole
-    #[arg(short = 'r', long)]
-    idr: bool,
-    /// Dword 11 instead of these attributes
-    #[arg(short = 'c', long, value_parser = number::<u32>, default_value = "0", hide_default_value = true)]
-    cdw11: u32,
-    /// Deallocate also where a partition table, a file system or the like is recognised
-    #[arg(long)]
-    destroy_data: bool,
-    #[command(flatten)]
-    target: Target,
-}
-
 /// Options of `weft flush`.
 #[derive(Args, Debug)]
 #[command(mut_args(letters("n")))]
@@ -191,7 +152,7 @@ pub struct FlushArgs {
 }
 
 /// A number, also with a unit.
-fn with_unit(text: &str) -> Result<u64, String> {
+pub(super) fn with_unit(text: &str) -> Result<u64, String> {
     number::<u64>(text).or_else(|e| units::parse_size(text).map_err(|_| e))
 }
 
@@ -309,14 +270,18 @@ pub fn write(args: &WriteArgs, control: &Control) -> Result<(), Failure> {
 
 /// Refuses the namespace that a command is about if something is recognised there; gives its
 /// identifier, so that the command is about no other one.
-fn guard(target: &Target, given: Option<u32>, control: &Control) -> Result<Option<u32>, Failure> {
+pub(super) fn guard(
+    target: &Target,
+    given: Option<u32>,
+    control: &Control,
+) -> Result<Option<u32>, Failure> {
     let nsid = target.connect(control)?.namespace(given)?;
     data::refuse_data(target, nsid, control)?;
     Ok(Some(nsid.0))
 }
 
 /// Sends a command without data, and says that it succeeded.
-fn bare(
+pub(super) fn bare(
     target: &Target,
     (what, said): (&str, &str),
     given: Option<u32>,
@@ -362,56 +327,6 @@ pub fn flush(args: &FlushArgs, control: &Control) -> Result<(), Failure> {
     bare(&args.target, ("Flush", "NVMe Flush: success"), given, command, control)
 }
 
-/// Tells of ranges that they are not needed, or how they will be used.
-pub fn dsm(args: &DsmArgs, control: &Control) -> Result<(), Failure> {
-    let ranges = args.ranges()?;
-    let mut given = args.namespace_id;
-    if args.attributes() & ATTRIBUTE_DEALLOCATE != 0 && !args.destroy_data {
-        given = guard(&args.target, given, control)?;
-    }
-    let command = |nsid| {
-        let mut sqe = Sqe::new(NvmOpcode::DATASET_MANAGEMENT.0, nsid);
-        sqe.set_dword(10, (ranges.len() / RANGE_BYTES) as u32 - 1);
-        sqe.set_dword(11, args.attributes());
-        (sqe, CommandData::Out(ranges))
-    };
-    let what = ("Dataset Management", "NVMe DSM: success");
-    bare(&args.target, what, given, command, control)
-}
-
-/// Dword 11 of Dataset Management: Attribute – Deallocate.
-const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
-
-impl DsmArgs {
-    fn attributes(&self) -> u32 {
-        match self.cdw11 {
-            0 => {
-                let deallocate = if self.ad { ATTRIBUTE_DEALLOCATE } else { 0 };
-                deallocate | u32::from(self.idw) << 1 | u32::from(self.idr)
-            }
-            given => given,
-        }
-    }
-
-    /// The data of the command: a range for each of the longest list; what others lack is 0.
-    fn ranges(&self) -> Result<Vec<u8>, Failure> {
-        let count = self.ctx_attrs.len().max(self.blocks.len()).max(self.slbs.len());
-        if count == 0 || count > usize::from(RANGES_MAX) {
-            let text = format!(
-                "No range definition provided: give --slbs and --blocks of 1 to {RANGES_MAX} ranges"
-            );
-            return Err(Failure::of(ErrorKind::Usage, text));
-        }
-        let of = |list: &[u32], n: usize| list.get(n).copied().unwrap_or_default();
-        let range = |n: usize| {
-            let start = self.slbs.get(n).copied().unwrap_or_default();
-            let words = [of(&self.ctx_attrs, n), of(&self.blocks, n)].map(u32::to_le_bytes);
-            [words.concat(), start.to_le_bytes().to_vec()].concat()
-        };
-        Ok((0..count).flat_map(range).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -436,19 +351,5 @@ mod tests {
         let sqe = args.blocks.command(NvmOpcode::READ, Nsid(3));
         assert_eq!((sqe.opcode(), sqe.nsid(), sqe.qword(10)), (2, Nsid(3), 4096));
         assert_eq!((sqe.dword(12), args.payload.data_size), (0xc000_0007, 4096));
-    }
-
-    #[test]
-    fn ranges_are_those_of_the_lists() {
-        let Verb::Dsm(args) = verb(&["dsm", "-d", "-r", "-s", "16,32", "-b", "8", "-a", "1"])
-        else {
-            panic!("another verb");
-        };
-        assert_eq!(args.attributes(), 5);
-        let ranges = args.ranges().unwrap();
-        assert_eq!(ranges[..16], [1, 0, 0, 0, 8, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(ranges[16..], [0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0]);
-        let Verb::Dsm(args) = verb(&["dsm", "--ad"]) else { panic!("another verb") };
-        assert_eq!(args.ranges().unwrap_err().status(), 2);
     }
 }

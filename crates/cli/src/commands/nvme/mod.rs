@@ -6,6 +6,7 @@ mod ana;
 mod blocks;
 mod connected;
 mod data;
+mod dsm;
 mod effects;
 mod feature;
 mod feature_fields;
@@ -74,7 +75,7 @@ pub enum Verb {
     /// Write zeroes
     WriteZeroes(blocks::WriteZeroesArgs),
     /// Deallocate blocks, or say how they will be used
-    Dsm(blocks::DsmArgs),
+    Dsm(dsm::DsmArgs),
     /// Have the controller verify blocks
     Verify(blocks::VerifyArgs),
 }
@@ -104,7 +105,7 @@ pub fn run(verb: &Verb, verbose: bool, control: &Control) -> Result<(), Failure>
         Verb::Write(args) => blocks::write(args, control),
         Verb::Compare(args) => blocks::compare(args, control),
         Verb::WriteZeroes(args) => blocks::write_zeroes(args, control),
-        Verb::Dsm(args) => blocks::dsm(args, control),
+        Verb::Dsm(args) => dsm::dsm(args, control),
         Verb::Verify(args) => blocks::verify(args, control),
     }
 }
