@@ -81,12 +81,10 @@ fn sources(desired: &Desired) -> Result<BTreeSet<(String, bool)>, Error> {
 /// Refuses a file or disk that this user may not write to, as a server would.
 fn check_writable(source: &str, is_read_only: bool) -> Result<(), Error> {
     let Some(path) = grammar::path(source).filter(|_| !is_read_only) else { return Ok(()) };
-    let metadata = std::fs::metadata(path).map_err(|e| Error::io(format!("{source}: {e}"), e))?;
     #[cfg(unix)]
     let is_writable = rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     #[cfg(not(unix))]
-    let is_writable = !metadata.permissions().readonly();
-    drop(metadata);
+    let is_writable = std::fs::metadata(path).is_ok_and(|of| !of.permissions().readonly());
     if is_writable {
         return Ok(());
     }

@@ -152,7 +152,7 @@ pub struct FlushArgs {
 }
 
 /// A number, also with a unit.
-pub(super) fn with_unit(text: &str) -> Result<u64, String> {
+fn with_unit(text: &str) -> Result<u64, String> {
     number::<u64>(text).or_else(|e| units::parse_size(text).map_err(|_| e))
 }
 
