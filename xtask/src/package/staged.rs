@@ -127,8 +127,12 @@ fn standard_library() -> Result<Vec<(&'static str, PathBuf)>> {
         Path::new(root.trim()).join("share/doc/rust/COPYRIGHT-library.html"),
         PathBuf::from("/usr/share/doc/libstd-rust-dev/copyright"),
     ];
-    let place = places.into_iter().find(|place| place.exists()).context(
-        "the licences of Rust's standard library are not here: install rust-docs with rustup",
-    )?;
+    let found = places.into_iter().find(|place| place.exists());
+    let place = found.unwrap_or_else(|| {
+        eprintln!(
+            "the licences of Rust's standard library are not here: for a package that others get, install rust-docs with rustup"
+        );
+        sh::root().join("LICENSE-APACHE")
+    });
     Ok(vec![("the standard library of Rust", place)])
 }
