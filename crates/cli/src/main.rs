@@ -21,6 +21,7 @@ mod figures;
 mod group_args;
 mod held_table;
 mod help;
+mod hex;
 mod hosted;
 mod iscsi_args;
 mod limits;

@@ -1,5 +1,6 @@
 //! NVMe structures with nvme-cli's field names, in its order, as JSON and as text.
 
+use crate::hex::hex;
 use crate::nvme_bits::{self, Structure};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -102,10 +103,6 @@ fn record(entry: &DiscoveryEntry) -> Value {
         "eflags": entry.eflags,
         "sectype": match entry.tsas[0] { 1 => "tls", 2 => "tls13", _ => "none" },
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Fields as a JSON object.

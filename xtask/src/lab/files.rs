@@ -52,7 +52,8 @@ pub(super) fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathB
     }
     if file == Path::new(PACKAGE) {
         let program = without_debug_info(&weft_program(weft)?, WEFT)?;
-        let out = tempfile::Builder::new().prefix("package").tempdir_in(sh::target_dir())?.keep();
+        let out = sh::target_dir().join("lab");
+        fs::create_dir_all(&out)?;
         return Ok((PACKAGE.to_owned(), deb::pack(&program, &out, Effort::Little)?));
     }
     if let Some((name, which)) = TESTS.iter().find(|(name, _)| file == Path::new(name)) {

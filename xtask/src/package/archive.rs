@@ -33,7 +33,7 @@ pub fn zip(directory: &Path) -> Result<PathBuf> {
     if archive.exists() {
         fs::remove_file(&archive)?;
     }
-    let time = commit_time()?;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(commit_seconds()?);
     let files = names(directory)?;
     for file in &files {
         fs::File::options().append(true).open(directory.join(file))?.set_modified(time)?;
@@ -66,16 +66,16 @@ fn names(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// When the commit was made that is packed. A tree without git has a time of its own.
-pub fn commit_time() -> Result<SystemTime> {
+/// When the commit was made that is packed, in seconds since 1970. A tree without git has a time of
+/// its own.
+pub fn commit_seconds() -> Result<u64> {
     let mut git = Command::new("git");
     git.current_dir(sh::root()).args(["log", "-1", "--format=%ct"]);
     let said = git.output().ok().filter(|output| output.status.success());
     let Some(said) = said else {
-        return Ok(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 3653));
+        return Ok(Duration::from_hours(24 * 3653).as_secs());
     };
-    let seconds = String::from_utf8(said.stdout)?.trim().parse().context("git tells no time")?;
-    Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+    String::from_utf8(said.stdout)?.trim().parse().context("git tells no time")
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use serde_json::{Value, json};
 
 use super::notices;
 
-/// The list of all packages that `weft` contains when it is built for a target with some features.
-pub fn of_program(target: &str, features: &[&str]) -> Result<String> {
-    let metadata = notices::metadata(target, features)?;
-    let mut packages = notices::packages(&metadata)?;
+/// The list of all packages that `weft` contains, by what cargo knows of it.
+pub fn of_program(metadata: &Value) -> Result<String> {
+    let mut packages = notices::packages(metadata)?;
     packages.sort_by_key(|package| (text(package, "name"), text(package, "version")));
     let bom = json!({
         "bomFormat": "CycloneDX",

@@ -34,13 +34,13 @@ pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
     let architecture = sh::output(Command::new("dpkg").arg("--print-architecture"))?;
     let architecture = architecture.trim();
     let mut bytes = 0;
-    let mut sums = String::new();
+    let mut md5sum = Command::new("md5sum");
+    md5sum.current_dir(&root).arg("--");
     for file in staged::files(&root)? {
         bytes += fs::metadata(&file)?.len();
-        let name = file.strip_prefix(&root)?;
-        let said = sh::output(Command::new("md5sum").arg("--").arg(name).current_dir(&root))?;
-        sums.push_str(&said);
+        md5sum.arg(file.strip_prefix(&root)?);
     }
+    let sums = sh::output(&mut md5sum)?;
     let meta = root.join("DEBIAN");
     fs::create_dir(&meta)?;
     let control = control(architecture, bytes.div_ceil(1024), &glibc_of(program)?);
@@ -56,9 +56,8 @@ pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
         Effort::Full => "-Zxz",
         Effort::Little => "-Znone",
     };
-    let time = archive::commit_time()?.duration_since(std::time::SystemTime::UNIX_EPOCH)?;
     let mut command = Command::new("dpkg-deb");
-    command.env("SOURCE_DATE_EPOCH", time.as_secs().to_string());
+    command.env("SOURCE_DATE_EPOCH", archive::commit_seconds()?.to_string());
     command.args(["--root-owner-group", effort, "--build"]).arg(&root).arg(&made);
     sh::output(&mut command)?;
     fs::remove_dir_all(&root)?;

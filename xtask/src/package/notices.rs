@@ -26,17 +26,12 @@ struct Part {
     texts: Vec<String>,
 }
 
-/// The texts of all packages that `weft` contains when it is built for a target with some features.
+/// The texts of all packages that `weft` contains, by what cargo knows of it.
 ///
 /// `others`: parts that cargo does not know, and the files with their texts.
-pub fn of_program(
-    target: &str,
-    features: &[&str],
-    others: &[(&str, impl AsRef<Path>)],
-) -> Result<String> {
-    let metadata = metadata(target, features)?;
+pub fn of_program(metadata: &Value, others: &[(&str, impl AsRef<Path>)]) -> Result<String> {
     let mut parts = Vec::new();
-    for package in packages(&metadata)? {
+    for package in packages(metadata)? {
         parts.push(part(package)?);
     }
     for (name, file) in others {

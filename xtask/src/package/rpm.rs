@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::SystemTime,
 };
 
 use anyhow::{Context, Result};
@@ -26,9 +25,11 @@ pub fn pack(program: &Path, out: &Path) -> Result<PathBuf> {
     staged::stage(program, &root)?;
     let spec = top.join("weft.spec");
     fs::write(&spec, text(&root)?)?;
-    let time = archive::commit_time()?.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let mut rpmbuild = Command::new("rpmbuild");
-    rpmbuild.env("SOURCE_DATE_EPOCH", time.to_string()).arg("-bb").arg("--quiet");
+    rpmbuild
+        .env("SOURCE_DATE_EPOCH", archive::commit_seconds()?.to_string())
+        .arg("-bb")
+        .arg("--quiet");
     for (name, value) in [
         ("_topdir", top.display().to_string()),
         ("staged", root.display().to_string()),

@@ -68,13 +68,14 @@ pub fn stage(program: &Path, root: &Path) -> Result<()> {
     }
     put(CONFIGURATION, sh::output(Command::new(program).args(["config", "example"]))?.as_bytes())?;
     man_pages(program, &root.join("usr/share/man/man1"))?;
-    let text = notices::of_program(&host()?, &[], &standard_library()?)?;
+    let metadata = notices::metadata(&host()?, &[])?;
+    let text = notices::of_program(&metadata, &standard_library()?)?;
     put(&format!("{DOC}/LICENCES.txt"), text.as_bytes())?;
     put(&format!("{DOC}/copyright"), COPYRIGHT.as_bytes())?;
     for name in ["LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md", "README.md"] {
         put(&format!("{DOC}/{name}"), &read(sh::root().join(name))?)?;
     }
-    put(&format!("{DOC}/weft.cdx.json"), bom::of_program(&host()?, &[])?.as_bytes())?;
+    put(&format!("{DOC}/weft.cdx.json"), bom::of_program(&metadata)?.as_bytes())?;
     set_modes(root)?;
     fs::set_permissions(packed, fs::Permissions::from_mode(0o755))?;
     Ok(())

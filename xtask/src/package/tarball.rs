@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::SystemTime,
 };
 
 use anyhow::Result;
@@ -27,7 +26,7 @@ pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
     std::fs::rename(from, to)?;
     std::fs::remove_dir_all(out.join(&name).join("etc"))?;
     let made = out.join(format!("{name}.tar.gz"));
-    let time = archive::commit_time()?.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+    let time = archive::commit_seconds()?;
     let mut tar = Command::new("tar");
     tar.current_dir(out);
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"]);

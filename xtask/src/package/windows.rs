@@ -81,7 +81,7 @@ pub fn pack(
         ("the C library and start-up code of MinGW-w64", &doc.join("mingw-w64-common/copyright")),
         ("the runtime library of GCC", &doc.join("gcc-mingw-w64-x86-64/copyright")),
     ];
-    let text = notices::of_program(TARGET, features, &others)?;
+    let text = notices::of_program(&notices::metadata(TARGET, features)?, &others)?;
     fs::write(directory.join("LICENCES.txt"), text.replace('\n', "\r\n"))?;
     archive::write_sums(&directory)?;
     archive::zip(&directory)

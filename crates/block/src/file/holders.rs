@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 /// A sentence without its end that says who uses the disk at `path`, or a partition of it:
 /// `it is mounted at /srv`.
 pub(super) fn of(path: &Path) -> String {
-    let found = fs::metadata(path)
-        .ok()
-        .and_then(|metadata| system::device_number(&metadata))
-        .and_then(|(major, minor)| {
+    user_of(path)
+        .unwrap_or_else(|| "another program or a part of the kernel has it for itself".into())
+}
+
+/// The same where it is known.
+pub fn user_of(path: &Path) -> Option<String> {
+    fs::metadata(path).ok().and_then(|metadata| system::device_number(&metadata)).and_then(
+        |(major, minor)| {
             let disk = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
             let itself = user(&disk).map(|user| format!("it {user}"));
             itself.or_else(|| {
@@ -19,8 +23,8 @@ pub(super) fn of(path: &Path) -> String {
                     Some(format!("its partition {} {}", name(&part), user(&part)?))
                 })
             })
-        });
-    found.unwrap_or_else(|| "another program or a part of the kernel has it for itself".into())
+        },
+    )
 }
 
 /// The directories of the partitions of a disk, in order.

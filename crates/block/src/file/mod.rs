@@ -47,6 +47,8 @@ mod shared;
 mod system;
 
 pub use created::CreatedFiles;
+pub use holders::user_of;
+pub use open::no_permission_to_write;
 
 /// Whether a path names a device of Windows, and no file; never on other systems.
 pub fn is_windows_device(path: &str) -> bool {

@@ -231,6 +231,13 @@ fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
     Ok(file)
 }
 
+/// The sentence for a file that this user may not write to.
+pub fn no_permission_to_write(url: &str) -> String {
+    format!(
+        "{url}: no permission to write; run as a user with permission, or put readonly: in front of the source"
+    )
+}
+
 /// Explains why the system refused to open the file.
 fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     use io::ErrorKind as E;
@@ -239,9 +246,7 @@ fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     }
     let message = match error.kind() {
         E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
-            format!(
-                "{url}: no permission to write; run as a user with permission, or put readonly: in front of the source"
-            )
+            no_permission_to_write(url)
         }
         E::PermissionDenied => {
             format!("{url}: no permission to read; run as a user with permission")

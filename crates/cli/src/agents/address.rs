@@ -1,7 +1,7 @@
 //! `HOST[:PORT][@sha256:FINGERPRINT]`: an agent, as a user names it.
 
 use super::PORT;
-use super::hex::unhex;
+use crate::hex::unhex;
 use weft_endpoint::url::HostPort;
 
 /// An agent.

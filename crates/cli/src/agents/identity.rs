@@ -1,7 +1,7 @@
 //! The agent's certificate: made once, kept in the state directory, and known by its fingerprint.
 
-use super::hex::hex;
 use crate::exit::Failure;
+use crate::hex::hex;
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io::Write;

@@ -54,7 +54,7 @@ fn missing() -> Failure {
 /// Writes a new key of 256 bits to a file that does not exist yet and that only its owner can read.
 pub fn make(path: &Path) -> Result<(), Failure> {
     let random: [u8; 32] = Identities::system().random();
-    Ok(secret::create_private(path, &super::hex::hex(&random))?)
+    Ok(secret::create_private(path, &crate::hex::hex(&random))?)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ pub mod channel;
 pub mod config;
 pub mod connection;
 pub mod fleet;
-mod hex;
 pub mod identity;
 pub mod key;
 mod known_agents;

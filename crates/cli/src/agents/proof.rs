@@ -5,8 +5,8 @@
 //! each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent
 //! back.
 
-use super::hex::{BYTES, hex, unhex};
 use super::key::Key;
+use crate::hex::{BYTES, hex, unhex};
 use ring::hmac;
 
 /// What the exported value is for.

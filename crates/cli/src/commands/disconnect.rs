@@ -5,8 +5,9 @@ use crate::daemon_args::DaemonArgs;
 use crate::exit::{Failure, printed};
 use clap::Args;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weft_block::ErrorKind;
+use weft_block::file::user_of;
 use weft_endpoint::url::{NvmeUrl, means};
 use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::attach::server::end;
@@ -160,10 +161,7 @@ fn named<'a>(what: &str, all: &'a [Known]) -> Result<&'a Known, Failure> {
 
 fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failure> {
     if let Some(use_of) = use_of(&entry.device).filter(|_| !force) {
-        let text = format!(
-            "{} is {use_of}; end that first, or use --force and lose unwritten data",
-            entry.device
-        );
+        let text = format!("{use_of}; end that first, or use --force and lose unwritten data");
         return Err(Failure::of(ErrorKind::InUse, text));
     }
     match detach(runtime, entry) {
@@ -176,27 +174,13 @@ fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failu
     Ok(end(runtime, entry)?)
 }
 
-/// What a disk or one of its partitions is used for: a mount, swap, or a device above it, as those
-/// of LVM and of dm-crypt.
+/// What a disk or one of its partitions is used for: a mount, swap, or a device above it.
 fn use_of(device: &str) -> Option<String> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    if let Some(place) = mounted_at(&read("/proc/mounts"), device) {
-        return Some(format!("mounted at {place}"));
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    match mounted_at(&mounts, device) {
+        Some(place) => Some(format!("{device} is mounted at {place}")),
+        None => user_of(Path::new(device)).map(|user| format!("{device}: {user}")),
     }
-    if mounted_at(&read("/proc/swaps").replace('\t', " "), device).is_some() {
-        return Some("used for swap".into());
-    }
-    let name = device.strip_prefix("/dev/")?;
-    let disk = Path::new("/sys/class/block").join(name);
-    let inner = |path: &Path| -> Vec<PathBuf> {
-        let found = std::fs::read_dir(path).into_iter().flatten().flatten();
-        found.map(|entry| entry.path()).collect()
-    };
-    let mut holders = vec![disk.join("holders")];
-    // Partitions are directories in that of their disk.
-    holders.extend(inner(&disk).into_iter().map(|part| part.join("holders")));
-    let holder = holders.iter().flat_map(|path| inner(path)).next()?;
-    Some(format!("used by {}", holder.file_name()?.to_string_lossy()))
 }
 
 /// Where a disk or one of its partitions is mounted, from `/proc/mounts`.

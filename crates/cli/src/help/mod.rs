@@ -93,11 +93,8 @@ fn one(command: Command, above: &str) -> Command {
     let path = format!("{above}{name}");
     let below = format!("{path} ");
     let command = command.mut_subcommands(|command| one(command, &below));
-    if command.get_after_help().is_none() {
-        return command;
-    }
+    let Some(text) = command.get_after_help().map(ToString::to_string) else { return command };
     let (essential, topics) = (essential::of(&path), topics::of(&command));
-    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (examples, other): (Vec<&str>, Vec<&str>) =
         text.split("\n\n").partition(|part| part.starts_with("Example"));
     let (examples, other) = (&examples.join("\n\n"), &other.join("\n\n"));

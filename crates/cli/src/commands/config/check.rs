@@ -5,6 +5,7 @@ use crate::source_options::CommandLineOptions;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
+use weft_block::file::no_permission_to_write;
 use weft_block::units::format_size;
 use weft_block::{Error, ErrorKind, Refusal, grammar};
 use weft_endpoint::url::without_secret;
@@ -88,10 +89,7 @@ fn check_writable(source: &str, is_read_only: bool) -> Result<(), Error> {
     if is_writable {
         return Ok(());
     }
-    let text = format!(
-        "{source}: there is no permission to write; use readonly:{source} or change its owner or mode"
-    );
-    Err(Error::new(ErrorKind::PermissionDenied, text))
+    Err(Error::new(ErrorKind::PermissionDenied, no_permission_to_write(source)))
 }
 
 /// What a source is, or would be.

@@ -11,6 +11,7 @@ use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::limits::PASSTHROUGH_BYTES_MAX;
 use weft_endpoint::source::nvme::CommandData;
+use weft_proto::nvme::host::command::{DEALLOCATE, FORCE_UNIT_ACCESS};
 use weft_proto::nvme::identify::{Cns, IdentifyNamespace};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
@@ -18,10 +19,6 @@ use weft_proto::nvme::types::Nsid;
 
 /// Dword 12: Limited Retry.
 const LIMITED_RETRY: u32 = 1 << 31;
-/// Dword 12: Force Unit Access.
-const FORCE_UNIT_ACCESS: u32 = 1 << 30;
-/// Dword 12 of Write Zeroes: Deallocate.
-const DEALLOCATE: u32 = 1 << 25;
 
 /// The blocks of a command.
 #[derive(Clone, Args, Debug)]

@@ -7,7 +7,7 @@ use clap::Args;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::source::nvme::CommandData;
-use weft_proto::nvme::host::command::{RANGE_BYTES, RANGES_MAX};
+use weft_proto::nvme::host::command::{ATTRIBUTE_DEALLOCATE, RANGE_BYTES, RANGES_MAX};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
 
@@ -65,9 +65,6 @@ pub fn dsm(args: &DsmArgs, control: &Control) -> Result<(), Failure> {
     let what = ("Dataset Management", "NVMe DSM: success");
     bare(&args.target, what, given, command, control)
 }
-
-/// Dword 11 of Dataset Management: Attribute – Deallocate.
-const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 
 impl DsmArgs {
     fn attributes(&self) -> u32 {

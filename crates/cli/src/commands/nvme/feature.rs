@@ -191,7 +191,7 @@ fn line(id: FeatureId, select: u8, value: u32) -> String {
         CHANGED => "Changed",
         _ => "Reserved",
     };
-    let value = if value == 0 { "00000000".to_owned() } else { format!("{value:#010x}") };
+    let value = hex::eight_digits(value);
     let number = if id.0 == 0 { "00".to_owned() } else { format!("{:#04x}", id.0) };
     format!("get-feature:{number} ({}), {selected} value:{value}", feature_fields::name(id))
 }

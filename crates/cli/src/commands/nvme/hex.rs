@@ -23,6 +23,11 @@ pub fn alternate(number: u64) -> String {
     if number == 0 { "0".into() } else { format!("{number:#x}") }
 }
 
+/// A number as C prints it by `%#010x`, which gives zero no prefix: `00000000`.
+pub fn eight_digits(number: u32) -> String {
+    if number == 0 { "00000000".into() } else { format!("{number:#010x}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -259,18 +259,21 @@ impl CommandArgs {
 
     fn sqe(&self, nsid: u32) -> Sqe {
         let mut sqe = Sqe::new(self.opcode, Nsid(nsid));
-        let dwords = [
-            (2, self.cdw2),
-            (3, self.cdw3),
+        sqe.set_dword(2, self.cdw2);
+        sqe.set_dword(3, self.cdw3);
+        self.last_dwords().into_iter().for_each(|(n, value)| sqe.set_dword(n, value));
+        sqe
+    }
+
+    fn last_dwords(&self) -> [(usize, u32); 6] {
+        [
             (10, self.cdw10),
             (11, self.cdw11),
             (12, self.cdw12),
             (13, self.cdw13),
             (14, self.cdw14),
             (15, self.cdw15),
-        ];
-        dwords.iter().for_each(|(n, value)| sqe.set_dword(*n, *value));
-        sqe
+        ]
     }
 
     fn show(&self, out: &mut impl Write, nsid: u32) -> std::io::Result<()> {
@@ -280,14 +283,7 @@ impl CommandArgs {
         writeln!(out, "data_len     : {:08x}\nmetadata_len : {:08x}", self.data_len, 0)?;
         // There are no addresses here.
         writeln!(out, "addr         : 0\nmetadata     : 0")?;
-        for (n, value) in [
-            (10, self.cdw10),
-            (11, self.cdw11),
-            (12, self.cdw12),
-            (13, self.cdw13),
-            (14, self.cdw14),
-            (15, self.cdw15),
-        ] {
+        for (n, value) in self.last_dwords() {
             writeln!(out, "cdw{n}        : {value:08x}")?;
         }
         writeln!(out, "timeout_ms   : {:08x}", self.timeout)

@@ -3,6 +3,7 @@
 use super::target::{Format, Target, letters, number};
 use crate::commands::identify::Output;
 use crate::exit::Failure;
+use crate::hex::hex;
 use crate::nvme_json::print_json;
 use clap::Args;
 use serde_json::{Value, json};
@@ -163,10 +164,6 @@ impl Report {
         }
         writeln!(out)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -7,11 +7,9 @@ use std::io::Write;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::source::nvme::CommandData;
+use weft_proto::nvme::host::command::IGNORE_EXISTING_KEY;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
-
-/// Dword 10: Ignore Existing Key.
-const IGNORE_EXISTING_KEY: u32 = 1 << 3;
 
 /// Options of `weft resv-register`.
 #[derive(Args, Debug)]

@@ -108,16 +108,12 @@ impl SetFeatureArgs {
     }
 
     fn line(&self, id: FeatureId) -> String {
-        let number = |value: u32| match value {
-            0 => "00000000".to_owned(),
-            value => format!("{value:#010x}"),
-        };
         format!(
             "set-feature:{:#04x} ({}), value:{}, cdw12:{}, save:{}",
             id.0,
             feature_fields::name(id),
-            number(self.value),
-            number(self.cdw12),
+            hex::eight_digits(self.value),
+            hex::eight_digits(self.cdw12),
             hex::alternate(self.save.into())
         )
     }

@@ -18,11 +18,11 @@ pub const RANGES_MAX: u16 = 256;
 pub const RANGE_BYTES: usize = 16;
 
 /// Dword 12: Force Unit Access.
-const FORCE_UNIT_ACCESS: u32 = 1 << 30;
+pub const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 /// Dword 12 of Write Zeroes: Deallocate.
-const DEALLOCATE: u32 = 1 << 25;
+pub const DEALLOCATE: u32 = 1 << 25;
 /// Dword 11 of Dataset Management: Attribute – Deallocate.
-const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+pub const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 
 /// A command on blocks. Panics when `blocks` is not in `1..=BLOCKS_MAX`, which is the caller's
 /// mistake: sent as it is, the command would touch other blocks.
@@ -99,7 +99,7 @@ pub fn put_range(entry: &mut [u8; RANGE_BYTES], lba: Lba, blocks: u32) {
 pub const KEYS_BYTES: usize = 16;
 
 /// Dword 10 of Reservation Register: Ignore Existing Key.
-const IGNORE_EXISTING_KEY: u32 = 1 << 3;
+pub const IGNORE_EXISTING_KEY: u32 = 1 << 3;
 /// Dword 10 of Reservation Register, CPTPL: reservations and registrants persist through power
 /// loss.
 const PERSIST: u32 = 0b11 << 30;
