@@ -225,6 +225,13 @@ pub trait BlockDevice: Send + Sync {
         Vec::new()
     }
 
+    /// The first run of blocks from `lba` on that may hold anything but zeroes, as far as the system
+    /// tells without a read; an empty run at the end of the device if there is none. `None`: it is
+    /// not told. A system call may be made: not for what is done with each operation.
+    fn next_data(&self, _lba: u64) -> Option<core::ops::Range<u64>> {
+        None
+    }
+
     /// Maximum number of open queues; unlimited for a device that shares nothing between queues.
     fn max_queues(&self) -> usize {
         usize::MAX

@@ -11,6 +11,7 @@ use crate::commands::config::ConfigArgs;
 use crate::commands::connect::ConnectCommand;
 use crate::commands::connect_all::ConnectAllArgs;
 use crate::commands::control::ControlArgs;
+use crate::commands::copy::CopyArgs;
 use crate::commands::daemon::DaemonCommand;
 use crate::commands::dhchap_key::{CheckDhchapKeyArgs, GenDhchapKeyArgs};
 use crate::commands::disconnect::DisconnectArgs;
@@ -100,6 +101,8 @@ pub enum Command {
     CheckDhchapKey(CheckDhchapKeyArgs),
     /// Make mirrors (RAID 1 of two or three sources), and look after them
     Mirror(Box<MirrorArgs>),
+    /// Copy one device to another
+    Copy(Box<CopyArgs>),
     /// Run a workload on a device, with fio's options
     Bench(Box<BenchArgs>),
     /// Measure what a fabric costs on this machine, in one report

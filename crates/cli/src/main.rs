@@ -18,6 +18,7 @@ mod discovery_ports;
 mod exit;
 mod exit_on_loss;
 mod figures;
+mod filename;
 mod group_args;
 mod held_table;
 mod help;
@@ -105,6 +106,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::GenDhchapKey(args) => commands::dhchap_key::generate(&args),
         Command::CheckDhchapKey(args) => commands::dhchap_key::check(&args),
         Command::Mirror(args) => commands::mirror::run(&args, &control),
+        Command::Copy(args) => commands::copy::run(&args, &control),
         Command::Bench(args) => commands::bench::run(*args, &control),
         Command::Ceiling(args) => commands::ceiling::run(&args),
         Command::Hosts(args) => commands::hosts::run(&args, &control),

@@ -5,6 +5,7 @@ mod agents;
 mod connect;
 mod connect_all;
 mod control;
+mod copy;
 mod daemon;
 mod defaults;
 mod dhchap;

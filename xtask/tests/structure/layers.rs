@@ -6,7 +6,7 @@ use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     (TESTING, &[]),
     ("verbs", &[]),
     ("proto", &["verbs"]),
@@ -17,12 +17,16 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("group", &["proto"]),
     ("endpoint", &["proto", "io", "block", "tls", "ceph", "group"]),
     ("bench", &["block", "io"]),
+    ("copy", &["block", "io"]),
     ("formats", &["block", "io", "bench"]),
     ("server", &["proto", "io", "block", "tls", "ceph", "endpoint", "group"]),
     ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench"]),
     (
         "cli",
-        &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench", "formats"],
+        &[
+            "proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench", "copy",
+            "formats",
+        ],
     ),
     ("xtask", &[]),
 ];

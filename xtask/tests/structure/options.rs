@@ -15,7 +15,7 @@ const CONNECTIONS: &str = "docs/serve.md";
 const VERBS: [&str; 3] = ["docs/nvme-cli.md", "docs/inspect.md", CONNECTIONS];
 
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 56] = [
+const PAGES: [(&str, &[&str]); 57] = [
     ("serve", &["docs/serve.md"]),
     ("service", &["docs/windows.md"]),
     ("apply", &["docs/control.md"]),
@@ -69,6 +69,7 @@ const PAGES: [(&str, &[&str]); 56] = [
     ("gen-tls-key", &["docs/tls.md"]),
     ("check-tls-key", &["docs/tls.md"]),
     ("mirror", &["docs/mirror.md", CONNECTIONS]),
+    ("copy", &["docs/copy.md", CONNECTIONS]),
     ("bench", &["docs/bench.md", CONNECTIONS]),
     ("study", &["docs/study.md", CONNECTIONS]),
     ("agent", &["docs/study/agents.md", CONNECTIONS]),

@@ -60,6 +60,7 @@ use crate::error::Error;
 use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shared::SharedFile;
 use std::sync::Arc;
@@ -161,6 +162,17 @@ impl BlockDevice for FileDevice {
     /// nothing with it.
     fn cache_epoch(&self) -> Option<u64> {
         self.0.epoch
+    }
+
+    fn next_data(&self, lba: u64) -> Option<Range<u64>> {
+        let Geometry { block_bytes, blocks, .. } = self.geometry();
+        let block = u64::from(block_bytes);
+        if self.0.disk.is_some() {
+            return None;
+        }
+        let bytes = system::next_data(&self.0.file, lba * block)?;
+        let end = bytes.end.div_ceil(block).min(blocks);
+        Some((bytes.start / block).max(lba).min(end)..end)
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -45,6 +45,26 @@ pub(super) fn end(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
+/// The first run of bytes from `from` on that is no hole of the file; an empty one at the end if
+/// there is none. `None`: the system does not tell.
+#[cfg(any(target_os = "linux", target_os = "freebsd", target_os = "macos"))]
+pub(super) fn next_data(file: &File, from: u64) -> Option<core::ops::Range<u64>> {
+    use rustix::fs::SeekFrom;
+    let end = file.metadata().ok()?.len();
+    // The position of the file is used by nothing else.
+    match rustix::fs::seek(file, SeekFrom::Data(from)) {
+        Ok(start) => Some(start..rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(end)),
+        Err(rustix::io::Errno::NXIO) => Some(end..end),
+        Err(_) => None,
+    }
+}
+
+/// Not supported on this system.
+#[cfg(not(any(target_os = "linux", target_os = "freebsd", target_os = "macos")))]
+pub(super) fn next_data(_: &File, _: u64) -> Option<core::ops::Range<u64>> {
+    None
+}
+
 /// The major and minor number of the device that a device file stands for.
 #[cfg(target_os = "linux")]
 pub(super) fn device_number(metadata: &std::fs::Metadata) -> Option<(u32, u32)> {

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::op::{Completion, Op};
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
@@ -167,6 +168,10 @@ impl<F: Filter> BlockDevice for F {
 
     fn counted(&self) -> Vec<(String, Totals)> {
         Filter::counted(self)
+    }
+
+    fn next_data(&self, lba: u64) -> Option<Range<u64>> {
+        self.inner().next_data(lba)
     }
 
     fn max_queues(&self) -> usize {

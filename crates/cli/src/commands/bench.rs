@@ -3,11 +3,11 @@
 mod imported;
 mod job;
 mod runs;
-mod source;
 mod taken;
 
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
+use crate::filename;
 use clap::{Args, ValueEnum};
 use imported::{ImportArgs, Ready};
 use job::JobArgs;
@@ -152,12 +152,12 @@ impl BenchArgs {
             let direct = self.job.direct();
             let spec = self.job.clone().spec()?;
             let url = if self.filename.is_some() {
-                source::of_filename(&given()?, spec.size)
+                filename::of_filename(&given()?, spec.size)
             } else {
                 given()?
             };
-            self.taken.say(source::is_file(&url), direct);
-            return Ok(vec![vec![(spec, source::with_direct(url, direct))]]);
+            self.taken.say(filename::is_file(&url), direct);
+            return Ok(vec![vec![(spec, filename::with_direct(url, direct))]]);
         };
         let has_device = self.filename.is_some() || !self.address.is_missing();
         let common = if has_device { Some(given()?) } else { None };
@@ -175,7 +175,7 @@ impl BenchArgs {
                 );
                 return Err(Failure::of(ErrorKind::Usage, text));
             };
-            let url = source::with_direct(source::of_filename(&name, spec.size), direct);
+            let url = filename::with_direct(filename::of_filename(&name, spec.size), direct);
             Ok((spec, url))
         };
         imported.into_iter().map(|group| group.into_iter().map(ready).collect()).collect()

@@ -12,6 +12,7 @@ pub mod config;
 pub mod connect;
 pub mod connect_all;
 pub mod control;
+pub mod copy;
 pub mod daemon;
 pub mod dhchap_key;
 pub mod disconnect;

@@ -10,7 +10,7 @@ const NAMES: usize = 23;
 const COLUMNS: usize = 80;
 
 /// All commands that are shown, each in one group.
-pub const GROUPS: [(&str, &[&str]); 7] = [
+pub const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Serve",
         &[
@@ -67,6 +67,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
             "io-passthru",
         ],
     ),
+    ("Copy", &["copy"]),
     ("Measure", &["bench", "study", "agent"]),
     ("Keys", &["gen-dhchap-key", "check-dhchap-key", "gen-tls-key", "check-tls-key"]),
     ("Setup", &["limits", "completions", "man", "help"]),

@@ -1,0 +1,321 @@
+//! `weft copy`: copies one device to another.
+
+mod told;
+
+use crate::connection::ConnectArgs;
+use crate::exit::{Failure, tell};
+use crate::filename;
+use crate::progress::Bar;
+use crate::signals;
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uuid::Uuid;
+use weft_block::file::{CreatedFiles, is_windows_device};
+use weft_block::{Device, ErrorKind, grammar, units};
+use weft_copy::journal::Record;
+use weft_copy::{Ended, Ends, Journal, Options, Start, Summary, shown};
+use weft_endpoint::source::discovered;
+use weft_endpoint::{Control, identity, overwrite};
+
+/// The namespace of names of journals.
+const COPIES: Uuid = Uuid::from_u128(0x1d0a_61f7_9c2e_4c0d_8e3b_5a94_c7f2_6b18);
+
+/// Options of `weft copy`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft copy nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk /srv/backup.img
+  weft copy /srv/golden.img nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --destroy-data --verify
+  weft copy iscsi://192.0.2.10/iqn.2026-01.org.example:disk/0 rbd:rbd/disk --limit 200MB
+  weft copy ram:64MiB ./copy.img --sha256 -o json
+  weft copy /dev/sdb nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --resume")]
+pub struct CopyArgs {
+    /// Device to copy: a URL, or the path of a file or disk
+    from: String,
+    /// Device to copy to; a file that does not exist is created
+    to: String,
+    /// Read both devices after the copy, and compare
+    #[arg(long)]
+    verify: bool,
+    /// Print the SHA-256 of what is copied
+    #[arg(long)]
+    sha256: bool,
+    /// Copy at most so many bytes per second
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_size)]
+    limit: Option<u64>,
+    /// Go on with a copy that was interrupted
+    #[arg(long, conflicts_with_all = ["restart", "no_journal"])]
+    resume: bool,
+    /// Copy everything anew, although an interrupted copy could go on
+    #[arg(long)]
+    restart: bool,
+    /// File that keeps how far the copy is [default: one for these two devices in the state
+    /// directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_journal")]
+    journal: Option<PathBuf>,
+    /// Keep no journal: the copy cannot go on after an interruption
+    #[arg(long)]
+    no_journal: bool,
+    /// Overwrite a device where a partition table, a file system or the like is recognised
+    #[arg(long)]
+    destroy_data: bool,
+    /// Begin also where the file system may not have room for the copy
+    #[arg(long)]
+    overcommit: bool,
+    /// Bytes of a transfer [default: found by trying]
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_size)]
+    bs: Option<u64>,
+    /// Transfers in flight on each event loop [default: found by trying]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(weft_copy::limits::DEPTH_MAX)))]
+    depth: Option<u32>,
+    /// Event loops; each has queues of both devices [default: 2, or 1 on a single CPU]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output_format: Format,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Output format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Readable text.
+    #[default]
+    Normal,
+    /// JSON.
+    Json,
+}
+
+/// The device to copy to.
+struct To {
+    url: String,
+    /// The file is made for this copy.
+    is_new: bool,
+}
+
+impl To {
+    /// As given; a file that does not exist gets the size of the copy.
+    fn new(given: &str, from: &Device) -> Self {
+        let url = filename::of_filename(given, None);
+        let sources = grammar::sources(&url);
+        let path = match &sources[..] {
+            [source] => grammar::path(source.url).filter(|path| !is_windows_device(path)),
+            _ => None,
+        };
+        if path.is_none_or(|path| Path::new(path).exists()) {
+            return Self { url, is_new: false };
+        }
+        let has_size =
+            sources.iter().any(|of| grammar::options(of.url).1.iter().any(|it| it.0 == "size"));
+        let size = format!("size={}", from.geometry().bytes());
+        let url = if has_size { url } else { grammar::with_option(&url, &size, |_| true) };
+        Self { url, is_new: true }
+    }
+}
+
+/// Copies, and says what was copied.
+pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
+    let created = Arc::new(CreatedFiles::default());
+    let outcome = args.open(control, &created).map_err(|failure| {
+        // Nothing was written to it.
+        created.remove();
+        failure
+    })?;
+    let Opened { ends, options, journal, record } = outcome;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = Arc::clone(&stop);
+    signals::watch(move || stopping.store(true, Ordering::Relaxed), None::<fn()>)?;
+    let mut bar = Bar::new();
+    let start = Start { record, journal: journal.as_ref() };
+    let show = &mut |progress| told::show(&mut bar, &progress);
+    let copied = weft_copy::copy(&ends, &options, start, &stop, show);
+    bar.finish();
+    let (ended, summary) = copied.map_err(|e| args.can_go_on(e, journal.as_ref()))?;
+    args.print(ended, &summary)?;
+    args.finish(ended, journal)
+}
+
+/// What is copied, and how.
+struct Opened {
+    ends: Ends,
+    options: Options,
+    journal: Option<Journal>,
+    record: Record,
+}
+
+impl CopyArgs {
+    /// Opens both devices, and checks everything before the first write.
+    fn open(&self, control: &Control, created: &Arc<CreatedFiles>) -> Result<Opened, Failure> {
+        let threads = match self.limit {
+            Some(_) => 1,
+            None => usable_cpus().min(2),
+        };
+        let threads = self.threads.unwrap_or(threads);
+        if filename::of_filename(&self.from, None) == filename::of_filename(&self.to, None) {
+            let text = format!("{} is both what is copied and what is copied to", self.from);
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        let from = self.device(&self.url_of_from()?, threads, control, None)?;
+        let to = To::new(&self.to, &from);
+        let opened = self.device(&to.url, threads, control, Some(Arc::clone(created)))?;
+        let ends = Ends::new(from, opened)?;
+        let journal = self.journal_of(&ends)?;
+        let earlier = journal.as_ref().map_or(Ok(None), Journal::read)?;
+        let record = match earlier {
+            Some(record) if self.resume => {
+                record.check(&ends)?;
+                record
+            }
+            Some(record) if !self.restart => return Err(interrupted(&record)),
+            None if self.resume => {
+                let text =
+                    "there is no interrupted copy of these two devices: copy without --resume";
+                return Err(Failure::of(ErrorKind::NotFound, text));
+            }
+            _ => self.begin(&ends, to.is_new)?,
+        };
+        let chunk = self.bs.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        let options = Options {
+            threads,
+            chunk,
+            depth: self.depth,
+            limit: self.limit,
+            verify: self.verify,
+            sha256: self.sha256,
+            blank: record.blank,
+        };
+        options.check(&ends)?;
+        if let Some(journal) = &journal {
+            journal.write(&record)?;
+        }
+        Ok(Opened { ends, options, journal, record })
+    }
+
+    /// What is known of a copy that begins, if TO may be overwritten.
+    fn begin(&self, ends: &Ends, is_new: bool) -> Result<Record, Failure> {
+        if !self.destroy_data && !is_new {
+            overwrite::refuse_data(&ends.to)?;
+        }
+        if !self.overcommit {
+            weft_copy::room(ends)?;
+        }
+        let (bytes, room) = (ends.bytes(), ends.to.geometry().bytes());
+        if bytes < room {
+            tell(&format!(
+                "weft: {} is larger than {}: what is behind the first {} stays as it is",
+                shown(&ends.to),
+                shown(&ends.from),
+                units::format_size(bytes)
+            ));
+        }
+        Ok(Record::new(ends, is_new))
+    }
+
+    /// FROM, which is only read, and as fast as the limit allows.
+    fn url_of_from(&self) -> Result<String, Failure> {
+        let url = filename::of_filename(&self.from, None);
+        match self.limit {
+            Some(0) => {
+                let text = "--limit 0: give a number of bytes per second above 0, as in 100MB";
+                Err(Failure::of(ErrorKind::Usage, text))
+            }
+            Some(limit) => Ok(format!("limit:bw={limit},readonly:{url}")),
+            None => Ok(format!("readonly:{url}")),
+        }
+    }
+
+    fn device(
+        &self,
+        url: &str,
+        queues: usize,
+        control: &Control,
+        created: Option<Arc<CreatedFiles>>,
+    ) -> Result<Device, Failure> {
+        let mut options = self.connect.options(queues.try_into().unwrap_or(u16::MAX), control)?;
+        options.created = created;
+        discovered::look_up(url, &mut options)?;
+        Ok(weft_endpoint::open(url, &options)?)
+    }
+
+    /// The journal, if one is kept: nothing goes on with memory of a process that has ended.
+    fn journal_of(&self, ends: &Ends) -> Result<Option<Journal>, Failure> {
+        let is_memory = |device: &Device| {
+            let sources = grammar::sources(device.url());
+            sources.iter().any(|of| of.url.starts_with("ram:") || of.url.starts_with("null:"))
+        };
+        if self.no_journal
+            || (self.journal.is_none() && [&ends.from, &ends.to].into_iter().any(is_memory))
+        {
+            return Ok(None);
+        }
+        let name = || format!("{}\0{}", self.from, self.to);
+        let path = match &self.journal {
+            Some(path) => path.clone(),
+            None => identity::state_dir()
+                .ok_or_else(|| {
+                    let text = "there is no state directory for the journal: give --journal FILE or --no-journal";
+                    Failure::of(ErrorKind::Usage, text)
+                })?
+                .join("copies")
+                .join(format!("{}.json", Uuid::new_v5(&COPIES, name().as_bytes()))),
+        };
+        Ok(Some(Journal::take(&path)?))
+    }
+
+    /// An error of the copy, and how it can go on.
+    fn can_go_on(&self, error: weft_block::Error, journal: Option<&Journal>) -> Failure {
+        match journal {
+            None => error.into(),
+            Some(_) => {
+                let text = format!("{error}; the copy can go on: repeat the command with --resume");
+                Failure::of(error.kind(), text)
+            }
+        }
+    }
+
+    fn print(&self, ended: Ended, summary: &Summary) -> Result<(), Failure> {
+        match self.output_format {
+            Format::Normal => told::text(ended, summary),
+            Format::Json => told::json(ended, summary),
+        }
+    }
+
+    /// Removes the journal of a copy that is complete; the exit status of another one.
+    fn finish(&self, ended: Ended, journal: Option<Journal>) -> Result<(), Failure> {
+        let failure = match ended {
+            Ended::Done => None,
+            Ended::Stopped => {
+                let then = match &journal {
+                    Some(_) => "repeat the command with --resume to go on",
+                    None => "it cannot go on, as there is no journal",
+                };
+                Some(Failure::new(Failure::INTERRUPTED, format!("interrupted; {then}")))
+            }
+            Ended::Differs { at } => Some(Failure::new(
+                Failure::VERIFICATION,
+                format!("verification found other data in {} at byte {at}", self.to),
+            )),
+        };
+        if let Some(journal) = journal.filter(|_| ended != Ended::Stopped) {
+            journal.remove()?;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+fn interrupted(record: &Record) -> Failure {
+    let text = format!(
+        "an earlier copy was interrupted after {} of {}: give --resume to go on with it, or --restart to copy everything anew",
+        units::format_size(record.copied),
+        units::format_size(record.from.bytes)
+    );
+    Failure::of(ErrorKind::InUse, text)
+}
+
+fn usable_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

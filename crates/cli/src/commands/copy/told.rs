@@ -1,0 +1,82 @@
+//! What a copy says: its progress, and what was copied.
+
+use crate::exit::Failure;
+use crate::figures;
+use crate::progress::Bar;
+use serde_json::json;
+use std::io::Write;
+use std::time::Duration;
+use weft_copy::{Ended, Phase, Progress, Summary};
+
+/// Shows how far it is.
+pub fn show(bar: &mut Bar, progress: &Progress) {
+    let name = match progress.phase {
+        Phase::Copying => "copying",
+        Phase::Flushing => "flushing",
+        Phase::Verifying => "verifying",
+    };
+    let left = progress.bytes.saturating_sub(progress.done) as f64 / progress.rate;
+    let eta = Duration::try_from_secs_f64(left).ok().filter(|_| progress.rate > 0.0);
+    let fraction = progress.done as f64 / progress.bytes.max(1) as f64;
+    let what = format!(
+        "{} of {}, {}/s",
+        figures::bytes(progress.done as f64),
+        figures::bytes(progress.bytes as f64),
+        figures::bytes(progress.rate)
+    );
+    bar.set(name, fraction, eta, &what);
+}
+
+/// Prints what was copied.
+pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let bytes = |n: u64| figures::bytes(n as f64);
+    let elapsed = summary.elapsed.as_secs_f64();
+    writeln!(
+        out,
+        "copied {} in {elapsed:.1} s, {}/s: {} written, {} zeroes or holes",
+        bytes(summary.done),
+        figures::bytes(summary.done as f64 / elapsed.max(1e-6)),
+        bytes(summary.written),
+        bytes(summary.done.saturating_sub(summary.written)),
+    )?;
+    if summary.before > 0 {
+        writeln!(out, "{} were copied before", bytes(summary.before))?;
+    }
+    if let (Some(verifying), Ended::Done) = (summary.verifying, ended) {
+        let seconds = verifying.as_secs_f64();
+        writeln!(out, "verified in {seconds:.1} s: both devices have the same data")?;
+    }
+    if let Some(sha256) = &summary.sha256 {
+        writeln!(out, "SHA-256 {sha256}")?;
+    }
+    Ok(())
+}
+
+/// Prints the same as JSON.
+pub fn json(ended: Ended, summary: &Summary) -> Result<(), Failure> {
+    let elapsed = summary.elapsed.as_secs_f64();
+    let object = json!({
+        "ended": match ended {
+            Ended::Done => "done",
+            Ended::Stopped => "stopped",
+            Ended::Differs { .. } => "differs",
+        },
+        "bytes": summary.bytes,
+        "copied_before_bytes": summary.before,
+        "done_bytes": summary.done,
+        "read_bytes": summary.read,
+        "written_bytes": summary.written,
+        "elapsed_s": elapsed,
+        "bytes_per_second": summary.done as f64 / elapsed.max(1e-6),
+        "verified": summary.verifying.is_some() && ended == Ended::Done,
+        "differs_at_byte": match ended {
+            Ended::Differs { at } => Some(at),
+            _ => None,
+        },
+        "sha256": summary.sha256,
+        "transfer_bytes": summary.setting.map(|setting| setting.chunk),
+        "depth": summary.setting.map(|setting| setting.depth),
+    });
+    Ok(writeln!(std::io::stdout().lock(), "{object:#}")?)
+}

@@ -1,0 +1,206 @@
+//! `weft copy`, as a user starts it: what arrives is compared by reading files, or by qemu-img.
+#![cfg(unix)]
+
+use crate::support::{Ran, Scratch, Server, run, weft};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const MIB: usize = 1 << 20;
+
+fn copy(dir: &Path, args: &[&str]) -> Ran {
+    run(weft(dir, &[&["copy"], args].concat()))
+}
+
+fn done(dir: &Path, args: &[&str]) -> String {
+    let ran = copy(dir, args);
+    assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
+    ran.out
+}
+
+fn refused(dir: &Path, args: &[&str], status: i32, word: &str) {
+    let ran = copy(dir, args);
+    assert!(ran.code() == Some(status) && ran.message().contains(word), "{args:?}: {ran:?}");
+}
+
+/// Blocks that occur once each, with zeroes between.
+fn image(dir: &Path, name: &str, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    for (n, block) in data.chunks_mut(512).enumerate() {
+        if (n / 700) % 3 != 1 {
+            block.fill((n % 251) as u8 | 1);
+            block[..4].copy_from_slice(&(n as u32).to_le_bytes());
+        }
+    }
+    fs::write(dir.join(name), &data).unwrap();
+    data
+}
+
+#[test]
+fn a_file_arrives_over_each_protocol_and_comes_back() {
+    let dir = Scratch::new("copy-protocols");
+    let data = image(dir.path(), "from.img", 9 * MIB + 512);
+    for listen in ["nvme+tcp://127.0.0.1:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"] {
+        let server = Server::start(dir.path(), &["ram:10MiB", "--listen", listen]);
+        let told = done(dir.path(), &["./from.img", server.url(), "--verify"]);
+        assert!(told.contains("both devices have the same data"), "{told}");
+        let json = done(dir.path(), &[server.url(), "./back.img", "--sha256", "-o", "json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["bytes"], 10 * MIB);
+        let back = fs::read(dir.path().join("back.img")).unwrap();
+        assert!(back[..data.len()] == data && back[data.len()..].iter().all(|byte| *byte == 0));
+        let sum = Command::new("sha256sum").arg(dir.path().join("back.img")).output().unwrap();
+        let sum = String::from_utf8(sum.stdout).unwrap();
+        assert!(sum.starts_with(json["sha256"].as_str().unwrap()), "{sum} {json}");
+        fs::remove_file(dir.path().join("back.img")).unwrap();
+    }
+}
+
+#[test]
+fn holes_and_zeroes_are_found_and_old_data_does_not_show_through() {
+    let dir = Scratch::new("copy-holes");
+    let path = |name: &str| dir.path().join(name);
+    let mut data = vec![0; 16 * MIB];
+    data[5 * MIB..6 * MIB].fill(7);
+    fs::write(path("zeroes.img"), &data).unwrap();
+    let sparse = fs::File::create(path("sparse.img")).unwrap();
+    sparse.set_len(16 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, &[7; MIB], 5 << 20).unwrap();
+    for from in ["./zeroes.img", "./sparse.img"] {
+        fs::write(path("old.img"), vec![9; 16 * MIB]).unwrap();
+        for to in ["./old.img", "./new.img"] {
+            let json = done(dir.path(), &[from, to, "--verify", "-o", "json"]);
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(json["written_bytes"], MIB, "{from} to {to}: {json}");
+            assert!(fs::read(path(to)).unwrap() == data, "{from} to {to}");
+        }
+        fs::remove_file(path("new.img")).unwrap();
+    }
+}
+
+#[test]
+fn a_copy_that_was_interrupted_goes_on_where_it_was_flushed() {
+    let dir = Scratch::new("copy-resume");
+    let data = image(dir.path(), "from.img", 16 * MIB);
+    let args = ["./from.img", "./to.img", "--journal", "./journal"];
+    // Slow enough to be met: it ends by a signal.
+    let mut slow = weft(dir.path(), &[&["copy"], &args[..], &["--limit", "200kB"]].concat());
+    let mut running = slow.spawn().unwrap();
+    let begun = || fs::read(dir.path().join("to.img")).is_ok_and(|it| it.iter().any(|b| *b != 0));
+    weft_testing::wait::until("something is copied", begun);
+    refused(dir.path(), &args, 5, "process");
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let copied = |json: &[u8]| {
+        let json: serde_json::Value = serde_json::from_slice(json).unwrap();
+        json["copied"].as_u64().unwrap() as usize
+    };
+    let copied = copied(&fs::read(dir.path().join("journal")).unwrap());
+    assert!(copied > 0 && copied < data.len(), "{copied}");
+    assert!(fs::read(dir.path().join("to.img")).unwrap()[..copied] == data[..copied]);
+    refused(dir.path(), &args, 5, "--resume");
+    let go_on = |more: &[&str]| copy(dir.path(), &[&args[..], more].concat());
+    // What the journal covers is not copied again.
+    let (mut to, kept) = (fs::read(dir.path().join("to.img")).unwrap(), copied - 512);
+    to[kept] ^= 1;
+    fs::write(dir.path().join("to.img"), &to).unwrap();
+    assert_eq!(go_on(&["--resume"]).code(), Some(0));
+    let mut expected = data.clone();
+    expected[kept] ^= 1;
+    assert!(fs::read(dir.path().join("to.img")).unwrap() == expected);
+    assert!(!dir.path().join("journal").exists() && !dir.path().join("journal.lock").exists());
+    assert_eq!(go_on(&["--resume"]).code(), Some(3));
+    assert_eq!(go_on(&["--restart", "--verify"]).code(), Some(0));
+}
+
+#[test]
+fn a_kill_leaves_a_journal_that_is_refused_when_an_end_changed() {
+    let dir = Scratch::new("copy-killed");
+    let data = image(dir.path(), "from.img", 8 * MIB);
+    let args = ["./from.img", "./to.img", "--journal", "./journal"];
+    let kill = || {
+        let _ = fs::remove_file(dir.path().join("journal"));
+        let slow = ["--limit", "1MB", "--restart"];
+        let mut running =
+            weft(dir.path(), &[&["copy"], &args[..], &slow].concat()).spawn().unwrap();
+        let begun = || dir.path().join("journal").exists() && dir.path().join("to.img").exists();
+        weft_testing::wait::until("the copy begins", begun);
+        running.kill().unwrap();
+        running.wait().unwrap();
+    };
+    let resume = |status, word| {
+        refused(dir.path(), &[&args[..], &["--resume"]].concat(), status, word);
+    };
+    kill();
+    let file = fs::File::options().write(true).open(dir.path().join("to.img")).unwrap();
+    file.set_len(9 << 20).unwrap();
+    resume(7, "its size is");
+    file.set_len(8 << 20).unwrap();
+    image(dir.path(), "other.img", 8 * MIB);
+    fs::rename(dir.path().join("other.img"), dir.path().join("from.img")).unwrap();
+    resume(7, "another device");
+    kill();
+    done(dir.path(), &[&args[..], &["--resume", "--verify"]].concat());
+    assert!(fs::read(dir.path().join("to.img")).unwrap() == data);
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused_before_the_first_write() {
+    let dir = Scratch::new("copy-refused");
+    let path = dir.path();
+    image(path, "from.img", MIB);
+    fs::write(path.join("data.img"), [b"XFSB".as_slice(), &[0; 2 * MIB - 4]].concat()).unwrap();
+    refused(path, &["./from.img", "./data.img"], 5, "an XFS file system");
+    assert!(fs::read(path.join("data.img")).unwrap().starts_with(b"XFSB"));
+    let told = copy(path, &["./from.img", "./data.img", "--destroy-data"]);
+    assert!(told.code() == Some(0) && told.err.contains("stays as it is"), "{told:?}");
+    refused(path, &["./data.img", "ram:1MiB"], 6, "as large");
+    refused(path, &["./from.img", "from.img"], 2, "both");
+    refused(path, &["./from.img", "readonly:./data.img"], 4, "read-only");
+    refused(path, &["./none.img", "ram:1MiB"], 3, "no such file");
+    refused(path, &["./from.img", "./none/new.img"], 3, "no such directory");
+    refused(path, &["./from.img", "./new.img", "--bs", "100"], 2, "multiple of the block size");
+    refused(path, &["./from.img", "./new.img", "--limit", "0"], 2, "above 0");
+    refused(path, &["./from.img", "./new.img", "--threads", "99"], 2, "--threads");
+    refused(path, &["./from.img", "./new.img", "--journal", "/dev/null/x"], 1, "--no-journal");
+    assert!(!path.join("new.img").exists(), "nothing came of it");
+}
+
+#[test]
+fn errors_of_either_end_and_wrong_data_are_told() {
+    let dir = Scratch::new("copy-errors");
+    image(dir.path(), "from.img", 4 * MIB);
+    let journal = ["--journal", "./journal", "--restart"];
+    let failing = |from: &str, to: &str, status, word| {
+        refused(dir.path(), &[&[from, to], &journal[..]].concat(), status, word);
+        assert!(dir.path().join("journal").exists(), "it can go on");
+    };
+    failing("error:rate=1,ops=read,./from.img", "./to.img", 1, "cannot read");
+    failing("./from.img", "error:rate=1,ops=write,./to.img", 1, "at byte");
+    failing("./from.img", "error:rate=1,ops=flush,./to.img", 1, "cannot flush");
+    // What is written is stored otherwise.
+    let ran = copy(
+        dir.path(),
+        &["./from.img", "error:rate=1,ops=write,corrupt=bitflip,./to.img", "--verify", "--restart"],
+    );
+    assert!(ran.code() == Some(12) && ran.message().contains("at byte"), "{ran:?}");
+}
+
+#[test]
+fn qemu_img_finds_the_copy_identical() {
+    let dir = Scratch::new("copy-qemu-img");
+    if Command::new("qemu-img").arg("--version").output().is_err() {
+        return eprintln!("skipped: qemu-img is missing");
+    }
+    image(dir.path(), "from.img", 5 * MIB);
+    let server = Server::start(dir.path(), &["ram:5MiB", "--listen", "nbd://127.0.0.1:0"]);
+    done(dir.path(), &["./from.img", server.url()]);
+    let compare = Command::new("qemu-img")
+        .args(["compare", "-f", "raw", "-F", "raw", "./from.img", server.url()])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&compare.stdout).into_owned();
+    assert!(compare.status.success() && said.contains("identical"), "{compare:?}");
+}

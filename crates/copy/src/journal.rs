@@ -1,0 +1,318 @@
+//! Up to where a flush of TO covers the copy, in a file, for the process that goes on with it.
+//!
+//! The file is replaced as a whole, and is durable before it is relied on. While a copy runs its
+//! process holds a lock beside it, so that no other one goes on with the same copy.
+
+use crate::ends::Ends;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use weft_block::{Device, Error, ErrorKind, grammar};
+
+/// The version of the format; others are refused.
+const VERSION: u32 = 1;
+
+/// What tells a device from another one, and from itself after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// Its URL, without secrets.
+    pub url: String,
+    /// Its UUID, if it has one.
+    uuid: Option<uuid::Uuid>,
+    /// Its serial number, if it has one.
+    serial: Option<String>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    block_bytes: u32,
+    /// Files that it consists of.
+    files: Vec<KnownFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownFile {
+    device: u64,
+    inode: u64,
+    /// Seconds and nanoseconds; not of a file that is written to.
+    modified: Option<(u64, u32)>,
+}
+
+impl Known {
+    /// What is known of a device now; with `contents` also when its files were last written to.
+    pub fn of(device: &Device, contents: bool) -> Self {
+        let (geometry, identity) = (device.geometry(), device.identity());
+        let sources = grammar::sources(device.url());
+        let paths = sources.iter().filter_map(|source| grammar::path(source.url));
+        Self {
+            // Filters and options say how it is used, not what it is.
+            url: sources
+                .iter()
+                .map(|source| grammar::options(source.url).0)
+                .collect::<Vec<_>>()
+                .join(","),
+            uuid: identity.uuid,
+            serial: identity.serial,
+            bytes: geometry.bytes(),
+            block_bytes: geometry.block_bytes,
+            files: paths.filter_map(|path| KnownFile::of(Path::new(path), contents)).collect(),
+        }
+    }
+
+    /// How it differs from what was known before, in words.
+    fn difference(&self, now: &Self) -> Option<String> {
+        if self.bytes != now.bytes || self.block_bytes != now.block_bytes {
+            return Some(format!("its size is {} bytes now, it was {}", now.bytes, self.bytes));
+        }
+        let of = |known: &Self| {
+            let files: Vec<_> = known.files.iter().map(|file| (file.device, file.inode)).collect();
+            (known.url.clone(), known.uuid, known.serial.clone(), files)
+        };
+        if of(self) != of(now) {
+            return Some("it is another device".into());
+        }
+        (self != now).then(|| "it was written to since".into())
+    }
+}
+
+impl KnownFile {
+    fn of(path: &Path, contents: bool) -> Option<Self> {
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        let modified = metadata.modified().ok().filter(|_| contents);
+        let modified = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let (device, inode) = place(&metadata);
+        Some(Self { device, inode, modified: modified.map(|at| (at.as_secs(), at.subsec_nanos())) })
+    }
+}
+
+#[cfg(unix)]
+fn place(metadata: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn place(_: &fs::Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+/// What the file holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    version: u32,
+    /// What is copied.
+    pub from: Known,
+    /// What it is copied to.
+    pub to: Known,
+    /// Bytes from the start that are copied, and that a flush covers.
+    pub copied: u64,
+    /// TO was made for this copy, and reads as zeroes where nothing was written.
+    pub blank: bool,
+    /// Milliseconds for which writes of the process that wrote this may still be executed after its
+    /// end.
+    pub late_writes_ms: u64,
+}
+
+impl Record {
+    /// That of a copy which begins.
+    pub fn new(ends: &Ends, blank: bool) -> Self {
+        let late = ends.to.late_writes_bound().unwrap_or_default();
+        Self {
+            version: VERSION,
+            from: Known::of(&ends.from, true),
+            to: Known::of(&ends.to, false),
+            copied: 0,
+            blank,
+            late_writes_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether it is of these two devices, and they are as they were.
+    ///
+    /// # Errors
+    /// Which of them differs, and how.
+    pub fn check(&self, ends: &Ends) -> Result<(), Error> {
+        let now = [Known::of(&ends.from, true), Known::of(&ends.to, false)];
+        for (before, now) in [&self.from, &self.to].into_iter().zip(&now) {
+            if let Some(difference) = before.difference(now) {
+                let text = format!(
+                    "{}: {difference}, so that the copy cannot go on: give --restart to copy everything anew",
+                    now.url
+                );
+                return Err(Error::new(ErrorKind::Refused, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The journal of a copy that runs. It stays when this is dropped.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl Journal {
+    /// Takes the journal at this path, which need not exist.
+    ///
+    /// # Errors
+    /// Another process has it, or the directory cannot be written to.
+    pub fn take(path: &Path) -> Result<Self, Error> {
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            fs::create_dir_all(dir).map_err(|e| cannot("create", dir, e))?;
+        }
+        let place = beside(path, "lock");
+        let lock = File::options().create(true).append(true).open(&place);
+        let lock = lock.map_err(|e| cannot("open", &place, e))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let text = format!("another process copies by the journal {}", path.display());
+                Err(Error::new(ErrorKind::InUse, text))
+            }
+            Err(TryLockError::Error(e)) => Err(cannot("lock", &place, e)),
+        }
+    }
+
+    /// What it holds; none if there is no copy to go on with.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none of this version.
+    pub fn read(&self) -> Result<Option<Record>, Error> {
+        let bytes = match fs::read(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|e| cannot("read", &self.path, e))?,
+        };
+        let record = serde_json::from_slice::<Record>(&bytes).ok();
+        record.filter(|record| record.version == VERSION).map(Some).ok_or_else(|| {
+            let text = format!(
+                "{} is no journal of a copy by this version: remove it, or give another one",
+                self.path.display()
+            );
+            Error::new(ErrorKind::Usage, text)
+        })
+    }
+
+    /// Replaces what it holds. It is durable then.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, record: &Record) -> Result<(), Error> {
+        let fresh = beside(&self.path, "new");
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&fresh)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            file.sync_all()?;
+            fs::rename(&fresh, &self.path)?;
+            // Not every system opens directories.
+            let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
+            File::open(dir.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all()).or(Ok(()))
+        };
+        write().map_err(|e| cannot("write", &self.path, e))
+    }
+
+    /// Removes it: the copy is complete, or begins anew.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        match fs::remove_file(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(|e| cannot("remove", &self.path, e)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Journal {
+    /// Without a copy to go on with, nothing stays.
+    fn drop(&mut self) {
+        if !self.path.exists() {
+            // Whoever opened it meanwhile has a lock on nothing; it locks no other copy out.
+            let _ = fs::remove_file(beside(&self.path, "lock"));
+        }
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn cannot(what: &str, path: &Path, e: io::Error) -> Error {
+    let text = format!(
+        "cannot {what} {}: {e}; give another --journal, or --no-journal for a copy that cannot go on after an interruption",
+        path.display()
+    );
+    Error::io(text, e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_block::OpenOptions;
+
+    fn file(dir: &Path, name: &str, bytes: usize) -> String {
+        let path = dir.join(name);
+        fs::write(&path, vec![1; bytes]).unwrap();
+        format!("file:{}", path.display())
+    }
+
+    fn ends(from: &str, to: &str) -> Ends {
+        let open = |url: &str| weft_block::open(url, &OpenOptions::default()).unwrap();
+        Ends::new(open(&format!("readonly:{from}")), open(to)).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_of_its_two_devices_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (file(dir.path(), "from", 8192), file(dir.path(), "to", 8192));
+        let record = Record::new(&ends(&from, &to), false);
+        record.check(&ends(&from, &to)).unwrap();
+        let refused = |from: &str, to: &str| record.check(&ends(from, to)).unwrap_err().to_string();
+        file(dir.path(), "to", 16384);
+        assert!(refused(&from, &to).contains("its size is 16384 bytes now, it was 8192"));
+        file(dir.path(), "to", 8192);
+        record.check(&ends(&from, &to)).unwrap();
+        let other = file(dir.path(), "other", 8192);
+        assert!(refused(&from, &other).contains("another device"));
+        let later = fs::metadata(dir.path().join("from")).unwrap().modified().unwrap()
+            + std::time::Duration::from_secs(2);
+        File::options()
+            .write(true)
+            .open(dir.path().join("from"))
+            .unwrap()
+            .set_modified(later)
+            .unwrap();
+        assert!(refused(&from, &to).contains("written to since"));
+        fs::remove_file(dir.path().join("to")).unwrap();
+        fs::write(dir.path().join("hold"), "").unwrap();
+        file(dir.path(), "to", 8192);
+        assert!(record.check(&ends(&from, &to)).is_err());
+    }
+
+    #[test]
+    fn one_process_has_a_journal_and_it_is_read_as_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/journal.json");
+        let journal = Journal::take(&path).unwrap();
+        assert_eq!(Journal::take(&path).unwrap_err().kind(), ErrorKind::InUse);
+        assert_eq!(journal.read().unwrap(), None);
+        let (from, to) = (file(dir.path(), "from", 4096), file(dir.path(), "to", 4096));
+        let record = Record { copied: 512, ..Record::new(&ends(&from, &to), true) };
+        journal.write(&record).unwrap();
+        assert_eq!(journal.read().unwrap(), Some(record));
+        fs::write(&path, "{}").unwrap();
+        assert_eq!(journal.read().unwrap_err().kind(), ErrorKind::Usage);
+        journal.remove().unwrap();
+        drop(journal);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,33 @@
+//! Copies one block device to another.
+//!
+//! ```text
+//! FROM ──read──▶ chunk ──zero or data?──▶ write, write zeroes, or nothing ──▶ TO
+//! ```
+//!
+//! * [`Ends`]: the two devices, and why they cannot be copied.
+//! * [`copy()`]: copies, on event loops of its own; each has queues of both devices, and takes the
+//!   next chunk from the [`ledger`] when it has room.
+//! * [`ledger`]: what is to be copied next, and up to where all is written.
+//! * [`tuning`]: finds the size of the chunks and their number.
+//! * [`journal`]: up to where a flush covers the copy, for the process that goes on with it.
+//!
+//! Nothing here parses a command line or prints. Errors are [`weft_block::Error`].
+#![forbid(unsafe_code)]
+
+mod chunk;
+mod digest;
+mod ends;
+mod failed;
+pub mod journal;
+pub mod ledger;
+pub mod limits;
+mod loops;
+mod run;
+mod shared;
+pub mod tuning;
+mod worker;
+mod zeroes;
+
+pub use ends::{Ends, room, shown};
+pub use journal::Journal;
+pub use run::{Ended, Options, Phase, Progress, Start, Summary, copy};

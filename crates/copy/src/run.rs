@@ -1,0 +1,364 @@
+//! A copy from its start to its end.
+
+use crate::digest::Digest;
+use crate::ends::Ends;
+use crate::journal::{Journal, Record};
+use crate::ledger::{Holes, Ledger};
+use crate::limits::{
+    CHUNK_BYTES, CHUNK_BYTES_MIN, DEPTH, JOURNAL_EVERY, PROGRESS_EVERY, THREADS_MAX,
+};
+use crate::loops::Loops;
+use crate::shared::{Failure, Shared, Task, Zeroes};
+use crate::tuning::{Bounds, Setting, Tuning};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+use weft_block::{Error, ErrorKind};
+
+/// How to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Event loops, each with queues of its own.
+    pub threads: usize,
+    /// Bytes of a chunk; `None`: what is found to be fastest.
+    pub chunk: Option<u32>,
+    /// Chunks in flight on each loop; `None`: what is found to be fastest.
+    pub depth: Option<u32>,
+    /// Bytes per second that FROM delivers at most: what is in flight is to end soon then.
+    pub limit: Option<u64>,
+    /// Read both ends after the copy, and compare.
+    pub verify: bool,
+    /// Compute the SHA-256 of what is copied.
+    pub sha256: bool,
+    /// TO reads as zeroes where nothing was written.
+    pub blank: bool,
+}
+
+impl Options {
+    /// Whether both devices can be used like that.
+    ///
+    /// # Errors
+    /// Which option is wrong, and what to give.
+    pub fn check(&self, ends: &Ends) -> Result<(), Error> {
+        let usage = |text| Err(Error::new(ErrorKind::Usage, text));
+        let (unit, most) = (ends.unit(), ends.transfer_max());
+        if let Some(chunk) = self.chunk
+            && (chunk == 0 || chunk > most || !u64::from(chunk).is_multiple_of(unit))
+        {
+            return usage(format!(
+                "--bs {chunk}: give a multiple of the block size, {unit} bytes, up to {most}, which both devices take at once"
+            ));
+        }
+        if self.threads == 0 || self.threads > THREADS_MAX {
+            return usage(format!("--threads {}: give 1 to {THREADS_MAX}", self.threads));
+        }
+        Ok(())
+    }
+
+    /// How many loops both devices have queues for.
+    fn threads(&self, ends: &Ends) -> usize {
+        let most = if self.sha256 { 1 } else { self.threads };
+        most.min(ends.from.max_queues()).min(ends.to.max_queues()).max(1)
+    }
+
+    fn tuning(&self, ends: &Ends) -> Tuning {
+        let most = ends.transfer_max() / ends.unit() as u32 * ends.unit() as u32;
+        let usual = if self.limit.is_some() { CHUNK_BYTES_MIN } else { CHUNK_BYTES };
+        let chunk = self.chunk.unwrap_or(usual.min(most).max(ends.unit() as u32));
+        // With a limit, a quarter of a second.
+        let depth = self.limit.map(|limit| (limit / 4 / u64::from(chunk)).clamp(1, DEPTH.into()));
+        let depth = self.depth.or(depth.map(|depth| depth as u32));
+        let start = Setting { chunk, depth: depth.unwrap_or(DEPTH) };
+        let bounds = Bounds {
+            chunk_is_given: self.chunk.is_some() || self.limit.is_some() || most < CHUNK_BYTES_MIN,
+            depth_is_given: depth.is_some(),
+            chunk_max: most,
+        };
+        Tuning::new(start, bounds)
+    }
+}
+
+/// What is done at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading and writing.
+    Copying,
+    /// The last flush.
+    Flushing,
+    /// Comparing.
+    Verifying,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What is done at the moment.
+    pub phase: Phase,
+    /// Bytes of the device that are done in this phase.
+    pub done: u64,
+    /// All bytes.
+    pub bytes: u64,
+    /// Bytes of the device that were done each second, lately.
+    pub rate: f64,
+    /// The size of the chunks and their number.
+    pub setting: Setting,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Bytes of FROM.
+    pub bytes: u64,
+    /// Bytes that an earlier process had copied.
+    pub before: u64,
+    /// Bytes that this one copied or left.
+    pub done: u64,
+    /// Bytes that were read from FROM for the copy.
+    pub read: u64,
+    /// Bytes that were written to TO as data.
+    pub written: u64,
+    /// The time it took, with the last flush.
+    pub elapsed: Duration,
+    /// The time that comparing took.
+    pub verifying: Option<Duration>,
+    /// SHA-256 of FROM, in hexadecimal digits.
+    pub sha256: Option<String>,
+    /// The size of the chunks and their number at the end.
+    pub setting: Option<Setting>,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All is copied and flushed, and the same in both if that was compared.
+    Done,
+    /// The caller stopped it. The journal tells how far it came.
+    Stopped,
+    /// Byte `at` is another one in TO.
+    Differs {
+        /// The byte.
+        at: u64,
+    },
+}
+
+/// Where it begins, and where it is noted how far it is.
+pub struct Start<'a> {
+    /// What is known of the copy.
+    pub record: Record,
+    /// The file that keeps it.
+    pub journal: Option<&'a Journal>,
+}
+
+/// Copies all of FROM to TO, from where the record says on. Calls `progress` a few times per second,
+/// on the calling thread. It ends early, with what was begun, once `stop` is true.
+///
+/// # Errors
+/// An operation that failed, a device that changed its size, a lack of memory or threads, and a
+/// journal that cannot be written.
+pub fn copy(
+    ends: &Ends,
+    options: &Options,
+    start: Start<'_>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Ended, Summary), Error> {
+    let began = Instant::now();
+    let before = start.record.copied;
+    let mut summary = Summary { bytes: ends.bytes(), before, ..Summary::default() };
+    let mut run = Run { ends, options, start, stop, progress, tuning: options.tuning(ends) };
+    let mut ended = Ended::Done;
+    if before < summary.bytes || options.sha256 {
+        let shared = run.shared_of_copy();
+        ended = run.pass(&shared, Phase::Copying)?;
+        let counts = &shared.counts;
+        // What was read again for the digest is not copied again.
+        summary.done = shared.done().saturating_sub(before - shared.first);
+        summary.read = counts.read.load(Relaxed);
+        summary.written = counts.written.load(Relaxed);
+        summary.sha256 = shared.digest().filter(|_| ended == Ended::Done).map(|mut it| it.finish());
+    }
+    summary.elapsed = began.elapsed();
+    if ended == Ended::Done && options.verify {
+        let began = Instant::now();
+        let shared = run.shared_of_comparison();
+        ended = run.pass(&shared, Phase::Verifying)?;
+        summary.verifying = Some(began.elapsed());
+    }
+    run.wait_for_late_writes(before, began);
+    summary.setting = Some(run.tuning.setting());
+    Ok((ended, summary))
+}
+
+struct Run<'a> {
+    ends: &'a Ends,
+    options: &'a Options,
+    start: Start<'a>,
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(Progress),
+    tuning: Tuning,
+}
+
+impl Run<'_> {
+    fn shared_of_copy(&self) -> Arc<Shared> {
+        let zeroes = Zeroes::of(self.ends, self.options.blank);
+        let holes = match zeroes {
+            Zeroes::Write => Holes::Read,
+            // A digest counts them.
+            Zeroes::AreThere if !self.options.sha256 => Holes::Skipped,
+            _ => Holes::Told,
+        };
+        let written = self.start.record.copied;
+        let first = if self.options.sha256 { 0 } else { written };
+        let range = first..self.ends.bytes();
+        let ledger = Ledger::new(Arc::clone(&self.ends.from), range, self.ends.unit(), holes);
+        let mut shared = Shared::new(self.ends.clone(), Task::Copy, zeroes, ledger);
+        shared.written = written;
+        shared.digest = self.options.sha256.then(|| Digest::default().into());
+        Arc::new(shared)
+    }
+
+    fn shared_of_comparison(&self) -> Arc<Shared> {
+        let (from, range) = (Arc::clone(&self.ends.from), 0..self.ends.bytes());
+        let ledger = Ledger::new(from, range, self.ends.unit(), Holes::ToldInChunks);
+        Arc::new(Shared::new(self.ends.clone(), Task::Compare, Zeroes::Write, ledger))
+    }
+
+    /// Works through a ledger, and flushes at the end of a copy.
+    fn pass(&mut self, shared: &Arc<Shared>, phase: Phase) -> Result<Ended, Error> {
+        self.set(shared);
+        let loops = Loops::start(shared, self.options.threads(self.ends))?;
+        let mut watch = Watch::new();
+        let copies = phase == Phase::Copying;
+        while loops.working() > 0 {
+            if let Some(result) = loops.wait(PROGRESS_EVERY) {
+                result?;
+                self.note(watch.flushing.take())?;
+            }
+            if self.stop.load(Relaxed) {
+                shared.stop.store(true, Relaxed);
+                loops.wake();
+            }
+            self.look(shared, &mut watch, phase);
+            if copies && watch.flushing.is_none() && watch.noted.elapsed() >= JOURNAL_EVERY {
+                watch.noted = Instant::now();
+                let mark = shared.ledger().mark();
+                if mark > self.start.record.copied {
+                    watch.flushing = Some(mark);
+                    loops.flush(shared);
+                }
+            }
+        }
+        if let Some(failure) = shared.take_failure() {
+            return match failure {
+                Failure::Error(error) => Err(error),
+                Failure::Differs(at) => Ok(Ended::Differs { at }),
+            };
+        }
+        if copies {
+            self.look(shared, &mut watch, Phase::Flushing);
+            self.flush(&loops, shared, watch.flushing)?;
+        }
+        loops.stop()?;
+        Ok(if shared.stop.load(Relaxed) { Ended::Stopped } else { Ended::Done })
+    }
+
+    /// The last flush, and the one that may be under way.
+    fn flush(
+        &mut self,
+        loops: &Loops,
+        shared: &Shared,
+        under_way: Option<u64>,
+    ) -> Result<(), Error> {
+        let mark = shared.ledger().mark();
+        loops.flush(shared);
+        for mark in under_way.into_iter().chain([mark]) {
+            while loops.wait(PROGRESS_EVERY).transpose()?.is_none() {}
+            self.note(Some(mark))?;
+        }
+        Ok(())
+    }
+
+    /// Everything below the mark is copied, and a flush covers it.
+    fn note(&mut self, mark: Option<u64>) -> Result<(), Error> {
+        let copied = &mut self.start.record.copied;
+        *copied = (*copied).max(mark.unwrap_or_default());
+        self.start.journal.map_or(Ok(()), |journal| journal.write(&self.start.record))
+    }
+
+    /// Tells how far it is, and judges the setting.
+    fn look(&mut self, shared: &Shared, watch: &mut Watch, phase: Phase) {
+        let done = shared.done();
+        let elapsed = watch.since.elapsed();
+        if elapsed < PROGRESS_EVERY && phase != Phase::Flushing {
+            return;
+        }
+        watch.since = Instant::now();
+        // Holes say nothing about the devices.
+        let moved = shared.counts.read.load(Relaxed);
+        self.tuning.copied(moved - watch.moved, elapsed);
+        watch.rate.add(done - watch.done, elapsed);
+        (watch.done, watch.moved) = (done, moved);
+        self.set(shared);
+        (self.progress)(Progress {
+            phase,
+            done: shared.first + done,
+            bytes: shared.bytes,
+            rate: watch.rate.per_second(),
+            setting: self.tuning.setting(),
+        });
+    }
+
+    fn set(&self, shared: &Shared) {
+        let Setting { chunk, depth } = self.tuning.setting();
+        shared.chunk.store(chunk, Relaxed);
+        shared.depth.store(depth, Relaxed);
+    }
+
+    /// Writes of the process whose copy this one went on with must not be executed after this.
+    fn wait_for_late_writes(&self, before: u64, began: Instant) {
+        let bound = Duration::from_millis(self.start.record.late_writes_ms);
+        if before > 0 && !self.stop.load(Relaxed) {
+            std::thread::sleep(bound.saturating_sub(began.elapsed()));
+        }
+    }
+}
+
+/// What was seen of a pass.
+struct Watch {
+    since: Instant,
+    done: u64,
+    moved: u64,
+    rate: Rate,
+    /// When the journal was written.
+    noted: Instant,
+    /// The mark that the flush under way covers.
+    flushing: Option<u64>,
+}
+
+impl Watch {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { since: now, done: 0, moved: 0, rate: Rate::default(), noted: now, flushing: None }
+    }
+}
+
+/// A rate over the last seconds.
+#[derive(Default)]
+struct Rate {
+    bytes: f64,
+    seconds: f64,
+}
+
+impl Rate {
+    fn add(&mut self, bytes: u64, elapsed: Duration) {
+        let elapsed = elapsed.as_secs_f64();
+        let kept = (-elapsed / 3.0).exp();
+        self.bytes = self.bytes * kept + bytes as f64;
+        self.seconds = self.seconds * kept + elapsed;
+    }
+
+    fn per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.bytes / self.seconds } else { 0.0 }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the loops of a copy share.
+
+use crate::digest::Digest;
+use crate::ends::Ends;
+use crate::ledger::{Ledger, Work};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_block::Error;
+
+/// What is done with each chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// It is read from FROM and written to TO.
+    Copy,
+    /// It is read from both, and compared.
+    Compare,
+}
+
+/// How zeroes come to TO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeroes {
+    /// It reads as zeroes where nothing was written.
+    AreThere,
+    /// By an operation that may free their space.
+    WriteZeroes,
+    /// By freeing their space, after which it reads as zeroes.
+    Discard,
+    /// Like data.
+    Write,
+}
+
+impl Zeroes {
+    /// That of a device, which is `blank` if it was made for the copy.
+    pub fn of(ends: &Ends, blank: bool) -> Self {
+        let features = ends.to.features();
+        match () {
+            () if blank => Self::AreThere,
+            () if features.write_zeroes => Self::WriteZeroes,
+            () if features.discard && features.discard_zeroes => Self::Discard,
+            () => Self::Write,
+        }
+    }
+}
+
+/// Why a pass ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something failed.
+    Error(Error),
+    /// The devices differ in this byte.
+    Differs(u64),
+}
+
+/// Bytes, of all loops.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// That are done; without holes that were no work.
+    pub done: AtomicU64,
+    /// Read from FROM.
+    pub read: AtomicU64,
+    /// Written to TO as data.
+    pub written: AtomicU64,
+}
+
+/// See the module.
+pub struct Shared {
+    pub ends: Ends,
+    /// The byte at which the pass begins.
+    pub first: u64,
+    /// Bytes that are copied; FROM may change its size meanwhile.
+    pub bytes: u64,
+    pub task: Task,
+    pub zeroes: Zeroes,
+    pub ledger: Mutex<Ledger>,
+    /// What ends before this byte was written by an earlier process, and is read for the digest
+    /// alone.
+    pub written: u64,
+    pub digest: Option<Mutex<Digest>>,
+    /// Bytes of a chunk.
+    pub chunk: AtomicU32,
+    /// Chunks in flight on each loop.
+    pub depth: AtomicU32,
+    /// No further chunk begins.
+    pub stop: AtomicBool,
+    /// Flushes that were asked for.
+    pub flushes: AtomicU64,
+    pub counts: Counts,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Shared {
+    /// Those of a pass over what the ledger has.
+    pub fn new(ends: Ends, task: Task, zeroes: Zeroes, ledger: Ledger) -> Self {
+        Self {
+            first: ledger.mark(),
+            bytes: ends.bytes(),
+            ends,
+            task,
+            zeroes,
+            ledger: Mutex::new(ledger),
+            written: 0,
+            digest: None,
+            chunk: AtomicU32::new(0),
+            depth: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            flushes: AtomicU64::new(0),
+            counts: Counts::default(),
+            failure: Mutex::new(None),
+        }
+    }
+
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The digest, if one is made.
+    pub fn digest(&self) -> Option<MutexGuard<'_, Digest>> {
+        self.digest.as_ref().map(|digest| digest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The next work; none if there is no more, or none is to begin.
+    pub fn next(&self) -> Option<Work> {
+        if self.stop.load(Relaxed) {
+            return None;
+        }
+        self.ledger().next(self.chunk.load(Relaxed).into())
+    }
+
+    /// A piece of work is done.
+    pub fn finish(&self, work: Work) {
+        self.ledger().finish(work.at, work.len);
+        self.counts.done.fetch_add(work.len, Relaxed);
+    }
+
+    /// Bytes that are done.
+    pub fn done(&self) -> u64 {
+        self.counts.done.load(Relaxed) + self.ledger().skipped()
+    }
+
+    /// Ends the pass; the first reason counts.
+    pub fn fail(&self, failure: Failure) {
+        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(failure);
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Why the pass ended early.
+    pub fn take_failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
