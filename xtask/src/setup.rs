@@ -31,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.vfat", "dosfstools"),
     ("mkfs.ntfs", "ntfs-3g"),
     ("cryptsetup", "cryptsetup-bin"),
+    ("buildah", "buildah"),
     ("ceph-mon", "ceph-mon"),
     ("ceph-osd", "ceph-osd"),
     ("rbd", "ceph-common"),

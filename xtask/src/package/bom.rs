@@ -7,6 +7,11 @@ use super::notices;
 
 /// The list of all packages that `weft` contains, by what cargo knows of it.
 pub fn of_program(metadata: &Value) -> Result<String> {
+    with_others(metadata, [])
+}
+
+/// The same, and parts that cargo does not know.
+pub fn with_others(metadata: &Value, others: impl IntoIterator<Item = Value>) -> Result<String> {
     let mut packages = notices::packages(metadata)?;
     packages.sort_by_key(|package| (text(package, "name"), text(package, "version")));
     let bom = json!({
@@ -21,7 +26,7 @@ pub fn of_program(metadata: &Value) -> Result<String> {
                 "licenses": [{ "expression": "Apache-2.0 OR MIT" }],
             },
         },
-        "components": packages.into_iter().map(component).collect::<Vec<_>>(),
+        "components": packages.into_iter().map(component).chain(others).collect::<Vec<_>>(),
     });
     Ok(format!("{bom:#}\n"))
 }

@@ -12,12 +12,12 @@ use clap::{Args, ValueEnum};
 use super::{
     archive::SUMS,
     deb::{self, Effort},
-    rpm, staged, tarball,
+    image, rpm, staged, tarball,
 };
 use crate::sh;
 
 /// How packages end.
-const KINDS: [&str; 3] = [".deb", ".rpm", ".tar.gz"];
+const KINDS: [&str; 4] = [".deb", ".rpm", ".tar.gz", ".tar"];
 
 /// The profile of packages.
 const PROFILE: &str = "dist";
@@ -48,6 +48,8 @@ enum Kind {
     Rpm,
     /// Any Linux with the GNU C library.
     Tar,
+    /// Containers; needs a Debian or Ubuntu.
+    Image,
 }
 
 /// Builds the program and packs it.
@@ -59,7 +61,7 @@ pub fn run(args: &LinuxArgs) -> Result<()> {
     ensure!(program.is_file(), "there is no {}", program.display());
     let out = args.out.clone().unwrap_or_else(|| sh::target_dir().join("package"));
     fs::create_dir_all(&out)?;
-    let all = [Kind::Deb, Kind::Rpm, Kind::Tar];
+    let all = [Kind::Deb, Kind::Rpm, Kind::Tar, Kind::Image];
     let kinds = if args.kinds.is_empty() { &all[..] } else { &args.kinds };
     let effort = if args.fast { Effort::Little } else { Effort::Full };
     let mut made = Vec::new();
@@ -68,6 +70,7 @@ pub fn run(args: &LinuxArgs) -> Result<()> {
             Kind::Deb => deb::pack(&program, &out, effort)?,
             Kind::Rpm => rpm::pack(&program, &out)?,
             Kind::Tar => tarball::pack(&program, &out, effort)?,
+            Kind::Image => image::pack(&program, &out)?,
         });
     }
     // Those that were made before are still there.

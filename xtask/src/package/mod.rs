@@ -3,6 +3,7 @@
 mod archive;
 mod bom;
 pub mod deb;
+mod image;
 mod linux;
 mod notices;
 mod rpm;
@@ -21,7 +22,7 @@ use clap::Subcommand;
 pub enum Task {
     /// A zip for Windows: weft.exe with OpenSSL in it, licences and SHA256SUMS
     Windows(windows::WindowsArgs),
-    /// A .deb, an .rpm and a tar for Linux: the program with its pages, units and licences
+    /// A .deb, an .rpm, a tar and an image for Linux: the program with its pages, units and licences
     Linux(linux::LinuxArgs),
 }
 

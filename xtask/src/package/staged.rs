@@ -101,13 +101,13 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// What everybody may read, whatever this machine's mask is.
-fn set_modes(directory: &Path) -> Result<()> {
+pub fn set_modes(directory: &Path) -> Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.is_dir() {
+        if path.is_dir() && !path.is_symlink() {
             set_modes(&path)?;
-        } else {
+        } else if !path.is_symlink() {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
         }
     }
@@ -115,14 +115,14 @@ fn set_modes(directory: &Path) -> Result<()> {
 }
 
 /// What this machine's compiler builds for.
-fn host() -> Result<String> {
+pub fn host() -> Result<String> {
     let said = sh::output(Command::new("rustc").arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc does not say what it builds for")?.to_owned())
 }
 
 /// The licences of the standard library, which cargo does not list.
-fn standard_library() -> Result<Vec<(&'static str, PathBuf)>> {
+pub fn standard_library() -> Result<Vec<(&'static str, PathBuf)>> {
     let root = sh::output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let places = [
         Path::new(root.trim()).join("share/doc/rust/COPYRIGHT-library.html"),

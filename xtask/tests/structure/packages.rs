@@ -1,13 +1,17 @@
-//! Packages of one program are equal, and have what a system needs.
+//! Packages of one program are equal, and have what a system needs; the image runs.
 
-use std::{path::Path, process::Command};
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use crate::commands::weft;
 
 /// Packs weft into this directory; the names and sums.
 fn packed(out: &Path) -> String {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    xtask.args(["package", "linux", "deb", "tar", "--fast", "--program"]).arg(weft());
+    xtask.args(["package", "linux", "deb", "tar", "image", "--fast", "--program"]).arg(weft());
     let said = xtask.arg("--out").arg(out).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     String::from_utf8(said.stdout).unwrap()
@@ -38,4 +42,96 @@ fn packages_of_one_program_are_equal_and_whole() {
     ] {
         assert!(listed.contains(part), "{part} is not in {listed}");
     }
+}
+
+/// buildah with containers and images of its own.
+fn buildah(scratch: &Path, words: &[&str]) -> Command {
+    let mut buildah = Command::new("buildah");
+    buildah.args(["--storage-driver", "vfs", "--root"]).arg(scratch.join("storage"));
+    buildah.arg("--runroot").arg(scratch.join("run")).args(words);
+    buildah
+}
+
+/// What it says, if it succeeds.
+fn said(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The process with this word in its command line that is weft itself, and not what started it.
+fn process_with(word: &str) -> Option<String> {
+    let is_it = |pid: &String| {
+        let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&read("cmdline")).into_owned();
+        read("comm") == b"weft\n" && line.split('\0').any(|of| of == word)
+    };
+    let pids = std::fs::read_dir("/proc").unwrap().map_while(Result::ok);
+    pids.map(|entry| entry.file_name().to_string_lossy().into_owned()).find(is_it)
+}
+
+/// Ends a container's process, and what started it.
+struct Running<'a>(Child, &'a str);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        match process_with(self.1) {
+            Some(pid) => drop(Command::new("kill").arg(pid).status()),
+            None => drop(self.0.kill()),
+        }
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_image_serves_without_root_and_tells_that_it_is_healthy() {
+    if Command::new("buildah").arg("--version").output().is_err() {
+        println!("skipped: buildah is missing");
+        return;
+    }
+    if !rustix::process::getuid().is_root() {
+        println!("skipped: only root can run an image in a chroot");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let scratch = directory.path();
+    let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    xtask.args(["package", "linux", "image", "--program"]).arg(weft()).arg("--out").arg(scratch);
+    let sums = said(xtask);
+    let archive = sums.split_whitespace().find(|word| word.ends_with(".tar")).unwrap();
+    let image = format!("docker-archive:{}", scratch.join(archive).display());
+    let container = said(buildah(scratch, &["from", &image]));
+    let container = container.trim();
+    let shown = said(buildah(scratch, &["inspect", container]));
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let config = &shown["Docker"]["config"];
+    let words = |value: &serde_json::Value| -> Vec<String> {
+        let words = value.as_array().into_iter().flatten();
+        words.map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    let (start, check) = (words(&config["Entrypoint"]), words(&config["Healthcheck"]["Test"]));
+    let inside = |command: &[String]| {
+        let run = buildah(scratch, &["run", "--isolation", "chroot", container, "--"]);
+        let mut run = run;
+        run.args(command);
+        run
+    };
+    let healthy = || inside(&check[1..]).output().unwrap().status.success();
+    assert!(!healthy(), "nothing runs yet");
+    // No other server has this name.
+    let nqn = format!("nqn.2026-01.example.weft:image-{}", std::process::id());
+    let more = ["ram:1MiB", "--listen", "nvme+tcp://127.0.0.1:0", "--nqn", &nqn];
+    let mut serving = inside(&[&start[..], &more.map(str::to_owned)].concat());
+    let mut serving = serving.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(serving.stdout.take().unwrap()).lines();
+    let running = Running(serving, &nqn);
+    let listens = said.by_ref().map_while(Result::ok).any(|it| it.starts_with("listening on"));
+    assert!(listens, "it did not start");
+    let pid = process_with(&nqn).expect("the image's process is there");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let user = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
+    assert!(user.split_whitespace().skip(1).all(|id| id == "65532"), "{user}");
+    assert!(healthy());
+    drop(running);
+    assert!(!healthy(), "it has ended");
 }
