@@ -2,7 +2,7 @@
 # weft's host over RDMA, under verified load on two queues, while its controllers are reset over and over: the kernel's target lets go of a host
 # that pauses, and loses and regains its port; a weft target pauses, is killed, ends in order, and comes back. No operation fails, no block
 # differs, and the host has no more memory and no more descriptors than after the first.
-# lab: files=weft,../rdma.sh,../resets.sh modules=crc32_generic,rdma_rxe,dummy,nvmet-rdma,null_blk,nbd,ib_uverbs,rdma_ucm timeout=500
+# lab: long files=weft,../rdma.sh,../resets.sh modules=crc32_generic,rdma_rxe,dummy,nvmet-rdma,null_blk,nbd,ib_uverbs,rdma_ucm timeout=500
 # lab: pkgs=fio,nbd-client,iproute2,jq,ibverbs-providers,libibverbs1,librdmacm1
 . /lab/lib.sh
 . /lab/rdma.sh

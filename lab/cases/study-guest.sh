@@ -2,7 +2,7 @@
 # The lanes `guest-vhost-user` and `guest-nvme-tcp` of the suite `protocols`: this guest's own disk by vhost-user, whose weft outside is the initiator, and the
 # kernel's NVMe/TCP host in the guest over its network, on one target outside. The machine is emulated: the rows must be there and hold together, their numbers
 # are only printed. Arguments go to the study: -- --time-budget 5m
-# lab: files=weft disk=vhost-user net=1 modules=virtio_blk,nvme-tcp,crc32c_generic pkgs=nvme-cli,jq mem=1024 timeout=900
+# lab: long files=weft disk=vhost-user net=1 modules=virtio_blk,nvme-tcp,crc32c_generic pkgs=nvme-cli,jq mem=1024 timeout=900
 . /lab/lib.sh
 [ "$TARGET" != kernel ] || skip "the kernel has no such disk"
 ADDR=10.0.2.2 PORT=$LAB_PORT
