@@ -1,6 +1,7 @@
 //! A report in the text format of OpenMetrics, which Prometheus reads.
 
 use super::families::{Labels, counted, counters, gauges, seconds};
+use super::health;
 use super::source_metrics::{filters, paths};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -39,6 +40,13 @@ impl Collector for Scrape {
             MetricType::Gauge,
         )?;
         uptime.encode_gauge(&(report.uptime_ns as f64 / 1e9))?;
+        let healthy = to.encode_descriptor(
+            "weft_healthy",
+            "1: every event loop answers, and every device can be reached",
+            None,
+            MetricType::Gauge,
+        );
+        healthy?.encode_gauge(&i64::from(health::problems(report).is_empty()))?;
         let mut open = to.encode_descriptor(
             "weft_connections",
             "Open connections of any kind",
@@ -209,6 +217,7 @@ mod tests {
         for expected in [
             "weft_build_info{version=\"1.2\"} 1",
             "weft_uptime_seconds 1.5",
+            "weft_healthy 0",
             "weft_connections 0",
             "weft_loop_events_total{loop=\"0\",event=\"recv_calls\"} 7",
             "weft_loop_transferred_bytes_total{loop=\"0\",event=\"recv\"} 9",

@@ -3,11 +3,15 @@
 //! * `exposition`: a report as metrics, by the conventions of Prometheus: base units, `_total` on
 //!   counters.
 //! * `families`, `source_metrics`: the parts of that.
+//! * `page`: what is at each path: the metrics, the server's health, and a page for people.
+//! * `health`: what is wrong with a server now.
 //! * `http`: the server that answers a scrape, on threads of its own.
 
 mod exposition;
 mod families;
+mod health;
 mod http;
+mod page;
 mod source_metrics;
 
 pub use http::MetricsServer;
@@ -48,10 +52,10 @@ impl MetricsConfig {
         let Some(at) = self.address()? else { return Ok(None) };
         // Clients may still be connected when the server has ended.
         let running = Arc::downgrade(running);
-        let scrape = move || {
-            running.upgrade().map(|running| exposition::text(&running.report())).unwrap_or_default()
+        let pages = move |path: &str| {
+            running.upgrade().and_then(|running| page::at(path, &running.report()))
         };
-        Ok(Some(MetricsServer::start(at, self.token()?, scrape)?))
+        Ok(Some(MetricsServer::start(at, self.token()?, Box::new(pages))?))
     }
 
     fn token(&self) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
