@@ -39,6 +39,7 @@ mod secrets;
 mod serve;
 mod service;
 mod shared;
+mod slow;
 mod status;
 mod strangers;
 mod study;

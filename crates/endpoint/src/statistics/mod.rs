@@ -9,15 +9,18 @@
 mod cell;
 mod histogram;
 mod meter;
+mod slow;
 
 pub use cell::{Counts, Kind, KindCounts};
 pub use histogram::{BUCKETS, Histogram, SHORTEST_NS};
 pub use meter::Meter;
+pub use slow::CommandName;
 
 use crate::limits::HOSTS_COUNTED_MAX;
 use cell::Cell;
+use slow::SlowLog;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use weft_proto::nvme::types::{Nqn, Nsid};
@@ -64,11 +67,12 @@ pub struct HostCounts {
 pub struct Statistics {
     started: Instant,
     state: Mutex<Counters>,
+    slow: OnceLock<Arc<SlowLog>>,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { started: Instant::now(), state: Mutex::default() }
+        Self { started: Instant::now(), state: Mutex::default(), slow: OnceLock::new() }
     }
 }
 
@@ -100,6 +104,12 @@ struct Host {
 impl Statistics {
     fn lock(&self) -> MutexGuard<'_, Counters> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs commands from now on that take this long, with their stages and at a limited rate. Only
+    /// connections that begin later do; the first call counts.
+    pub fn log_slow(&self, limit: Duration) {
+        let _ = self.slow.set(Arc::new(SlowLog::new(limit)));
     }
 
     /// Time since counting began.
