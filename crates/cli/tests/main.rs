@@ -25,6 +25,7 @@ mod manage;
 mod many_jobs;
 mod mirror;
 mod mirror_copies;
+mod monitoring;
 mod nbd;
 mod neighbours;
 #[path = "../../endpoint/tests/reservations/nvme.rs"]

@@ -20,6 +20,7 @@ use crate::limits::HOSTS_COUNTED_MAX;
 use cell::Cell;
 use slow::SlowLog;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -68,11 +69,17 @@ pub struct Statistics {
     started: Instant,
     state: Mutex<Counters>,
     slow: OnceLock<Arc<SlowLog>>,
+    keep_alives_expired: AtomicU64,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { started: Instant::now(), state: Mutex::default(), slow: OnceLock::new() }
+        Self {
+            started: Instant::now(),
+            state: Mutex::default(),
+            slow: OnceLock::new(),
+            keep_alives_expired: AtomicU64::new(0),
+        }
     }
 }
 
@@ -110,6 +117,16 @@ impl Statistics {
     /// connections that begin later do; the first call counts.
     pub fn log_slow(&self, limit: Duration) {
         let _ = self.slow.set(Arc::new(SlowLog::new(limit)));
+    }
+
+    /// The association of an NVMe host has ended because its keep alive timer expired.
+    pub fn keep_alive_expired(&self) {
+        self.keep_alives_expired.fetch_add(1, Relaxed);
+    }
+
+    /// How many have.
+    pub fn keep_alives_expired(&self) -> u64 {
+        self.keep_alives_expired.load(Relaxed)
     }
 
     /// Time since counting began.

@@ -1,7 +1,7 @@
 //! The HTTP server of the metrics: a few resources, one request for each connection. A client that
 //! sends too much, or takes too long, loses its connection. httparse parses the requests.
 
-use super::page::{METRICS, Page, Pages};
+use super::page::{METRICS, Page, Pages, Wanted};
 use crate::limits::{
     METRICS_CLIENTS_MAX, METRICS_LOG_S, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S,
     METRICS_SEND_S,
@@ -260,7 +260,8 @@ impl Scrapes {
                 ..refusal("405 Method Not Allowed")
             };
         }
-        let Some(page) = (self.pages)(path) else { return refusal("503 Service Unavailable") };
+        let wanted = Wanted { path, plain: wants_plain(parsed.headers) };
+        let Some(page) = (self.pages)(wanted) else { return refusal("503 Service Unavailable") };
         Response { page, fields: "", head_only: method == "HEAD" }
     }
 
@@ -275,6 +276,16 @@ impl Scrapes {
         });
         shown.any(|shown| bool::from(shown.ct_eq(token)))
     }
+}
+
+/// Whether a client asks for plain text, and not for OpenMetrics. One that takes anything gets
+/// OpenMetrics.
+fn wants_plain(fields: &[httparse::Header]) -> bool {
+    let accepted = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
+    let accepted: Vec<String> =
+        accepted.map(|it| String::from_utf8_lossy(it.value).to_ascii_lowercase()).collect();
+    let has = |kind: &str| accepted.iter().any(|it| it.contains(kind));
+    has("text/plain") && !has("application/openmetrics-text")
 }
 
 fn refusal(status: &'static str) -> Response {

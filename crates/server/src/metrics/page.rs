@@ -1,7 +1,7 @@
 //! What is at each path of the metrics' port: the metrics, the server's health, and a page for who
 //! opens the port with a browser.
 
-use super::{exposition, health};
+use super::{exposition, health, plain};
 use crate::limits::HOME_LINES_MAX;
 use std::fmt::Write as _;
 use weft_block::units::format_size;
@@ -17,8 +17,17 @@ const HOME: &str = "/";
 /// All paths.
 pub const PATHS: [&str; 3] = [METRICS, HEALTH, HOME];
 
+/// What a client wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The path.
+    pub path: &'a str,
+    /// It takes plain text and does not know OpenMetrics.
+    pub plain: bool,
+}
+
 /// Gives what is at a path now; `None`: the server is ending.
-pub type Pages = Box<dyn Fn(&str) -> Option<Page> + Send + Sync>;
+pub type Pages = Box<dyn Fn(Wanted<'_>) -> Option<Page> + Send + Sync>;
 
 /// A response.
 #[derive(Debug)]
@@ -32,8 +41,13 @@ pub struct Page {
 }
 
 /// What is at a path, of a server in this state.
-pub fn at(path: &str, report: &Report) -> Option<Page> {
-    match path {
+pub fn at(wanted: Wanted<'_>, report: &Report) -> Option<Page> {
+    match wanted.path {
+        METRICS if wanted.plain => Some(Page {
+            status: OK,
+            media_type: "text/plain; version=0.0.4; charset=utf-8",
+            body: plain::plain(&exposition::text(report)),
+        }),
         METRICS => Some(Page {
             status: OK,
             media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -130,6 +144,10 @@ mod tests {
     use super::*;
     use weft_endpoint::report::{NamespaceReport, SubsystemReport};
 
+    fn at(path: &str, report: &Report) -> Option<Page> {
+        super::at(Wanted { path, plain: false }, report)
+    }
+
     #[test]
     fn the_page_links_to_what_is_there_and_shows_names_safely() {
         let namespace = NamespaceReport {
@@ -166,5 +184,8 @@ mod tests {
         assert!(health.status.starts_with("503") && health.body.contains("is away"), "{health:?}");
         assert_eq!(at(HEALTH, &Report::default()).unwrap().body, "ok\n");
         assert!(at("/x", &report).is_none());
+        let plain = super::at(Wanted { path: METRICS, plain: true }, &report).unwrap();
+        assert!(plain.media_type.starts_with("text/plain; version=0.0.4;"));
+        assert!(plain.body.contains("# TYPE weft_cpu_seconds_total counter"), "{}", plain.body);
     }
 }
