@@ -4,7 +4,7 @@
 //! Where it is on times are those of the turns of the loop, as in the histograms; only when answers
 //! have left the clock is read.
 
-use super::{ConnectionName, NamespaceName};
+use super::names::{ConnectionName, NamespaceName};
 use crate::export::refusals::Refusals;
 use core::fmt;
 use core::fmt::Write as _;

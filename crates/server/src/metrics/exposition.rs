@@ -4,8 +4,9 @@ use super::families::{Labels, counted, counters, gauges, seconds};
 use super::health;
 use super::source_metrics::{filters, mirrors, paths};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 use weft_endpoint::report::{CpuReport, LoopReport, Report};
@@ -54,14 +55,13 @@ impl Collector for Scrape {
             MetricType::Gauge,
         )?;
         open.encode_gauge(&(report.open_connections as i64))?;
-        let expired = vec![(Labels::new(), report.keep_alives_expired)];
-        counters(
-            &mut to,
+        let expired = to.encode_descriptor(
             "weft_keep_alives_expired",
             "Associations of NVMe hosts that ended because the keep alive timer expired",
             None,
-            expired,
+            MetricType::Counter,
         )?;
+        ConstCounter::new(report.keep_alives_expired).encode(expired)?;
         cpu(&mut to, report)?;
         loops(&mut to, report)?;
         namespaces(&mut to, report)?;

@@ -64,7 +64,7 @@ pub fn rows(before: &Report, now: &Report, seconds: f64, sort: Option<Sort>) -> 
         let was = before.subsystems.iter().find(|was| was.nqn == subsystem.nqn);
         let earlier = was.map_or(&none, |was| &was.counts);
         let own = row("subsystem", &subsystem.nqn, earlier, &subsystem.counts, seconds, "");
-        let below = subsystem.namespaces.iter().map(|of| of_namespace(was, of, seconds, &sorted));
+        let below = subsystem.namespaces.iter().map(|of| of_namespace(was, of, seconds, sorted));
         std::iter::once(own).chain(sorted(below.collect())).collect()
     });
     let hosts = now.hosts.iter().map(|host| {
