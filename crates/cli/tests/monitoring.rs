@@ -1,4 +1,5 @@
 //! The dashboard and the alerts in `packaging` fit the metrics that weft has.
+#![cfg(target_os = "linux")]
 
 use crate::support::{Scratch, Server, run, weft};
 use serde_json::Value;
@@ -118,7 +119,6 @@ fn passes(mut command: Command) {
     assert!(ran.status.success(), "{command:?}: {said:?}");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn promtool_finds_nothing_wrong_with_the_alerts_and_the_queries() {
     let Some(promtool) = promtool() else { return };
@@ -143,7 +143,6 @@ fn promtool_finds_nothing_wrong_with_the_alerts_and_the_queries() {
     with(["check", "rules"], &file);
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn promtool_finds_nothing_wrong_with_a_scrape_under_load() {
     let Some(promtool) = promtool() else { return };
