@@ -1,7 +1,9 @@
 //! `cargo xtask setup`: the programs that the crates' own tests start. (The lab, Windows and the
 //! fuzzer bring theirs.)
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
 
 use crate::{debian, sh};
 
@@ -42,8 +44,15 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// the study's pictures.
 const PARTS: &[&str] = &["librbd1", "qemu-block-extra", "fonts-dejavu-core"];
 
+/// Programs whose packages are unpacked below the target directory: to install them would start a
+/// server. Tests find them there.
+const UNPACKED: &[(&str, &str)] = &[("promtool", "prometheus")];
+
 /// Installs missing packages.
 pub fn run() -> Result<()> {
+    for (program, package) in UNPACKED.iter().filter(|(program, _)| !sh::have(program)) {
+        unpack(program, package)?;
+    }
     let missing: Vec<&str> = PROGRAMS
         .iter()
         .filter(|(program, _)| !sh::have(program))
@@ -52,4 +61,21 @@ pub fn run() -> Result<()> {
     let parts: &[&str] = if sh::have("dpkg-query") { PARTS } else { &[] };
     let wanted = [&missing, parts].concat();
     if wanted.is_empty() { Ok(()) } else { debian::install(&wanted) }
+}
+
+/// Unpacks a package, unless an earlier run has.
+fn unpack(program: &str, package: &str) -> Result<()> {
+    let to = sh::target_dir().join("xtask/programs").join(program);
+    if to.is_dir() {
+        return Ok(());
+    }
+    eprintln!("unpacking {package}");
+    // Under its name it is whole, whenever this is interrupted.
+    let begun = to.with_extension("begun");
+    if begun.exists() {
+        fs::remove_dir_all(&begun)?;
+    }
+    fs::create_dir_all(&begun)?;
+    debian::unpack(&begun, &[package])?;
+    fs::rename(&begun, &to).with_context(|| format!("cannot make {}", to.display()))
 }

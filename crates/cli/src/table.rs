@@ -120,6 +120,14 @@ pub fn room(is_wide: bool) -> Option<usize> {
     said().or_else(|| std::io::stdout().is_terminal().then(terminal_width).flatten())
 }
 
+/// The lines that standard output has room for, if that is a terminal.
+pub fn height() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size().map(|(_, height)| height.0.into())
+}
+
 /// Width of the terminal in columns, if known.
 pub fn terminal_width() -> Option<usize> {
     said().or_else(|| terminal_size::terminal_size().map(|(width, _)| width.0.into()))

@@ -26,6 +26,7 @@ mod manage;
 mod many_jobs;
 mod mirror;
 mod mirror_copies;
+mod monitoring;
 mod nbd;
 mod neighbours;
 #[path = "../../endpoint/tests/reservations/nvme.rs"]
@@ -40,6 +41,7 @@ mod secrets;
 mod serve;
 mod service;
 mod shared;
+mod slow;
 mod status;
 mod strangers;
 mod study;

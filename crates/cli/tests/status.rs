@@ -8,15 +8,41 @@ use weft_testing::wait::until;
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:0c1c6a3a-5a53-4a1f-9d0f-5a6e2a5d7c11";
 const NQN: &str = "nqn.2026-01.example.weft:status";
 
-/// One scrape.
-fn scrape(url: &str) -> String {
+/// A response with its header.
+fn answer(url: &str) -> String {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut client = TcpStream::connect(address).unwrap();
     write!(client, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// One scrape.
+fn scrape(url: &str) -> String {
+    let answer = answer(url);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// What is there beside the metrics: the page for people, and the health.
+#[test]
+fn the_port_of_the_metrics_tells_what_it_is() {
+    let dir = Scratch::new("home");
+    let args = ["ram:16MiB", "--nqn", NQN, "--metrics", "127.0.0.1:0"];
+    let server = Server::start(dir.path(), &args);
+    let metrics = server.metrics.as_ref().unwrap();
+    let at = |path: &str| scrape(&metrics.replace("/metrics", path));
+    let page = at("/");
+    let version = format!("<h1>weft {}</h1>", env!("CARGO_PKG_VERSION"));
+    for part in [&version, "href=\"/metrics\"", "href=\"/healthz\"", NQN, server.url()] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
+    assert!(scrape(metrics).contains("\nweft_healthy "));
+    // A loop of a machine that does much else may not answer at once.
+    until("all loops answer", || {
+        answer(&metrics.replace("/metrics", "/healthz")).ends_with("ok\n")
+    });
 }
 
 /// The value of a metric with these labels, in this order.
@@ -144,6 +170,17 @@ fn status_and_top_tell_the_same() {
     }
     let top = run(weft(dir.path(), &["top", "--interval", "10ms", "--count", "2"]));
     assert_eq!((top.code(), top.out.matches(HOST).count()), (Some(0), 2), "{top:?}");
+    // Into a file or a pipe the graph goes as ASCII.
+    let graphs: Vec<_> = top.out.lines().filter(|line| line.starts_with("IOPS, last")).collect();
+    assert!(graphs.len() == 2 && graphs.iter().all(|line| line.is_ascii()), "{graphs:?}");
+    let narrow = ["top", "--interval", "10ms", "--count", "1", "--sort", "latency"];
+    let mut narrow = weft(dir.path(), &narrow);
+    narrow.env("COLUMNS", "70");
+    let narrow = run(narrow);
+    let row = narrow.out.lines().find(|line| line.starts_with("host ")).unwrap();
+    assert!(row.contains("5d7c11") && row.chars().count() <= 70, "{narrow:?}");
+    let wrong = run(weft(dir.path(), &["top", "--sort", "size"]));
+    assert!(wrong.code() == Some(2) && wrong.err.contains("bandwidth"), "{wrong:?}");
 }
 
 #[test]

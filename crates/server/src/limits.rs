@@ -48,6 +48,9 @@ pub const METRICS_REQUEST_S: u64 = 5;
 /// ...and in which its client must have received the response. Otherwise it is disconnected.
 pub const METRICS_SEND_S: u64 = 10;
 
+/// Lines of a list that the page of the metrics' port shows.
+pub const HOME_LINES_MAX: usize = 64;
+
 /// Seconds in which the old process must have ended when a new one takes over.
 pub const HANDOVER_S: u64 = 60;
 

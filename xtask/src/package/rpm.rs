@@ -61,7 +61,8 @@ fn script(name: &str) -> Result<String> {
 /// What rpmbuild does: it takes the files as they are staged.
 fn text(root: &Path) -> Result<String> {
     let mut files = String::from(
-        "%dir /etc/weft\n%dir /usr/share/doc/weft\n%dir /usr/share/doc/weft/examples\n",
+        "%dir /etc/weft\n%dir /usr/share/doc/weft\n%dir /usr/share/doc/weft/examples\n\
+         %dir /usr/share/weft\n%dir /usr/share/weft/monitoring\n",
     );
     for file in staged::files(root)? {
         let name = file.strip_prefix(root)?.display().to_string();

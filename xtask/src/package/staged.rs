@@ -18,6 +18,8 @@ const UNITS: &str = "usr/lib/systemd/system";
 const RULES: &str = "usr/lib/udev/rules.d";
 /// Where pages and examples go.
 const DOC: &str = "usr/share/doc/weft";
+/// Where the dashboard and the alerts go.
+const MONITORING: &str = "usr/share/weft/monitoring";
 /// The configuration that the administrator edits.
 pub const CONFIGURATION: &str = "etc/weft/weft.toml";
 
@@ -29,7 +31,7 @@ into the program has the licences in LICENCES.txt.
 ";
 
 /// From `packaging/`, and where they go.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 8] = [
     ("weft.service", UNITS),
     ("weft.socket", UNITS),
     ("weft-connections.service", UNITS),
@@ -37,6 +39,9 @@ const FILES: [(&str, &str); 6] = [
     ("60-weft.rules", RULES),
     // Any user could make disks with it, so the administrator decides.
     ("61-weft-users.rules", "usr/share/doc/weft/examples"),
+    // Who watches the server takes them to their own machines.
+    ("grafana/weft.json", MONITORING),
+    ("prometheus/weft.rules.yml", MONITORING),
 ];
 
 /// Shells and the files of their completions.
@@ -61,7 +66,8 @@ pub fn stage(program: &Path, root: &Path) -> Result<()> {
         |path: PathBuf| fs::read(&path).with_context(|| format!("cannot read {}", path.display()));
     let packed = put("usr/bin/weft", &read(program.to_path_buf())?)?;
     for (name, place) in FILES {
-        put(&format!("{place}/{name}"), &read(sh::root().join("packaging").join(name))?)?;
+        let file = name.rsplit('/').next().unwrap_or(name);
+        put(&format!("{place}/{file}"), &read(sh::root().join("packaging").join(name))?)?;
     }
     for (shell, place) in COMPLETIONS {
         put(place, sh::output(Command::new(program).args(["completions", shell]))?.as_bytes())?;

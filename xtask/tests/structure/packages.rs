@@ -38,6 +38,8 @@ fn packages_of_one_program_are_equal_and_whole() {
         "./usr/share/man/man1/weft-serve.1.gz",
         "./usr/share/doc/weft/LICENCES.txt",
         "./usr/share/doc/weft/weft.cdx.json",
+        "./usr/share/weft/monitoring/weft.json",
+        "./usr/share/weft/monitoring/weft.rules.yml",
         "./etc/weft/weft.toml",
     ] {
         assert!(listed.contains(part), "{part} is not in {listed}");

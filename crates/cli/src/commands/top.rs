@@ -1,17 +1,27 @@
 //! `weft top`: what a running server does now, as a table that is refreshed.
+//!
+//! * `rows`: the rows, and their order.
+//! * `graph`: the rate over the last minute.
+
+mod graph;
+mod rows;
 
 use super::status;
 use crate::exit::Failure;
-use crate::figures::{age, bytes, count, duration, percentile, several};
+use crate::figures::{age, duration, several};
 use crate::server_args::ServerArgs;
-use crate::table::{Table, named, room};
+use crate::table::{Table, height, named, room};
 use clap::Args;
+use graph::History;
+use rows::{Sort, rows};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 use weft_block::units;
-use weft_endpoint::report::{PathReport, Rates, Report};
-use weft_endpoint::statistics::Counts;
+use weft_endpoint::report::Report;
+
+/// Lines of a table that are no rows: the process, the graph, the head, and what is left out.
+const OTHER_LINES: usize = 4;
 
 /// Options of `weft top`.
 #[derive(Args, Debug)]
@@ -20,7 +30,9 @@ Examples:
   weft top
       refreshed each second, until Ctrl-C
   weft top --interval 10s --count 6 > minute.txt
-      six tables, each about ten seconds")]
+      six tables, each about ten seconds
+  weft top --sort latency
+      the slowest hosts, namespaces and connections first")]
 pub struct TopArgs {
     /// Time between two tables
     #[arg(long, default_value = "1s", value_parser = units::parse_duration)]
@@ -28,6 +40,10 @@ pub struct TopArgs {
     /// Number of tables [default: no limit]
     #[arg(long)]
     count: Option<u64>,
+    /// What comes first among the subsystems, namespaces, paths, hosts and connections [default: as
+    /// the server has them]
+    #[arg(long, value_enum, value_name = "KEY")]
+    sort: Option<Sort>,
     /// All columns, and names in full, however wide the terminal is
     #[arg(long)]
     wide: bool,
@@ -42,148 +58,91 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     let mut before = status::ask(&mut client)?;
     // Home, and what is below goes: nothing flickers.
     let clear = if out.is_terminal() { "\x1b[H\x1b[J" } else { "" };
+    let mut shown = Shown { sort: args.sort, history: History::default() };
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         std::thread::sleep(args.interval);
         let now = status::ask(&mut client)?;
-        write!(out, "{clear}{}", shown(&before, &now, room(args.wide))?)?;
+        let blocks = graph::shows_blocks();
+        let text =
+            shown.text(&before, &now, Place { room: room(args.wide), height: height(), blocks });
+        write!(out, "{clear}{}", text?)?;
         out.flush()?;
         before = now;
     }
     Ok(())
 }
 
-/// The table of what was done between two reports.
-fn shown(before: &Report, now: &Report, room: Option<usize>) -> std::io::Result<String> {
-    // Of another process everything is since its start.
-    let empty = Report::default();
-    let (before, seconds) = match now.seconds_since(before) {
-        Some(seconds) => (before, seconds),
-        None => (&empty, now.uptime_ns as f64 / 1e9),
-    };
-    let mut text = String::new();
-    let cpu = now.cpu_ns_per_operation(before).map_or_else(|| "-".to_owned(), duration);
-    let busy = now.loops_cpu_ns().saturating_sub(before.loops_cpu_ns()) as f64 / 1e7 / seconds;
-    let _ = writeln!(
-        text,
-        "weft {}, process {}, up {}, {}; loops {busy:.0} % of a core, {cpu} per command",
-        now.version,
-        now.pid,
-        age(now.uptime_ns),
-        several(now.open_connections as u64, "connection")
-    );
+/// Where a table goes: the columns and lines there are, if they are limited, and whether it can
+/// show block characters.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    room: Option<usize>,
+    height: Option<usize>,
+    blocks: bool,
+}
+
+/// How tables are made, and what the next one shows of those before.
+#[derive(Default)]
+struct Shown {
+    sort: Option<Sort>,
+    history: History,
+}
+
+impl Shown {
+    /// The table of what was done between two reports.
+    fn text(&mut self, before: &Report, now: &Report, place: Place) -> std::io::Result<String> {
+        // Of another process everything is since its start.
+        let empty = Report::default();
+        let (before, seconds) = match now.seconds_since(before) {
+            Some(seconds) => (before, seconds),
+            None => (&empty, now.uptime_ns as f64 / 1e9),
+        };
+        let mut text = String::new();
+        let cpu = now.cpu_ns_per_operation(before).map_or_else(|| "-".to_owned(), duration);
+        let busy = now.loops_cpu_ns().saturating_sub(before.loops_cpu_ns()) as f64 / 1e7 / seconds;
+        let _ = writeln!(
+            text,
+            "weft {}, process {}, up {}, {}; loops {busy:.0} % of a core, {cpu} per command",
+            now.version,
+            now.pid,
+            age(now.uptime_ns),
+            several(now.open_connections as u64, "connection")
+        );
+        let operations = now.total().operations.saturating_sub(before.total().operations);
+        self.history.add(now.uptime_ns as f64 / 1e9, seconds, operations as f64 / seconds);
+        text.push_str(&self.history.line(place.room, place.blocks));
+        let mut rows = rows(before, now, seconds, self.sort);
+        let fit = place.height.map_or(usize::MAX, |lines| lines.saturating_sub(OTHER_LINES).max(1));
+        let left_out = rows.len().saturating_sub(fit);
+        rows.truncate(fit);
+        text.push_str(&table(rows, place.room)?);
+        if left_out > 0 {
+            // Without an end of line: the screen would move.
+            let _ = write!(text, "{left_out} more; --sort says which come first");
+        }
+        Ok(text)
+    }
+}
+
+fn table(rows: Vec<Vec<String>>, room: Option<usize>) -> std::io::Result<String> {
     let head = [
         "Of", "Name", "IOPS", "Read/s", "Write/s", "Err/s", "Depth", "p50", "p99", "p99.9", "State",
     ];
     let mut table = Vec::new();
     let spare: &[&[&str]] = &[&["p99.9"], &["State"], &["Depth"], &["p50"]];
-    Table { spare, ..named(&head, rows(before, now, seconds)) }.print(&mut table, room)?;
-    text.push_str(&String::from_utf8_lossy(&table));
-    Ok(text)
-}
-
-fn rows(before: &Report, now: &Report, seconds: f64) -> Vec<Vec<String>> {
-    let none = Counts::default();
-    let mut rows = Vec::new();
-    for subsystem in &now.subsystems {
-        let was = before.subsystems.iter().find(|was| was.nqn == subsystem.nqn);
-        let earlier = was.map_or(&none, |was| &was.counts);
-        rows.push(row("subsystem", &subsystem.nqn, earlier, &subsystem.counts, seconds, ""));
-        for namespace in &subsystem.namespaces {
-            let was =
-                was.and_then(|was| was.namespaces.iter().find(|was| was.nsid == namespace.nsid));
-            let earlier = was.map_or(&none, |was| &was.counts);
-            let name = format!("{} {}", namespace.nsid, namespace.device);
-            rows.push(row(
-                "namespace",
-                &name,
-                earlier,
-                &namespace.counts,
-                seconds,
-                &namespace.presence,
-            ));
-            let before = was.map_or(&[][..], |was| &was.paths);
-            rows.extend(namespace.paths.iter().map(|path| path_row(before, path, seconds)));
-        }
-    }
-    for host in &now.hosts {
-        let earlier =
-            before.hosts.iter().find(|was| was.name == host.name).map_or(&none, |was| &was.counts);
-        let state = several(host.connections as u64, "connection");
-        rows.push(row("host", &host.name, earlier, &host.counts, seconds, &state));
-    }
-    for connection in &now.connections {
-        let same = |was: &&weft_endpoint::report::ConnectionReport| {
-            (&was.peer, was.queue, &was.host)
-                == (&connection.peer, connection.queue, &connection.host)
-        };
-        let earlier = before.connections.iter().find(same).map_or(&none, |was| &was.counts);
-        let queue = connection.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
-        let name = format!("{} {}{queue}", connection.protocol, connection.peer);
-        rows.push(row("connection", &name, earlier, &connection.counts, seconds, ""));
-    }
-    rows
-}
-
-/// The row of a path. Of its operations only the average latency is known, and not which of them
-/// read.
-fn path_row(before: &[PathReport], now: &PathReport, seconds: f64) -> Vec<String> {
-    let none = PathReport::default();
-    let was = before.iter().find(|was| was.url == now.url).unwrap_or(&none);
-    let rate = |now: u64, was: u64| now.saturating_sub(was) as f64 / seconds;
-    let (iops, errors) =
-        (count(rate(now.operations, was.operations)), count(rate(now.errors, was.errors)));
-    let (data, dash) = (bytes(rate(now.bytes, was.bytes)), || "-".to_owned());
-    let state = format!("{} {}", now.state, now.access);
-    vec![
-        "path".to_owned(),
-        now.url.clone(),
-        iops,
-        data,
-        dash(),
-        errors,
-        dash(),
-        duration(now.latency_ns),
-        dash(),
-        dash(),
-        state,
-    ]
-}
-
-fn row(
-    what: &str,
-    name: &str,
-    earlier: &Counts,
-    now: &Counts,
-    seconds: f64,
-    state: &str,
-) -> Vec<String> {
-    let rates = Rates::between(earlier, now, seconds);
-    let since = now.since(earlier);
-    let per_second = |n: u64| bytes(n as f64 / seconds);
-    let errors = if rates.errors_per_second > 0.0 {
-        format!("{:.1}", rates.errors_per_second)
-    } else {
-        "0".to_owned()
-    };
-    [
-        what.to_owned(),
-        name.to_owned(),
-        count(rates.iops),
-        per_second(since.read.bytes),
-        per_second(since.write.bytes),
-        errors,
-        rates.in_flight.to_string(),
-    ]
-    .into_iter()
-    .chain([rates.p50_ns, rates.p99_ns, rates.p999_ns].map(percentile))
-    .chain([state.to_owned()])
-    .collect()
+    Table { spare, ..named(&head, rows) }.print(&mut table, room)?;
+    Ok(String::from_utf8_lossy(&table).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use weft_endpoint::report::HostReport;
+    use weft_endpoint::statistics::Counts;
+
+    fn shown(before: &Report, now: &Report, place: Place) -> String {
+        Shown::default().text(before, now, place).unwrap()
+    }
 
     #[test]
     fn a_table_shows_what_was_done_in_between() {
@@ -196,13 +155,32 @@ mod tests {
         let mut now = before.clone();
         now.uptime_ns = 3_000_000_000;
         (now.hosts[0].counts.read.operations, now.hosts[0].counts.read.bytes) = (4000, 16_384_000);
-        let text = shown(&before, &now, None).unwrap();
+        let text = shown(&before, &now, Place::default());
         let host = text.lines().last().unwrap();
         for part in ["host", "2,000", "8.2 MB", "1 connection"] {
             assert!(host.contains(part), "{part} is not in {host}");
         }
         // After a restart nothing is older than the process.
         before.pid = 8;
-        assert!(shown(&before, &now, None).unwrap().contains("1,333"));
+        assert!(shown(&before, &now, Place::default()).contains("1,333"));
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal() {
+        let host = |n: usize| HostReport {
+            name: format!("nqn.2014-08.org.nvmexpress:uuid:0c1c6a3a-5a53-4a1f-9d0f-5a6e2a5d7c{n}"),
+            connections: 1,
+            counts: Counts::default(),
+        };
+        let before = Report { pid: 7, uptime_ns: 1_000_000_000, ..Report::default() };
+        let hosts = (10..60).map(host).collect();
+        let now = Report { uptime_ns: 2_000_000_000, hosts, ..before.clone() };
+        let place = Place { room: Some(60), height: Some(24), blocks: true };
+        let text = shown(&before, &now, place);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 24 && !text.ends_with('\n'), "{text}");
+        assert!(lines[1..].iter().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(lines[3].contains('…') && lines[3].contains("7c10 "), "{text}");
+        assert!(lines[23].starts_with("30 more"), "{text}");
     }
 }

@@ -11,6 +11,7 @@ use super::members::{Members, Message};
 use super::seats::{Newcomer, Seat};
 use crate::limits::{STARVED_RETRY_MS, STARVED_RETRY_MS_MAX, WORK_PASSES_PER_TURN};
 use crate::pump::Link;
+use crate::statistics::Meter;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub(crate) trait Service: Sized + 'static {
 
     /// The receiver of commands.
     fn handler(&mut self) -> &mut Self::Handler;
+
+    /// What counts the commands, if there can be some.
+    fn meter(&mut self) -> Option<&mut Meter>;
 
     /// Handles a message of the protocol.
     fn told(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
@@ -353,6 +357,9 @@ impl<S: Service> Driver for Connection<S> {
     fn send(&mut self, on: &Handle) -> Activity {
         let Some(link) = &mut self.link else { return Activity::Idle };
         let activity = link.send(on, self.service.handler());
+        if let Some(meter) = self.service.meter() {
+            meter.has_sent(on, || link.has_unsent());
+        }
         if activity.is_some() && self.service.awaits_sending(link) {
             on.wake(self.id);
         }

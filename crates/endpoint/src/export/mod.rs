@@ -20,7 +20,7 @@ pub mod nbd;
 pub mod nvme;
 pub mod origin;
 mod reach;
-mod refusals;
+pub(crate) mod refusals;
 mod running;
 pub(crate) mod seats;
 mod serving;

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use weft_block::Presence;
-use weft_io::counters::Snapshot;
 use weft_io::cpu_usage::{self, Usage};
 use weft_io::{Handle, RemoteLoop};
 
@@ -41,6 +40,9 @@ pub struct Report {
     /// Open connections of any kind, also those that are not admitted yet and those of admin
     /// queues.
     pub open_connections: usize,
+    /// Associations of NVMe hosts that ended because the keep alive timer expired.
+    #[serde(default)]
+    pub keep_alives_expired: u64,
     /// CPU time of the whole process.
     pub cpu: CpuReport,
     /// The event loops.
@@ -84,6 +86,12 @@ pub struct LoopReport {
     pub answered: bool,
     /// CPU time of its thread.
     pub cpu: CpuReport,
+    /// Payload memory that it may use, `--pool`.
+    #[serde(default)]
+    pub pool_bytes: u64,
+    /// Payload memory that is in use.
+    #[serde(default)]
+    pub pool_used_bytes: u64,
     /// Its counters by name: see [`weft_io::counters::Counters`].
     pub counters: std::collections::BTreeMap<String, u64>,
 }
@@ -167,6 +175,7 @@ impl Report {
             pid: std::process::id(),
             uptime_ns: nanos(inventory.statistics().age()),
             generation: now.generation(),
+            keep_alives_expired: inventory.statistics().keep_alives_expired(),
             cpu: cpu_usage::process().into(),
             loops: ask_all(loops),
             subsystems: subsystems(inventory),
@@ -246,23 +255,26 @@ fn ask_all(loops: &[RemoteLoop]) -> Vec<LoopReport> {
     let (give, take) = mpsc::channel();
     for (number, remote) in loops.iter().enumerate() {
         let give = give.clone();
-        remote.post(move |on| _ = give.send((number, cpu_usage::thread(), snapshot(on))));
+        remote.post(move |on| _ = give.send(of_loop(number, on)));
     }
     drop(give);
     let silent = |number| LoopReport { number, ..LoopReport::default() };
     let mut reports: Vec<LoopReport> = (0..loops.len()).map(silent).collect();
     let deadline = Instant::now() + Duration::from_millis(REPORT_LOOP_MS);
-    while let Ok((number, usage, counters)) =
-        take.recv_timeout(deadline.saturating_duration_since(Instant::now()))
-    {
-        let counters = counters.entries().map(|(name, value)| (name.to_owned(), value)).collect();
-        reports[number] = LoopReport { number, answered: true, cpu: usage.into(), counters };
+    while let Ok(report) = take.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let number = report.number;
+        reports[number] = report;
     }
     reports
 }
 
-fn snapshot(on: &Handle) -> Snapshot {
-    on.counters().snapshot()
+/// What a loop tells of itself.
+fn of_loop(number: usize, on: &Handle) -> LoopReport {
+    let counters = on.counters().snapshot().entries();
+    let counters = counters.map(|(name, value)| (name.to_owned(), value)).collect();
+    let (pool, cpu) = (on.pool(), cpu_usage::thread().into());
+    let (pool_bytes, pool_used_bytes) = (pool.cap_bytes() as u64, pool.taken_bytes() as u64);
+    LoopReport { number, answered: true, cpu, pool_bytes, pool_used_bytes, counters }
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 
 use super::cell::{Cell, Kind};
 use super::histogram::Bucket;
+use super::slow::{CommandName, Slow};
 use super::{Connection, ConnectionName, NamespaceName, Statistics};
 use std::sync::Arc;
-use weft_io::Time;
+use weft_io::{Handle, Time};
 use weft_proto::stream::Tag;
 
 /// A command between its arrival and its answer.
@@ -33,6 +34,8 @@ pub struct Meter {
     /// The cells of the connection's namespaces for this thread, by number.
     namespaces: Vec<Option<Arc<Cell>>>,
     flights: Vec<Flight>,
+    /// Where slow commands are logged.
+    slow: Option<Box<Slow>>,
 }
 
 impl Statistics {
@@ -42,14 +45,21 @@ impl Statistics {
         let (mut state, cell) = (self.lock(), Arc::<Cell>::default());
         state.last += 1;
         let (id, named) = (state.last, state.seat(&name.host));
+        let slow = self.slow.get().map(|log| Box::new(Slow::new(Arc::clone(log), name.clone())));
         state.connections.insert(id, Connection { name, cell: Arc::clone(&cell), named });
         drop(state);
-        Meter::new(Arc::clone(self), id, cell, tags)
+        Meter::new(Arc::clone(self), id, cell, tags, slow)
     }
 }
 
 impl Meter {
-    fn new(statistics: Arc<Statistics>, id: u64, own: Arc<Cell>, tags: usize) -> Self {
+    fn new(
+        statistics: Arc<Statistics>,
+        id: u64,
+        own: Arc<Cell>,
+        tags: usize,
+        slow: Option<Box<Slow>>,
+    ) -> Self {
         Self {
             statistics,
             id,
@@ -57,6 +67,7 @@ impl Meter {
             own,
             namespaces: Vec::new(),
             flights: vec![Flight::default(); tags],
+            slow,
         }
     }
 
@@ -70,8 +81,10 @@ impl Meter {
                 flight.number = NONE;
             },
         );
-        let statistics = &self.statistics;
-        self.namespaces = names.map(|name| name.map(|name| statistics.cell(name))).collect();
+        let names: Vec<Option<NamespaceName>> = names.collect();
+        let cell = |name: &NamespaceName| self.statistics.cell(name.clone());
+        self.namespaces = names.iter().map(|name| name.as_ref().map(cell)).collect();
+        self.slow.iter_mut().for_each(|slow| slow.follow(names.clone()));
     }
 
     /// The time of this turn of the loop.
@@ -111,9 +124,63 @@ impl Meter {
         }
     }
 
+    /// What a command that has arrived is called, for the log of slow ones.
+    #[inline]
+    pub fn called(&mut self, tag: Tag, name: impl FnOnce() -> CommandName) {
+        if let Some(slow) = &mut self.slow {
+            slow.begin(tag, name(), self.now_ns);
+        }
+    }
+
+    /// A command has memory for its data; the same.
+    #[inline]
+    pub fn has_memory(&mut self, tag: Tag) {
+        if let Some(slow) = &mut self.slow {
+            slow.has_memory(tag, self.now_ns);
+        }
+    }
+
+    /// A command goes to the device of the namespace with this number, for these blocks; the same.
+    #[inline]
+    pub fn submitted(&mut self, tag: Tag, number: usize, (lba, blocks): (u64, u64)) {
+        if let Some(slow) = &mut self.slow {
+            slow.submitted(tag, (number, lba, blocks), self.now_ns);
+        }
+    }
+
+    /// The device is done with a command, or a part of it; the same.
+    #[inline]
+    pub fn completed(&mut self, tag: Tag) {
+        if let Some(slow) = &mut self.slow {
+            slow.completed(tag, self.now_ns);
+        }
+    }
+
+    /// The answer with this tag has left; the same.
+    #[inline]
+    pub fn sent(&mut self, on: &Handle, tag: Tag) {
+        if let Some(slow) = &mut self.slow {
+            slow.sent(tag, on.clock().as_nanos());
+        }
+    }
+
+    /// The connection has sent what it could; the same.
+    #[inline]
+    pub fn has_sent(&mut self, on: &Handle, has_unsent: impl FnOnce() -> bool) {
+        if let Some(slow) = &mut self.slow
+            && slow.awaits_sending()
+            && !has_unsent()
+        {
+            slow.all_sent(on.clock().as_nanos());
+        }
+    }
+
     /// A command is answered.
     #[inline]
     pub fn end(&mut self, tag: Tag, failed: bool) {
+        if let Some(slow) = &mut self.slow {
+            slow.answered(tag, failed, self.now_ns);
+        }
         let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else {
             return;
         };
@@ -140,6 +207,7 @@ impl Meter {
             return;
         };
         flight.open = false;
+        self.slow.iter_mut().for_each(|slow| slow.forget(tag));
         self.own.forget();
         if let Some(Some(cell)) = self.namespaces.get(usize::from(flight.number)) {
             cell.forget();
@@ -150,6 +218,8 @@ impl Meter {
 impl Drop for Meter {
     /// The connection has ended.
     fn drop(&mut self) {
+        let now_ns = self.now_ns;
+        self.slow.take().into_iter().for_each(|mut slow| slow.end(now_ns));
         (0..self.flights.len()).for_each(|tag| self.forget(Tag(tag as u16)));
         self.statistics.leave(self.id);
     }

@@ -9,36 +9,23 @@
 mod cell;
 mod histogram;
 mod meter;
+mod names;
+mod slow;
 
 pub use cell::{Counts, Kind, KindCounts};
 pub use histogram::{BUCKETS, Histogram, SHORTEST_NS};
 pub use meter::Meter;
+pub use names::{ConnectionName, NamespaceName};
+pub use slow::CommandName;
 
 use crate::limits::HOSTS_COUNTED_MAX;
 use cell::Cell;
+use slow::SlowLog;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
-use weft_proto::nvme::types::{Nqn, Nsid};
-
-/// A namespace, by its subsystem and its identifier.
-pub type NamespaceName = (Nqn, Nsid);
-
-/// What is known of a connection when it begins to serve commands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectionName {
-    /// `nvme+tcp`, `nvme+rdma`, `iscsi`, `nbd` or `in-process`.
-    pub protocol: &'static str,
-    /// The host: its NQN, its initiator name, or the address of an NBD client; in this process: the NQN given.
-    pub host: String,
-    /// The other end's address.
-    pub peer: String,
-    /// The identifier of its I/O queue, for NVMe.
-    pub queue: Option<u16>,
-    /// NVMe/TCP with TLS: `kernel` or `user space`, whichever has its records.
-    pub tls: Option<&'static str>,
-}
 
 /// A connection, and what it has counted.
 #[derive(Clone, Debug)]
@@ -64,11 +51,18 @@ pub struct HostCounts {
 pub struct Statistics {
     started: Instant,
     state: Mutex<Counters>,
+    slow: OnceLock<Arc<SlowLog>>,
+    keep_alives_expired: AtomicU64,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { started: Instant::now(), state: Mutex::default() }
+        Self {
+            started: Instant::now(),
+            state: Mutex::default(),
+            slow: OnceLock::new(),
+            keep_alives_expired: AtomicU64::new(0),
+        }
     }
 }
 
@@ -100,6 +94,22 @@ struct Host {
 impl Statistics {
     fn lock(&self) -> MutexGuard<'_, Counters> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs commands from now on that take this long, with their stages and at a limited rate. Only
+    /// connections that begin later do; the first call counts.
+    pub fn log_slow(&self, limit: Duration) {
+        let _ = self.slow.set(Arc::new(SlowLog::new(limit)));
+    }
+
+    /// The association of an NVMe host has ended because its keep alive timer expired.
+    pub fn keep_alive_expired(&self) {
+        self.keep_alives_expired.fetch_add(1, Relaxed);
+    }
+
+    /// How many have.
+    pub fn keep_alives_expired(&self) -> u64 {
+        self.keep_alives_expired.load(Relaxed)
     }
 
     /// Time since counting began.

@@ -3,6 +3,7 @@
 use crate::sim::controller::{Controller, LIMIT};
 use crate::sim::puppet::{Puppet, who};
 use crate::wire::{self, Who};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::AdminOpcode;
@@ -98,9 +99,12 @@ fn keep_alive_keeps_alive() {
         controller.run(2);
         keep_alive(&mut controller, 50 + cid);
     }
+    let statistics = Arc::clone(controller.scene.inventory.statistics());
     assert_eq!(controller.scene.target.connections(), 2);
+    assert_eq!(statistics.keep_alives_expired(), 0);
     controller.run(10);
     assert_eq!(controller.scene.target.connections(), 0);
+    assert_eq!(statistics.keep_alives_expired(), 1);
     controller.settle();
 }
 

@@ -5,7 +5,7 @@ use super::desired::{Desired, DesiredAnaState, Fixed, concatenate};
 use super::faults::{Finder, no_such};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
-use super::process::{disk_timeout, iscsi, loops, sharing, tls};
+use super::process::{disk_timeout, iscsi, loops, sharing, slow, tls};
 use super::source_options::{SourceOptions, arguments};
 use super::subsystems::{group, subsystems};
 use super::tables::{AnaTable, ConfigFile, Text};
@@ -45,6 +45,7 @@ pub fn check(
         loops: loops(&tables.server, finder),
         exit_on_loss: tables.server.exit_on_loss,
         disk_timeout: disk_timeout(&tables.server, finder),
+        slow: slow(&tables.server, finder),
         subsystems,
         discovery,
         states: tables
@@ -71,7 +72,7 @@ fn fixed(tables: &ConfigFile, connect: &[String], iscsi: &Settings, tls: &TlsFil
         server.poll,
         server.disk_io.as_deref(),
     );
-    let memory = (server.pool.as_deref(), server.disk_timeout.as_deref());
+    let memory = (server.pool.as_deref(), server.disk_timeout.as_deref(), server.slow.as_deref());
     let sharing = (server.cntlid_range.as_deref(), server.shared.as_deref());
     let tables = vec![
         ("name", format!("{:?}", tables.name.as_deref())),

@@ -33,6 +33,8 @@ pub struct Desired {
     pub exit_on_loss: bool,
     /// Time within which a local source must complete an operation; zero: no limit.
     pub disk_timeout: Duration,
+    /// Commands that take this long are logged; `None`: none are.
+    pub slow: Option<Duration>,
     /// Options of connections to remote sources, as on the command line.
     pub connect: Vec<String>,
     /// The iSCSI target.

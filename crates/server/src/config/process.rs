@@ -60,6 +60,11 @@ pub(super) fn disk_timeout(table: &ServerTable, finder: &mut Finder<'_>) -> Dura
     finder.take(text.place(), units::parse_duration(text)).unwrap_or(DEFAULT)
 }
 
+pub(super) fn slow(table: &ServerTable, finder: &mut Finder<'_>) -> Option<Duration> {
+    let text = table.slow.as_ref()?;
+    finder.take(text.place(), crate::values::slow(text))
+}
+
 fn secret(
     name: &str,
     file: &At<PathBuf>,

@@ -94,6 +94,8 @@ pub struct ServerTable {
     /// Time within which a file or disk of this machine must complete an operation, as in "20s",
     /// the default; "0s": no limit.
     pub disk_timeout: Option<Text>,
+    /// Log each command that takes this long, as in "10ms", with its stages; by default none.
+    pub slow: Option<Text>,
     /// End with status 13 when a source is permanently lost.
     pub exit_on_loss: bool,
     /// Identifiers of this process's NVMe controllers, as in "1-1000"; processes that serve one

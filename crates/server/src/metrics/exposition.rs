@@ -1,13 +1,15 @@
 //! A report in the text format of OpenMetrics, which Prometheus reads.
 
 use super::families::{Labels, counted, counters, gauges, seconds};
-use super::source_metrics::{filters, paths};
+use super::health;
+use super::source_metrics::{filters, mirrors, paths};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
-use weft_endpoint::report::{CpuReport, Report};
+use weft_endpoint::report::{CpuReport, LoopReport, Report};
 
 /// The metrics of a report.
 pub fn text(report: &Report) -> String {
@@ -39,6 +41,13 @@ impl Collector for Scrape {
             MetricType::Gauge,
         )?;
         uptime.encode_gauge(&(report.uptime_ns as f64 / 1e9))?;
+        let healthy = to.encode_descriptor(
+            "weft_healthy",
+            "1: every event loop answers, and every device can be reached",
+            None,
+            MetricType::Gauge,
+        );
+        healthy?.encode_gauge(&i64::from(health::problems(report).is_empty()))?;
         let mut open = to.encode_descriptor(
             "weft_connections",
             "Open connections of any kind",
@@ -46,10 +55,18 @@ impl Collector for Scrape {
             MetricType::Gauge,
         )?;
         open.encode_gauge(&(report.open_connections as i64))?;
+        let expired = to.encode_descriptor(
+            "weft_keep_alives_expired",
+            "Associations of NVMe hosts that ended because the keep alive timer expired",
+            None,
+            MetricType::Counter,
+        )?;
+        ConstCounter::new(report.keep_alives_expired).encode(expired)?;
         cpu(&mut to, report)?;
         loops(&mut to, report)?;
         namespaces(&mut to, report)?;
         paths(&mut to, report)?;
+        mirrors(&mut to, report)?;
         filters(&mut to, report)?;
         hosts(&mut to, report)
     }
@@ -94,7 +111,15 @@ fn loops(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
         "Bytes received, sent or copied by an event loop",
         Some(Unit::Bytes),
         of(true),
-    )
+    )?;
+    let pool = |value: fn(&LoopReport) -> u64| {
+        let each = report.loops.iter().filter(|each| each.answered);
+        each.map(|each| (vec![("loop", each.number.to_string())], value(each))).collect()
+    };
+    let (size, used) = (pool(|each| each.pool_bytes), pool(|each| each.pool_used_bytes));
+    let bytes = || Some(Unit::Bytes);
+    gauges(to, "weft_loop_pool_size", "Payload memory of an event loop", bytes(), size)?;
+    gauges(to, "weft_loop_pool_used", "Payload memory that is in use", bytes(), used)
 }
 
 fn namespaces(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
@@ -149,9 +174,7 @@ fn hosts(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use weft_endpoint::report::{
-        HostReport, LoopReport, NamespaceReport, PathReport, SubsystemReport,
-    };
+    use weft_endpoint::report::{HostReport, NamespaceReport, PathReport, SubsystemReport};
 
     fn report() -> Report {
         let path = PathReport {
@@ -170,19 +193,29 @@ mod tests {
             presence: "here".into(),
             ..Default::default()
         };
+        let lost = PathReport { url: "nbd://b".into(), ..Default::default() };
+        let mirror = NamespaceReport {
+            paths: vec![PathReport { url: "nbd://c".into(), ..namespace.paths[0].clone() }, lost],
+            nsid: 2,
+            device: "limit:iops=9,mirror:nbd://c|nbd://b".into(),
+            ..namespace.clone()
+        };
         let nqn = "nqn.2026-01.example.weft:\"odd\"\n".to_owned();
         let each = LoopReport {
             answered: true,
+            pool_bytes: 4096,
+            pool_used_bytes: 512,
             counters: [("recv_calls".into(), 7), ("recv_bytes".into(), 9)].into(),
             ..Default::default()
         };
         Report {
             version: "1.2".into(),
             uptime_ns: 1_500_000_000,
+            keep_alives_expired: 4,
             loops: vec![each, LoopReport { number: 1, ..Default::default() }],
             subsystems: vec![SubsystemReport {
                 nqn,
-                namespaces: vec![namespace],
+                namespaces: vec![namespace, mirror],
                 ..Default::default()
             }],
             hosts: vec![HostReport { name: "h".into(), connections: 2, ..Default::default() }],
@@ -209,6 +242,11 @@ mod tests {
         for expected in [
             "weft_build_info{version=\"1.2\"} 1",
             "weft_uptime_seconds 1.5",
+            "weft_healthy 0",
+            "weft_keep_alives_expired_total 4",
+            "weft_loop_pool_size_bytes{loop=\"0\"} 4096",
+            "weft_loop_pool_used_bytes{loop=\"0\"} 512",
+            "weft_mirror_degraded{subsystem=\"nqn.2026-01.example.weft:\\\"odd\\\"\\n\",nsid=\"2\"} 1",
             "weft_connections 0",
             "weft_loop_events_total{loop=\"0\",event=\"recv_calls\"} 7",
             "weft_loop_transferred_bytes_total{loop=\"0\",event=\"recv\"} 9",
@@ -221,6 +259,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
         }
+        assert_eq!(text.matches("weft_mirror_degraded{").count(), 1, "the first is no mirror");
         assert!(!text.contains("loop=\"1\""), "a loop that did not answer has no values");
         assert!(text.ends_with("# EOF\n"));
     }

@@ -1,6 +1,7 @@
-//! The HTTP server of the metrics: one resource, one request for each connection. A client that
+//! The HTTP server of the metrics: a few resources, one request for each connection. A client that
 //! sends too much, or takes too long, loses its connection. httparse parses the requests.
 
+use super::page::{METRICS, Page, Pages, Wanted};
 use crate::limits::{
     METRICS_CLIENTS_MAX, METRICS_LOG_S, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S,
     METRICS_SEND_S,
@@ -16,9 +17,6 @@ use subtle::ConstantTimeEq;
 use weft_block::Error;
 use zeroize::Zeroizing;
 
-/// The resource.
-const PATH: &str = "/metrics";
-
 /// Header fields of a request at most.
 const FIELDS_MAX: usize = 64;
 
@@ -32,7 +30,7 @@ pub struct MetricsServer {
 /// What all scrapes have in common.
 struct Scrapes {
     token: Option<Zeroizing<Vec<u8>>>,
-    scrape: Box<dyn Fn() -> String + Send + Sync>,
+    pages: Pages,
     clients: AtomicUsize,
     /// The clients that have not sent their request, the oldest first: they make room for others.
     silent: Mutex<VecDeque<(u64, TcpStream)>>,
@@ -42,22 +40,22 @@ struct Scrapes {
 
 /// A status, and what is sent with it.
 struct Response {
-    status: &'static str,
+    page: Page,
+    /// Header fields beside those of every response.
     fields: &'static str,
-    body: String,
     /// The body's length is told, and the body is not sent.
     head_only: bool,
 }
 
 impl MetricsServer {
-    /// Listens. `scrape` gives the text.
+    /// Listens. `pages` gives what is at a path, if anything is.
     ///
     /// # Errors
     /// The error of listening.
     pub fn start(
         at: SocketAddr,
         token: Option<Zeroizing<Vec<u8>>>,
-        scrape: impl Fn() -> String + Send + Sync + 'static,
+        pages: Pages,
     ) -> Result<Self, Error> {
         let failed = |e| cannot(at, e);
         let listener = TcpListener::bind(at).map_err(failed)?;
@@ -65,7 +63,7 @@ impl MetricsServer {
         let stopping = Arc::new(AtomicBool::new(false));
         let scrapes = Arc::new(Scrapes {
             token,
-            scrape: Box::new(scrape),
+            pages,
             clients: AtomicUsize::default(),
             silent: Mutex::default(),
             logged: Mutex::default(),
@@ -97,7 +95,7 @@ impl MetricsServer {
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        format!("http://{address}{PATH}")
+        format!("http://{address}{METRICS}")
     }
 }
 
@@ -252,7 +250,8 @@ impl Scrapes {
             };
         }
         let (method, path) = (parsed.method.unwrap_or_default(), parsed.path.unwrap_or_default());
-        if path.split('?').next() != Some(PATH) {
+        let path = path.split('?').next().unwrap_or_default();
+        if !super::page::PATHS.contains(&path) {
             return refusal("404 Not Found");
         }
         if !matches!(method, "GET" | "HEAD") {
@@ -261,12 +260,9 @@ impl Scrapes {
                 ..refusal("405 Method Not Allowed")
             };
         }
-        Response {
-            status: "200 OK",
-            fields: "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n",
-            body: (self.scrape)(),
-            head_only: method == "HEAD",
-        }
+        let wanted = Wanted { path, plain: wants_plain(parsed.headers) };
+        let Some(page) = (self.pages)(wanted) else { return refusal("503 Service Unavailable") };
+        Response { page, fields: "", head_only: method == "HEAD" }
     }
 
     /// Whether a request shows the token. The comparison takes the same time wherever the two
@@ -282,20 +278,26 @@ impl Scrapes {
     }
 }
 
+/// Whether a client asks for plain text, and not for OpenMetrics. One that takes anything gets
+/// OpenMetrics.
+fn wants_plain(fields: &[httparse::Header]) -> bool {
+    let accepted = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
+    let accepted: Vec<String> =
+        accepted.map(|it| String::from_utf8_lossy(it.value).to_ascii_lowercase()).collect();
+    let has = |kind: &str| accepted.iter().any(|it| it.contains(kind));
+    has("text/plain") && !has("application/openmetrics-text")
+}
+
 fn refusal(status: &'static str) -> Response {
-    Response {
-        status,
-        fields: "Content-Type: text/plain\r\n",
-        body: format!("{status}\n"),
-        head_only: false,
-    }
+    let page = Page { status, media_type: "text/plain", body: format!("{status}\n") };
+    Response { page, fields: "", head_only: false }
 }
 
 /// Sends a response within a bounded time altogether.
 fn send(client: &mut TcpStream, response: &Response) -> io::Result<()> {
-    let Response { status, fields, body, head_only } = response;
+    let Response { page: Page { status, media_type, body }, fields, head_only } = response;
     let mut bytes = format!(
-        "HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     if !head_only {

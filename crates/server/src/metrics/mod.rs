@@ -3,11 +3,17 @@
 //! * `exposition`: a report as metrics, by the conventions of Prometheus: base units, `_total` on
 //!   counters.
 //! * `families`, `source_metrics`: the parts of that.
+//! * `plain`: the same in the older format.
+//! * `page`: what is at each path: the metrics, the server's health, and a page for people.
+//! * `health`: what is wrong with a server now.
 //! * `http`: the server that answers a scrape, on threads of its own.
 
 mod exposition;
 mod families;
+mod health;
 mod http;
+mod page;
+mod plain;
 mod source_metrics;
 
 pub use http::MetricsServer;
@@ -15,6 +21,7 @@ pub use http::MetricsServer;
 use crate::config::exposure::is_loopback;
 use crate::management::running::Running;
 use crate::secret;
+use page::Wanted;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,10 +55,10 @@ impl MetricsConfig {
         let Some(at) = self.address()? else { return Ok(None) };
         // Clients may still be connected when the server has ended.
         let running = Arc::downgrade(running);
-        let scrape = move || {
-            running.upgrade().map(|running| exposition::text(&running.report())).unwrap_or_default()
+        let pages = move |wanted: Wanted<'_>| {
+            running.upgrade().and_then(|running| page::at(wanted, &running.report()))
         };
-        Ok(Some(MetricsServer::start(at, self.token()?, scrape)?))
+        Ok(Some(MetricsServer::start(at, self.token()?, Box::new(pages))?))
     }
 
     fn token(&self) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {

@@ -29,8 +29,8 @@ pub fn paths(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
     let of = |value: fn(&PathReport) -> u64| {
         each.iter().map(|(labels, path)| (labels.clone(), value(path))).collect()
     };
-    let usable = |path: &PathReport| u64::from(path.open && path.access.ends_with("optimized"));
-    gauges(to, "weft_path_up", "Whether a path is open and reaches the data", None, of(usable))?;
+    let up = of(|path| u64::from(is_usable(path)));
+    gauges(to, "weft_path_up", "Whether a path is open and reaches the data", None, up)?;
     let counted: [PathCounter; 5] = [
         ("operations", "Operations that ended on a path", None, |path| path.operations),
         ("transferred", "Data of operations that ended on a path", Some(Unit::Bytes), |path| {
@@ -50,6 +50,27 @@ pub fn paths(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
         family.encode_family(labels)?.encode_gauge(&(path.latency_ns as f64 / 1e9))?;
     }
     Ok(())
+}
+
+fn is_usable(path: &PathReport) -> bool {
+    path.open && path.access.ends_with("optimized")
+}
+
+/// Whether mirrors have all of their legs, which are told as paths.
+pub fn mirrors(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+    let is_mirror = |device: &str| {
+        device.starts_with("mirror:")
+            || [":mirror:", ",mirror:"].iter().any(|at| device.contains(at))
+    };
+    let each = report.subsystems.iter().flat_map(|subsystem| {
+        let mirrors = subsystem.namespaces.iter().filter(|it| is_mirror(&it.device));
+        mirrors.map(|it| {
+            let labels = vec![("subsystem", subsystem.nqn.clone()), ("nsid", it.nsid.to_string())];
+            (labels, u64::from(!it.paths.iter().all(is_usable)))
+        })
+    });
+    let help = "1: a leg of a mirror is missing or is being made equal";
+    gauges(to, "weft_mirror_degraded", help, None, each.collect())
 }
 
 /// What `stats:` has counted.

@@ -40,6 +40,7 @@ impl Served {
         let devices = open_released::open(released, open)?;
         let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
         limit_hosts(environment, &inventory)?;
+        desired.slow.into_iter().for_each(|limit| inventory.statistics().log_slow(limit));
         refer(environment, &inventory)?;
         let config = ExportConfig {
             inventory: Arc::clone(&inventory),

@@ -6,7 +6,8 @@
 pub mod cores;
 pub mod loops;
 
-use weft_block::{Error, ErrorKind};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind, units};
 use weft_proto::nvme::controller::CNTLID_MAX;
 use weft_proto::nvme::types::Nqn;
 
@@ -26,9 +27,25 @@ pub fn parse_cntlids(text: &str) -> Result<(u16, u16), String> {
     range.ok_or_else(|| format!("use MIN-MAX within 1-{CNTLID_MAX}"))
 }
 
+/// The time from which on a command is slow.
+pub fn slow(text: &str) -> Result<Duration, String> {
+    match units::parse_duration(text).map_err(|e| e.to_string())? {
+        Duration::ZERO => {
+            Err("every command takes that long; use a time above 0, as in 10ms".into())
+        }
+        limit => Ok(limit),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_is_more_than_nothing() {
+        assert_eq!(slow("10ms"), Ok(Duration::from_millis(10)));
+        assert!(slow("0s").unwrap_err().contains("above 0") && slow("fast").is_err());
+    }
 
     #[test]
     fn ranges() {

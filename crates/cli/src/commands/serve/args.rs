@@ -43,6 +43,8 @@ Examples:
       the same for hosts that know the secret, encrypted with keys that are made anew for each connection (Linux 6.15: nvme connect --concat)
   weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
       a disk, with a named control socket and metrics for Prometheus
+  weft serve /dev/nvme0n1 --slow 10ms
+      the same disk; commands that take 10 ms or longer are logged, with where the time went
   weft serve /dev/nvme0n1 --takeover disks
       the same disk by a new process, which replaces that one without refusing a connection
   weft serve --config /etc/weft/weft.toml
@@ -110,6 +112,10 @@ pub struct ServeArgs {
     /// Time within which a file or disk of this machine must complete an operation; 0s: no limit
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = units::parse_duration)]
     pub disk_timeout: Duration,
+    /// Log each command that takes this long, from its arrival until its answer has left, with its
+    /// stages; at most some lines at once, and then one in 5 s [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = weft_server::values::slow)]
+    pub slow: Option<Duration>,
     /// What a host may use of all sources together: operations per second, bytes per second, or
     /// both, as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD
     /// client's address; may be repeated

@@ -63,6 +63,7 @@ impl ServeArgs {
             loops,
             exit_on_loss: self.loss.exit_on_loss,
             disk_timeout: self.disk_timeout,
+            slow: self.slow,
             connect: Vec::new(),
             tls,
             subsystems,

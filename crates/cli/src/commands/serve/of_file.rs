@@ -1,7 +1,7 @@
 //! The options of `weft serve` that a configuration file has instead.
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub const OF_FILE: [&str; 70] = [
+pub const OF_FILE: [&str; 71] = [
     "source",
     "listen",
     "name",
@@ -17,6 +17,7 @@ pub const OF_FILE: [&str; 70] = [
     "pool",
     "no_reservations",
     "disk_timeout",
+    "slow",
     "exit_on_loss",
     "iqn",
     "allow_initiator",

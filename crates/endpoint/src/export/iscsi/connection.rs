@@ -12,6 +12,7 @@ use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
 use crate::limits::LOGOUT_WAIT_S;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
+use crate::statistics::Meter;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::iscsi::pdu::{LoginStatus, Lun};
@@ -210,6 +211,11 @@ impl Service for Connection {
         self
     }
 
+    #[inline]
+    fn meter(&mut self) -> Option<&mut Meter> {
+        if let Role::Normal(session) = &mut self.role { Some(&mut session.meter) } else { None }
+    }
+
     fn told(&mut self, on: &Handle, pump: &mut Pump, told: Told) {
         match (&mut self.role, told) {
             (Role::Normal(session), Told::Abort(ticket)) => {
@@ -380,9 +386,9 @@ impl Handler<TargetConnection> for Connection {
     }
 
     #[inline]
-    fn released(&mut self, _on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+    fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
         match &mut self.role {
-            Role::Normal(session) => session.released(engine, tag),
+            Role::Normal(session) => session.released(on, engine, tag),
             _ => engine.sent(tag),
         }
     }

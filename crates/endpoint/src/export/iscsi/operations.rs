@@ -26,6 +26,7 @@ impl Session {
         if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
             || self.side.memory.provide(on, tag, bytes as usize)
         {
+            self.meter.has_memory(tag);
             engine.fetch(tag, bytes);
             return Flow::Continue;
         }
@@ -37,6 +38,7 @@ impl Session {
                 return Flow::Continue;
             }
             if self.side.memory.provide_reserve(on, tag, first as usize) {
+                self.meter.has_memory(tag);
                 engine.fetch(tag, first);
                 return Flow::Continue;
             }
@@ -102,6 +104,7 @@ impl Session {
             _ => Kind::Other,
         };
         self.meter.of(tag, kind, request.unit, request.bytes.into());
+        self.meter.submitted(tag, request.unit, (request.lba, request.blocks.into()));
     }
 
     /// Whether the device takes so many bytes in several operations only.
@@ -124,6 +127,7 @@ impl Session {
         let whole = !self.is_long(request.unit, request.bytes);
         if whole && self.side.lend(request.unit, (request.lba, request.blocks), &mut data) {
             let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
+            self.meter.has_memory(tag);
             self.count(tag, &request);
             self.started(tag);
             return self.side.end(op.done(Outcome::SUCCESS));
@@ -132,6 +136,7 @@ impl Session {
         if !self.side.memory.provide(on, tag, request.bytes as usize) {
             return self.side.wait(Starved::Submit { tag, request });
         }
+        self.meter.has_memory(tag);
         let data = self.side.memory.take(tag);
         self.push(tag, request, OpKind::Read, data);
     }

@@ -9,7 +9,7 @@ use super::units::View;
 use crate::export::device_side::DeviceSide;
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
-use crate::statistics::{Kind, Meter};
+use crate::statistics::{CommandName, Kind, Meter};
 use crate::status::scsi::to_scsi;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion};
@@ -17,6 +17,7 @@ use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
 use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, Step, Task};
+use weft_proto::scsi::opcode::OpCode;
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::Tag;
@@ -156,6 +157,7 @@ impl Session {
         command: &ScsiCommand,
     ) -> Flow {
         self.meter.start(tag, Kind::Other);
+        self.meter.called(tag, || CommandName::Scsi(OpCode(command.cdb[0]), command.task.0));
         if self.side.is_draining() {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
             return Flow::Continue;
@@ -239,7 +241,8 @@ impl Session {
 
     /// The initiator has the memory's content.
     #[inline]
-    pub(super) fn released(&mut self, engine: &mut TargetConnection, tag: Tag) {
+    pub(super) fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+        self.meter.sent(on, tag);
         self.side.memory.free(tag);
         engine.sent(tag);
     }
@@ -267,6 +270,7 @@ impl Session {
     fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
         let tag = Tag(completion.op.user as u16);
         let mut overdue = self.side.completed(&completion);
+        self.meter.completed(tag);
         let completion = match &mut self.commands[tag.index()].split {
             None => completion,
             Some(split) => match split.came_back(completion) {

@@ -8,6 +8,7 @@ use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
 use crate::limits::ESHUTDOWN_MAX;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
+use crate::statistics::Meter;
 use std::sync::Arc;
 use weft_io::tls::TlsServer;
 use weft_io::{DriverId, Handle, Stream};
@@ -207,6 +208,11 @@ impl Service for Connection {
     }
 
     #[inline]
+    fn meter(&mut self) -> Option<&mut Meter> {
+        self.session.as_mut().map(|session| &mut session.meter)
+    }
+
+    #[inline]
     fn awaits_sending(&self, pump: &Pump) -> bool {
         self.draining || pump.is_paused()
     }
@@ -279,9 +285,9 @@ impl Handler<Server> for Connection {
     }
 
     #[inline]
-    fn released(&mut self, _: &Handle, engine: &mut Server, tag: Tag) {
+    fn released(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
         if let Some(session) = &mut self.session {
-            session.released(engine, tag);
+            session.released(on, engine, tag);
         }
     }
 }

@@ -69,6 +69,14 @@ impl Request {
         self.flush = matches!(command.kind, CommandKind::Trim { fua: true });
     }
 
+    /// The blocks that the request touches: the first, and how many.
+    pub fn touched(&self, block_bytes: u32) -> (u64, u64) {
+        let block = u64::from(block_bytes);
+        self.command.map_or((0, 0), |Command { offset, length, .. }| {
+            (offset / block, (offset + length).div_ceil(block) - offset / block)
+        })
+    }
+
     /// Whether the block behind the others is written in part.
     pub fn has_tail(&self) -> bool {
         self.partial_blocks.len() > usize::from(self.head > 0)

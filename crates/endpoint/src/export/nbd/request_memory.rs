@@ -23,6 +23,7 @@ impl Session {
             self.side.wait(tag);
             return if write { Flow::Pause } else { Flow::Continue };
         }
+        self.meter.has_memory(tag);
         if !write {
             self.submit_parts(engine, tag);
         }

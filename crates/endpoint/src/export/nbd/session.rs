@@ -13,7 +13,7 @@ use crate::export::devices::OpenDevices;
 use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
-use crate::statistics::{Kind, Meter};
+use crate::statistics::{CommandName, Kind, Meter};
 use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) struct Session {
     pub(super) part_bytes: u32,
     /// By tag; grows up to the maximum in progress at a time.
     pub(super) requests: Vec<Request>,
-    meter: Meter,
+    pub(super) meter: Meter,
     /// Requests that were answered with an error, as the end is near.
     refused: usize,
 }
@@ -130,6 +130,7 @@ impl Session {
             _ => Kind::Other,
         };
         self.meter.start(tag, kind);
+        self.meter.called(tag, || CommandName::Nbd(command.kind.word(), engine.cookie(tag)));
         self.meter.of(tag, kind, DEVICE, command.length);
         let write = matches!(command.kind, CommandKind::Write { .. });
         if self.side.is_draining() {
@@ -178,6 +179,7 @@ impl Session {
     /// Has the device do all parts of a request, but for those of a read that are there already.
     #[inline]
     pub(super) fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
+        self.meter.submitted(tag, DEVICE, self.requests[tag.index()].touched(self.block_bytes));
         let request = &mut self.requests[tag.index()];
         let kind = request.op_kind();
         let whole = usize::from(request.has_head());
@@ -226,6 +228,7 @@ impl Session {
         let request = &mut self.requests[tag.index()];
         if let Some(op) = request.next_bare(tag) {
             request.pending = 1;
+            self.meter.submitted(tag, DEVICE, request.touched(self.block_bytes));
             return self.side.push(DEVICE, op);
         }
         let error = request.error.unwrap_or(ErrorCode::SUCCESS);
@@ -244,7 +247,8 @@ impl Session {
 
     /// The client has the memory's content.
     #[inline]
-    pub(super) fn released(&mut self, engine: &mut Server, tag: Tag) {
+    pub(super) fn released(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+        self.meter.sent(on, tag);
         self.free(tag);
         engine.sent(tag);
     }
@@ -269,6 +273,7 @@ impl Session {
         let (tag, part) = tag_and_part(completion.op.user);
         let kind = completion.op.kind;
         let _ = self.side.completed(&completion);
+        self.meter.completed(tag);
         let request = &mut self.requests[tag.index()];
         if !request.partial_blocks.is_empty()
             && kind.data_factor() > 0

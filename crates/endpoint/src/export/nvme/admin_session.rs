@@ -259,6 +259,7 @@ impl AdminSession {
             }
             ControlEvent::Persist { ticket, nsid, persist } => self.persist(ticket, nsid, persist),
             ControlEvent::KeepAliveExpired => {
+                self.shared.inventory.statistics().keep_alive_expired();
                 tracing::warn!(
                     "host {}: keep alive expired, ending its association",
                     self.control.host()

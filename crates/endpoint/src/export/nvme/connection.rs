@@ -21,6 +21,7 @@ use crate::export::driver::{self, Place, Service};
 use crate::export::members::Message;
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
+use crate::statistics::Meter;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -262,6 +263,10 @@ impl<L: Link> Service for Connection<L> {
     #[inline]
     fn handler(&mut self) -> &mut Session {
         &mut self.session
+    }
+
+    fn meter(&mut self) -> Option<&mut Meter> {
+        if let Session::Io(io) = &mut self.session { Some(io.counting.meter()) } else { None }
     }
 
     fn told(&mut self, on: &Handle, link: &mut L, told: Told) {

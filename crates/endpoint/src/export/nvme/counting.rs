@@ -2,10 +2,11 @@
 
 use super::subsystems::{ControllerId, View};
 use super::target_state::TargetState;
-use crate::statistics::{ConnectionName, Kind, Meter};
+use crate::statistics::{CommandName, ConnectionName, Kind, Meter};
 use weft_io::Time;
 use weft_proto::nvme::controller::{IoQueue, Request, RequestKind};
 use weft_proto::nvme::opcode::NvmOpcode;
+use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::stream::Tag;
 
@@ -48,13 +49,15 @@ impl Counting {
 
     /// A command has arrived.
     #[inline]
-    pub fn start(&mut self, tag: Tag, opcode: u8) {
-        let kind = match NvmOpcode(opcode) {
+    pub fn start(&mut self, tag: Tag, sqe: &Sqe) {
+        let opcode = NvmOpcode(sqe.opcode());
+        let kind = match opcode {
             NvmOpcode::READ => Kind::Read,
             NvmOpcode::WRITE => Kind::Write,
             _ => Kind::Other,
         };
         self.meter.start(tag, kind);
+        self.meter.called(tag, || CommandName::Nvme(opcode, sqe.cid().0));
     }
 
     /// A request becomes an operation of its device.
@@ -66,6 +69,14 @@ impl Counting {
             _ => Kind::Other,
         };
         self.meter.of(request.tag, kind, request.namespace, request.bytes.into());
+        let blocks = (request.lba.0, request.blocks.into());
+        self.meter.submitted(request.tag, request.namespace, blocks);
+    }
+
+    /// The rest is told to this.
+    #[inline]
+    pub fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
     }
 
     /// A command is answered.

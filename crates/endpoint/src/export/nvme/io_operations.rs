@@ -37,6 +37,7 @@ impl IoSession {
 
     /// Asks for the data of a command that has its memory.
     fn ask(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32) -> Flow {
+        self.counting.meter().has_memory(tag);
         match engine.fetch(tag, bytes) {
             Ok(()) => Flow::Continue,
             Err(status) => {
@@ -144,6 +145,7 @@ impl IoSession {
             };
             data.push(buf.into());
         }
+        self.counting.meter().has_memory(request.tag);
         let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.issued(&request);
         if lent {

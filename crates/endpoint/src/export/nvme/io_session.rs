@@ -126,7 +126,7 @@ impl IoSession {
             engine.abandon(tag);
             return Flow::Continue;
         }
-        self.counting.start(tag, engine.sqe().opcode());
+        self.counting.start(tag, engine.sqe());
         let next = self.queue.start(tag, engine.sqe(), in_capsule_bytes);
         self.follow(on, engine, tag, next, in_capsule_bytes > 0)
     }
@@ -191,7 +191,8 @@ impl IoSession {
 
     /// The host has the memory's content.
     #[inline]
-    pub(super) fn released(&mut self, engine: &mut impl Engine, tag: Tag) {
+    pub(super) fn released(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag) {
+        self.counting.meter().sent(on, tag);
         self.free(tag);
         engine.sent(tag);
     }
@@ -222,6 +223,7 @@ impl IoSession {
         let _ = self.side.completed(&completion);
         let Completion { op, outcome } = completion;
         let tag = Tag(op.user as u16);
+        self.counting.meter().completed(tag);
         let outcome = if outcome.is_success() {
             DeviceOutcome::DONE
         } else {

@@ -133,7 +133,7 @@ impl Session {
     #[inline]
     pub(crate) fn released(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag) {
         match self {
-            Self::Io(io) => io.released(engine, tag),
+            Self::Io(io) => io.released(on, engine, tag),
             Self::Admin(admin) => admin.released(on, engine, tag),
             Self::New(_) => engine.sent(tag),
             Self::Authenticating(it) => it.released(engine, tag),

@@ -90,6 +90,19 @@ pub enum CommandKind {
     },
 }
 
+impl CommandKind {
+    /// Its name (NBD protocol, "Request types").
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Read => "Read",
+            Self::Write { .. } => "Write",
+            Self::Flush => "Flush",
+            Self::Trim { .. } => "Trim",
+            Self::WriteZeroes { .. } => "Write Zeroes",
+        }
+    }
+}
+
 /// What the layer above a server learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
@@ -261,6 +274,11 @@ impl Server {
         slot.error = error;
         slot.state = RequestState::Ready;
         self.ready.push_back(tag);
+    }
+
+    /// The client's name of a request that is in progress; 0 if there is none with this tag.
+    pub fn cookie(&mut self, tag: Tag) -> u64 {
+        self.slots.at(tag).map_or(0, |slot| slot.cookie)
     }
 
     /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of

@@ -2,8 +2,17 @@ use super::*;
 
 fn server(token: Option<&str>) -> MetricsServer {
     let token = token.map(|token| token.as_bytes().to_vec().into());
-    MetricsServer::start("127.0.0.1:0".parse().unwrap(), token, || "weft_x 1\n# EOF\n".to_owned())
-        .unwrap()
+    let pages = |Wanted { path, plain }: Wanted<'_>| {
+        let body = if plain {
+            "plain"
+        } else if path == METRICS {
+            "weft_x 1\n# EOF\n"
+        } else {
+            path
+        };
+        Some(Page { status: "200 OK", media_type: "text/plain", body: body.to_owned() })
+    };
+    MetricsServer::start("127.0.0.1:0".parse().unwrap(), token, Box::new(pages)).unwrap()
 }
 
 fn asked(server: &MetricsServer, request: &str) -> String {
@@ -26,7 +35,20 @@ fn requests_are_answered_by_the_book() {
         ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "200", "weft_x 1\n# EOF\n"),
         ("GET /metrics?a=b HTTP/1.0\r\n\r\n", "200", "weft_x 1\n# EOF\n"),
         ("HEAD /metrics HTTP/1.1\r\n\r\n", "200", ""),
-        ("GET / HTTP/1.1\r\n\r\n", "404", "404 Not Found\n"),
+        ("GET / HTTP/1.1\r\n\r\n", "200", "/"),
+        ("GET /healthz HTTP/1.1\r\n\r\n", "200", "/healthz"),
+        (
+            "GET /metrics HTTP/1.1\r\naccept: Text/Plain;version=0.0.4, */*;q=0.1\r\n\r\n",
+            "200",
+            "plain",
+        ),
+        (
+            "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text, text/plain\r\n\r\n",
+            "200",
+            "weft_x 1\n# EOF\n",
+        ),
+        ("GET /x HTTP/1.1\r\n\r\n", "404", "404 Not Found\n"),
+        ("POST / HTTP/1.1\r\n\r\n", "405", "405 Method Not Allowed\n"),
         (
             "POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
             "405",
