@@ -15,7 +15,7 @@ const CONNECTIONS: &str = "docs/serve.md";
 const VERBS: [&str; 3] = ["docs/nvme-cli.md", "docs/inspect.md", CONNECTIONS];
 
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 56] = [
+const PAGES: [(&str, &[&str]); 57] = [
     ("serve", &["docs/serve.md"]),
     ("service", &["docs/windows.md"]),
     ("apply", &["docs/control.md"]),
@@ -23,6 +23,7 @@ const PAGES: [(&str, &[&str]); 56] = [
     ("host", &["docs/control.md"]),
     ("ana", &["docs/control.md"]),
     ("gateway", &["docs/control.md"]),
+    ("capture", &["docs/capture.md", "docs/control.md"]),
     ("control", &["docs/control.md"]),
     ("status", &["docs/control.md"]),
     ("top", &["docs/control.md"]),

@@ -24,6 +24,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
             "ana",
             "gateway",
             "mirror",
+            "capture",
             "control",
             "service",
         ],

@@ -91,7 +91,11 @@ impl<E: StreamEngine> StreamPump<E> {
                 let behind =
                     if direct == self.moving_left() { STAGED_BEFORE_LARGE_BYTES } else { 0 };
                 pieces.push(IoSliceMut::new(&mut staging[..behind]));
-                (direct + behind, self.stream.recv(&mut pieces))
+                let result = self.stream.recv(&mut pieces);
+                if self.tap.is_some() {
+                    self.tap_received(&result, pieces.iter().map(|piece| &**piece));
+                }
+                (direct + behind, result)
             } else {
                 let room = if self.large {
                     STAGED_BEFORE_LARGE_BYTES
@@ -99,7 +103,12 @@ impl<E: StreamEngine> StreamPump<E> {
                     self.share.bytes().min(staging.len() - held)
                 };
                 staging[..held].copy_from_slice(&self.carry);
-                (room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
+                let place = &mut staging[held..held + room];
+                let result = self.stream.recv(&mut [IoSliceMut::new(place)]);
+                if self.tap.is_some() {
+                    self.tap_received(&result, core::iter::once(&*place));
+                }
+                (room, result)
             };
             drop(pieces);
             let n = match result {
