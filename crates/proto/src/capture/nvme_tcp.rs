@@ -25,6 +25,8 @@ const TERM_REQ_SHOWN_BYTES: usize = 24 + COMMAND_BYTES;
 mod flag {
     pub(super) const DATA_DIGEST: u8 = 2;
     pub(super) const LAST: u8 = 4;
+    /// The command has ended with its data: no response follows.
+    pub(super) const SUCCESS: u8 = 8;
 }
 
 const FABRICS: u8 = 0x7f;
@@ -32,7 +34,7 @@ const CONNECT: u8 = 0x01;
 const AUTHENTICATION_SEND: u8 = 0x05;
 const AUTHENTICATION_RECEIVE: u8 = 0x06;
 /// Where the host's name is in the data of Connect.
-const HOST_NQN: core::ops::Range<usize> = 256..512;
+const HOST_NQN: core::ops::Range<usize> = 512..768;
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -132,8 +134,8 @@ impl Commands {
     }
 
     /// Notes a response.
-    fn end(&mut self, cqe: &[u8]) {
-        self.authenticating.remove(&u16::from_le_bytes([cqe[12], cqe[13]]));
+    fn end(&mut self, id: u16) {
+        self.authenticating.remove(&id);
     }
 
     fn is_plain(&self, id: u16) -> bool {
@@ -215,13 +217,16 @@ impl Direction {
         let content = match kind {
             4 => commands.note(&self.held[COMMON_BYTES..]).map(Some),
             5 => {
-                commands.end(&self.held[COMMON_BYTES..]);
+                commands.end(u16::from_le_bytes([self.held[20], self.held[21]]));
                 None
             }
             6 | 7 => {
                 let id = u16::from_le_bytes([self.held[8], self.held[9]]);
                 let is_whole = flags & flag::LAST != 0 && self.held[12..16] == [0; 4];
                 let authenticates = is_whole && commands.authenticating.contains(&id);
+                if kind == 7 && flags & flag::SUCCESS != 0 {
+                    commands.end(id);
+                }
                 (!commands.is_plain(id)).then_some(authenticates.then_some(Content::Authentication))
             }
             _ => None,
@@ -367,6 +372,14 @@ mod tests {
         assert_eq!(has(&shown.bytes[DATA_BYTES..][48..], 0xaa), 48);
         let part = passed(&mut redactor, End::Target, &to_host(9, 0, &reply(3)), 10);
         assert_eq!(has(&part.bytes[DATA_BYTES..], 0xaa), 0, "a part of a message");
+        // A command that ends without a response ends, too.
+        let mut ended = NvmeTcpRedactor::default();
+        passed(&mut ended, End::Host, &command(FABRICS, 9, AUTHENTICATION_RECEIVE, 0, &[]), 50);
+        let whole = to_host(9, flag::LAST | flag::SUCCESS, &reply(3));
+        assert_eq!(has(&passed(&mut ended, End::Target, &whole, 10).bytes[40..72], 0xaa), 0);
+        passed(&mut ended, End::Host, &command(2, 9, 0, 0, &[]), 50);
+        let known = passed(&mut ended, End::Target, &to_host(9, flag::LAST, &data), 1000);
+        assert_eq!(has(&known.bytes, 0x55), 4096);
         // Another command with the same identifier changes nothing before the response.
         passed(&mut redactor, End::Host, &command(2, 9, 0, 0, &[]), 50);
         let shown = passed(&mut redactor, End::Target, &success, 10);
@@ -377,7 +390,7 @@ mod tests {
     fn the_host_is_known_by_connect_and_garbage_is_withheld() {
         let mut redactor = NvmeTcpRedactor::default();
         let mut data = vec![0; 1024];
-        data[256..266].copy_from_slice(b"nqn.2024-a");
+        data[512..522].copy_from_slice(b"nqn.2024-a");
         let connect = command(FABRICS, 0, CONNECT, 0, &data);
         assert_eq!(passed(&mut redactor, End::Host, &connect, 100).bytes, connect);
         assert_eq!(redactor.host(), Some("nqn.2024-a"));
