@@ -4,6 +4,7 @@
 //!
 //! * `tap`: beside a pump, copies what it receives and sends into the queue of the capture, if
 //!   there is room. Nothing waits for the file.
+//! * `capsules`: the same beside a queue pair of RDMA.
 //! * `writer`: the thread that writes it.
 //! * `flow`: one connection as the writer knows it: bytes become packets.
 //! * `file`: the file, within its limits.
@@ -11,12 +12,14 @@
 //! What did not find room in the queue is missing in the file, and is counted. A tap then begins
 //! again with the next message, so that what follows can be read.
 
+mod capsules;
 mod file;
 mod flow;
 mod record;
 mod tap;
 mod writer;
 
+pub(crate) use capsules::CapsuleTap;
 pub use record::Outcome;
 pub use tap::Start;
 pub(crate) use tap::{Boundary, Tap};
@@ -34,7 +37,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tap::Ends;
 use weft_block::{Error, ErrorKind};
-use weft_proto::capture::{End, Role};
+use weft_proto::capture::Role;
 
 /// What is captured, and where to.
 #[derive(Clone, Debug)]
@@ -138,8 +141,3 @@ impl Capture {
 }
 
 const _: () = assert!(CAPTURE_QUEUE_BYTES >= CAPTURE_QUEUE_RECORDS * size_of::<Record>());
-
-/// The end that `role` is not at.
-const fn peer_of(role: Role) -> End {
-    role.end.other()
-}

@@ -1,6 +1,5 @@
 //! What copies the bytes of one connection for a capture.
 
-use super::peer_of;
 use super::record::{Bytes, Opened, SharedCapture, What};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -92,7 +91,7 @@ impl Tap {
         boundary: impl FnOnce() -> Option<Boundary<'b>>,
     ) -> bool {
         let begin = if self.received.follows { None } else { boundary() };
-        self.take(peer_of(self.role), n, pieces, begin)
+        self.take(self.role.end.other(), n, pieces, begin)
     }
 
     /// The same for bytes that were sent, with which a message begins if it `is_start`.
@@ -105,6 +104,14 @@ impl Tap {
         let begins = is_start && !self.sent.follows;
         let begin = begins.then_some(Boundary { held: &[], after: 0 });
         self.take(self.role.end, n, pieces, begin)
+    }
+
+    /// One end has sent a whole message.
+    pub(crate) fn message(&mut self, from: End, pieces: &[&[u8]]) -> bool {
+        let direction = if from == self.role.end { &self.sent } else { &self.received };
+        let begin = (!direction.follows).then_some(Boundary { held: &[], after: 0 });
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        self.take(from, bytes, pieces.iter().copied(), begin)
     }
 
     fn take<'a>(

@@ -1,8 +1,7 @@
 //! Secrets in iSCSI (RFC 7143 §12.1): the responses of CHAP in the texts of the login. Nothing is
 //! secret behind the login, which is the first that is said on a connection.
 
-use super::piece::Output;
-use super::{End, name};
+use super::piece::{End, Output, name};
 
 const BHS_BYTES: usize = 48;
 const LOGIN_REQUEST: u8 = 0x03;

@@ -18,7 +18,7 @@ mod piece;
 
 use iscsi::IscsiRedactor;
 use nvme_tcp::NvmeTcpRedactor;
-pub use piece::Output;
+pub use piece::{End, Output};
 
 /// The protocol on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,34 +49,6 @@ pub struct Role {
     pub protocol: Protocol,
     /// The end at which it is.
     pub end: End,
-}
-
-/// One end of a connection, as the sender of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The host, initiator or client.
-    Host,
-    /// The controller, target or server.
-    Target,
-}
-
-impl End {
-    /// The other one.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Host => Self::Target,
-            Self::Target => Self::Host,
-        }
-    }
-
-    /// As an index.
-    pub const fn index(self) -> usize {
-        match self {
-            Self::Host => 0,
-            Self::Target => 1,
-        }
-    }
 }
 
 /// Blanks secrets in the bytes of one connection. Every byte passes, is blanked, or is withheld
@@ -129,11 +101,4 @@ impl Redactor {
             Of::Nbd => None,
         }
     }
-}
-
-/// A name as it was sent, up to its first zero; none if it is no text.
-fn name(bytes: &[u8]) -> Option<String> {
-    let bytes = bytes.split(|byte| *byte == 0).next()?;
-    let name = str::from_utf8(bytes).ok()?;
-    (!name.is_empty()).then(|| name.to_owned())
 }

@@ -5,8 +5,8 @@
 //! authentication: a capture that begins late, or has a gap, blanks the data of commands that it
 //! has not seen.
 
-use super::piece::Output;
-use super::{End, dhchap, name};
+use super::dhchap;
+use super::piece::{End, Output, name};
 use crate::crc32c::crc32c;
 use std::collections::BTreeSet;
 
@@ -51,6 +51,8 @@ struct Commands {
     /// Command identifiers of authentications.
     authenticating: BTreeSet<u16>,
     host: Option<String>,
+    /// The command identifier of the last Connect, if it was the last command.
+    connecting: Option<u16>,
 }
 
 #[derive(Debug, Default)]
@@ -88,8 +90,12 @@ enum Content {
 
 impl Default for NvmeTcpRedactor {
     fn default() -> Self {
-        let commands =
-            Commands { is_plain: Box::new([0; 1024]), authenticating: BTreeSet::new(), host: None };
+        let commands = Commands {
+            is_plain: Box::new([0; 1024]),
+            authenticating: BTreeSet::new(),
+            host: None,
+            connecting: None,
+        };
         Self { ends: Default::default(), commands }
     }
 }
@@ -130,7 +136,9 @@ impl Commands {
         if !self.authenticating.contains(&id) {
             self.is_plain[word] |= bit;
         }
-        (opcode == FABRICS && fabrics == CONNECT).then_some(Content::Connect)
+        let connects = opcode == FABRICS && fabrics == CONNECT;
+        self.connecting = connects.then_some(id);
+        connects.then_some(Content::Connect)
     }
 
     /// Notes a response.
@@ -227,7 +235,13 @@ impl Direction {
                 if kind == 7 && flags & flag::SUCCESS != 0 {
                     commands.end(id);
                 }
-                (!commands.is_plain(id)).then_some(authenticates.then_some(Content::Authentication))
+                let connects = kind == 6 && is_whole && commands.connecting == Some(id);
+                if connects {
+                    Some(Some(Content::Connect))
+                } else {
+                    (!commands.is_plain(id))
+                        .then_some(authenticates.then_some(Content::Authentication))
+                }
             }
             _ => None,
         };

@@ -1,14 +1,13 @@
-//! Captures of what passes on the connections of a host, as methods: one at a time.
+//! Captures of what passes on the connections of a host, as they are asked for: one at a time.
 
-use super::methods::{Methods, NoParams};
 use super::protocol::{Code, Fault};
-use super::running::Running;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use weft_block::Error;
 use weft_endpoint::capture::{Capture, CaptureConfig, Outcome};
+use weft_endpoint::export::Exports;
 
 /// The names of the methods.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +84,32 @@ impl CaptureState {
 pub struct LastCapture(Mutex<Option<Capture>>);
 
 impl LastCapture {
+    /// Begins one of connections of these exports.
+    pub(super) fn start(
+        &self,
+        exports: &Exports,
+        asked: StartCapture,
+    ) -> Result<CaptureState, Fault> {
+        let StartCapture { host, path, bytes, time_ms } = asked;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        exports.may_capture()?;
+        let time = Duration::from_millis(time_ms);
+        let capture = Capture::start(&CaptureConfig { path, bytes, time, host: Some(host) })?;
+        if let Err(e) = exports.capture(&capture) {
+            let _ = capture.end();
+            return Err(e.into());
+        }
+        *last = Some(capture.clone());
+        Ok(CaptureState::of(&capture, None))
+    }
+
+    /// How far it is; `is_over`: it is to end first.
+    pub(super) fn state(&self, is_over: bool) -> Result<CaptureState, Fault> {
+        let capture = self.present()?;
+        let outcome = if is_over { Some(capture.end()) } else { capture.outcome() };
+        Ok(CaptureState::of(&capture, outcome))
+    }
+
     fn present(&self) -> Result<Capture, Fault> {
         let present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let none = || Fault::new(Code::NotFound, "nothing was captured since the server started");
@@ -100,34 +125,4 @@ impl LastCapture {
             tracing::warn!("the capture has ended: {e}");
         }
     }
-}
-
-impl Running {
-    fn start_capture(&self, asked: StartCapture) -> Result<CaptureState, Fault> {
-        let StartCapture { host, path, bytes, time_ms } = asked;
-        let mut last = self.capture.0.lock().unwrap_or_else(PoisonError::into_inner);
-        self.served.exports.may_capture()?;
-        let time = Duration::from_millis(time_ms);
-        let capture = Capture::start(&CaptureConfig { path, bytes, time, host: Some(host) })?;
-        if let Err(e) = self.served.exports.capture(&capture) {
-            let _ = capture.end();
-            return Err(e.into());
-        }
-        *last = Some(capture.clone());
-        Ok(CaptureState::of(&capture, None))
-    }
-}
-
-/// Adds the methods.
-pub fn add(methods: &mut Methods, of: &Weak<Running>) {
-    methods.add_of(of, NAMES.start, Running::start_capture);
-    methods.add_of(of, NAMES.status, |running, NoParams {}| {
-        let capture = running.capture.present()?;
-        Ok(CaptureState::of(&capture, capture.outcome()))
-    });
-    methods.add_of(of, NAMES.end, |running, NoParams {}| {
-        let capture = running.capture.present()?;
-        let outcome = capture.end();
-        Ok(CaptureState::of(&capture, Some(outcome)))
-    });
 }

@@ -1,6 +1,6 @@
 //! The server that is managed, and its methods.
 
-use super::capture::{self, LastCapture};
+use super::capture::{LastCapture, NAMES, StartCapture};
 use super::inventory::{ShownHost, ShownInventory};
 use super::methods::{Methods, NoParams};
 use super::place::{ControlSocket, named};
@@ -58,7 +58,11 @@ impl Running {
             Ok(ShownHost::all(&running.served.exports))
         });
         verbs::add(&mut methods, &self.served);
-        capture::add(&mut methods, &of);
+        methods.add_of(&of, NAMES.start, |running, asked: StartCapture| {
+            running.capture.start(&running.served.exports, asked)
+        });
+        methods.add_of(&of, NAMES.status, |running, NoParams {}| running.capture.state(false));
+        methods.add_of(&of, NAMES.end, |running, NoParams {}| running.capture.state(true));
         if let Some(group) = self.served.group.as_ref().map(Arc::downgrade) {
             methods.add_of(&group, "gateway.list", |group, NoParams {}| Ok(group.show()));
             methods.add_of(&group, "gateway.forget", |group, gateway| group.forget(&gateway));

@@ -265,12 +265,7 @@ impl<L: Link> Service for Connection<L> {
     }
 
     fn host(&self, _: &L) -> Option<String> {
-        let controller = match &self.session {
-            Session::New(_) | Session::Authenticating(_) => return None,
-            Session::Admin(admin) => admin.id,
-            Session::Io(io) => io.controller,
-        };
-        self.shared.names(controller).map(|(_, host)| host)
+        self.shared.names(self.session.controller()?).map(|(_, host)| host)
     }
 
     fn told(&mut self, on: &Handle, link: &mut L, told: Told) {
