@@ -4,6 +4,7 @@
 
 mod agents;
 mod authentication;
+mod capture;
 mod controller;
 mod group_records;
 mod host_control;
@@ -44,6 +45,7 @@ macro_rules! targets {
 targets!(
     agents,
     authentication,
+    capture,
     controller,
     group_records,
     host_control,

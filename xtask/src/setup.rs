@@ -37,6 +37,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ceph-mon", "ceph-mon"),
     ("ceph-osd", "ceph-osd"),
     ("rbd", "ceph-common"),
+    ("tshark", "tshark"),
     ("chromium-headless-shell", "chromium-headless-shell"),
 ];
 

@@ -4,6 +4,7 @@ use crate::commands::agent::AgentArgs;
 use crate::commands::ana::AnaArgs;
 use crate::commands::apply::ApplyArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::capture::CaptureArgs;
 use crate::commands::ceiling::CeilingArgs;
 use crate::commands::check_tls_key::CheckTlsKeyArgs;
 use crate::commands::completions::{CompletionsArgs, ManArgs};
@@ -71,6 +72,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Show what a running server does now, refreshed each second
     Top(TopArgs),
+    /// Capture what passes on the connections of a host to a running server
+    Capture(CaptureArgs),
     /// Send one request to the control socket of a running server
     Control(ControlArgs),
     /// Attach any source to this system as a disk

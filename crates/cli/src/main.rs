@@ -34,6 +34,7 @@ mod nvme_bits;
 mod nvme_json;
 mod nvme_verbs;
 mod path_args;
+mod pcap_args;
 mod progress;
 mod scsi_args;
 mod server_args;
@@ -91,6 +92,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Config(args) => commands::config::run(&args, &control),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
+        Command::Capture(args) => commands::capture::run(&args),
         Command::Control(args) => commands::control::run(&args),
         Command::Connect(args) => commands::connect::run(&args, &control),
         Command::ConnectAll(args) => commands::connect_all::run(&args, matches, &control),
@@ -125,5 +127,5 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Err(failure) => failure.report(),
     };
     control.finish();
-    status
+    pcap_args::end(&control, status)
 }

@@ -1,13 +1,16 @@
 //! The commands in the documentation, executed: every line `$ weft …` of a `console` block, page by
-//! page and in order.
+//! page and in order; also those of `tshark`, where there is one.
 //!
 //! `weft serve` runs in the background until the end of its page. Ports are moved to free ones, and
-//! `--runtime` is shortened.
+//! `--runtime` is shortened. A command that is to fail has `|| echo $?` behind it, and its status in
+//! the next line.
 
 use crate::support::{Scratch, Server, run, weft};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use weft_testing::wait::until;
 
 /// Where servers listen.
 const LOCAL: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -20,18 +23,46 @@ fn pages() -> Vec<PathBuf> {
         .collect()
 }
 
-fn commands(page: &Path) -> Vec<String> {
+/// A command of a page.
+struct Line {
+    is_weft: bool,
+    command: String,
+    status: i32,
+}
+
+fn commands(page: &Path) -> Vec<Line> {
     let text = std::fs::read_to_string(page).unwrap();
-    let mut inside = false;
-    let mut found = Vec::new();
-    for line in text.lines() {
+    let (mut inside, mut found) = (false, Vec::new());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
         if line.starts_with("```") {
             inside = line == "```console";
-        } else if let Some(command) = line.strip_prefix("$ weft ").filter(|_| inside) {
-            found.push(command.to_owned());
         }
+        let Some((program, command)) = line
+            .strip_prefix("$ ")
+            .and_then(|line| line.split_once(' '))
+            .filter(|(program, _)| inside && ["weft", "tshark"].contains(program))
+        else {
+            continue;
+        };
+        let (command, status) = match command.strip_suffix(" || echo $?") {
+            Some(command) => (command, lines.peek().unwrap().parse().unwrap()),
+            None => (command, 0),
+        };
+        found.push(Line { is_weft: program == "weft", command: command.to_owned(), status });
     }
     found
+}
+
+/// What tshark prints, once a server has written that.
+fn dissect(dir: &Path, words: &[String]) {
+    if Command::new("tshark").arg("-v").output().is_err() {
+        return eprintln!("skipped: tshark is missing");
+    }
+    until(&format!("tshark {words:?} finds something"), || {
+        let ran = Command::new("tshark").args(words).current_dir(dir).output().unwrap();
+        ran.status.success() && !ran.stdout.is_empty()
+    });
 }
 
 /// The ports of the pages.
@@ -93,9 +124,13 @@ fn execute(page: &Path) -> usize {
     let mut ports = Ports::default();
     let mut servers = Vec::new();
     let commands = commands(page);
-    for command in &commands {
+    for Line { is_weft, command, status } in &commands {
         let mut words: Vec<String> =
             words(command).into_iter().map(|word| ports.moved(&word)).collect();
+        if !is_weft {
+            dissect(dir.path(), &words);
+            continue;
+        }
         if words[0] == "serve" {
             if !words.iter().any(|word| word == "--listen") {
                 words.extend(["--listen".into(), ports.moved("nvme+tcp://127.0.0.1:4420")]);
@@ -107,7 +142,7 @@ fn execute(page: &Path) -> usize {
         }
         let args: Vec<&str> = words.iter().map(String::as_str).collect();
         let ran = run(weft(dir.path(), &args));
-        assert_eq!(ran.code(), Some(0), "{}: weft {command}: {ran:?}", page.display());
+        assert_eq!(ran.code(), Some(*status), "{}: weft {command}: {ran:?}", page.display());
     }
     commands.len()
 }

@@ -2,6 +2,7 @@
 //! of weft. Those that need a process of their own stand in `Cargo.toml`.
 
 mod agents;
+mod capture;
 mod connect;
 mod connect_all;
 mod control;

@@ -7,9 +7,11 @@
 //! are the same control. A program has one. A simulation has one per simulated host, on a simulated
 //! loop, with reproducible names and identities.
 
+use crate::capture::Capture;
 use crate::identity::Identities;
 use crate::late::{LateWriterList, LateWriters};
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
+use crate::lock::lock;
 use crate::loops::ask;
 use crate::names::Names;
 use crate::source::iscsi::isids::Isids;
@@ -42,6 +44,8 @@ struct SharedControl {
     identities: Identities,
     late_writers: LateWriters,
     isids: Isids,
+    /// What captures the connections that are opened from now on.
+    capture: Mutex<Option<Capture>>,
 }
 
 struct LoopState {
@@ -94,6 +98,7 @@ impl Control {
             identities,
             late_writers: LateWriters::default(),
             isids: Isids::default(),
+            capture: Mutex::default(),
         }))))
     }
 
@@ -168,6 +173,16 @@ impl Control {
     /// The ISIDs of iSCSI sessions.
     pub(crate) fn isids(&self) -> &Isids {
         &self.shared().isids
+    }
+
+    /// Has a capture show all connections that are opened from now on.
+    pub fn set_capture(&self, capture: Capture) {
+        *lock(&self.shared().capture) = Some(capture);
+    }
+
+    /// What captures connections, if that is wanted.
+    pub fn capture(&self) -> Option<Capture> {
+        lock(&self.shared().capture).clone()
     }
 
     /// What is over and not settled.

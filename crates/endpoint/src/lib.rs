@@ -8,6 +8,7 @@
 //! * [`Control`]: opens connections and keeps them alive.
 //! * [`pump`]: the only drivers of protocol engines.
 //! * `status`: translates status codes between protocols.
+//! * [`capture`]: files of what passes on connections, for network analysers.
 //! * [`inventory`]: what is served, to which hosts and at which addresses, and changes of it.
 //! * [`reservations`]: the reservations of the namespaces, for hosts of all protocols.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
@@ -17,6 +18,7 @@
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod control;
 mod disk;
 pub mod export;

@@ -1,10 +1,12 @@
 //! Every limit of sources and exports, with its unit and the effect of reaching it.
 
 mod authentication;
+mod capture;
 mod paths;
 mod pump;
 
 pub use authentication::*;
+pub use capture::*;
 pub use paths::*;
 pub use pump::*;
 

@@ -18,6 +18,57 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Creates a file for what other users must not read, or empties one that is there. A symbolic link
+/// is not followed.
+///
+/// # Errors
+/// It is no file, a symbolic link, or another user's; otherwise the error of creating it.
+pub fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Nobody is waited for where somebody has put a pipe.
+        options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    }
+    let file = options.open(path).map_err(told)?;
+    make_own(&file)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// An error of opening, in words where the system has only a number.
+fn told(e: io::Error) -> io::Error {
+    #[cfg(unix)]
+    if e.raw_os_error() == Some(libc::ELOOP) {
+        let text = "it is a symbolic link, which is not followed";
+        return io::Error::new(io::ErrorKind::PermissionDenied, text);
+    }
+    e
+}
+
+/// Keeps other users from a file of this user.
+#[cfg(unix)]
+fn make_own(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        let text = "it belongs to another user; remove it, or choose another name";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+}
+
+/// Not known on this system.
+#[cfg(not(unix))]
+fn make_own(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// Whether other users can read a file.
 #[cfg(unix)]
 fn is_public(file: &File) -> io::Result<bool> {
@@ -29,4 +80,26 @@ fn is_public(file: &File) -> io::Result<bool> {
 #[cfg(not(unix))]
 fn is_public(_: &File) -> io::Result<bool> {
     Ok(false)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_new_file_is_private_and_no_link_is_followed() {
+        let name = format!("weft-secret-file-{}", std::process::id());
+        let (path, link) =
+            (std::env::temp_dir().join(&name), std::env::temp_dir().join(name + "-link"));
+        std::fs::write(&path, "what was there before").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let created = create(&path).unwrap().metadata().unwrap();
+        assert_eq!((created.len(), created.permissions().mode() & 0o777), (0, 0o600));
+        symlink(&path, &link).unwrap();
+        assert_eq!(create(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(create(&std::env::temp_dir()).is_err());
+        std::fs::remove_file(link).unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -17,9 +17,11 @@
 //! * [`reservation`]: the reservations of a namespace, for hosts and initiators of all protocols.
 //! * [`virtio`]: virtqueues and block devices of VIRTIO; [`vhost_user`]: the messages of a virtual
 //!   machine monitor that has another process serve them.
+//! * [`capture`]: captures of traffic: files of packets, without secrets.
 //! * [`printable`]: how to print text of a peer.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod crc32c;
 pub mod iscsi;
 pub mod limits;

@@ -11,6 +11,7 @@
 //! ([`StreamEngine::deadline`]), and [`StreamEngine::tick`] passes in the current time. The engine
 //! enforces every time limit of its protocol, and closes itself when one has passed.
 
+use crate::capture::Role;
 use core::time::Duration;
 
 /// The slot of a command in its engine, `0..capacity`. The pump keeps the command's payload memory
@@ -73,6 +74,9 @@ pub trait StreamEngine {
     /// Events for the layer above.
     type Event;
 
+    /// What the engine is for captures; none: they leave its connections out.
+    const ROLE: Option<Role> = None;
+
     /// Consumes headers at the front of `bytes`; returns the number of consumed bytes and what
     /// follows. Makes progress or requests more bytes; never loops on the same input. Zero-length
     /// payloads are not reported.
@@ -115,6 +119,12 @@ pub trait StreamEngine {
     /// not begun to arrive. The pump itself knows about payload that has.
     fn awaits_data(&self) -> bool {
         false
+    }
+
+    /// Bytes of the present message that come behind the payload that was named last (padding and
+    /// digest); `None` in the middle of anything else than payload.
+    fn behind_payload(&self) -> Option<usize> {
+        None
     }
 
     /// Whether this end has closed the connection: [`receive`](Self::receive) would return

@@ -23,6 +23,7 @@ const PAGES: [(&str, &[&str]); 57] = [
     ("host", &["docs/control.md"]),
     ("ana", &["docs/control.md"]),
     ("gateway", &["docs/control.md"]),
+    ("capture", &["docs/capture.md", "docs/control.md"]),
     ("control", &["docs/control.md"]),
     ("status", &["docs/control.md"]),
     ("top", &["docs/control.md"]),

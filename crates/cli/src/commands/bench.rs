@@ -8,6 +8,7 @@ mod taken;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::filename;
+use crate::pcap_args::PcapArgs;
 use clap::{Args, ValueEnum};
 use imported::{ImportArgs, Ready};
 use job::JobArgs;
@@ -49,6 +50,8 @@ pub struct BenchArgs {
     taken: Taken,
     #[command(flatten)]
     connect: ConnectArgs,
+    #[command(flatten)]
+    pcap: PcapArgs,
     /// Measure the bare TCP ceiling of this machine with the same workload, instead of a device;
     /// with --tls a bare TLS stream
     #[arg(long, conflicts_with = "url")]
@@ -92,6 +95,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
         return ceiling(args);
     }
     let groups = args.groups()?;
+    args.pcap.begin(control)?;
     let runs = Runs {
         connect: &args.connect,
         watch_pid: args.watch_pid,

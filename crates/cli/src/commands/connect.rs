@@ -5,6 +5,7 @@ use crate::attached_process::{begin, leave_terminal};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::{Failure, printed};
 use crate::exit_on_loss::ended;
+use crate::pcap_args::PcapArgs;
 use clap::Args;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -58,6 +59,8 @@ pub struct ConnectCommand {
     attach: AttachArgs,
     #[command(flatten)]
     connect: ConnectArgs,
+    #[command(flatten)]
+    pcap: PcapArgs,
 }
 
 /// Attaches a device.
@@ -172,6 +175,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let signal = begin()?;
+    args.pcap.begin(control)?;
     let server = DiskServer::start(plan, &args.options(control)?)?;
     {
         let mut out = std::io::stdout().lock();
@@ -184,6 +188,7 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, begin()?);
+    args.pcap.begin(control)?;
     let server = DiskServer::start(plan, &args.options(control)?)?;
     let attached = attach(&runtime, server.entry().clone(), args.attach.serve_only);
     let mut lost = None;

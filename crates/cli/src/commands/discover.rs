@@ -6,6 +6,7 @@ use crate::discovery_ports::first_answer;
 use crate::exit::Failure;
 use crate::mdns::{self, Found};
 use crate::nvme_json;
+use crate::pcap_args::PcapArgs;
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
@@ -46,10 +47,13 @@ pub struct DiscoverArgs {
     output_format: Listing,
     #[command(flatten)]
     connect: ConnectArgs,
+    #[command(flatten)]
+    pcap: PcapArgs,
 }
 
 /// Prints the subsystems or targets at the address.
 pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
+    args.pcap.begin(control)?;
     if let Some(url) = args.address.iscsi_url()? {
         return targets(args, &url, control);
     }

@@ -4,6 +4,7 @@ use crate::connection::{Address, ConnectArgs, parse_nsid};
 use crate::exit::Failure;
 use crate::nvme_bits::Structure;
 use crate::nvme_json;
+use crate::pcap_args::PcapArgs;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
@@ -40,6 +41,8 @@ pub struct Common {
     raw_binary: bool,
     #[command(flatten)]
     connect: ConnectArgs,
+    #[command(flatten)]
+    pcap: PcapArgs,
 }
 
 /// Options of the two commands that print fields.
@@ -101,6 +104,7 @@ pub struct ListNsArgs {
 impl Common {
     fn connect(&self, control: &Control) -> Result<(Box<dyn AdminSession>, NvmeUrl), Failure> {
         let url = self.address.url()?;
+        self.pcap.begin(control)?;
         Ok((
             nvme::connect(
                 &NvmeUrl { nsid: None, ..url.clone() },

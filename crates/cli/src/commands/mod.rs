@@ -4,6 +4,7 @@ pub mod agent;
 pub mod ana;
 pub mod apply;
 pub mod bench;
+pub mod capture;
 pub mod ceiling;
 pub mod check_tls_key;
 mod child;

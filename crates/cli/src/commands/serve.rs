@@ -37,6 +37,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     }
     let listening = Listening::default();
     let desired = args.desired(activation::take(&listening)?, &listening)?;
+    args.pcap.begin(control)?;
     let requests = Requests::default();
     let environment = args.environment(&desired, control, requests.events())?;
     let server = Server::start(desired, environment)?;

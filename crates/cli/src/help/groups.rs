@@ -24,6 +24,7 @@ pub const GROUPS: [(&str, &[&str]); 8] = [
             "ana",
             "gateway",
             "mirror",
+            "capture",
             "control",
             "service",
         ],

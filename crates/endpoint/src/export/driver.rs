@@ -9,6 +9,7 @@ use super::listen::Homes;
 use super::mailbox::Mailbox;
 use super::members::{Members, Message};
 use super::seats::{Newcomer, Seat};
+use crate::capture::Start;
 use crate::limits::{STARVED_RETRY_MS, STARVED_RETRY_MS_MAX, WORK_PASSES_PER_TURN};
 use crate::pump::Link;
 use crate::statistics::Meter;
@@ -37,6 +38,9 @@ pub(crate) trait Service: Sized + 'static {
 
     /// What counts the commands, if there can be some.
     fn meter(&mut self) -> Option<&mut Meter>;
+
+    /// The name of the host, once it has been admitted.
+    fn host(&self, link: &Self::Link) -> Option<String>;
 
     /// Handles a message of the protocol.
     fn told(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
@@ -182,8 +186,11 @@ pub(crate) fn accept_on<S: Service>(
 
 impl<S: Service> Homeless<S> {
     /// An accepted connection, if there is a free seat.
-    fn new(on: &Handle, link: S::Link, members: &Members<S::Own>) -> Option<(Self, Newcomer)> {
+    fn new(on: &Handle, mut link: S::Link, members: &Members<S::Own>) -> Option<(Self, Newcomer)> {
         let (seat, newcomer) = members.seat(on.now().since_epoch(), &link.peer())?;
+        if let Some(capture) = members.captured_by() {
+            link.capture(&capture, Start::First);
+        }
         Some((Self { link, mailbox: MailboxOf::<S>::default(), seat }, newcomer))
     }
 
@@ -234,6 +241,11 @@ impl<S: Service> Connection<S> {
             match message {
                 Message::Drain => self.service.drain(link),
                 Message::Stop => self.service.stop(link),
+                Message::Capture(capture) => {
+                    if let Some(host) = self.service.host(link) {
+                        link.capture(&capture, Start::Later(host));
+                    }
+                }
                 Message::Own(own) => self.service.told(on, link, own),
             }
         }

@@ -3,6 +3,8 @@
 use super::mailbox::Mailbox;
 use super::refusals::Refusals;
 use super::seats::{Newcomer, Seat, Seats};
+use crate::capture::Capture;
+use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,6 +15,8 @@ pub(crate) enum Message<M> {
     Drain,
     /// Accept no more commands, cancel the devices' operations, then close.
     Stop,
+    /// Be captured from now on.
+    Capture(Capture),
     /// A message of the protocol.
     Own(M),
 }
@@ -23,6 +27,7 @@ pub(crate) struct Members<M> {
     serving: AtomicUsize,
     stopping: AtomicBool,
     list: Mutex<Vec<Weak<Mailbox<Message<M>>>>>,
+    capture: Mutex<Option<Capture>>,
 }
 
 /// Counts a connection that serves commands: the export's end waits for it.
@@ -32,7 +37,8 @@ impl<M> Members<M> {
     /// No connections, with a limit of `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
         let (serving, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { seats: Seats::new(max), serving, stopping, list: Mutex::default() })
+        let (list, capture) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { seats: Seats::new(max), serving, stopping, list, capture })
     }
 
     /// Open connections, in any state.
@@ -87,6 +93,17 @@ impl<M> Members<M> {
     /// Sends a message to all connections.
     pub(crate) fn tell(&self, message: impl Fn() -> Message<M>) {
         self.list().iter().filter_map(Weak::upgrade).for_each(|mailbox| mailbox.post(message()));
+    }
+
+    /// Has a capture show what passes on all connections, also those that are accepted later.
+    pub(crate) fn capture(&self, capture: &Capture) {
+        *lock(&self.capture) = Some(capture.clone());
+        self.tell(|| Message::Capture(capture.clone()));
+    }
+
+    /// What captures new connections.
+    pub(crate) fn captured_by(&self) -> Option<Capture> {
+        lock(&self.capture).clone().filter(Capture::is_running)
     }
 
     /// Admits no more connections, and tells all to finish and close.

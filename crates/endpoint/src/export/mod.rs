@@ -32,6 +32,6 @@ mod vhost_user;
 
 pub use hosts::{ConnectedHost, HostProtocol};
 pub use running::{Export, ExportConfig, ListeningExport, stop_all};
-pub use serving::{Exports, check_listen, listen_address, start};
+pub use serving::{Exports, check_listen, listen_address, start, start_captured};
 #[cfg(target_os = "linux")]
 pub use ublk::owner as ublk_owner;

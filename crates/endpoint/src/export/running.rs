@@ -6,6 +6,7 @@
 
 use super::hosts::ConnectedHost;
 use super::iscsi;
+use crate::capture::Capture;
 use crate::disk::Disk;
 use crate::inventory::LiveInventory;
 use crate::late::LateWriters;
@@ -45,6 +46,11 @@ pub trait Export: Send + Sync {
     /// Tells hosts that keep a connection for discovery that what is served is no longer reached
     /// here.
     fn withdraw(&self) {}
+
+    /// Has a capture show what passes on its connections, if they are those of a network.
+    fn capture(&self, capture: &Capture) {
+        let _ = capture;
+    }
 
     /// Accepts no more connections or commands; lets commands in flight end. Does not wait.
     fn drain(&self);

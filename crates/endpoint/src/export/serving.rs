@@ -6,6 +6,7 @@ use super::running::{Export, ExportConfig, ListeningExport, stop_all};
 use super::{iscsi, nbd, nvme};
 #[cfg(target_os = "linux")]
 use super::{ublk, vhost_user};
+use crate::capture::Capture;
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
 use crate::lock::lock;
 use crate::tls::TlsFiles;
@@ -96,6 +97,8 @@ pub struct Exports {
     local: Mutex<Vec<Arc<dyn Export>>>,
     /// Held during a change of the listeners.
     changing: Mutex<()>,
+    /// What captures their connections.
+    capture: Mutex<Option<Capture>>,
 }
 
 /// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device
@@ -108,6 +111,19 @@ pub fn start(
     urls: &[String],
     loops: &[RemoteLoop],
 ) -> Result<Exports, Error> {
+    start_captured(config, urls, loops, None)
+}
+
+/// Like [`start`]; a capture shows what passes on the connections from the beginning.
+///
+/// # Errors
+/// As those of [`start`].
+pub fn start_captured(
+    config: &ExportConfig,
+    urls: &[String],
+    loops: &[RemoteLoop],
+    capture: Option<Capture>,
+) -> Result<Exports, Error> {
     urls.iter().try_for_each(|url| protocol_of(url).map(drop))?;
     config.inventory.share_on(loops);
     let exports = Exports {
@@ -116,6 +132,7 @@ pub fn start(
         listening: Mutex::default(),
         local: Mutex::default(),
         changing: Mutex::default(),
+        capture: Mutex::new(capture),
     };
     // Exports that already listen end when they are dropped.
     urls.iter().try_for_each(|url| exports.listen(url))?;
@@ -148,6 +165,9 @@ impl Exports {
         }
         let export: Arc<dyn ListeningExport> =
             (PROTOCOLS[protocol].start)(&self.config, &self.loops)?.into();
+        if let Some(capture) = &*lock(&self.capture) {
+            export.capture(capture);
+        }
         export.listen(url)?;
         listening.push((protocol, export));
         listening.sort_by_key(|(of, _)| *of);
@@ -184,6 +204,31 @@ impl Exports {
         let stale = if changed.is_ok() { removed.iter().collect() } else { opened };
         stale.into_iter().for_each(|url| self.unlisten(url));
         changed
+    }
+
+    /// Whether a capture can begin.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] while another one shows the connections.
+    pub fn may_capture(&self) -> Result<(), Error> {
+        let present = lock(&self.capture);
+        let Some(other) = present.as_ref().filter(|other| other.is_running()) else {
+            return Ok(());
+        };
+        let path = other.path().display();
+        let text = format!("traffic is captured to {path} already; wait for its end, or end it");
+        Err(Error::new(ErrorKind::InUse, text))
+    }
+
+    /// Has a capture show what passes on the connections of all exports, from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] while another one does.
+    pub fn capture(&self, capture: &Capture) -> Result<(), Error> {
+        self.may_capture()?;
+        *lock(&self.capture) = Some(capture.clone());
+        self.listening().iter().for_each(|export| export.capture(capture));
+        Ok(())
     }
 
     /// The hosts that are connected, and what they use, of all exports.

@@ -105,6 +105,11 @@ impl Sending {
         }
     }
 
+    /// Whether nothing of it is sent: a message begins.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.part == 0 && self.sent == 0
+    }
+
     #[inline]
     pub(super) fn is_done(&self) -> bool {
         self.part == self.list.parts.len()

@@ -2,6 +2,7 @@
 
 use super::handler::Handler;
 use super::stream::{ConnectionEnd, StreamPump};
+use crate::capture::{Capture, Start};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::stream::StreamEngine;
 
@@ -23,6 +24,11 @@ pub trait Link<H> {
 
     /// The other end, for people.
     fn peer(&self) -> String;
+
+    /// Has a capture show what passes from now on.
+    fn capture(&mut self, capture: &Capture, start: Start) {
+        let _ = (capture, start);
+    }
 
     /// Takes what has come, for one turn. Settled: more will wake the driver.
     fn receive(&mut self, on: &Handle, handler: &mut H) -> Activity;
@@ -68,6 +74,10 @@ impl<E: StreamEngine, H: Handler<E>> Link<H> for StreamPump<E> {
 
     fn peer(&self) -> String {
         Self::peer(self)
+    }
+
+    fn capture(&mut self, capture: &Capture, start: Start) {
+        self.tap_by(capture, start);
     }
 
     #[inline]

@@ -19,6 +19,7 @@ mod scratch;
 mod share;
 mod stall;
 mod stream;
+mod tapped;
 mod transmit;
 
 pub use handler::{Flow, Handler, Pieces};

@@ -9,7 +9,7 @@ use crate::limits::{
     DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN,
     STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX,
 };
-use std::io::{ErrorKind, IoSliceMut};
+use std::io::{self, ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Rx, StreamEngine};
@@ -91,7 +91,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 let behind =
                     if direct == self.moving_left() { STAGED_BEFORE_LARGE_BYTES } else { 0 };
                 pieces.push(IoSliceMut::new(&mut staging[..behind]));
-                (direct + behind, self.stream.recv(&mut pieces))
+                (direct + behind, self.recv(&mut pieces))
             } else {
                 let room = if self.large {
                     STAGED_BEFORE_LARGE_BYTES
@@ -99,7 +99,7 @@ impl<E: StreamEngine> StreamPump<E> {
                     self.share.bytes().min(staging.len() - held)
                 };
                 staging[..held].copy_from_slice(&self.carry);
-                (room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
+                (room, self.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
             };
             drop(pieces);
             let n = match result {
@@ -134,6 +134,15 @@ impl<E: StreamEngine> StreamPump<E> {
             self.parse(on, handler, &staging[..staged]);
             if n == room { Received::Full(n) } else { Received::Some }
         })
+    }
+
+    #[inline]
+    fn recv(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let result = self.stream.recv(pieces);
+        if self.tap.is_some() {
+            self.tap_received(&result, pieces.iter().map(|piece| &**piece));
+        }
+        result
     }
 
     /// The destination of what comes next of a large payload, if one is being received; otherwise

@@ -5,6 +5,7 @@ use super::linger::{Departed, linger};
 use super::payload::Moving;
 use super::progress::Stalls;
 use super::share::Share;
+use crate::capture::Tap;
 use std::io;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, DriverId, Handle, Stream, Time};
@@ -49,6 +50,8 @@ pub struct StreamPump<E> {
     /// Who drives the pump, to be woken when its time comes or the connection ends.
     pub(super) driver: Option<DriverId>,
     pub(super) timer: TimerSlot,
+    /// What passes is captured.
+    pub(super) tap: Option<Box<Tap>>,
 }
 
 /// How far a connection is.
@@ -88,6 +91,7 @@ impl<E: StreamEngine> StreamPump<E> {
             engine_gave_up: false,
             driver: None,
             timer: TimerSlot::default(),
+            tap: None,
         }
     }
 

@@ -4,6 +4,7 @@ use super::gather::Sending;
 use super::handler::Handler;
 use super::scratch::{give_transmit, take_transmit};
 use super::stream::{ConnectionEnd, StreamPump};
+use super::tapped;
 use crate::limits::SENDS_PER_TURN;
 use smallvec::SmallVec;
 use std::io::ErrorKind;
@@ -70,6 +71,10 @@ impl<E: StreamEngine> StreamPump<E> {
         sending.add_slices::<E, H>(handler, &mut slices);
         // A list may consist of releases alone.
         let result = if slices.is_empty() { Ok(0) } else { self.stream.send(&slices) };
+        if self.tap.is_some() {
+            let pieces = slices.iter().map(|slice| &**slice);
+            tapped::sent(&mut self.tap, &result, pieces, sending.is_at_start());
+        }
         drop(slices);
         match result {
             Ok(n) => {

@@ -3,6 +3,7 @@
 //! limit. Nothing here blocks, so connections open side by side.
 
 use super::dial::dial;
+use crate::capture::Capture;
 use crate::names::Names;
 use crate::pump::{ConnectionEnd, Handler, StreamPump};
 use crate::url::HostPort;
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) limit: TimeLimit,
+    /// What captures the connection.
+    pub(crate) capture: Option<Capture>,
 }
 
 /// What is said on a new connection until it can be used.
@@ -211,7 +214,9 @@ fn shake_hands<H: Handshake>(
     let mut then = Some(then);
     let spawned = on.try_spawn(|id| {
         let engine = handshake.engine(on);
-        let mut pump = StreamPump::new(stream, engine).resetting(H::owes_answers);
+        let mut pump = StreamPump::new(stream, engine)
+            .resetting(H::owes_answers)
+            .captured(plan.capture.as_ref());
         pump.register(on, id)?;
         on.wake_at(id, plan.limit.until);
         let going = Some((pump, handshake));

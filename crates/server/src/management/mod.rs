@@ -9,7 +9,9 @@
 //! * [`place`]: where the sockets are, and whose they are.
 //! * [`running`]: the server that is managed, and its methods.
 //! * [`inventory`]: what is served, as an answer.
+//! * [`capture`]: captures of the connections of a host.
 
+pub mod capture;
 pub mod client;
 pub mod inventory;
 pub mod methods;

@@ -1,5 +1,6 @@
 //! The server that is managed, and its methods.
 
+use super::capture::{LastCapture, NAMES, StartCapture};
 use super::inventory::{ShownHost, ShownInventory};
 use super::methods::{Methods, NoParams};
 use super::place::{ControlSocket, named};
@@ -21,6 +22,8 @@ pub struct Running {
     pub loops: Vec<RemoteLoop>,
     /// What it can hand over to another process.
     pub giver: Giver,
+    /// What is captured of its connections.
+    pub capture: LastCapture,
 }
 
 /// Who answers.
@@ -55,6 +58,11 @@ impl Running {
             Ok(ShownHost::all(&running.served.exports))
         });
         verbs::add(&mut methods, &self.served);
+        methods.add_of(&of, NAMES.start, |running, asked: StartCapture| {
+            running.capture.start(&running.served.exports, asked)
+        });
+        methods.add_of(&of, NAMES.status, |running, NoParams {}| running.capture.state(false));
+        methods.add_of(&of, NAMES.end, |running, NoParams {}| running.capture.state(true));
         if let Some(group) = self.served.group.as_ref().map(Arc::downgrade) {
             methods.add_of(&group, "gateway.list", |group, NoParams {}| Ok(group.show()));
             methods.add_of(&group, "gateway.forget", |group, gateway| group.forget(&gateway));

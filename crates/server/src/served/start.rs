@@ -48,7 +48,12 @@ impl Served {
             tls: desired.tls.clone(),
             late_writers: opener.options.control.late_writers(),
         };
-        let exports = Arc::new(export::start(&config, &desired.listen, loops)?);
+        let exports = Arc::new(export::start_captured(
+            &config,
+            &desired.listen,
+            loops,
+            opener.options.control.capture(),
+        )?);
         Ok(Arc::new(Self {
             inventory,
             exports,

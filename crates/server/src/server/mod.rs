@@ -11,6 +11,7 @@ pub use environment::{Environment, Event};
 
 use crate::config::Desired;
 use crate::group::{Group, Joined};
+use crate::management::capture::LastCapture;
 use crate::management::running::Running;
 use crate::management::server::ControlServer;
 use crate::metrics::MetricsServer;
@@ -137,6 +138,7 @@ impl Server {
             exports.withdraw();
         }
         let stopped = exports.stop();
+        running.capture.end();
         drop((exports, running));
         loops.stop()?;
         if let Some(group) = group.filter(|_| stopped.is_ok()) {
@@ -158,7 +160,12 @@ impl Parts {
         activation::check(&desired.loops.listening)?;
         let ends = on_event();
         let giver = Giver::new(desired.loops.listening.clone(), move || ends(Event::EndRequested));
-        let running = Arc::new(Running { served, loops: loops.to_vec(), giver });
+        let running = Arc::new(Running {
+            served,
+            loops: loops.to_vec(),
+            giver,
+            capture: LastCapture::default(),
+        });
         let metrics = environment.metrics.start(&running)?;
         let control = match &environment.control_socket {
             Some(socket) => running.manage(socket)?,

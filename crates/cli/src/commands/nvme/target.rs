@@ -4,6 +4,7 @@ use super::connected::Connected;
 use crate::commands::identify::Output;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
+use crate::pcap_args::PcapArgs;
 use clap::{Arg, Args};
 use weft_endpoint::Control;
 
@@ -14,11 +15,14 @@ pub struct Target {
     pub address: Address,
     #[command(flatten)]
     pub connect: ConnectArgs,
+    #[command(flatten)]
+    pub pcap: PcapArgs,
 }
 
 impl Target {
     /// Connects to it.
     pub fn connect(&self, control: &Control) -> Result<Connected, Failure> {
+        self.pcap.begin(control)?;
         Connected::new(self.address.url()?, &self.connect.options(1, control)?)
     }
 }

@@ -8,6 +8,7 @@ use crate::exit_on_loss::LossArgs;
 use crate::group_args::GroupArgs;
 use crate::login::LoginArgs;
 use crate::metrics_args::MetricsArgs;
+use crate::pcap_args::PcapArgs;
 use crate::sharing_args::SharingArgs;
 use crate::takeover_args::TakeoverArgs;
 use clap::{Args, ValueEnum};
@@ -145,6 +146,8 @@ pub struct ServeArgs {
     pub security: SecurityArgs,
     #[command(flatten)]
     pub connect: ConnectArgs,
+    #[command(flatten)]
+    pub pcap: PcapArgs,
     #[command(flatten)]
     pub login: LoginArgs,
 }

@@ -216,6 +216,15 @@ impl Service for Connection {
         if let Role::Normal(session) = &mut self.role { Some(&mut session.meter) } else { None }
     }
 
+    fn host(&self, pump: &Pump) -> Option<String> {
+        match &self.role {
+            Role::Login { .. } => None,
+            Role::Discovery { .. } | Role::Normal(_) => {
+                pump.engine.login().map(|login| login.initiator.to_string())
+            }
+        }
+    }
+
     fn told(&mut self, on: &Handle, pump: &mut Pump, told: Told) {
         match (&mut self.role, told) {
             (Role::Normal(session), Told::Abort(ticket)) => {

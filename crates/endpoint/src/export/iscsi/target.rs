@@ -3,6 +3,7 @@
 use super::config::Settings;
 use super::connection::Connection;
 use super::target_state::TargetState;
+use crate::capture::Capture;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
@@ -249,6 +250,10 @@ impl Export for Target {
 
     fn connections(&self) -> usize {
         self.shared.members.open()
+    }
+
+    fn capture(&self, capture: &Capture) {
+        self.shared.members.capture(capture);
     }
 
     fn drain(&self) {

@@ -337,6 +337,8 @@ impl Session {
 
     fn hear(&mut self, message: Message<QueueMessage>) {
         match message {
+            // It has no network.
+            Message::Capture(_) => {}
             Message::Drain => self.side.drain(),
             Message::Stop => self.stop(),
             Message::Own(QueueMessage::View(view)) => self.see(view),

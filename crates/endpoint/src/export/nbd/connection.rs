@@ -128,6 +128,10 @@ impl Service for Connection {
         self
     }
 
+    fn host(&self, _: &Pump) -> Option<String> {
+        self.session.is_some().then(|| self.peer.clone())
+    }
+
     fn told(&mut self, _: &Handle, _: &mut Pump, nothing: Nothing) {
         match nothing {}
     }

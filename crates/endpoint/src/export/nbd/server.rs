@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::listen_address::{ListenAddress, parse};
 use super::server_state::{NbdLimits, ServerState};
+use crate::capture::Capture;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
@@ -147,6 +148,10 @@ impl Export for NbdServer {
 
     fn connections(&self) -> usize {
         self.shared.members.open()
+    }
+
+    fn capture(&self, capture: &Capture) {
+        self.shared.members.capture(capture);
     }
 
     fn drain(&self) {

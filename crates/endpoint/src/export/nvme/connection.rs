@@ -269,6 +269,10 @@ impl<L: Link> Service for Connection<L> {
         if let Session::Io(io) = &mut self.session { Some(io.counting.meter()) } else { None }
     }
 
+    fn host(&self, _: &L) -> Option<String> {
+        self.shared.names(self.session.controller()?).map(|(_, host)| host)
+    }
+
     fn told(&mut self, on: &Handle, link: &mut L, told: Told) {
         match (&mut self.session, told) {
             (Session::Io(io), Told::Namespaces(view)) => {

@@ -5,6 +5,7 @@ use super::authenticating::Exchange;
 use super::authentication_session::AuthenticationSession;
 use super::io_session::IoSession;
 use super::new_session::NewSession;
+use super::subsystems::ControllerId;
 use super::transport::{Engine, Event};
 use crate::pump::{Flow, Pieces};
 use std::io::IoSliceMut;
@@ -22,6 +23,17 @@ pub(crate) enum Session {
     Admin(Box<AdminSession>),
     /// An I/O queue.
     Io(Box<IoSession>),
+}
+
+impl Session {
+    /// The controller to which the connection belongs, once its host is admitted.
+    pub(super) fn controller(&self) -> Option<ControllerId> {
+        match self {
+            Self::New(_) | Self::Authenticating(_) => None,
+            Self::Admin(admin) => Some(admin.id),
+            Self::Io(io) => Some(io.controller),
+        }
+    }
 }
 
 /// What a transport asks of a connection's commands.

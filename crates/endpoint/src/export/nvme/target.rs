@@ -5,6 +5,7 @@ use super::rdma;
 use super::target_state::{TargetLimits, TargetState};
 use super::tcp::{self, Security};
 use super::transport::PortAddress;
+use crate::capture::Capture;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
 use crate::export::reach::reachable;
@@ -220,6 +221,10 @@ impl Export for Target {
 
     fn withdraw(&self) {
         self.shared.keep_ports(|_| false);
+    }
+
+    fn capture(&self, capture: &Capture) {
+        self.shared.members.capture(capture);
     }
 
     fn drain(&self) {

@@ -2,6 +2,7 @@
 //! memory by address and key; and NVMe over RDMA with the queue pairs of a simulated world. What a
 //! transport has to hold runs over all.
 
+mod captured;
 #[path = "../../../tests/common/checker.rs"]
 mod checker;
 mod conformance;

@@ -3,6 +3,8 @@
 use super::fabric::Fabric;
 use super::host_end::HostEnd;
 use super::testbed::Testbed;
+use crate::capture::Capture;
+use crate::export::Export;
 use crate::export::nvme::TargetLimits;
 use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::{Target, TargetConfig};
@@ -33,6 +35,9 @@ pub(super) trait Serving: Send {
 
     /// Closes every connection.
     fn close(&self);
+
+    /// Has connections captured.
+    fn capture(&self, capture: &Capture);
 }
 
 impl Serving for Target {
@@ -47,6 +52,10 @@ impl Serving for Target {
     fn close(&self) {
         Self::close(self);
     }
+
+    fn capture(&self, capture: &Capture) {
+        Export::capture(self, capture);
+    }
 }
 
 impl Serving for Arc<TargetState> {
@@ -60,6 +69,10 @@ impl Serving for Arc<TargetState> {
 
     fn close(&self) {
         self.members.stop();
+    }
+
+    fn capture(&self, capture: &Capture) {
+        self.members.capture(capture);
     }
 }
 

@@ -148,8 +148,13 @@ fn follow(
     then: Then<Session>,
 ) {
     let login = Login::new(whom.name.clone(), config.clone(), ask.clone());
-    let plan = Plan { name: whom.name.clone(), place: Place::Host(whom.address.clone()), limit };
     let control = whom.options.control.clone();
+    let plan = Plan {
+        name: whom.name.clone(),
+        place: Place::Host(whom.address.clone()),
+        limit,
+        capture: control.capture(),
+    };
     opening::open(on, control.names(), plan, login, move |on, opened| match opened {
         Ok(session) => {
             then(on, Ok(session));

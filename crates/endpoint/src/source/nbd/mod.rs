@@ -44,6 +44,7 @@ fn open_device(
         name: url.to_string(),
         place: place(&url),
         limit: TimeLimit::new(on, options.connect_timeout),
+        capture: options.control.capture(),
     };
     let names = options.control.names().clone();
     let connect = move |on: &Handle, _: usize, done: Then<Connected>| {

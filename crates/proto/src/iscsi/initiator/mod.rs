@@ -59,6 +59,7 @@ use super::digest::Digests;
 use super::pdu::TaskTag;
 use super::serial::Serial;
 use super::text::Parameters;
+use crate::capture::{End, Protocol, Role};
 use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
 use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
@@ -293,6 +294,8 @@ impl Initiator {
 impl StreamEngine for Initiator {
     type Event = InitiatorEvent;
 
+    const ROLE: Option<Role> = Some(Role { protocol: Protocol::Iscsi, end: End::Host });
+
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<InitiatorEvent>) {
         self.receive_steps(bytes)
     }
@@ -352,6 +355,10 @@ impl StreamEngine for Initiator {
     /// Commands that were aborted.
     fn poll_event(&mut self) -> Option<InitiatorEvent> {
         self.events.pop_front()
+    }
+
+    fn behind_payload(&self) -> Option<usize> {
+        self.receiver.behind_payload()
     }
 
     #[inline]

@@ -100,6 +100,15 @@ impl Receiver {
         self.stage = if tail.is_empty() { ReceiveStage::Header } else { ReceiveStage::Tail };
     }
 
+    /// Bytes behind the payload that was named last.
+    pub fn behind_payload(&self) -> Option<usize> {
+        match self.stage {
+            ReceiveStage::Header => Some(0),
+            ReceiveStage::Tail => Some(self.tail.bytes()),
+            ReceiveStage::Collect | ReceiveStage::CollectTail => None,
+        }
+    }
+
     fn collect(&mut self, bhs: &Bhs, bytes: u32, digests: Digests) {
         self.stage = ReceiveStage::Collect;
         self.bhs = *bhs;

@@ -38,6 +38,7 @@ mod time;
 mod transmit;
 mod violation;
 
+use crate::capture::{End, Protocol, Role};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -306,6 +307,8 @@ impl TargetConnection {
 impl StreamEngine for TargetConnection {
     type Event = TargetEvent;
 
+    const ROLE: Option<Role> = Some(Role { protocol: Protocol::Iscsi, end: End::Target });
+
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
         let mut used = 0;
         self.clock.hear(!bytes.is_empty());
@@ -364,6 +367,14 @@ impl StreamEngine for TargetConnection {
     #[inline]
     fn awaits_data(&self) -> bool {
         self.fetching > 0
+    }
+
+    fn behind_payload(&self) -> Option<usize> {
+        match self.stage {
+            ReceiveStage::Header => Some(0),
+            ReceiveStage::Tail(tail) => Some(tail.bytes()),
+            ReceiveStage::Immediate { .. } | ReceiveStage::Inline(_) => None,
+        }
     }
 
     #[inline]

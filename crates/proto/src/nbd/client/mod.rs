@@ -19,6 +19,7 @@ use super::export::{BlockSizes, ExportInfo};
 use super::message::{Header, Request};
 use super::wire::transmit_bytes;
 use super::{Form, Violation};
+use crate::capture::{End, Protocol, Role};
 use crate::limits::NBD_REQUESTS_MAX;
 use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
@@ -253,6 +254,8 @@ fn put_request(form: Form, slot: &mut RequestSlot, tag: Tag, out: &mut Transmit)
 impl StreamEngine for Client {
     type Event = ClientEvent;
 
+    const ROLE: Option<Role> = Some(Role { protocol: Protocol::Nbd, end: End::Host });
+
     #[inline]
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<ClientEvent>) {
         let mut used = 0;
@@ -301,6 +304,10 @@ impl StreamEngine for Client {
 
     fn deadline(&self) -> Option<Duration> {
         None
+    }
+
+    fn behind_payload(&self) -> Option<usize> {
+        matches!(self.phase, Phase::Transmission).then_some(0)
     }
 
     #[inline]

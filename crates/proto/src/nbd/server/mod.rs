@@ -16,6 +16,7 @@ use super::code::{ErrorCode, OptionCode, ReplyCode};
 use super::export::ExportInfo;
 use super::wire::put_option_reply;
 use super::{Form, Violation};
+use crate::capture::{End, Protocol, Role};
 use crate::limits::{HANDSHAKE_S, NBD_NEGOTIATION_BYTES, NBD_REQUESTS_MAX};
 use crate::slab::Slab;
 use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
@@ -330,6 +331,8 @@ impl Server {
 impl StreamEngine for Server {
     type Event = ServerEvent;
 
+    const ROLE: Option<Role> = Some(Role { protocol: Protocol::Nbd, end: End::Target });
+
     #[inline]
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<ServerEvent>) {
         let mut used = 0;
@@ -383,6 +386,10 @@ impl StreamEngine for Server {
     #[inline]
     fn deadline(&self) -> Option<Duration> {
         self.is_negotiating().then(|| self.start.deadline())
+    }
+
+    fn behind_payload(&self) -> Option<usize> {
+        matches!(self.phase, Phase::Requests).then_some(0)
     }
 
     #[inline]

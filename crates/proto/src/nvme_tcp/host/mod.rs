@@ -20,12 +20,13 @@ mod receive_stage;
 mod slot;
 mod transmit;
 
+use crate::capture::{End, Protocol, Role};
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive_stage::{Arriving, ReceiveStage};
 use self::slot::{CommandSlot, CommandState, Direction, R2t};
-use super::digest::Digests;
+use super::digest::{self, Digests};
 use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{
     ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType,
@@ -243,6 +244,8 @@ impl HostConnection {
 impl StreamEngine for HostConnection {
     type Event = HostEvent;
 
+    const ROLE: Option<Role> = Some(Role { protocol: Protocol::NvmeTcp, end: End::Host });
+
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
         self.receive_steps(bytes)
     }
@@ -271,6 +274,13 @@ impl StreamEngine for HostConnection {
 
     fn deadline(&self) -> Option<Duration> {
         None
+    }
+
+    fn behind_payload(&self) -> Option<usize> {
+        match self.stage {
+            ReceiveStage::Header => Some(0),
+            ReceiveStage::Digest => Some(digest::BYTES),
+        }
     }
 
     #[inline]

@@ -23,12 +23,13 @@ mod receive_stage;
 mod slot;
 mod transmit;
 
+use crate::capture::{End, Protocol, Role};
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive_stage::{Arriving, ReceiveStage};
 use self::slot::{CommandSlot, CommandState, Window};
-use super::digest::Digests;
+use super::digest::{self, Digests};
 use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
@@ -332,6 +333,8 @@ impl TargetConnection {
 impl StreamEngine for TargetConnection {
     type Event = TargetEvent;
 
+    const ROLE: Option<Role> = Some(Role { protocol: Protocol::NvmeTcp, end: End::Target });
+
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
         self.receive_steps(bytes)
     }
@@ -372,6 +375,14 @@ impl StreamEngine for TargetConnection {
     #[inline]
     fn awaits_data(&self) -> bool {
         self.fetching > 0
+    }
+
+    fn behind_payload(&self) -> Option<usize> {
+        match self.stage {
+            ReceiveStage::Header => Some(0),
+            ReceiveStage::Digest => Some(digest::BYTES),
+            ReceiveStage::Capsule { .. } => None,
+        }
     }
 
     #[inline]

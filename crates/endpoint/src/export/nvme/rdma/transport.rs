@@ -5,6 +5,7 @@
 //! work that needs it waits, and all behind it, until that of another command is free.
 
 use super::receives::Receives;
+use crate::capture::{CapsuleTap, Capture, Start};
 use crate::export::nvme::session::Session;
 use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::RDMA_LENT_PIECES;
@@ -12,6 +13,7 @@ use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits};
 use crate::pump::Link;
 use weft_io::rdma::{Memory, QueuePair, QueuePairConfig};
 use weft_io::{Activity, DriverId, Handle};
+use weft_proto::capture::End;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::Sqe;
@@ -80,6 +82,8 @@ impl Engine for RdmaEngine {
 pub(crate) struct RdmaLink {
     wire: Wire,
     engine: RdmaEngine,
+    /// What passes is captured.
+    tap: Option<Box<CapsuleTap>>,
 }
 
 /// Bytes of the largest command capsule.
@@ -128,7 +132,7 @@ impl RdmaLink {
             return Err((pair, e));
         }
         let engine = RdmaEngine { queue, bytes: vec![0; entries.into()], entries, receives };
-        Ok(Self { wire: Wire::new(pair, entries), engine })
+        Ok(Self { wire: Wire::new(pair, entries), engine, tap: None })
     }
 
     /// Copies what was read from the host into the memory of its command. Data of a capsule is
@@ -160,7 +164,9 @@ impl RdmaLink {
     /// is so.
     #[inline]
     fn lends(&mut self, session: &mut Session, tag: Tag, offset: u32) -> bool {
+        // What is captured is read by this process, from wherever it is.
         if offset == 0
+            && self.tap.as_ref().is_none_or(|tap| !tap.goes_on())
             && let Some(memory) = session.take_lent(tag)
             && let Err(memory) = self.wire.lend(tag, memory)
         {
@@ -205,10 +211,23 @@ impl Turn<Session> for RdmaLink {
                 // A capsule keeps its receive until its data is wanted: what waits for memory holds
                 // up nobody else.
                 TargetEvent::Command { tag, in_capsule_bytes } => {
+                    if let Some(tap) = &mut self.tap {
+                        tap.command(tag, &self.engine.queue.sqe().0);
+                    }
                     Event::Command { tag, in_capsule_bytes }
                 }
                 TargetEvent::DataArrived { tag } => {
                     self.take_out(session, tag);
+                    if let Some(tap) = &mut self.tap {
+                        let bytes = self.engine.bytes[tag.index()];
+                        tap.data(End::Host, tag, (0, bytes, true), |at, len, into| {
+                            let piece = session.memory_mut(tag, at, len);
+                            piece.map_or(0, |piece| {
+                                into.extend_from_slice(piece);
+                                piece.len() as u32
+                            })
+                        });
+                    }
                     Event::DataArrived { tag }
                 }
                 TargetEvent::DataFailed { tag } => {
@@ -237,7 +256,11 @@ impl Turn<Session> for RdmaLink {
         match work {
             Work::PostReceive(buffer) => wire.pair.post_receive(buffer.0),
             Work::Send { tag, invalidate, .. } => {
-                wire.pair.send(number, &queue.capsule(tag), None, invalidate)
+                let capsule = queue.capsule(tag);
+                wire.pair.send(number, &capsule, None, invalidate);
+                if let Some(tap) = &mut self.tap {
+                    tap.response(&capsule);
+                }
             }
             Work::Read { tag, offset, bytes, from } => {
                 if self.has_place(work, tag, offset)? {
@@ -257,6 +280,14 @@ impl Turn<Session> for RdmaLink {
                         to,
                         signaled,
                     );
+                    if let Some(tap) = &mut self.tap {
+                        let is_last = offset + bytes == self.engine.bytes[tag.index()];
+                        tap.data(End::Target, tag, (offset, bytes, is_last), |at, len, into| {
+                            let piece = session.memory(tag, at, len);
+                            into.extend_from_slice(piece);
+                            piece.len() as u32
+                        });
+                    }
                 }
             }
             Work::Place { tag, buffer, bytes } => {
@@ -296,6 +327,13 @@ impl Link<Session> for RdmaLink {
 
     fn peer(&self) -> String {
         self.wire.pair.peer()
+    }
+
+    fn capture(&mut self, capture: &Capture, start: Start) {
+        if self.tap.as_ref().is_none_or(|tap| !tap.goes_on()) {
+            let (local, peer) = (self.wire.pair.local(), self.wire.pair.peer());
+            self.tap = CapsuleTap::begin(capture, End::Target, [&local, &peer], start);
+        }
     }
 
     #[inline]

@@ -111,7 +111,12 @@ impl Opening {
                     Err(e) => self.fail(on, Error::io(format!("{}: {e}", self.plan.name), e)),
                     Ok((queue, slots)) => {
                         let wire = Wire::new(pair, slots);
-                        let mut link = RdmaLink::new(wire, queue, self.plan.commands);
+                        let mut link = RdmaLink::new(
+                            wire,
+                            queue,
+                            self.plan.commands,
+                            self.plan.options.control.capture(),
+                        );
                         // It is registered already, which the wire is to know.
                         if let Err(e) =
                             link.deregister(on, self.id).and_then(|()| link.register(on, self.id))

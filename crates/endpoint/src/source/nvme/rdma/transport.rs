@@ -4,10 +4,12 @@
 //! to. Where that cannot be had, the command that needs it waits, and all behind it, until that of
 //! another command is free.
 
+use crate::capture::{CapsuleTap, Capture, Start};
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire};
 use crate::source::nvme::transport::{Commands, Engine, Event, Link};
 use weft_io::rdma::Memory;
 use weft_io::{Activity, DriverId, Handle};
+use weft_proto::capture::End;
 use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
@@ -59,11 +61,53 @@ impl Engine for RdmaEngine {
 pub struct RdmaLink {
     pub(super) wire: Wire,
     pub(super) engine: RdmaEngine,
+    /// What passes is captured, and bytes of commands that the controller reads, by tag.
+    tap: Option<(Box<CapsuleTap>, Vec<u32>)>,
 }
 
 impl RdmaLink {
-    pub(super) fn new(wire: Wire, queue: HostQueuePair, commands: u16) -> Self {
-        Self { wire, engine: RdmaEngine { queue, commands } }
+    pub(super) fn new(
+        wire: Wire,
+        queue: HostQueuePair,
+        commands: u16,
+        capture: Option<Capture>,
+    ) -> Self {
+        let (local, peer) = (wire.pair.local(), wire.pair.peer());
+        let tap = capture.and_then(|capture| {
+            CapsuleTap::begin(&capture, End::Host, [&local, &peer], Start::First)
+        });
+        let tap = tap.map(|tap| (tap, Vec::new()));
+        Self { wire, engine: RdmaEngine { queue, commands }, tap }
+    }
+}
+
+impl RdmaLink {
+    /// So many bytes of a command are there for the controller to read.
+    fn note_exposed(&mut self, tag: Tag, bytes: u32) {
+        if let Some((_, readable)) = &mut self.tap {
+            readable.resize(readable.len().max(tag.index() + 1), 0);
+            readable[tag.index()] = bytes;
+        }
+    }
+
+    /// Shows a command that was sent, and its data.
+    fn show_command(
+        &mut self,
+        commands: &impl Commands<RdmaEngine>,
+        tag: Tag,
+        in_capsule_bytes: u32,
+    ) {
+        let Some((tap, readable)) = &mut self.tap else { return };
+        tap.command(tag, &self.engine.queue.capsule(tag).0);
+        let exposed = readable.get_mut(tag.index()).map_or(0, core::mem::take);
+        let bytes = in_capsule_bytes.max(exposed);
+        if bytes > 0 {
+            tap.data(End::Host, tag, (0, bytes, true), |at, len, into| {
+                let piece = commands.memory(tag, at, len);
+                into.extend_from_slice(piece);
+                piece.len() as u32
+            });
+        }
     }
 }
 
@@ -92,6 +136,18 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                 }
                 self.wire.release(tag);
             }
+            if let Some((tap, _)) = &mut self.tap {
+                if received_bytes > 0 {
+                    tap.data(End::Target, tag, (0, received_bytes, true), |at, len, into| {
+                        let piece = commands.memory_mut(tag, at, len);
+                        piece.map_or(0, |piece| {
+                            into.extend_from_slice(piece);
+                            piece.len() as u32
+                        })
+                    });
+                }
+                tap.response(&cqe.encode());
+            }
             commands.event(on, &mut self.engine, Event::Response { tag, cqe, received_bytes });
         }
         some
@@ -118,6 +174,8 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                     }
                     Err(e) => Err(e),
                 };
+                self.note_exposed(tag, if writable { 0 } else { bytes });
+                let (wire, queue) = (&mut self.wire, &mut self.engine.queue);
                 match exposed {
                     Ok(at) => queue.exposed(tag, at.address, at.key),
                     Err(e) => {
@@ -146,6 +204,7 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                     data = Some(Memory { slot: tag.0, offset: 0, bytes: data_bytes });
                 }
                 wire.pair.send(id.number(), &queue.capsule(tag).0, data, invalidate);
+                self.show_command(commands, tag, data_bytes);
             }
             Work::Disconnect => wire.pair.disconnect(),
             Work::Destroy => wire.destroy(queue),

@@ -47,7 +47,8 @@ impl OpenLink for TcpLink {
             refused: None,
             terminated: None,
         };
-        let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
+        let capture = options.control.capture();
+        let plan = opening::Plan { name, place: Place::Addresses(addresses), limit, capture };
         opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
             then(on, opened.map(|(pump, result)| (Self::new(pump), result)));
         });
