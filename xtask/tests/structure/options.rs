@@ -15,7 +15,7 @@ const CONNECTIONS: &str = "docs/serve.md";
 const VERBS: [&str; 3] = ["docs/nvme-cli.md", "docs/inspect.md", CONNECTIONS];
 
 /// The pages whose tables have the options of a command; all subcommands of it have the same ones.
-const PAGES: [(&str, &[&str]); 57] = [
+const PAGES: [(&str, &[&str]); 58] = [
     ("serve", &["docs/serve.md"]),
     ("service", &["docs/windows.md"]),
     ("apply", &["docs/control.md"]),

@@ -143,13 +143,10 @@ impl<L: Link> Connection<L> {
             Session::Io(io) => Exchange::<L::Engine>::room(&mut **io, on, tag, data.len()),
             Session::New(_) | Session::Authenticating(_) => None,
         };
-        let data_bytes = match room {
-            Some(room) => {
-                room.copy_from_slice(&data);
-                data.len() as u32
-            }
-            None => 0,
-        };
+        let data_bytes = room.map_or(0, |room| {
+            room.copy_from_slice(&data);
+            data.len() as u32
+        });
         if !data.is_empty() && data_bytes == 0 {
             cqe.status = Status::INTERNAL_ERROR;
         }
