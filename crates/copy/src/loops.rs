@@ -1,6 +1,6 @@
 //! The event loops of a pass.
 
-use crate::shared::Shared;
+use crate::shared::{Event, Shared};
 use crate::worker::Worker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -10,14 +10,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use weft_block::{Error, ErrorKind};
 use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop, event_loop};
-
-/// What a loop tells.
-pub enum Event {
-    /// It has nothing more to do.
-    Idle,
-    /// A flush has ended.
-    Flushed(Result<(), Error>),
-}
 
 /// See the module. Dropping it ends them.
 pub struct Loops {

@@ -22,7 +22,7 @@ pub enum Zeroes {
     /// It reads as zeroes where nothing was written.
     AreThere,
     /// By an operation that may free their space.
-    WriteZeroes,
+    Zero,
     /// By freeing their space, after which it reads as zeroes.
     Discard,
     /// Like data.
@@ -35,11 +35,19 @@ impl Zeroes {
         let features = ends.to.features();
         match () {
             () if blank => Self::AreThere,
-            () if features.write_zeroes => Self::WriteZeroes,
+            () if features.write_zeroes => Self::Zero,
             () if features.discard && features.discard_zeroes => Self::Discard,
             () => Self::Write,
         }
     }
+}
+
+/// What a loop tells.
+pub enum Event {
+    /// It has nothing more to do.
+    Idle,
+    /// A flush has ended.
+    Flushed(Result<(), Error>),
 }
 
 /// Why a pass ended early.

@@ -5,8 +5,7 @@ use crate::ends::shown;
 use crate::failed::failed;
 use crate::ledger::Work;
 use crate::limits::PARTS_MAX;
-use crate::loops::Event;
-use crate::shared::{Failure, Shared, Task, Zeroes};
+use crate::shared::{Event, Failure, Shared, Task, Zeroes};
 use crate::zeroes::{Run, runs};
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
@@ -201,7 +200,8 @@ impl Worker {
         match self.shared.zeroes {
             Zeroes::Write => {
                 let len = work.len as usize;
-                (self.runs.clear(), self.runs.push(Run { at: 0, len, is_zero: false }));
+                self.runs.clear();
+                self.runs.push(Run { at: 0, len, is_zero: false });
             }
             _ => runs(&data, &mut self.runs),
         }
@@ -233,9 +233,7 @@ impl Worker {
         let kind = match self.shared.zeroes {
             Zeroes::AreThere => return,
             Zeroes::Discard => OpKind::Discard,
-            Zeroes::WriteZeroes | Zeroes::Write => {
-                OpKind::WriteZeroes { deallocate: true, fua: false }
-            }
+            Zeroes::Zero | Zeroes::Write => OpKind::WriteZeroes { deallocate: true, fua: false },
         };
         self.chunks[index].pending += 1;
         self.to.push(kind, at, len, user, Segments::new());

@@ -120,12 +120,9 @@ impl To {
 /// Copies, and says what was copied.
 pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     let created = Arc::new(CreatedFiles::default());
-    let outcome = args.open(control, &created).map_err(|failure| {
-        // Nothing was written to it.
-        created.remove();
-        failure
-    })?;
-    let Opened { ends, options, journal, record } = outcome;
+    // Nothing was written to a file that was created for nothing.
+    let opened = args.open(control, &created).inspect_err(|_| created.remove())?;
+    let Opened { ends, options, journal, record } = opened;
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
     signals::watch(move || stopping.store(true, Ordering::Relaxed), None::<fn()>)?;

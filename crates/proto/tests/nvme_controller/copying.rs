@@ -239,9 +239,12 @@ fn an_abort_ends_a_copy_before_its_next_piece() {
     assert_eq!((cqe.status, queue.outstanding()), (Status::ABORT_REQUESTED, 0));
 }
 
+/// What happens to a subsystem.
+type Change = fn(&mut Subsystem);
+
 #[test]
 fn a_namespace_that_goes_or_changes_ends_a_copy() {
-    let ends: [(fn(&mut Subsystem), Status); 4] = [
+    let ends: [(Change, Status); 4] = [
         (|it| _ = it.remove_namespace(Nsid(6)), Status::INVALID_NAMESPACE),
         (|it| _ = it.remove_namespace(Nsid(5)), Status::INVALID_NAMESPACE),
         (
