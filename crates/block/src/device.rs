@@ -26,6 +26,7 @@
 
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
+use crate::offload::{Offload, Served};
 use crate::op::{Completion, Op, Outcome};
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
@@ -229,6 +230,18 @@ pub trait BlockDevice: Send + Sync {
     /// tells without a read; an empty run at the end of the device if there is none. `None`: it is
     /// not told. A system call may be made: not for what is done with each operation.
     fn next_data(&self, _lba: u64) -> Option<core::ops::Range<u64>> {
+        None
+    }
+
+    /// What names it to another device of the same server, which may copy from it; `None`: there is
+    /// no such thing.
+    fn served(&self) -> Option<Served> {
+        None
+    }
+
+    /// A way to have blocks of `from` copied to this device by the server of both, if that does it.
+    /// It may ask the server, and wait for it: not for an event loop.
+    fn offload(&self, _from: &Served) -> Option<Arc<dyn Offload>> {
         None
     }
 

@@ -10,6 +10,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::LOSSES_OWED_MAX;
+use crate::offload::{Offload, Served};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
@@ -57,6 +58,15 @@ fn lock(owed: &Mutex<Owed>) -> MutexGuard<'_, Owed> {
 impl Filter for LossReporter {
     fn inner(&self) -> &dyn BlockDevice {
         self.inner.as_ref()
+    }
+
+    fn served(&self) -> Option<Served> {
+        self.inner.served()
+    }
+
+    /// Its flush tells of losses itself.
+    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+        self.inner.offload(from)
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -7,6 +7,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, Features, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::MEMORY_QUEUE_OPS;
+use crate::offload::Served;
 use crate::op::{Completion, Op, Outcome};
 use crate::opening::Opening;
 use crate::spec::Spec;
@@ -53,6 +54,10 @@ impl Filter for ReadOnlyDevice {
 
     fn url(&self) -> &str {
         &self.url
+    }
+
+    fn served(&self) -> Option<Served> {
+        self.inner.served()
     }
 
     fn features(&self) -> Features {

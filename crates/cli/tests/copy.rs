@@ -204,3 +204,33 @@ fn qemu_img_finds_the_copy_identical() {
     let said = String::from_utf8_lossy(&compare.stdout).into_owned();
     assert!(compare.status.success() && said.contains("identical"), "{compare:?}");
 }
+
+#[test]
+fn a_target_copies_between_its_namespaces_itself() {
+    let dir = Scratch::new("copy-offload");
+    let data = image(dir.path(), "from.img", 20 * MIB);
+    let listen = ["--listen", "nvme+tcp://127.0.0.1:0"];
+    let sources = ["ram:20MiB", "ram:21MiB", "ram:20MiB,block=4096"];
+    let server = Server::start(dir.path(), &[&sources[..], &listen].concat());
+    let namespace = |nsid: u32| format!("{}/{nsid}", server.url());
+    let (one, two, other_blocks) = (namespace(1), namespace(2), namespace(3));
+    done(dir.path(), &["./from.img", &one]);
+    let json = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&done(dir.path(), &[args, &["-o", "json"]].concat())).unwrap()
+    };
+    let told = json(&[&one, &two, "--verify"]);
+    let figures = ["done_bytes", "offloaded_bytes", "read_bytes", "written_bytes"];
+    let figures = |told: &serde_json::Value| figures.map(|name| told[name].as_u64().unwrap());
+    let all = 20 << 20;
+    assert_eq!((figures(&told), &told["verified"]), ([all, all, 0, 0], &true.into()));
+    done(dir.path(), &[&two, "./back.img"]);
+    let back = fs::read(dir.path().join("back.img")).unwrap();
+    assert!(back[..data.len()] == data && back[data.len()..].iter().all(|byte| *byte == 0));
+    // Where the data is wanted, or the namespaces differ, it passes through weft.
+    for args in [&[&one[..], &two, "--sha256"][..], &[&one, &other_blocks]] {
+        let told = json(args);
+        assert_eq!(figures(&told)[..3], [all, 0, all], "{args:?}");
+    }
+    let text = done(dir.path(), &[&one, &two]);
+    assert!(text.contains("21.0 MB were copied by the target itself"), "{text}");
+}

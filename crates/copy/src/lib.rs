@@ -7,6 +7,7 @@
 //! * [`Ends`]: the two devices, and why they cannot be copied.
 //! * [`copy()`]: copies, on event loops of its own; each has queues of both devices, and takes the
 //!   next chunk from the [`ledger`] when it has room.
+//! * `offload`: first, where the server of both devices copies by itself, it does that.
 //! * [`ledger`]: what is to be copied next, and up to where all is written.
 //! * [`tuning`]: finds the size of the chunks and their number.
 //! * [`journal`]: up to where a flush covers the copy, for the process that goes on with it.
@@ -22,6 +23,7 @@ pub mod journal;
 pub mod ledger;
 pub mod limits;
 mod loops;
+mod offload;
 mod run;
 mod shared;
 pub mod tuning;

@@ -23,6 +23,9 @@ pub const DEPTH_MAX: u32 = 64;
 /// Most event loops.
 pub const THREADS_MAX: usize = 16;
 
+/// Calls at a time by which the server of both devices is told what to copy, a thread each.
+pub const OFFLOAD_CALLS_MAX: usize = 8;
+
 /// Bytes of a hole that are dealt with at once.
 pub const HOLE_BYTES: u64 = 32 << 20;
 

@@ -1,13 +1,14 @@
 //! A copy from its start to its end.
 
 use crate::digest::Digest;
-use crate::ends::Ends;
+use crate::ends::{Ends, shown};
 use crate::journal::{Journal, Record};
 use crate::ledger::{Holes, Ledger};
 use crate::limits::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, DEPTH, JOURNAL_EVERY, PROGRESS_EVERY, THREADS_MAX,
 };
 use crate::loops::Loops;
+use crate::offload::{self, Offloaded};
 use crate::shared::{Failure, Shared, Task, Zeroes};
 use crate::tuning::{Bounds, Setting, Tuning};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -116,6 +117,8 @@ pub struct Summary {
     pub done: u64,
     /// Bytes that were read from FROM for the copy.
     pub read: u64,
+    /// Bytes that the server of both devices copied by itself.
+    pub offloaded: u64,
     /// Bytes that were written to TO as data.
     pub written: u64,
     /// The time it took, with the last flush.
@@ -168,16 +171,20 @@ pub fn copy(
     let mut summary = Summary { bytes: ends.bytes(), before, ..Summary::default() };
     let mut run = Run { ends, options, start, stop, progress, tuning: options.tuning(ends) };
     let mut ended = Ended::Done;
-    if before < summary.bytes || options.sha256 {
+    let offloaded = run.offload(summary.bytes)?;
+    summary.offloaded = offloaded.bytes;
+    let copied = run.start.record.copied;
+    if copied < summary.bytes || options.sha256 {
         let shared = run.shared_of_copy();
         ended = run.pass(&shared, Phase::Copying)?;
         let counts = &shared.counts;
         // What was read again for the digest is not copied again.
-        summary.done = shared.done().saturating_sub(before - shared.first);
+        summary.done = shared.done().saturating_sub(copied - shared.first);
         summary.read = counts.read.load(Relaxed);
         summary.written = counts.written.load(Relaxed);
         summary.sha256 = shared.digest().filter(|_| ended == Ended::Done).map(|mut it| it.finish());
     }
+    summary.done += offloaded.bytes;
     summary.elapsed = began.elapsed();
     if ended == Ended::Done && options.verify {
         let began = Instant::now();
@@ -185,7 +192,7 @@ pub fn copy(
         ended = run.pass(&shared, Phase::Verifying)?;
         summary.verifying = Some(began.elapsed());
     }
-    run.wait_for_late_writes(before, began);
+    run.wait_for_late_writes(offloaded.lost.max((before > 0).then_some(began)));
     summary.setting = Some(run.tuning.setting());
     Ok((ended, summary))
 }
@@ -200,6 +207,37 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Has the server of both devices copy what it does, unless the data is wanted here.
+    fn offload(&mut self, bytes: u64) -> Result<Offloaded, Error> {
+        let (ends, stop, first) = (self.ends, self.stop, self.start.record.copied);
+        let reads = self.options.sha256 || self.options.limit.is_some() || first >= bytes;
+        let Some(offload) = (!reads).then(|| offload::find(ends)).flatten() else {
+            return Ok(Offloaded::default());
+        };
+        let began = Instant::now();
+        let offloaded = offload::run(ends, offload, first, stop, &mut |done, flushed| {
+            if flushed > self.start.record.copied {
+                self.note(Some(flushed))?;
+            }
+            (self.progress)(Progress {
+                phase: Phase::Copying,
+                done,
+                bytes,
+                rate: (done - first) as f64 / began.elapsed().as_secs_f64().max(1e-3),
+                setting: self.tuning.setting(),
+            });
+            Ok(())
+        })?;
+        if ends.bytes() != bytes {
+            let text = format!(
+                "{}: its size changed while it was copied: copy it anew when it stays",
+                shown(&ends.from)
+            );
+            return Err(Error::new(ErrorKind::Refused, text));
+        }
+        Ok(offloaded)
+    }
+
     fn shared_of_copy(&self) -> Arc<Shared> {
         let zeroes = Zeroes::of(self.ends, self.options.blank);
         let holes = match zeroes {
@@ -315,11 +353,12 @@ impl Run<'_> {
         shared.depth.store(depth, Relaxed);
     }
 
-    /// Writes of the process whose copy this one went on with must not be executed after this.
-    fn wait_for_late_writes(&self, before: u64, began: Instant) {
+    /// Writes of the process whose copy this one went on with, and copies of the server of which
+    /// nothing was heard, must not be executed after this.
+    fn wait_for_late_writes(&self, since: Option<Instant>) {
         let bound = Duration::from_millis(self.start.record.late_writes_ms);
-        if before > 0 && !self.stop.load(Relaxed) {
-            std::thread::sleep(bound.saturating_sub(began.elapsed()));
+        if let Some(since) = since.filter(|_| !self.stop.load(Relaxed)) {
+            std::thread::sleep(bound.saturating_sub(since.elapsed()));
         }
     }
 }

@@ -214,6 +214,10 @@ pub const QUEUE_RETRY_MS: u64 = 10;
 /// Maximum data of an admin command of a user, bytes. A longer one is refused.
 pub const ADMIN_DATA_BYTES_MAX: u32 = 128 << 10;
 
+/// Data that a source of NVMe has its controller copy with one command, bytes: so that the command
+/// ends within the time limit of I/O, and a copy can be stopped.
+pub const OFFLOAD_BYTES_MAX: u32 = 8 << 20;
+
 /// Maximum data of an I/O command of a user, bytes. A longer one is refused.
 pub const PASSTHROUGH_BYTES_MAX: u32 = 1 << 20;
 

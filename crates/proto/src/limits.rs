@@ -22,6 +22,18 @@ pub const R2T_MAX_BYTES: u32 = 1 << 20;
 /// connection.
 pub const R2T_OUTSTANDING_MAX: u8 = 8;
 
+/// Source ranges of a Copy command (MSRC + 1). A command with more fails with Command Size Limit
+/// Exceeded.
+pub const COPY_RANGES_MAX: u32 = 128;
+
+/// Maximum data that a Copy command copies, in bytes (MCL), and that one of its source ranges does
+/// (MSSRL, at most 65,535 blocks). More fails with Command Size Limit Exceeded. A command that
+/// copies uses about 5 KiB, and memory for one piece of its data.
+pub const COPY_MAX_BYTES: u32 = 32 << 20;
+
+/// Maximum data that a Copy command reads and writes at once, in bytes; the rest follows.
+pub const COPY_PIECE_BYTES: u32 = 1 << 20;
+
 /// Default maximum data of one command of a target, in bytes (announced as MDTS). Longer commands
 /// fail with Invalid Field.
 pub const TRANSFER_MAX_BYTES: u32 = 1 << 20;

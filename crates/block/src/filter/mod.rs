@@ -13,12 +13,14 @@ use crate::device::{
     BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace, Presence,
 };
 use crate::error::Error;
+use crate::offload::{Offload, Served};
 use crate::op::{Completion, Op};
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use weft_io::{DriverId, Handle, Segments};
 
 /// A device in front of another one. The methods with a default are those that some filter
@@ -59,6 +61,17 @@ pub trait Filter: Send + Sync {
     /// See [`BlockDevice::counted`].
     fn counted(&self) -> Vec<(String, Totals)> {
         self.inner().counted()
+    }
+
+    /// See [`BlockDevice::served`]. The default is that of a filter which others must not read past.
+    fn served(&self) -> Option<Served> {
+        None
+    }
+
+    /// See [`BlockDevice::offload`]. The default is that of a filter which others must not write
+    /// past.
+    fn offload(&self, _from: &Served) -> Option<Arc<dyn Offload>> {
+        None
     }
 
     /// See [`BlockDevice::max_queues`].
@@ -172,6 +185,14 @@ impl<F: Filter> BlockDevice for F {
 
     fn next_data(&self, lba: u64) -> Option<Range<u64>> {
         self.inner().next_data(lba)
+    }
+
+    fn served(&self) -> Option<Served> {
+        Filter::served(self)
+    }
+
+    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+        Filter::offload(self, from)
     }
 
     fn max_queues(&self) -> usize {

@@ -5,8 +5,9 @@ use super::path_group::PathGroup;
 use super::queue::PathsQueue;
 use core::time::Duration;
 use std::sync::Arc;
+use weft_block::offload::{Offload, Served};
 use weft_block::path::PathStatus;
-use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
+use weft_block::{BlockDevice, BlockQueue, Device, Error, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
 
 /// See [`super`]. Dropping it closes all paths, without waiting for operations.
@@ -30,6 +31,11 @@ impl Drop for PathsDevice {
 }
 
 impl PathsDevice {
+    /// The devices of the paths that can be used.
+    fn live(&self) -> impl Iterator<Item = Device> {
+        self.group.paths().into_iter().filter_map(|(_, live)| Some(live?.device))
+    }
+
     /// The reservation ends with the device, if a path can be used.
     fn give_back(&self) {
         let device = self.group.paths().into_iter().find_map(|(_, live)| Some(live?.device));
@@ -76,6 +82,15 @@ impl BlockDevice for PathsDevice {
             .into_iter()
             .filter_map(|(_, live)| live?.device.late_writes_bound())
             .max()
+    }
+
+    fn served(&self) -> Option<Served> {
+        self.live().find_map(|device| device.served())
+    }
+
+    /// It ends with the path that it uses; who uses it goes on by the queues then.
+    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+        self.live().find_map(|device| device.offload(from))
     }
 
     fn max_queues(&self) -> usize {

@@ -5,6 +5,7 @@ mod authenticating;
 mod away;
 mod bridged;
 mod controller;
+mod copying;
 mod counts;
 mod cross_reset;
 mod crowd;

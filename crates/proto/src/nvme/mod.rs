@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod controller;
+pub mod copy;
 pub mod cqe;
 pub mod cross_reset;
 pub mod deviation;

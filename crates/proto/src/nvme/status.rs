@@ -83,6 +83,17 @@ known_codes! {
 }
 
 impl Status {
+    /// Copy: more ranges, or more blocks in one or in all, than the namespace says (Base, "Status
+    /// Code – Command Specific Status Values, I/O Commands"; Fabrics commands have other meanings of
+    /// the same codes).
+    pub const COMMAND_SIZE_LIMIT_EXCEEDED: Self = Self(0x183);
+    /// Copy: the namespaces that are read and written have different formats.
+    pub const INCOMPATIBLE_NAMESPACE: Self = Self(0x185);
+    /// Copy: the host wants it fast or not at all.
+    pub const FAST_COPY_NOT_POSSIBLE: Self = Self(0x186);
+    /// Copy: what is read and what is written overlap.
+    pub const OVERLAPPING_RANGE: Self = Self(0x187);
+
     /// Do Not Retry, in the status field without phase tag.
     pub const DNR: u16 = 1 << 14;
 

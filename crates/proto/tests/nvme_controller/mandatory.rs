@@ -156,7 +156,7 @@ fn identify_of_an_io_controller() {
         (Ok(nqn("disk")), "S1".to_owned(), "weft".to_owned())
     );
     assert_eq!((id.acl, id.aerl, id.elpe, id.kas, id.nn, id.oaes), (3, 3, 63, 10, 1024, 0x10_0900));
-    assert_eq!((id.oncs, id.fuses, id.vwc & 7), (0x000d, 1, 7), "ESXi wants Compare and FUSES");
+    assert_eq!((id.oncs, id.fuses, id.vwc & 7), (0x010d, 1, 7), "ESXi wants Compare and FUSES");
     assert_eq!(id.sgls & 0x0030_0003, 0x0030_0001);
     assert_eq!(id.lpa & 0x26, 0x26);
     assert!(id.wctemp > 0 && id.cctemp > 0);
@@ -327,7 +327,8 @@ fn optional_commands_follow_the_namespaces() {
     }
     let mut rig = Rig::enabled(plain);
     let id = IdentifyController::decode(&rig.data(identify(Cns::CONTROLLER, 0))).unwrap();
-    assert_eq!((id.oncs, id.fuses, id.vwc & 1), (0, 0, 0));
+    let copy = IdentifyController::ONCS_COPY;
+    assert_eq!((id.oncs, id.fuses, id.vwc & 1), (copy, 0, 0));
     assert_eq!(rig.status(get_feature(FeatureId::VOLATILE_WRITE_CACHE, 0)), Status::INVALID_FIELD);
     let mut queue = rig.connect_io(1).unwrap();
     for opcode in [NvmOpcode::COMPARE, NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT] {

@@ -3,6 +3,7 @@
 mod admin;
 mod ana;
 mod connect;
+mod copying;
 mod cross_reset;
 mod discovery;
 mod fused;

@@ -231,7 +231,11 @@ pub fn get_feature(id: FeatureId, value: u32) -> Sqe {
     let mut sqe = Sqe::new(AdminOpcode::GET_FEATURES.0, Nsid(0));
     sqe.set_dword(10, u32::from(id.0));
     sqe.set_dword(11, value);
-    sqe.set_sgl(Sgl::transport(if id == FeatureId::HOST_IDENTIFIER { 16 } else { 0 }));
+    sqe.set_sgl(Sgl::transport(match id {
+        FeatureId::HOST_IDENTIFIER => 16,
+        FeatureId::HOST_BEHAVIOR_SUPPORT => 512,
+        _ => 0,
+    }));
     sqe
 }
 

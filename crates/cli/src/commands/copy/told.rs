@@ -32,14 +32,18 @@ pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let bytes = |n: u64| figures::bytes(n as f64);
     let elapsed = summary.elapsed.as_secs_f64();
+    let moved = summary.written + summary.offloaded;
     writeln!(
         out,
         "copied {} in {elapsed:.1} s, {}/s: {} written, {} zeroes or holes",
         bytes(summary.done),
         figures::bytes(summary.done as f64 / elapsed.max(1e-6)),
         bytes(summary.written),
-        bytes(summary.done.saturating_sub(summary.written)),
+        bytes(summary.done.saturating_sub(moved)),
     )?;
+    if summary.offloaded > 0 {
+        writeln!(out, "{} were copied by the target itself", bytes(summary.offloaded))?;
+    }
     if summary.before > 0 {
         writeln!(out, "{} were copied before", bytes(summary.before))?;
     }
@@ -67,6 +71,7 @@ pub fn json(ended: Ended, summary: &Summary) -> Result<(), Failure> {
         "done_bytes": summary.done,
         "read_bytes": summary.read,
         "written_bytes": summary.written,
+        "offloaded_bytes": summary.offloaded,
         "elapsed_s": elapsed,
         "bytes_per_second": summary.done as f64 / elapsed.max(1e-6),
         "verified": summary.verifying.is_some() && ended == Ended::Done,

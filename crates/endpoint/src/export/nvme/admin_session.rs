@@ -18,6 +18,7 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Segments, Time};
 use weft_proto::nvme::controller::{Control, ControlEvent, Next, ReservationTicket};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Nsid, Qid};
 use weft_proto::reservation::Refusal;
 use weft_proto::stream::Tag;
@@ -104,8 +105,8 @@ impl AdminSession {
 
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
         match event {
-            Event::DataArrived { tag } => _ = self.arrived(on, engine, tag, true),
-            Event::DataFailed { tag } => _ = self.arrived(on, engine, tag, false),
+            Event::DataArrived { tag } => self.fetched(on, engine, tag, true),
+            Event::DataFailed { tag } => self.fetched(on, engine, tag, false),
             Event::Dropped { tag } => self.free(tag),
             Event::Command { .. } => {}
         }
@@ -117,17 +118,50 @@ impl AdminSession {
                 return Flow::Continue;
             }
             self.heed_key(on);
-            let next = self.control.start(on.now().since_epoch(), tag, &sqe);
+            let now = on.now().since_epoch();
+            let next = self.control.start_with(now, tag, &sqe, in_capsule_bytes);
             match next {
                 Next::Produce { bytes } => {
                     self.waiting.push_back((tag, bytes));
                     self.produce_some(on, engine);
                 }
                 Next::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
-                Next::Fetch { .. } | Next::Hold => {}
+                Next::Fetch { bytes } => self.fetch(on, engine, tag, bytes),
+                Next::Hold => {}
             }
         }
         Flow::Continue
+    }
+
+    /// Asks for the host's data of a command: little of it.
+    fn fetch(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32) {
+        let fetched = match self.memory.buffer(on, bytes as usize) {
+            Some(buf) => {
+                self.held_bytes += buf.len();
+                *self.memory.at(tag) = Segments::from_iter([buf.into()]);
+                engine.fetch(tag, bytes)
+            }
+            None => Err(Status::INTERNAL_ERROR),
+        };
+        if let Err(status) = fetched
+            && let Next::Reply { cqe, data_bytes } = self.control.data(tag, Err(status))
+        {
+            self.reply(engine, tag, cqe, data_bytes);
+        }
+    }
+
+    /// The data of a command has come, if it `is_whole`.
+    fn fetched(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, is_whole: bool) {
+        if self.arrived(on, engine, tag, is_whole) {
+            return;
+        }
+        let data = match is_whole {
+            true => Ok(self.memory.first(tag)),
+            false => Err(Status::TRANSIENT_TRANSPORT_ERROR),
+        };
+        if let Next::Reply { cqe, data_bytes } = self.control.data(tag, data) {
+            self.reply(engine, tag, cqe, data_bytes);
+        }
     }
 
     /// Makes the data of those answers for which there is room. Most fit into what is guaranteed to

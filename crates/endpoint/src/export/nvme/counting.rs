@@ -66,6 +66,8 @@ impl Counting {
         let kind = match request.kind {
             RequestKind::Read => Kind::Read,
             RequestKind::Write => Kind::Write,
+            // Of a copy what is written counts, for the namespace to which it is.
+            RequestKind::CopyRead => return,
             _ => Kind::Other,
         };
         self.meter.of(request.tag, kind, request.namespace, request.bytes.into());

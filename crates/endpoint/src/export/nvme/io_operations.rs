@@ -91,6 +91,7 @@ impl IoSession {
         }
         let (kind, data) = match request.kind {
             RequestKind::Read => return self.submit_read(on, request),
+            RequestKind::CopyRead => return self.submit_copy_read(on, request),
             RequestKind::Write => {
                 (OpKind::Write { fua: request.fua }, self.side.memory.take(request.tag))
             }
@@ -153,5 +154,20 @@ impl IoSession {
         } else {
             self.side.push(request.namespace, op)
         }
+    }
+
+    /// Reads what is written elsewhere next. Memory of the device is not lent for that, as the write
+    /// may be to the same one. The command holds no memory while it waits for some: what its ranges
+    /// came in, or the piece before, is not needed any more.
+    #[cold]
+    fn submit_copy_read(&mut self, on: &Handle, request: Request) {
+        self.side.memory.free(request.tag);
+        let Some(buf) = self.side.memory.buffer(on, request.bytes as usize) else {
+            return self.side.wait(Starved::Read(request));
+        };
+        let mut data = self.side.memory.take(request.tag);
+        data.push(buf.into());
+        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
+        self.side.push(request.namespace, op);
     }
 }

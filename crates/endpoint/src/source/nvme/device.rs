@@ -1,12 +1,15 @@
 //! A namespace of a remote subsystem as a block device.
 
 use super::association::Held;
+use super::copying;
 use super::queue::IoQueue;
 use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
 use core::time::Duration;
+use std::sync::Arc;
 use uuid::Uuid;
+use weft_block::offload::{Offload, Served};
 use weft_block::{
     AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry,
     Identity, Presence,
@@ -90,6 +93,14 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
 
     fn late_writes_bound(&self) -> Option<Duration> {
         Some(self.association.0.settle_bound())
+    }
+
+    fn served(&self) -> Option<Served> {
+        copying::served(&self.association.0, &self.namespace)
+    }
+
+    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+        copying::begin(&self.association.0, &self.url, &self.namespace, from)
     }
 
     fn max_queues(&self) -> usize {

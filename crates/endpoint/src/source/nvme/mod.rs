@@ -4,10 +4,12 @@
 //! queues and its devices, and what its user holds.
 
 pub(crate) mod admin;
+mod admin_command;
 pub(crate) mod association;
 mod authenticating;
 mod command_data;
 pub(crate) mod connect_exchange;
+mod copying;
 pub(crate) mod device;
 mod fault;
 mod learned;

@@ -2,23 +2,21 @@
 //! discovery controller tells.
 
 use super::admin::{self, Established, Target};
+use super::admin_command;
 use super::association::{Association, Held, ToAdmin};
 use super::command_data::CommandData;
 use super::device::NvmeDevice;
 use super::transport::Link;
 use crate::identity::HostIdentity;
-use crate::limits::ADMIN_COMMAND_S;
 use crate::nvme::names::remark;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
 use crate::tls::TlsFiles;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 use weft_block::{Error, ErrorKind, Pending};
 use weft_io::{Handle, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
-use weft_proto::nvme::opcode::AdminOpcode;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -192,31 +190,11 @@ impl<L> Session<L> {
     /// Runs an admin command with at most 128 KiB of data; gives its completion and the data that
     /// came.
     pub fn admin(&self, sqe: Sqe, data: CommandData) -> Result<(Cqe, Vec<u8>), Error> {
-        let data = data.for_admin()?;
-        let (give, take) = mpsc::channel();
-        let reply = Box::new(move |result| drop(give.send(result)));
-        self.association.0.tell(ToAdmin::Command { sqe, data, reply });
-        match take.recv_timeout(Duration::from_secs(ADMIN_COMMAND_S)) {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),
-            Err(_) => Err(Error::new(
-                ErrorKind::TimedOut,
-                format!("{}: no answer to an admin command", self.name),
-            )),
-        }
+        admin_command::run(&self.association.0, &self.name, sqe, data)
     }
 
     /// Identify (Base §5.17): the structure `cns` of a namespace or of the controller, 4,096 bytes.
     pub fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error> {
-        let mut sqe = Sqe::new(AdminOpcode::IDENTIFY.0, nsid);
-        sqe.set_dword(10, cns.into());
-        let (cqe, data) = self.admin(sqe, CommandData::In(4096))?;
-        if cqe.status.is_success() {
-            return Ok(data);
-        }
-        Err(Error::new(
-            ErrorKind::NotFound,
-            format!("{}: Identify of namespace {nsid} was refused: {}", self.name, cqe.status),
-        ))
+        admin_command::identify(&self.association.0, &self.name, cns, nsid)
     }
 }

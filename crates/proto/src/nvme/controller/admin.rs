@@ -20,6 +20,7 @@ use super::namespace::{Namespace, NamespaceTable};
 use super::registers::Change;
 use super::support;
 use crate::limits::{ABORTS_MAX, ERROR_ENTRIES_MAX};
+use crate::nvme::copy::HostBehavior;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviation;
 use crate::nvme::fabrics::Property;
@@ -43,6 +44,8 @@ enum Answer {
     Done(u64),
     /// Completed once this many bytes of data are produced.
     Data(Production, u32),
+    /// Completed once this many bytes of the host's data are there.
+    Fetch(AdminStage, u32),
     /// Completed later.
     Wait(AdminStage),
 }
@@ -51,8 +54,8 @@ enum Answer {
 const HOST_IDENTIFIER_BYTES: u32 = 16;
 
 impl Control {
-    pub(super) fn execute(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Next {
-        match self.dispatch(now, tag, sqe) {
+    pub(super) fn execute(&mut self, now: Duration, tag: Tag, sqe: &Sqe, in_capsule: u32) -> Next {
+        match self.dispatch(now, tag, sqe, in_capsule) {
             Ok(Answer::Done(result)) => {
                 let cqe = Cqe { result, ..Cqe::new(sqe.cid(), Status::SUCCESS) };
                 Next::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
@@ -60,6 +63,7 @@ impl Control {
             Ok(Answer::Data(production, bytes)) => {
                 self.held(tag, sqe, AdminStage::Produce(production), Next::Produce { bytes })
             }
+            Ok(Answer::Fetch(stage, bytes)) => self.held(tag, sqe, stage, Next::Fetch { bytes }),
             Ok(Answer::Wait(stage)) => self.held(tag, sqe, stage, Next::Hold),
             Err(fault) => self.refuse(sqe, fault),
         }
@@ -92,7 +96,13 @@ impl Control {
         Next::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
     }
 
-    fn dispatch(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Result<Answer, Fault> {
+    fn dispatch(
+        &mut self,
+        now: Duration,
+        tag: Tag,
+        sqe: &Sqe,
+        in_capsule: u32,
+    ) -> Result<Answer, Fault> {
         if sqe.fuse() != Fuse::Normal {
             return Err(Fault::field(at::FLAGS));
         }
@@ -114,7 +124,7 @@ impl Control {
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(sqe),
             AdminOpcode::IDENTIFY => self.identify(sqe),
             AdminOpcode::ABORT => self.abort(sqe),
-            AdminOpcode::SET_FEATURES => self.set_features(now, sqe),
+            AdminOpcode::SET_FEATURES => self.set_features(now, sqe, in_capsule),
             AdminOpcode::GET_FEATURES => self.get_features(sqe),
             AdminOpcode::ASYNC_EVENT_REQUEST => self.async_event_request(tag, sqe),
             AdminOpcode::KEEP_ALIVE => self.keep_alive(now, sqe),
@@ -187,10 +197,15 @@ impl Control {
                 data_to_host(sqe, HOST_IDENTIFIER_BYTES, self.identity.port.host_memory)?;
                 Ok(Answer::Data(Production::HostIdentifier, HOST_IDENTIFIER_BYTES))
             }
+            Value::HostBehavior => {
+                let bytes = HostBehavior::BYTES as u32;
+                data_to_host(sqe, bytes, self.identity.port.host_memory)?;
+                Ok(Answer::Data(Production::HostBehavior, bytes))
+            }
         }
     }
 
-    fn set_features(&mut self, now: Duration, sqe: &Sqe) -> Result<Answer, Fault> {
+    fn set_features(&mut self, now: Duration, sqe: &Sqe, in_capsule: u32) -> Result<Answer, Fault> {
         // The borrows are of single fields, so that the features can change meanwhile.
         let context = context(&self.identity, &self.namespaces, &self.link, &self.events);
         match self.features.set(sqe, &context)? {
@@ -202,6 +217,10 @@ impl Control {
                     Deviation::EventsNotOffered,
                 );
                 self.events.enable(bits);
+            }
+            Effect::HostBehavior => {
+                let bytes = self.behavior_bytes(sqe, in_capsule)?;
+                return Ok(Answer::Fetch(AdminStage::HostBehavior, bytes));
             }
             Effect::KeepAlive => self.keep_alive.restart(now),
             Effect::Persist { nsid, persist } => return Ok(self.persist(nsid, persist)),
@@ -279,6 +298,7 @@ impl Control {
             Production::Identify(request) => {
                 request.fill(&self.identity, self.link.instance(), &self.namespaces, out)
             }
+            Production::HostBehavior => out.copy_from_slice(&self.features.behavior().encode()),
             Production::HostIdentifier => out.copy_from_slice(&self.identity.host.id.0),
             Production::Log(request) => {
                 request.copy(&self.log(now, &request), out);

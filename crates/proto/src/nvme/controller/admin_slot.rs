@@ -13,6 +13,7 @@ pub(super) enum Production {
     Identify(IdentifyRequest),
     Log(LogRequest),
     HostIdentifier,
+    HostBehavior,
 }
 
 /// Where a command of the admin queue is.
@@ -21,6 +22,8 @@ pub(super) enum AdminStage {
     Idle,
     /// Data is to be produced.
     Produce(Production),
+    /// Host Behavior Support is set by data that is asked for.
+    HostBehavior,
     /// An Asynchronous Event Request waits.
     Event,
     /// An Abort waits for the I/O queue.
@@ -38,7 +41,7 @@ pub(super) enum AdminStage {
 impl AdminStage {
     /// Whether the command waits for something that a reset ends.
     pub fn waits(self) -> bool {
-        !matches!(self, Self::Idle | Self::Produce(_))
+        !matches!(self, Self::Idle | Self::Produce(_) | Self::HostBehavior)
     }
 }
 

@@ -131,12 +131,17 @@ impl Control {
         self.deviations.take()
     }
 
-    /// A command has arrived. `tag` is free and below [`Self::entries`]. No admin command takes
-    /// data from the host; what came in the capsule is of no interest.
+    /// A command without data in its capsule has arrived. `tag` is free and below
+    /// [`Self::entries`].
     pub fn start(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Next {
+        self.start_with(now, tag, sqe, 0)
+    }
+
+    /// A command has arrived, with so many bytes of data in its capsule.
+    pub fn start_with(&mut self, now: Duration, tag: Tag, sqe: &Sqe, in_capsule: u32) -> Next {
         self.started = self.started.wrapping_add(1);
         self.keep_alive.command(now);
-        self.execute(now, tag, sqe)
+        self.execute(now, tag, sqe, in_capsule)
     }
 
     /// Writes the data that [`Next::Produce`] announced into `out`, which has as many bytes.
@@ -319,6 +324,7 @@ impl Control {
     /// the tags are free again.
     pub(super) fn reset(&mut self) {
         self.features.reset();
+        self.link.set_copy_formats(0);
         self.changed.clear();
         self.cross_resets.clear();
         self.notices = Notices::default();

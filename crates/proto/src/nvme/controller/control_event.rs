@@ -8,8 +8,9 @@ use crate::stream::Tag;
 /// What the pump is to do for a command of the admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Bring in `bytes` bytes of the host's data. Only Connect has any: see
-    /// [`super::before_connect`].
+    /// Bring in `bytes` bytes of the host's data. That of a Connect is for
+    /// [`super::before_connect`], that of another command for
+    /// [`Control::data`](super::Control::data).
     Fetch {
         /// Bytes.
         bytes: u32,

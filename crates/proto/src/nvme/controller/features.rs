@@ -1,11 +1,13 @@
 //! Values of features, and the rules for reading and setting them (Base §5.27.1, NVM §4.1.3).
 
 use super::access;
+use super::copy_command::COPY_FORMATS;
 use super::fault::{Fault, at};
 use super::namespace::NamespaceTable;
 use super::notices::MASK_BITS;
 use super::support::{self, ControllerKind};
 use crate::limits::KEEP_ALIVE_GRANULARITY_MS;
+use crate::nvme::copy::{CopyFormat, HostBehavior};
 use crate::nvme::feature::{AsyncEventBits, FeatureId, QueueCounts};
 use crate::nvme::log_page::FeatureEffectsLog;
 use crate::nvme::sqe::Sqe;
@@ -31,6 +33,7 @@ pub(super) struct Features {
     /// Reservation notifications that the host does not want, of the namespaces for which something
     /// was set.
     notification_masks: Vec<(Nsid, u32)>,
+    behavior: HostBehavior,
     /// Not reset by a controller reset: Connect sets it.
     keep_alive_ms: u32,
 }
@@ -42,6 +45,8 @@ pub(super) enum Value {
     Dword(u32),
     /// The extended host identifier, as data.
     HostIdentifier,
+    /// Host Behavior Support, as data.
+    HostBehavior,
 }
 
 /// What setting a feature asks others to do.
@@ -50,6 +55,8 @@ pub(super) enum Effect {
     None,
     /// Dword 0 of the completion.
     Result(u32),
+    /// Host Behavior Support is set by the host's data.
+    HostBehavior,
     /// New Asynchronous Event Configuration.
     Events(u32),
     /// The keep alive timer starts anew with the new timeout.
@@ -136,6 +143,7 @@ impl Features {
             error_recovery: Vec::new(),
             write_atomicity: 0,
             notification_masks: Vec::new(),
+            behavior: HostBehavior::default(),
             keep_alive_ms: rounded(keep_alive_ms),
         }
     }
@@ -171,6 +179,7 @@ impl Features {
                 return Err(Fault::field(at::CDW11));
             }
             FeatureId::HOST_IDENTIFIER => return Ok(Value::HostIdentifier),
+            FeatureId::HOST_BEHAVIOR_SUPPORT => return Ok(Value::HostBehavior),
             FeatureId::RESERVATION_NOTIFICATION_MASK => {
                 reserved(sqe.nsid(), context)?;
                 self.notification_mask(sqe.nsid())
@@ -235,6 +244,7 @@ impl Features {
                 return Err(Fault::at(Status::COMMAND_SET_COMBINATION_REJECTED, at::CDW11));
             }
             FeatureId::COMMAND_SET_PROFILE => {}
+            FeatureId::HOST_BEHAVIOR_SUPPORT => return Ok(Effect::HostBehavior),
             FeatureId::RESERVATION_NOTIFICATION_MASK => {
                 self.set_notification_mask(nsid, value, context)?
             }
@@ -251,6 +261,21 @@ impl Features {
             _ => return Err(Fault::field(at::CDW10)),
         }
         Ok(Effect::None)
+    }
+
+    pub fn behavior(&self) -> HostBehavior {
+        self.behavior
+    }
+
+    /// Host Behavior Support (Base 2.1 §5.2.26.1.18): only formats of Copy that are there can be
+    /// enabled. What else it names makes no difference here, and is kept.
+    pub fn set_behavior(&mut self, behavior: HostBehavior) -> Result<(), Fault> {
+        let optional = COPY_FORMATS & !CopyFormat::SAME_NAMESPACE.bit();
+        if behavior.copy_formats & !optional != 0 || behavior.enabled.iter().any(|bit| *bit > 1) {
+            return Err(Fault::new(Status::INVALID_FIELD));
+        }
+        self.behavior = behavior;
+        Ok(())
     }
 
     /// The threshold that TMPSEL and THSEL select. There is no sensor but the composite one.

@@ -3,11 +3,13 @@
 
 use super::access;
 use super::connect::assignable;
+use super::copy_command;
 use super::fault::{Fault, at};
 use super::identity::Identity;
 use super::instance::Instance;
 use super::namespace::{Namespace, NamespaceTable};
 use super::support::ControllerKind;
+use crate::limits::COPY_RANGES_MAX;
 use crate::nvme::identify::{
     Cns, CommandSetCombinations, Csi, IdentifyIndependentNamespace, IdentifyNamespace,
     IdentifyNvmController, IdentifyNvmNamespace, LbaFormat, NamespaceDescriptors, NamespaceList,
@@ -166,6 +168,9 @@ fn identify_namespace(namespace: &Namespace) -> IdentifyNamespace {
         npdg: zero_based(preferred.discard_granularity),
         npda: zero_based(preferred.discard_alignment),
         nows: zero_based(preferred.write_size),
+        mssrl: copy_command::range_blocks_max(namespace) as u16,
+        mcl: copy_command::blocks_max(namespace),
+        msrc: (COPY_RANGES_MAX - 1) as u8,
         anagrpid: namespace.ana_group,
         nsattr: protected(namespace),
         nguid: namespace.nguid,

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::copy_command::COPY_FORMATS;
 use super::features;
 use super::instance::Instance;
 use super::namespace::NamespaceTable;
@@ -250,6 +251,7 @@ impl Identity {
             mnan: NAMESPACES_MAX,
             oncs,
             fuses,
+            cdfs: COPY_FORMATS,
             vwc: cache | IdentifyController::VWC_FLUSH_ALL,
             ..common
         };
@@ -264,6 +266,7 @@ fn optional_commands(namespaces: &NamespaceTable) -> (u16, u16) {
     let oncs = bit(optional.compare, IdentifyController::ONCS_COMPARE)
         | bit(optional.write_zeroes, IdentifyController::ONCS_WRITE_ZEROES)
         | bit(optional.dataset_management, IdentifyController::ONCS_DATASET_MANAGEMENT)
-        | bit(optional.reservations, IdentifyController::ONCS_RESERVATIONS);
+        | bit(optional.reservations, IdentifyController::ONCS_RESERVATIONS)
+        | IdentifyController::ONCS_COPY;
     (oncs, bit(optional.compare_and_write, IdentifyController::FUSES_COMPARE_AND_WRITE))
 }

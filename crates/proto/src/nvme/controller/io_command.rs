@@ -4,8 +4,10 @@
 use super::access;
 use super::conflict_check::ConflictCheck;
 use super::fault::{Fault, at, data_from_host, data_to_host};
+use super::link::Link;
 use super::namespace::{Namespace, NamespaceTable};
 use super::reservation_command::ReservationCommand;
+use crate::nvme::copy::Copy;
 use crate::nvme::opcode::{FabricsType, NvmOpcode};
 use crate::nvme::sqe::{HostMemory, Sqe};
 use crate::nvme::status::Status;
@@ -18,6 +20,9 @@ use crate::stream::Tag;
 pub enum RequestKind {
     /// Blocks to the memory of the tag.
     Read,
+    /// Blocks to memory that the command gets for it, and that a [`RequestKind::Write`] of the same
+    /// tag takes next: not to be lent by the device. The tag's memory is not needed any more.
+    CopyRead,
     /// Blocks from the memory of the tag.
     Write,
     /// Everything that was written becomes durable. Address and length have no meaning.
@@ -70,6 +75,8 @@ pub(super) enum Command {
     Fetch(Request),
     /// Deallocate `count` ranges, which are in `bytes` bytes of the host's data.
     Ranges { namespace: usize, count: u16, bytes: u32 },
+    /// Copy ranges, which are in `bytes` bytes of the host's data, to blocks of a namespace.
+    Copy { namespace: usize, bytes: u32, copy: Copy },
     /// An operation on reservations, whose keys are in `bytes` bytes of the host's data.
     Reserve { namespace: usize, bytes: u32, reserve: ReservationCommand },
     /// The reservations, of which the host gets `bytes` bytes.
@@ -90,6 +97,7 @@ pub(super) struct Context<'a> {
     pub in_capsule_bytes: u32,
     pub host_memory: HostMemory,
     pub conflicts: &'a ConflictCheck,
+    pub link: &'a Link,
 }
 
 /// Bytes of one range of Dataset Management.
@@ -121,6 +129,7 @@ impl Context<'_> {
             NvmOpcode::COMPARE => self.compare(tag, sqe),
             NvmOpcode::WRITE_ZEROES => self.write_zeroes(tag, sqe),
             NvmOpcode::DATASET_MANAGEMENT => self.dataset_management(sqe),
+            NvmOpcode::COPY => self.copy(sqe),
             NvmOpcode::RESERVATION_REGISTER
             | NvmOpcode::RESERVATION_ACQUIRE
             | NvmOpcode::RESERVATION_RELEASE => self.reserve(opcode, sqe),
@@ -153,7 +162,7 @@ impl Context<'_> {
     }
 
     #[inline]
-    fn writable(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
+    pub(super) fn writable(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
         match self.reachable(sqe, Effect::Writes)? {
             (_, namespace) if namespace.read_only => {
                 Err(Fault::at(Status::NAMESPACE_WRITE_PROTECTED, at::NSID))

@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::io_command::RequestKind;
 use super::io_next::{DeviceOutcome, IoNext};
 use super::io_queue::IoQueue;
-use super::io_slot::{CommandStage, IoSlot};
+use super::io_slot::{CommandStage, IoSlot, Role};
 use super::statistics::IoStatistics;
 use crate::limits::STATISTICS_COMMANDS;
 use crate::nvme::cqe::Cqe;
@@ -62,6 +62,9 @@ impl IoQueue {
         } else {
             cqe.do_not_retry = outcome.do_not_retry;
             self.count_failure(&slot, outcome.status);
+            if slot.role == Role::Copy {
+                cqe.result = self.end_copy(tag).into();
+            }
         }
         self.stamp(cqe)
     }
@@ -78,6 +81,7 @@ impl IoQueue {
                 self.statistics.writes += 1;
                 self.statistics.bytes_written += bytes;
             }
+            NvmOpcode::COPY => self.count_copy(slot.request.tag),
             _ => {}
         }
         self.uncounted += 1;

@@ -8,14 +8,15 @@
 
 use std::sync::Arc;
 
-use super::access;
 use super::conflict_check::ConflictCheck;
+use super::copy_work::CopyWork;
 use super::fault::Fault;
 use super::io_command::{Command, Context, Request, RequestKind};
 use super::io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
 use super::io_slot::{CommandStage, IDLE, IoSlot, Pending, Role};
 use super::link::Link;
 use super::namespace::NamespaceTable;
+use super::revocation::revocation;
 use super::statistics::IoStatistics;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviations;
@@ -32,7 +33,7 @@ pub struct IoQueue {
     host_memory: HostMemory,
     pub(super) link: Arc<Link>,
     pub(super) namespaces: Arc<NamespaceTable>,
-    transfer_bytes_max: u32,
+    pub(super) transfer_bytes_max: u32,
     pub(super) entries: u32,
     pub(super) flow_control: bool,
     pub(super) started: u32,
@@ -41,6 +42,8 @@ pub struct IoQueue {
     pub(super) slots: Vec<IoSlot>,
     pub(super) pending: Pending,
     pub(super) orphan: Option<(Tag, Cqe)>,
+    /// Copy commands whose ranges have come, by their tags.
+    pub(super) copies: Vec<Option<Box<CopyWork>>>,
     pub(super) conflicts: ConflictCheck,
     pub(super) operation: Option<Operation>,
     pub(super) deviations: Deviations,
@@ -73,6 +76,7 @@ impl IoQueue {
             authenticates: false,
             slots: Vec::with_capacity(entries as usize),
             pending: Pending::None,
+            copies: Vec::new(),
             orphan: None,
             deviations: Deviations::default(),
             statistics: IoStatistics::default(),
@@ -114,8 +118,16 @@ impl IoQueue {
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
         let before = std::mem::replace(&mut self.namespaces, namespaces);
         self.conflicts.forget();
-        for slot in self.slots.iter_mut().filter(|slot| slot.stage != CommandStage::Idle) {
-            slot.doom = slot.doom.or_else(|| revocation(slot, &before, &self.namespaces));
+        let slots = self.slots.iter_mut().enumerate();
+        for (tag, slot) in slots.filter(|(_, slot)| slot.stage != CommandStage::Idle) {
+            let copy = self.copies.get(tag).and_then(Option::as_deref);
+            slot.doom = slot.doom.or_else(|| match copy.filter(|_| slot.role == Role::Copy) {
+                Some(copy) => copy.revocation(slot.nsid, &before, &self.namespaces),
+                None => {
+                    let place = (slot.request.lba, slot.request.blocks);
+                    revocation(slot.nsid, place, &before, &self.namespaces)
+                }
+            });
         }
     }
 
@@ -144,7 +156,7 @@ impl IoQueue {
     }
 
     /// Host data that [`IoNext::Fetch`] asked for is in the memory of `tag`, which `data` shows.
-    /// Only Dataset Management looks at it; for other commands `data` may be empty.
+    /// Only Dataset Management, Copy and reservations look at it; for other commands `data` may be empty.
     #[inline]
     pub fn data(&mut self, tag: Tag, data: &[u8]) -> IoNext {
         let Some(slot) =
@@ -165,6 +177,7 @@ impl IoQueue {
                 IoNext::Submit(slot.request)
             }
             Role::Reserve(reserve) => self.reserve(tag, reserve, data),
+            Role::Copy => self.start_copying(tag, data),
             Role::Report => IoNext::Hold,
             Role::Ranges { count, .. }
                 if !is_kept_out(&self.conflicts, &self.namespaces, &slot.request) =>
@@ -224,6 +237,7 @@ impl IoQueue {
                 None => self.next_range(tag, count, next, data),
             },
             Role::Everywhere { next } => self.next_flush(tag, next),
+            Role::Copy => self.copied(tag),
             // The request of a pair carries the second command's tag.
             Role::First { .. } | Role::Reserve(_) | Role::Report => IoNext::Hold,
         }
@@ -247,6 +261,11 @@ impl IoQueue {
         match (slot.stage, slot.role) {
             (CommandStage::Device, Role::First { second: Some(second) }) => {
                 return AbortTarget::InDevice(second);
+            }
+            (CommandStage::Device, Role::Copy) => {
+                // No further piece of it is copied.
+                slot.doom = slot.doom.or(Some(Status::ABORT_REQUESTED));
+                return AbortTarget::InDevice(tag);
             }
             (CommandStage::Device, _) => return AbortTarget::InDevice(tag),
             _ => {}
@@ -288,6 +307,7 @@ impl IoQueue {
             in_capsule_bytes,
             host_memory: self.host_memory,
             conflicts: &self.conflicts,
+            link: &self.link,
         };
         context.parse(tag, sqe)
     }
@@ -330,22 +350,6 @@ impl IoQueue {
             nsid: sqe.nsid(),
             request,
         };
-    }
-}
-
-/// Why a command under way cannot go to its device any more, now that the namespaces are others.
-fn revocation(slot: &IoSlot, before: &NamespaceTable, now: &NamespaceTable) -> Option<Status> {
-    // A flush of all namespaces goes on with those that there are.
-    let (_, was) = before.find(slot.nsid)?;
-    match now.find(slot.nsid) {
-        Some((_, is)) if is.incarnation != was.incarnation || is.block_bytes != was.block_bytes => {
-            Some(Status::INVALID_NAMESPACE)
-        }
-        Some((_, is)) if !access::is_accessible(is.ana_state) => access::refusal(is.ana_state),
-        Some((_, is)) => {
-            (!is.holds(slot.request.lba.0, slot.request.blocks)).then_some(Status::LBA_OUT_OF_RANGE)
-        }
-        None => Some(Status::INVALID_NAMESPACE),
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) enum Role {
     Alone,
     /// Dataset Management: the number of ranges, and the next one to look at.
     Ranges { count: u16, next: u16 },
+    /// Copy; what is left of it stands in [`super::copy_work::CopyWork`].
+    Copy,
     /// Flush of all namespaces, and the index from which on namespaces are still to be flushed.
     Everywhere { next: usize },
     /// An operation on reservations.

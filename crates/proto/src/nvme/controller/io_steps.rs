@@ -33,6 +33,13 @@ impl IoQueue {
                 );
                 IoNext::Fetch { bytes }
             }
+            Ok(Command::Copy { namespace, bytes, copy }) => {
+                let request =
+                    Request { tag, namespace, lba: copy.to, fua: copy.fua, ..IDLE.request };
+                self.occupy(tag, sqe, CommandStage::Fetching, Role::Copy, request);
+                self.keep_copy(tag, copy);
+                IoNext::Fetch { bytes }
+            }
             Ok(Command::Reserve { namespace, bytes, reserve }) => {
                 let request = Request { tag, namespace, ..IDLE.request };
                 self.occupy(tag, sqe, CommandStage::Fetching, Role::Reserve(reserve), request);

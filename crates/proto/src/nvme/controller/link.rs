@@ -1,7 +1,7 @@
 //! What the parts of one controller, each on a loop of its own, know of each other. Nothing here is
 //! touched per command that succeeds.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error_log::{CommandError, ErrorLog};
@@ -21,6 +21,7 @@ pub(super) struct Link {
     pub health: Arc<Health>,
     accepts_queues: AtomicBool,
     io_queues: AtomicU32,
+    copy_formats: AtomicU16,
     errors: Mutex<ErrorLog>,
     instances: Arc<Instances>,
     instance: Mutex<Instance>,
@@ -43,6 +44,7 @@ impl Link {
             health,
             accepts_queues: AtomicBool::new(false),
             io_queues: AtomicU32::new(0),
+            copy_formats: AtomicU16::new(0),
             errors: Mutex::default(),
         }
     }
@@ -75,6 +77,15 @@ impl Link {
 
     pub fn set_io_queues(&self, count: u32) {
         self.io_queues.store(count, Ordering::Release);
+    }
+
+    /// Formats of the source ranges of Copy that the host has enabled, by their bits.
+    pub fn copy_formats(&self) -> u16 {
+        self.copy_formats.load(Ordering::Acquire)
+    }
+
+    pub fn set_copy_formats(&self, formats: u16) {
+        self.copy_formats.store(formats, Ordering::Release);
     }
 
     pub fn log_error(&self, error: CommandError) {

@@ -4,7 +4,7 @@ use super::fault::{Fault, at, data_from_host, data_to_host};
 use super::io_command::{Command, Context, RequestKind};
 use super::io_next::{DeviceOutcome, IoNext};
 use super::io_queue::IoQueue;
-use super::io_slot::{CommandStage, IDLE, Role};
+use super::io_slot::{CommandStage, IDLE, IoSlot, Role};
 use super::reservation_command::ReservationCommand;
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::reservation::{RegisteredController, ReservationStatus};
@@ -173,8 +173,15 @@ impl IoQueue {
         let is_of = |of: Nsid| nsid.is_some_and(|nsid| [nsid, Nsid::ALL].contains(&of));
         let is_command = |role: Role| !matches!(role, Role::Reserve(_) | Role::Report);
         let slots = self.slots.iter_mut().zip(0..);
-        let meant = slots
-            .filter(|(slot, _)| (is_of(slot.nsid) || slot.doom.is_some()) && is_command(slot.role));
+        let copies = &self.copies;
+        let reads = |slot: &IoSlot, tag: u16| {
+            let copy = copies.get(usize::from(tag)).and_then(Option::as_deref);
+            slot.role == Role::Copy && copy.is_some_and(|copy| copy.reads(is_of))
+        };
+        let meant = slots.filter(|(slot, tag)| {
+            let is_meant = is_of(slot.nsid) || slot.doom.is_some() || reads(slot, *tag);
+            is_meant && is_command(slot.role)
+        });
         for (slot, tag) in meant.filter(|(slot, _)| slot.stage != CommandStage::Idle) {
             slot.doom = slot.doom.or(Some(Status::PREEMPT_ABORT));
             if slot.stage == CommandStage::Device {

@@ -9,9 +9,9 @@ use crate::nvme::log_page::SmartLog;
 /// What one I/O queue has counted since it last added to the counters of its subsystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStatistics {
-    /// Read and Compare commands that succeeded.
+    /// Read, Compare and Copy commands that succeeded.
     pub reads: u64,
-    /// Write commands that succeeded.
+    /// Write and Copy commands that succeeded.
     pub writes: u64,
     /// Bytes of user data read.
     pub bytes_read: u64,

@@ -33,7 +33,7 @@
 //! it is. Optional and supported as well: log page 04h (Changed Namespace List, for Namespace
 //! Attribute Notices), log page 0Ch (Asymmetric Namespace Access), log page 80h (Reservation
 //! Notification), features 82h and 83h where a namespace can be reserved, feature 06h where there
-//! is a volatile write cache, feature 81h (Host Identifier; reading only, as Connect sets it).
+//! is a volatile write cache, feature 16h (Host Behavior Support, for formats of Copy), feature 81h (Host Identifier; reading only, as Connect sets it).
 //!
 //! Discovery controllers answer CRTO too: CAP.CRMS has to be set from 2.0 on, and Linux reads CRTO
 //! wherever it is set and gives the connection up when that fails.
@@ -109,7 +109,7 @@ const LOG_PAGES: [Row<LogPageId>; 12] = [
     Row { io: false, ..both(LogPageId::DISCOVERY) },
 ];
 
-const FEATURES: [Row<FeatureId>; 13] = [
+const FEATURES: [Row<FeatureId>; 14] = [
     io(FeatureId::ARBITRATION),
     io(FeatureId::POWER_MANAGEMENT),
     io(FeatureId::TEMPERATURE_THRESHOLD),
@@ -119,6 +119,7 @@ const FEATURES: [Row<FeatureId>; 13] = [
     io(FeatureId::WRITE_ATOMICITY_NORMAL),
     both(FeatureId::ASYNC_EVENT_CONFIGURATION),
     both(FeatureId::KEEP_ALIVE_TIMER),
+    io(FeatureId::HOST_BEHAVIOR_SUPPORT),
     io(FeatureId::COMMAND_SET_PROFILE),
     io(FeatureId::HOST_IDENTIFIER),
     Row {
@@ -218,6 +219,7 @@ pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceTable)
                 optional.dataset_management,
                 EffectsLog::CONTENT_CHANGE,
             ),
+            (NvmOpcode::COPY, true, EffectsLog::CONTENT_CHANGE),
             (NvmOpcode::RESERVATION_REGISTER, optional.reservations, 0),
             (NvmOpcode::RESERVATION_REPORT, optional.reservations, 0),
             (NvmOpcode::RESERVATION_ACQUIRE, optional.reservations, 0),

@@ -280,6 +280,9 @@ impl IdentifyController {
     /// ONCS: reservations.
     pub const ONCS_RESERVATIONS: u16 = 1 << 5;
 
+    /// ONCS: Copy.
+    pub const ONCS_COPY: u16 = 1 << 8;
+
     /// FUSES: fused Compare and Write.
     pub const FUSES_COMPARE_AND_WRITE: u16 = 1;
 

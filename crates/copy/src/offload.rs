@@ -1,0 +1,171 @@
+//! Copies by the server of both devices, before anything is read here: it is told what to copy, and
+//! no data passes through this process. What it does not copy is read and written as ever.
+
+use crate::ends::Ends;
+use crate::ledger::{Holes, Ledger, Work};
+use crate::limits::{JOURNAL_EVERY, OFFLOAD_CALLS_MAX, PROGRESS_EVERY};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use weft_block::offload::Offload;
+use weft_block::{Error, Outcome, Presence};
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offloaded {
+    /// Bytes that are copied, from where it began on, and that a flush covers.
+    pub bytes: u64,
+    /// When it was lost whether the server copies something, which it may still do later.
+    pub lost: Option<Instant>,
+}
+
+/// What the threads share.
+struct Calls<'a> {
+    ends: &'a Ends,
+    offload: Arc<dyn Offload>,
+    stop: &'a AtomicBool,
+    state: Mutex<State>,
+    failed: AtomicBool,
+}
+
+struct State {
+    ledger: Ledger,
+    /// A flush covers everything below.
+    flushed: u64,
+    /// When the last one began.
+    flush_began: Instant,
+    is_flushing: bool,
+    lost: Option<Instant>,
+    /// Threads that have not ended.
+    running: usize,
+}
+
+/// Whether the server of both devices copies from one to the other.
+pub fn find(ends: &Ends) -> Option<Arc<dyn Offload>> {
+    ends.to.offload(&ends.from.served()?)
+}
+
+/// Copies from byte `first` on, as far as it goes. `told` is called now and then with the bytes up
+/// to which everything is copied, and those that a flush covers besides.
+///
+/// # Errors
+/// Those of `told`.
+pub fn run(
+    ends: &Ends,
+    offload: Arc<dyn Offload>,
+    first: u64,
+    stop: &AtomicBool,
+    told: &mut dyn FnMut(u64, u64) -> Result<(), Error>,
+) -> Result<Offloaded, Error> {
+    let count = offload.calls_max().clamp(1, OFFLOAD_CALLS_MAX);
+    let range = first..ends.bytes();
+    let ledger = Ledger::new(Arc::clone(&ends.from), range, ends.unit(), Holes::Read);
+    let state = Mutex::new(State {
+        ledger,
+        flushed: first,
+        flush_began: Instant::now(),
+        is_flushing: false,
+        lost: None,
+        running: count,
+    });
+    let calls = Calls { ends, offload, stop, state, failed: AtomicBool::new(false) };
+    let outcome = std::thread::scope(|scope| {
+        (0..count).for_each(|_| _ = scope.spawn(|| calls.work()));
+        let mut outcome = Ok(());
+        while calls.state().running > 0 {
+            std::thread::sleep(PROGRESS_EVERY.min(calls.patience()));
+            let (done, flushed) = calls.marks();
+            if outcome.is_ok() {
+                outcome = told(done, flushed);
+            }
+            if outcome.is_err() {
+                calls.failed.store(true, Relaxed);
+            }
+        }
+        outcome
+    });
+    outcome?;
+    calls.flush();
+    let (done, flushed) = calls.marks();
+    told(done, flushed)?;
+    let state = calls.state();
+    Ok(Offloaded { bytes: state.flushed - first, lost: state.lost })
+}
+
+impl Calls<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Up to where everything is copied, and flushed.
+    fn marks(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.ledger.mark(), state.flushed)
+    }
+
+    /// How long to wait for more: not long for a copy that has just begun, which may be a small one.
+    fn patience(&self) -> Duration {
+        self.state().flush_began.elapsed().max(Duration::from_millis(1))
+    }
+
+    /// One thread: a call after the other, until there is no more to do, or one fails.
+    fn work(&self) {
+        let chunk = u64::from(self.offload.blocks_max()) * self.ends.unit();
+        while !self.stop.load(Relaxed) && !self.failed.load(Relaxed) {
+            let Some(work) = self.state().ledger.next(chunk) else { break };
+            if !self.copy(work) {
+                break;
+            }
+            let is_due = self.state().flush_began.elapsed() >= JOURNAL_EVERY;
+            if is_due && !self.flush() {
+                break;
+            }
+        }
+        self.state().running -= 1;
+    }
+
+    fn copy(&self, work: Work) -> bool {
+        let (at, blocks) = (work.at / self.ends.unit(), work.len / self.ends.unit());
+        let outcome = self.offload.copy(at, at, blocks as u32);
+        // Another device may have taken the place of one that is away.
+        let are_here =
+            [&self.ends.from, &self.ends.to].iter().all(|end| end.presence() == Presence::Here);
+        if are_here && self.succeeded(outcome) {
+            self.state().ledger.finish(work.at, work.len);
+            return true;
+        }
+        self.failed.store(true, Relaxed);
+        false
+    }
+
+    /// Flushes what is copied, unless another thread does.
+    fn flush(&self) -> bool {
+        let mark = {
+            let mut state = self.state();
+            if state.is_flushing || state.ledger.mark() <= state.flushed {
+                return true;
+            }
+            (state.is_flushing, state.flush_began) = (true, Instant::now());
+            state.ledger.mark()
+        };
+        let is_done = self.succeeded(self.offload.flush());
+        let mut state = self.state();
+        state.is_flushing = false;
+        if is_done {
+            state.flushed = state.flushed.max(mark);
+        }
+        drop(state);
+        if !is_done {
+            self.failed.store(true, Relaxed);
+        }
+        is_done
+    }
+
+    fn succeeded(&self, outcome: Outcome) -> bool {
+        if let Outcome::MayHaveExecuted { settled: false, .. } = outcome {
+            self.state().lost = Some(Instant::now());
+        }
+        outcome.is_success()
+    }
+}

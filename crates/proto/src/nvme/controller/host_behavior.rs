@@ -1,0 +1,57 @@
+//! The feature Host Behavior Support, whose value comes as data (Base 2.1 §5.2.26.1.18).
+
+use super::admin_slot::AdminStage;
+use super::control::Control;
+use super::control_event::Next;
+use super::error_log::CommandError;
+use super::fault::{Fault, at, data_from_host};
+use crate::nvme::copy::HostBehavior;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::opcode::AdminOpcode;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Nsid, Qid};
+use crate::stream::Tag;
+
+impl Control {
+    /// Bytes of the data of the command that sets it.
+    pub(super) fn behavior_bytes(&self, sqe: &Sqe, in_capsule: u32) -> Result<u32, Fault> {
+        let bytes = data_from_host(sqe, in_capsule, self.identity.port.host_memory)?;
+        match bytes as usize {
+            HostBehavior::BYTES => Ok(bytes),
+            _ => Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH)),
+        }
+    }
+
+    /// The host's data that [`Next::Fetch`] asked for; `Err`: it will not come, or is damaged, and
+    /// the command fails with this status.
+    pub fn data(&mut self, tag: Tag, data: Result<&[u8], Status>) -> Next {
+        let awaits = |stage: AdminStage| stage == AdminStage::HostBehavior;
+        let Some(slot) = self.slots.get_mut(tag.index()).filter(|slot| awaits(slot.stage)) else {
+            return Next::Hold;
+        };
+        slot.stage = AdminStage::Idle;
+        let cid = slot.cid;
+        let behavior = data.map_err(Fault::new).and_then(|data| {
+            HostBehavior::decode(data).ok_or(Fault::new(Status::DATA_SGL_LENGTH_INVALID))
+        });
+        let mut cqe = Cqe::new(cid, Status::SUCCESS);
+        if let Err(fault) = behavior.and_then(|behavior| self.set_behavior(behavior)) {
+            self.log_behavior(cid, fault);
+            cqe.status = fault.status;
+            cqe.do_not_retry = data.is_ok();
+        }
+        Next::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
+    }
+
+    fn set_behavior(&mut self, behavior: HostBehavior) -> Result<(), Fault> {
+        self.features.set_behavior(behavior)?;
+        self.link.set_copy_formats(behavior.copy_formats);
+        Ok(())
+    }
+
+    fn log_behavior(&self, cid: Cid, fault: Fault) {
+        let (qid, opcode) = (Qid(0), AdminOpcode::SET_FEATURES.0);
+        self.link.log_error(CommandError { qid, cid, opcode, fault, nsid: Nsid(0), lba: 0 });
+    }
+}

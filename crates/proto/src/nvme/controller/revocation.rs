@@ -1,0 +1,25 @@
+//! Which commands under way may not go on when the namespaces become others.
+
+use super::access;
+use super::namespace::NamespaceTable;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Lba, Nsid};
+
+/// Why a command under way cannot go to its device any more, now that the namespaces are others.
+pub(super) fn revocation(
+    nsid: Nsid,
+    (lba, blocks): (Lba, u32),
+    before: &NamespaceTable,
+    now: &NamespaceTable,
+) -> Option<Status> {
+    // A flush of all namespaces goes on with those that there are.
+    let (_, was) = before.find(nsid)?;
+    match now.find(nsid) {
+        Some((_, is)) if is.incarnation != was.incarnation || is.block_bytes != was.block_bytes => {
+            Some(Status::INVALID_NAMESPACE)
+        }
+        Some((_, is)) if !access::is_accessible(is.ana_state) => access::refusal(is.ana_state),
+        Some((_, is)) => (!is.holds(lba.0, blocks)).then_some(Status::LBA_OUT_OF_RANGE),
+        None => Some(Status::INVALID_NAMESPACE),
+    }
+}
