@@ -169,3 +169,99 @@ impl Calls<'_> {
         outcome.is_success()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::journal::Record;
+    use crate::{Ended, Ends, Options, Start, copy};
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::sync::Arc;
+    use weft_block::filter::Filter;
+    use weft_block::offload::{Offload, Served};
+    use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Outcome, Status};
+    use weft_block::{StatusKind, open};
+    use weft_io::{DriverId, Handle};
+
+    /// A device whose server says that it copies, and fails after so many calls.
+    struct Promising {
+        inner: Device,
+        calls: Arc<AtomicUsize>,
+        most: usize,
+    }
+
+    impl Filter for Promising {
+        fn inner(&self) -> &dyn BlockDevice {
+            self.inner.as_ref()
+        }
+
+        fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+            self.inner.open_queue(on, owner)
+        }
+
+        fn served(&self) -> Option<Served> {
+            let (server, uuid) = ("server".to_owned(), uuid::Uuid::nil());
+            Some(Served { server, number: 1, uuid, block_bytes: 512 })
+        }
+
+        fn offload(&self, _: &Served) -> Option<Arc<dyn Offload>> {
+            Some(Arc::new(Calls { calls: Arc::clone(&self.calls), most: self.most }))
+        }
+    }
+
+    struct Calls {
+        calls: Arc<AtomicUsize>,
+        most: usize,
+    }
+
+    impl Offload for Calls {
+        fn blocks_max(&self) -> u32 {
+            2048
+        }
+
+        fn calls_max(&self) -> usize {
+            1
+        }
+
+        fn copy(&self, from: u64, to: u64, blocks: u32) -> Outcome {
+            assert_eq!((from, to, blocks), (self.calls.load(SeqCst) as u64 * 2048, from, 2048));
+            match self.calls.fetch_add(1, SeqCst) < self.most {
+                true => Outcome::SUCCESS,
+                false => Outcome::Done(Status::new(StatusKind::Internal)),
+            }
+        }
+
+        fn flush(&self) -> Outcome {
+            Outcome::SUCCESS
+        }
+    }
+
+    #[test]
+    fn what_the_server_does_not_copy_is_read_and_written() {
+        for (most, sha256, offloaded) in
+            [(0, false, 0), (3, false, 3), (99, false, 8), (99, true, 0)]
+        {
+            let ram = || open("ram:8MiB", &OpenOptions::default()).unwrap();
+            let device = || {
+                let calls = Arc::default();
+                Arc::new(Promising { inner: ram(), calls, most }) as Device
+            };
+            let ends = Ends::new(device(), device()).unwrap();
+            let options = Options {
+                threads: 1,
+                chunk: None,
+                depth: None,
+                limit: None,
+                verify: false,
+                sha256,
+                blank: false,
+            };
+            let start = Start { record: Record::new(&ends, false), journal: None };
+            let stop = AtomicBool::new(false);
+            let (ended, summary) = copy(&ends, &options, start, &stop, &mut |_| ()).unwrap();
+            assert_eq!(ended, Ended::Done);
+            assert_eq!(summary.offloaded, offloaded << 20, "{most}");
+            assert_eq!(summary.read, (8 - offloaded) << 20, "{most}");
+            assert_eq!(summary.done, 8 << 20, "{most}");
+        }
+    }
+}
