@@ -50,10 +50,8 @@ const FEATURES: Features = Features {
 };
 
 impl Ram {
-    /// Opens `ram:SIZE[,block=512|4096][,uuid=…,volatile=on]`; `rest` is the part after `ram:`. A
-    /// fixed UUID would let hosts take an empty disk, after a restart, for the one that they know;
-    /// so it needs the consent of `volatile=on`.
-    pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
+    /// Bytes of a block, blocks, and the UUID that is given.
+    pub(crate) fn parse(url: &str, rest: &str) -> Result<(u32, u64, Option<Uuid>), Error> {
         let (size, mut spec) = Spec::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
         let (uuid, is_known) = (spec.uuid()?, spec.switch("volatile")? == Some(true));
@@ -65,8 +63,16 @@ impl Ram {
                 why: why.into(),
             }));
         }
-        let uuid = uuid.unwrap_or_else(Uuid::new_v4);
         spec.finish()?;
+        Ok((block_bytes, blocks, uuid))
+    }
+
+    /// Opens `ram:SIZE[,block=512|4096][,uuid=…,volatile=on]`; `rest` is the part after `ram:`. A
+    /// fixed UUID would let hosts take an empty disk, after a restart, for the one that they know;
+    /// so it needs the consent of `volatile=on`.
+    pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
+        let (block_bytes, blocks, uuid) = Self::parse(url, rest)?;
+        let uuid = uuid.unwrap_or_else(Uuid::new_v4);
         let bytes = blocks * u64::from(block_bytes);
         let region = usize::try_from(bytes)
             .ok()

@@ -201,9 +201,11 @@ fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Erro
 pub fn check(url: &str) -> Result<(), Error> {
     let (kind, rest) = scheme(url);
     match kind {
-        Some("ram" | "null" | "file") => Ok(()),
+        Some("ram") => Ram::parse(url, rest).map(drop),
+        Some("null") => Null::open(url, rest).map(drop),
+        Some("file") => FileDevice::check(url, rest),
         Some(list) if LISTS.contains(&list) => grammar::list(rest, LISTS).map(drop),
-        None if is_path(url) => Ok(()),
+        None if is_path(url) => FileDevice::check(url, url),
         _ => Err(unknown(url)),
     }
 }

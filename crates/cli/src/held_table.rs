@@ -13,18 +13,20 @@ const COLUMNS: usize = 80;
 /// Longest name in full.
 const NAME: usize = 24;
 
-/// Prints the table; nothing if there is nothing in it.
-pub fn print(out: &mut impl Write, held: &[Shown]) -> std::io::Result<()> {
+/// Prints the table, `is_wide` with names in full; nothing if there is nothing in it.
+pub fn print(out: &mut impl Write, held: &[Shown], is_wide: bool) -> std::io::Result<()> {
     if held.is_empty() {
         return Ok(());
     }
-    let width = held.iter().map(|it| it.name.chars().count()).max().unwrap_or(0).clamp(10, NAME);
+    let (columns, longest) = if is_wide { (usize::MAX, usize::MAX) } else { (COLUMNS, NAME) };
+    let width = held.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
+    let width = width.clamp(10, longest);
     writeln!(out, "{:<width$} {:<10} {:<5} {:>6} Source", "Connection", "State", "Lasts", "Next")?;
     for it in held {
         let name = cut(&it.name, width);
         let lasts = if it.recorded { "yes" } else { "no" };
         let start = format!("{name:<width$} {:<10} {lasts:<5} {:>6} ", state(it), next(it));
-        let room = COLUMNS.saturating_sub(start.chars().count());
+        let room = columns.saturating_sub(start.chars().count());
         writeln!(out, "{start}{}", cut(&Line(&it.url).to_string(), room))?;
         for line in it.last_error.iter().flat_map(|error| wrapped(&Line(error).to_string())) {
             writeln!(out, "{line}")?;
@@ -106,14 +108,14 @@ mod tests {
             held("x", "\u{1b}[2J", Some("w".repeat(300))),
         ];
         let mut out = Vec::new();
-        print(&mut out, &all).unwrap();
+        print(&mut out, &all, false).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert!(text.contains("waiting    yes     30 s") && !text.contains('\u{1b}'), "{text}");
         assert_eq!(text.matches("no answer").count() + text.matches("no\n  answer").count(), 40);
         assert_eq!(json(&all[0])["NextAttemptSeconds"], 29.001);
         let mut none = Vec::new();
-        print(&mut none, &[]).unwrap();
+        print(&mut none, &[], false).unwrap();
         assert!(none.is_empty());
     }
 }

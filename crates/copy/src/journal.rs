@@ -138,7 +138,7 @@ impl Record {
                     "{}: {difference}, so that the copy cannot go on: give --restart to copy everything anew",
                     now.url
                 );
-                return Err(Error::new(ErrorKind::Refused, text));
+                return Err(Error::new(ErrorKind::Usage, text));
             }
         }
         Ok(())

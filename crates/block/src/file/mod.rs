@@ -70,6 +70,11 @@ use weft_io::{DriverId, Handle};
 pub struct FileDevice(Arc<SharedFile>);
 
 impl FileDevice {
+    /// Checks a URL as far as that is possible without opening anything.
+    pub(crate) fn check(url: &str, rest: &str) -> Result<(), Error> {
+        open::check(url, rest)
+    }
+
     /// Opens `rest`, a path with options, for `url`; `read_only` if a `readonly:` filter precedes.
     /// With `shared` other processes serve it as well. A file that is created is added to
     /// `created`.

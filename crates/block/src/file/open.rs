@@ -145,6 +145,15 @@ fn may_be_device(url: &str, wanted: &Wanted, shared: bool) -> Result<(), Error> 
     Err(Error::refused(url, Refusal::Contradiction { why }))
 }
 
+/// Checks the options, and the size of a file that is there; nothing is opened.
+pub(super) fn check(url: &str, rest: &str) -> Result<(), Error> {
+    let wanted = parse(url, rest, true)?;
+    let Ok(metadata) = std::fs::metadata(&wanted.path) else { return Ok(()) };
+    let block_bytes = wanted.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT);
+    let is_measured = metadata.is_file() && metadata.len() > 0;
+    if is_measured { blocks(url, &wanted, metadata.len(), block_bytes).map(drop) } else { Ok(()) }
+}
+
 fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     let (path, mut spec) = Spec::source(url, rest);
     // `file:///path`, the form of other programs.

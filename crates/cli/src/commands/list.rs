@@ -89,7 +89,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     if !held.is_empty() {
         writeln!(out)?;
     }
-    held_table::print(&mut out, &held)?;
+    held_table::print(&mut out, &held, args.wide)?;
     // The daemon's come back by themselves.
     let is_own = |entry: &&Entry| held.iter().all(|it| it.name != entry.name);
     for Entry { name, pid, device, url, .. } in runtime.left()?.iter().filter(is_own) {

@@ -311,6 +311,9 @@ impl Authenticating {
                 "; groups of more than 4096 bits have to be accepted by --dhchap-dhgroup"
             }
             _ if is_unknown => "; there is no secret of this host here",
+            _ if self.engine.lacks_secret() => {
+                "; its secret is right, but it wants this controller to prove who it is, and there is no secret for that here (--dhchap-ctrl-secret-file)"
+            }
             _ => "",
         };
         let text = || format!("{}: {what}: {}{hint}", self.names(), reason.name());

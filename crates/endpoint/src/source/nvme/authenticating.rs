@@ -36,6 +36,8 @@ pub(crate) struct Authenticating {
     /// The controller asked for it.
     is_asked: bool,
     channel: Channel,
+    /// The controller is to prove who it is.
+    is_mutual: bool,
     /// The key for TLS that came of it.
     psk: Option<GeneratedPsk>,
 }
@@ -85,9 +87,19 @@ pub(crate) fn begin(
     let transaction = u16::from_le_bytes(identities.random());
     let (engine, step) = HostAuthentication::begin(keys, transaction);
     let (identities, name) = (identities.clone(), name.to_owned());
+    let is_mutual = secrets.controller.is_some();
     let sent = FabricsType::AUTHENTICATION_SEND;
-    let mut begun =
-        Authenticating { engine, identities, name, host, sent, is_asked, channel, psk: None };
+    let mut begun = Authenticating {
+        engine,
+        identities,
+        name,
+        host,
+        sent,
+        is_asked,
+        channel,
+        is_mutual,
+        psk: None,
+    };
     Ok(begun.follow(step)?.map(|command| (begun, command)))
 }
 
@@ -173,8 +185,8 @@ impl Authenticating {
             )
         } else {
             format!(
-                "{name}: the controller does not prove who it is (it refused {sent}: {status}); set its secret there, or leave \
-                 --dhchap-ctrl-secret-file out"
+                "{name}: the controller does not prove who it is (it refused {sent}: {status}); set its secret there (for discovery, \
+                 weft serve --dhchap-discovery), or leave --dhchap-ctrl-secret-file out"
             )
         };
         Error::new(ErrorKind::PermissionDenied, text)
@@ -183,6 +195,11 @@ impl Authenticating {
     fn failure(&self, reason: FailureReason, by_controller: bool) -> Error {
         let (name, why) = (&self.name, reason.name());
         let text = match (reason, by_controller) {
+            (FailureReason::FAILED, true) if self.is_mutual => format!(
+                "{name}: the controller refused this host: {why}; check that --dhchap-secret-file holds the secret that it knows of {}, and that it has \
+                 a secret with which it proves who it is, as --dhchap-ctrl-secret-file demands",
+                self.host
+            ),
             (FailureReason::FAILED, true) => format!(
                 "{name}: the controller refused this host: {why}; check that --dhchap-secret-file holds the secret that it knows of {}",
                 self.host

@@ -90,12 +90,20 @@ pub struct ControllerAuthentication {
     keys: ControllerKeys,
     transaction: u16,
     state: AuthenticationState,
+    /// The host wanted a response of the controller, which has no secret for that.
+    lacks_secret: bool,
 }
 
 impl ControllerAuthentication {
     /// One that the host has not begun.
     pub fn new(keys: ControllerKeys) -> Self {
-        Self { keys, transaction: 0, state: AuthenticationState::Idle }
+        Self { keys, transaction: 0, state: AuthenticationState::Idle, lacks_secret: false }
+    }
+
+    /// Whether the last authentication failed because the host, whose own response was right, wanted
+    /// one of the controller, which has no secret.
+    pub fn lacks_secret(&self) -> bool {
+        self.lacks_secret
     }
 
     /// The host sent a message. `sequence` is the number of the controller's challenge: never one
@@ -106,6 +114,7 @@ impl ControllerAuthentication {
             Err(reason) => self.fail(reason),
             Ok((transaction, Message::Negotiate(negotiate))) => {
                 self.transaction = transaction;
+                self.lacks_secret = false;
                 self.challenge(&negotiate, sequence, random)
             }
             Ok((transaction, _)) if transaction != self.transaction => {
@@ -326,7 +335,10 @@ impl ControllerAuthentication {
         let ours = match reply.challenge.filter(|_| reply.sequence != 0) {
             None => None,
             Some(challenge) => match &self.keys.controller {
-                None => return self.fail(FailureReason::FAILED),
+                None => {
+                    self.lacks_secret = true;
+                    return self.fail(FailureReason::FAILED);
+                }
                 Some(secret) => {
                     let key = secret.transformed(&self.keys.subnqn);
                     let said = said(challenge, reply.sequence);
