@@ -141,6 +141,13 @@ fn a_kill_leaves_a_journal_that_is_refused_when_an_end_changed() {
     fs::rename(dir.path().join("other.img"), dir.path().join("from.img")).unwrap();
     resume(2, "another device");
     kill();
+    fs::rename(dir.path().join("to.img"), dir.path().join("aside.img")).unwrap();
+    resume(3, "is gone");
+    assert!(!dir.path().join("to.img").exists(), "nothing was made in its place");
+    fs::rename(dir.path().join("aside.img"), dir.path().join("to.img")).unwrap();
+    let other = [&["./other.img", "./to.img"], &args[2..], &["--restart"]].concat();
+    image(dir.path(), "other.img", 8 * MIB);
+    refused(dir.path(), &other, 5, "another copy");
     done(dir.path(), &[&args[..], &["--resume", "--verify"]].concat());
     assert!(fs::read(dir.path().join("to.img")).unwrap() == data);
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weft_block::{Device, Error, ErrorKind, grammar};
 
 /// The version of the format; others are refused.
@@ -33,6 +34,8 @@ pub struct Known {
 struct KnownFile {
     device: u64,
     inode: u64,
+    /// Seconds and nanoseconds, where the system tells: a number of an inode is used again.
+    created: Option<(u64, u32)>,
     /// Seconds and nanoseconds; not of a file that is written to.
     modified: Option<(u64, u32)>,
 }
@@ -58,13 +61,25 @@ impl Known {
         }
     }
 
+    /// What names it: its UUID, or where it is.
+    pub fn name(&self) -> String {
+        self.uuid.map_or_else(|| self.url.clone(), |uuid| uuid.to_string())
+    }
+
+    /// Whether it is a disk of this machine that nothing but its path tells from another one.
+    pub fn is_path_alone(&self) -> bool {
+        let is_path = grammar::sources(&self.url).iter().any(|of| grammar::path(of.url).is_some());
+        is_path && self.files.is_empty() && self.serial.is_none()
+    }
+
     /// How it differs from what was known before, in words.
     fn difference(&self, now: &Self) -> Option<String> {
         if self.bytes != now.bytes || self.block_bytes != now.block_bytes {
             return Some(format!("its size is {} bytes now, it was {}", now.bytes, self.bytes));
         }
         let of = |known: &Self| {
-            let files: Vec<_> = known.files.iter().map(|file| (file.device, file.inode)).collect();
+            let files: Vec<_> =
+                known.files.iter().map(|it| (it.device, it.inode, it.created)).collect();
             (known.url.clone(), known.uuid, known.serial.clone(), files)
         };
         if of(self) != of(now) {
@@ -77,10 +92,13 @@ impl Known {
 impl KnownFile {
     fn of(path: &Path, contents: bool) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        let modified = metadata.modified().ok().filter(|_| contents);
-        let modified = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let since = |at: SystemTime| {
+            at.duration_since(UNIX_EPOCH).ok().map(|at| (at.as_secs(), at.subsec_nanos()))
+        };
+        let modified = metadata.modified().ok().filter(|_| contents).and_then(since);
+        let created = metadata.created().ok().and_then(since);
         let (device, inode) = place(&metadata);
-        Some(Self { device, inode, modified: modified.map(|at| (at.as_secs(), at.subsec_nanos())) })
+        Some(Self { device, inode, created, modified })
     }
 }
 
@@ -124,6 +142,12 @@ impl Record {
             blank,
             late_writes_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+
+    /// Whether it is of these two devices, as they may be now.
+    pub fn is_of(&self, ends: &Ends) -> bool {
+        let [from, to] = [&ends.from, &ends.to].map(|end| Known::of(end, false));
+        self.from.name() == from.name() && self.to.name() == to.name()
     }
 
     /// Whether it is of these two devices, and they are as they were.
@@ -201,7 +225,9 @@ impl Journal {
     pub fn write(&self, record: &Record) -> Result<(), Error> {
         let fresh = beside(&self.path, "new");
         let write = || -> io::Result<()> {
-            let mut file = File::create(&fresh)?;
+            // One that a kill left; a link that somebody put there is not followed.
+            let _ = fs::remove_file(&fresh);
+            let mut file = File::create_new(&fresh)?;
             file.write_all(&serde_json::to_vec(record)?)?;
             file.sync_all()?;
             fs::rename(&fresh, &self.path)?;

@@ -88,7 +88,7 @@ impl Ledger {
         if self.data.as_ref().is_none_or(|data| data.end <= at) {
             let block = u64::from(self.from.geometry().block_bytes);
             let Some(data) = self.from.next_data(at / block) else {
-                self.holes = Holes::Read;
+                (self.holes, self.data) = (Holes::Read, None);
                 return None;
             };
             let (start, end) = (data.start * block, data.end * block);

@@ -60,8 +60,9 @@ impl Loops {
         match self.events.recv_timeout(most) {
             Ok(Event::Idle) => self.idle.set(self.idle.get() + 1),
             Ok(Event::Flushed(result)) => return Some(result),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(RecvTimeoutError::Timeout) if !self.threads.iter().any(JoinHandle::is_finished) => {
+            }
+            Err(_) => {
                 return Some(Err(Error::new(ErrorKind::Io, "an event loop ended unexpectedly")));
             }
         }

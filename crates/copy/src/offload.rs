@@ -255,7 +255,7 @@ mod tests {
                 sha256,
                 blank: false,
             };
-            let start = Start { record: Record::new(&ends, false), journal: None };
+            let start = Start { record: Record::new(&ends, false), journal: None, follows: false };
             let stop = AtomicBool::new(false);
             let (ended, summary) = copy(&ends, &options, start, &stop, &mut |_| ()).unwrap();
             assert_eq!(ended, Ended::Done);

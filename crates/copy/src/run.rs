@@ -65,8 +65,12 @@ impl Options {
 
     fn tuning(&self, ends: &Ends) -> Tuning {
         let most = ends.transfer_max() / ends.unit() as u32 * ends.unit() as u32;
-        let usual = if self.limit.is_some() { CHUNK_BYTES_MIN } else { CHUNK_BYTES };
-        let chunk = self.chunk.unwrap_or(usual.min(most).max(ends.unit() as u32));
+        // With a limit what is in flight ends soon.
+        let usual = self
+            .limit
+            .map_or(CHUNK_BYTES, |limit| (limit / 4).clamp(1, CHUNK_BYTES_MIN.into()) as u32);
+        let unit = ends.unit() as u32;
+        let chunk = self.chunk.unwrap_or((usual.min(most) / unit * unit).max(unit));
         // With a limit, a quarter of a second.
         let depth = self.limit.map(|limit| (limit / 4 / u64::from(chunk)).clamp(1, DEPTH.into()));
         let depth = self.depth.or(depth.map(|depth| depth as u32));
@@ -75,6 +79,7 @@ impl Options {
             chunk_is_given: self.chunk.is_some() || self.limit.is_some() || most < CHUNK_BYTES_MIN,
             depth_is_given: depth.is_some(),
             chunk_max: most,
+            unit: ends.unit() as u32,
         };
         Tuning::new(start, bounds)
     }
@@ -151,6 +156,8 @@ pub struct Start<'a> {
     pub record: Record,
     /// The file that keeps it.
     pub journal: Option<&'a Journal>,
+    /// Another process copied to TO before, and may have left writes on their way.
+    pub follows: bool,
 }
 
 /// Copies all of FROM to TO, from where the record says on. Calls `progress` a few times per second,
@@ -192,7 +199,8 @@ pub fn copy(
         ended = run.pass(&shared, Phase::Verifying)?;
         summary.verifying = Some(began.elapsed());
     }
-    run.wait_for_late_writes(offloaded.lost.max((before > 0).then_some(began)));
+    let follows = run.start.follows;
+    run.wait_for_late_writes(offloaded.lost.max(follows.then_some(began)));
     summary.setting = Some(run.tuning.setting());
     Ok((ended, summary))
 }

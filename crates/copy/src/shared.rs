@@ -23,8 +23,6 @@ pub enum Zeroes {
     AreThere,
     /// By an operation that may free their space.
     Zero,
-    /// By freeing their space, after which it reads as zeroes.
-    Discard,
     /// Like data.
     Write,
 }
@@ -36,7 +34,7 @@ impl Zeroes {
         match () {
             () if blank => Self::AreThere,
             () if features.write_zeroes => Self::Zero,
-            () if features.discard && features.discard_zeroes => Self::Discard,
+            // A discard is a hint: what it leaves is not zero.
             () => Self::Write,
         }
     }

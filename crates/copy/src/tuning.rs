@@ -36,6 +36,8 @@ pub struct Bounds {
     pub depth_is_given: bool,
     /// Largest chunk that both devices take.
     pub chunk_max: u32,
+    /// What chunks are multiples of.
+    pub unit: u32,
 }
 
 /// See the module.
@@ -111,8 +113,9 @@ impl Tuning {
         };
         let of_chunk = |chunk: u32| {
             let most = self.bounds.chunk_max.min(CHUNK_BYTES_MAX);
-            (!self.bounds.chunk_is_given && (CHUNK_BYTES_MIN..=most).contains(&chunk))
-                .then_some(Setting { chunk, depth })
+            let is_possible =
+                (CHUNK_BYTES_MIN..=most).contains(&chunk) && chunk.is_multiple_of(self.bounds.unit);
+            (!self.bounds.chunk_is_given && is_possible).then_some(Setting { chunk, depth })
         };
         match direction {
             Direction::Deeper => of_depth(depth * 2),
@@ -129,7 +132,7 @@ mod tests {
 
     const START: Setting = Setting { chunk: 512 << 10, depth: 8 };
     const FREE: Bounds =
-        Bounds { chunk_is_given: false, depth_is_given: false, chunk_max: 1 << 20 };
+        Bounds { chunk_is_given: false, depth_is_given: false, chunk_max: 1 << 20, unit: 512 };
 
     /// The setting that is found on a device of this speed.
     fn found(bounds: Bounds, speed: impl Fn(Setting) -> f64) -> Setting {
@@ -150,6 +153,18 @@ mod tests {
         assert_eq!(found(FREE, |_| 1.0), START);
         let shallow = |setting: Setting| 1.0 / f64::from(setting.depth);
         assert_eq!(found(FREE, shallow), Setting { depth: 1, ..START });
+    }
+
+    #[test]
+    fn chunks_are_whole_blocks() {
+        let odd = Bounds { chunk_max: 65 * 4096, unit: 4096, ..FREE };
+        let start = Setting { chunk: 65 * 4096, depth: 1 };
+        let mut tuning = Tuning::new(start, odd);
+        for _ in 0..50 {
+            tuning
+                .copied((1e15 / f64::from(tuning.setting().chunk)) as u64, Duration::from_secs(1));
+            assert_eq!(tuning.setting().chunk % 4096, 0, "{:?}", tuning.setting());
+        }
     }
 
     #[test]

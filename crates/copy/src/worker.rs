@@ -38,6 +38,7 @@ impl End {
 
     fn push(&mut self, kind: OpKind, at: u64, len: u64, user: u64, data: Segments) {
         let (lba, blocks) = (at / self.block, (len / self.block) as u32);
+        assert!(lba * self.block == at && u64::from(blocks) * self.block == len, "whole blocks");
         self.ops.push_back(Op::new(kind, lba, blocks, user, data));
     }
 
@@ -232,7 +233,6 @@ impl Worker {
     fn zero(&mut self, index: usize, at: u64, len: u64, user: u64) {
         let kind = match self.shared.zeroes {
             Zeroes::AreThere => return,
-            Zeroes::Discard => OpKind::Discard,
             Zeroes::Zero | Zeroes::Write => OpKind::WriteZeroes { deallocate: true, fua: false },
         };
         self.chunks[index].pending += 1;

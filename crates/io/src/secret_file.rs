@@ -1,7 +1,7 @@
 //! Files with secrets: other users must not be able to read them.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 /// Opens a file with a secret. What is asked about is the file that is read, whatever its name
@@ -18,23 +18,32 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates a file for what other users must not read, or empties one that is there. A symbolic link
-/// is not followed.
+/// Creates a file for what other users must not read, or empties one that is there and is empty or
+/// begins with `magic`: nothing else is overwritten. A symbolic link is not followed.
 ///
 /// # Errors
-/// It is no file, a symbolic link, or another user's; otherwise the error of creating it.
-pub fn create(path: &Path) -> io::Result<File> {
+/// It is no file, a symbolic link, another user's, or holds something else; otherwise the error of
+/// creating it.
+pub fn create(path: &Path, magic: &[u8]) -> io::Result<File> {
     let mut options = File::options();
-    options.create(true).truncate(false).write(true);
+    options.create(true).truncate(false).read(true).write(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
         // Nobody is waited for where somebody has put a pipe.
         options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     }
-    let file = options.open(path).map_err(told)?;
+    let mut file = options.open(path).map_err(told)?;
+    let mut start = Vec::new();
+    (&file).take(magic.len() as u64).read_to_end(&mut start)?;
+    if !start.is_empty() && start != magic {
+        let text =
+            "it holds something else, which is not overwritten; remove it, or choose another name";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
     make_own(&file)?;
     file.set_len(0)?;
+    file.rewind()?;
     Ok(file)
 }
 
@@ -55,6 +64,10 @@ fn make_own(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    if found.nlink() > 1 {
+        let text = "it has another name, too; remove it, or choose another name";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         let text = "it belongs to another user; remove it, or choose another name";

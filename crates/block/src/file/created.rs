@@ -13,6 +13,11 @@ impl CreatedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(path);
     }
 
+    /// Whether none was created.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Removes the files, as far as possible; call it when their devices are dropped.
     pub fn remove(&self) {
         for path in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {

@@ -175,7 +175,7 @@ impl BlockDevice for FileDevice {
         if self.0.disk.is_some() {
             return None;
         }
-        let bytes = system::next_data(&self.0.file, lba * block)?;
+        let bytes = system::next_data(&self.0.file, lba * block, blocks * block)?;
         let end = bytes.end.div_ceil(block).min(blocks);
         Some((bytes.start / block).max(lba).min(end)..end)
     }

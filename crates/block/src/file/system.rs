@@ -46,11 +46,15 @@ pub(super) fn end(mut file: &File) -> io::Result<u64> {
 }
 
 /// The first run of bytes from `from` on that is no hole of the file; an empty one at the end if
-/// there is none. `None`: the system does not tell.
+/// there is none. `None`: the system does not tell, or the file is shorter than `bytes`.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_os = "macos"))]
-pub(super) fn next_data(file: &File, from: u64) -> Option<core::ops::Range<u64>> {
+pub(super) fn next_data(file: &File, from: u64, bytes: u64) -> Option<core::ops::Range<u64>> {
     use rustix::fs::SeekFrom;
     let end = file.metadata().ok()?.len();
+    // What it has lost is no hole: a read tells of it.
+    if end < bytes {
+        return None;
+    }
     // The position of the file is used by nothing else.
     match rustix::fs::seek(file, SeekFrom::Data(from)) {
         Ok(start) => Some(start..rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(end)),
@@ -61,7 +65,7 @@ pub(super) fn next_data(file: &File, from: u64) -> Option<core::ops::Range<u64>>
 
 /// Not supported on this system.
 #[cfg(not(any(target_os = "linux", target_os = "freebsd", target_os = "macos")))]
-pub(super) fn next_data(_: &File, _: u64) -> Option<core::ops::Range<u64>> {
+pub(super) fn next_data(_: &File, _: u64, _: u64) -> Option<core::ops::Range<u64>> {
     None
 }
 

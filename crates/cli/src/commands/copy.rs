@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 use weft_block::file::{CreatedFiles, is_windows_device};
 use weft_block::{Device, ErrorKind, grammar, units};
-use weft_copy::journal::Record;
+use weft_copy::journal::{Known, Record};
 use weft_copy::{Ended, Ends, Journal, Options, Start, Summary, shown};
 use weft_endpoint::source::discovered;
 use weft_endpoint::{Control, identity, overwrite};
@@ -90,31 +90,21 @@ enum Format {
     Json,
 }
 
-/// The device to copy to.
-struct To {
-    url: String,
-    /// The file is made for this copy.
-    is_new: bool,
-}
-
-impl To {
-    /// As given; a file that does not exist gets the size of the copy.
-    fn new(given: &str, from: &Device) -> Self {
-        let url = filename::of_filename(given, None);
-        let sources = grammar::sources(&url);
-        let path = match &sources[..] {
-            [source] => grammar::path(source.url).filter(|path| !is_windows_device(path)),
-            _ => None,
-        };
-        if path.is_none_or(|path| Path::new(path).exists()) {
-            return Self { url, is_new: false };
-        }
-        let has_size =
-            sources.iter().any(|of| grammar::options(of.url).1.iter().any(|it| it.0 == "size"));
-        let size = format!("size={}", from.geometry().bytes());
-        let url = if has_size { url } else { grammar::with_option(&url, &size, |_| true) };
-        Self { url, is_new: true }
+/// The URL of the device to copy to; a file that does not exist gets the size of the copy.
+fn url_of_to(given: &str, from: &Device) -> String {
+    let url = filename::of_filename(given, None);
+    let sources = grammar::sources(&url);
+    let path = match &sources[..] {
+        [source] => grammar::path(source.url).filter(|path| !is_windows_device(path)),
+        _ => None,
+    };
+    if path.is_none_or(|path| Path::new(path).exists()) {
+        return url;
     }
+    let has_size =
+        sources.iter().any(|of| grammar::options(of.url).1.iter().any(|it| it.0 == "size"));
+    let size = format!("size={}", from.geometry().bytes());
+    if has_size { url } else { grammar::with_option(&url, &size, |_| true) }
 }
 
 /// Copies, and says what was copied.
@@ -122,12 +112,12 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     let created = Arc::new(CreatedFiles::default());
     // Nothing was written to a file that was created for nothing.
     let opened = args.open(control, &created).inspect_err(|_| created.remove())?;
-    let Opened { ends, options, journal, record } = opened;
+    let Opened { ends, options, journal, record, follows } = opened;
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
     signals::watch(move || stopping.store(true, Ordering::Relaxed), None::<fn()>)?;
     let mut bar = Bar::new();
-    let start = Start { record, journal: journal.as_ref() };
+    let start = Start { record, journal: journal.as_ref(), follows };
     let show = &mut |progress| told::show(&mut bar, &progress);
     let copied = weft_copy::copy(&ends, &options, start, &stop, show);
     bar.finish();
@@ -142,6 +132,8 @@ struct Opened {
     options: Options,
     journal: Option<Journal>,
     record: Record,
+    /// Another process began it.
+    follows: bool,
 }
 
 impl CopyArgs {
@@ -157,14 +149,29 @@ impl CopyArgs {
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         let from = self.device(&self.url_of_from()?, threads, control, None)?;
-        let to = To::new(&self.to, &from);
-        let opened = self.device(&to.url, threads, control, Some(Arc::clone(created)))?;
-        let ends = Ends::new(from, opened)?;
+        let to = url_of_to(&self.to, &from);
+        let to = self.device(&to, threads, control, Some(Arc::clone(created)))?;
+        let ends = Ends::new(from, to)?;
+        // Whoever made it meanwhile has put something into it.
+        let is_new = !created.is_empty();
         let journal = self.journal_of(&ends)?;
         let earlier = journal.as_ref().map_or(Ok(None), Journal::read)?;
-        let record = match earlier {
+        if let Some(record) = earlier.as_ref().filter(|record| !record.is_of(&ends)) {
+            let text = format!(
+                "the journal is of another copy, from {} to {}: give another --journal",
+                record.from.url, record.to.url
+            );
+            return Err(Failure::of(ErrorKind::InUse, text));
+        }
+        let (follows, late) = earlier.as_ref().map_or((false, 0), |it| (true, it.late_writes_ms));
+        let mut record = match earlier {
+            Some(_) if self.resume && is_new => {
+                let text = format!("{} is gone: give --restart to copy everything anew", self.to);
+                return Err(Failure::of(ErrorKind::NotFound, text));
+            }
             Some(record) if self.resume => {
                 record.check(&ends)?;
+                self.check_named(&record)?;
                 record
             }
             Some(record) if !self.restart => return Err(interrupted(&record)),
@@ -173,8 +180,9 @@ impl CopyArgs {
                     "there is no interrupted copy of these two devices: copy without --resume";
                 return Err(Failure::of(ErrorKind::NotFound, text));
             }
-            _ => self.begin(&ends, to.is_new)?,
+            _ => self.begin(&ends, is_new)?,
         };
+        record.late_writes_ms = record.late_writes_ms.max(late);
         let chunk = self.bs.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         let options = Options {
             threads,
@@ -189,7 +197,20 @@ impl CopyArgs {
         if let Some(journal) = &journal {
             journal.write(&record)?;
         }
-        Ok(Opened { ends, options, journal, record })
+        Ok(Opened { ends, options, journal, record, follows })
+    }
+
+    /// Refuses to go on where another disk may have the path of the one before: nothing would ask
+    /// what is on it.
+    fn check_named(&self, record: &Record) -> Result<(), Failure> {
+        if self.destroy_data || !record.to.is_path_alone() {
+            return Ok(());
+        }
+        let text = format!(
+            "nothing but its path tells {} from another disk: see that it is still the same, and give --destroy-data with --resume",
+            record.to.url
+        );
+        Err(Failure::of(ErrorKind::InUse, text))
     }
 
     /// What is known of a copy that begins, if TO may be overwritten.
@@ -249,7 +270,8 @@ impl CopyArgs {
         {
             return Ok(None);
         }
-        let name = || format!("{}\0{}", self.from, self.to);
+        let known = [&ends.from, &ends.to].map(|end| Known::of(end, false).name());
+        let name = || known.join("\0");
         let path = match &self.journal {
             Some(path) => path.clone(),
             None => identity::state_dir()

@@ -32,7 +32,7 @@ impl CaptureFile {
             let text = format!("a capture needs at least {FILE_BYTES_MIN} bytes: give more");
             return Err(Error::new(ErrorKind::Usage, text));
         }
-        let file = secret_file::create(path).map_err(|e| {
+        let file = secret_file::create(path, &pcapng::MAGIC).map_err(|e| {
             Error::io(format!("cannot write the capture {}: {e}", path.display()), e)
         })?;
         let mut pending = Vec::with_capacity(WRITTEN_BYTES);

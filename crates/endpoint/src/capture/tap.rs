@@ -188,11 +188,11 @@ impl Direction {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // Where there is no room the writer forgets the connection with the capture.
-        if self.opened.is_none() {
-            let _ = self.shared.tell(self.number, What::Closed);
+        // Where there is no room the writer forgets the connection with the capture, and until then
+        // it counts as one.
+        if self.opened.is_some() || self.shared.tell(self.number, What::Closed) {
+            self.shared.taps.fetch_sub(1, Ordering::AcqRel);
         }
-        self.shared.taps.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -19,8 +19,8 @@ const COMMAND_BYTES: usize = 72;
 /// Header of data, and of a response.
 const DATA_BYTES: usize = 24;
 const DIGEST_BYTES: usize = 4;
-/// What of a TermReq is shown: its header, and that of the PDU with which it finds fault.
-const TERM_REQ_SHOWN_BYTES: usize = 24 + COMMAND_BYTES;
+/// Header of a TermReq.
+const TERM_REQ_BYTES: usize = 24;
 
 mod flag {
     pub(super) const DATA_DIGEST: u8 = 2;
@@ -247,7 +247,7 @@ impl Direction {
         };
         self.now = match content {
             _ if left == 0 => Now::Header,
-            None if matches!(kind, 2 | 3) && length > TERM_REQ_SHOWN_BYTES => {
+            None if matches!(kind, 2 | 3) && length > TERM_REQ_BYTES + COMMON_BYTES => {
                 return self.term_req(left);
             }
             None => Now::Show(left),
@@ -276,7 +276,15 @@ impl Direction {
 fn show_whole(pdu: &mut [u8], content: Content, commands: &mut Commands) {
     let start = usize::from(pdu[3]).min(pdu.len());
     match content {
-        Content::Repeated => pdu[TERM_REQ_SHOWN_BYTES..].fill(0),
+        Content::Repeated => {
+            // The header of the PDU with which it finds fault is shown, and nothing behind that.
+            let header = match pdu.get(TERM_REQ_BYTES) {
+                Some(4) => COMMAND_BYTES,
+                Some(5..=7 | 9) => DATA_BYTES,
+                _ => COMMON_BYTES,
+            };
+            pdu.iter_mut().skip(TERM_REQ_BYTES + header).for_each(|byte| *byte = 0);
+        }
         Content::Connect => {
             if let Some(nqn) = pdu[start..].get(HOST_NQN) {
                 commands.host = name(nqn);

@@ -4,6 +4,9 @@
 use core::time::Duration;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+
+/// What every file begins with.
+pub const MAGIC: [u8; 4] = SECTION_HEADER.to_le_bytes();
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const INTERFACE_STATISTICS: u32 = 5;
