@@ -107,11 +107,13 @@ mod tests {
             (std::env::temp_dir().join(&name), std::env::temp_dir().join(name + "-link"));
         std::fs::write(&path, "what was there before").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let created = create(&path).unwrap().metadata().unwrap();
+        assert_eq!(create(&path, b"when").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap().len(), 21, "it is as it was");
+        let created = create(&path, b"what").unwrap().metadata().unwrap();
         assert_eq!((created.len(), created.permissions().mode() & 0o777), (0, 0o600));
         symlink(&path, &link).unwrap();
-        assert_eq!(create(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        assert!(create(&std::env::temp_dir()).is_err());
+        assert_eq!(create(&link, b"what").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(create(&std::env::temp_dir(), b"what").is_err());
         std::fs::remove_file(link).unwrap();
         std::fs::remove_file(path).unwrap();
     }

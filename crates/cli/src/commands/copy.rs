@@ -155,34 +155,7 @@ impl CopyArgs {
         // Whoever made it meanwhile has put something into it.
         let is_new = !created.is_empty();
         let journal = self.journal_of(&ends)?;
-        let earlier = journal.as_ref().map_or(Ok(None), Journal::read)?;
-        if let Some(record) = earlier.as_ref().filter(|record| !record.is_of(&ends)) {
-            let text = format!(
-                "the journal is of another copy, from {} to {}: give another --journal",
-                record.from.url, record.to.url
-            );
-            return Err(Failure::of(ErrorKind::InUse, text));
-        }
-        let (follows, late) = earlier.as_ref().map_or((false, 0), |it| (true, it.late_writes_ms));
-        let mut record = match earlier {
-            Some(_) if self.resume && is_new => {
-                let text = format!("{} is gone: give --restart to copy everything anew", self.to);
-                return Err(Failure::of(ErrorKind::NotFound, text));
-            }
-            Some(record) if self.resume => {
-                record.check(&ends)?;
-                self.check_named(&record)?;
-                record
-            }
-            Some(record) if !self.restart => return Err(interrupted(&record)),
-            None if self.resume => {
-                let text =
-                    "there is no interrupted copy of these two devices: copy without --resume";
-                return Err(Failure::of(ErrorKind::NotFound, text));
-            }
-            _ => self.begin(&ends, is_new)?,
-        };
-        record.late_writes_ms = record.late_writes_ms.max(late);
+        let (record, follows) = self.record(&ends, is_new, journal.as_ref())?;
         let chunk = self.bs.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         let options = Options {
             threads,
@@ -198,6 +171,44 @@ impl CopyArgs {
             journal.write(&record)?;
         }
         Ok(Opened { ends, options, journal, record, follows })
+    }
+
+    /// Where the copy begins, and whether another process has begun it.
+    fn record(
+        &self,
+        ends: &Ends,
+        is_new: bool,
+        journal: Option<&Journal>,
+    ) -> Result<(Record, bool), Failure> {
+        let earlier = journal.map_or(Ok(None), Journal::read)?;
+        if let Some(record) = earlier.as_ref().filter(|record| !record.is_of(ends)) {
+            let text = format!(
+                "the journal is of another copy, from {} to {}: give another --journal",
+                record.from.url, record.to.url
+            );
+            return Err(Failure::of(ErrorKind::InUse, text));
+        }
+        let (follows, late) = earlier.as_ref().map_or((false, 0), |it| (true, it.late_writes_ms));
+        let mut record = match earlier {
+            Some(_) if self.resume && is_new => {
+                let text = format!("{} is gone: give --restart to copy everything anew", self.to);
+                return Err(Failure::of(ErrorKind::NotFound, text));
+            }
+            Some(record) if self.resume => {
+                record.check(ends)?;
+                self.check_named(&record)?;
+                record
+            }
+            Some(record) if !self.restart => return Err(interrupted(&record)),
+            None if self.resume => {
+                let text =
+                    "there is no interrupted copy of these two devices: copy without --resume";
+                return Err(Failure::of(ErrorKind::NotFound, text));
+            }
+            _ => self.begin(ends, is_new)?,
+        };
+        record.late_writes_ms = record.late_writes_ms.max(late);
+        Ok((record, follows))
     }
 
     /// Refuses to go on where another disk may have the path of the one before: nothing would ask

@@ -334,23 +334,12 @@ impl ControllerAuthentication {
         };
         let ours = match reply.challenge.filter(|_| reply.sequence != 0) {
             None => None,
-            Some(challenge) => match &self.keys.controller {
+            Some(challenge) => match self.proof(with, &said(challenge, reply.sequence)) {
                 None => {
                     self.lacks_secret = true;
                     return self.fail(FailureReason::FAILED);
                 }
-                Some(secret) => {
-                    let key = secret.transformed(&self.keys.subnqn);
-                    let said = said(challenge, reply.sequence);
-                    Some(response(
-                        with,
-                        &key,
-                        &said,
-                        Responder::Controller,
-                        &self.keys.hostnqn,
-                        &self.keys.subnqn,
-                    ))
-                }
+                proof => proof,
             },
         };
         let message = success1(self.transaction, with, ours.as_ref().map(Digest::as_bytes));
@@ -365,6 +354,13 @@ impl ControllerAuthentication {
             if psk.is_some() { After::Confirmed } else { After::Nothing },
         );
         Verdict::Authenticated(psk)
+    }
+
+    /// The controller's response, if it has a secret.
+    fn proof(&self, with: Hash, said: &Said<'_>) -> Option<Digest> {
+        let (host, subsystem) = (&self.keys.hostnqn, &self.keys.subnqn);
+        let key = self.keys.controller.as_ref()?.transformed(subsystem);
+        Some(response(with, &key, said, Responder::Controller, host, subsystem))
     }
 
     /// Whether the response is that of one of the host's secrets; all are tried, whichever is
