@@ -246,7 +246,7 @@ impl CopyArgs {
 
     /// FROM, which is only read, and as fast as the limit allows.
     fn url_of_from(&self) -> Result<String, Failure> {
-        let url = filename::of_filename(&self.from, None);
+        let url = from_cache(&filename::of_filename(&self.from, None));
         match self.limit {
             Some(0) => {
                 let text = "--limit 0: give a number of bytes per second above 0, as in 100MB";
@@ -335,6 +335,16 @@ impl CopyArgs {
         }
         failure.map_or(Ok(()), Err)
     }
+}
+
+/// The URL with files read through the page cache, unless it says otherwise: an image that somebody
+/// wants to copy is often there, and the system reads ahead.
+fn from_cache(url: &str) -> String {
+    let suits = |source: &str| {
+        let is_file = grammar::path(source).is_some_and(|path| Path::new(path).is_file());
+        is_file && !grammar::options(source).1.iter().any(|(name, _)| *name == "direct")
+    };
+    grammar::with_option(url, "direct=off", suits)
 }
 
 fn interrupted(record: &Record) -> Failure {
