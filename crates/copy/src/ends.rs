@@ -1,7 +1,9 @@
 //! The two devices of a copy, and why they cannot be copied.
 
+#[cfg(unix)]
+use weft_block::grammar;
 use weft_block::units::format_size;
-use weft_block::{Device, Error, ErrorKind, grammar};
+use weft_block::{Device, Error, ErrorKind};
 
 /// The two devices of a copy.
 #[derive(Clone)]
