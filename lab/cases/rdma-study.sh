@@ -1,7 +1,7 @@
 #!/bin/sh
 # RDMA against TCP on the same soft device: the lanes of a study, both of which count operations, CPU time, copies and system calls. The times of an
 # emulated machine mean nothing, and are only printed.
-# lab: files=weft,../rdma.sh modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm mem=1536 timeout=400
+# lab: long files=weft,../rdma.sh modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm mem=1536 timeout=400
 # lab: pkgs=iproute2,jq,ibverbs-providers,libibverbs1,librdmacm1
 . /lab/lib.sh
 . /lab/rdma.sh
