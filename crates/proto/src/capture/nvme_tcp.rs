@@ -425,9 +425,14 @@ mod tests {
 
     #[test]
     fn what_a_term_req_repeats_of_data_is_blanked() {
-        let mut redactor = NvmeTcpRedactor::default();
-        let repeated = pdu(3, 0, 24, &[], &[0x77; 128]);
-        let out = passed(&mut redactor, End::Target, &repeated, 30);
-        assert_eq!((out.bytes.len(), has(&out.bytes, 0x77)), (152, 72));
+        // Its header is shown, whose first byte is the type.
+        for (kind, shown) in [(4, COMMAND_BYTES - 1), (6, DATA_BYTES - 1), (0x77, COMMON_BYTES)] {
+            let mut redactor = NvmeTcpRedactor::default();
+            let mut found = [0x77; 128];
+            found[0] = kind;
+            let repeated = pdu(3, 0, 24, &[], &found);
+            let out = passed(&mut redactor, End::Target, &repeated, 30);
+            assert_eq!((out.bytes.len(), has(&out.bytes, 0x77)), (152, shown), "{kind}");
+        }
     }
 }
