@@ -195,6 +195,11 @@ pub fn path(source: &str) -> Option<&str> {
     main.strip_prefix("file:").or(is_path(main).then_some(main))
 }
 
+/// Whether this is the URL of memory of this process, which ends with it.
+pub fn is_memory(source: &str) -> bool {
+    ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme))
+}
+
 /// The scheme and the rest. A scheme has at least two characters, so that `C:\disk.img` is a path.
 pub(crate) fn scheme(url: &str) -> (Option<&str>, &str) {
     let is_scheme = |s: &str| {

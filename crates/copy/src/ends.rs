@@ -1,9 +1,7 @@
 //! The two devices of a copy, and why they cannot be copied.
 
-#[cfg(unix)]
-use weft_block::grammar;
 use weft_block::units::format_size;
-use weft_block::{Device, Error, ErrorKind};
+use weft_block::{Device, Error, ErrorKind, grammar};
 
 /// The two devices of a copy.
 #[derive(Clone)]
@@ -64,7 +62,7 @@ impl Ends {
     }
 
     fn are_same(&self) -> bool {
-        let is_memory = self.from.url().starts_with("ram:") || self.from.url().starts_with("null:");
+        let is_memory = grammar::is_memory(self.from.url());
         let of = |device: &Device| device.identity().uuid;
         let same_uuid = of(&self.from).is_some() && of(&self.from) == of(&self.to);
         same_uuid || (!is_memory && self.from.url() == self.to.url())

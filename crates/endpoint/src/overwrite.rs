@@ -36,8 +36,7 @@ pub fn refuse_data_of(disk: &Disk, device: &Device) -> Result<(), Error> {
 
 /// Whether the device is more than memory of this process.
 fn keeps_data(device: &dyn BlockDevice) -> bool {
-    let is_memory = |url: &str| ["ram:", "null:"].iter().any(|scheme| url.starts_with(scheme));
-    !grammar::sources(device.url()).iter().all(|source| is_memory(source.url))
+    !grammar::sources(device.url()).iter().all(|source| grammar::is_memory(source.url))
 }
 
 fn refuse(device: &Device) -> Result<(), Error> {

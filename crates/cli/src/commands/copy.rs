@@ -141,7 +141,7 @@ impl CopyArgs {
     fn open(&self, control: &Control, created: &Arc<CreatedFiles>) -> Result<Opened, Failure> {
         let threads = match self.limit {
             Some(_) => 1,
-            None => usable_cpus().min(2),
+            None => weft_io::cpu::allowed().len().clamp(1, 2),
         };
         let threads = self.threads.unwrap_or(threads);
         if filename::of_filename(&self.from, None) == filename::of_filename(&self.to, None) {
@@ -274,7 +274,7 @@ impl CopyArgs {
     fn journal_of(&self, ends: &Ends) -> Result<Option<Journal>, Failure> {
         let is_memory = |device: &Device| {
             let sources = grammar::sources(device.url());
-            sources.iter().any(|of| of.url.starts_with("ram:") || of.url.starts_with("null:"))
+            sources.iter().any(|of| grammar::is_memory(of.url))
         };
         if self.no_journal
             || (self.journal.is_none() && [&ends.from, &ends.to].into_iter().any(is_memory))
@@ -354,8 +354,4 @@ fn interrupted(record: &Record) -> Failure {
         units::format_size(record.from.bytes)
     );
     Failure::of(ErrorKind::InUse, text)
-}
-
-fn usable_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -79,8 +79,7 @@ pub fn scheme(through: Through) -> String {
 /// Whether a device keeps its data on something that wears or has caches of its own: a file or a
 /// disk.
 pub fn is_real(url: &str) -> bool {
-    let made = |source: &str| ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme));
-    !grammar::sources(url).iter().all(|source| made(source.url))
+    !grammar::sources(url).iter().all(|source| grammar::is_memory(source.url))
 }
 
 /// Both measured ends open the file, in this process and in the target; `lock=off` allows this.
