@@ -53,7 +53,9 @@ bad=$(nvme_disk 2)
 refuses dd if=/dev/zero of="$bad" bs=4096 count=1 seek=1900 oflag=direct conv=notrunc
 refuses dd if="$bad" of=/dev/null bs=4096 count=1 skip=1900 iflag=direct
 # the newest first: Unrecovered Read Error, Write Fault, LBA Out of Range with the parameter at fault, Invalid Command Opcode
-fields='[.error_count, .status_field, .nsid, .lba, .parm_error_location, .sqid > 0]'
+# with More, as the log page tells it
+log error-log '.errors[] | select(.error_count > 0) | .status_field >= 8192'
+fields='[.error_count, .status_field % 2048, .nsid, .lba, .parm_error_location, .sqid > 0]'
 log error-log "[.errors[] | select(.error_count > 0) | $fields] == [
     [4, 641, 2, 15200, 65535, true], [3, 640, 2, 15200, 65535, true], [2, 128, 1, 99999999, 40, true], [1, 1, 0, 0, 0, false]]"
 log smart-log '.num_err_log_entries == "4"'

@@ -11,6 +11,7 @@
 //! * [`capture`]: files of what passes on connections, for network analysers.
 //! * [`inventory`]: what is served, to which hosts and at which addresses, and changes of it.
 //! * [`reservations`]: the reservations of the namespaces, for hosts of all protocols.
+//! * [`health`]: the counters of SMART logs, which go on after a restart.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
 //! * [`report`]: the state of a serving process, as `weft status` tells it.
 //! * [`late`]: what the next process has to know of writes of this one; [`kept`]: how it takes a
@@ -22,6 +23,7 @@ pub mod capture;
 mod control;
 mod disk;
 pub mod export;
+pub mod health;
 pub mod identity;
 pub mod inventory;
 mod iscsi_remarks;
@@ -40,6 +42,7 @@ pub mod paths;
 mod psk;
 pub mod pump;
 mod renewal;
+mod replaced_file;
 pub mod report;
 mod reservation_kind;
 pub mod reservations;

@@ -52,6 +52,17 @@ pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// from the host's memory. Each entry of a queue has a receive of this size.
 pub const RDMA_IN_CAPSULE_BYTES: u32 = 4096;
 
+/// How often the counters of SMART logs are kept for the next process, seconds; what a process that
+/// is killed has counted since the last time is lost.
+pub const HEALTH_INTERVAL_S: u64 = 300;
+
+/// Maximum files with the counters of subsystems. For a further subsystem the file that was written
+/// longest ago is removed.
+pub const HEALTH_FILES_MAX: usize = 256;
+
+/// Maximum length of such a file, bytes; a longer one counts as damaged.
+pub const HEALTH_FILE_BYTES_MAX: u64 = 4096;
+
 /// Pieces of a device's own memory that one RDMA WRITE sends; results in more pieces are copied. A
 /// RAM disk has pieces of 64 KiB, so these are enough for the largest transfer.
 pub const RDMA_LENT_PIECES: u8 = 17;

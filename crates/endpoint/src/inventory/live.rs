@@ -5,6 +5,7 @@ use super::{
     Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace,
     NamespaceConfig, OtherGateway, Others, Sharing, Subsystem, SubsystemConfig,
 };
+use crate::health::HealthStore;
 use crate::reservations::ReservationTable;
 use crate::statistics::Statistics;
 use std::net::SocketAddr;
@@ -34,6 +35,7 @@ pub struct LiveInventory {
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     sharing: Mutex<Sharers>,
     reservations: ReservationTable,
+    health: Mutex<HealthStore>,
     statistics: Arc<Statistics>,
     host_limits: HostLimits,
     authentications: Authentications,
@@ -81,6 +83,7 @@ impl LiveInventory {
             followers: Mutex::default(),
             sharing: Mutex::default(),
             reservations,
+            health: Mutex::default(),
             statistics: Arc::default(),
             host_limits: HostLimits::default(),
             authentications: Authentications::default(),
@@ -94,6 +97,17 @@ impl LiveInventory {
     /// The reservations of all namespaces.
     pub(crate) fn reservations(&self) -> &ReservationTable {
         &self.reservations
+    }
+
+    /// Keeps the counters of SMART logs in this store. Before exports start: they do not follow a
+    /// change.
+    pub fn keep_health(&self, store: HealthStore) {
+        *lock(&self.health) = store;
+    }
+
+    /// See [`LiveInventory::keep_health`].
+    pub fn health(&self) -> HealthStore {
+        lock(&self.health).clone()
     }
 
     /// Starts with one subsystem whose namespaces 1, 2, … are these devices, named by their

@@ -1,14 +1,13 @@
 //! The state file of one namespace: registrations and reservation that outlast a restart and a loss
 //! of power.
 //!
-//! `UUID.json` is replaced as a whole: a new file is written and made durable, takes the place of
-//! the old one by renaming, and then the directory is made durable. So after a crash at any moment
-//! there is the old file or the new one. While nothing has to persist there is no file. `UUID.lock`
+//! `UUID.json` is replaced as a whole. While nothing has to persist there is no file. `UUID.lock`
 //! is held by the one process that may write it.
 
+use crate::replaced_file::{replace, sync_directory};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
@@ -128,21 +127,14 @@ impl StateFile {
         self.hold()?;
         self.uncertain = true;
         match &text {
-            Some(text) => self.replace(text)?,
-            None => remove(&self.path())?,
+            Some(text) => replace(&self.path(), text)?,
+            None => {
+                remove(&self.path())?;
+                sync_directory(&self.directory)?;
+            }
         }
-        sync_directory(&self.directory)?;
         (self.stored, self.uncertain) = (text, false);
         Ok(())
-    }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let fresh = self.directory.join(format!("{}.new", self.uuid));
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&fresh, self.path())
     }
 }
 
@@ -151,12 +143,6 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-/// Makes the names in a directory durable. Windows does so by itself, and opens no directory as a
-/// file.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
 /// The text of a state file.

@@ -19,6 +19,8 @@ pub struct Cqe {
     pub status: Status,
     /// Do Not Retry: the same command will fail again.
     pub do_not_retry: bool,
+    /// More: the Error Information log page has an entry about the command.
+    pub more: bool,
 }
 
 impl Cqe {
@@ -28,7 +30,7 @@ impl Cqe {
     /// A completion of `cid` without a result.
     #[inline]
     pub fn new(cid: Cid, status: Status) -> Self {
-        Self { result: 0, sq_head: 0, sq_id: Qid(0), cid, status, do_not_retry: false }
+        Self { result: 0, sq_head: 0, sq_id: Qid(0), cid, status, do_not_retry: false, more: false }
     }
 
     /// The same with Do Not Retry.
@@ -44,25 +46,43 @@ impl Cqe {
         out[8..10].copy_from_slice(&self.sq_head.to_le_bytes());
         out[10..12].copy_from_slice(&self.sq_id.0.to_le_bytes());
         out[12..14].copy_from_slice(&self.cid.0.to_le_bytes());
-        let field = self.status.0 & 0x7ff | if self.do_not_retry { Status::DNR } else { 0 };
+        let field = if self.status.is_success() { 0 } else { self.field() };
         out[14..16].copy_from_slice(&(field << 1).to_le_bytes());
         out
     }
 
-    /// Reads the wire form; the phase tag, More and the retry delay are ignored.
+    /// The status field without phase tag.
+    #[cold]
+    pub fn field(&self) -> u16 {
+        let bit = |is_set: bool, bit: u16| if is_set { bit } else { 0 };
+        self.status.0 & 0x7ff | bit(self.do_not_retry, Status::DNR) | bit(self.more, Status::MORE)
+    }
+
+    /// Reads the wire form; the phase tag and the retry delay are ignored.
     #[inline]
     pub fn decode(bytes: &[u8; 16]) -> Self {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let field = half(14) >> 1;
         let mut result = [0; 8];
         result.copy_from_slice(&bytes[..8]);
-        Self {
+        let mut cqe = Self {
             result: u64::from_le_bytes(result),
             sq_head: half(8),
             sq_id: Qid(half(10)),
             cid: Cid(half(12)),
             status: Status(field & 0x7ff),
-            do_not_retry: field & Status::DNR != 0,
+            do_not_retry: false,
+            more: false,
+        };
+        if field != 0 {
+            cqe.set_bits(field);
         }
+        cqe
+    }
+
+    #[cold]
+    fn set_bits(&mut self, field: u16) {
+        self.do_not_retry = field & Status::DNR != 0;
+        self.more = field & Status::MORE != 0;
     }
 }

@@ -94,6 +94,9 @@ impl Status {
     /// Copy: what is read and what is written overlap.
     pub const OVERLAPPING_RANGE: Self = Self(0x187);
 
+    /// More, in the status field without phase tag: the Error Information log page tells more.
+    pub const MORE: u16 = 1 << 13;
+
     /// Do Not Retry, in the status field without phase tag.
     pub const DNR: u16 = 1 << 14;
 

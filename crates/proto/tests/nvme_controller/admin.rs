@@ -292,10 +292,10 @@ fn wrong_admin_commands_and_their_status() {
     let mut rig = Rig::io();
     for (name, sqe, expected) in cases {
         let (cqe, _) = rig.run(sqe);
-        assert_eq!((cqe.status, cqe.do_not_retry), (expected, true), "{name}");
+        assert_eq!((cqe.status, cqe.do_not_retry, cqe.more), (expected, true, true), "{name}");
         let newest =
             ErrorEntry::decode(&rig.data(get_log(LogPageId::ERROR_INFORMATION, 0, 64))).unwrap();
-        assert_eq!((newest.cid, newest.status_field >> 1), (cqe.cid.0, expected.0), "{name}");
+        assert_eq!((newest.cid, newest.status_field >> 1), (cqe.cid.0, cqe.field()), "{name}");
     }
     let more = [
         ("power state 1", set_feature(FeatureId::POWER_MANAGEMENT, 1), Status::INVALID_FIELD),

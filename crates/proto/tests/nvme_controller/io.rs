@@ -241,7 +241,7 @@ fn errors_and_counters_reach_the_log_pages() {
     assert_eq!((newest.error_count, newest.sq_id, newest.cid, newest.lba), (2, 5, 0x4321, 3));
     assert_eq!(
         (newest.status_field, newest.nsid, newest.opcode, newest.parameter_location),
-        (0x281 << 1, Nsid(1), 2, 0xffff)
+        ((0x2000 | 0x281) << 1, Nsid(1), 2, 0xffff)
     );
     let older = ErrorEntry::decode(&page[64..]).unwrap();
     assert_eq!(

@@ -39,6 +39,7 @@ impl Served {
         let released = environment.takeover.from.is_some().then(Instant::now);
         let devices = open_released::open(released, open)?;
         let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
+        inventory.keep_health(environment.health.clone());
         limit_hosts(environment, &inventory)?;
         desired.slow.into_iter().for_each(|limit| inventory.statistics().log_slow(limit));
         refer(environment, &inventory)?;

@@ -9,6 +9,7 @@ use crate::service::takeover::Takeover;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_endpoint::ConnectOptions;
+use weft_endpoint::health::HealthStore;
 use weft_endpoint::reservations::ReservationTable;
 use weft_group::Ending;
 use weft_proto::nvme::controller::TransportAddress;
@@ -44,6 +45,8 @@ pub struct Environment {
     pub group: Option<Joining>,
     /// Where reservations are kept; a gateway of a group keeps them in the cluster.
     pub reservations: ReservationTable,
+    /// Where the counters of SMART logs are kept.
+    pub health: HealthStore,
     /// Told what happens to the server, on a thread of the server. It must not wait for anything.
     pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
 }
@@ -62,6 +65,7 @@ impl Default for Environment {
             takeover: Takeover::default(),
             group: None,
             reservations: ReservationTable::volatile(),
+            health: HealthStore::default(),
             on_event: Arc::new(|_| ()),
         }
     }

@@ -63,6 +63,7 @@ impl Server {
                 Ok(Self { desired, parts, loops })
             }
             Err(e) => {
+                environment.health.end();
                 // Why it did not start matters more than how the loops ended.
                 let _ = loops.stop();
                 Err(e)
@@ -139,6 +140,10 @@ impl Server {
         }
         let stopped = exports.stop();
         running.capture.end();
+        // A cache that was not flushed is what counts as an unsafe shutdown.
+        if stopped.is_ok() {
+            running.served.inventory.health().end();
+        }
         drop((exports, running));
         loops.stop()?;
         if let Some(group) = group.filter(|_| stopped.is_ok()) {

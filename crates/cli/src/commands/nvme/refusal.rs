@@ -12,13 +12,8 @@ pub fn check(name: &str, what: &str, cqe: &Cqe) -> Result<(), Failure> {
         return Ok(());
     }
     let advice = advice(cqe.status, what).map(|advice| format!("; {advice}")).unwrap_or_default();
-    let text = format!("{name}: {what}: NVMe status: {}({:#x}){advice}", text(cqe), value(cqe));
+    let text = format!("{name}: {what}: NVMe status: {}({:#x}){advice}", text(cqe), cqe.field());
     Err(Failure::new(exit_status(cqe.status), text))
-}
-
-/// The status field as nvme-cli prints it: with Do Not Retry.
-fn value(cqe: &Cqe) -> u16 {
-    cqe.status.0 | if cqe.do_not_retry { Status::DNR } else { 0 }
 }
 
 fn text(cqe: &Cqe) -> &'static str {
@@ -72,15 +67,15 @@ mod tests {
 
     #[test]
     fn the_status_is_told_as_scripts_look_for_it() {
-        let refused = |status, do_not_retry| {
-            let cqe = Cqe { do_not_retry, ..Cqe::new(Cid(1), status) };
+        let refused = |status, is_final| {
+            let cqe = Cqe { do_not_retry: is_final, more: is_final, ..Cqe::new(Cid(1), status) };
             let failure = check("nvme+tcp://a/b", "Get Log Page", &cqe).unwrap_err();
             (failure.to_string(), failure.status())
         };
         let (text, status) = refused(Status::INVALID_LOG_PAGE, true);
         assert_eq!(
             text,
-            "nvme+tcp://a/b: Get Log Page: NVMe status: Invalid Log Page(0x4109); `weft supported-log-pages` shows which log pages there are"
+            "nvme+tcp://a/b: Get Log Page: NVMe status: Invalid Log Page(0x6109); `weft supported-log-pages` shows which log pages there are"
         );
         assert_eq!(status, 10);
         assert_eq!(

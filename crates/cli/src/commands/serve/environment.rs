@@ -6,6 +6,7 @@ use crate::source_options::CommandLineOptions;
 use std::sync::Arc;
 use weft_block::ErrorKind;
 use weft_block::limit::Limit;
+use weft_endpoint::health::HealthStore;
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::config::desired::DesiredLimit;
@@ -33,6 +34,7 @@ impl ServeArgs {
             takeover: self.takeover.takeover(),
             group: self.group.joining()?,
             reservations: ReservationTable::of_this_user(),
+            health: HealthStore::of_this_user(),
             on_event,
         })
     }

@@ -6,6 +6,7 @@ use super::namespaces::{namespace, numbers, states, subsystem};
 use super::ports::Ports;
 use super::start::{is_alone, start_number};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
+use crate::health::HealthStore;
 use crate::inventory::{Access, Change, Inventory, Sharing};
 use crate::nvme::names::remark;
 use crate::reservations::NamespaceReservations;
@@ -81,6 +82,7 @@ pub(super) struct Subsystems {
     quiesce: Duration,
     /// A random number of this process.
     seed: u64,
+    health: HealthStore,
     last: u32,
 }
 
@@ -92,14 +94,14 @@ impl Subsystems {
         discovery: Nqn,
         transfer_bytes: u32,
         quiesce: Duration,
-        seed: u64,
+        (seed, health): (u64, HealthStore),
     ) -> Self {
         let discovery = Subsystem::new(
             Duration::ZERO,
             SubsystemConfig::new(ControllerKind::Discovery, discovery),
         );
         let mut subsystems =
-            Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, last: 0 };
+            Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, health, last: 0 };
         inventory
             .subsystems()
             .iter()
@@ -265,10 +267,11 @@ impl Subsystems {
             .flatten()
             .for_each(|host| remark("the name of an allowed host", host));
         self.last += 1;
-        let made = Subsystem::new(
+        let mut made = Subsystem::new(
             Duration::ZERO,
             subsystem(of, self.transfer_bytes, self.quiesce, self.seed),
         );
+        made.count_in(self.health.of(nqn));
         self.nvm.push(Nvm {
             which: Which::Nvm(self.last),
             subsystem: made,

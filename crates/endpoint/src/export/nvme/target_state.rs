@@ -96,7 +96,7 @@ impl TargetState {
                 discovery,
                 transfer_bytes(pool_bytes),
                 limits.quiesce,
-                random,
+                (random, inventory.health()),
             ));
             Arc::new(Self {
                 inventory,

@@ -79,21 +79,23 @@ impl Control {
 
     fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> Next {
         // Base §6.3: a Connect that fails leaves no entry in the log.
-        let connect =
-            sqe.opcode() == AdminOpcode::FABRICS.0 && sqe.fabrics_type() == FabricsType::CONNECT.0;
-        if !connect {
-            let nsid = if sqe.opcode() == AdminOpcode::FABRICS.0 { Nsid(0) } else { sqe.nsid() };
+        let is_fabrics = sqe.opcode() == AdminOpcode::FABRICS.0;
+        let more = !is_fabrics || sqe.fabrics_type() != FabricsType::CONNECT.0;
+        if more {
+            let nsid = if is_fabrics { Nsid(0) } else { sqe.nsid() };
             let error = CommandError {
                 qid: Qid(0),
                 cid: sqe.cid(),
                 opcode: sqe.opcode(),
                 fault,
+                do_not_retry: fault.do_not_retry(),
                 nsid,
                 lba: 0,
             };
             self.link.log_error(error);
         }
-        Next::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
+        let cqe = Cqe { more, ..fault.cqe(sqe) };
+        Next::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
     }
 
     fn dispatch(

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::fault::Fault;
 use crate::limits::ERROR_ENTRIES_MAX;
 use crate::nvme::log_page::ErrorEntry;
+use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Nsid, Qid};
 
 /// A command that failed.
@@ -14,6 +15,8 @@ pub(super) struct CommandError {
     pub cid: Cid,
     pub opcode: u8,
     pub fault: Fault,
+    /// As the completion says.
+    pub do_not_retry: bool,
     pub nsid: Nsid,
     pub lba: u64,
 }
@@ -47,7 +50,7 @@ fn entry(count: u64, error: &CommandError) -> ErrorEntry {
         error_count: count,
         sq_id: error.qid.0,
         cid: error.cid.0,
-        status_field: error.fault.status.0 << 1,
+        status_field: status_field(error) << 1,
         parameter_location: error.fault.location,
         lba: error.lba,
         nsid: error.nsid,
@@ -57,10 +60,15 @@ fn entry(count: u64, error: &CommandError) -> ErrorEntry {
     }
 }
 
+/// The field of the completion, without phase tag.
+fn status_field(error: &CommandError) -> u16 {
+    let do_not_retry = if error.do_not_retry { Status::DNR } else { 0 };
+    error.fault.status.0 | Status::MORE | do_not_retry
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nvme::status::Status;
 
     #[test]
     fn the_newest_entry_comes_first_and_old_ones_are_forgotten() {
@@ -73,6 +81,7 @@ mod tests {
                 cid: Cid(n),
                 opcode: 2,
                 fault,
+                do_not_retry: true,
                 nsid: Nsid(1),
                 lba: u64::from(n),
             });
@@ -82,7 +91,7 @@ mod tests {
         let first = ErrorEntry::decode(&page).unwrap();
         assert_eq!(
             (first.error_count, first.cid, first.status_field, first.parameter_location),
-            (100, 99, 0x100, 40)
+            (100, 99, 0xc100, 40)
         );
         let last = ErrorEntry::decode(&page[63 * 64..]).unwrap();
         assert_eq!((last.error_count, last.lba), (37, 36));

@@ -36,15 +36,19 @@ impl Fault {
         Self::at(Status::INVALID_NAMESPACE, at::NSID)
     }
 
-    /// The completion: the same command would fail again, so it says Do Not Retry, unless another
-    /// path might execute it.
-    pub fn cqe(self, sqe: &Sqe) -> Cqe {
+    /// The same command would fail again, unless another path might execute it.
+    pub fn do_not_retry(self) -> bool {
         let is_busy = matches!(
             self.status,
             Status::CROSS_CONTROLLER_RESET_IN_PROGRESS
                 | Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED
         );
-        Cqe { do_not_retry: !self.status.is_path() && !is_busy, ..Cqe::new(sqe.cid(), self.status) }
+        !self.status.is_path() && !is_busy
+    }
+
+    /// The completion.
+    pub fn cqe(self, sqe: &Sqe) -> Cqe {
+        Cqe { do_not_retry: self.do_not_retry(), ..Cqe::new(sqe.cid(), self.status) }
     }
 }
 

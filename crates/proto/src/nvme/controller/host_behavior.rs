@@ -37,9 +37,9 @@ impl Control {
         });
         let mut cqe = Cqe::new(cid, Status::SUCCESS);
         if let Err(fault) = behavior.and_then(|behavior| self.set_behavior(behavior)) {
-            self.log_behavior(cid, fault);
+            self.log_behavior(cid, fault, data.is_ok());
             cqe.status = fault.status;
-            cqe.do_not_retry = data.is_ok();
+            (cqe.do_not_retry, cqe.more) = (data.is_ok(), true);
         }
         Next::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
     }
@@ -50,8 +50,15 @@ impl Control {
         Ok(())
     }
 
-    fn log_behavior(&self, cid: Cid, fault: Fault) {
-        let (qid, opcode) = (Qid(0), AdminOpcode::SET_FEATURES.0);
-        self.link.log_error(CommandError { qid, cid, opcode, fault, nsid: Nsid(0), lba: 0 });
+    fn log_behavior(&self, cid: Cid, fault: Fault, do_not_retry: bool) {
+        self.link.log_error(CommandError {
+            qid: Qid(0),
+            cid,
+            opcode: AdminOpcode::SET_FEATURES.0,
+            fault,
+            do_not_retry,
+            nsid: Nsid(0),
+            lba: 0,
+        });
     }
 }

@@ -12,7 +12,6 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
-use crate::nvme::types::{Cid, Nsid};
 use crate::stream::Tag;
 
 impl IoQueue {
@@ -31,8 +30,17 @@ impl IoQueue {
     /// Answers a command that never got a slot.
     #[cold]
     pub(super) fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> IoNext {
-        self.log_error(sqe.cid(), sqe.opcode(), fault, sqe.nsid(), sqe.qword(10));
-        IoNext::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
+        self.link.log_error(CommandError {
+            qid: self.qid,
+            cid: sqe.cid(),
+            opcode: sqe.opcode(),
+            fault,
+            do_not_retry: fault.do_not_retry(),
+            nsid: sqe.nsid(),
+            lba: sqe.qword(10),
+        });
+        let cqe = Cqe { more: true, ..fault.cqe(sqe) };
+        IoNext::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
     }
 
     /// Fills in what the queue knows: the head of the submission queue.
@@ -60,8 +68,8 @@ impl IoQueue {
         if outcome.status.is_success() {
             self.count(&slot);
         } else {
-            cqe.do_not_retry = outcome.do_not_retry;
-            self.count_failure(&slot, outcome.status);
+            (cqe.do_not_retry, cqe.more) = (outcome.do_not_retry, true);
+            self.count_failure(&slot, outcome);
             if slot.role == Role::Copy {
                 cqe.result = self.end_copy(tag).into();
             }
@@ -91,14 +99,19 @@ impl IoQueue {
     }
 
     #[cold]
-    fn count_failure(&mut self, slot: &IoSlot, status: Status) {
+    fn count_failure(&mut self, slot: &IoSlot, outcome: DeviceOutcome) {
+        let DeviceOutcome { status, do_not_retry } = outcome;
         if status.code_type() == 2 && status != Status::COMPARE_FAILURE {
             self.statistics.media_errors += 1;
         }
-        self.log_error(slot.cid, slot.opcode, Fault::new(status), slot.nsid, slot.request.lba.0);
-    }
-
-    fn log_error(&mut self, cid: Cid, opcode: u8, fault: Fault, nsid: Nsid, lba: u64) {
-        self.link.log_error(CommandError { qid: self.qid, cid, opcode, fault, nsid, lba });
+        self.link.log_error(CommandError {
+            qid: self.qid,
+            cid: slot.cid,
+            opcode: slot.opcode,
+            fault: Fault::new(status),
+            do_not_retry,
+            nsid: slot.nsid,
+            lba: slot.request.lba.0,
+        });
     }
 }

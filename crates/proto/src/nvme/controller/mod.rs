@@ -96,6 +96,6 @@ pub use io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
 pub use io_queue::IoQueue;
 pub use namespace::{Namespace, NamespaceError, NamespaceTable, Preferred, Support};
 pub use reservation::reservation_status;
-pub use statistics::IoStatistics;
+pub use statistics::{Health, HealthCounts, IoStatistics};
 pub use subsystem::{Connected, Subsystem};
 pub use support::ControllerKind;

@@ -21,9 +21,34 @@ pub struct IoStatistics {
     pub media_errors: u64,
 }
 
-/// Counters of a subsystem since it was made.
+/// What is counted over the life of a subsystem, which may be longer than that of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthCounts {
+    /// What its I/O queues have counted.
+    pub io: IoStatistics,
+    /// Entries of its Error Information log pages.
+    pub error_entries: u64,
+    /// Seconds for which it was served.
+    pub power_on_s: u64,
+    /// Processes that have served it.
+    pub power_cycles: u64,
+    /// Those that ended without being asked to.
+    pub unsafe_shutdowns: u64,
+}
+
+impl Default for HealthCounts {
+    /// One power cycle is the start of this process.
+    fn default() -> Self {
+        let io = IoStatistics::default();
+        Self { io, error_entries: 0, power_on_s: 0, power_cycles: 1, unsafe_shutdowns: 0 }
+    }
+}
+
+/// Counters of a subsystem.
 #[derive(Debug, Default)]
-pub(super) struct Health {
+pub struct Health {
+    /// What was counted before this process began, and its start.
+    before: HealthCounts,
     reads: AtomicU64,
     writes: AtomicU64,
     bytes_read: AtomicU64,
@@ -33,8 +58,31 @@ pub(super) struct Health {
 }
 
 impl Health {
+    /// Goes on counting where a process before has ended.
+    pub fn continuing(before: HealthCounts) -> Self {
+        Self { before, ..Self::default() }
+    }
+
+    /// All that was counted, in a process that is `age` old.
+    pub fn counts(&self, age: Duration) -> HealthCounts {
+        let HealthCounts { io, error_entries, power_on_s, .. } = self.before;
+        let sum = |before: u64, counter: &AtomicU64| before.saturating_add(counter.load(Relaxed));
+        HealthCounts {
+            io: IoStatistics {
+                reads: sum(io.reads, &self.reads),
+                writes: sum(io.writes, &self.writes),
+                bytes_read: sum(io.bytes_read, &self.bytes_read),
+                bytes_written: sum(io.bytes_written, &self.bytes_written),
+                media_errors: sum(io.media_errors, &self.media_errors),
+            },
+            error_entries: sum(error_entries, &self.error_entries),
+            power_on_s: power_on_s.saturating_add(age.as_secs()),
+            ..self.before
+        }
+    }
+
     /// Adds what a queue counted.
-    pub fn add(&self, counted: IoStatistics) {
+    pub(super) fn add(&self, counted: IoStatistics) {
         self.reads.fetch_add(counted.reads, Relaxed);
         self.writes.fetch_add(counted.writes, Relaxed);
         self.bytes_read.fetch_add(counted.bytes_read, Relaxed);
@@ -48,21 +96,22 @@ impl Health {
     }
 
     /// The log page of a subsystem that is `age` old. There is no medium that wears and no sensor:
-    /// spare is full, and the temperature reads 0 K. One power cycle is the start of the process.
+    /// spare is full, and the temperature reads 0 K.
     pub(super) fn smart_log(&self, age: Duration) -> SmartLog {
         // Units of 1000 × 512 bytes, rounded up (Base §5.16.1.3).
-        let units = |bytes: &AtomicU64| u128::from(bytes.load(Relaxed).div_ceil(512_000));
-        let count = |counter: &AtomicU64| u128::from(counter.load(Relaxed));
+        let units = |bytes: u64| u128::from(bytes.div_ceil(512_000));
+        let counts = self.counts(age);
         SmartLog {
             available_spare: 100,
-            data_units_read: units(&self.bytes_read),
-            data_units_written: units(&self.bytes_written),
-            host_reads: count(&self.reads),
-            host_writes: count(&self.writes),
-            power_cycles: 1,
-            power_on_hours: u128::from(age.as_secs() / 3600),
-            media_errors: count(&self.media_errors),
-            error_entries: count(&self.error_entries),
+            data_units_read: units(counts.io.bytes_read),
+            data_units_written: units(counts.io.bytes_written),
+            host_reads: counts.io.reads.into(),
+            host_writes: counts.io.writes.into(),
+            power_cycles: counts.power_cycles.into(),
+            power_on_hours: (counts.power_on_s / 3600).into(),
+            unsafe_shutdowns: counts.unsafe_shutdowns.into(),
+            media_errors: counts.io.media_errors.into(),
+            error_entries: counts.error_entries.into(),
             ..SmartLog::default()
         }
     }
@@ -91,5 +140,27 @@ mod tests {
             (3, 1, 2, 1)
         );
         assert_eq!((log.media_errors, log.error_entries, log.power_on_hours), (1, 1, 2));
+        assert_eq!((log.power_cycles, log.unsafe_shutdowns), (1, 0));
+    }
+
+    #[test]
+    fn counting_goes_on_where_a_process_before_ended() {
+        let counted = IoStatistics { reads: 2, bytes_read: 512_000, ..IoStatistics::default() };
+        let health = Health::default();
+        health.add(counted);
+        let before = health.counts(Duration::from_secs(3_000));
+        assert_eq!((before.io, before.power_on_s, before.power_cycles), (counted, 3_000, 1));
+        let health = Health::continuing(HealthCounts {
+            power_cycles: 2,
+            unsafe_shutdowns: 1,
+            error_entries: u64::MAX,
+            ..before
+        });
+        health.add(counted);
+        health.count_error();
+        let log = health.smart_log(Duration::from_secs(600));
+        assert_eq!((log.host_reads, log.data_units_read, log.power_on_hours), (4, 2, 1));
+        assert_eq!((log.power_cycles, log.unsafe_shutdowns), (2, 1));
+        assert_eq!(log.error_entries, u64::MAX.into());
     }
 }

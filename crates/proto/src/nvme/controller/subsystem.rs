@@ -113,6 +113,11 @@ impl Subsystem {
         }
     }
 
+    /// Counts in these counters, before there is a controller.
+    pub fn count_in(&mut self, health: Arc<Health>) {
+        self.health = health;
+    }
+
     /// What the subsystem is.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config

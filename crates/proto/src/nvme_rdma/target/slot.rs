@@ -99,6 +99,7 @@ impl CommandSlot {
             cid: Cid(0),
             status: Status::SUCCESS,
             do_not_retry: false,
+            more: false,
         },
         sqe: Sqe([0; 64]),
     };
