@@ -118,6 +118,8 @@ pub struct Identity {
     pub serial: Option<String>,
     /// Model.
     pub model: Option<String>,
+    /// Revision of its firmware, as it was when the device was opened.
+    pub firmware: Option<String>,
 }
 
 /// A change of an open device.
@@ -183,6 +185,11 @@ pub trait BlockDevice: Send + Sync {
     /// Permanent identifiers.
     fn identity(&self) -> Identity {
         Identity::default()
+    }
+
+    /// Blocks that were in use when the device was opened, if its peer tells.
+    fn used_blocks(&self) -> Option<u64> {
+        None
     }
 
     /// Whether the device can be reached now.

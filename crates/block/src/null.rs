@@ -64,7 +64,7 @@ impl BlockDevice for Null {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: self.uuid, serial: None, model: Some("weft null disk".into()) }
+        Identity { uuid: self.uuid, model: Some("weft null disk".into()), ..Identity::default() }
     }
 
     /// Nothing can be lost.

@@ -109,7 +109,11 @@ impl BlockDevice for Ram {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: Some(self.uuid), serial: None, model: Some("weft RAM disk".into()) }
+        Identity {
+            uuid: Some(self.uuid),
+            model: Some("weft RAM disk".into()),
+            ..Identity::default()
+        }
     }
 
     /// What was written is lost with the process.

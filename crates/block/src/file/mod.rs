@@ -116,6 +116,7 @@ impl FileDevice {
             uuid: Some(opened.uuid),
             serial: facts.as_ref().and_then(|facts| facts.serial.clone()),
             model: facts.map_or_else(|| Some("weft file".into()), |facts| facts.model),
+            firmware: None,
         };
         Ok(Self(Arc::new(SharedFile {
             url: url.into(),

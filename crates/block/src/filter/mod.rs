@@ -155,6 +155,10 @@ impl<F: Filter> BlockDevice for F {
         self.inner().identity()
     }
 
+    fn used_blocks(&self) -> Option<u64> {
+        self.inner().used_blocks()
+    }
+
     fn presence(&self) -> Presence {
         Filter::presence(self)
     }

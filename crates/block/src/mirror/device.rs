@@ -129,7 +129,7 @@ impl BlockDevice for HomeDevice {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: Some(self.uuid), serial: None, model: Some("weft mirror".into()) }
+        Identity { uuid: Some(self.uuid), model: Some("weft mirror".into()), ..Identity::default() }
     }
 
     fn presence(&self) -> Presence {

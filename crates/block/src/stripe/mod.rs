@@ -145,7 +145,7 @@ impl BlockDevice for StripeDevice {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: self.0.uuid, serial: None, model: Some("weft stripe".into()) }
+        Identity { uuid: self.0.uuid, model: Some("weft stripe".into()), ..Identity::default() }
     }
 
     fn presence(&self) -> Presence {

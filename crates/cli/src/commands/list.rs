@@ -7,7 +7,7 @@ use crate::table::{Table, room};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
-use weft_block::units;
+use std::path::Path;
 use weft_proto::printable::Printable;
 use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::connections::orders::Shown;
@@ -82,10 +82,12 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         "Name",
         "Attached",
     ];
-    let rows = entries.iter().map(row).collect();
-    let spare: &[&[&str]] = &[&["Generic", "FW Rev"], &["Model"], &["SN"], &["Namespace"]];
+    let room = room(args.wide);
+    let rows = entries.iter().map(|entry| row(entry, room.is_some())).collect();
+    let spare: &[&[&str]] =
+        &[&["Generic", "FW Rev"], &["Model"], &["SN"], &["Namespace"], &["Format"]];
     let table = Table { head: &head, rows, names: head.len(), spare, is_ruled: true };
-    table.print(&mut out, room(args.wide))?;
+    table.print(&mut out, room)?;
     if !held.is_empty() {
         writeln!(out)?;
     }
@@ -100,6 +102,41 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The node of the same disk that takes commands of its protocol, where the system has one.
+fn generic(node: &str) -> String {
+    let Some(name) = node.strip_prefix("/dev/") else { return String::new() };
+    // NVMe has the same numbers in both names, SCSI a directory with one name.
+    if let Some(numbers) = name.strip_prefix("nvme") {
+        let path = format!("/dev/ng{numbers}");
+        return if Path::new(&path).exists() { path } else { String::new() };
+    }
+    let named = std::fs::read_dir(format!("/sys/block/{name}/device/scsi_generic"));
+    let found = named.ok().and_then(|mut entries| entries.next()?.ok());
+    found.map(|entry| format!("/dev/{}", entry.file_name().display())).unwrap_or_default()
+}
+
+/// Bytes in use. A source that does not tell has them all in use, as one of NVMe says that does not
+/// know better.
+fn used(entry: &Entry) -> u64 {
+    entry.used_bytes.unwrap_or(entry.bytes)
+}
+
+/// A size with a decimal unit, as nvme-cli writes it.
+fn decimal(bytes: u64) -> String {
+    let units = [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let bytes = bytes as f64;
+    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1.0, ""));
+    format!("{:6.2} {name:>2}B", bytes / unit)
+}
+
+/// The size of a block with a binary unit, as nvme-cli writes it.
+fn binary(bytes: u32) -> String {
+    match bytes {
+        0..1024 => format!("{bytes:3}   B"),
+        _ => format!("{:3} KiB", (bytes + 512) / 1024),
+    }
+}
+
 /// The namespace of an NVMe URL.
 fn namespace(url: &str) -> Option<u32> {
     url.starts_with("nvme+").then(|| url.rsplit('/').next()?.parse().ok())?
@@ -109,16 +146,21 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".into() } else { Printable(text).to_string() }
 }
 
-fn row(entry: &Entry) -> Vec<String> {
+/// The cells as nvme-cli fills them; with single spaces only where there is little room.
+fn row(entry: &Entry, is_narrow: bool) -> Vec<String> {
+    let squeezed = |cell: String| match is_narrow {
+        true => cell.split_whitespace().collect::<Vec<_>>().join(" "),
+        false => cell,
+    };
     vec![
         or_dash(&entry.device),
-        "-".into(),
+        or_dash(&generic(&entry.device)),
         or_dash(&entry.serial),
         or_dash(&entry.model),
-        namespace(&entry.url).map_or_else(|| "-".into(), |nsid| format!("0x{nsid:x}")),
-        units::format_size(entry.bytes),
-        format!("{} B + 0 B", entry.block_bytes),
-        "-".into(),
+        namespace(&entry.url).map_or_else(|| "-".into(), |nsid| nsid.to_string()),
+        squeezed(format!("{} / {}", decimal(used(entry)), decimal(entry.bytes))),
+        squeezed(format!("{} +  0 B", binary(entry.block_bytes))),
+        or_dash(&entry.firmware),
         entry.name.clone(),
         format!("{} at {}{}", entry.url, entry.served, if entry.lost { ", lost" } else { "" }),
     ]
@@ -127,10 +169,14 @@ fn row(entry: &Entry) -> Vec<String> {
 /// nvme-cli's field names, followed by weft's.
 fn device(runtime: &Runtime, entry: &Entry) -> serde_json::Value {
     json!({
-        "DevicePath": entry.device,
-        "SerialNumber": entry.serial,
-        "ModelNumber": entry.model,
         "NameSpace": namespace(&entry.url),
+        "DevicePath": entry.device,
+        "GenericPath": generic(&entry.device),
+        "Firmware": entry.firmware,
+        "ModelNumber": entry.model,
+        "SerialNumber": entry.serial,
+        "UsedBytes": used(entry),
+        "MaximumLBA": entry.bytes / u64::from(entry.block_bytes.max(1)),
         "PhysicalSize": entry.bytes,
         "SectorSize": entry.block_bytes,
         "Name": entry.name,
@@ -143,4 +189,18 @@ fn device(runtime: &Runtime, entry: &Entry) -> serde_json::Value {
         "Lost": entry.lost,
         "Pid": entry.pid,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_nvme_cli_writes_them() {
+        assert_eq!(decimal(16 << 20), " 16.78  MB");
+        assert_eq!(decimal(1 << 30), "  1.07  GB");
+        assert_eq!(decimal(999), "999.00   B");
+        assert_eq!(decimal(u64::MAX), " 18.45  EB");
+        assert_eq!([512, 4096, 65_536].map(binary), ["512   B", "  4 KiB", " 64 KiB"]);
+    }
 }

@@ -64,6 +64,10 @@ impl BlockDevice for PathsDevice {
         self.group.base.identity.clone()
     }
 
+    fn used_blocks(&self) -> Option<u64> {
+        self.live().find_map(|device| device.used_blocks())
+    }
+
     fn presence(&self) -> Presence {
         self.group.presence()
     }

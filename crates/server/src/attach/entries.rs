@@ -40,6 +40,12 @@ pub struct Entry {
     pub serial: String,
     /// See above.
     pub model: String,
+    /// Revision of its firmware; empty if unknown.
+    #[serde(default)]
+    pub firmware: String,
+    /// Bytes in use, if the source told when it was connected.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
     /// Size in bytes, and bytes of a block.
     pub bytes: u64,
     /// See above.
@@ -363,6 +369,8 @@ mod tests {
             pid: 1,
             serial: String::new(),
             model: String::new(),
+            firmware: String::new(),
+            used_bytes: None,
             bytes: 1 << 20,
             block_bytes: 512,
             device: String::new(),

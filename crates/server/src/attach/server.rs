@@ -90,6 +90,10 @@ impl Plan {
             pid: std::process::id(),
             serial: identity.serial.unwrap_or_default(),
             model: identity.model.unwrap_or_default(),
+            firmware: identity.firmware.unwrap_or_default(),
+            used_bytes: device
+                .used_blocks()
+                .map(|blocks| blocks.saturating_mul(geometry.block_bytes.into())),
             bytes: geometry.bytes(),
             block_bytes: geometry.block_bytes,
             device: String::new(),

@@ -370,7 +370,7 @@ impl BlockDevice for Store {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: Some(self.uuid), serial: None, model: Some("simulated".into()) }
+        Identity { uuid: Some(self.uuid), model: Some("simulated".into()), ..Identity::default() }
     }
 
     fn cache_epoch(&self) -> Option<u64> {

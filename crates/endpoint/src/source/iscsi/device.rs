@@ -120,6 +120,7 @@ impl BlockDevice for IscsiDevice {
             uuid: identity.uuid.map(Uuid::from_bytes),
             serial: identity.serial.clone(),
             model: Some(model.trim().to_owned()).filter(|model| !model.is_empty()),
+            firmware: Some(identity.revision.clone()).filter(|revision| !revision.is_empty()),
         }
     }
 

@@ -76,7 +76,12 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
             uuid: ns.uuid.or(ns.nguid).map(|id| Uuid::from_bytes(id.0)),
             serial: text(id.sn.text()),
             model: text(id.mn.text()),
+            firmware: text(id.fr.text()),
         }
+    }
+
+    fn used_blocks(&self) -> Option<u64> {
+        Some(self.namespace.identify.nuse)
     }
 
     fn presence(&self) -> Presence {
