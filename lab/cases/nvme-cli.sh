@@ -48,8 +48,8 @@ raw() {
     cp /tmp/weft.out /tmp/weft.is
     same
 }
-# The status that a message names, without More and Do Not Retry
-code() { printf '%x' $(($(grep -oE '\(0x[0-9a-f]+\)' "$1" | head -n 1 | tr -d '()') & 0x7ff)); }
+# The status that a message names, with More and Do Not Retry
+code() { grep -oE '\(0x[0-9a-f]+\)' "$1" | head -n 1; }
 # refused VERB...: both fail with the same status of NVMe
 refused() {
     both "$@"
@@ -143,6 +143,7 @@ sequence() {
     text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=7 -s
     grep -qx "Admin Command Get Features is Success and result: $(printf '0x%08x' "$(sed 's/.*: //' /tmp/nvme.err)")" /tmp/weft.err || differ
     text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=7 --dry-run
+    text '/^(addr|metadata) /d' admin-passthru $dev --opcode=0x0a --cdw10=7 -m 8 --dry-run
     refused admin-passthru $dev --opcode=0x14
     refused admin-passthru $dev --opcode=0x06 --cdw10=0x77 --data-len=4096 -r
     note "$TARGET: passthrough"
@@ -158,6 +159,22 @@ sequence() {
     raw read "$disk" -s 2 -c 0 -z 4096
     raw read "$disk" -s 3 -c 0 -z 4096
     refused read "$disk" -s 99999999 -c 0 -z 4096
+    # Fields of protection information go through to a namespace without it, metadata do not
+    protect="-p 7 -r 0x10 -a 0x21 -m 0x32"
+    text '/^(addr|metadata) /d' read "$disk" -s 1 -c 0 -z 4096 $protect -T 1 -S 2 -D 3 -l -f --dry-run
+    text '/^(addr|metadata) /d' read "$disk" -s 1 -c 0 -z 4096 -d /dev/null $protect --show-command
+    cmp /tmp/nvme.err /tmp/weft.err || fail "$what: other words"
+    # nvme-cli takes the bytes of data for an error there
+    for verb in write compare; do
+        both $verb "$disk" -s 1 -c 0 -z 4096 -d /tmp/two -p 8 --dry-run
+        expect "$what: status" "$status $got" "1 0"
+        sed -E '/^(addr|metadata) /d' /tmp/nvme.out >/tmp/nvme.is
+        sed -E '/^(addr|metadata) /d' /tmp/weft.out >/tmp/weft.is
+        same
+    done
+    both read "$disk" -s 1 -c 0 -z 4096 -y 64 -M /tmp/metadata
+    [ "$status" != 0 ] && [ "$got" = 10 ] || fail "$what: $status and $got"
+    grep -q "namespace 1 has no metadata" /tmp/weft.err || { cat /tmp/weft.err; fail "$what: another reason"; }
     text "" io-passthru "$disk" --opcode=2 --namespace-id=1 --data-len=4096 --read --cdw10=1
     cmp /tmp/nvme.err /tmp/weft.err || fail "$what: other words"
     # nvmet has neither Compare nor Verify
@@ -192,6 +209,7 @@ sequence() {
         note "$TARGET: nvme copy within a namespace"
     fi
     text "" write-zeroes "$disk" -s 1 -c 0
+    text "" write-zeroes "$disk" -s 1 -c 0 $protect
     text "" dsm "$disk" --ad -s 1,3 -b 1,1
     text "" flush "$disk"
     # What is recognised is not overwritten, whatever nvme-cli does
@@ -205,6 +223,24 @@ sequence() {
     done
     /lab/weft write-zeroes $URL/1 --destroy-data >/dev/null || fail "$TARGET: --destroy-data"
     note "$TARGET: blocks"
+
+    # A connection of weft beside the kernel's: the same keys, and the same columns but for those of nodes
+    /lab/weft connect $URL/1 --serve-only --name same >/tmp/said 2>&1 || { cat /tmp/said; fail "$TARGET: weft connect"; }
+    keys='[.NameSpace, .Firmware, .ModelNumber, .SerialNumber, .UsedBytes, .MaximumLBA, .PhysicalSize, .SectorSize]'
+    what="$TARGET: list -o json"
+    nvme list -o json | jq -c ".Devices[] | select(.DevicePath == \"$disk\") | $keys" >/tmp/nvme.is
+    /lab/weft list -o json | jq -c ".Devices[] | $keys" >/tmp/weft.is
+    same
+    what="$TARGET: list"
+    nvme list | grep "^$disk " | tr -s ' ' | sed -E 's/^[^ ]+ [^ ]+ //;s/ $//' >/tmp/nvme.is
+    /lab/weft list | sed 1,2d | tr -s ' ' | sed -E 's/^[^ ]+ [^ ]+ //;s/ same nvme.*//' >/tmp/weft.is
+    same
+    for part in Node Generic SN Model Namespace Usage Format "FW Rev"; do
+        /lab/weft list | head -n 1 | grep -q "$part " || fail "$what: no $part"
+    done
+    /lab/weft disconnect same >/dev/null || fail "$TARGET: weft disconnect"
+    compared=$((compared + 2))
+    note "$TARGET: list"
     disconnect
 }
 

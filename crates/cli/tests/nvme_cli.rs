@@ -3,6 +3,7 @@
 
 use crate::support::{Ran, Scratch, Server, run, weft};
 use std::process::Command;
+use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:habits";
 
@@ -79,6 +80,29 @@ fn connections_are_listed_and_ended_by_subsystem() {
         "nvme-subsys0 - NQN={NQN}\n\\\n +- first tcp {address} live\n +- second tcp {address} live\n"
     );
     assert_eq!(done(&dir, &["list-subsys"]), listed);
+    // The columns of `nvme list`, in its form where nobody looks at a terminal.
+    let list = done(&dir, &["list"]);
+    let row =
+        list.lines().find(|line| line.contains(" second ")).unwrap_or_else(|| panic!("{list}"));
+    for cell in [" 2 ", " 16.78  MB /  16.78  MB ", "512   B +  0 B "] {
+        assert!(row.contains(cell), "{row}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&done(&dir, &["list", "-o", "json"])).unwrap();
+    let of = |name: &str| {
+        let devices = json["Devices"].as_array().unwrap();
+        devices.iter().find(|device| device["Name"] == name).unwrap().clone()
+    };
+    let (second, other) = (of("second"), of("other"));
+    assert_eq!((&second["NameSpace"], &second["MaximumLBA"]), (&2.into(), &32768.into()));
+    assert_eq!(
+        (&second["UsedBytes"], &second["PhysicalSize"]),
+        (&16777216.into(), &16777216.into())
+    );
+    let id: serde_json::Value =
+        serde_json::from_str(&done(&dir, &["id-ctrl", server.url(), "-o", "json"])).unwrap();
+    assert_eq!(second["Firmware"].as_str().map(str::trim), id["fr"].as_str().map(str::trim));
+    assert_eq!((&other["Firmware"], &other["UsedBytes"]), (&"".into(), &1048576.into()));
     let json: serde_json::Value =
         serde_json::from_str(&done(&dir, &["list-subsys", "-o", "json"])).unwrap();
     assert_eq!(json[0]["Subsystems"][0]["Paths"][1]["Address"], address);
@@ -87,6 +111,76 @@ fn connections_are_listed_and_ended_by_subsystem() {
     assert!(done(&dir, &["list"]).contains("other"));
     assert_eq!(run(weft(dir.path(), &["disconnect", "-n", NQN])).code(), Some(3));
     done(&dir, &["disconnect", "--all"]);
+}
+
+#[test]
+fn commands_are_shown_without_being_sent_and_what_cannot_be_is_refused() {
+    let dir = Scratch::new("dry");
+    let server = Server::start(dir.path(), &["ram:1MiB", "--nqn", NQN]);
+    let url = format!("{}/1", server.url());
+    std::fs::write(dir.path().join("data"), vec![7; 512]).unwrap();
+    let write = ["write", &url, "-z", "512", "-s", "3", "-d", "data", "-w", "-p", "8"];
+    let shown = done(&dir, &write);
+    assert!(shown.starts_with("opcode       : 01\nnsid         : 01\n"), "{shown}");
+    assert!(
+        shown.contains("control      : 2000\n") && shown.contains("slba         : 3\n"),
+        "{shown}"
+    );
+    let block = || bytes(&dir, &["read", &url, "-z", "512", "-s", "3"]);
+    assert_eq!(block(), [0; 512]);
+    // A namespace without protection information ignores what is asked of it.
+    done(
+        &dir,
+        &["write", &url, "-z", "512", "-s", "3", "-d", "data", "-p", "15", "-r", "3", "-a", "1"],
+    );
+    assert_eq!(block(), [7; 512]);
+    let refused = |words: &[&str], status: i32, reason: &str| {
+        let ran = run(weft(dir.path(), &[&[words[0], url.as_str()], &words[1..]].concat()));
+        assert_eq!(ran.code(), Some(status), "{words:?}: {ran:?}");
+        assert!(ran.message().contains(reason), "{words:?}: {ran:?}");
+    };
+    refused(&["read", "-z", "512", "-y", "8"], 10, "namespace 1 has no metadata");
+    refused(&["read", "-z", "512", "-p", "16"], 2, "give at most 15");
+    refused(&["read", "-z", "512", "-g", "1"], 2, "--storage-tag 0x1 does not fit");
+    refused(&["io-passthru", "-o", "2", "-l", "512", "-m", "8"], 2, "--metadata-len");
+    refused(&["set-feature", "-f", "0x84", "--value=3"], 5, "keeps all hosts from writing");
+    // More and Do Not Retry.
+    refused(&["get-log", "-i", "0x7e", "-l", "4"], 10, "Invalid Log Page(0x6109)");
+}
+
+#[test]
+fn smart_counters_go_on_after_a_restart_and_a_killed_server_is_counted() {
+    let dir = Scratch::new("smart");
+    let start = || Server::start(dir.path(), &["ram:1MiB", "--nqn", NQN]);
+    let counted = |server: &Server| {
+        let json: serde_json::Value =
+            serde_json::from_str(&done(&dir, &["smart-log", server.url(), "-o", "json"])).unwrap();
+        ["host_write_commands", "data_units_written", "power_cycles", "unsafe_shutdowns"]
+            .map(|key| json[key].as_str().unwrap_or_default().to_owned())
+    };
+    let first = start();
+    std::fs::write(dir.path().join("data"), vec![7; 512]).unwrap();
+    done(&dir, &["write", &format!("{}/1", first.url()), "-z", "512", "-d", "data"]);
+    // The connection of the command may end a moment after it.
+    until("the write is counted", || counted(&first) == ["1", "1", "1", "0"]);
+    assert!(first.terminate().success());
+    let second = start();
+    assert_eq!(counted(&second), ["1", "1", "2", "0"]);
+    drop(second);
+    let third = start();
+    assert_eq!(counted(&third), ["1", "1", "3", "1"]);
+    assert!(third.terminate().success());
+    let kept: Vec<_> =
+        std::fs::read_dir(dir.path().join("state/health")).unwrap().flatten().collect();
+    let json =
+        kept.iter().map(|of| of.path()).find(|of| of.extension().unwrap() == "json").unwrap();
+    std::fs::write(&json, "{\"version\": 1").unwrap();
+    let mut command = weft(dir.path(), &["serve", "ram:1MiB", "--nqn", NQN, "--until-eof"]);
+    command.args(["--listen", "nvme+tcp://127.0.0.1:0"]);
+    let ran = run(command);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let said = ["the counters of", "cannot be read", "begin at 0, and the file is now", ".damaged"];
+    assert!(said.iter().all(|part| ran.err.contains(part)), "{ran:?}");
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod hex;
 mod lists;
 mod log;
 mod passthru;
+mod payload;
+mod protection;
 mod refusal;
 mod registers;
 mod reservation;
@@ -67,11 +69,11 @@ pub enum Verb {
     /// Make durable what was written to a namespace
     Flush(blocks::FlushArgs),
     /// Read blocks
-    Read(blocks::ReadArgs),
+    Read(payload::ReadArgs),
     /// Write blocks
-    Write(blocks::WriteArgs),
+    Write(payload::WriteArgs),
     /// Compare blocks with data
-    Compare(blocks::CompareArgs),
+    Compare(payload::CompareArgs),
     /// Write zeroes
     WriteZeroes(blocks::WriteZeroesArgs),
     /// Deallocate blocks, or say how they will be used
@@ -101,9 +103,9 @@ pub fn run(verb: &Verb, verbose: bool, control: &Control) -> Result<(), Failure>
         Verb::AdminPassthru(args) => passthru::admin_passthru(args, control),
         Verb::IoPassthru(args) => passthru::io_passthru(args, control),
         Verb::Flush(args) => blocks::flush(args, control),
-        Verb::Read(args) => blocks::read(args, control),
-        Verb::Write(args) => blocks::write(args, control),
-        Verb::Compare(args) => blocks::compare(args, control),
+        Verb::Read(args) => payload::read(args, control),
+        Verb::Write(args) => payload::write(args, control),
+        Verb::Compare(args) => payload::compare(args, control),
         Verb::WriteZeroes(args) => blocks::write_zeroes(args, control),
         Verb::Dsm(args) => dsm::dsm(args, control),
         Verb::Verify(args) => blocks::verify(args, control),

@@ -1,6 +1,7 @@
 //! `weft admin-passthru`, `io-passthru`.
 
 use super::effects::name;
+use super::set_feature::refuse_lock;
 use super::target::{Target, letters, number};
 use super::{data, hex};
 use crate::exit::{Failure, tell};
@@ -13,7 +14,8 @@ use weft_endpoint::Control;
 use weft_endpoint::limits::{ADMIN_DATA_BYTES_MAX, PASSTHROUGH_BYTES_MAX};
 use weft_endpoint::source::nvme::CommandData;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::opcode::{FabricsType, NvmOpcode};
+use weft_proto::nvme::feature::FeatureId;
+use weft_proto::nvme::opcode::{AdminOpcode, FabricsType, NvmOpcode};
 use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::types::Nsid;
 
@@ -52,6 +54,12 @@ struct CommandArgs {
     /// Bytes of data
     #[arg(short = 'l', long, value_parser = number::<u32>, default_value = "0")]
     data_len: u32,
+    /// Bytes of metadata, which networks do not transfer apart from the data
+    #[arg(short = 'm', long, value_parser = number::<u32>, default_value = "0", hide_default_value = true)]
+    metadata_len: u32,
+    /// File of metadata; without --metadata-len it is left alone
+    #[arg(short = 'M', long, value_name = "FILE")]
+    metadata: Option<PathBuf>,
     /// Milliseconds; --io-timeout is the limit here
     #[arg(short = 't', long, value_parser = number::<u32>, default_value = "0", hide = true)]
     timeout: u32,
@@ -152,6 +160,9 @@ pub fn admin_passthru(args: &AdminPassthruArgs, control: &Control) -> Result<(),
         );
         return Err(Failure::of(ErrorKind::InUse, text));
     }
+    if !args.command.destroy_data && !args.command.dry_run {
+        args.command.refuse_lock()?;
+    }
     let send = |what: &str, sqe, data| args.target.connect(control)?.admin(what, sqe, data);
     args.command.run(true, args.command.namespace_id, send)
 }
@@ -213,7 +224,9 @@ impl CommandArgs {
 
     fn check(&self, is_admin: bool) -> Result<(), Failure> {
         let most = if is_admin { ADMIN_DATA_BYTES_MAX } else { PASSTHROUGH_BYTES_MAX };
-        let wrong = if self.data_len > most {
+        let wrong = if self.metadata_len > 0 && !self.dry_run {
+            "--metadata-len: networks transfer metadata only with the data of their blocks (extended LBAs): leave it out".to_owned()
+        } else if self.data_len > most {
             format!("--data-len {}: give at most {most}", self.data_len)
         } else if self.flags != 0 {
             "--flags: networks set all bits of this byte themselves; leave it out".to_owned()
@@ -235,6 +248,14 @@ impl CommandArgs {
     /// The type of a Fabrics command stands where other commands name a namespace.
     fn fabrics_type(&self) -> FabricsType {
         FabricsType(self.namespace_id as u8)
+    }
+
+    /// Refuses Set Features for what the verb of that name refuses.
+    fn refuse_lock(&self) -> Result<(), Failure> {
+        if AdminOpcode(self.opcode) != AdminOpcode::SET_FEATURES {
+            return Ok(());
+        }
+        refuse_lock(FeatureId(self.cdw10 as u8), self.cdw11)
     }
 
     fn reads(&self) -> bool {
@@ -280,7 +301,11 @@ impl CommandArgs {
         writeln!(out, "opcode       : {:02x}\nflags        : {:02x}", self.opcode, self.flags)?;
         writeln!(out, "rsvd1        : {:04x}\nnsid         : {:08x}", self.rsvd, nsid)?;
         writeln!(out, "cdw2         : {:08x}\ncdw3         : {:08x}", self.cdw2, self.cdw3)?;
-        writeln!(out, "data_len     : {:08x}\nmetadata_len : {:08x}", self.data_len, 0)?;
+        writeln!(
+            out,
+            "data_len     : {:08x}\nmetadata_len : {:08x}",
+            self.data_len, self.metadata_len
+        )?;
         // There are no addresses here.
         writeln!(out, "addr         : 0\nmetadata     : 0")?;
         for (n, value) in self.last_dwords() {
@@ -343,14 +368,19 @@ mod tests {
             &["--opcode=6", "--data-len=4", "--write"],
             &["--opcode=6", "--data-len=1000000"],
             &["--opcode=6", "--flags=1"],
+            &["--opcode=6", "--metadata-len=8", "-M", "/dev/null"],
         ] {
             assert_eq!(command(options).check(true).unwrap_err().status(), 2, "{options:?}");
         }
+        command(&["--opcode=6", "-m", "8", "-d"]).check(true).unwrap();
         command(&["--opcode=0x7f", "--namespace-id=4", "--cdw11=8"]).check(true).unwrap();
     }
 
     #[test]
     fn commands_that_may_overwrite_data_are_known() {
+        let set = |value| command(&["--opcode=9", "--cdw10=0x80000084", value]).refuse_lock();
+        assert_eq!(set("--cdw11=2").unwrap_err().status(), 5);
+        assert!(set("--cdw11=0").is_ok());
         for opcode in [0, 2, 5, 0x0c, 0x0d, 0x0e, 0x11, 0x15] {
             assert!(leaves_data(opcode), "{opcode:#x}");
         }

@@ -50,6 +50,10 @@ pub struct SetFeatureArgs {
     /// Save the value beyond a reset
     #[arg(short = 's', long)]
     save: bool,
+    /// Set also what keeps all hosts from writing, perhaps for ever (0x84, 0x85), and features of a
+    /// vendor
+    #[arg(long)]
+    destroy_data: bool,
     #[command(flatten)]
     target: Target,
 }
@@ -57,6 +61,9 @@ pub struct SetFeatureArgs {
 /// Sets a feature.
 pub fn set_feature(args: &SetFeatureArgs, control: &Control) -> Result<(), Failure> {
     let id = args.feature_id()?;
+    if !args.destroy_data {
+        refuse_lock(id, args.value)?;
+    }
     let payload = args.payload(id)?;
     let connected = args.target.connect(control)?;
     let nsid = connected.namespace_or_all(args.namespace_id.filter(|nsid| *nsid != 0));
@@ -67,6 +74,22 @@ pub fn set_feature(args: &SetFeatureArgs, control: &Control) -> Result<(), Failu
         hex::dump(&mut out, &payload)?;
     }
     Ok(())
+}
+
+/// Refuses to set a feature that takes data away from hosts: what is write protected may stay so for
+/// ever. What those of a vendor do is not known.
+pub(super) fn refuse_lock(id: FeatureId, value: u32) -> Result<(), Failure> {
+    let does = match id.0 {
+        0x84 | 0x85 if value != 0 => "keeps all hosts from writing, perhaps for ever",
+        0xc0.. => "may destroy or lock data, for all that weft knows of it",
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "the feature {:#04x} ({}) {does}: give --destroy-data if that is meant",
+        id.0,
+        feature_fields::name(id)
+    );
+    Err(Failure::of(ErrorKind::InUse, text))
 }
 
 impl SetFeatureArgs {
@@ -148,6 +171,21 @@ mod tests {
             "set-feature:0x0b (Async Event Configuration), value:0x00000100, cdw12:0x00000002, save:0x1"
         );
         assert!(args.payload(id).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_locks_data_is_asked_for() {
+        let refused = |id, value| refuse_lock(FeatureId(id), value).err().map(|e| e.status());
+        assert_eq!(
+            [(0x84, 0), (0x85, 0), (0x83, 1), (0x0b, 0x900), (0xbf, 1)]
+                .map(|(id, value)| refused(id, value)),
+            [None; 5]
+        );
+        assert_eq!(
+            [(0x84, 1), (0x84, 3), (0x85, 9), (0xc0, 0), (0xff, 1)]
+                .map(|(id, value)| refused(id, value)),
+            [Some(5); 5]
+        );
     }
 
     #[test]

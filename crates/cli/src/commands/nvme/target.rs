@@ -6,6 +6,7 @@ use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::pcap_args::PcapArgs;
 use clap::{Arg, Args};
+use weft_block::units;
 use weft_endpoint::Control;
 
 /// What a verb is about.
@@ -72,6 +73,11 @@ pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
         .filter(|_| !digits.starts_with('+'))
         .and_then(|number| T::try_from(number).ok())
         .ok_or_else(|| format!("give a number of at most {bits} bits, such as 12 or 0xc"))
+}
+
+/// A number, also with a unit.
+pub fn with_unit(text: &str) -> Result<u64, String> {
+    number::<u64>(text).or_else(|e| units::parse_size(text).map_err(|_| e))
 }
 
 #[cfg(test)]
