@@ -210,14 +210,14 @@ fn make_room(directory: &Path) {
         .filter(|entry| entry.path().extension().is_some_and(|of| of == "json"))
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
-    let most = HEALTH_FILES_MAX - 1;
-    if files.len() <= most {
-        return;
-    }
     files.sort_unstable();
-    let surplus = files.len() - most;
-    for (_, path) in files.into_iter().take(surplus) {
+    let mut surplus = (files.len() + 1).saturating_sub(HEALTH_FILES_MAX);
+    for (_, path) in files {
+        if surplus == 0 {
+            return;
+        }
         let Ok(_held) = hold(&path) else { continue };
+        surplus -= 1;
         for extension in ["json", "damaged", "lock"] {
             // What stays is removed another time.
             let _ = fs::remove_file(path.with_extension(extension));
