@@ -284,6 +284,7 @@ fn holes_of_nbd_servers_are_not_read_where_they_tell_of_them() {
         assert!(fs::read(path("old.img")).unwrap() == data, "{args:?}");
     }
     // What TO has is overwritten by zeroes, and what is zero there takes no space.
+    fs::write(path("to.img"), []).unwrap();
     let server = Foreign::start(dir.path(), "nbdkit", &["-f", "-U", "{}", "file", "to.img"]);
     for old in [9, 0] {
         fs::write(path("to.img"), []).unwrap();

@@ -17,7 +17,8 @@ impl Map {
         let is_local = device.next_data(0).is_some();
         let runs = if is_local { None } else { device.data_runs() };
         let in_bytes = |run: Range<u64>| run.start * block..run.end * block;
-        let runs = runs.map(|runs| runs.into_iter().map(in_bytes).collect());
+        let runs =
+            runs.map(|runs| runs.into_iter().filter(|run| !run.is_empty()).map(in_bytes).collect());
         Self { device: device.clone(), runs }
     }
 
