@@ -87,7 +87,7 @@ fn a_copy_that_was_interrupted_goes_on_where_it_was_flushed() {
     let args = ["./from.img", "./to.img", "--journal", "./journal"];
     // Slow enough to be met: it ends by a signal.
     let mut slow = weft(dir.path(), &[&["copy"], &args[..], &["--limit", "200kB"]].concat());
-    let mut running = slow.stderr(Stdio::piped()).spawn().unwrap();
+    let running = slow.stderr(Stdio::piped()).spawn().unwrap();
     let begun = || fs::read(dir.path().join("to.img")).is_ok_and(|it| it.iter().any(|b| *b != 0));
     weft_testing::wait::until("something is copied", begun);
     refused(dir.path(), &args, 5, "process");
