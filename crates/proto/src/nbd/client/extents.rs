@@ -1,33 +1,12 @@
 //! Block status: what a server tells of ranges, checked against the request, one extent at a time.
 
+use super::rest::Rest;
 use super::{Client, ClientEvent, Step};
 use crate::limits::NBD_EXTENTS_MAX;
 use crate::nbd::code::{ChunkType, ExtentFlags};
 use crate::nbd::wire::Reader;
 use crate::nbd::{Form, Violation};
 use crate::stream::{Rx, Tag};
-
-/// What comes before the next chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    Nothing,
-    /// The end of a reply, as the layer above was told of its last part.
-    End(Tag),
-    /// Extents of a chunk.
-    Extents {
-        tag: Tag,
-        last: bool,
-        left: u64,
-    },
-}
-
-impl Rest {
-    /// What comes after a chunk.
-    #[inline]
-    pub fn after(tag: Tag, last: bool) -> Self {
-        if last { Self::End(tag) } else { Self::Nothing }
-    }
-}
 
 impl Client {
     pub(super) fn rest(&mut self, bytes: &[u8]) -> Step {

@@ -10,6 +10,7 @@ mod extents;
 mod negotiate;
 mod negotiation_stage;
 mod replies;
+mod rest;
 mod slot;
 
 pub use command::{ClientEvent, Command, SubmitError};
@@ -25,8 +26,8 @@ use crate::limits::NBD_REQUESTS_MAX;
 use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 use core::time::Duration;
-use extents::Rest;
 use negotiation_stage::NegotiationStage;
+use rest::Rest;
 use slot::{RequestSlot, RequestState};
 use std::collections::VecDeque;
 

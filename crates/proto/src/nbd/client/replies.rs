@@ -1,6 +1,6 @@
 //! Replies: every tag, offset and length is checked against the request.
 
-use super::extents::Rest;
+use super::rest::Rest;
 use super::slot::{RequestSlot, RequestState};
 use super::{After, Client, ClientEvent, Step};
 use crate::nbd::code::{ChunkFlags, ChunkType, CommandCode, ErrorCode};
