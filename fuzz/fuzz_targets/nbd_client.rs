@@ -1,5 +1,5 @@
 //! The client's end of an NBD connection, fed greetings, replies, chunks and noise cut arbitrarily,
-//! with reads and writes under way.
+//! with reads, writes and block status under way.
 
 #[path = "../../crates/proto/tests/nbd/connection_end.rs"]
 mod connection_end;
@@ -60,6 +60,9 @@ fn take(
         ClientEvent::Hole { tag, offset, len } => {
             end.memory[tag.index()][offset as usize..(offset + len) as usize].fill(0)
         }
+        ClientEvent::Extent { tag, length, .. } => {
+            assert!(open.contains(&tag) && (1..=BYTES).contains(&length));
+        }
         ClientEvent::Response { tag, error } => {
             let at = open.iter().position(|open| *open == tag).expect("an answer to nothing");
             open.swap_remove(at);
@@ -71,7 +74,8 @@ fn take(
 }
 
 fn submit(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, input: &mut Input) {
-    let code = input.pick(&[CommandCode::READ, CommandCode::WRITE]);
+    let status = if end.engine.tells_extents() { CommandCode::BLOCK_STATUS } else { CommandCode::READ };
+    let code = input.pick(&[CommandCode::READ, CommandCode::WRITE, status]);
     let command = Command { code, flags: CommandFlags::default(), offset: 8192, length: BYTES };
     if let Ok(tag) = end.engine.submit(command) {
         end.provide(tag, vec![1; BYTES as usize]);
@@ -83,14 +87,15 @@ fn option_reply(input: &mut Input) -> Vec<u8> {
     if input.one_in(16) {
         return input.bytes(60);
     }
-    let data = match input.below(4) {
+    let data = match input.below(5) {
         0 => Vec::new(),
         1 => b"\0\0\0\0\0\0\0\x10\0\0\0\x7f".to_vec(),
         2 => b"\0\x03\0\0\x02\0\0\0\x10\0\0\x10\0\0".to_vec(),
+        3 => b"\0\0\0\x01base:allocation".to_vec(),
         _ => input.bytes(60),
     };
-    let code = input.pick(&[1u32, 1, 3, 3, 0x8000_0001, 0x8000_0006]);
-    let option = u32::from(input.pick(&[7u8, 7, 8, 11, 5]));
+    let code = input.pick(&[1u32, 1, 3, 3, 4, 0x8000_0001, 0x8000_0006]);
+    let option = u32::from(input.pick(&[7u8, 7, 8, 10, 11, 5]));
     let head =
         [&0x0003_e889_0455_65a9u64.to_be_bytes()[..], &option.to_be_bytes(), &code.to_be_bytes()]
             .concat();
@@ -114,6 +119,10 @@ fn reply(input: &mut Input, form: Form) -> Vec<u8> {
     let data = match kind {
         1 => [&offset.to_be_bytes()[..], &vec![3; len as usize]].concat(),
         2 => [&offset.to_be_bytes()[..], &len.to_be_bytes()].concat(),
+        5 => {
+            let each = [len.to_be_bytes(), [0, 0, 0, input.byte() & 3]].concat();
+            [&1u32.to_be_bytes()[..], &each.repeat(1 + input.below(3))].concat()
+        }
         0x8000.. => [&[0, 0, 0, 5, 0, 0][..], &input.bytes(12)].concat(),
         _ => input.bytes(24),
     };

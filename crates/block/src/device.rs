@@ -240,6 +240,13 @@ pub trait BlockDevice: Send + Sync {
         None
     }
 
+    /// All runs of blocks that may hold anything but zeroes, in order, as a server told of them just
+    /// now; neighbours may touch. `None`: there is none to be asked, or it does not tell. It waits
+    /// for the server: not for an event loop, nor while queues of the device are open.
+    fn data_runs(&self) -> Option<Vec<core::ops::Range<u64>>> {
+        None
+    }
+
     /// What names it to another device of the same server, which may copy from it; `None`: there is
     /// no such thing.
     fn served(&self) -> Option<Served> {

@@ -1,10 +1,12 @@
 //! `weft copy`, as a user starts it: what arrives is compared by reading files, or by qemu-img.
 #![cfg(unix)]
 
+use crate::nbd::{Foreign, have};
 use crate::support::{Ran, Scratch, Server, run, weft};
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const MIB: usize = 1 << 20;
 
@@ -65,7 +67,7 @@ fn holes_and_zeroes_are_found_and_old_data_does_not_show_through() {
     fs::write(path("zeroes.img"), &data).unwrap();
     let sparse = fs::File::create(path("sparse.img")).unwrap();
     sparse.set_len(16 << 20).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&sparse, &[7; MIB], 5 << 20).unwrap();
+    sparse.write_all_at(&[7; MIB], 5 << 20).unwrap();
     for from in ["./zeroes.img", "./sparse.img"] {
         fs::write(path("old.img"), vec![9; 16 * MIB]).unwrap();
         for to in ["./old.img", "./new.img"] {
@@ -85,13 +87,15 @@ fn a_copy_that_was_interrupted_goes_on_where_it_was_flushed() {
     let args = ["./from.img", "./to.img", "--journal", "./journal"];
     // Slow enough to be met: it ends by a signal.
     let mut slow = weft(dir.path(), &[&["copy"], &args[..], &["--limit", "200kB"]].concat());
-    let mut running = slow.spawn().unwrap();
+    let running = slow.stderr(Stdio::piped()).spawn().unwrap();
     let begun = || fs::read(dir.path().join("to.img")).is_ok_and(|it| it.iter().any(|b| *b != 0));
     weft_testing::wait::until("something is copied", begun);
     refused(dir.path(), &args, 5, "process");
     let pid = running.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let ended = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(130) && said.contains("under way"), "{said}");
     let copied = |json: &[u8]| {
         let json: serde_json::Value = serde_json::from_slice(json).unwrap();
         json["copied"].as_u64().unwrap() as usize
@@ -240,4 +244,70 @@ fn a_target_copies_between_its_namespaces_itself() {
     }
     let text = done(dir.path(), &[&one, &two]);
     assert!(text.contains("21.0 MB were copied by the target itself"), "{text}");
+}
+
+#[test]
+fn holes_of_nbd_servers_are_not_read_where_they_tell_of_them() {
+    if !have(&["nbdkit", "qemu-nbd"]) {
+        return;
+    }
+    let dir = Scratch::new("copy-nbd-holes");
+    let path = |name: &str| dir.path().join(name);
+    let sparse = fs::File::create(path("sparse.img")).unwrap();
+    sparse.set_len(16 << 20).unwrap();
+    for mib in [5, 6, 15] {
+        sparse.write_all_at(&[7; MIB], mib << 20).unwrap();
+    }
+    let (data, all, told) = (fs::read(path("sparse.img")).unwrap(), 16 * MIB, 3 * MIB);
+    let file =
+        |options: &[&'static str]| [&["-f", "-U", "{}"], options, &["file", "sparse.img"]].concat();
+    let fails = ["-f", "-U", "{}", "--filter=error", "file", "sparse.img", "error-extents=EIO"];
+    let servers = [
+        ("nbdkit", file(&["-r"]), told),
+        ("nbdkit", file(&["--filter=noextents"]), all),
+        ("nbdkit", file(&["--no-sr"]), all),
+        ("nbdkit", file(&["--oldstyle"]), all),
+        ("nbdkit", [&fails[..], &["error-extents-rate=100%"]].concat(), all),
+        ("qemu-nbd", vec!["-t", "-k", "{}", "-r", "-f", "raw", "sparse.img"], told),
+    ];
+    for (program, args, read) in servers {
+        let server = Foreign::start(dir.path(), program, &args);
+        fs::write(path("old.img"), vec![9; all]).unwrap();
+        let from = server.url("nbd", "");
+        let json = done(dir.path(), &[&from, "./old.img", "--verify", "--restart", "-o", "json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(
+            (&json["read_bytes"], &json["written_bytes"]),
+            (&read.into(), &told.into()),
+            "{args:?}"
+        );
+        assert!(fs::read(path("old.img")).unwrap() == data, "{args:?}");
+    }
+    // What TO has is overwritten by zeroes, and what is zero there takes no space.
+    fs::write(path("to.img"), []).unwrap();
+    let server = Foreign::start(dir.path(), "nbdkit", &["-f", "-U", "{}", "file", "to.img"]);
+    for old in [9, 0] {
+        fs::write(path("to.img"), []).unwrap();
+        fs::File::create(path("to.img")).unwrap().set_len(16 << 20).unwrap();
+        if old != 0 {
+            fs::write(path("to.img"), vec![old; all]).unwrap();
+        }
+        done(dir.path(), &["./sparse.img", &server.url("nbd", ""), "--verify", "--restart"]);
+        assert!(fs::read(path("to.img")).unwrap() == data, "{old}");
+        assert!(fs::metadata(path("to.img")).unwrap().blocks() * 512 < 5 << 20, "{old}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_copied_as_one() {
+    let dir = Scratch::new("copy-empty");
+    fs::write(dir.path().join("empty.img"), []).unwrap();
+    let ran = copy(dir.path(), &["./empty.img", "./new.img", "--sha256"]);
+    assert!(ran.code() == Some(0) && ran.err.contains("nothing to copy"), "{ran:?}");
+    assert!(ran.out.contains("SHA-256 e3b0c44298fc1c149afbf4c8996fb924"), "{}", ran.out);
+    assert_eq!(fs::metadata(dir.path().join("new.img")).unwrap().len(), 0);
+    image(dir.path(), "old.img", MIB);
+    let told = done(dir.path(), &["./empty.img", "./old.img", "-o", "json"]);
+    assert!(told.contains("\"bytes\": 0"), "{told}");
+    assert_eq!(fs::metadata(dir.path().join("old.img")).unwrap().len(), MIB as u64);
 }

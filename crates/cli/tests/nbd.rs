@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Whether the programs are there. In CI they have to be.
-fn have(programs: &[&str]) -> bool {
+pub fn have(programs: &[&str]) -> bool {
     let missing = |program: &&&str| {
         Command::new(program)
             .arg("--version")
@@ -55,14 +55,14 @@ fn same(one: &Path, other: &Path) -> bool {
 }
 
 /// A server that is not ours, on a Unix socket; ended by its process id.
-struct Foreign {
+pub struct Foreign {
     child: Child,
     socket: PathBuf,
 }
 
 impl Foreign {
     /// Starts `program` with these arguments, in which `{}` is the path of the socket.
-    fn start(dir: &Path, program: &str, args: &[&str]) -> Self {
+    pub fn start(dir: &Path, program: &str, args: &[&str]) -> Self {
         let socket = dir.join("foreign.sock");
         let _ = std::fs::remove_file(&socket);
         let args = args.iter().map(|arg| arg.replace("{}", &socket.to_string_lossy()));
@@ -80,7 +80,7 @@ impl Foreign {
         Self { child, socket }
     }
 
-    fn url(&self, scheme: &str, export: &str) -> String {
+    pub fn url(&self, scheme: &str, export: &str) -> String {
         format!("{scheme}+unix:///{export}?socket={}", self.socket.display())
     }
 }

@@ -119,23 +119,23 @@ pub fn room(_: &Ends) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes of FROM that may hold data. Files with very many holes count as a whole.
+/// Bytes of FROM that may hold data. Devices with very many holes count as a whole.
 #[cfg(unix)]
 fn data_bytes(ends: &Ends) -> u64 {
     const RUNS_MAX: usize = 100_000;
-    let geometry = ends.from.geometry();
-    let (mut at, mut blocks) = (0, 0);
+    let map = crate::map::Map::of(&ends.from);
+    let (mut at, mut data) = (0, 0);
     for _ in 0..RUNS_MAX {
-        match ends.from.next_data(at) {
-            Some(run) if run.is_empty() => return blocks * u64::from(geometry.block_bytes),
-            Some(run) => (at, blocks) = (run.end, blocks + (run.end - run.start)),
+        match map.next(at) {
+            Some(run) if run.is_empty() => return data,
+            Some(run) => (at, data) = (run.end, data + (run.end - run.start.max(at))),
             None => break,
         }
-        if at >= geometry.blocks {
-            return blocks * u64::from(geometry.block_bytes);
+        if at >= ends.bytes() {
+            return data;
         }
     }
-    geometry.bytes()
+    ends.bytes()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Operations that failed, in words.
 
-use weft_block::{Error, ErrorKind, OpKind, Outcome, StatusKind};
+use crate::ends::shown;
+use weft_block::{Device, Error, ErrorKind, OpKind, Outcome, StatusKind};
 
 /// The error for an operation on so many bytes from byte `at` of the device at `url`.
 pub fn failed(url: &str, kind: OpKind, at: u64, bytes: u64, outcome: &Outcome) -> Error {
@@ -14,6 +15,15 @@ pub fn failed(url: &str, kind: OpKind, at: u64, bytes: u64, outcome: &Outcome) -
         _ => "cannot write",
     };
     Error::new(kind_of, format!("{url}: {what} {bytes} bytes at byte {at}: {why}{raw}"))
+}
+
+/// The error for a device whose size, in bytes, is another one than that of the copy.
+pub fn resized(device: &Device, now: u64, copied: u64) -> Error {
+    let text = format!(
+        "{}: its size changed to {now} bytes while it was copied, and the copy was to have {copied}: copy it anew when it stays",
+        shown(device)
+    );
+    Error::new(ErrorKind::Refused, text)
 }
 
 fn words(kind: StatusKind) -> (ErrorKind, &'static str) {

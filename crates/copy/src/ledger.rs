@@ -1,9 +1,9 @@
 //! What is to be copied next, and up to where everything is written.
 
 use crate::limits::HOLE_BYTES;
+use crate::map::Map;
 use core::ops::Range;
 use std::collections::BTreeMap;
-use weft_block::Device;
 
 /// A part of the device for one of the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Holes {
 
 /// See the module.
 pub struct Ledger {
-    from: Device,
+    from: Map,
     holes: Holes,
     /// Multiple of both block sizes.
     unit: u64,
@@ -49,7 +49,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// The work from byte `start` to byte `end` of the device.
-    pub fn new(from: Device, range: Range<u64>, unit: u64, holes: Holes) -> Self {
+    pub fn new(from: Map, range: Range<u64>, unit: u64, holes: Holes) -> Self {
         let mark = range.start;
         Self { from, holes, unit, left: range, data: None, mark, done: BTreeMap::new(), skipped: 0 }
     }
@@ -86,12 +86,11 @@ impl Ledger {
             return None;
         }
         if self.data.as_ref().is_none_or(|data| data.end <= at) {
-            let block = u64::from(self.from.geometry().block_bytes);
-            let Some(data) = self.from.next_data(at / block) else {
+            let Some(data) = self.from.next(at) else {
                 (self.holes, self.data) = (Holes::Read, None);
                 return None;
             };
-            let (start, end) = (data.start * block, data.end * block);
+            let Range { start, end } = data;
             self.data = Some(match data.is_empty() {
                 true => self.left.end..u64::MAX,
                 false => start / self.unit * self.unit..end.next_multiple_of(self.unit),
@@ -136,7 +135,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom, Write};
-    use weft_block::OpenOptions;
+    use weft_block::{Device, OpenOptions};
 
     fn ram(bytes: u64) -> Device {
         weft_block::open(&format!("ram:{bytes}"), &OpenOptions::default()).unwrap()
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn work_is_told_once_and_the_mark_waits_for_the_first() {
-        let mut ledger = Ledger::new(ram(1 << 20), 4096..1 << 20, 512, Holes::Skipped);
+        let mut ledger = Ledger::new(Map::local(&ram(1 << 20)), 4096..1 << 20, 512, Holes::Skipped);
         let mut all = Vec::new();
         while let Some(work) = ledger.next(300 << 10) {
             all.push(work);
@@ -179,7 +178,7 @@ mod tests {
             return; // The file system here has no holes.
         }
         let work = |holes| {
-            let mut ledger = Ledger::new(device.clone(), 0..4 << 20, 4096, holes);
+            let mut ledger = Ledger::new(Map::of(&device), 0..4 << 20, 4096, holes);
             let mut all = Vec::new();
             while let Some(Work { at, len, is_hole }) = ledger.next(1 << 20) {
                 ledger.finish(at, len);

@@ -9,6 +9,7 @@
 //!   next chunk from the [`ledger`] when it has room.
 //! * `offload`: first, where the server of both devices copies by itself, it does that.
 //! * [`ledger`]: what is to be copied next, and up to where all is written.
+//! * [`map`]: where a device may hold data.
 //! * [`tuning`]: finds the size of the chunks and their number.
 //! * [`journal`]: up to where a flush covers the copy, for the process that goes on with it.
 //!
@@ -23,6 +24,7 @@ pub mod journal;
 pub mod ledger;
 pub mod limits;
 mod loops;
+pub mod map;
 mod offload;
 mod run;
 mod shared;

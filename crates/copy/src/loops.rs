@@ -26,7 +26,12 @@ impl Loops {
         let mut all = Self { loops: Vec::new(), threads: Vec::new(), events, idle: Cell::new(0) };
         for n in 0..count {
             let (shared, give) = (Arc::clone(shared), give.clone());
-            let config = LoopConfig { name: format!("weft-copy-{n}"), ..LoopConfig::default() };
+            // Transfers are long: who carries them out needs the CPU more than this loop does.
+            let config = LoopConfig {
+                name: format!("weft-copy-{n}"),
+                spin: Duration::ZERO,
+                ..LoopConfig::default()
+            };
             let start =
                 move |on: &Handle| on.try_spawn(|id| Worker::new(on, id, shared, n == 0, give));
             let (driver, remote, thread) = event_loop::spawn(config, start)

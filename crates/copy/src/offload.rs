@@ -4,6 +4,7 @@
 use crate::ends::Ends;
 use crate::ledger::{Holes, Ledger, Work};
 use crate::limits::{JOURNAL_EVERY, OFFLOAD_CALLS_MAX, PROGRESS_EVERY};
+use crate::map::Map;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,7 @@ pub fn run(
 ) -> Result<Offloaded, Error> {
     let count = offload.calls_max().clamp(1, OFFLOAD_CALLS_MAX);
     let range = first..ends.bytes();
-    let ledger = Ledger::new(Arc::clone(&ends.from), range, ends.unit(), Holes::Read);
+    let ledger = Ledger::new(Map::local(&ends.from), range, ends.unit(), Holes::Read);
     let state = Mutex::new(State {
         ledger,
         flushed: first,

@@ -1,13 +1,15 @@
 //! A copy from its start to its end.
 
 use crate::digest::Digest;
-use crate::ends::{Ends, shown};
+use crate::ends::Ends;
+use crate::failed::resized;
 use crate::journal::{Journal, Record};
 use crate::ledger::{Holes, Ledger};
 use crate::limits::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, DEPTH, JOURNAL_EVERY, PROGRESS_EVERY, THREADS_MAX,
 };
 use crate::loops::Loops;
+use crate::map::Map;
 use crate::offload::{self, Offloaded};
 use crate::shared::{Failure, Shared, Task, Zeroes};
 use crate::tuning::{Bounds, Setting, Tuning};
@@ -136,6 +138,13 @@ pub struct Summary {
     pub setting: Option<Setting>,
 }
 
+impl Summary {
+    /// That of a copy of no bytes.
+    pub fn of_nothing(sha256: bool) -> Self {
+        Self { sha256: sha256.then(|| Digest::default().finish()), ..Self::default() }
+    }
+}
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -237,11 +246,7 @@ impl Run<'_> {
             Ok(())
         })?;
         if ends.bytes() != bytes {
-            let text = format!(
-                "{}: its size changed while it was copied: copy it anew when it stays",
-                shown(&ends.from)
-            );
-            return Err(Error::new(ErrorKind::Refused, text));
+            return Err(resized(&ends.from, ends.bytes(), bytes));
         }
         Ok(offloaded)
     }
@@ -257,15 +262,20 @@ impl Run<'_> {
         let written = self.start.record.copied;
         let first = if self.options.sha256 { 0 } else { written };
         let range = first..self.ends.bytes();
-        let ledger = Ledger::new(Arc::clone(&self.ends.from), range, self.ends.unit(), holes);
+        let from = match holes {
+            Holes::Read => Map::local(&self.ends.from),
+            _ => Map::of(&self.ends.from),
+        };
+        let ledger = Ledger::new(from, range, self.ends.unit(), holes);
         let mut shared = Shared::new(self.ends.clone(), Task::Copy, zeroes, ledger);
         shared.written = written;
+        shared.data_of_to = (zeroes == Zeroes::Zero).then(|| Map::of(&self.ends.to));
         shared.digest = self.options.sha256.then(|| Digest::default().into());
         Arc::new(shared)
     }
 
     fn shared_of_comparison(&self) -> Arc<Shared> {
-        let (from, range) = (Arc::clone(&self.ends.from), 0..self.ends.bytes());
+        let (from, range) = (Map::of(&self.ends.from), 0..self.ends.bytes());
         let ledger = Ledger::new(from, range, self.ends.unit(), Holes::ToldInChunks);
         Arc::new(Shared::new(self.ends.clone(), Task::Compare, Zeroes::Write, ledger))
     }

@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::ends::Ends;
 use crate::ledger::{Ledger, Work};
+use crate::map::Map;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_block::Error;
@@ -77,6 +78,8 @@ pub struct Shared {
     pub bytes: u64,
     pub task: Task,
     pub zeroes: Zeroes,
+    /// Where TO was not zero before the pass; none if it matters not.
+    pub data_of_to: Option<Map>,
     pub ledger: Mutex<Ledger>,
     /// What ends before this byte was written by an earlier process, and is read for the digest
     /// alone.
@@ -103,6 +106,7 @@ impl Shared {
             ends,
             task,
             zeroes,
+            data_of_to: None,
             ledger: Mutex::new(ledger),
             written: 0,
             digest: None,
@@ -122,6 +126,11 @@ impl Shared {
     /// The digest, if one is made.
     pub fn digest(&self) -> Option<MutexGuard<'_, Digest>> {
         self.digest.as_ref().map(|digest| digest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether these bytes of TO, which were not written yet, are known to be zeroes.
+    pub fn is_zero_in_to(&self, at: u64, len: u64) -> bool {
+        self.data_of_to.as_ref().is_some_and(|map| map.is_zero(at, len))
     }
 
     /// The next work; none if there is no more, or none is to begin.

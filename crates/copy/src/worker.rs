@@ -2,7 +2,7 @@
 
 use crate::chunk::Chunk;
 use crate::ends::shown;
-use crate::failed::failed;
+use crate::failed::{failed, resized};
 use crate::ledger::Work;
 use crate::limits::PARTS_MAX;
 use crate::shared::{Event, Failure, Shared, Task, Zeroes};
@@ -233,6 +233,8 @@ impl Worker {
     fn zero(&mut self, index: usize, at: u64, len: u64, user: u64) {
         let kind = match self.shared.zeroes {
             Zeroes::AreThere => return,
+            // What is zero already keeps its space, if it has any.
+            _ if self.shared.is_zero_in_to(at, len) => return,
             Zeroes::Zero | Zeroes::Write => OpKind::WriteZeroes { deallocate: true, fua: false },
         };
         self.chunks[index].pending += 1;
@@ -329,11 +331,7 @@ impl Worker {
         let (now, before) = (blocks * end.block, self.shared.bytes);
         // A larger TO holds the copy as well.
         if (is_from && now != before) || now < before {
-            let text = format!(
-                "{}: its size changed to {now} bytes while it was copied, and the copy was to have {before}: copy it anew when it stays",
-                shown(&end.device)
-            );
-            self.shared.fail(Failure::Error(Error::new(ErrorKind::Refused, text)));
+            self.shared.fail(Failure::Error(resized(&end.device, now, before)));
         }
     }
 

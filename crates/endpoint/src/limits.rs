@@ -229,6 +229,16 @@ pub const ADMIN_DATA_BYTES_MAX: u32 = 128 << 10;
 /// ends within the time limit of I/O, and a copy can be stopped.
 pub const OFFLOAD_BYTES_MAX: u32 = 8 << 20;
 
+/// Requests for extents that a source of NBD has under way.
+pub const EXTENT_REQUESTS_MAX: usize = 4;
+
+/// Runs of data of an NBD export that are kept, 16 bytes each. What is behind them counts as data.
+pub const EXTENT_RUNS_MAX: usize = 1 << 20;
+
+/// Seconds after which an NBD server is asked for no more extents. What it has not told of counts as
+/// data.
+pub const EXTENTS_S: u64 = 10;
+
 /// Maximum data of an I/O command of a user, bytes. A longer one is refused.
 pub const PASSTHROUGH_BYTES_MAX: u32 = 1 << 20;
 

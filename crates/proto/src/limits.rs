@@ -254,6 +254,10 @@ pub const NBD_NEGOTIATION_BYTES: usize = 64 << 10;
 /// Replies of an NBD server to one option. If there are more, the client ends the connection.
 pub const NBD_OPTION_REPLIES_MAX: u32 = 64;
 
+/// Extents of which an NBD server may tell in the answer to one block status request. More end the
+/// connection. It is what the largest of servers send; none of them is kept here.
+pub const NBD_EXTENTS_MAX: u64 = 1 << 20;
+
 /// Out-of-order pieces in which an NBD server may send the data of one read. More end the
 /// connection.
 pub const NBD_FRAGMENTS_MAX: usize = 1024;

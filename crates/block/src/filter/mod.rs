@@ -191,6 +191,10 @@ impl<F: Filter> BlockDevice for F {
         self.inner().next_data(lba)
     }
 
+    fn data_runs(&self) -> Option<Vec<Range<u64>>> {
+        self.inner().data_runs()
+    }
+
     fn served(&self) -> Option<Served> {
         Filter::served(self)
     }

@@ -8,6 +8,7 @@ use crate::filename;
 use crate::progress::Bar;
 use crate::signals;
 use clap::{Args, ValueEnum};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,13 +110,22 @@ fn url_of_to(given: &str, from: &Device) -> String {
 
 /// Copies, and says what was copied.
 pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
+    if args.copies_nothing() {
+        return args.copy_nothing();
+    }
     let created = Arc::new(CreatedFiles::default());
     // Nothing was written to a file that was created for nothing.
     let opened = args.open(control, &created).inspect_err(|_| created.remove())?;
     let Opened { ends, options, journal, record, follows } = opened;
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
-    signals::watch(move || stopping.store(true, Ordering::Relaxed), None::<fn()>)?;
+    let end = move || {
+        tell(
+            "weft: the copy ends when what is under way is written and flushed; a second signal ends it at once",
+        );
+        stopping.store(true, Ordering::Relaxed);
+    };
+    signals::watch(end, None::<fn()>)?;
     let mut bar = Bar::new();
     let start = Start { record, journal: journal.as_ref(), follows };
     let show = &mut |progress| told::show(&mut bar, &progress);
@@ -137,6 +147,34 @@ struct Opened {
 }
 
 impl CopyArgs {
+    /// Whether FROM is a file of no bytes, which no device can be.
+    fn copies_nothing(&self) -> bool {
+        let url = filename::of_filename(&self.from, None);
+        let is_empty = |path: &str| {
+            let file = fs::metadata(path);
+            !is_windows_device(path) && file.is_ok_and(|file| file.is_file() && file.len() == 0)
+        };
+        let has_size = grammar::options(&url).1.iter().any(|(name, _)| *name == "size");
+        !has_size && grammar::path(&url).is_some_and(is_empty)
+    }
+
+    /// The copy of an empty file: TO is made where it is a file that does not exist, and stays as it
+    /// is otherwise.
+    fn copy_nothing(&self) -> Result<(), Failure> {
+        let url = filename::of_filename(&self.to, None);
+        let sources = grammar::sources(&url);
+        let to = match &sources[..] {
+            [source] => grammar::path(source.url).filter(|path| !is_windows_device(path)),
+            _ => None,
+        };
+        if let Some(path) = to.filter(|path| !Path::new(path).exists()) {
+            fs::File::create_new(path)
+                .map_err(|e| Failure::new(1, format!("cannot create {path}: {e}")))?;
+        }
+        tell(&format!("weft: {} is empty: there is nothing to copy", self.from));
+        self.print(Ended::Done, &Summary::of_nothing(self.sha256))
+    }
+
     /// Opens both devices, and checks everything before the first write.
     fn open(&self, control: &Control, created: &Arc<CreatedFiles>) -> Result<Opened, Failure> {
         let threads = match self.limit {

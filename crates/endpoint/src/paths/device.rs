@@ -3,6 +3,7 @@
 use super::asking::ask_from;
 use super::path_group::PathGroup;
 use super::queue::PathsQueue;
+use core::ops::Range;
 use core::time::Duration;
 use std::sync::Arc;
 use weft_block::offload::{Offload, Served};
@@ -95,6 +96,10 @@ impl BlockDevice for PathsDevice {
     /// It ends with the path that it uses; who uses it goes on by the queues then.
     fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
         self.live().find_map(|device| device.offload(from))
+    }
+
+    fn data_runs(&self) -> Option<Vec<Range<u64>>> {
+        self.live().find_map(|device| device.data_runs())
     }
 
     fn max_queues(&self) -> usize {

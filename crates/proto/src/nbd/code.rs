@@ -187,3 +187,14 @@ flags! {
         0 DONE "The last chunk";
     }
 }
+
+flags! {
+    /// What base:allocation tells of an extent.
+    pub struct ExtentFlags(u64) {
+        0 HOLE "Nothing is allocated for it";
+        1 ZERO "It reads as zeroes";
+    }
+}
+
+/// The metadata context that tells which ranges are holes and which read as zeroes.
+pub(super) const ALLOCATION: &str = "base:allocation";

@@ -62,6 +62,9 @@ pub enum Violation {
     /// Data in more pieces than are kept account of.
     #[error("the server sent the data of a read in too many pieces out of order")]
     Scattered,
+    /// Extents of no length, past the range, too many, or of a context that was not selected.
+    #[error("the server sent a malformed block status")]
+    Extents,
     /// The client did not choose its export in time.
     #[error("no export chosen within {} s", .0.as_secs_f32())]
     NegotiationLate(core::time::Duration),

@@ -156,6 +156,8 @@ pub struct Pair {
     pub ready: bool,
     pub refused: bool,
     pub responses: Vec<(Tag, ErrorCode)>,
+    /// What block status told: bytes, and whether they are zeroes.
+    pub extents: Vec<(u64, bool)>,
     /// Bytes so far, to the server and to the client.
     pub passed: [usize; 2],
     /// Where each direction is cut once.
@@ -172,6 +174,7 @@ impl Pair {
             ready: false,
             refused: false,
             responses: Vec::new(),
+            extents: Vec::new(),
             passed: [0; 2],
             cuts: [0; 2],
             step: usize::MAX,
@@ -193,7 +196,7 @@ impl Pair {
     }
 
     fn client_event(&mut self, bytes: &[u8]) {
-        let Self { client, ready, refused, responses, .. } = self;
+        let Self { client, ready, refused, responses, extents, .. } = self;
         client.receive(bytes, &mut |end, event| {
             match event {
                 ClientEvent::StartTls => return Go::Pause,
@@ -202,6 +205,7 @@ impl Pair {
                 ClientEvent::Hole { tag, offset, len } => {
                     end.memory[tag.index()][offset as usize..(offset + len) as usize].fill(0);
                 }
+                ClientEvent::Extent { length, zero, .. } => extents.push((length, zero)),
                 ClientEvent::Response { tag, error } => responses.push((tag, error)),
             }
             Go::On

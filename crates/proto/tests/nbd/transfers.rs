@@ -107,7 +107,7 @@ fn rules_are_kept_by_the_server() {
         ("flush of a range", CommandCode::FLUSH, none, 512, 0, ErrorCode::EINVAL),
         ("cache", CommandCode::CACHE, none, 0, 512, ErrorCode::EINVAL),
         ("unknown command", CommandCode(99), none, 0, 512, ErrorCode::EINVAL),
-        ("status without a context", CommandCode::BLOCK_STATUS, none, 0, 512, ErrorCode::EINVAL),
+        ("status beyond the end", CommandCode::BLOCK_STATUS, none, end, 512, ErrorCode::EINVAL),
     ];
     for form in FORMS {
         let mut pair = ready(form);
@@ -178,5 +178,20 @@ fn leave_is_taken_behind_what_was_submitted() {
         assert!(pair.target.left);
         assert_eq!(pair.target.log, [CommandKind::Flush]);
         assert_eq!(pair.target.end.engine.violation(), None);
+    }
+}
+
+#[test]
+fn extents_are_told_where_the_form_can() {
+    for form in FORMS {
+        let mut pair = ready(form);
+        let tells = form != Form::Simple;
+        assert_eq!(pair.client.engine.tells_extents(), tells);
+        let none = CommandFlags::default();
+        let (error, _) = pair.command(CommandCode::BLOCK_STATUS, none, 4096, 8192, Vec::new());
+        let expected = if tells { ErrorCode::SUCCESS } else { ErrorCode::EINVAL };
+        assert_eq!(error, expected, "{form:?}");
+        assert_eq!(pair.extents, [(8192, false)][..usize::from(tells)]);
+        pair.write(0, pattern(512));
     }
 }

@@ -228,3 +228,92 @@ fn pieces_holes_and_errors_are_put_together() {
     let unknown = chunk(true, 0x8123, 0, &[0, 0, 0, 28, 0, 0, 7, 7]);
     assert_eq!(answered(Form::Structured, &unknown).1, [ErrorCode::ENOSPC]);
 }
+
+/// What a client makes of an answer to block status of 8192 bytes from 4096 on. The context has
+/// number 1, as that of our server.
+fn told(form: Form, bytes: &[u8]) -> (Option<Violation>, Vec<(u64, bool)>, Vec<ErrorCode>) {
+    let mut pair = ready(form);
+    pair.target.hold = true;
+    let code = CommandCode::BLOCK_STATUS;
+    pair.submit(code, CommandFlags::default(), 4096, 8192, Vec::new());
+    // Our server answers at once: it is not asked.
+    pair.client.transmit();
+    for piece in bytes.chunks(7) {
+        pair.feed_client(piece);
+    }
+    let errors = pair.responses.iter().map(|(_, error)| *error).collect();
+    (pair.client.engine.violation(), pair.extents, errors)
+}
+
+fn extents(context: u32, all: &[(u32, u32)]) -> Vec<u8> {
+    let each = all.iter().flat_map(|(len, flags)| [len.to_be_bytes(), flags.to_be_bytes()]);
+    [context.to_be_bytes()].into_iter().chain(each).flatten().collect()
+}
+
+#[test]
+fn extents_are_told_in_order_and_lie_in_what_was_asked_for() {
+    let structured =
+        |all: &[(u32, u32)]| told(Form::Structured, &chunk(true, 5, 0, &extents(1, all)));
+    let good = (None, vec![(512, true), (1024, false), (6656, true)], vec![ErrorCode::SUCCESS]);
+    // The last one may end behind it; a hole that is not zero is data.
+    assert_eq!(structured(&[(512, 3), (1024, 1), (1 << 30, 2)]), good);
+    let part = (None, vec![(512, false)], vec![ErrorCode::SUCCESS]);
+    assert_eq!(structured(&[(512, 0)]), part, "a part may be told");
+    let wrong = |bytes: &[u8]| told(Form::Structured, bytes).0;
+    for all in [&[(0, 0)][..], &[(8192, 0), (512, 0)], &[(512, 0), (0, 0)], &[]] {
+        assert_eq!(structured(all).0, Some(Violation::Extents), "{all:?}");
+    }
+    let fine = extents(1, &[(512, 0)]);
+    assert_eq!(wrong(&chunk(true, 5, 0, &extents(2, &[(512, 0)]))), Some(Violation::Extents));
+    assert_eq!(wrong(&chunk(true, 5, 0, &fine[..11])), Some(Violation::Extents));
+    let twice = [chunk(false, 5, 0, &fine), chunk(true, 5, 0, &fine)].concat();
+    assert_eq!(wrong(&twice), Some(Violation::Extents));
+    // So many that they are not even waited for.
+    let mut flood = chunk(true, 5, 0, &fine);
+    flood[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
+    assert_eq!(wrong(&flood), Some(Violation::Extents));
+    assert_eq!(wrong(&chunk(true, 0, 0, &[])), Some(Violation::DataMissing));
+    let wide = ChunkType::BLOCK_STATUS_EXT;
+    assert_eq!(wrong(&chunk(true, 6, 0, &[0; 24])), Some(Violation::Chunk(wide)));
+    assert_eq!(
+        wrong(&chunk(true, 1, 0, &data(4096, 512))),
+        Some(Violation::Chunk(ChunkType::OFFSET_DATA))
+    );
+    let failed = [chunk(false, 5, 0, &fine), chunk(true, 0x8001, 0, &[0, 0, 0, 5, 0, 0])].concat();
+    assert_eq!(told(Form::Structured, &failed).2, [ErrorCode::EIO]);
+}
+
+#[test]
+fn wide_extents_say_how_many_they_are() {
+    let wide = |count: u32| {
+        let numbers: Vec<u8> =
+            [512u64, 2, 1 << 60, 0].iter().flat_map(|number| number.to_be_bytes()).collect();
+        let data = [&1u32.to_be_bytes()[..], &count.to_be_bytes(), &numbers].concat();
+        let head = [&0x6e8a_278cu32.to_be_bytes()[..], &[0, 1, 0, 6], &[0; 8], &[0; 8]].concat();
+        let bytes = [&head[..], &(data.len() as u64).to_be_bytes(), &data].concat();
+        told(Form::Extended, &bytes)
+    };
+    assert_eq!(wide(2), (None, vec![(512, true), (7680, false)], vec![ErrorCode::SUCCESS]));
+    assert_eq!(wide(3).0, Some(Violation::Extents));
+}
+
+#[test]
+fn only_the_context_that_was_asked_for_is_taken() {
+    let config = || ClientConfig { form: Form::Structured, ..ClientConfig::new("") };
+    let after = |bytes: &[u8]| {
+        let ack = reply(OptionCode::STRUCTURED_REPLY, 1, &[]);
+        let mut pair = Pair::new(config(), ServerConfig::new(exports()));
+        pair.feed_client(&[&b"NBDMAGICIHAVEOPT\0\x03"[..], &ack, bytes].concat());
+        (pair.client.engine.violation(), pair.client.engine.tells_extents())
+    };
+    let set = OptionCode::SET_META_CONTEXT;
+    let ours = reply(set, 4, b"\0\0\0\x09base:allocation");
+    let (ack, wrong) = (reply(set, 1, &[]), Some(Violation::OptionReply(set)));
+    assert_eq!(after(&[&ours[..], &ack].concat()), (None, true));
+    assert_eq!(after(&ack), (None, false));
+    assert_eq!(after(&reply(set, 0x8000_0001, &[])), (None, false));
+    assert_eq!(after(&[&ours[..], &reply(set, 0x8000_0006, &[])].concat()), (None, false));
+    assert_eq!(after(&[&ours[..], &ours].concat()).0, wrong);
+    assert_eq!(after(&reply(set, 4, b"\0\0\0\x09qemu:dirty")).0, wrong);
+    assert_eq!(after(&reply(set, 4, b"\0\0")).0, wrong);
+}

@@ -1,5 +1,6 @@
 //! An export of a remote server as a block device.
 
+use super::extents;
 use super::table::{Patience, Table};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -9,6 +10,7 @@ use crate::source::ConnectOptions;
 use crate::source::idle::{Idle, take_leave};
 use crate::source::queue::RemoteQueue;
 use crate::url::nbd::NbdUrl;
+use core::ops::Range;
 use std::sync::Arc;
 use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Presence};
 use weft_io::{DriverId, Handle};
@@ -30,6 +32,7 @@ pub struct NbdDevice {
     /// Another one for each device: nothing tells whether the server was started anew in between.
     epoch: u64,
     failover: Failover,
+    control: Control,
 }
 
 impl NbdDevice {
@@ -73,6 +76,7 @@ impl NbdDevice {
             queues,
             patience,
             epoch,
+            control: options.control.clone(),
         })
     }
 }
@@ -155,8 +159,21 @@ impl BlockDevice for NbdDevice {
         Some(self.epoch)
     }
 
+    /// What the server calls zeroes counts, not what it calls a hole: that may read as anything.
+    fn data_runs(&self) -> Option<Vec<Range<u64>>> {
+        let Geometry { block_bytes, blocks, .. } = self.geometry;
+        let block = u64::from(block_bytes);
+        let limit = self.patience.io_timeout;
+        let mut runs = extents::ask(&self.idle, &self.control, blocks * block, limit)?;
+        for run in &mut runs {
+            *run = run.start / block..run.end.div_ceil(block);
+        }
+        Some(runs)
+    }
+
+    /// A connection that was lost, while nobody used it say, is not there again.
     fn max_queues(&self) -> usize {
-        self.queues
+        self.idle.standing().clamp(1, self.queues)
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -81,7 +81,10 @@ impl Handler<Client> for Negotiation {
                 return Flow::Pause;
             }
             ClientEvent::Ready => self.ready = true,
-            ClientEvent::Refused | ClientEvent::Hole { .. } | ClientEvent::Response { .. } => {}
+            ClientEvent::Refused
+            | ClientEvent::Hole { .. }
+            | ClientEvent::Extent { .. }
+            | ClientEvent::Response { .. } => {}
         }
         Flow::Continue
     }

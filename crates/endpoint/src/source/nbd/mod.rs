@@ -1,6 +1,7 @@
 //! The NBD client: [`begin`] to open an export as a block device.
 
 mod device;
+mod extents;
 mod handshake;
 mod table;
 

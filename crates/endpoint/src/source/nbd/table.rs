@@ -340,7 +340,10 @@ impl Handler<Client> for Table {
         match event {
             ClientEvent::Response { tag, error } => self.response(engine, tag, error),
             ClientEvent::Hole { tag, offset, len } => self.fill_hole(tag, offset, len),
-            ClientEvent::StartTls | ClientEvent::Ready | ClientEvent::Refused => {}
+            ClientEvent::Extent { .. }
+            | ClientEvent::StartTls
+            | ClientEvent::Ready
+            | ClientEvent::Refused => {}
         }
         Flow::Continue
     }

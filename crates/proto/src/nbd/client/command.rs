@@ -9,7 +9,8 @@ use crate::stream::Tag;
 /// flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What: anything but a disconnect or block status.
+    /// What: anything but a disconnect; block status only where
+    /// [`Client::tells_extents`](super::Client::tells_extents).
     pub code: CommandCode,
     /// How.
     pub flags: CommandFlags,
@@ -49,6 +50,16 @@ pub enum ClientEvent {
         offset: u32,
         /// Bytes.
         len: u32,
+    },
+    /// What the server told of the next bytes of a block status request: they follow those of the
+    /// event before, and lie within what was asked for.
+    Extent {
+        /// Which request.
+        tag: Tag,
+        /// Bytes; more than 0.
+        length: u64,
+        /// They read as zeroes.
+        zero: bool,
     },
     /// A request is answered. If it succeeded then all its data has moved.
     Response {

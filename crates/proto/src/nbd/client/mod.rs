@@ -1,14 +1,16 @@
 //! The client's end of a connection: negotiation, then requests and replies.
 //!
-//! The client requests TLS if configured, the best form of headers that the server supports, and
-//! the export. Then [`Client::submit`] submits requests; each ends with one
-//! [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
+//! The client requests TLS if configured, the best form of headers that the server supports, its
+//! metadata context base:allocation, and the export. Then [`Client::submit`] submits requests; each
+//! ends with one [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
 
 mod command;
 mod coverage;
+mod extents;
 mod negotiate;
 mod negotiation_stage;
 mod replies;
+mod rest;
 mod slot;
 
 pub use command::{ClientEvent, Command, SubmitError};
@@ -25,6 +27,7 @@ use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 use core::time::Duration;
 use negotiation_stage::NegotiationStage;
+use rest::Rest;
 use slot::{RequestSlot, RequestState};
 use std::collections::VecDeque;
 
@@ -92,8 +95,9 @@ pub struct Client {
     /// Submitted and in no gather list yet.
     queue: VecDeque<Tag>,
     after: After,
-    /// The request whose reply ended with a hole that the layer above was told of.
-    ended: Option<Tag>,
+    rest: Rest,
+    /// The server's number of base:allocation, if it has that.
+    allocation: Option<u32>,
     violation: Option<Violation>,
 }
 
@@ -127,7 +131,8 @@ impl Client {
             slots: Slab::new(requests),
             queue: VecDeque::with_capacity(requests.into()),
             after: After::Nothing,
-            ended: None,
+            rest: Rest::Nothing,
+            allocation: None,
             violation: None,
         }
     }
@@ -147,7 +152,12 @@ impl Client {
         self.form
     }
 
-    /// Longest range of a trim or write zeroes, bytes.
+    /// Whether the server answers block status, with which ranges are zeroes.
+    pub fn tells_extents(&self) -> bool {
+        self.allocation.is_some()
+    }
+
+    /// Longest range of a trim, write zeroes or block status, bytes.
     pub fn effect_bytes_max(&self) -> u64 {
         if self.form == Form::Extended { u64::MAX } else { u32::MAX.into() }
     }

@@ -1,10 +1,10 @@
-//! Negotiation of TLS, the form of headers and the export, one option after the other.
+//! Negotiation of TLS, the form of headers, block status and the export, one option after the other.
 
 use super::negotiation_stage::{NegotiationStage, Refusal};
 use super::{Client, ClientEvent, Phase, Step};
 use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
 use crate::nbd::code::{
-    ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
+    ALLOCATION, ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
 };
 use crate::nbd::export::BlockSizes;
 use crate::nbd::wire::{
@@ -119,6 +119,13 @@ impl Client {
         }
     }
 
+    /// Asks for block status, which replies of simple form cannot tell.
+    fn ask_allocation(&mut self) {
+        let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+        let data = [text(&self.config.export), vec![0, 0, 0, 1], text(ALLOCATION)].concat();
+        self.ask(OptionCode::SET_META_CONTEXT, &data);
+    }
+
     fn ask_export(&mut self) {
         let name = self.config.export.as_bytes();
         let (len, sizes) =
@@ -217,11 +224,23 @@ impl Client {
                 self.phase = Phase::Negotiation(NegotiationStage::Tls);
                 return Step::Next(used, Rx::Event(ClientEvent::StartTls));
             }
+            (OptionCode::SET_META_CONTEXT, ReplyCode::META_CONTEXT) => {
+                self.phase =
+                    Phase::Negotiation(NegotiationStage::Reply { option, count: count + 1 });
+                return match self.learn_allocation() {
+                    true => Step::Used(used),
+                    false => self.violate(Violation::OptionReply(option)),
+                };
+            }
+            (OptionCode::SET_META_CONTEXT, ReplyCode::ACK) => {
+                self.ask_export();
+                return Step::Used(used);
+            }
             (OptionCode::EXTENDED_HEADERS, ReplyCode::ACK) => self.form = Form::Extended,
             (OptionCode::STRUCTURED_REPLY, ReplyCode::ACK) => self.form = Form::Structured,
             _ => return self.violate(Violation::OptionReply(option)),
         }
-        self.ask_export();
+        self.ask_allocation();
         Step::Used(used)
     }
 
@@ -234,6 +253,11 @@ impl Client {
             }
             OptionCode::STRUCTURED_REPLY | OptionCode::EXTENDED_HEADERS => {
                 self.ask_form(Form::Simple)
+            }
+            // It goes without. What is wrong with the export, GO tells.
+            OptionCode::SET_META_CONTEXT => {
+                self.allocation = None;
+                self.ask_export();
             }
             OptionCode::GO if reply == ReplyCode::ERR_UNSUP && self.form != Form::Extended => {
                 self.ask_name()
@@ -285,6 +309,15 @@ impl Client {
             }
             _ => true,
         }
+    }
+
+    /// Takes in the context that the server selected: the one that was asked for, once.
+    fn learn_allocation(&mut self) -> bool {
+        let mut reader = Reader(&self.reply_data);
+        let number = reader.u32();
+        let is_it = self.allocation.is_none() && reader.0 == ALLOCATION.as_bytes();
+        self.allocation = number.filter(|_| is_it);
+        is_it
     }
 
     /// GO was accepted.

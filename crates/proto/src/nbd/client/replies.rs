@@ -1,5 +1,6 @@
 //! Replies: every tag, offset and length is checked against the request.
 
+use super::rest::Rest;
 use super::slot::{RequestSlot, RequestState};
 use super::{After, Client, ClientEvent, Step};
 use crate::nbd::code::{ChunkFlags, ChunkType, CommandCode, ErrorCode};
@@ -14,8 +15,8 @@ const ERROR_BYTES_MAX: u64 = 14 + crate::limits::NBD_STRING_BYTES_MAX as u64;
 impl Client {
     #[inline]
     pub(super) fn reply(&mut self, bytes: &[u8]) -> Step {
-        if let Some(tag) = self.ended.take() {
-            return self.end_reply(0, tag);
+        if self.rest != Rest::Nothing {
+            return self.rest(bytes);
         }
         match ReplyHeader::decode(self.form, bytes) {
             Decoded::More(need) => Step::Next(0, Rx::More { need }),
@@ -64,13 +65,19 @@ impl Client {
         let Some((tag, slot)) = self.slots.by_cookie(cookie) else {
             return self.violate(Violation::Cookie);
         };
-        let read = slot.command.code == CommandCode::READ;
+        let command = slot.command.code;
+        let read = command == CommandCode::READ;
         match kind {
             ChunkType::NONE if length == 0 && last => self.end_reply(used, tag),
             ChunkType::OFFSET_DATA if read && length > 8 => {
                 self.data(rest, used, last, tag, length - 8)
             }
             ChunkType::OFFSET_HOLE if read && length == 12 => self.hole(rest, used, last, tag),
+            ChunkType::BLOCK_STATUS | ChunkType::BLOCK_STATUS_EXT
+                if command == CommandCode::BLOCK_STATUS =>
+            {
+                self.block_status(rest, used, last, kind, tag, length)
+            }
             _ if kind.is_error() && (6..=ERROR_BYTES_MAX).contains(&length) => {
                 self.error(rest, used, last, tag, length)
             }
@@ -102,7 +109,7 @@ impl Client {
         match cover(slot, offset, length.into()) {
             Err(violation) => self.violate(violation),
             Ok((offset, len)) => {
-                self.ended = last.then_some(tag);
+                self.rest = Rest::after(tag, last);
                 Step::Next(used + 12, Rx::Event(ClientEvent::Hole { tag, offset, len }))
             }
         }
@@ -129,7 +136,7 @@ impl Client {
 
     /// The last chunk of a reply had no payload.
     #[inline]
-    fn end_reply(&mut self, used: usize, tag: Tag) -> Step {
+    pub(super) fn end_reply(&mut self, used: usize, tag: Tag) -> Step {
         match self.reply_ended(tag) {
             Some(event) => Step::Next(used, Rx::Event(event)),
             None => Step::Used(used),
@@ -140,8 +147,7 @@ impl Client {
     #[inline]
     pub(super) fn reply_ended(&mut self, tag: Tag) -> Option<ClientEvent> {
         let slot = self.slots.at(tag)?;
-        let read = slot.command.code == CommandCode::READ && slot.error == ErrorCode::SUCCESS;
-        if read && !slot.coverage.is_whole(slot.command.length as u32) {
+        if slot.error == ErrorCode::SUCCESS && !slot.is_whole() {
             let _ = self.violate(Violation::DataMissing);
             return None;
         }

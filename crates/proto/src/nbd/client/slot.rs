@@ -31,9 +31,22 @@ pub(super) struct RequestSlot {
     pub error: ErrorCode,
     /// What of a read has come.
     pub coverage: Coverage,
+    /// Bytes of which block status has told.
+    pub told: u64,
 }
 
 impl RequestSlot {
+    /// Whether a request that succeeded has been told all that it asked for. Block status may tell
+    /// of a part.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        match self.command.code {
+            CommandCode::READ => self.coverage.is_whole(self.command.length as u32),
+            CommandCode::BLOCK_STATUS => self.told > 0,
+            _ => true,
+        }
+    }
+
     pub fn answer(&mut self, tag: Tag) -> ClientEvent {
         self.state = RequestState::Done;
         ClientEvent::Response { tag, error: self.error }
@@ -58,6 +71,7 @@ impl SlabSlot for RequestSlot {
             },
             error: ErrorCode::SUCCESS,
             coverage: Coverage::default(),
+            told: 0,
         }
     }
 
@@ -67,6 +81,7 @@ impl SlabSlot for RequestSlot {
         self.state = RequestState::Submitted;
         self.error = ErrorCode::SUCCESS;
         self.coverage.clear();
+        self.told = 0;
     }
 
     #[inline]

@@ -1,11 +1,11 @@
 //! Negotiation: fixed newstyle, one option after the other.
 
-use super::options::{ALLOCATION, How, Queries, Wanted};
+use super::options::{How, Queries, Wanted};
 use super::transmit::ALLOCATION_CONTEXT;
 use super::{After, Offer, Phase, Server, ServerEvent, Step};
 use crate::limits::NBD_OPTION_BYTES_MAX;
 use crate::nbd::code::{
-    ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
+    ALLOCATION, ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
 };
 use crate::nbd::export::ExportInfo;
 use crate::nbd::wire::{EXPORT_NAME_ZEROES, INIT_MAGIC, OPTION_BYTES, OPTION_MAGIC, Reader, text};

@@ -1,6 +1,6 @@
 //! Queries of a client about exports, and the replies.
 
-use crate::nbd::code::InfoType;
+use crate::nbd::code::{ALLOCATION, InfoType};
 use crate::nbd::export::ExportInfo;
 use crate::nbd::wire::Reader;
 
@@ -73,9 +73,6 @@ pub(super) struct Queries<'a> {
     /// All of the namespace base: are meant.
     pub base: bool,
 }
-
-/// The one metadata context.
-pub(super) const ALLOCATION: &str = "base:allocation";
 
 impl<'a> Queries<'a> {
     /// Reads them; `None` when they are malformed.
