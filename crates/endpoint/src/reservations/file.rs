@@ -8,13 +8,14 @@
 
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::stored::{
     self, Document, StoredRegistration, StoredReservation, VERSION,
 };
+use weft_io::durable::{self, Readers};
 use weft_proto::reservation::ReservationState;
 
 /// What is in the file.
@@ -131,32 +132,23 @@ impl StateFile {
             Some(text) => self.replace(text)?,
             None => remove(&self.path())?,
         }
-        sync_directory(&self.directory)?;
         (self.stored, self.uncertain) = (text, false);
         Ok(())
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let fresh = self.directory.join(format!("{}.new", self.uuid));
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&fresh, self.path())
+        durable::replace(&self.path(), &fresh, text.as_bytes(), Readers::Mask)
     }
 }
 
+/// Removes a file for good.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        other => other?,
     }
-}
-
-/// Makes the names in a directory durable. Windows does so by itself, and opens no directory as a
-/// file.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+    durable::sync_directory_of(path)
 }
 
 /// The text of a state file.
