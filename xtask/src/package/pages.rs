@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::staged;
 use crate::sh;
 
 /// What of it are pages, and pictures in them.
@@ -16,11 +15,10 @@ const KINDS: [&str; 2] = ["md", "png"];
 /// Files beside them, which pages link to.
 const OTHERS: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
 
-/// Puts the pages below `to`; `placed` are the files of `packaging/` and the directories of the
+/// Puts the pages below `to`: of `docs`, all files of the documentation, and others. `placed` are the files of `packaging/` and the directories of the
 /// system that they go to, to which links lead then.
-pub fn stage(to: &Path, placed: &[(&str, &str)]) -> Result<()> {
-    let root = sh::root();
-    let mut pages: Vec<PathBuf> = staged::files(&root.join("docs"))?;
+pub fn stage(to: &Path, docs: Vec<PathBuf>, placed: &[(&str, &str)]) -> Result<()> {
+    let (root, mut pages) = (sh::root(), docs);
     pages.retain(|page| page.extension().is_some_and(|of| KINDS.iter().any(|kind| of == *kind)));
     pages.extend(OTHERS.map(|name| root.join(name)));
     for page in pages {

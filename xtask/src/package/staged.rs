@@ -83,7 +83,7 @@ pub fn stage(program: &Path, root: &Path) -> Result<()> {
     let text = notices::of_program(&metadata, &standard_library()?)?;
     put(&format!("{DOC}/LICENCES.txt"), text.as_bytes())?;
     put(&format!("{DOC}/copyright"), COPYRIGHT.as_bytes())?;
-    pages::stage(&root.join(DOC), &FILES)?;
+    pages::stage(&root.join(DOC), files(&sh::root().join("docs"))?, &FILES)?;
     for name in ["LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"] {
         put(&format!("{DOC}/{name}"), &read(sh::root().join(name))?)?;
     }

@@ -1,9 +1,9 @@
 //! What a server demands of its hosts before it serves them, for a process that takes over from it.
 
 use crate::config::Desired;
-use crate::served::Served;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::url::NVME_SCHEMES;
 
 /// What hosts have to prove. What is demanded at a port where nothing listens counts as well.
@@ -40,8 +40,7 @@ impl Demands {
     }
 
     /// These as they are now, with what was changed since the server started.
-    pub fn now(&self, served: &Served) -> Self {
-        let inventory = &served.inventory;
+    pub fn now(&self, inventory: &LiveInventory) -> Self {
         let now = inventory.now();
         let names = || now.subsystems().iter().map(|of| &of.nqn);
         let is_demanding = |nqn: &_| inventory.authentications().of(nqn).is_some();
