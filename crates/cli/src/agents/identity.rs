@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use crate::hex::hex;
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::state_dir;
 use weft_io::durable::{self, Readers};
@@ -85,7 +85,7 @@ impl Identity {
 }
 
 /// Writes a file as a whole, readable for its owner only.
-fn place(path: &PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+fn place(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     durable::replace(path, &fresh, bytes, Readers::Owner)
 }
