@@ -66,7 +66,7 @@ pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
 pub use path::AccessState;
 pub use refusal::Refusal;
-pub use registry::{OpenOptions, Resolver, begin, check, open};
+pub use registry::{OpenOptions, Resolver, begin, check, check_all, open};
 pub use reservation::{
     ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of,
 };

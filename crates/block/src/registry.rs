@@ -66,6 +66,8 @@ pub struct OpenOptions<'a> {
     /// Whether what has that limit is a part of a device whose users need their memory back at the
     /// limit.
     in_composite: bool,
+    /// The resolver gets local sources, too: they are only checked.
+    is_check: bool,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -155,6 +157,12 @@ fn is_local(url: &str) -> bool {
 
 fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
+    let is_source = matches!(kind, None | Some("ram" | "null" | "file"));
+    if let (true, Some(check)) = (options.is_check && is_source, options.resolver)
+        && let Some(opening) = check(url)
+    {
+        return Ok(opening);
+    }
     let file = || FileDevice::open(url, rest, options.read_only, options.shared, options.created);
     let device: Device = match kind {
         Some("ram") if options.shared => return Err(Error::refused(url, Refusal::NotShared)),
@@ -208,6 +216,22 @@ pub fn check(url: &str) -> Result<(), Error> {
         None if is_path(url) => FileDevice::check(url, url),
         _ => Err(unknown(url)),
     }
+}
+
+/// Checks filters and stripes and their options; nothing is opened. `check` is given what they are
+/// in front of: sources and mirrors.
+///
+/// # Errors
+/// What is wrong with the URL.
+pub fn check_all(url: &str, check: &dyn Fn(&str) -> Result<(), Error>) -> Result<(), Error> {
+    let resolver = |url: &str| Some(Opening::ready(check(url).and_then(|()| placeholder(url))));
+    let options = OpenOptions { is_check: true, ..OpenOptions::with_resolver(&resolver) };
+    begin_unlimited(url, &options)?.wait().map(drop)
+}
+
+/// A device in the place of one that is not opened: how large it and its blocks are is not known.
+fn placeholder(url: &str) -> Result<Device, Error> {
+    Ok(Arc::new(Null::open(url, "1TiB")?))
 }
 
 fn unknown(url: &str) -> Error {

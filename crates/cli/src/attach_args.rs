@@ -55,7 +55,7 @@ impl AttachArgs {
                 here.or(is_printed.then_some(Protocol::Ublk)).ok_or_else(|| {
                     let text =
                         "this system has neither the ublk driver (modprobe ublk_drv, Linux 6.5 and newer) nor iscsiadm (open-iscsi) nor nbd-client; load or install one of them, or use --serve-only";
-                    Failure::of(ErrorKind::NotFound, text)
+                    Failure::of(ErrorKind::Unsupported, text)
                 })
             }
         }

@@ -27,7 +27,7 @@ Exit status:
   7  the peer refused or ended the connection
   8  no answer in time
   9  the peer does not speak this protocol, or violates it
- 10  not supported by the device or peer
+ 10  not supported by the device or peer, or by this system, which lacks a driver, library or program
  11  operations failed during a measurement
  12  verification found wrong data
  13  a source was lost, and --exit-on-loss was given

@@ -19,6 +19,7 @@ mod exit;
 mod exit_on_loss;
 mod figures;
 mod filename;
+mod given;
 mod group_args;
 mod held_table;
 mod help;
@@ -94,7 +95,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Top(args) => commands::top::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Control(args) => commands::control::run(&args),
-        Command::Connect(args) => commands::connect::run(&args, &control),
+        Command::Connect(args) => commands::connect::run(&args, matches, &control),
         Command::ConnectAll(args) => commands::connect_all::run(&args, matches, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::Daemon(args) => commands::daemon::run(&args),

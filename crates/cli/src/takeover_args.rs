@@ -13,9 +13,10 @@ pub struct TakeoverArgs {
 }
 
 impl TakeoverArgs {
-    /// The server that is taken over, if there is one.
-    pub fn takeover(&self) -> Takeover {
-        Takeover { from: self.takeover.clone() }
+    /// The server that is taken over, if there is one. With `insecure` it may demand more of its
+    /// hosts.
+    pub fn takeover(&self, insecure: bool) -> Takeover {
+        Takeover { from: self.takeover.clone(), insecure }
     }
 
     /// Where that is.

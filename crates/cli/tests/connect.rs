@@ -55,43 +55,41 @@ fn print_shows_the_commands_and_runs_none() {
     let dir = Dir::new("print");
     let url = format!("nvme+tcp://192.0.2.10:4420/{NQN}/1");
     let node = "iscsiadm -m node -T iqn.2026-01.local.weft:disk -p 127.0.0.1:3260";
+    let place = dir.path().join("run").display().to_string();
+    let weft = format!("env WEFT_RUNTIME_DIR={place} weft");
     let iscsi = dir.done(&["connect", &url, "--as", "iscsi", "--print", "--name", "disk"]);
     for line in [
-        &format!(
-            "weft serve {url} --listen iscsi://127.0.0.1:3260 --iqn iqn.2026-01.local.weft:disk --login-user weft --login-secret-file \
-             /run/weft/disk.secret --login-target-user weft --login-target-secret-file /run/weft/disk.target-secret"
-        ),
+        &format!("{weft} connect {url} --as iscsi --name disk --port 3260 --serve-only"),
         &format!("{node} -o new"),
         &format!("{node} --login"),
         &format!("# to detach: {node} --logout"),
         &format!("# to detach: {node} -o delete"),
+        &format!("# to detach: {weft} disconnect disk"),
     ] {
         assert!(iscsi.lines().any(|it| it == line), "{line}: {iscsi}");
     }
+    assert!(iscsi.contains(&format!("' sh {place}/disk.secret {place}/disk.target-secret ")));
+    let connect = format!("{weft} connect {url} --as nbd --name disk --serve-only");
     let nbd = format!(
-        "weft serve {url} --listen nbd+unix:///?socket=/run/weft/disk.sock\nmodprobe nbd\n\
-         nbd-client -unix /run/weft/disk.sock /dev/nbd0 -N 1\n\
+        "{connect}\nmodprobe nbd\n\
+         nbd-client -unix {place}/disk.sock /dev/nbd0 -N 1\n\
          # for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size\n\
-         # to detach: nbd-client -d /dev/nbd0\n"
+         # to detach: nbd-client -d /dev/nbd0\n# to detach: {weft} disconnect disk\n"
     );
-    assert_eq!(dir.done(&["connect", &url, "--as", "nbd", "--print", "--name", "disk"]), nbd);
-    let flags = [
-        "connect",
-        "-a",
-        "192.0.2.10",
-        "-n",
-        NQN,
-        "--as",
-        "nbd",
-        "--print",
-        "--serve-only",
-        "--name",
-        "disk",
-    ];
-    let serve = format!(
-        "weft serve nvme+tcp://192.0.2.10:4420/{NQN} --listen nbd+unix:///?socket=/run/weft/disk.sock\n"
+    let print = ["connect", &url, "--as", "nbd", "--print", "--name", "disk"];
+    assert_eq!(dir.done(&print), nbd);
+    let options = ["-q", NQN, "-g", "--nr-io-queues=3", "--io-timeout", "7s", "--shared"];
+    let given = format!(
+        "{connect} --shared --hostnqn={NQN} --hdr-digest --nr-io-queues=3 --io-timeout=7s\n"
     );
-    assert_eq!(dir.done(&flags), serve);
+    let said = dir.done(&[&print[..], &options[..]].concat());
+    assert!(said.starts_with(&given), "{said}");
+    let said = dir.weft(&[&print[..], &["-S", "DHHC-1:00:secret"]].concat());
+    assert!(said.code() == Some(2) && !said.out.contains("DHHC"), "{said:?}");
+    let flags =
+        ["connect", "-a", "192.0.2.10", "-n", NQN, "--as", "ublk", "--print", "--name", "disk"];
+    let ublk = format!("{weft} connect nvme+tcp://192.0.2.10:4420/{NQN} --as ublk --name disk\n");
+    assert!(dir.done(&flags).starts_with(&ublk));
     assert!(dir.list().is_empty());
 }
 

@@ -197,7 +197,22 @@ fn a_server_lives_on_where_the_next_one_cannot_take_over() {
             && ran.message().contains("add it with --listen; that server goes on"),
         "{ran:?}"
     );
-    for source in ["tape:0", "file:./missing.img"] {
+    let other = Server::start(dir.path(), &["ram:1MiB", "--control", "other"]);
+    let (port, busy) = (closed_port(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let busy = busy.local_addr().unwrap().to_string();
+    for (more, said) in [
+        (["--metrics", &busy], "goes on"),
+        (["--control", "other"], "another weft serve"),
+        (["--discovery-nqn", NQN], "discovery"),
+    ] {
+        let take = ["serve", args[0], "--nqn", NQN, "--takeover", "first"];
+        let ran = run(weft(dir.path(), &[&take[..], &listen, &more].concat()));
+        assert!(ran.code() != Some(0) && ran.message().contains(said), "{more:?}: {ran:?}");
+    }
+    drop(other);
+    let away = format!("nbd://127.0.0.1:{port}/disk");
+    let stripe = "stripe:3,ram:1MiB,ram:1MiB";
+    for source in ["tape:0", "file:./missing.img", stripe, "limit:iops=much,ram:1MiB", &away] {
         let ran = run(weft(
             dir.path(),
             &[&["serve", source, "--takeover", "first"], &listen[..]].concat(),
@@ -206,6 +221,41 @@ fn a_server_lives_on_where_the_next_one_cannot_take_over() {
     }
     TcpStream::connect(old.address()).unwrap();
     let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
+    // One that was killed has left its socket.
+    let left = ["run/other.control", "run/other.control.lock"].map(|name| dir.path().join(name));
+    assert!(!left.iter().any(|path| path.exists()));
+    assert_eq!(old.wait().0.code(), Some(0));
+    assert_eq!(new.terminate().code(), Some(0));
+}
+
+/// A port at which nobody listens.
+fn closed_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn a_takeover_does_not_drop_a_proof_in_silence() {
+    let dir = Scratch::new("proof");
+    assert_eq!(run(weft(dir.path(), &["gen-dhchap-key", "--keyfile", "secret"])).code(), Some(0));
+    let args = ["ram:1MiB", "--nqn", NQN, "--control"];
+    let mut old = Server::start(
+        dir.path(),
+        &[&args[..], &["first", "--dhchap-secret-file", "secret"]].concat(),
+    );
+    let take = ["second", "--takeover", "first", "--listen", "127.0.0.1:0"];
+    let ran = run(weft(dir.path(), &[&["serve"], &args[..], &take].concat()));
+    assert!(
+        ran.code() == Some(2)
+            && ran.message().contains("demands DH-HMAC-CHAP of its hosts")
+            && ran.message().contains("--insecure"),
+        "{ran:?}"
+    );
+    TcpStream::connect(old.address()).unwrap();
+    let new = Server::start(
+        dir.path(),
+        &[&args[..], &["second", "--takeover", "first", "--insecure"]].concat(),
+    );
     assert_eq!(old.wait().0.code(), Some(0));
     assert_eq!(new.terminate().code(), Some(0));
 }

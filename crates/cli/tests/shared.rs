@@ -45,6 +45,15 @@ const COMPARE_AND_WRITE: u8 = 0x89;
 const RESERVE_IN: u8 = 0x5e;
 const RESERVE_OUT: u8 = 0x5f;
 
+/// Errors of commands of all initiators.
+fn errors(dir: &Scratch) -> u64 {
+    let ran = run(weft(dir.path(), &["status", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let hosts = report["hosts"].as_array().unwrap().iter();
+    let initiators = hosts.filter(|host| host["name"].as_str().unwrap().starts_with("iqn."));
+    initiators.map(|host| host["counts"]["other"]["errors"].as_u64().unwrap()).sum()
+}
+
 #[test]
 fn what_other_processes_do_not_know_of_is_not_offered() {
     let dir = Scratch::new("shared");
@@ -59,6 +68,7 @@ fn what_other_processes_do_not_know_of_is_not_offered() {
 
         let mut initiator =
             Initiator::new(server.urls.iter().find(|url| url.starts_with("iscsi")).unwrap(), IQN);
+        assert_eq!(errors(&dir), 0, "a unit attention is no error");
         let (status, limits) = initiator.ask(&[0x12, 1, 0xb0, 2, 0, 0]);
         assert_eq!(
             (status, limits[5] == 0),

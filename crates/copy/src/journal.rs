@@ -6,10 +6,11 @@
 use crate::ends::Ends;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_block::{Device, Error, ErrorKind, grammar};
+use weft_io::durable::{self, Readers};
 
 /// The version of the format; others are refused.
 const VERSION: u32 = 1;
@@ -224,18 +225,9 @@ impl Journal {
     /// It cannot be written.
     pub fn write(&self, record: &Record) -> Result<(), Error> {
         let fresh = beside(&self.path, "new");
-        let write = || -> io::Result<()> {
-            // One that a kill left; a link that somebody put there is not followed.
-            let _ = fs::remove_file(&fresh);
-            let mut file = File::create_new(&fresh)?;
-            file.write_all(&serde_json::to_vec(record)?)?;
-            file.sync_all()?;
-            fs::rename(&fresh, &self.path)?;
-            // Not every system opens directories.
-            let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
-            File::open(dir.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all()).or(Ok(()))
-        };
-        write().map_err(|e| cannot("write", &self.path, e))
+        let text = serde_json::to_vec(record).map_err(io::Error::from);
+        text.and_then(|text| durable::replace(&self.path, &fresh, &text, Readers::Mask))
+            .map_err(|e| cannot("write", &self.path, e))
     }
 
     /// Removes it: the copy is complete, or begins anew.

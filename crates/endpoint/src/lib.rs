@@ -56,7 +56,7 @@ pub mod url;
 pub use control::Control;
 pub use disk::Disk;
 pub use names::{NameTable, Names};
-pub use open::{begin, check, open};
+pub use open::{begin, check, is_remote, open};
 pub use paths::PathOptions;
 pub use psk::TlsPsk;
 pub use renewal::Renewed;

@@ -6,6 +6,7 @@ use crate::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
 use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
 use uuid::Uuid;
+use weft_block::mirror::MirrorUrl;
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
 
@@ -96,7 +97,15 @@ pub fn open(url: &str, options: &ConnectOptions) -> Result<Device, Error> {
 /// # Errors
 /// What is wrong with the URL.
 pub fn check(url: &str) -> Result<(), Error> {
-    grammar::sources(url).iter().try_for_each(|source| check_source(source.url))
+    weft_block::check_all(url, &|source| match MirrorUrl::parse(source)? {
+        Some(mirror) => mirror.legs.iter().try_for_each(|leg| check(leg)),
+        None => check_source(source),
+    })
+}
+
+/// Whether a URL is that of a source which others than this machine have.
+pub fn is_remote(source: &str) -> bool {
+    source.starts_with(RBD) || opens(source).is_some()
 }
 
 fn check_source(source: &str) -> Result<(), Error> {
@@ -130,6 +139,10 @@ mod tests {
             "stripe:ram:1MiB,nbd://:x/",
             "stripe:ram:1MiB,rbd:a",
             "delay:stripe:ram:1MiB,stripe:ram:1MiB",
+            "stripe:3,ram:1MiB,ram:1MiB",
+            "stripe:ram:1MiB,limit:iops=much,ram:1MiB",
+            "readonly:mirror:colour=red,nbd://h/x,nbd://h/y",
+            "mirror:ram:1MiB,error:rate=2,ram:1MiB",
         ] {
             assert!(check(wrong).is_err(), "{wrong}");
         }

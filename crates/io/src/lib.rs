@@ -8,6 +8,7 @@
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`drives`]: drives and volumes of Windows.
+//! * [`durable`]: files that are replaced as a whole.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
@@ -25,6 +26,7 @@ pub mod cpu;
 pub mod cpu_usage;
 pub mod disk;
 pub mod drives;
+pub mod durable;
 #[cfg(windows)]
 pub mod event_log;
 pub mod event_loop;

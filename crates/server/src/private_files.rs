@@ -1,9 +1,9 @@
 //! Places in the file system that other users must not be able to change: directories of control
 //! sockets and records, lock files, and sockets.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Options to open files for writing and to create them readable by the user only. A symbolic link
 /// in their place is refused.
@@ -26,6 +26,37 @@ pub fn lock_file(path: &Path) -> io::Result<File> {
     let file = private().truncate(false).open(path).map_err(|e| system::told(e, path))?;
     system::check_lock(&file, path)?;
     Ok(file)
+}
+
+/// A lock file that this process holds, and that goes with it.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock at a path.
+    ///
+    /// # Errors
+    /// A living process has it, or the error of opening or locking the file.
+    pub fn take(path: &Path) -> Result<Self, TryLockError> {
+        loop {
+            let file = lock_file(path).map_err(TryLockError::Error)?;
+            file.try_lock()?;
+            // Whoever had it may have removed the file meanwhile.
+            if system::is_at(&file, path) {
+                return Ok(Self { file, path: path.to_owned() });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
 }
 
 #[cfg(unix)]
@@ -54,6 +85,12 @@ mod system {
 
     fn refused<T>(text: String) -> io::Result<T> {
         Err(io::Error::new(ErrorKind::PermissionDenied, text))
+    }
+
+    /// Whether an open file is the one at a path.
+    pub fn is_at(file: &File, path: &Path) -> bool {
+        let both = (file.metadata(), fs::symlink_metadata(path));
+        matches!(both, (Ok(open), Ok(there)) if (open.dev(), open.ino()) == (there.dev(), there.ino()))
     }
 
     fn is_own(found: &Metadata) -> bool {
@@ -200,6 +237,11 @@ mod system {
 
     pub fn check_lock(_: &File, _: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    /// An open file cannot be replaced there.
+    pub fn is_at(_: &File, _: &Path) -> bool {
+        true
     }
 
     /// Does nothing: directories of a user belong to that user alone here.

@@ -6,6 +6,7 @@ pub mod deb;
 mod image;
 mod linux;
 mod notices;
+mod pages;
 mod rpm;
 pub mod signing;
 mod staged;

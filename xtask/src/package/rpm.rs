@@ -1,6 +1,7 @@
 //! The package for Fedora, RHEL and SUSE.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -14,6 +15,9 @@ use super::{
     staged::{self, CONFIGURATION},
 };
 use crate::{debian, sh};
+
+/// Directories of this package alone.
+const OWN: [&str; 2] = ["usr/share/doc/weft", "usr/share/weft"];
 
 /// Packs a program; where the package is.
 pub fn pack(program: &Path, out: &Path) -> Result<PathBuf> {
@@ -60,14 +64,21 @@ fn script(name: &str) -> Result<String> {
 
 /// What rpmbuild does: it takes the files as they are staged.
 fn text(root: &Path) -> Result<String> {
-    let mut files = String::from(
-        "%dir /etc/weft\n%dir /usr/share/doc/weft\n%dir /usr/share/doc/weft/examples\n\
-         %dir /usr/share/weft\n%dir /usr/share/weft/monitoring\n",
-    );
+    let (mut files, mut own) = (String::from("%dir /etc/weft\n"), BTreeSet::new());
     for file in staged::files(root)? {
+        // Directories that no other package brings.
+        own.extend(
+            file.ancestors()
+                .filter(|of| OWN.iter().any(|own| of.starts_with(root.join(own))))
+                .filter(|of| of.is_dir())
+                .map(Path::to_path_buf),
+        );
         let name = file.strip_prefix(root)?.display().to_string();
         let kind = if name == CONFIGURATION { "%config(noreplace) " } else { "" };
         let _ = writeln!(files, "{kind}\"/{name}\"");
+    }
+    for directory in own {
+        let _ = writeln!(files, "%dir \"/{}\"", directory.strip_prefix(root)?.display());
     }
     Ok(format!(
         "\

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{bom, notices};
+use super::{bom, notices, pages};
 use crate::sh;
 
 /// Where the units of systemd go.
@@ -18,6 +18,8 @@ const UNITS: &str = "usr/lib/systemd/system";
 const RULES: &str = "usr/lib/udev/rules.d";
 /// Where pages and examples go.
 const DOC: &str = "usr/share/doc/weft";
+/// Where what is not used as it is goes.
+const EXAMPLES: &str = "usr/share/doc/weft/examples";
 /// Where the dashboard and the alerts go.
 const MONITORING: &str = "usr/share/weft/monitoring";
 /// The configuration that the administrator edits.
@@ -31,14 +33,17 @@ into the program has the licences in LICENCES.txt.
 ";
 
 /// From `packaging/`, and where they go.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 11] = [
     ("weft.service", UNITS),
     ("weft.socket", UNITS),
     ("weft-connections.service", UNITS),
     ("weft-gateway@.service", UNITS),
     ("60-weft.rules", RULES),
     // Any user could make disks with it, so the administrator decides.
-    ("61-weft-users.rules", "usr/share/doc/weft/examples"),
+    ("61-weft-users.rules", EXAMPLES),
+    ("weft-connections.openrc", EXAMPLES),
+    ("org.weft.server.plist", EXAMPLES),
+    ("Containerfile", EXAMPLES),
     // Who watches the server takes them to their own machines.
     ("grafana/weft.json", MONITORING),
     ("prometheus/weft.rules.yml", MONITORING),
@@ -78,7 +83,8 @@ pub fn stage(program: &Path, root: &Path) -> Result<()> {
     let text = notices::of_program(&metadata, &standard_library()?)?;
     put(&format!("{DOC}/LICENCES.txt"), text.as_bytes())?;
     put(&format!("{DOC}/copyright"), COPYRIGHT.as_bytes())?;
-    for name in ["LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md", "README.md"] {
+    pages::stage(&root.join(DOC), files(&sh::root().join("docs"))?, &FILES)?;
+    for name in ["LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"] {
         put(&format!("{DOC}/{name}"), &read(sh::root().join(name))?)?;
     }
     put(&format!("{DOC}/weft.cdx.json"), bom::of_program(&metadata)?.as_bytes())?;

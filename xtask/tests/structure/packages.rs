@@ -2,11 +2,11 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
-use crate::commands::weft;
+use crate::{commands::weft, links::is_elsewhere, markdown::Document};
 
 /// Packs weft into this directory; the names and sums.
 fn packed(out: &Path) -> String {
@@ -27,9 +27,11 @@ fn packages_of_one_program_are_equal_and_whole() {
     let (first, second) = (directory.path().join("first"), directory.path().join("second"));
     let sums = packed(&first);
     assert_eq!(sums, packed(&second));
-    let mut names = sums.lines().filter_map(|line| line.split("  ").nth(1));
-    let deb = names.find(|name| name.ends_with(".deb")).unwrap();
-    let listed = Command::new("dpkg-deb").arg("--contents").arg(first.join(deb)).output().unwrap();
+    let named = |ending: &str| {
+        let mut names = sums.lines().filter_map(|line| line.split("  ").nth(1));
+        first.join(names.find(|name| name.ends_with(ending)).unwrap())
+    };
+    let listed = Command::new("dpkg-deb").arg("--contents").arg(named(".deb")).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     for part in [
         "-rwxr-xr-x root/root",
@@ -37,6 +39,7 @@ fn packages_of_one_program_are_equal_and_whole() {
         "./usr/lib/systemd/system/weft.service",
         "./usr/share/man/man1/weft-serve.1.gz",
         "./usr/share/doc/weft/LICENCES.txt",
+        "./usr/share/doc/weft/docs/attach/persistent.md",
         "./usr/share/doc/weft/weft.cdx.json",
         "./usr/share/weft/monitoring/weft.json",
         "./usr/share/weft/monitoring/weft.rules.yml",
@@ -44,6 +47,55 @@ fn packages_of_one_program_are_equal_and_whole() {
     ] {
         assert!(listed.contains(part), "{part} is not in {listed}");
     }
+    let mut unpack = Command::new("tar");
+    unpack
+        .arg("--strip-components=1")
+        .arg("-xzf")
+        .arg(named(".tar.gz"))
+        .arg("-C")
+        .arg(directory.path());
+    assert!(unpack.status().unwrap().success());
+    links_lead_somewhere(directory.path());
+}
+
+/// The pages of a package have what they link to, and units name pages that are there.
+fn links_lead_somewhere(root: &Path) {
+    let doc = root.join("usr/share/doc/weft");
+    let mut all = files_below(root);
+    all.retain(|path| path.starts_with(&doc) || path.starts_with(root.join("usr/lib/systemd")));
+    let mut faults = Vec::new();
+    for path in all {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let links: Vec<String> = match path.extension().and_then(|of| of.to_str()) {
+            Some("md") => {
+                Document::parse(&text).links.iter().map(|link| (*link).to_owned()).collect()
+            }
+            Some("service" | "socket") => {
+                let words = text.lines().filter_map(|line| line.strip_prefix("Documentation="));
+                let words = words.flat_map(str::split_whitespace);
+                words.filter_map(|word| word.strip_prefix("file:")).map(str::to_owned).collect()
+            }
+            _ => continue,
+        };
+        let is_missing = |link: &String| {
+            let file = link.split('#').next().unwrap_or_default();
+            let target = match file.strip_prefix('/') {
+                Some(file) => root.join(file),
+                None => path.parent().unwrap().join(file),
+            };
+            // Measured numbers stay with the sources.
+            let is_measured = file.ends_with(".json") || file == "method/";
+            !is_elsewhere(link) && !is_measured && !target.exists()
+        };
+        let missing = links.into_iter().filter(is_missing);
+        faults.extend(missing.map(|link| format!("{}: {link}", path.display())));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 /// buildah with containers and images of its own.

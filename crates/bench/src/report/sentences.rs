@@ -72,22 +72,23 @@ impl Finding<'_> {
     fn latency(&self) -> Option<String> {
         let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } =
             self.depth_one.as_ref()?;
-        let against = |other: Option<f64>, added: Option<Estimate>, what: &str| {
-            let other = other?;
-            let more = added.map_or(here_ns - other, |added| added.value);
-            let word = if more < 0.0 { "less" } else { "more" };
-            Some(format!(
-                "{} {word} than {what} ({}{})",
-                time(more.abs()),
-                time(other),
-                interval(added)
-            ))
+        // Medians beside the median; what was measured side by side is about means, and says so.
+        let against = |other: &Option<f64>, what: &str| Some(format!("{} {what}", time((*other)?)));
+        let others =
+            [against(base_ns, "without a network"), against(ceiling_ns, "in a bare TCP exchange")];
+        let others: Vec<String> = others.into_iter().flatten().collect();
+        let mut compared = match others.is_empty() {
+            true => String::new(),
+            false => format!(", and {}", others.join(" and ")),
         };
-        let base = against(*base_ns, *added, "without a network");
-        let parts: Vec<String> =
-            base.into_iter().chain(against(*ceiling_ns, None, "a bare TCP exchange")).collect();
-        let compared =
-            if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
+        if let Some(added) = added {
+            let word = if added.value < 0.0 { "less" } else { "more" };
+            compared += &format!(
+                "; their mean is {} {word} than without a network (95{NBSP}% interval {})",
+                time(added.value.abs()),
+                between(added.interval())
+            );
+        }
         let lane = &self.lane.title;
         let waking = self.waking().map_or_else(String::new, |waking| format!(" {waking}"));
         Some(format!(
@@ -224,13 +225,6 @@ impl Span<'_> {
             )
         })
     }
-}
-
-/// The interval behind a number.
-fn interval(of: Option<Estimate>) -> String {
-    of.map_or_else(String::new, |of| {
-        format!("; 95{NBSP}% interval of the difference {}", between(of.interval()))
-    })
 }
 
 /// Before a number whose rounds lie far apart, where there is no interval of it.

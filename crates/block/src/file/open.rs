@@ -15,6 +15,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
+use weft_io::durable::sync_directory_of;
 
 /// The namespace of UUIDs that are derived from a machine and a path.
 const PATHS: Uuid = Uuid::from_u128(0x6c1f_3a52_7d0e_4b7b_9c55_2f6f_1e80_a9d4);
@@ -226,7 +227,7 @@ fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
     let made = file
         .set_len(bytes)
         .and_then(|()| file.sync_all())
-        .and_then(|()| system::sync_directory(&wanted.path));
+        .and_then(|()| sync_directory_of(&wanted.path));
     if let Err(e) = made {
         let _ = std::fs::remove_file(&wanted.path);
         let size = format_size(bytes);

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::path::Path;
 
 /// Requirements on memory for I/O that bypasses the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,19 +111,6 @@ pub(super) fn holder(file: &File) -> Option<u32> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn holder(_: &File) -> Option<u32> {
     None
-}
-
-/// Makes a new entry in a directory durable.
-#[cfg(unix)]
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
-}
-
-/// Not needed on this system.
-#[cfg(not(unix))]
-pub(super) fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// Switches to I/O that bypasses the page cache. Returns `None` and changes nothing if the file

@@ -4,11 +4,11 @@ use crate::exit::Failure;
 use crate::hex::hex;
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::state_dir;
-use weft_server::secret::{bytes_of_file, private};
+use weft_io::durable::{self, Readers};
+use weft_server::secret::bytes_of_file;
 
 /// Files of the state directory.
 const FILES: [&str; 2] = ["agent-certificate.der", "agent-key.der"];
@@ -85,14 +85,9 @@ impl Identity {
 }
 
 /// Writes a file as a whole, readable for its owner only.
-fn place(path: &PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+fn place(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
-    let _ = std::fs::remove_file(&fresh);
-    let mut file = private(&fresh)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    drop(file);
-    std::fs::rename(&fresh, path)
+    durable::replace(path, &fresh, bytes, Readers::Owner)
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! `weft connect`: attaches any source to this system as a disk.
 
+mod commands;
+
 use crate::attach_args::AttachArgs;
 use crate::attached_process::{begin, leave_terminal};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::{Failure, printed};
 use crate::exit_on_loss::ended;
 use crate::pcap_args::PcapArgs;
-use clap::Args;
+use clap::{ArgMatches, Args};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use uuid::Uuid;
-use weft_endpoint::url::{ISCSI_PORT, UBLK};
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
-use weft_server::attach::plan::{CHAP_USER, COMMAND_S, Line, Protocol, Served, System};
+use weft_server::attach::plan::{COMMAND_S, System};
 use weft_server::attach::run;
 use weft_server::attach::server::{DiskServer, Plan, end, wait_for_end};
 use weft_server::connections::record::check_name;
@@ -63,11 +63,14 @@ pub struct ConnectCommand {
     pcap: PcapArgs,
 }
 
-/// Attaches a device.
-pub fn run(args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
+/// Attaches a device. `matches` are those of the whole command line.
+pub fn run(args: &ConnectCommand, matches: &ArgMatches, control: &Control) -> Result<(), Failure> {
     let plan = args.plan()?;
     if args.print {
-        return print(&plan, args.attach.serve_only);
+        // A mistake is said here, and not by the commands.
+        args.options(control)?;
+        let (_, own) = matches.subcommand().expect("this is one");
+        return printed(commands::print(&plan, args.attach.serve_only, own));
     }
     if args.background {
         return serve(&plan, args, control);
@@ -113,62 +116,6 @@ impl ConnectCommand {
 /// The name of a connection that gets no other.
 pub fn name_of(url: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned()
-}
-
-/// Prints the commands to attach and to detach the device.
-fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let (iqn, port) = (plan.iqn(), if plan.port == 0 { ISCSI_PORT } else { plan.port });
-    let directory = if cfg!(windows) { "" } else { "/run/weft/" };
-    let place = |kind: &str| PathBuf::from(format!("{directory}{}.{kind}", plan.name));
-    let served = match plan.protocol {
-        Protocol::Iscsi => Served::Iscsi {
-            iqn,
-            port,
-            secret: place("secret"),
-            target_secret: place("target-secret"),
-            by_daemon: plan.by_daemon,
-        },
-        Protocol::Nbd => {
-            Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into(), block_bytes: None }
-        }
-        Protocol::Ublk => Served::Ublk,
-    };
-    let listen = match &served {
-        Served::Iscsi { iqn, port, secret, target_secret, .. } => {
-            let [secret, own] =
-                [secret, target_secret].map(|file| Line(vec![file.display().to_string()]));
-            let initiator = format!("--login-user {CHAP_USER} --login-secret-file {secret}");
-            let target =
-                format!("--login-target-user {CHAP_USER} --login-target-secret-file {own}");
-            format!("iscsi://127.0.0.1:{port} --iqn {iqn} {initiator} {target}")
-        }
-        Served::Nbd { socket, .. } => format!("nbd+unix:///?socket={}", socket.display()),
-        Served::Ublk => UBLK.to_owned(),
-    };
-    for line in served.prepare(System::here()) {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "weft serve {} --listen {listen}", Line(vec![plan.url.clone()]))?;
-    if serve_only {
-        return Ok(());
-    }
-    for line in served.attach(System::here()) {
-        writeln!(out, "{line}")?;
-    }
-    if plan.protocol == Protocol::Nbd {
-        writeln!(
-            out,
-            "# for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size"
-        )?;
-    }
-    if plan.protocol == Protocol::Iscsi && System::here() == System::Linux {
-        writeln!(out, "echo {} >/sys/block/sdX/device/timeout # sdX: the new disk", COMMAND_S)?;
-    }
-    for line in served.detach(System::here()) {
-        writeln!(out, "# to detach: {line}")?;
-    }
-    Ok(())
 }
 
 /// The background server: its standard output is a pipe to the process that started it.

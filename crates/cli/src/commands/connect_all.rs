@@ -1,7 +1,6 @@
 //! `weft connect-all`: connects all namespaces of all subsystems that discovery controllers tell,
 //! each by a `weft connect` of its own.
 
-mod given;
 mod hosts_json;
 mod line;
 mod parallel;
@@ -12,9 +11,9 @@ use crate::attach_args::AttachArgs;
 use crate::connection::{Address, ConnectArgs};
 use crate::discovery_ports::first_answer;
 use crate::exit::Failure;
+use crate::given::Given;
 use crate::mdns;
 use clap::{ArgMatches, Args};
-use given::Given;
 use line::Line;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

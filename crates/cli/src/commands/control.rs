@@ -24,7 +24,7 @@ pub struct ControlArgs {
     server: ServerArgs,
 }
 
-/// Asks, and prints the result.
+/// Asks, and prints the result, if there is one.
 pub fn run(args: &ControlArgs) -> Result<(), Failure> {
     let wrong = |e| Failure::of(ErrorKind::Usage, format!("the parameters are not JSON: {e}"));
     let params: Value = args
@@ -35,5 +35,9 @@ pub fn run(args: &ControlArgs) -> Result<(), Failure> {
         .map_err(wrong)?
         .unwrap_or_default();
     let result: Value = args.server.connect()?.ask(&args.method, params)?;
+    // There is nothing to tell of what was only to be done.
+    if result.is_null() {
+        return Ok(());
+    }
     printed(writeln!(std::io::stdout().lock(), "{result:#}"))
 }

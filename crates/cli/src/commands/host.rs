@@ -4,7 +4,7 @@ use super::apply::{ForceArgs, print};
 use crate::exit::Failure;
 use crate::server_args::ServerArgs;
 use clap::{Args, Subcommand};
-use weft_server::served::verbs::{ChangeHost, ForgetHost};
+use weft_server::served::host_verbs::{ChangeHost, ForgetHost};
 
 /// Options of `weft host`.
 #[derive(Args, Debug)]

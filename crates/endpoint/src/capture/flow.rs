@@ -2,7 +2,7 @@
 
 use super::record::{Bytes, Opened};
 use crate::limits::CAPTURE_WAITING_BYTES;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weft_proto::capture::packet::{SEGMENT_BYTES_MAX, Segment, flag};
 use weft_proto::capture::pcapng::{self, Way};
@@ -160,6 +160,27 @@ impl Flow {
 
 /// Whether an address is the one that is asked about, with or without its port.
 fn is_at(address: SocketAddr, asked: &str) -> bool {
-    asked.parse().is_ok_and(|ip: std::net::IpAddr| ip == address.ip())
-        || asked.parse().is_ok_and(|asked: SocketAddr| asked == address)
+    // An address of IPv4 is the same one in the form that IPv6 has for it.
+    let ip = address.ip().to_canonical();
+    let is_ip = |text: &str| text.parse().is_ok_and(|asked: IpAddr| asked.to_canonical() == ip);
+    let in_brackets = asked.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_both =
+        |asked: SocketAddr| asked.ip().to_canonical() == ip && asked.port() == address.port();
+    is_ip(in_brackets.unwrap_or(asked)) || asked.parse().is_ok_and(is_both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_known_in_each_of_its_forms() {
+        let is = |address: &str, asked: &str| is_at(address.parse().unwrap(), asked);
+        for asked in ["127.0.0.1", "::ffff:127.0.0.1", "127.0.0.1:5", "[::ffff:127.0.0.1]:5"] {
+            assert!(is("127.0.0.1:5", asked) && is("[::ffff:127.0.0.1]:5", asked), "{asked}");
+        }
+        assert!(is("[::1]:5", "[::1]") && is("[::1]:5", "::1"));
+        assert!(!is("127.0.0.1:5", "127.0.0.1:6") && !is("127.0.0.1:5", "::1"));
+        assert!(!is("127.0.0.1:5", "nqn.2026-01.example.host:one"));
+    }
 }

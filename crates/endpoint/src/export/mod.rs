@@ -25,6 +25,7 @@ mod running;
 pub(crate) mod seats;
 mod serving;
 mod shares;
+mod shell;
 #[cfg(target_os = "linux")]
 mod ublk;
 #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@
 //! `UUID.json` is replaced as a whole. While nothing has to persist there is no file. `UUID.lock`
 //! is held by the one process that may write it.
 
-use crate::replaced_file::{replace, sync_directory};
+use crate::replaced_file::replace;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,6 +14,7 @@ use weft_block::{Error, ErrorKind};
 use weft_group::reservations::stored::{
     self, Document, StoredRegistration, StoredReservation, VERSION,
 };
+use weft_io::durable;
 use weft_proto::reservation::ReservationState;
 
 /// What is in the file.
@@ -128,21 +129,20 @@ impl StateFile {
         self.uncertain = true;
         match &text {
             Some(text) => replace(&self.path(), text)?,
-            None => {
-                remove(&self.path())?;
-                sync_directory(&self.directory)?;
-            }
+            None => remove(&self.path())?,
         }
         (self.stored, self.uncertain) = (text, false);
         Ok(())
     }
 }
 
+/// Removes a file for good.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        other => other?,
     }
+    durable::sync_directory_of(path)
 }
 
 /// The text of a state file.

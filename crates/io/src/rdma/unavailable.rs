@@ -38,10 +38,10 @@ pub enum Unavailable {
 impl From<Unavailable> for io::Error {
     fn from(why: Unavailable) -> Self {
         let kind = match why {
-            Unavailable::NotLinux | Unavailable::NotOnThisLoop | Unavailable::NoLibrary(_) => {
-                io::ErrorKind::Unsupported
-            }
-            Unavailable::NoDevice(_) => io::ErrorKind::NotFound,
+            Unavailable::NotLinux
+            | Unavailable::NotOnThisLoop
+            | Unavailable::NoLibrary(_)
+            | Unavailable::NoDevice(_) => io::ErrorKind::Unsupported,
             Unavailable::LockedMemory { .. } => io::ErrorKind::OutOfMemory,
         };
         Self::new(kind, why)

@@ -8,7 +8,7 @@
 //! another server: see [`Runtime::left`].
 
 use super::plan::Served;
-use crate::private_files::{lock_file, make_private, private};
+use crate::private_files::{Lock, make_private, private};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -70,7 +70,8 @@ pub struct Held {
     name: String,
     /// What a killed server has left is that of this one by now.
     is_serving: bool,
-    _lock: File,
+    // Goes after what it guards.
+    _lock: Lock,
 }
 
 impl Entry {
@@ -108,14 +109,25 @@ impl Held {
     }
 }
 
+/// The variable that names the directory.
+pub const DIRECTORY: &str = "WEFT_RUNTIME_DIR";
+
 impl Runtime {
+    /// The directory for root, on systems that have one.
+    pub const OF_SYSTEM: &str = "/run/weft";
+
+    /// The current user's directory, whether it is there or not.
+    pub fn named() -> Self {
+        Self(place())
+    }
+
     /// The current user's directory, created if necessary.
     pub fn open() -> Result<Self, Error> {
         let path = place();
         let failed = |e| {
             Error::io(
                 format!(
-                    "cannot use the directory {}: {e}; set WEFT_RUNTIME_DIR to another one",
+                    "cannot use the directory {}: {e}; set {DIRECTORY} to another one",
                     path.display()
                 ),
                 e,
@@ -210,12 +222,10 @@ impl Runtime {
         self.lock(name).map(drop)
     }
 
-    fn lock(&self, name: &str) -> Result<File, Error> {
+    fn lock(&self, name: &str) -> Result<Lock, Error> {
         let path = self.file(name, "lock");
-        let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
-        let lock = lock_file(&path).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(lock),
+        match Lock::take(&path) {
+            Ok(lock) => Ok(lock),
             Err(TryLockError::WouldBlock) => {
                 let text = format!(
                     "\"{name}\" is already connected; `weft list` shows it, `weft disconnect {name}` ends it"
@@ -260,10 +270,8 @@ impl Runtime {
                 Some(entry) if is_alive => entries.push(entry),
                 Some(entry) if entry.outlives_server() => left.push(entry),
                 None if is_alive => {}
-                _ => {
-                    self.forget(name);
-                    let _ = fs::remove_file(self.log(name));
-                }
+                // Another one may have come meanwhile.
+                _ => drop(self.forget_left(name)),
             }
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -300,8 +308,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Removes the files of a server, except its log, which may say why it ended, and its lock
-    /// file: another server may be taking the lock.
+    /// Removes the files of a server, except its log, which may say why it ended.
     fn forget(&self, name: &str) {
         for kind in ["json", "sock", "secret", "target-secret", "disk", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
@@ -340,16 +347,16 @@ fn place() -> PathBuf {
             .and_then(|user| user.file_name().map(ToOwned::to_owned));
         env::temp_dir().join(format!("weft-{}", user.unwrap_or_default().to_string_lossy()))
     };
-    of("WEFT_RUNTIME_DIR")
+    of(DIRECTORY)
         .or_else(|| of("XDG_RUNTIME_DIR").map(|dir| dir.join("weft")))
         .or_else(|| of("LOCALAPPDATA").map(|dir| dir.join("weft").join("run")))
         .or_else(system_place)
         .unwrap_or_else(own)
 }
 
-/// The directory for root, on systems that have one.
+/// See [`Runtime::OF_SYSTEM`].
 fn system_place() -> Option<PathBuf> {
-    let path = PathBuf::from("/run/weft");
+    let path = PathBuf::from(Runtime::OF_SYSTEM);
     (cfg!(unix) && make_private(&path).is_ok()).then_some(path)
 }
 
@@ -435,6 +442,7 @@ mod tests {
         while runtime.hold("a").is_err() || !names(&runtime).is_empty() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
+        assert!(!runtime.file("a", "lock").exists() && !runtime.file("b", "lock").exists());
         fs::remove_dir_all(path).unwrap();
     }
 }

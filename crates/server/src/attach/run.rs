@@ -40,12 +40,13 @@ fn missing(program: &str, error: std::io::Error) -> Error {
         "nbd-client" => "; install nbd-client",
         _ => "",
     };
-    Error::io(
-        format!(
-            "cannot run {program}: {error}{package}, or use --serve-only and attach the device by other means"
-        ),
-        error,
-    )
+    let text = format!(
+        "cannot run {program}: {error}{package}, or use --serve-only and attach the device by other means"
+    );
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::Unsupported, text),
+        _ => Error::io(text, error),
+    }
 }
 
 /// Whether a program of this name exists in the usual directories.
@@ -72,6 +73,10 @@ pub fn load(module: &str) {
 pub fn free_nbd() -> Result<String, Error> {
     // Without the module there is none; but the driver may be built in.
     load("nbd");
+    if !Path::new("/sys/block/nbd0").exists() {
+        let text = "this system has no nbd driver at present: `modprobe nbd` loads it, and `--serve-only` needs none";
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
     for n in 0..256 {
         let place = Path::new("/sys/block").join(format!("nbd{n}"));
         if !place.exists() {

@@ -200,6 +200,8 @@ fn namespaces_are_checked_too() {
         ("nsid = 1", "4:1: missing field \"source\""),
         ("nsid = 1\nsource = \"tape:0\"", "6:10: tape:0: "),
         ("nsid = 1\nsource = \"nvme+tcp://\"", "6:10: "),
+        ("nsid = 1\nsource = \"stripe:3,ram:1MiB,ram:1MiB\"", "6:10: stripe:3"),
+        ("nsid = 1\nsource = \"limit:iops=much,ram:1MiB\"", "6:10: limit:iops=much"),
         ("nsid = 1\nsource = \"readonly:null:1MiB\"\nuuid = \"1\"", "7:8: \"1\" is not a UUID"),
         (
             "nsid = 1\nsource = \"null:1MiB\"\nnguid = \"12\"",

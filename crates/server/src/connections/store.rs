@@ -2,14 +2,14 @@
 //! because a daemon does what is in it.
 
 use super::record::Record;
-use crate::attach::entries::create;
 use crate::limits::CONNECTIONS_FILE_BYTES_MAX;
 use crate::private_files::{lock_file, make_private};
-use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind as Kind, Read, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind as Kind, Read};
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::state_dir;
+use weft_io::durable::{self, Readers};
 use weft_io::secret_file;
 
 /// The record, which no other process may change while this lives.
@@ -83,36 +83,19 @@ impl Store {
     /// Writes the record: whatever happens, the file has either the old one or the new one.
     pub fn write(&self, record: &Record) -> Result<(), Error> {
         let fresh = self.path.with_extension("new");
-        let written = || {
-            let mut file = create(&fresh)?;
-            file.write_all(record.text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&fresh, &self.path)?;
-            sync_directory(self.path.parent().unwrap_or(&self.path))
-        };
-        written().map_err(|e| {
+        let text = record.text();
+        durable::replace(&self.path, &fresh, text.as_bytes(), Readers::Owner).map_err(|e| {
             let path = self.path.display();
             Error::io(format!("cannot write the record of connections to {path}: {e}"), e)
         })
     }
 }
 
-/// Makes a change of names last.
-#[cfg(unix)]
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-/// A directory cannot be opened there.
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::record::Connection;
     use super::*;
+    use std::fs;
 
     fn directory(name: &str) -> PathBuf {
         let own = format!("weft-connections-{name}-{}", std::process::id());

@@ -3,9 +3,11 @@
 
 use crate::attach::entries::Runtime;
 use crate::config::check::{SERVER_NAMES, is_server_name};
-use crate::private_files::{check_directory, lock_file};
+use crate::private_files::{Lock, check_directory};
 use std::ffi::OsString;
-use std::fs::{File, TryLockError};
+#[cfg(windows)]
+use std::fs::File;
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 
@@ -92,6 +94,13 @@ fn is_foreign(path: &Path) -> bool {
     }
 }
 
+/// Removes the sockets that dead servers of this user have left.
+pub fn clean() {
+    if let Ok(runtime) = Runtime::open() {
+        live(&runtime);
+    }
+}
+
 /// The servers of this user that are alive. Removes the sockets of dead ones.
 fn live(runtime: &Runtime) -> Vec<PathBuf> {
     let entries =
@@ -135,8 +144,8 @@ fn only(servers: &[PathBuf]) -> Result<PathBuf, Error> {
 /// to it.
 pub struct Claim {
     path: PathBuf,
-    lock_path: PathBuf,
-    lock: File,
+    // Goes after what it guards.
+    _lock: Lock,
 }
 
 impl Claim {
@@ -152,23 +161,16 @@ impl Claim {
         let failed =
             |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
         check_directory(path.parent().unwrap_or(path)).map_err(failed)?;
-        loop {
-            let lock = lock_file(&lock_path).map_err(failed)?;
-            match lock.try_lock() {
-                // Whoever had it may have removed the file meanwhile.
-                Ok(()) if is_at(&lock, &lock_path) => {
-                    return Ok(Self { path: path.to_owned(), lock_path, lock });
-                }
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    let text = format!(
-                        "another weft serve listens at {}; give this one another --control",
-                        path.display()
-                    );
-                    return Err(Error::new(ErrorKind::InUse, text));
-                }
-                Err(TryLockError::Error(e)) => return Err(failed(e)),
+        match Lock::take(&lock_path) {
+            Ok(lock) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let text = format!(
+                    "another weft serve listens at {}; give this one another --control",
+                    path.display()
+                );
+                Err(Error::new(ErrorKind::InUse, text))
             }
+            Err(TryLockError::Error(e)) => Err(failed(e)),
         }
     }
 
@@ -186,22 +188,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.clear();
-        let _ = std::fs::remove_file(&self.lock_path);
-        let _ = self.lock.unlock();
     }
-}
-
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let both = (file.metadata(), std::fs::symlink_metadata(path));
-    matches!(both, (Ok(open), Ok(there)) if (open.dev(), open.ino()) == (there.dev(), there.ino()))
-}
-
-/// An open file cannot be removed there.
-#[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
-    true
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 use super::capture::{LastCapture, NAMES, StartCapture};
 use super::inventory::{ShownHost, ShownInventory};
 use super::methods::{Methods, NoParams};
-use super::place::{ControlSocket, named};
+use super::place::{ControlSocket, clean, named};
 use super::protocol::VERSION;
 use super::server::ControlServer;
 use crate::served::{Served, verbs};
-use crate::service::takeover::{Giver, Handover};
+use crate::service::demands::Demands;
+use crate::service::takeover::{Giver, HandedOver, Handover, Replaced};
 use serde::Serialize;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use weft_block::Error;
 use weft_endpoint::report::Report;
 use weft_io::RemoteLoop;
@@ -24,6 +26,10 @@ pub struct Running {
     pub giver: Giver,
     /// What is captured of its connections.
     pub capture: LastCapture,
+    /// What it demands of its hosts, as it was at the start.
+    pub demands: Demands,
+    /// Where its metrics are.
+    pub metrics: OnceLock<SocketAddr>,
 }
 
 /// Who answers.
@@ -67,7 +73,13 @@ impl Running {
             methods.add_of(&group, "gateway.list", |group, NoParams {}| Ok(group.show()));
             methods.add_of(&group, "gateway.forget", |group, gateway| group.forget(&gateway));
         }
-        methods.add_of(&of, "server.handover", |running, to: Handover| running.giver.give(&to));
+        methods.add_of(&of, "server.handover", |running, to: Handover| {
+            let replaced = Replaced {
+                metrics: running.metrics.get().copied(),
+                demands: running.demands.now(&running.served.inventory),
+            };
+            Ok(HandedOver { sockets: running.giver.give(&to)?, server: Some(replaced) })
+        });
         let end = Arc::clone(&self.giver.end);
         methods.add_answered_first("server.end", move || end());
         let names: Vec<_> = methods.names().into_iter().chain(["server.info"]).collect();
@@ -83,6 +95,10 @@ impl Running {
         self: &Arc<Self>,
         ControlSocket { place, is_required }: &ControlSocket,
     ) -> Result<Option<ControlServer>, Error> {
+        if !place.contains(std::path::is_separator) {
+            // It is in the runtime directory, in which others may have been killed.
+            clean();
+        }
         let started = named(place).and_then(|path| ControlServer::start(&path, self.methods()));
         match started {
             Ok(server) => {

@@ -86,6 +86,11 @@ impl MetricsServer {
         Ok(Self { address, stopping, accepting: Some(accepting.map_err(failed)?) })
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The URL of the metrics.
     pub fn url(&self) -> String {
         let mut address = self.address;

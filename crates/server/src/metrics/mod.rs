@@ -38,16 +38,17 @@ pub struct MetricsConfig {
 }
 
 impl MetricsConfig {
-    /// Checks the options, before anything starts.
-    pub fn check(&self) -> Result<(), Error> {
-        if let Some(at) = self.address()?
+    /// Checks the options, before anything starts; the address. One that `takes_over` may be in
+    /// use: the server that it replaces may still have the port.
+    pub fn check(&self, takes_over: bool) -> Result<Option<SocketAddr>, Error> {
+        let at = self.address()?;
+        if let Some(at) = at
             && let Err(e) = TcpListener::bind(at)
-            // A server from which this one takes over may still have the port.
-            && e.kind() != std::io::ErrorKind::AddrInUse
+            && !(takes_over && e.kind() == std::io::ErrorKind::AddrInUse)
         {
             return Err(http::cannot(at, e));
         }
-        self.token().map(drop)
+        self.token().map(|_| at)
     }
 
     /// Starts the server, if one is wanted.

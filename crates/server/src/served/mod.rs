@@ -10,11 +10,12 @@
 //! * `edit`: carries out steps, as one change of the inventory.
 //! * `following`: a gateway of a group, which serves what others have changed, too.
 //! * [`orders`]: commands of tests.
-//! * [`verbs`]: the methods of the control socket.
+//! * [`verbs`]: the methods of the control socket; [`host_verbs`]: those about hosts.
 //! * [`scsi_names`]: names of a logical unit as a parameter of one.
 
 mod edit;
 mod following;
+pub mod host_verbs;
 mod inventory;
 mod opener;
 pub mod orders;
@@ -29,6 +30,7 @@ pub mod verbs;
 
 pub use inventory::inventory;
 pub use opener::Opener;
+pub(crate) use start::complete;
 pub use state::ServedState;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};

@@ -3,13 +3,31 @@
 use crate::config::desired::DesiredNamespace;
 use std::sync::Arc;
 use weft_block::file::CreatedFiles;
+use weft_block::grammar::{self, Source};
 use weft_block::{Device, Error, ErrorKind, Opening};
-use weft_endpoint::ConnectOptions;
 use weft_endpoint::source::discovered;
+use weft_endpoint::url::nbd::NBD_SCHEMES;
 use weft_endpoint::url::without_secret;
+use weft_endpoint::{ConnectOptions, is_remote};
 
 /// Sources that are opened side by side; each may have threads of its own while it is.
 const OPENINGS: usize = 32;
+
+/// The scheme of lists that may lack a source.
+const MIRROR: &str = "mirror";
+
+/// The filter before what is only read.
+const READ_ONLY: &str = "readonly:";
+
+/// Whether a source is refused only as long as another server has it: it has no more queues, or
+/// accepts one client at a time, as servers of NBD do.
+fn is_for_now(url: &str, kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::InUse | ErrorKind::NoResources => true,
+        ErrorKind::TimedOut => NBD_SCHEMES.iter().any(|scheme| url.starts_with(scheme)),
+        _ => false,
+    }
+}
 
 /// Opens sources.
 #[derive(Clone)]
@@ -35,6 +53,40 @@ impl Opener {
     pub(super) fn noting(&self, created: &Arc<CreatedFiles>) -> Self {
         let options = ConnectOptions { created: Some(Arc::clone(created)), ..self.options.clone() };
         Self { options }
+    }
+
+    /// Looks whether the remote sources of namespaces answer, for reading and only for this moment:
+    /// another server may have them. That they are in use is no fault; neither is a mirror that
+    /// lacks a leg.
+    pub fn look<'a>(
+        &self,
+        namespaces: impl Iterator<Item = &'a DesiredNamespace>,
+    ) -> Result<(), Error> {
+        let mut remote = Vec::new();
+        for namespace in namespaces {
+            let sources = grammar::sources(&namespace.source).into_iter();
+            let is_needed = |of: &Source<'_>| !of.above.contains(&MIRROR) && is_remote(of.url);
+            remote.extend(sources.filter(is_needed).map(|of| (of.url, &namespace.paths)));
+        }
+        for some in remote.chunks(OPENINGS) {
+            let begun: Vec<_> =
+                some.iter().map(|(url, paths)| self.begin_look(url, paths)).collect();
+            for ((url, _), opening) in some.iter().zip(begun) {
+                match opening.and_then(Opening::wait) {
+                    Err(e) if !is_for_now(url, e.kind()) => return Err(e.of(&without_secret(url))),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_look(&self, url: &str, paths: &[String]) -> Result<Opening, Error> {
+        let mut options = self.options.clone();
+        options.paths.further.extend(paths.iter().cloned());
+        options.paths.reserve = false;
+        discovered::look_up(url, &mut options)?;
+        weft_endpoint::begin(&format!("{READ_ONLY}{url}"), &options)
     }
 
     /// Opens the sources of namespaces side by side.

@@ -40,9 +40,8 @@ impl Served {
         let devices = open_released::open(released, open)?;
         let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
         inventory.keep_health(environment.health.clone());
-        limit_hosts(environment, &inventory)?;
         desired.slow.into_iter().for_each(|limit| inventory.statistics().log_slow(limit));
-        refer(environment, &inventory)?;
+        complete(environment, &inventory)?;
         let config = ExportConfig {
             inventory: Arc::clone(&inventory),
             iscsi: desired.iscsi.clone(),
@@ -87,6 +86,12 @@ fn options(
     options.ceph = group.map(|group| group.access.clone()).unwrap_or_default();
     options.ceph_in_group = group.is_some();
     options
+}
+
+/// Adds to an inventory what its configuration does not say.
+pub(crate) fn complete(environment: &Environment, inventory: &LiveInventory) -> Result<(), Error> {
+    limit_hosts(environment, inventory)?;
+    refer(environment, inventory)
 }
 
 /// Limits hosts beside what the configuration says.

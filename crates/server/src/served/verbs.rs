@@ -1,7 +1,8 @@
 //! The methods of the control socket that change what is served.
 
+use super::host_verbs::{change_access, forget_host};
 use super::scsi_names::ScsiNames;
-use super::{Changed, How, Served, ServedState, Shown};
+use super::{Changed, How, Served, ServedState};
 use crate::config::check::listen_place as address;
 use crate::config::check::parse_state;
 use crate::config::desired::{DesiredAnaState, DesiredNamespace};
@@ -17,10 +18,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::units;
-use weft_endpoint::inventory::{Access, DEFAULT_GROUP, Forgotten};
+use weft_endpoint::inventory::DEFAULT_GROUP;
 use weft_group::placement::default_ana_group;
-use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::types::{Id128, Nsid};
+use weft_proto::nvme::types::Nsid;
 
 /// Parameters of `namespace.add`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -80,28 +80,6 @@ pub struct ResizeNamespace {
     /// See [`How`].
     #[serde(default)]
     pub force: bool,
-}
-
-/// Parameters of `host.allow` and `host.deny`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChangeHost {
-    /// NQN; `None`: the only subsystem.
-    #[serde(default)]
-    pub subsystem: Option<String>,
-    /// NQN of an NVMe host, or name of an iSCSI initiator.
-    pub host: String,
-    /// See [`How`].
-    #[serde(default)]
-    pub force: bool,
-}
-
-/// Parameters of `host.forget`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ForgetHost {
-    /// NQN of an NVMe host, or its identifier, a UUID.
-    pub host: String,
 }
 
 /// Parameters of `ana.set`.
@@ -270,90 +248,6 @@ fn add_namespace(
     Ok(())
 }
 
-/// Lets a host in or out, and says where that is no news.
-fn change_access(served: &Served, params: &ChangeHost, allow: bool) -> Result<Changed, Fault> {
-    let mut note = None;
-    let how = How { force: params.force, dry_run: false };
-    let mut changed = served.change(how, |state| {
-        note = change_host(state, params, allow)?;
-        Ok(())
-    })?;
-    changed.notes.extend(note);
-    Ok(changed)
-}
-
-/// Forgets which name a host has proved with its identifier.
-fn forget_host(served: &Served, ForgetHost { host }: &ForgetHost) -> Result<Changed, Fault> {
-    let whom = match Uuid::parse_str(host) {
-        Ok(id) => Forgotten::Identifier(Id128(*id.as_bytes())),
-        Err(_) => Forgotten::Name(parse_nqn(host)?),
-    };
-    let forgotten = served
-        .inventory
-        .forget_host(&whom)
-        .map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
-    let shown = |(id, name)| Shown {
-        kind: "remove".to_owned(),
-        text: format!("the identifier {id} is no longer that of host {name}"),
-        hosts: Vec::new(),
-    };
-    let notes = match forgotten.is_empty() {
-        true => vec![format!("nothing is known of {host} that could be forgotten")],
-        false => Vec::new(),
-    };
-    let changes = forgotten.into_iter().map(shown).collect();
-    Ok(Changed { generation: served.inventory.now().generation(), changes, notes })
-}
-
-fn change_host(
-    state: &mut ServedState,
-    params: &ChangeHost,
-    allow: bool,
-) -> Result<Option<String>, Fault> {
-    let subsystem = meant(state, params.subsystem.as_deref())?;
-    let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
-    if is_initiator {
-        let name = Name::new(&params.host)
-            .map_err(|e| invalid(format!("\"{}\" is not an iSCSI name: {e}", params.host)))?;
-        return change(&mut subsystem.initiators, name, allow);
-    }
-    change(&mut subsystem.hosts, parse_nqn(&params.host)?, allow)
-}
-
-/// Changes who has access; gives what is to be said where nothing changes.
-fn change<T: Ord + Clone + ToString>(
-    access: &mut Access<T>,
-    name: T,
-    allow: bool,
-) -> Result<Option<String>, Fault> {
-    let text = name.to_string();
-    match (allow, &*access) {
-        (true, Access::Any) => {
-            return Ok(Some(format!(
-                "every host may connect already, {text} included; to let only some in, list them in a configuration and use weft apply, or start \
-                 with weft serve --allow-host or --allow-initiator"
-            )));
-        }
-        (true, Access::Only(names)) if names.contains(&name) => {
-            return Ok(Some(format!("{text} may connect already")));
-        }
-        (true, _) => access.allow(name),
-        (false, Access::Only(_)) => {
-            if !access.deny(&name) {
-                return Ok(Some(format!("{text} is not among the hosts that may connect")));
-            }
-        }
-        (false, Access::Any) => {
-            let text = format!(
-                "every host may connect, so {} cannot be denied alone: list the hosts that may, with weft apply",
-                name.to_string()
-            );
-            return Err(invalid(text));
-        }
-    }
-    Ok(None)
-}
-
 /// Whether a server that listens at `listen`, and is reached at `urls`, has a listener; an address
 /// of all means each of the machine.
 fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
@@ -410,23 +304,5 @@ mod tests {
                 && is("192.0.2.2:4420", "nvme+tcp://[::]:0")
         );
         assert!(!is("192.0.2.2:4421", "nvme+tcp://0.0.0.0:4420"));
-    }
-
-    #[test]
-    fn what_changes_nothing_is_told() {
-        let mut all = Access::<String>::Any;
-        assert!(
-            change(&mut all, "a".into(), true)
-                .unwrap()
-                .unwrap()
-                .contains("every host may connect already")
-        );
-        let mut some = Access::Only(["a".to_owned()].into());
-        assert!(
-            change(&mut some, "a".into(), true).unwrap().unwrap().contains("may connect already")
-        );
-        assert!(change(&mut some, "b".into(), false).unwrap().unwrap().contains("not among"));
-        assert_eq!(change(&mut some, "b".into(), true).unwrap(), None);
-        assert_eq!(change(&mut some, "b".into(), false).unwrap(), None);
     }
 }

@@ -4,26 +4,30 @@
 use super::Environment;
 use crate::config::Desired;
 use crate::management::place;
-use crate::served::Opener;
-use std::net::SocketAddr;
+use crate::served::{Opener, ServedState, complete, inventory};
+use crate::service::demands::Demands;
+use crate::service::takeover::Successor;
 use std::path::Path;
 use weft_block::file::is_windows_device;
 use weft_block::mirror::MirrorUrl;
 use weft_block::{Error, Refusal, grammar};
+use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::listen_address;
+use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
 
-/// Checks what can be checked while another server still has the devices and addresses; gives the
-/// addresses at which this one is to listen.
-pub fn check(desired: &Desired, environment: &Environment) -> Result<Vec<SocketAddr>, Error> {
-    environment.metrics.check()?;
+/// Checks what can be checked while another server still has the devices and addresses; gives what
+/// this one is to do then.
+pub fn check(desired: &Desired, environment: &Environment) -> Result<Successor, Error> {
+    let from = environment.takeover.from.as_deref();
+    let metrics = environment.metrics.check(from.is_some())?;
     desired.check_cntlids()?;
     if let Some(socket) = environment.control_socket.as_ref().filter(|socket| socket.is_required) {
-        place::check(&place::named(&socket.place)?)?;
+        check_control(&socket.place, from)?;
     }
     desired.iscsi.check()?;
-    Opener { options: environment.connect.clone() }
-        .check(desired.namespaces().map(|(_, namespace)| namespace))?;
+    let opener = Opener { options: environment.connect.clone() };
+    opener.check(desired.namespaces().map(|(_, namespace)| namespace))?;
     for (_, namespace) in desired.namespaces() {
         weft_endpoint::check(&namespace.source)?;
         namespace
@@ -33,8 +37,44 @@ pub fn check(desired: &Desired, environment: &Environment) -> Result<Vec<SocketA
             .try_for_each(|path| weft_endpoint::check(path))?;
         check_file(&namespace.source)?;
     }
+    check_inventory(desired, environment)?;
     let places = desired.listen.iter().map(|url| listen_address(url, &desired.tls));
-    Ok(places.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    let places = places.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    if let Some(from) = from {
+        let goes_on = |e: Error| {
+            Error::new(
+                e.kind(),
+                format!("{e}; the server that was to be replaced, {from}, goes on"),
+            )
+        };
+        opener.look(desired.namespaces().map(|(_, namespace)| namespace)).map_err(goes_on)?;
+    }
+    Ok(Successor { places, metrics, demands: Demands::of(desired) })
+}
+
+/// Refuses a place for the control socket at which this server cannot listen, also when the server
+/// `from` which it takes over has gone.
+fn check_control(place: &str, from: Option<&str>) -> Result<(), Error> {
+    let path = place::named(place)?;
+    place::check(&path)?;
+    let Some(from) = from else { return Ok(()) };
+    let is_same = |other: &Path| {
+        path == other
+            || matches!((path.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+    };
+    match is_same(&place::named(from)?) {
+        true => Ok(()),
+        false => place::Claim::take(&path).map(drop),
+    }
+}
+
+/// Makes the inventory with other devices, to find what in it does not go together.
+fn check_inventory(desired: &Desired, environment: &Environment) -> Result<(), Error> {
+    let device = weft_endpoint::open("null:1TiB", &ConnectOptions::default())?;
+    let devices = desired.namespaces().map(|_| device.clone()).collect();
+    let with = (desired.controllers(), ReservationTable::volatile());
+    let inventory = inventory(&ServedState::of(desired), devices, with)?;
+    complete(environment, &inventory)
 }
 
 /// Refuses a file that does not exist and is not to be made. A mirror decides itself whether it

@@ -17,10 +17,11 @@ use crate::management::server::ControlServer;
 use crate::metrics::MetricsServer;
 use crate::served::Served;
 use crate::service::activation;
+use crate::service::demands::Demands;
 use crate::service::takeover::Giver;
 use crate::sources::LossWatch;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weft_block::Error;
 use weft_endpoint::inventory::Inventory;
 use weft_endpoint::loops::Loops;
@@ -53,10 +54,16 @@ impl Server {
     /// in use any more, and no server from which this one was to take over has ended for a mistake
     /// that could be seen before.
     pub fn start(mut desired: Desired, environment: Environment) -> Result<Self, Error> {
-        let places = check::check(&desired, &environment)?;
-        environment.takeover.run(&desired.loops.listening, places)?;
-        let joined = Joined::join(environment.group.as_ref(), &mut desired)?;
+        let successor = check::check(&desired, &environment)?;
         let loops = Loops::start(&desired.loops)?;
+        let joined = environment
+            .takeover
+            .run(&desired.loops.listening, successor)
+            .and_then(|()| Joined::join(environment.group.as_ref(), &mut desired));
+        let joined = match joined {
+            Ok(joined) => joined,
+            Err(e) => return Err(ended(loops, e)),
+        };
         match Parts::start(&mut desired, &environment, &joined, loops.remotes()) {
             Ok(parts) => {
                 joined.stays();
@@ -64,9 +71,7 @@ impl Server {
             }
             Err(e) => {
                 environment.health.end();
-                // Why it did not start matters more than how the loops ended.
-                let _ = loops.stop();
-                Err(e)
+                Err(ended(loops, e))
             }
         }
     }
@@ -170,8 +175,13 @@ impl Parts {
             loops: loops.to_vec(),
             giver,
             capture: LastCapture::default(),
+            demands: Demands::of(desired),
+            metrics: OnceLock::new(),
         });
         let metrics = environment.metrics.start(&running)?;
+        if let Some(metrics) = &metrics {
+            running.metrics.get_or_init(|| metrics.address());
+        }
         let control = match &environment.control_socket {
             Some(socket) => running.manage(socket)?,
             None => None,
@@ -210,6 +220,13 @@ fn serve(
         }
         (started, _) => started,
     }
+}
+
+/// Ends the loops of a server that does not start; why.
+fn ended(loops: Loops, why: Error) -> Error {
+    // That matters more than how the loops ended.
+    let _ = loops.stop();
+    why
 }
 
 fn log_counters(loops: &Loops) {

@@ -10,6 +10,7 @@ use crate::limits::HANDOVER_S;
 use crate::management::client::Client;
 use crate::management::place::named;
 use crate::management::protocol::Fault;
+use crate::service::demands::Demands;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -23,6 +24,19 @@ use weft_io::listening::Listening;
 pub struct Takeover {
     /// `PATH` or `NAME`.
     pub from: Option<String>,
+    /// Also from one that demands proofs of its hosts which this one does not.
+    pub insecure: bool,
+}
+
+/// What a process that takes over is to do.
+#[derive(Debug)]
+pub struct Successor {
+    /// The addresses at which it is to listen.
+    pub places: Vec<SocketAddr>,
+    /// Where its metrics are to be.
+    pub metrics: Option<SocketAddr>,
+    /// What it demands of its hosts.
+    pub demands: Demands,
 }
 
 /// What the new process asks the old one for: the Unix socket at which it waits for the listening
@@ -34,11 +48,23 @@ pub struct Handover {
     pub socket: PathBuf,
 }
 
-/// How many sockets were sent.
+/// How many sockets were sent, and what the next process has to know.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HandedOver {
     /// Listening sockets.
     pub sockets: usize,
+    /// The server; one of an older version does not tell.
+    #[serde(default)]
+    pub server: Option<Replaced>,
+}
+
+/// A server that is being replaced.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Replaced {
+    /// Where its metrics are.
+    pub metrics: Option<SocketAddr>,
+    /// What it demands of its hosts.
+    pub demands: Demands,
 }
 
 /// What the old process needs to hand over.
@@ -64,8 +90,8 @@ impl Giver {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().any(system::is_there)
     }
 
-    /// Sends the sockets.
-    pub fn give(&self, Handover { socket }: &Handover) -> Result<HandedOver, Fault> {
+    /// Sends the sockets; how many.
+    pub fn give(&self, Handover { socket }: &Handover) -> Result<usize, Fault> {
         let failed = |e| {
             Error::io(format!("cannot send the listening sockets to {}: {e}", socket.display()), e)
         };
@@ -73,17 +99,18 @@ impl Giver {
         let waiting = system::give(socket, &open).map_err(failed)?;
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         tracing::info!("another process takes over {} listening sockets", open.len());
-        Ok(HandedOver { sockets: open.len() })
+        Ok(open.len())
     }
 }
 
 impl Takeover {
     /// Takes over, if that is wanted: gets the sockets, and waits until the old process has gone.
     ///
-    /// `places`: the addresses at which this process is to listen. The other one goes on if its
-    /// sockets do not fit them, or where listening at the remaining ones is not possible.
-    pub fn run(&self, listening: &Listening, mut places: Vec<SocketAddr>) -> Result<(), Error> {
+    /// The other one goes on if its sockets do not fit the addresses of this one, where listening at
+    /// the remaining ones is not possible, and where it demands more of its hosts.
+    pub fn run(&self, listening: &Listening, successor: Successor) -> Result<(), Error> {
         let Some(from) = &self.from else { return Ok(()) };
+        let mut places = successor.places;
         let own = listening.unused();
         let path = named(from)?;
         let failed = |e| {
@@ -91,7 +118,7 @@ impl Takeover {
         };
         let receiver = system::Receiver::new(&path).map_err(failed)?;
         let mut client = Client::connect(&path)?;
-        let HandedOver { sockets } =
+        let HandedOver { sockets, server } =
             client.ask("server.handover", Handover { socket: receiver.path().to_owned() })?;
         let (received, gone) = receiver.receive().map_err(failed)?;
         if received.len() != sockets {
@@ -100,6 +127,11 @@ impl Takeover {
                 received.len()
             );
             return Err(Error::new(ErrorKind::Protocol, text));
+        }
+        if let Some(replaced) = &server {
+            let goes_on = format!("the server at {} goes on", path.display());
+            self.check_demands(replaced, &successor.demands, &goes_on)?;
+            check_metrics(successor.metrics, replaced, &goes_on)?;
         }
         for at in received.iter().map(|(at, _)| at) {
             let Some(place) = places.iter().position(|place| place == at) else {
@@ -127,6 +159,44 @@ impl Takeover {
         gone.wait(Duration::from_secs(HANDOVER_S)).map_err(failed)?;
         Ok(())
     }
+
+    /// Refuses to take over from a server whose hosts prove what this one would not ask for.
+    fn check_demands(
+        &self,
+        replaced: &Replaced,
+        demands: &Demands,
+        goes_on: &str,
+    ) -> Result<(), Error> {
+        let Some((what, how)) = demands.lacks(&replaced.demands) else { return Ok(()) };
+        let text = format!(
+            "the server to be replaced demands {what} of its hosts, and this one would not: {how}, or say --insecure; {goes_on}"
+        );
+        if self.insecure {
+            tracing::warn!("the server that was replaced demanded {what} of its hosts");
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Usage, text))
+    }
+}
+
+/// Refuses a port of metrics that somebody else has than the server to be replaced.
+fn check_metrics(
+    wanted: Option<SocketAddr>,
+    replaced: &Replaced,
+    goes_on: &str,
+) -> Result<(), Error> {
+    let Some(at) = wanted else { return Ok(()) };
+    let is_any = |of: &SocketAddr| of.ip().is_unspecified();
+    let is_its = |own: &SocketAddr| {
+        own.port() == at.port() && (own.ip() == at.ip() || is_any(own) || is_any(&at))
+    };
+    if replaced.metrics.as_ref().is_some_and(is_its) {
+        return Ok(());
+    }
+    let failed = |e| {
+        Error::io(format!("cannot serve metrics at {at}: {e}; choose another port, {goes_on}"), e)
+    };
+    TcpListener::bind(at).map(drop).map_err(failed)
 }
 
 /// By Unix sockets, with SCM_RIGHTS (unix(7)).

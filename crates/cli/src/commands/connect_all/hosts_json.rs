@@ -1,9 +1,9 @@
 //! nvme-cli's JSON format of hosts, their subsystems and the ports of these
 //! (`nvme connect-all --config`), read as lines with options.
 
-use super::given::Given;
 use super::line::{Line, text_of};
 use crate::exit::Failure;
+use crate::given::Given;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};

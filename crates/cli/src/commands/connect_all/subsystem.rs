@@ -1,12 +1,12 @@
 //! A subsystem with all its addresses, and its namespaces, of which each becomes a connection.
 
-use super::given::Given;
 use super::line::Line;
 use super::name_of;
 use crate::attach_args::AttachArgs;
 use crate::commands::identify::active_namespaces;
 use crate::daemon_args::DaemonArgs;
 use crate::exit::{Failure, kind_of, printed};
+use crate::given::Given;
 use std::io::Write;
 use std::process::{Output, Stdio};
 use weft_endpoint::Control;

@@ -31,7 +31,7 @@ impl ServeArgs {
             discovery_nqn: self.announce.discovery_nqn().cloned(),
             control_socket: Some(self.control_socket(desired)),
             metrics: self.metrics.config(),
-            takeover: self.takeover.takeover(),
+            takeover: self.takeover.takeover(self.security.insecure()),
             group: self.group.joining()?,
             reservations: ReservationTable::of_this_user(),
             health: HealthStore::of_this_user(),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_endpoint::source::HostSecrets;
+use weft_server::attach::plan::Line;
 use weft_server::config::Desired;
 use weft_server::config::desired::DesiredSubsystem;
 use weft_server::config::exposure::open_addresses;
@@ -32,7 +33,8 @@ pub struct SecurityArgs {
     /// concatenation); --concat is about the hosts of this server
     #[arg(help_heading = LET_IN, long, conflicts_with = "source_tls_key_file")]
     source_concat: bool,
-    /// Do not warn of addresses at which hosts need not prove who they are
+    /// Do not warn of addresses at which hosts need not prove who they are, and take over (--takeover)
+    /// from a server that demands more of its hosts
     #[arg(help_heading = LET_IN, long)]
     insecure: bool,
 }
@@ -41,6 +43,11 @@ impl SecurityArgs {
     /// Whether secure channels to sources are concatenated.
     pub fn source_concat(&self) -> bool {
         self.source_concat
+    }
+
+    /// Whether hosts may go without proof.
+    pub fn insecure(&self) -> bool {
+        self.insecure
     }
 
     /// What hosts of NVMe subsystems have to prove.
@@ -111,22 +118,53 @@ fn warning(desired: &Desired) -> Option<String> {
 
 /// The options with which a host of ours proves who it is at a URL, for people to fill in.
 pub fn proof(desired: &Desired, url: &str) -> String {
-    let is_tls = url.starts_with("nvme+tcp:") && desired.tls.psk.is_some();
-    let is_concat = url.starts_with("nvme+tcp:") && desired.tls.concat;
-    let is_dhchap = url.starts_with("nvme+")
-        && desired.subsystems.first().is_some_and(|of| of.authentication.is_some());
+    match url.split("://").next().unwrap_or_default() {
+        "iscsi" => chap_proof(desired),
+        "nbds" => desired.tls.ca.as_ref().map_or_else(String::new, |_| {
+            " --tls-cert-file FILE --tls-cert-key-file FILE".to_owned()
+        }),
+        scheme if scheme.starts_with("nvme+") => nvme_proof(desired, scheme == "nvme+tcp"),
+        _ => String::new(),
+    }
+}
+
+fn nvme_proof(desired: &Desired, is_tcp: bool) -> String {
+    let first = desired.subsystems.first();
+    let demanded = first.and_then(|of| of.authentication.as_ref());
+    let is_named = first.is_some_and(|of| of.hosts != Access::Any)
+        || demanded.is_some_and(|of| of.others.is_empty());
     let options = [
-        (is_tls, " --tls --tls-key-file FILE"),
-        (is_concat, " --concat"),
-        (is_dhchap, " --dhchap-secret-file FILE"),
+        (is_named, " --hostnqn NQN"),
+        (is_tcp && desired.tls.psk.is_some(), " --tls --tls-key-file FILE"),
+        (is_tcp && desired.tls.concat, " --concat"),
+        (demanded.is_some(), " --dhchap-secret-file FILE"),
+        (demanded.is_some_and(|of| of.controller.is_some()), " --dhchap-ctrl-secret-file FILE"),
     ];
     options.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, option)| option).collect()
+}
+
+fn chap_proof(desired: &Desired) -> String {
+    let first = desired.subsystems.first();
+    let word = |name: &str| Line(vec![name.to_owned()]).to_string();
+    let user = desired.iscsi.chap.first().map(|user| word(&user.credentials.name));
+    let target = desired.iscsi.chap_target.as_ref().map(|of| word(&of.name));
+    [
+        first.filter(|of| of.initiators != Access::Any).map(|_| " --initiator-name IQN".to_owned()),
+        user.map(|user| format!(" --chap-user {user} --chap-secret-file FILE")),
+        target.map(|name| format!(" --target-chap-user {name} --target-chap-secret-file FILE")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+    use weft_proto::iscsi::chap::Credentials;
+    use weft_proto::iscsi::target::ChapUser;
+    use weft_proto::nvme::auth::Secret;
     use weft_server::config::{NoSourceOptions, read};
 
     fn desired(listen: &str, more: &str) -> Desired {
@@ -171,16 +209,27 @@ mod tests {
     fn what_a_host_needs_is_in_the_command_for_it() {
         let mut desired = desired("0.0.0.0:4420", "");
         assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), "");
-        desired.subsystems[0].authentication = Some(Authentication::default());
+        let secret = || Secret::of_key(&[7; 32], None).unwrap();
+        let demanded = Authentication {
+            others: vec![secret()],
+            controller: Some(secret()),
+            ..Authentication::default()
+        };
+        desired.subsystems[0].authentication = Some(demanded);
         assert_eq!(
-            proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"),
-            " --dhchap-secret-file FILE"
+            proof(&desired, "nvme+rdma://192.0.2.1:4420/nqn.x"),
+            " --dhchap-secret-file FILE --dhchap-ctrl-secret-file FILE"
         );
+        desired.subsystems[0].authentication = Some(Authentication::default());
         desired.tls.concat = true;
         assert_eq!(
             proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"),
-            " --concat --dhchap-secret-file FILE"
+            " --hostnqn NQN --concat --dhchap-secret-file FILE"
         );
-        assert_eq!(proof(&desired, "iscsi://192.0.2.1/iqn.x/0"), "");
+        let iscsi = |desired: &Desired| proof(desired, "iscsi://192.0.2.1/iqn.x/0");
+        assert_eq!(iscsi(&desired), "");
+        let credentials = Credentials { name: "alice".into(), secret: "0123456789ab".into() };
+        desired.iscsi.chap = vec![ChapUser { credentials, initiators: Vec::new() }];
+        assert_eq!(iscsi(&desired), " --chap-user alice --chap-secret-file FILE");
     }
 }

@@ -175,13 +175,13 @@ fn engines() -> Result<Vec<String>, Failure> {
 }
 
 fn not_started(error: &io::Error) -> weft_block::Error {
-    let text = match error.kind() {
-        io::ErrorKind::NotFound => {
-            "fio is not installed: install it, or leave the lane of fio out".to_owned()
-        }
-        _ => format!("fio cannot be started: {error}"),
-    };
-    weft_block::Error::new(ErrorKind::Usage, text)
+    match error.kind() {
+        io::ErrorKind::NotFound => weft_block::Error::new(
+            ErrorKind::Unsupported,
+            "fio is not installed: install it, or leave the lane of fio out",
+        ),
+        _ => weft_block::Error::new(ErrorKind::Usage, format!("fio cannot be started: {error}")),
+    }
 }
 
 /// fio while it runs. It ends with this.

@@ -76,6 +76,12 @@ pub(super) struct Session {
     pub(super) over: bool,
 }
 
+/// Whether a command was only told what has happened before: that is no error of it, as its
+/// initiator sends it again.
+fn is_attention(reply: &Reply) -> bool {
+    reply.sense.is_some_and(|sense| sense.key == SenseKey::UNIT_ATTENTION)
+}
+
 impl Session {
     pub(super) fn new(
         nexus: Box<Nexus>,
@@ -225,7 +231,7 @@ impl Session {
     /// Answers a command. Memory that the initiator does not get is free at once.
     #[inline]
     pub(super) fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, reply: &Reply) {
-        self.meter.end(tag, reply.status != ScsiStatus::GOOD);
+        self.meter.end(tag, reply.status != ScsiStatus::GOOD && !is_attention(reply));
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = reply.put_sense(&mut sense);
         let answer = Answer {

@@ -8,6 +8,7 @@ use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
+use crate::export::shell::word;
 use crate::inventory::LiveInventory;
 use crate::iscsi_remarks::remark;
 use crate::limits::{
@@ -23,6 +24,7 @@ use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::limits::BUF_BYTES_MIN;
 use weft_io::{Handle, RemoteLoop};
+use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::target::TargetConfig as EngineConfig;
 use weft_proto::iscsi::text::{Name, Offer};
@@ -62,6 +64,8 @@ pub struct Target {
     listeners: Listeners<SocketAddr>,
     homes: Homes,
     name: Name,
+    /// How initiators log in, for a hint.
+    login: Option<String>,
 }
 
 impl Target {
@@ -100,7 +104,8 @@ impl Target {
         let name = config.settings.target_name()?;
         remark("the target's name", &name);
         let shared = shared(&config, &name, limits, on.pool().cap_bytes())?;
-        let target = Self { shared, listeners: Listeners::default(), homes: homes.clone(), name };
+        let (listeners, login) = (Listeners::default(), login(&config.settings));
+        let target = Self { shared, listeners, homes: homes.clone(), name, login };
         for at in config.listen {
             let url = at.to_string();
             let port = target.shared.add_port(&url)?;
@@ -298,13 +303,48 @@ impl ListeningExport for Target {
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let address = reachable(*self.addresses().first()?);
-        // A name that a shell would read otherwise is left to whoever chose it.
-        let is_plain = |c: char| c.is_alphanumeric() || "._:-+@%/=,".contains(c);
-        self.name.as_str().chars().all(is_plain).then_some(())?;
-        let command = format!(
-            "iscsiadm -m discovery -t sendtargets -p {address} && iscsiadm -m node -T {} -l",
-            self.name
-        );
-        Some(("Linux", command))
+        let name = word(self.name.as_str());
+        let Some(login) = &self.login else {
+            let find = format!("iscsiadm -m discovery -t sendtargets -p {address}");
+            return Some(("Linux", format!("{find} && iscsiadm -m node -T {name} -l")));
+        };
+        // Discovery needs the login as well, for which iscsiadm has no options.
+        let node = format!("iscsiadm -m node -T {name} -p {address}");
+        Some(("Linux", format!("{node} -o new && {node} -o update{login} && {node} -l")))
+    }
+}
+
+/// The options with which open-iscsi gets to know how it logs in, if it has to; the secrets are left
+/// to people.
+fn login(settings: &Settings) -> Option<String> {
+    let set = |name: &str, value: &str| format!(" -n node.session.auth.{name} -v {value}");
+    let both = |of: &Credentials, is_own: &str| {
+        set(&format!("username{is_own}"), &word(&of.name)) + &set(&format!("password{is_own}"), "…")
+    };
+    let user = settings.chap.first()?;
+    let target = settings.chap_target.as_ref().map(|of| both(of, "_in")).unwrap_or_default();
+    Some(set("authmethod", "CHAP") + &both(&user.credentials, "") + &target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_proto::iscsi::target::ChapUser;
+
+    #[test]
+    fn a_hint_says_how_an_initiator_logs_in() {
+        let credentials =
+            |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
+        let mut settings = Settings::default();
+        assert_eq!(login(&settings), None);
+        let credentials_of = credentials("alice", "0123456789ab");
+        settings.chap = vec![ChapUser { credentials: credentials_of, initiators: Vec::new() }];
+        let of = "node.session.auth";
+        let user =
+            format!(" -n {of}.authmethod -v CHAP -n {of}.username -v alice -n {of}.password -v …");
+        assert_eq!(login(&settings), Some(user.clone()));
+        settings.chap_target = Some(credentials("the disk", "ba9876543210"));
+        let target = format!(" -n {of}.username_in -v 'the disk' -n {of}.password_in -v …");
+        assert_eq!(login(&settings), Some(user + &target));
     }
 }

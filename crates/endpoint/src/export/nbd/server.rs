@@ -8,6 +8,7 @@ use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
+use crate::export::shell::word;
 use crate::inventory::LiveInventory;
 use crate::loops::ask;
 use crate::tls::TlsFiles;
@@ -194,7 +195,7 @@ impl ListeningExport for NbdServer {
         let place = places.iter().find(|place| !place.tls)?;
         let at = match &place.place {
             NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
-            NbdPlace::Unix(path) => format!("-unix {}", path.display()),
+            NbdPlace::Unix(path) => format!("-unix {}", word(&path.display().to_string())),
         };
         // nbd-client does not pass on the size that the server asks for. It takes this option in
         // front of the others only.
@@ -202,6 +203,6 @@ impl ListeningExport for NbdServer {
             512 => String::new(),
             bytes => format!("-b {bytes} "),
         };
-        Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {name}")))
+        Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {}", word(&name))))
     }
 }

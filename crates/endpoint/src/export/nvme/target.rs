@@ -10,8 +10,9 @@ use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
+use crate::export::shell::word;
 use crate::identity::Identities;
-use crate::inventory::LiveInventory;
+use crate::inventory::{Access, Authentication, LiveInventory};
 use crate::loops::ask;
 use crate::tls::TlsFiles;
 use crate::url::{HostPort, NvmeTransport, NvmeUrl};
@@ -204,12 +205,6 @@ fn url((transport, address): At, nqn: &Nqn) -> String {
     NvmeUrl { transport, address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
 }
 
-/// Quotes a name for a shell.
-fn word(nqn: &Nqn) -> String {
-    let is_plain = nqn.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:@".contains(&b));
-    if is_plain { nqn.to_string() } else { format!("'{}'", nqn.to_string().replace('\'', r"'\''")) }
-}
-
 impl Export for Target {
     fn hosts(&self) -> Vec<ConnectedHost> {
         self.shared.hosts()
@@ -283,11 +278,62 @@ impl ListeningExport for Target {
             Security::Either(_) if transport == NvmeTransport::Tcp => " --concat",
             _ => "",
         };
-        let is_demanded = self.shared.inventory.authentications().of(nqn).is_some();
-        let secret = if is_demanded { " --dhchap-secret=…" } else { "" };
+        let demanded = self.shared.inventory.authentications().of(nqn);
+        let proof = demanded.as_deref().map(secrets).unwrap_or_default();
+        let hosts = &inventory.subsystem(nqn)?.hosts;
+        let host = host(hosts, demanded.as_deref())
+            .map_or_else(String::new, |host| format!(" --hostnqn={}", word(&host)));
+        let nqn = word(nqn.as_str());
         Some((
             "Linux",
-            format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn)),
+            format!("nvme connect -t {name} -a {ip} -s {port} -n {nqn}{host}{tls}{proof}"),
         ))
+    }
+}
+
+/// The name that a host has to have, if it is one of some; `…` where people have to choose it.
+fn host(allowed: &Access<Nqn>, demanded: Option<&Authentication>) -> Option<String> {
+    let known = demanded.filter(|of| of.others.is_empty()).map(|of| of.hosts.keys().collect());
+    let names: Vec<&Nqn> = match (allowed, known) {
+        (Access::Only(names), _) => names.iter().collect(),
+        (Access::Any, Some(names)) => names,
+        (Access::Any, None) => return None,
+    };
+    match names[..] {
+        [one] => Some(one.to_string()),
+        _ => Some("…".into()),
+    }
+}
+
+/// The options with the secrets of an authentication.
+fn secrets(of: &Authentication) -> String {
+    let controller = if of.controller.is_some() { " --dhchap-ctrl-secret=…" } else { "" };
+    format!(" --dhchap-secret=…{controller}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_proto::nvme::auth::Secret;
+
+    #[test]
+    fn a_hint_says_by_which_name_and_secrets_a_host_is_let_in() {
+        let nqn = |name: &str| Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap();
+        let secret = || Secret::of_key(&[7; 32], None).unwrap();
+        let only = |names: &[&str]| Access::Only(names.iter().map(|name| nqn(name)).collect());
+        let others = Authentication { others: vec![secret()], ..Authentication::default() };
+        let own = Authentication {
+            hosts: [(nqn("a"), vec![secret()])].into(),
+            controller: Some(secret()),
+            ..Authentication::default()
+        };
+        assert_eq!(host(&Access::Any, None), None);
+        assert_eq!(host(&Access::Any, Some(&others)), None);
+        let a = Some(nqn("a").to_string());
+        assert_eq!(host(&Access::Any, Some(&own)), a);
+        assert_eq!(host(&only(&["a"]), Some(&others)), a);
+        assert_eq!(host(&only(&["a", "b"]), None).as_deref(), Some("…"));
+        assert_eq!(secrets(&others), " --dhchap-secret=…");
+        assert_eq!(secrets(&own), " --dhchap-secret=… --dhchap-ctrl-secret=…");
     }
 }

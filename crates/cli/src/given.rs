@@ -35,6 +35,12 @@ impl Given {
         Self(all)
     }
 
+    /// These without some.
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.0.retain(|(name, _)| !names.contains(&name.as_str()));
+        self
+    }
+
     /// The words.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|(_, words)| words).map(String::as_str)

@@ -1,0 +1,107 @@
+//! The commands that attach a device and detach it, for people to run.
+
+use crate::attach_args::AttachArgs;
+use crate::connection::ConnectArgs;
+use crate::given::Given;
+use crate::pcap_args::PcapArgs;
+use clap::ArgMatches;
+use std::io::Write;
+use std::path::Path;
+use weft_endpoint::url::ISCSI_PORT;
+use weft_server::attach::entries::{DIRECTORY, Runtime};
+use weft_server::attach::plan::{COMMAND_S, Line, Protocol, Served, System};
+use weft_server::attach::server::Plan;
+use weft_server::secret::VARIABLES;
+
+/// Prints them. `matches` are the options that were given.
+pub fn print(plan: &Plan, serve_only: bool, matches: &ArgMatches) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (system, runtime) = (System::here(), Runtime::named());
+    let served = served(plan, &runtime);
+    let is_set = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    for name in VARIABLES.iter().filter(is_set) {
+        writeln!(out, "# with {name} set, as it is here")?;
+    }
+    let weft = |words| weft(words, &runtime, system);
+    writeln!(out, "{}", weft(connect(plan, serve_only, matches)))?;
+    if !serve_only {
+        attach(&mut out, &served, system)?;
+    }
+    writeln!(out, "# to detach: {}", weft(vec!["disconnect".into(), plan.name.clone()]))
+}
+
+/// The commands of the system, between those of weft.
+fn attach(out: &mut impl Write, served: &Served, system: System) -> std::io::Result<()> {
+    for line in served.attach(system) {
+        writeln!(out, "{line}")?;
+    }
+    if matches!(served, Served::Nbd { .. }) {
+        let text = "for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size";
+        writeln!(out, "# {text}")?;
+    }
+    if matches!(served, Served::Iscsi { .. }) && system == System::Linux {
+        writeln!(out, "echo {COMMAND_S} >/sys/block/sdX/device/timeout # sdX: the new disk")?;
+    }
+    for line in served.detach(system) {
+        writeln!(out, "# to detach: {line}")?;
+    }
+    Ok(())
+}
+
+/// What is served, as far as it is known before.
+fn served(plan: &Plan, runtime: &Runtime) -> Served {
+    let name = &plan.name;
+    match plan.protocol {
+        Protocol::Iscsi => Served::Iscsi {
+            iqn: plan.iqn(),
+            port: port(plan),
+            secret: runtime.secret(name),
+            target_secret: runtime.target_secret(name),
+            by_daemon: plan.by_daemon,
+        },
+        Protocol::Nbd => Served::Nbd {
+            socket: runtime.socket(name),
+            device: "/dev/nbd0".into(),
+            block_bytes: None,
+        },
+        Protocol::Ublk => Served::Ublk,
+    }
+}
+
+fn port(plan: &Plan) -> u16 {
+    if plan.port == 0 { ISCSI_PORT } else { plan.port }
+}
+
+/// The words of the command that serves the device, with all options that were given. A disk by ublk
+/// is attached by that.
+fn connect(plan: &Plan, serve_only: bool, matches: &ArgMatches) -> Vec<String> {
+    let mut words = vec!["connect".to_owned(), plan.url.clone(), "--as".into()];
+    words.extend([plan.protocol.to_string(), "--name".into(), plan.name.clone()]);
+    if plan.protocol == Protocol::Iscsi || plan.port != 0 {
+        words.extend(["--port".into(), port(plan).to_string()]);
+    }
+    if serve_only || plan.protocol != Protocol::Ublk {
+        words.push("--serve-only".into());
+    }
+    let others = [
+        Given::of::<AttachArgs>(matches).without(&["as", "serve-only"]),
+        Given::of::<ConnectArgs>(matches),
+        Given::of::<PcapArgs>(matches),
+    ];
+    words.extend(others.iter().flat_map(Given::words).map(str::to_owned));
+    words
+}
+
+/// A command of weft that uses the same directory, whoever runs it.
+fn weft(words: Vec<String>, runtime: &Runtime, system: System) -> String {
+    let line = Line([vec!["weft".to_owned()], words].concat());
+    let own = runtime.path().display().to_string();
+    match system {
+        System::Windows if std::env::var_os(DIRECTORY).is_some_and(|it| !it.is_empty()) => {
+            format!("$env:{DIRECTORY} = {}; {line}", Line(vec![own]))
+        }
+        System::Windows => line.to_string(),
+        _ if runtime.path() == Path::new(Runtime::OF_SYSTEM) => line.to_string(),
+        _ => format!("env {DIRECTORY}={} {line}", Line(vec![own])),
+    }
+}
