@@ -115,7 +115,7 @@ fn of_workspace() -> Result<Command> {
 
 fn models() -> Step {
     let mut command = sh::cargo("test");
-    command.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
+    command.args(["-p", "weft-io", "-p", "weft-block", "--lib", "--locked", "model::"]);
     command
         .env("RUSTFLAGS", "--cfg loom -D warnings")
         .env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));

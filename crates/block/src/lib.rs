@@ -51,6 +51,7 @@ pub mod split;
 pub mod stats;
 pub mod status;
 pub mod stripe;
+mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time_limit;

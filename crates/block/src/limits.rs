@@ -139,6 +139,17 @@ pub const MIRROR_ROUNDS: u32 = 64;
 /// Copies that a mirror has under way at a time.
 pub const MIRROR_COPY_OPS: usize = 4;
 
+/// Bytes of reads that come together and go to one leg of a mirror; later ones go to the leg with the
+/// fewest reads then.
+pub const MIRROR_READ_RUN_BYTES: u64 = 128 << 10;
+
+/// Milliseconds between two looks at a queue of a leg of a mirror that nobody uses any more and that
+/// still has something under way.
+pub const MIRROR_DRAIN_MS: u64 = 100;
+
+/// Milliseconds after which a loop tries again to use a leg of a mirror by itself.
+pub const MIRROR_BARRED_MS: u64 = 1000;
+
 /// Operations that a mirror holds until they are reaped; it accepts no more until then.
 pub const MIRROR_QUEUE_OPS: usize = 1024;
 

@@ -9,6 +9,7 @@ mod file;
 mod file_memory;
 mod full_disk;
 mod mirror_bound;
+mod mirror_by_loops;
 mod mirror_of_ram;
 mod mirror_reserved;
 mod scratch;

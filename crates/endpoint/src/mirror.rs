@@ -51,6 +51,13 @@ fn is_local(leg: &str) -> bool {
     sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"))
 }
 
+/// Queues of a leg: one for the mirror's home, and one for each loop. An iSCSI leg has one session,
+/// as each would be a registrant of its own in reservations.
+fn queues(leg: &str, options: &ConnectOptions) -> u16 {
+    let is_iscsi = sources(leg).iter().any(|source| source.url.starts_with("iscsi:"));
+    if is_iscsi { 1 } else { options.nr_io_queues.saturating_add(1) }
+}
+
 /// A source of a mirror, which ends with its connection. Whoever opens a mirror reserves its legs,
 /// each time as another host.
 fn leg(url: &str, options: &ConnectOptions) -> LegSource {
@@ -60,7 +67,8 @@ fn leg(url: &str, options: &ConnectOptions) -> LegSource {
         reserve: false,
         ..options.paths.clone()
     };
-    let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, ..options.clone() };
+    let nr_io_queues = queues(url, options);
+    let options = ConnectOptions { paths, nr_io_queues, in_mirror: true, ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
     LegSource {
         url: shown,

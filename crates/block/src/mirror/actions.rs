@@ -2,7 +2,7 @@
 //! says.
 
 use super::core::Core;
-use super::engine::{Event, Io, Target};
+use super::engine::{Event, Fault, Io, Target, fault};
 use super::port::{ActionPurpose, Port, memory};
 use super::start::names;
 use super::user_op::UserOp;
@@ -55,8 +55,13 @@ impl Core {
                 port.send(OpKind::Write { fua: false }, lba, blocks, data, plain);
             }
             Io::Read { op } | Io::Compare { op } | Io::Write { op } => {
-                let Some(&held) = self.by_name.get(&op) else { return };
-                let Some(of) = self.held.get_mut(held) else { return };
+                let held = self.by_name.get(&op).copied();
+                let Some((held, of)) = held.and_then(|held| Some((held, self.held.get_mut(held)?)))
+                else {
+                    // Its user was answered while the engine had not begun.
+                    let aborted = Outcome::NotSent(Status::new(StatusKind::Invalid));
+                    return self.engine_done(run, name, aborted);
+                };
                 act_for(of, held, port, pool, (run, name), &io);
             }
         }
@@ -77,14 +82,14 @@ impl Core {
                     held.op.data = core::mem::take(&mut completion.op.data);
                     held.is_lent = false;
                 }
-                self.engine_done(run, name, outcome);
+                self.read_done(run, name, outcome);
             }
             ActionPurpose::Compare { run, name, held } => {
                 let Some(held) = self.held.get_mut(held) else { return };
                 held.is_lent = false;
                 let is_equal = !outcome.is_success() || held.equals(&completion.op.data);
                 let differs = Outcome::Done(Status::new(StatusKind::CompareFailed));
-                self.engine_done(run, name, if is_equal { outcome } else { differs });
+                self.read_done(run, name, if is_equal { outcome } else { differs });
             }
             ActionPurpose::Fetch { run, name, copy } => {
                 let mut memory = Divided::new();
@@ -107,7 +112,17 @@ impl Core {
             ActionPurpose::Reserve if index == 0 => self.reserve_on(place, &completion),
             ActionPurpose::Displace => self.displaced(place),
             ActionPurpose::GiveBack if index == 0 => self.given_back(place),
-            ActionPurpose::Reserve | ActionPurpose::GiveBack => {}
+            // A device that does not answer is gone, and says so itself.
+            ActionPurpose::Reserve | ActionPurpose::GiveBack | ActionPurpose::Probe => {}
+        }
+    }
+
+    /// The end of a read for a user: what the request itself is to blame for decides nothing.
+    fn read_done(&mut self, run: u32, name: u64, outcome: Outcome) {
+        if !outcome.is_success() && fault(&outcome) == Fault::Request {
+            self.tell_engine(run, name, outcome);
+        } else {
+            self.engine_done(run, name, outcome);
         }
     }
 

@@ -58,6 +58,16 @@ impl Bitmap {
         self.words.iter_mut().zip(&other.words).for_each(|(word, kept)| *word &= kept);
     }
 
+    /// The words of it, each with 64 regions, the first one lowest.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Adds the regions of a word.
+    pub(crate) fn add_word(&mut self, index: usize, word: u64) {
+        self.words[index] |= word;
+    }
+
     /// The regions, in order.
     pub(crate) fn regions(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len).filter(|region| self.has(*region))

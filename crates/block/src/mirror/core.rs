@@ -1,6 +1,7 @@
 //! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the
 //! operations of users.
 
+use super::alone::Loops;
 use super::engine::{Engine, Output};
 use super::gather::millis;
 use super::leg::{Leg, Phase, Store, pause};
@@ -71,6 +72,7 @@ pub(super) struct Core {
     pub(super) by_name: BTreeMap<u64, u64>,
     pub(super) copies: BTreeMap<u64, Divided>,
     pub(super) unflushed: Unflushed,
+    pub(super) loops: Loops,
     ended: Vec<(ActionPurpose, Completion)>,
     pub(super) ready: Vec<Completion>,
     pub(super) changes: VecDeque<Change>,
@@ -132,6 +134,7 @@ impl Core {
             by_name: BTreeMap::new(),
             copies: BTreeMap::new(),
             unflushed: Unflushed::default(),
+            loops: Loops::default(),
             ended: Vec::new(),
             ready: Vec::new(),
             changes: VecDeque::new(),
@@ -164,7 +167,8 @@ impl Core {
     pub(super) fn turn(&mut self) -> bool {
         let mut busy = false;
         for _ in 0..MIRROR_ROUNDS {
-            let mut some = self.turn_ports();
+            let mut some = self.turn_loops();
+            some |= self.turn_ports();
             some |= self.turn_engine();
             some |= self.step_legs();
             if matches!(self.mode, Mode::Leaving | Mode::Ended) {
@@ -176,6 +180,10 @@ impl Core {
             }
         }
         self.look_at_clock();
+        if self.turn_engine() {
+            self.on.wake(self.id);
+        }
+        self.permit_loops();
         if !self.ready.is_empty() || busy && core::mem::take(&mut self.refused) {
             self.tell();
         }
@@ -218,6 +226,15 @@ impl Core {
     }
 
     pub(super) fn engine_done(&mut self, run: u32, name: u64, outcome: Outcome) {
+        let is_due = run == self.run && self.engine.is_some();
+        if is_due && !outcome.is_success() && !self.is_alone() {
+            return self.defer(run, name, outcome);
+        }
+        self.tell_engine(run, name, outcome);
+    }
+
+    /// The end of an action that changes nothing but the operation that it is for.
+    pub(super) fn tell_engine(&mut self, run: u32, name: u64, outcome: Outcome) {
         if run == self.run
             && let Some(engine) = &mut self.engine
         {
@@ -240,8 +257,12 @@ impl Core {
         match output {
             Output::Io { name, target, io } => self.act(name, target, io),
             Output::Complete { op, outcome } => {
+                if self.answered(op, outcome) {
+                    return;
+                }
                 if let Some(held) = self.by_name.remove(&op).and_then(|name| self.held.remove(name))
                 {
+                    self.free_locks(&held);
                     if outcome.is_success() {
                         self.unflushed.ended(held.op.kind, held.covers);
                     }
@@ -275,7 +296,7 @@ impl Core {
 
     fn look_at_clock(&mut self) {
         let now = self.on.now();
-        if self.is_closing && self.held.is_empty() {
+        if self.is_closing && self.held.is_empty() && self.is_alone() {
             match &mut self.engine {
                 Some(engine) if !engine.is_closing() => {
                     engine.close();
@@ -293,10 +314,14 @@ impl Core {
             if let Some(attempts) = engine.rests() {
                 self.copies_at.get_or_insert(now + pause(attempts));
             }
-            if self.tidy_at <= now {
-                self.tidy_at = now + Duration::from_secs(MIRROR_TIDY_S);
-                engine.tidy();
-            }
+        }
+        // Where the loops are not quiet yet, they wake the home when they are.
+        let is_tidy_due = self.engine.is_some() && self.tidy_at <= now;
+        if is_tidy_due {
+            self.probe_legs();
+        }
+        if is_tidy_due && self.tidy() {
+            self.tidy_at = now + Duration::from_secs(MIRROR_TIDY_S);
         }
         let patience =
             self.halted_since.zip(self.options.patience).map(|(since, patience)| since + patience);
@@ -311,7 +336,7 @@ impl Core {
         } else {
             None
         };
-        let tidy = self.engine.is_some().then_some(self.tidy_at);
+        let tidy = self.engine.is_some().then_some(self.tidy_at).filter(|at| *at > now);
         let times =
             [tidy, self.copies_at, settled, patience.filter(|at| *at > now), self.next_attempt()];
         if let Some(at) = times.into_iter().flatten().min() {
@@ -345,6 +370,9 @@ impl Core {
             },
         };
         let Some(mut port) = port else { return };
+        if let Some(direct) = &self.loops.direct {
+            direct.take_back(&port.uses);
+        }
         port.withdraw(&mut ended);
         old.push(port);
         let index = old.len();

@@ -2,6 +2,7 @@
 //! other loops.
 
 use super::core::Core;
+use super::direct::DirectDevice;
 use super::record::LEGS_MAX;
 use super::start::Start;
 use super::status::MirrorStatus;
@@ -11,7 +12,7 @@ use crate::device::{
 use crate::error::{Error, ErrorKind};
 use crate::op::{Completion, Op};
 use crate::path::PathStatus;
-use crate::sharing::share;
+use crate::sharing::{share_on_each_loop, shared};
 use crate::stats::Totals;
 use core::cell::RefCell;
 use std::collections::VecDeque;
@@ -96,7 +97,14 @@ impl Core {
             seen,
             home: home.clone(),
         };
-        share(Arc::new(home_device), &[home])
+        let inner = shared(Arc::new(home_device), &[home]);
+        match &self.loops.direct {
+            Some(direct) => {
+                let direct = Arc::clone(direct);
+                share_on_each_loop(Arc::new(DirectDevice { inner, direct }))
+            }
+            None => inner,
+        }
     }
 }
 

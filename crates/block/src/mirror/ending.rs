@@ -42,6 +42,7 @@ impl Core {
         self.unflushed.halted(self.engine.take().and_then(|engine| engine.sound()));
         self.by_name.clear();
         self.copies.clear();
+        self.give_back_judged();
         if why == Halt::Taken || self.promise.is_some() {
             return self.fail(Error::new(ErrorKind::InUse, text));
         }
@@ -101,6 +102,7 @@ impl Core {
             return self.on.remove(self.id);
         }
         (self.engine, self.copies_at, self.mode) = (None, None, Mode::Leaving);
+        self.give_back_judged();
         if !self.gives_back() {
             self.end();
         }

@@ -43,10 +43,11 @@ impl Core {
         let (now, waker, is_state, pool) =
             (self.on.now(), self.waker.clone(), place == self.legs.len(), self.pool.clone());
         let name = name(self.opening);
-        let Some(leg) = self.place(place) else { return false };
-        if leg.port.as_mut().is_some_and(Port::look) {
-            return self.lost(place);
+        if self.place(place).and_then(|leg| leg.port.as_mut()).is_some_and(Port::look) {
+            self.take_back(place);
+            return self.is_alone() && self.lost(place);
         }
+        let Some(leg) = self.place(place) else { return false };
         let (may_open, is_settled) = (leg.may_open(), leg.is_settled());
         match &mut leg.phase {
             Phase::Waiting(at) if *at <= now && may_open => {
@@ -87,7 +88,7 @@ impl Core {
                 leg.port.iter_mut().for_each(|port| port.read_area(&pool));
                 true
             }
-            Phase::Here(_) if !is_state => self.greet(place),
+            Phase::Here(_) if !is_state => self.is_alone() && self.greet(place),
             Phase::Reserving(_) => self.displace_on(place),
             _ => false,
         }
@@ -296,6 +297,7 @@ impl Core {
         }
         if self.geometry.is_none() {
             self.geometry = Some(self.shape(&start));
+            self.loops.begin(&self.on, self.id, &start);
         }
         let is_whole = record.is_clean && start.members == record.all();
         if self.promise.is_some()

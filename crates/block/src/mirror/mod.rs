@@ -9,6 +9,8 @@
 //! * `engine`: the rules, without I/O. `start`: what a mirror may start from.
 //! * `core`: the engine, the queues of legs and state file, and operations, on one loop, the *home*
 //!   of the mirror. [`crate::sharing`] brings operations there from other loops.
+//! * `direct`: reads and writes that need no decision, on the loop that has them. `alone`: when
+//!   they do not go on.
 //! * `gather`: opens legs, and opens them again. `reserve`: the claim as a reservation on the legs
 //!   that have them. `ending`: how a mirror ends.
 //!
@@ -17,10 +19,12 @@
 
 mod actions;
 pub mod admin;
+mod alone;
 mod bitmap;
 mod claim;
 mod core;
 mod device;
+mod direct;
 mod displace;
 mod ending;
 mod engine;

@@ -35,9 +35,13 @@ impl Core {
             let is_full = self.held.len() >= MIRROR_QUEUE_OPS;
             match if is_full { Err(op) } else { UserOp::new(op, &self.pool) } {
                 Ok(mut held) => {
-                    held.covers = self.unflushed.acknowledged();
+                    held.covers = self.unflushed.acknowledged() + self.loops.acknowledged();
                     let held = self.held.insert(held);
-                    self.give(held);
+                    if self.take_locks(held) {
+                        self.give(held);
+                    } else {
+                        self.loops.locking.push(held);
+                    }
                 }
                 Err(op) => {
                     ops.push_front(op);
@@ -50,7 +54,7 @@ impl Core {
     }
 
     /// Gives an operation to the engine.
-    fn give(&mut self, name: u64) {
+    pub(super) fn give(&mut self, name: u64) {
         let (Some(engine), Some(held)) = (&mut self.engine, self.held.get_mut(name)) else {
             return;
         };
@@ -88,6 +92,11 @@ impl Core {
     /// Ends an operation that no engine has.
     pub(super) fn end_held(&mut self, name: u64, kind: StatusKind) {
         let Some(held) = self.held.remove(name) else { return };
+        self.free_locks(&held);
+        self.loops.locking.retain(|waits| *waits != name);
+        if let Some(of) = held.name.filter(|of| self.by_name.get(of) == Some(&name)) {
+            self.by_name.remove(&of);
+        }
         let status = Status::new(kind);
         let outcome =
             if held.is_sent { Outcome::settled(status) } else { Outcome::NotSent(status) };
@@ -111,10 +120,11 @@ impl Core {
             let is_doubtful = |held: &UserOp| {
                 matches!(held.op.kind, OpKind::CompareAndWrite { .. }) && held.is_sent
             };
-            if self.held.get(name).is_some_and(is_doubtful) {
+            let Some(held) = self.held.get(name) else { continue };
+            if is_doubtful(held) {
                 // It would now compare with its own data.
                 self.end_held(name, StatusKind::Path);
-            } else {
+            } else if held.has_locks {
                 self.give(name);
             }
         }

@@ -8,6 +8,7 @@ use crate::slots::Slots;
 use crate::split::up_to;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use weft_io::{DriverId, Handle, Pool, Segment, Segments};
 
 /// What an action of a port is for.
@@ -30,6 +31,8 @@ pub(super) enum ActionPurpose {
     Displace,
     /// Gives the reservation of a leg back.
     GiveBack,
+    /// Shows whether the device still answers.
+    Probe,
 }
 
 /// Without compare-and-write a slot is read, written and read again.
@@ -51,6 +54,10 @@ pub(super) struct Port {
     area: u64,
     pub(super) block_bytes: u32,
     pub(super) is_gone: bool,
+    /// Something was sent since the last look ([`Port::probe`]).
+    is_used: bool,
+    /// Others than the mirror itself have it while a loop may have something under way there.
+    pub(super) uses: Arc<()>,
 }
 
 impl Port {
@@ -91,6 +98,8 @@ impl Port {
             area,
             block_bytes,
             is_gone: false,
+            is_used: false,
+            uses: Arc::default(),
         })
     }
 
@@ -102,6 +111,7 @@ impl Port {
         data: Segments,
         what: ActionPurpose,
     ) {
+        self.is_used = true;
         let name = self.under_way.insert(what);
         self.todo.push_back(Op::new(kind, lba, blocks, name, data));
     }
@@ -110,6 +120,16 @@ impl Port {
         let data = memory(pool, AREA_BYTES);
         let (area, blocks) = (self.area, AREA_BYTES as u32 / self.block_bytes);
         self.send(OpKind::Read, area, blocks, data, ActionPurpose::Area);
+    }
+
+    /// Reads a block if nothing was sent since the last call: nobody else notices when a connection
+    /// is dead that only the home uses.
+    pub(super) fn probe(&mut self, pool: &Pool) {
+        if !self.is_used {
+            let (area, data) = (self.area, memory(pool, self.block_bytes as usize));
+            self.send(OpKind::Read, area, 1, data, ActionPurpose::Probe);
+        }
+        self.is_used = false;
     }
 
     /// Writes a page of a bitmap.
@@ -234,7 +254,9 @@ impl Port {
     /// Whether nothing that was sent can be executed any more, not even by a device that has not
     /// answered in time.
     pub(super) fn is_settled(&mut self) -> bool {
-        self.under_way.is_empty() && self.queue.overdue(&mut Vec::new()) == 0
+        self.under_way.is_empty()
+            && self.queue.overdue(&mut Vec::new()) == 0
+            && Arc::strong_count(&self.uses) == 1
     }
 }
 

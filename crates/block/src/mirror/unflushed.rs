@@ -49,15 +49,16 @@ impl Unflushed {
         (self.sound, self.is_again) = (sound, true);
     }
 
-    fn may_be_lost(&self) -> bool {
-        self.is_again && (self.acknowledged > self.flushed || self.sound.is_some())
+    /// `by_loops`: writes that loops have acknowledged.
+    fn may_be_lost(&self, by_loops: u64) -> bool {
+        self.is_again && (self.acknowledged + by_loops > self.flushed || self.sound.is_some())
     }
 }
 
 impl Core {
     /// An engine has just begun with legs of which these have kept what they had.
     pub(super) fn trust(&mut self, kept: LegMask) {
-        if !self.unflushed.may_be_lost() {
+        if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
             return;
         }
         let sound = kept & self.unflushed.sound.unwrap_or(kept);
@@ -69,7 +70,7 @@ impl Core {
 
     /// What was acknowledged and not flushed may be lost: each user's next flush fails.
     pub(super) fn forgotten(&mut self) {
-        if !self.unflushed.may_be_lost() {
+        if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
             return;
         }
         tracing::error!(
@@ -77,7 +78,7 @@ impl Core {
              systems and databases on the disk",
             self.options.url
         );
-        self.unflushed.flushed = self.unflushed.acknowledged;
+        self.unflushed.flushed = self.unflushed.acknowledged + self.loops.acknowledged();
         self.unflushed.sound = None;
         self.see_loss();
         let flushes: Vec<u64> = self
@@ -87,6 +88,7 @@ impl Core {
             .collect();
         for name in flushes {
             let Some(held) = self.held.remove(name) else { continue };
+            self.free_locks(&held);
             if let Some(name) = held.name {
                 self.by_name.remove(&name);
             }

@@ -35,6 +35,11 @@ impl Range {
 pub(crate) struct Unreadable(Vec<Range>);
 
 impl Unreadable {
+    /// Whether there are none.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.0.iter().map(|range| range.end - range.start).sum()

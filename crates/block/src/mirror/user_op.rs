@@ -20,6 +20,8 @@ pub(super) struct UserOp {
     pub(super) name: Option<u64>,
     /// A flush: it covers so many writes.
     pub(super) covers: u64,
+    /// It has the locks of its blocks.
+    pub(super) has_locks: bool,
 }
 
 impl UserOp {
@@ -28,18 +30,20 @@ impl UserOp {
         let len = total_len(&op.data);
         let skip = if matches!(op.kind, OpKind::CompareAndWrite { .. }) { len / 2 } else { 0 };
         let is_copied = matches!(op.kind, OpKind::Write { .. } | OpKind::CompareAndWrite { .. });
-        let mut held =
-            Self { op, copy: None, is_lent: false, is_sent: false, name: None, covers: 0 };
+        let mut held = Self {
+            op,
+            copy: None,
+            is_lent: false,
+            is_sent: false,
+            name: None,
+            covers: 0,
+            has_locks: false,
+        };
         if is_copied {
-            let Some(mut buf) = pool.take(len - skip) else { return Err(held.op) };
-            let mut at = 0;
-            for piece in pieces(&held.op.data, skip, len - skip) {
-                buf[at..at + piece.len()].copy_from_slice(piece);
-                at += piece.len();
+            match copied(&held.op.data, skip, pool, Divided::new()) {
+                Some(copy) => held.copy = Some(copy),
+                None => return Err(held.op),
             }
-            let mut copy = Divided::new();
-            copy.fill(Segments::from_iter([Segment::from(buf)]));
-            held.copy = Some(copy);
         }
         Ok(held)
     }
@@ -59,4 +63,23 @@ impl UserOp {
         let own = pieces(&self.op.data, 0, len).flat_map(|piece| piece.iter());
         own.eq(data.iter().flat_map(|segment| segment.iter()))
     }
+}
+
+/// A copy of what is behind the first `skip` bytes, in `into`, which is empty; `None` if there is no
+/// memory.
+pub(super) fn copied(
+    data: &[Segment],
+    skip: usize,
+    pool: &Pool,
+    mut into: Divided,
+) -> Option<Divided> {
+    let len = total_len(data) - skip;
+    let mut buf = pool.take(len)?;
+    let mut at = 0;
+    for piece in pieces(data, skip, len) {
+        buf[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+    into.fill(Segments::from_iter([Segment::from(buf)]));
+    Some(into)
 }

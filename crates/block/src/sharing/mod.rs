@@ -35,15 +35,22 @@ use weft_io::{DriverId, Handle, RemoteLoop};
 /// the device, as far as it grants that many, in this order. A device without a limit of queues is
 /// returned unchanged.
 pub fn share(device: Device, loops: &[RemoteLoop]) -> Device {
-    static NAMES: AtomicU64 = AtomicU64::new(0);
     if device.max_queues() == usize::MAX || loops.is_empty() {
         return device;
     }
+    report_losses(shared(device, loops))
+}
+
+/// Like [`share`], without a word of losses.
+pub(crate) fn shared(device: Device, loops: &[RemoteLoop]) -> Device {
     let homes = loops.iter().take(device.max_queues().max(1)).cloned().collect();
-    let name = NAMES.fetch_add(1, Ordering::Relaxed);
-    let inside =
-        Arc::new(QueueHomes { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() });
-    report_losses(Arc::new(SharedDevice { device, inside }))
+    Arc::new(SharedDevice::new(device, Some(homes), loops))
+}
+
+/// Wraps the device for any number of users on any loops, with a queue of the device on each loop
+/// that has users.
+pub(crate) fn share_on_each_loop(device: Device) -> Device {
+    report_losses(Arc::new(SharedDevice::new(device, None, &[])))
 }
 
 /// See [`share`].
@@ -56,8 +63,8 @@ struct SharedDevice {
 struct QueueHomes {
     /// Unique per device.
     name: u64,
-    /// The loops with a queue of the device.
-    homes: Vec<RemoteLoop>,
+    /// The loops with a queue of the device; `None`: each.
+    homes: Option<Vec<RemoteLoop>>,
     loops: Vec<RemoteLoop>,
     /// Number of queues that were opened on other loops than `loops`.
     strangers: AtomicUsize,
@@ -68,9 +75,17 @@ struct QueueHomes {
 struct OnLoop(RefCell<Vec<(u64, Weak<RefCell<Core>>)>>);
 
 impl SharedDevice {
+    fn new(device: Device, homes: Option<Vec<RemoteLoop>>, loops: &[RemoteLoop]) -> Self {
+        static NAMES: AtomicU64 = AtomicU64::new(0);
+        let name = NAMES.fetch_add(1, Ordering::Relaxed);
+        let (strangers, loops) = (AtomicUsize::new(0), loops.into());
+        Self { device, inside: Arc::new(QueueHomes { name, homes, strangers, loops }) }
+    }
+
     /// The loop whose queue serves the loop of `on`; `None` if it has its own.
     fn home(&self, on: &Handle) -> Option<&RemoteLoop> {
         let QueueHomes { homes, loops, strangers, .. } = &*self.inside;
+        let homes = homes.as_ref()?;
         let here = on.remote();
         if homes.iter().any(|home| home.is_same_loop(&here)) {
             return None;

@@ -132,7 +132,7 @@ pub(super) fn is_fenced(outcome: &Outcome) -> bool {
 
 /// What a failure says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The request is at fault, and was not executed.
     Request,
     /// It may succeed if it is sent again.
@@ -141,7 +141,7 @@ pub(super) enum Fault {
     Leg,
 }
 
-pub(super) fn fault(outcome: &Outcome) -> Fault {
+pub(crate) fn fault(outcome: &Outcome) -> Fault {
     use StatusKind as K;
     match outcome {
         Outcome::Done(status) | Outcome::NotSent(status) => match status.kind {

@@ -264,6 +264,7 @@ impl Engine {
 
     fn clear_bits(&mut self, is_durable: bool) {
         let Some(quiet) = self.tidying.take().filter(|_| is_durable) else { return };
+        self.maps.version += 1;
         for region in quiet.regions() {
             let is_used = self.maps.busy[region] > 0 || self.maps.touched.has(region);
             if !self.maps.suspect.has(region) && !is_used && !self.is_any_unreadable(region) {

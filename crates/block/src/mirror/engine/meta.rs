@@ -55,6 +55,12 @@ impl Engine {
         !self.is_claimed || !is_same || self.want.is_new
     }
 
+    /// Whether the labels say all that they have to, durably.
+    pub(super) fn is_said(&self) -> bool {
+        let is_changing = self.meta.as_ref().is_some_and(|meta| meta.record.is_some());
+        !is_changing && self.written == 0 && !self.is_record_due()
+    }
+
     /// Begins what is due; `false` if nothing is.
     pub(super) fn begin_meta(&mut self) -> bool {
         if self.meta.is_some() {
@@ -167,6 +173,7 @@ impl Engine {
         let [written, missed] = &meta.maps;
         self.maps.stored[0].keep(written);
         self.maps.stored[1].keep(missed);
+        self.maps.version += 1;
         actions
     }
 
@@ -242,6 +249,7 @@ impl Engine {
         let Some(meta) = self.meta.take() else { return };
         let Meta { record, maps, failed, .. } = meta;
         self.maps.stored = maps;
+        self.maps.version += 1;
         if let Some(record) = record {
             let is_first = !core::mem::replace(&mut self.is_claimed, true);
             // A leg that failed in the first change is told of in the next one.
@@ -268,6 +276,7 @@ impl Engine {
         self.written = 0;
         if !self.is_someone_absent() {
             self.maps.missed = Bitmap::new(self.maps.busy.len());
+            self.maps.version += 1;
         }
         let is_begun = self.stable.is_run_settled() && self.stable.members == self.want.members;
         if !self.is_open && is_begun && !self.want.is_new {

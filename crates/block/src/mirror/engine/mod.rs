@@ -7,6 +7,7 @@
 //!   bitmaps, then the state file, then the labels.
 //! * `copy`: what makes legs equal. `heal`: blocks that no leg can be read from, until they are
 //!   written.
+//! * `direct`: what loops do without it.
 //! * `sound`: legs to copy from, where others have lost what was not flushed.
 //! * `legs`: legs that fail, come back and are in sync again; the end.
 //!
@@ -15,6 +16,7 @@
 //! executed it ([`Engine::missing`]).
 
 mod copy;
+mod direct;
 mod flight;
 mod heal;
 mod legs;
@@ -34,12 +36,12 @@ use super::start::Start;
 use super::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
 use copy::Copier;
-use flight::{
-    Fault, Flight, FlightKind, FlightStage, Owner, Purpose, fault, is_fenced, is_unreachable,
-};
+pub(crate) use flight::{Fault, fault};
+use flight::{Flight, FlightKind, FlightStage, Owner, Purpose, is_fenced, is_unreachable};
 use meta::Meta;
 pub(crate) use output::{Event, Halt, Io, Output, Role, Target};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub(crate) use write::RETRIES_MAX;
 
 /// What is to be made durable.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ struct Maps {
     touched: Bitmap,
     /// Writes under way, by region.
     busy: Vec<u32>,
+    /// Counts changes of `stored`, and bits that are cleared.
+    version: u64,
 }
 
 /// See the module.
@@ -144,6 +148,7 @@ impl Engine {
                 suspect,
                 touched: Bitmap::new(regions),
                 busy: vec![0; regions],
+                version: 0,
             },
             sound: None,
             stable: record.clone(),

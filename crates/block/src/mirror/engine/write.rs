@@ -5,7 +5,7 @@ use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
 /// How often an operation is sent to the same leg again after a failure that may pass.
-const RETRIES_MAX: u8 = 3;
+pub(crate) const RETRIES_MAX: u8 = 3;
 
 impl Engine {
     /// Marks the regions of a write, which begins when the marks are durable.

@@ -1,0 +1,314 @@
+//! When the home of a mirror is alone with its engine: what loops do by themselves
+//! ([`super::direct`]) is over, or the home has taken it over. Before that the engine is told of
+//! nothing that changes more than bits: no failure, no leg that goes or comes, no time, no end.
+//!
+//! It is told later: a leg that was lost, or a time, is still so when the loops are quiet; outcomes
+//! wait here. Operations that come to the home meanwhile go on.
+
+use super::core::{Core, Mode};
+use super::direct::locks::Locks;
+use super::direct::{Answer, Direct, DirectLeg, Undecided};
+use super::layout::region_bytes;
+use super::record::{LEGS_MAX, LegMask};
+use super::start::Start;
+use crate::device::Device;
+use crate::error::{Error, ErrorKind};
+use crate::op::Outcome;
+use crate::status::Status;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weft_io::DriverId;
+
+/// What a home knows of its loops.
+#[derive(Default)]
+pub(super) struct Loops {
+    pub(super) direct: Option<Arc<Direct>>,
+    /// Somebody waits until the loops are quiet.
+    is_waiting: bool,
+    /// Outcomes of the engine's actions, for when they are: the run, the name, the outcome.
+    outcomes: Vec<(u32, u64, Outcome)>,
+    /// Writes of loops, for when they are.
+    undecided: Vec<Undecided>,
+    /// Writes of loops that the engine judges, by their names there.
+    judged: BTreeMap<u64, Undecided>,
+    /// Operations that wait for locks, by their names in `held`.
+    pub(super) locking: Vec<u64>,
+    /// How many operations of the home have each lock.
+    locked: BTreeMap<usize, u32>,
+    /// Operations of the home that are too long for locks: no loop does anything meanwhile.
+    long: u32,
+    /// What was marked last: the run, and the version there.
+    marks_version: Option<(u32, u64)>,
+}
+
+impl Loops {
+    /// For a mirror of this shape.
+    pub(super) fn begin(&mut self, core: &weft_io::Handle, keeper: DriverId, start: &Start) {
+        let record = &start.record;
+        let shape = (record.data_bytes, record.block_bytes);
+        let regions = record.data_bytes.div_ceil(region_bytes(record.data_bytes)) as usize;
+        self.direct = Some(Arc::new(Direct::new(shape, regions, core.remote(), keeper)));
+    }
+
+    /// Writes of loops that were acknowledged, and need not be durable.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.direct.as_ref().map_or(0, |direct| direct.acknowledged())
+    }
+}
+
+impl Core {
+    /// Whether nothing is under way that the engine does not know of. If something is, the loops
+    /// begin nothing more, and the home is woken when they are quiet.
+    pub(super) fn is_alone(&mut self) -> bool {
+        let Some(direct) = self.loops.direct.clone() else { return true };
+        direct.withdraw();
+        self.loops.undecided.append(&mut direct.undecided());
+        if !direct.is_quiet() {
+            self.loops.is_waiting = true;
+            return false;
+        }
+        // A write may have become undecided just before its loop was quiet.
+        self.loops.undecided.append(&mut direct.undecided());
+        self.judge();
+        true
+    }
+
+    /// Loops let go of a leg that is lost, or they would keep the home waiting.
+    pub(super) fn take_back(&mut self, place: usize) {
+        let port = self.legs.get(place).and_then(|leg| leg.port.as_ref());
+        if let (Some(direct), Some(port)) = (&self.loops.direct, port) {
+            direct.take_back(&port.uses);
+        }
+    }
+
+    /// An outcome that may change more than bits, for when the home is alone.
+    pub(super) fn defer(&mut self, run: u32, name: u64, outcome: Outcome) {
+        self.loops.outcomes.push((run, name, outcome));
+    }
+
+    /// The engine takes over what the loops could not end.
+    fn judge(&mut self) {
+        let all = core::mem::take(&mut self.loops.undecided);
+        if all.is_empty() {
+            return;
+        }
+        let Some(engine) = &mut self.engine else {
+            let answer = self.without_engine();
+            return all.iter().for_each(|one| one.of.answer(one.name, answer));
+        };
+        for one in all {
+            let op = engine.adopt(one.kind, (one.lba, one.blocks), &one.outcomes);
+            self.loops.judged.insert(op, one);
+        }
+        engine.go_on();
+    }
+
+    /// What becomes of writes of loops when there is no engine: the next one has them from the
+    /// beginning, if there will be one.
+    fn without_engine(&self) -> Answer {
+        match self.mode {
+            Mode::Leaving | Mode::Ended => Answer::Ends(Outcome::settled(Status::new(self.gone))),
+            Mode::Gathering | Mode::Running => Answer::Again,
+        }
+    }
+
+    /// An engine has stopped, and has judged nothing more.
+    pub(super) fn give_back_judged(&mut self) {
+        let answer = self.without_engine();
+        let judged = core::mem::take(&mut self.loops.judged).into_values();
+        for one in judged.chain(core::mem::take(&mut self.loops.undecided)) {
+            one.of.answer(one.name, answer);
+        }
+    }
+
+    /// The end of a write of a loop; `false` if it is none.
+    pub(super) fn answered(&mut self, op: u64, outcome: Outcome) -> bool {
+        let Some(one) = self.loops.judged.remove(&op) else { return false };
+        if outcome.is_success() {
+            self.unflushed.ended(one.kind, 0);
+        }
+        one.of.answer(one.name, Answer::Ends(outcome));
+        true
+    }
+
+    /// Looks after what loops have handed over, at the beginning of a turn. Returns whether there
+    /// was anything.
+    pub(super) fn turn_loops(&mut self) -> bool {
+        self.loops.is_waiting = false;
+        let Some(direct) = self.loops.direct.clone() else { return false };
+        if direct.is_abandoned() && !matches!(self.mode, Mode::Leaving | Mode::Ended) {
+            let text = "a loop ended while it wrote, so what became of that is not known";
+            let text = format!("{}: {text}: the mirror ends as it is", self.options.url);
+            tracing::warn!("{text}");
+            self.engine = None;
+            self.by_name.clear();
+            self.fail(Error::new(ErrorKind::Io, text));
+        }
+        self.loops.undecided.append(&mut direct.undecided());
+        let mut some = self.lock_on();
+        let is_due = !self.loops.undecided.is_empty() || !self.loops.outcomes.is_empty();
+        if is_due && self.is_alone() {
+            some = true;
+            for (run, name, outcome) in core::mem::take(&mut self.loops.outcomes) {
+                self.engine_done(run, name, outcome);
+            }
+        }
+        some
+    }
+
+    /// Lets loops go on by themselves, at the end of a turn, if nothing is to be decided.
+    pub(super) fn permit_loops(&mut self) {
+        let Some(direct) = self.loops.direct.clone() else { return };
+        let Some(engine) = self.engine.as_ref().filter(|_| self.mode == Mode::Running) else {
+            return direct.withdraw();
+        };
+        let is_due = !self.loops.undecided.is_empty()
+            || !self.loops.outcomes.is_empty()
+            || self.loops.is_waiting
+            || self.loops.long > 0;
+        debug_assert!(
+            engine.is_calm() || !direct.is_permitted(),
+            "the engine has decided something while loops went on"
+        );
+        if is_due || self.is_closing || !engine.is_calm() {
+            return direct.withdraw();
+        }
+        let version = (self.run, engine.marks_version());
+        if self.loops.marks_version != Some(version) {
+            // Bits are only added while the loops go on.
+            direct.mark(&engine.marked());
+            self.loops.marks_version = Some(version);
+        }
+        if direct.is_permitted() {
+            return;
+        }
+        if let Some(legs) = self.direct_legs(engine.members()) {
+            direct.permit(legs);
+        }
+    }
+
+    /// The legs in sync, if each grants loops a queue besides the home's.
+    fn direct_legs(&self, members: LegMask) -> Option<Vec<DirectLeg>> {
+        let numbers = (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0);
+        numbers
+            .map(|number| {
+                let is_it = |leg: &&super::leg::Leg| leg.phase.number() == Some(number);
+                let port = self.legs.iter().find(is_it)?.port.as_ref()?;
+                let device: &Device = &port.device;
+                (device.max_queues() > 1).then(|| DirectLeg {
+                    number,
+                    device: Arc::clone(device),
+                    use_of_it: Arc::clone(&port.uses),
+                })
+            })
+            .collect()
+    }
+
+    /// Looks whether the home still reaches the legs that only loops have used lately.
+    pub(super) fn probe_legs(&mut self) {
+        let is_permitted = self.loops.direct.as_ref().is_some_and(|direct| direct.is_permitted());
+        let is_used = |leg: &super::leg::Leg| leg.source.is_remote && leg.phase.number().is_some();
+        if !is_permitted {
+            return;
+        }
+        let pool = self.pool.clone();
+        let ports = self.legs.iter_mut().filter(|leg| is_used(leg));
+        ports.filter_map(|leg| leg.port.as_mut()).for_each(|port| port.probe(&pool));
+        self.on.wake(self.id);
+    }
+
+    /// Looks for regions that loops have written to, before the engine looks for others.
+    pub(super) fn tidy(&mut self) -> bool {
+        let has_marks = self.engine.as_ref().is_some_and(super::engine::Engine::has_marks);
+        if has_marks && !self.is_alone() {
+            return false;
+        }
+        if let Some(engine) = &mut self.engine {
+            if let Some(direct) = &self.loops.direct {
+                direct.touched.move_to(engine.touched());
+            }
+            engine.tidy();
+        }
+        true
+    }
+
+    /// Takes the locks of an operation; `false` if a loop has one of them.
+    pub(super) fn take_locks(&mut self, name: u64) -> bool {
+        let Some(direct) = self.loops.direct.clone() else { return true };
+        let Some(held) = self.held.get_mut(name) else { return true };
+        let Some(range) = direct.locks_of(held.op.lba, held.op.blocks) else {
+            if !self.is_alone() {
+                return false;
+            }
+            self.loops.long += 1;
+            return self.has_locks(name);
+        };
+        let (mut taken, mut is_free) = (Vec::new(), true);
+        for number in range.numbers() {
+            let count = self.loops.locked.entry(number).or_default();
+            if *count == 0 && !direct.locks.take_for_home(number) {
+                self.loops.locked.remove(&number);
+                is_free = false;
+                continue;
+            }
+            *count += 1;
+            taken.push(number);
+        }
+        if !is_free {
+            taken.into_iter().for_each(|number| self.free_lock(number, Locks::keep_for_home));
+            return false;
+        }
+        self.has_locks(name)
+    }
+
+    fn has_locks(&mut self, name: u64) -> bool {
+        self.held.get_mut(name).iter_mut().for_each(|held| held.has_locks = true);
+        true
+    }
+
+    fn free_lock(&mut self, number: usize, free: fn(&Locks, usize)) {
+        let Some(count) = self.loops.locked.get_mut(&number) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.loops.locked.remove(&number);
+            self.loops.direct.iter().for_each(|direct| free(&direct.locks, number));
+        }
+    }
+
+    /// Gives the locks of an operation back that ends.
+    pub(super) fn free_locks(&mut self, held: &super::user_op::UserOp) {
+        let Some(direct) = self.loops.direct.clone().filter(|_| held.has_locks) else { return };
+        match direct.locks_of(held.op.lba, held.op.blocks) {
+            Some(range) => {
+                range.numbers().for_each(|number| self.free_lock(number, Locks::free_of_home))
+            }
+            None => self.loops.long -= 1,
+        }
+    }
+
+    /// Begins operations that waited for locks. Returns whether there were any.
+    fn lock_on(&mut self) -> bool {
+        let mut some = false;
+        for name in core::mem::take(&mut self.loops.locking) {
+            if self.held.get(name).is_none_or(|held| held.has_locks) {
+                continue;
+            }
+            if self.take_locks(name) {
+                some = true;
+                self.give(name);
+            } else {
+                self.loops.locking.push(name);
+            }
+        }
+        some
+    }
+}
+
+impl Drop for Loops {
+    /// The loop of the home ends: others find nobody any more.
+    fn drop(&mut self) {
+        if let Some(direct) = &self.direct {
+            direct.end();
+        }
+    }
+}

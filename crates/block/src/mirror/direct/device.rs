@@ -1,0 +1,26 @@
+//! The device whose queues do without the home where they can: one queue on each loop.
+
+use super::Direct;
+use super::queue::DirectQueue;
+use crate::device::{BlockDevice, BlockQueue, Device};
+use crate::error::Error;
+use crate::filter::Filter;
+use std::sync::Arc;
+use weft_io::{DriverId, Handle};
+
+/// See the module.
+pub(in crate::mirror) struct DirectDevice {
+    /// The home's, for any loop.
+    pub(in crate::mirror) inner: Device,
+    pub(in crate::mirror) direct: Arc<Direct>,
+}
+
+impl Filter for DirectDevice {
+    fn inner(&self) -> &dyn BlockDevice {
+        self.inner.as_ref()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        Ok(Box::new(DirectQueue::open(self, on, owner)?))
+    }
+}

@@ -1,0 +1,215 @@
+//! Locks of blocks that loops share with the home of a mirror: whoever changes blocks holds their
+//! locks, and whoever reads without a lock sees afterwards whether somebody held one meanwhile.
+//!
+//! Blocks have locks by their place: each [`UNIT_BYTES`] of the mirror have one, and places that
+//! are [`LOCKS`] units apart have the same one. A loop never waits for a lock: it hands the
+//! operation to the home. The home waits, and says so, and then no loop takes the lock before it.
+
+use crate::sync::{AtomicU32, Ordering, fence};
+use smallvec::SmallVec;
+
+/// Number of locks.
+#[cfg(not(loom))]
+pub(super) const LOCKS: usize = 4096;
+#[cfg(loom)]
+pub(super) const LOCKS: usize = 2;
+
+/// Bytes of the mirror that have one lock.
+pub(super) const UNIT_BYTES: u64 = 16 << 10;
+
+/// The most locks of an operation; a longer one is alone in the mirror.
+pub(in crate::mirror) const LOCKS_MAX: usize = 80;
+
+const _: () = assert!(cfg!(loom) || LOCKS_MAX < LOCKS);
+
+/// Somebody holds the lock.
+const HELD: u32 = 1;
+/// The home waits for it.
+const WANTED: u32 = 2;
+/// How often it was taken counts from here.
+const TAKEN: u32 = 4;
+
+/// The locks of some blocks: numbers that follow each other, after the last one from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mirror) struct LockRange {
+    first: u32,
+    count: u32,
+}
+
+impl LockRange {
+    /// The locks of `len` bytes from `offset` on; `None` if there are too many. No bytes have none.
+    pub(in crate::mirror) fn of(offset: u64, len: u64) -> Option<Self> {
+        if len == 0 {
+            return Some(Self { first: 0, count: 0 });
+        }
+        let (first, last) = (offset / UNIT_BYTES, (offset + (len - 1)) / UNIT_BYTES);
+        let count = last - first + 1;
+        let is_short = count <= LOCKS_MAX as u64;
+        is_short.then_some(Self { first: (first % LOCKS as u64) as u32, count: count as u32 })
+    }
+
+    /// Their numbers.
+    pub(in crate::mirror) fn numbers(self) -> impl Iterator<Item = usize> {
+        (self.first..self.first + self.count).map(|number| number as usize % LOCKS)
+    }
+}
+
+/// What a reader saw of its locks before it read.
+pub(super) type Seen = SmallVec<[u32; 2]>;
+
+/// See the module.
+pub(in crate::mirror) struct Locks(Box<[AtomicU32]>);
+
+impl Locks {
+    pub(super) fn new() -> Self {
+        Self((0..LOCKS).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Takes all these locks, for a loop.
+    ///
+    /// # Errors
+    /// Somebody has one of them, or the home waits for one: whether it waits for one that was taken
+    /// meanwhile.
+    pub(super) fn take(&self, range: LockRange) -> Result<(), bool> {
+        for (taken, number) in range.numbers().enumerate() {
+            let seen = self.0[number].load(Ordering::Relaxed);
+            if seen & (HELD | WANTED) != 0 || !self.swap(number, seen, seen) {
+                return Err(self.free_some(range, taken));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one lock, for the home. If somebody has it, that one will be told that it is waited
+    /// for.
+    pub(in crate::mirror) fn take_for_home(&self, number: usize) -> bool {
+        loop {
+            let seen = self.0[number].load(Ordering::SeqCst);
+            if seen & HELD == 0 {
+                if self.swap(number, seen, seen & !WANTED) {
+                    return true;
+                }
+            } else if seen & WANTED != 0 || self.mark(number, seen) {
+                return false;
+            }
+        }
+    }
+
+    fn mark(&self, number: usize, seen: u32) -> bool {
+        let order = (Ordering::SeqCst, Ordering::Relaxed);
+        self.0[number].compare_exchange(seen, seen | WANTED, order.0, order.1).is_ok()
+    }
+
+    fn swap(&self, number: usize, seen: u32, rest: u32) -> bool {
+        let taken = rest.wrapping_add(TAKEN) | HELD;
+        let order = (Ordering::SeqCst, Ordering::Relaxed);
+        self.0[number].compare_exchange(seen, taken, order.0, order.1).is_ok()
+    }
+
+    /// Gives locks back; whether the home waits for one of them.
+    #[must_use]
+    pub(super) fn free(&self, range: LockRange) -> bool {
+        self.free_some(range, range.count as usize)
+    }
+
+    fn free_some(&self, range: LockRange, count: usize) -> bool {
+        let mut is_wanted = false;
+        for number in range.numbers().take(count) {
+            is_wanted |= self.free_one(number);
+        }
+        is_wanted
+    }
+
+    fn free_one(&self, number: usize) -> bool {
+        self.0[number].fetch_and(!HELD, Ordering::SeqCst) & WANTED != 0
+    }
+
+    /// Gives a lock of the home back.
+    pub(in crate::mirror) fn free_of_home(&self, number: usize) {
+        self.free_one(number);
+    }
+
+    /// Gives a lock of the home back that it needs again as soon as it can have others, too.
+    pub(in crate::mirror) fn keep_for_home(&self, number: usize) {
+        self.0[number].fetch_or(WANTED, Ordering::SeqCst);
+        self.free_one(number);
+    }
+
+    /// What a reader of these blocks keeps until it has read; `None` if somebody may be changing
+    /// them.
+    pub(super) fn look(&self, range: LockRange) -> Option<Seen> {
+        let mut all = Seen::new();
+        for number in range.numbers() {
+            let seen = self.0[number].load(Ordering::SeqCst);
+            if seen & (HELD | WANTED) != 0 {
+                return None;
+            }
+            all.push(seen);
+        }
+        Some(all)
+    }
+
+    /// Whether nobody has taken any of these locks since.
+    pub(super) fn is_as_seen(&self, range: LockRange, seen: &Seen) -> bool {
+        fence(Ordering::SeqCst);
+        let now = range.numbers().map(|number| self.0[number].load(Ordering::SeqCst) & !WANTED);
+        now.eq(seen.iter().copied())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_the_locks_of_their_units() {
+        let numbers = |offset, len| {
+            LockRange::of(offset, len).map(|range| range.numbers().collect::<Vec<_>>())
+        };
+        assert_eq!(numbers(0, 0), Some(vec![]));
+        assert_eq!(numbers(UNIT_BYTES - 1, 1), Some(vec![0]));
+        assert_eq!(numbers(UNIT_BYTES - 1, 2), Some(vec![0, 1]));
+        assert_eq!(
+            numbers((LOCKS as u64 - 1) * UNIT_BYTES, 2 * UNIT_BYTES),
+            Some(vec![LOCKS - 1, 0])
+        );
+        assert_eq!(numbers(u64::MAX - 1, 1).map(|all| all.len()), Some(1));
+        assert_eq!(numbers(0, UNIT_BYTES * LOCKS_MAX as u64 + 1), None);
+    }
+
+    #[test]
+    fn loops_do_not_wait_and_the_home_is_next() {
+        let locks = Locks::new();
+        let range = LockRange::of(0, 2 * UNIT_BYTES).unwrap();
+        let second = LockRange::of(UNIT_BYTES, 1).unwrap();
+        assert!(locks.take(second).is_ok());
+        assert_eq!(locks.take(range), Err(false), "the second one is held");
+        assert!(locks.take(LockRange::of(0, 1).unwrap()).is_ok(), "the first one was given back");
+        assert!(!locks.take_for_home(1));
+        assert!(locks.free(second), "the home waits");
+        assert!(locks.take(second).is_err(), "and is next");
+        assert_eq!(locks.look(second), None);
+        assert!(locks.take_for_home(1));
+        locks.free_of_home(1);
+        assert!(locks.take(second).is_ok() && !locks.free(second));
+        assert!(locks.take_for_home(1));
+        locks.keep_for_home(1);
+        assert!(locks.take(second).is_err() && locks.take_for_home(1));
+    }
+
+    #[test]
+    fn a_reader_sees_who_was_there_meanwhile() {
+        let locks = Locks::new();
+        let range = LockRange::of(0, 2 * UNIT_BYTES).unwrap();
+        let seen = locks.look(range).unwrap();
+        assert!(locks.is_as_seen(range, &seen));
+        assert!(locks.take(range).is_ok());
+        assert!(!locks.is_as_seen(range, &seen) && locks.look(range).is_none());
+        assert!(!locks.free(range));
+        assert!(!locks.is_as_seen(range, &seen), "it is over, and was there");
+        let seen = locks.look(range).unwrap();
+        assert!(locks.take_for_home(0));
+        locks.free_of_home(0);
+        assert!(!locks.is_as_seen(range, &seen));
+    }
+}

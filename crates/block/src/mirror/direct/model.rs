@@ -1,0 +1,115 @@
+//! What loops and the home of a mirror do at the same time, in every order that threads may take
+//! (`loom`).
+
+use super::locks::{LockRange, Locks};
+use super::permit::{Permit, Writers};
+use loom::cell::UnsafeCell as Cell;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread;
+use std::sync::Arc;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+fn one_lock() -> LockRange {
+    LockRange::of(0, 1).unwrap()
+}
+
+/// Two legs, in which a write is executed one after the other; a target and its network carry what
+/// happened before with them.
+struct Legs([AtomicU32; 2]);
+
+impl Legs {
+    fn write(&self, value: u32) {
+        self.0.iter().for_each(|leg| leg.store(value, Ordering::Release));
+    }
+
+    fn read(&self, leg: usize) -> u32 {
+        self.0[leg].load(Ordering::Acquire)
+    }
+}
+
+/// Who has read new data at one leg does not read old data at the other one, and a reader without a
+/// lock and a write on another loop do not keep each other up.
+#[test]
+fn no_read_goes_back() {
+    check(|| {
+        let locks = Arc::new(Locks::new());
+        let legs = Arc::new(Legs([AtomicU32::new(0), AtomicU32::new(0)]));
+        let writer = {
+            let (locks, legs) = (Arc::clone(&locks), Arc::clone(&legs));
+            thread::spawn(move || {
+                if locks.take(one_lock()).is_ok() {
+                    legs.write(1);
+                    let _ = locks.free(one_lock());
+                }
+            })
+        };
+        let read = |leg| {
+            let seen = locks.look(one_lock())?;
+            let value = legs.read(leg);
+            locks.is_as_seen(one_lock(), &seen).then_some(value)
+        };
+        let (first, second) = (read(0), read(1));
+        assert!(first != Some(1) || second != Some(0), "{first:?}, {second:?}");
+        writer.join().unwrap();
+        assert_eq!(legs.read(0), legs.read(1));
+    });
+}
+
+/// What loops and the home do under a lock (accesses that `loom` watches) is never done by two, and a home that did not get it is
+/// told when it is free.
+#[test]
+fn a_lock_has_one_holder_and_the_home_is_told() {
+    check(|| {
+        let locks = Arc::new(Locks::new());
+        let blocks = Arc::new(Cell::new(()));
+        let loops = [(); 2].map(|()| {
+            let (locks, blocks) = (Arc::clone(&locks), Arc::clone(&blocks));
+            thread::spawn(move || {
+                locks.take(one_lock()).is_ok() && {
+                    blocks.with_mut(|_| ());
+                    locks.free(one_lock())
+                }
+            })
+        });
+        let has_it = locks.take_for_home(0);
+        if has_it {
+            blocks.with_mut(|_| ());
+            locks.free_of_home(0);
+        }
+        let told = loops.map(|one| one.join().unwrap());
+        assert!(has_it || told.contains(&true));
+    });
+}
+
+/// The home decides nothing while a loop writes by a permit.
+#[test]
+fn nobody_writes_while_the_home_decides() {
+    check(|| {
+        let permit = Arc::new(Permit::new());
+        permit.give();
+        let writers = [(); 2].map(|()| Arc::new(Writers::new()));
+        // What a permit depends on.
+        let state = Arc::new(Cell::new(()));
+        let loops = writers.clone().map(|writers| {
+            let (permit, state) = (Arc::clone(&permit), Arc::clone(&state));
+            thread::spawn(move || {
+                let seen = permit.see();
+                if writers.begin(&permit, seen) {
+                    state.with(|_| ());
+                    writers.end();
+                }
+            })
+        });
+        permit.withdraw();
+        if writers.iter().all(|one| one.is_none()) {
+            state.with_mut(|_| ());
+            permit.give();
+        }
+        loops.map(|one| one.join().unwrap());
+    });
+}

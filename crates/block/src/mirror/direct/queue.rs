@@ -1,0 +1,396 @@
+//! The queue of a loop: what needs no decision goes to its own queues of the legs, the rest to the
+//! home.
+
+mod legs;
+
+use super::device::DirectDevice;
+use super::flight::{Does, Flight, Write};
+use super::leg::Leg;
+use super::locks::LockRange;
+use super::permit::{Seen, Writers};
+use super::{Answer, Direct, OneLoop, Undecided, lock};
+use crate::check;
+use crate::device::{BlockQueue, Change, Features, Geometry};
+use crate::error::Error;
+use crate::limits::{MIRROR_QUEUE_OPS, MIRROR_READ_RUN_BYTES};
+use crate::mirror::engine::{Fault, RETRIES_MAX, fault};
+use crate::mirror::user_op::copied;
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::slots::Slots;
+use crate::sync::Ordering;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use weft_io::segment::{Divided, total_len};
+use weft_io::{DriverId, Handle, Segments, Time};
+
+/// See the module.
+pub(super) struct DirectQueue {
+    direct: Arc<Direct>,
+    geometry: Geometry,
+    features: Features,
+    one: Arc<OneLoop>,
+    home: Box<dyn BlockQueue>,
+    for_home: VecDeque<Op>,
+    legs: Vec<Leg>,
+    /// What these legs are.
+    version: u64,
+    /// A leg cannot be used from here: the home does everything until then, or until the legs
+    /// change.
+    barred: Option<Time>,
+    /// Legs that are not used any more, with something under way.
+    leaving: Vec<Leg>,
+    flights: Slots<Flight>,
+    /// Numbers of flights.
+    next: u32,
+    /// Operations that the home has after they were sent to legs.
+    again: BTreeSet<u64>,
+    ready: Vec<Completion>,
+    returned: Vec<Completion>,
+    /// For the data of later writes.
+    spare: Vec<Divided>,
+    /// Writes that the home judges.
+    asked: usize,
+    /// `submit` left operations with the caller.
+    refused: bool,
+    on: Handle,
+    owner: DriverId,
+}
+
+impl DirectQueue {
+    pub(super) fn open(of: &DirectDevice, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+        let home = of.inner.open_queue(on, owner)?;
+        let one = Arc::new(OneLoop {
+            writers: Writers::new(),
+            answers: Mutex::default(),
+            remote: on.remote(),
+            driver: owner,
+        });
+        of.direct.enter(&one);
+        Ok(Self {
+            direct: Arc::clone(&of.direct),
+            geometry: of.inner.geometry(),
+            features: of.inner.features(),
+            one,
+            home,
+            for_home: VecDeque::new(),
+            legs: Vec::new(),
+            version: 0,
+            barred: None,
+            leaving: Vec::new(),
+            flights: Slots::default(),
+            next: 0,
+            again: BTreeSet::new(),
+            ready: Vec::new(),
+            returned: Vec::new(),
+            spare: Vec::new(),
+            asked: 0,
+            refused: false,
+            on: on.clone(),
+            owner,
+        })
+    }
+
+    /// Begins an operation on the legs, or gives it back for the home.
+    fn begin(&mut self, op: Op, seen: Seen, reader: usize) -> Result<(), Op> {
+        let is_write =
+            matches!(op.kind, OpKind::Write { .. } | OpKind::WriteZeroes { .. } | OpKind::Discard);
+        let is_for_home = !is_write && op.kind != OpKind::Read
+            || op.kind == OpKind::Discard && !self.features.discard
+            || op.blocks == 0
+            || check::refusal(&op, &self.geometry, &self.features).is_some();
+        if is_for_home {
+            return Err(op);
+        }
+        if is_write { self.begin_write(op, seen) } else { self.begin_read(op, seen, reader) }
+    }
+
+    fn begin_read(&mut self, mut op: Op, seen: Seen, reader: usize) -> Result<(), Op> {
+        let locks = self
+            .direct
+            .locks_of(op.lba, op.blocks)
+            .and_then(|range| Some((range, self.direct.locks.look(range)?)));
+        let Some((range, locks)) = locks else { return Err(op) };
+        let (lba, blocks, data) = (op.lba, op.blocks, core::mem::take(&mut op.data));
+        let does = Does::Read { permit: seen, locks };
+        let name = self.insert(op, range, does);
+        let Some(user) = self.name_below(name) else { return Ok(()) };
+        let leg = &mut self.legs[reader];
+        leg.reads += 1;
+        leg.todo.push_back(Op::new(OpKind::Read, lba, blocks, user, data));
+        Ok(())
+    }
+
+    fn begin_write(&mut self, op: Op, seen: Seen) -> Result<(), Op> {
+        let Some(range) = self.direct.begin_write(&self.one, seen, op.lba, op.blocks) else {
+            return Err(op);
+        };
+        let mut copy = None;
+        if op.kind.data_factor() > 0 {
+            let spare = self.spare.pop().unwrap_or_default();
+            copy = copied(&op.data, 0, self.on.pool(), spare);
+            if copy.is_none() {
+                self.end_write(range);
+                return Err(op);
+            }
+        }
+        let does = Does::Write(Write::new(copy));
+        let name = self.insert(op, range, does);
+        (0..self.legs.len()).for_each(|leg| self.send(name, leg));
+        Ok(())
+    }
+
+    fn insert(&mut self, op: Op, range: LockRange, does: Does) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        self.flights.insert(Flight { op, range, number: self.next, does })
+    }
+
+    /// What a flight is called at the legs, which may answer when it has ended.
+    fn name_below(&self, name: u64) -> Option<u64> {
+        Some(name | u64::from(self.flights.get(name)?.number) << 32)
+    }
+
+    /// Sends a write to a leg.
+    fn send(&mut self, name: u64, leg: usize) {
+        let Some(user) = self.name_below(name) else { return };
+        let (Some(flight), leg) = (self.flights.get_mut(name), &mut self.legs[leg]) else { return };
+        let Does::Write(write) = &mut flight.does else { return };
+        write.pending |= 1 << leg.of.number;
+        let mut data = Segments::new();
+        if let Some(copy) = &mut write.copy {
+            copy.share(0, total_len(&flight.op.data), &mut data);
+        }
+        leg.todo.push_back(Op::new(flight.op.kind, flight.op.lba, flight.op.blocks, user, data));
+    }
+
+    /// The locks of a write are given back, and it does not count any more.
+    fn end_write(&self, range: LockRange) {
+        self.direct.free(range);
+        self.direct.end_write(&self.one);
+    }
+
+    /// Whether anything was passed to a leg.
+    fn submit_all(&mut self) -> bool {
+        let mut some = false;
+        for leg in self.legs.iter_mut().chain(&mut self.leaving) {
+            if !leg.todo.is_empty() {
+                leg.queue.submit(&mut leg.todo);
+                some = true;
+            }
+        }
+        if !self.for_home.is_empty() {
+            self.home.submit(&mut self.for_home);
+        }
+        some
+    }
+
+    /// What was sent to a leg has ended; `place`: where the leg is, unless it is being let go of.
+    fn ended(&mut self, number: usize, place: Option<usize>, completion: Completion) {
+        let name = completion.op.user & u64::from(u32::MAX);
+        if self.name_below(name) != Some(completion.op.user) {
+            // A write that had failed there already.
+            return;
+        }
+        let Some(flight) = self.flights.get_mut(name) else { return };
+        let Does::Write(write) = &mut flight.does else {
+            if let Some(place) = place {
+                self.legs[place].reads -= 1;
+            }
+            return self.end_read(name, completion);
+        };
+        let is_passing = !completion.outcome.is_success()
+            && fault(&completion.outcome) == Fault::Passing
+            && write.retries < RETRIES_MAX;
+        if let Some(place) = place.filter(|_| is_passing) {
+            write.retries += 1;
+            return self.send(name, place);
+        }
+        if write.pending >> number & 1 != 0 {
+            let outcome = completion.outcome;
+            drop(completion);
+            self.wrote(name, number, outcome);
+        }
+    }
+
+    /// A write has ended on a leg.
+    fn wrote(&mut self, name: u64, number: usize, outcome: Outcome) {
+        let Some(flight) = self.flights.get_mut(name) else { return };
+        let Does::Write(write) = &mut flight.does else { return };
+        write.outcomes[number] = Some(outcome);
+        write.pending &= !(1 << number);
+        if write.pending > 0 {
+            return;
+        }
+        if !write.is_success() {
+            return self.ask(name);
+        }
+        let kind = flight.op.kind;
+        let is_durable =
+            matches!(kind, OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. });
+        if !is_durable {
+            self.direct.acknowledged.fetch_add(1, Ordering::SeqCst);
+        }
+        let range = flight.range;
+        self.end_write(range);
+        self.finish(name, Outcome::SUCCESS);
+    }
+
+    /// A read is as good as one of the home if nothing was decided or written meanwhile.
+    fn end_read(&mut self, name: u64, mut completion: Completion) {
+        let Some(mut flight) = self.flights.remove(name) else { return };
+        let Does::Read { permit, locks } = &flight.does else { return };
+        let is_good = completion.outcome.is_success()
+            && self.direct.locks.is_as_seen(flight.range, locks)
+            && self.direct.permit.see() == *permit;
+        flight.op.data = core::mem::take(&mut completion.op.data);
+        let bytes = flight.op.blocks as usize * self.geometry.block_bytes as usize;
+        if is_good || total_len(&flight.op.data) != bytes {
+            self.ready.push(flight.op.done(completion.outcome));
+        } else {
+            self.for_home.push_back(flight.op);
+        }
+    }
+
+    /// Has the home judge a write, which keeps its locks.
+    fn ask(&mut self, name: u64) {
+        let Some(flight) = self.flights.get_mut(name) else { return };
+        let Does::Write(write) = &mut flight.does else { return };
+        let undecided = Undecided {
+            kind: flight.op.kind,
+            lba: flight.op.lba,
+            blocks: flight.op.blocks,
+            outcomes: write.outcomes,
+            of: Arc::clone(&self.one),
+            name,
+        };
+        self.asked += 1;
+        lock(&self.direct.undecided).push(undecided);
+        self.direct.wake_home();
+    }
+
+    fn take_answers(&mut self) {
+        if self.asked == 0 {
+            return;
+        }
+        let answers = core::mem::take(&mut *lock(&self.one.answers));
+        self.asked -= answers.len();
+        for (name, answer) in answers {
+            let Some(flight) = self.flights.get(name) else { continue };
+            self.direct.free(flight.range);
+            match answer {
+                Answer::Ends(outcome) => self.finish(name, outcome),
+                Answer::Again => {
+                    let Some(flight) = self.flights.remove(name) else { continue };
+                    self.again.insert(flight.op.user);
+                    self.for_home.push_back(flight.op);
+                }
+            }
+        }
+    }
+
+    /// What legs were sent before the home had it may have been executed there, whatever the home did.
+    fn was_sent(&mut self, completion: &mut Completion) {
+        if self.again.remove(&completion.op.user)
+            && let Outcome::NotSent(status) = completion.outcome
+        {
+            completion.outcome = Outcome::settled(status);
+        }
+    }
+
+    /// Ends a write.
+    fn finish(&mut self, name: u64, outcome: Outcome) {
+        let Some(flight) = self.flights.remove(name) else { return };
+        self.ready.push(flight.op.done(outcome));
+        if let Does::Write(Write { copy: Some(mut copy), .. }) = flight.does
+            && copy.take_back().is_some()
+        {
+            self.spare.push(copy);
+        }
+    }
+
+    fn has_writes(&self) -> bool {
+        let is_write =
+            |name: u64| matches!(self.flights.get(name), Some(Flight { does: Does::Write(_), .. }));
+        self.flights.names().any(is_write)
+    }
+}
+
+impl BlockQueue for DirectQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let seen = self.direct.permit.see();
+        if seen.holds() {
+            if self.barred.is_some_and(|until| until <= self.on.now()) {
+                // Whatever the legs are now.
+                self.version = 0;
+            }
+            self.follow_legs();
+        }
+        let may_begin = seen.holds() && self.barred.is_none() && !self.legs.is_empty();
+        // Reads that come together go to one leg, in one message as far as they fit.
+        let fewest = |queue: &Self| {
+            (0..queue.legs.len()).min_by_key(|leg| queue.legs[*leg].reads).unwrap_or_default()
+        };
+        let (mut reader, mut run) = (fewest(self), 0);
+        while self.for_home.len() < MIRROR_QUEUE_OPS && self.flights.len() < MIRROR_QUEUE_OPS {
+            let Some(op) = ops.pop_front() else { break };
+            if run >= MIRROR_READ_RUN_BYTES {
+                (reader, run) = (fewest(self), 0);
+            }
+            run += u64::from(op.blocks) * u64::from(self.geometry.block_bytes);
+            let begun = if may_begin { self.begin(op, seen, reader) } else { Err(op) };
+            if let Err(op) = begun {
+                self.for_home.push_back(op);
+            }
+        }
+        self.refused |= !ops.is_empty();
+        self.submit_all();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.follow_legs();
+        self.turn_legs();
+        self.take_answers();
+        if self.submit_all() {
+            // What a leg ends at once it tells nobody.
+            self.on.wake(self.owner);
+        }
+        let before = done.len();
+        self.home.reap(done);
+        if !self.again.is_empty() {
+            done[before..].iter_mut().for_each(|completion| self.was_sent(completion));
+        }
+        done.append(&mut self.ready);
+        if done.len() > before && core::mem::take(&mut self.refused) {
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, user: u64) {
+        self.home.cancel(user);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flights.len() + self.for_home.len() + self.ready.len() + self.home.in_flight()
+    }
+
+    fn holds_back(&self) -> bool {
+        self.home.holds_back() || self.legs.iter().any(|leg| leg.queue.holds_back())
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.home.change()
+    }
+}
+
+impl Drop for DirectQueue {
+    /// Without anything under way, or because the loop ends.
+    fn drop(&mut self) {
+        if self.has_writes() {
+            self.direct.abandoned.fetch_add(1, Ordering::SeqCst);
+        }
+        self.for_home.drain(..).for_each(Op::give_up);
+        let legs = self.legs.drain(..).chain(self.leaving.drain(..));
+        legs.for_each(|leg| leg.drain(&self.on));
+        self.flights.drain().for_each(|flight| flight.op.give_up());
+        self.direct.leave(&self.one);
+    }
+}

@@ -1,0 +1,7 @@
+//! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s
+//! when it tries out all that threads may do (`--cfg loom`; docs/contributing/testing.md).
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
