@@ -134,7 +134,9 @@ fn come_and_go(listen: &str, times: usize) {
 
 /// Compares what a process holds after half of the connections and after all of them.
 fn assert_nothing_grew(who: &str, from: Holds, to: Holds) {
-    assert_eq!((from.descriptors, from.threads), (to.descriptors, to.threads), "{who}");
+    // What was open for a moment only at first is less later.
+    let is_no_more = to.descriptors <= from.descriptors && to.threads <= from.threads;
+    assert!(is_no_more, "{who}: {from:?}, {to:?}");
     assert!(to.memory_kib <= from.memory_kib + GROWTH_KIB, "{who}: {from:?}, {to:?}");
 }
 

@@ -1,7 +1,7 @@
 //! The device whose queues do without the home where they can: one queue on each loop.
 
-use super::Direct;
 use super::queue::DirectQueue;
+use super::shared::Direct;
 use crate::device::{BlockDevice, BlockQueue, Device};
 use crate::error::Error;
 use crate::filter::Filter;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
 /// See the module.
-pub(in crate::mirror) struct DirectDevice {
+pub(crate) struct DirectDevice {
     /// The home's, for any loop.
-    pub(in crate::mirror) inner: Device,
-    pub(in crate::mirror) direct: Arc<Direct>,
+    pub(crate) inner: Device,
+    pub(crate) direct: Arc<Direct>,
 }
 
 impl Filter for DirectDevice {

@@ -1,6 +1,6 @@
 //! A loop's queue of a leg, and how it ends.
 
-use super::DirectLeg;
+use super::shared::DirectLeg;
 use crate::device::BlockQueue;
 use crate::limits::MIRROR_DRAIN_MS;
 use crate::op::Op;

@@ -18,7 +18,7 @@ pub(super) const LOCKS: usize = 2;
 pub(super) const UNIT_BYTES: u64 = 16 << 10;
 
 /// The most locks of an operation; a longer one is alone in the mirror.
-pub(in crate::mirror) const LOCKS_MAX: usize = 80;
+pub(crate) const LOCKS_MAX: usize = 80;
 
 const _: () = assert!(cfg!(loom) || LOCKS_MAX < LOCKS);
 
@@ -31,14 +31,14 @@ const TAKEN: u32 = 4;
 
 /// The locks of some blocks: numbers that follow each other, after the last one from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::mirror) struct LockRange {
+pub(crate) struct LockRange {
     first: u32,
     count: u32,
 }
 
 impl LockRange {
     /// The locks of `len` bytes from `offset` on; `None` if there are too many. No bytes have none.
-    pub(in crate::mirror) fn of(offset: u64, len: u64) -> Option<Self> {
+    pub(crate) fn of(offset: u64, len: u64) -> Option<Self> {
         if len == 0 {
             return Some(Self { first: 0, count: 0 });
         }
@@ -49,7 +49,7 @@ impl LockRange {
     }
 
     /// Their numbers.
-    pub(in crate::mirror) fn numbers(self) -> impl Iterator<Item = usize> {
+    pub(crate) fn numbers(self) -> impl Iterator<Item = usize> {
         (self.first..self.first + self.count).map(|number| number as usize % LOCKS)
     }
 }
@@ -58,7 +58,7 @@ impl LockRange {
 pub(super) type Seen = SmallVec<[u32; 2]>;
 
 /// See the module.
-pub(in crate::mirror) struct Locks(Box<[AtomicU32]>);
+pub(crate) struct Locks(Box<[AtomicU32]>);
 
 impl Locks {
     pub(super) fn new() -> Self {
@@ -82,7 +82,7 @@ impl Locks {
 
     /// Takes one lock, for the home. If somebody has it, that one will be told that it is waited
     /// for.
-    pub(in crate::mirror) fn take_for_home(&self, number: usize) -> bool {
+    pub(crate) fn take_for_home(&self, number: usize) -> bool {
         loop {
             let seen = self.0[number].load(Ordering::SeqCst);
             if seen & HELD == 0 {
@@ -125,12 +125,12 @@ impl Locks {
     }
 
     /// Gives a lock of the home back.
-    pub(in crate::mirror) fn free_of_home(&self, number: usize) {
+    pub(crate) fn free_of_home(&self, number: usize) {
         self.free_one(number);
     }
 
     /// Gives a lock of the home back that it needs again as soon as it can have others, too.
-    pub(in crate::mirror) fn keep_for_home(&self, number: usize) {
+    pub(crate) fn keep_for_home(&self, number: usize) {
         self.0[number].fetch_or(WANTED, Ordering::SeqCst);
         self.free_one(number);
     }

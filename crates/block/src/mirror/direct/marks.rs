@@ -5,7 +5,7 @@ use crate::sync::{AtomicU64, Ordering};
 use core::ops::RangeInclusive;
 
 /// A set of regions.
-pub(in crate::mirror) struct Marks(Box<[AtomicU64]>);
+pub(crate) struct Marks(Box<[AtomicU64]>);
 
 impl Marks {
     /// No region of `len`.
@@ -36,7 +36,7 @@ impl Marks {
     }
 
     /// Takes what is in it out, into `into`.
-    pub(in crate::mirror) fn move_to(&self, into: &mut Bitmap) {
+    pub(crate) fn move_to(&self, into: &mut Bitmap) {
         for (index, word) in self.0.iter().enumerate() {
             into.add_word(index, word.swap(0, Ordering::SeqCst));
         }

@@ -8,7 +8,7 @@ use super::flight::{Does, Flight, Write};
 use super::leg::Leg;
 use super::locks::LockRange;
 use super::permit::{Seen, Writers};
-use super::{Answer, Direct, OneLoop, Undecided, lock};
+use super::shared::{Answer, Direct, OneLoop, Undecided, lock};
 use crate::check;
 use crate::device::{BlockQueue, Change, Features, Geometry};
 use crate::error::Error;

@@ -5,7 +5,7 @@ use crate::device::Change;
 use crate::limits::MIRROR_BARRED_MS;
 use crate::mirror::direct::flight::Does;
 use crate::mirror::direct::leg::Leg;
-use crate::mirror::direct::lock;
+use crate::mirror::direct::shared::lock;
 use crate::op::Outcome;
 use crate::status::{Status, StatusKind};
 use crate::sync::Ordering;

@@ -1,0 +1,258 @@
+//! What the home of a mirror and the loops share.
+
+use super::locks::{LockRange, Locks};
+use super::marks::Marks;
+use super::permit::{Permit, Seen, Writers};
+use crate::device::Device;
+use crate::mirror::bitmap::Bitmap;
+use crate::mirror::layout::region_bytes;
+use crate::mirror::record::LEGS_MAX;
+use crate::op::{OpKind, Outcome};
+use crate::sync::{AtomicU64, Ordering};
+use core::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, RemoteLoop};
+
+/// A leg in sync that loops may use.
+#[derive(Clone)]
+pub(crate) struct DirectLeg {
+    pub(crate) number: usize,
+    pub(crate) device: Device,
+    /// Kept as long as anything may be under way there by a queue of a loop.
+    pub(crate) use_of_it: Arc<()>,
+}
+
+/// A write that did not succeed on all legs, and whose locks its loop holds until it is answered.
+pub(crate) struct Undecided {
+    pub(crate) kind: OpKind,
+    pub(crate) lba: u64,
+    pub(crate) blocks: u32,
+    /// What became of it on the legs that it was sent to.
+    pub(crate) outcomes: [Option<Outcome>; LEGS_MAX],
+    pub(crate) of: Arc<OneLoop>,
+    /// Its name there.
+    pub(crate) name: u64,
+}
+
+/// What the home says of an undecided write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It ends so.
+    Ends(Outcome),
+    /// The engine that had it has stopped: it is to be submitted to the home.
+    Again,
+}
+
+/// What the home sees of a loop.
+pub(crate) struct OneLoop {
+    pub(super) writers: Writers,
+    pub(super) answers: Mutex<Vec<(u64, Answer)>>,
+    pub(super) remote: RemoteLoop,
+    /// The driver that is woken there.
+    pub(super) driver: DriverId,
+}
+
+impl OneLoop {
+    /// Answers one of its writes.
+    pub(crate) fn answer(&self, name: u64, answer: Answer) {
+        lock(&self.answers).push((name, answer));
+        self.wake();
+    }
+
+    pub(super) fn wake(&self) {
+        self.remote.wake(self.driver);
+    }
+}
+
+/// What the home and the loops share.
+pub(crate) struct Direct {
+    pub(super) permit: Permit,
+    pub(crate) locks: Locks,
+    /// Regions whose bits are durable.
+    pub(super) marked: Marks,
+    /// Regions that loops have written to since the home looked.
+    pub(crate) touched: Marks,
+    pub(super) region_blocks: u64,
+    pub(super) block_bytes: u32,
+    /// Writes of loops that were acknowledged and need not be durable.
+    pub(super) acknowledged: AtomicU64,
+    pub(super) legs: Mutex<Vec<DirectLeg>>,
+    /// Changes with the legs.
+    pub(super) legs_version: AtomicU64,
+    pub(super) loops: Mutex<Vec<Arc<OneLoop>>>,
+    pub(super) undecided: Mutex<Vec<Undecided>>,
+    /// So many loops have ended while they wrote.
+    pub(super) abandoned: AtomicU64,
+    pub(super) home: RemoteLoop,
+    pub(super) keeper: DriverId,
+}
+
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Direct {
+    /// For a mirror of this size, whose home is that driver.
+    pub(crate) fn new(
+        (data_bytes, block_bytes): (u64, u32),
+        regions: usize,
+        home: RemoteLoop,
+        keeper: DriverId,
+    ) -> Self {
+        Self {
+            permit: Permit::new(),
+            locks: Locks::new(),
+            marked: Marks::new(regions),
+            touched: Marks::new(regions),
+            region_blocks: region_bytes(data_bytes) / u64::from(block_bytes),
+            block_bytes,
+            acknowledged: AtomicU64::new(0),
+            legs: Mutex::default(),
+            legs_version: AtomicU64::new(0),
+            loops: Mutex::default(),
+            undecided: Mutex::default(),
+            abandoned: AtomicU64::new(0),
+            home,
+            keeper,
+        }
+    }
+
+    /// The locks of some blocks; `None` if they are too many.
+    pub(crate) fn locks_of(&self, lba: u64, blocks: u32) -> Option<LockRange> {
+        let block = u64::from(self.block_bytes);
+        LockRange::of(lba * block, u64::from(blocks) * block)
+    }
+
+    pub(super) fn regions_of(&self, lba: u64, blocks: u32) -> RangeInclusive<usize> {
+        let last = lba + u64::from(blocks).max(1) - 1;
+        (lba / self.region_blocks) as usize..=(last / self.region_blocks) as usize
+    }
+
+    /// Writes of loops that were acknowledged, and need not be durable.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Says which regions may be written to.
+    pub(crate) fn mark(&self, stored: &Bitmap) {
+        self.marked.set(stored);
+    }
+
+    /// Lets loops use these legs from now on.
+    pub(crate) fn permit(&self, legs: Vec<DirectLeg>) {
+        let is_same = |a: &DirectLeg, b: &DirectLeg| {
+            a.number == b.number && Arc::ptr_eq(&a.use_of_it, &b.use_of_it)
+        };
+        let mut known = lock(&self.legs);
+        if known.len() != legs.len() || !known.iter().zip(&legs).all(|(a, b)| is_same(a, b)) {
+            *known = legs;
+            self.legs_version.fetch_add(1, Ordering::SeqCst);
+        }
+        drop(known);
+        self.permit.give();
+    }
+
+    /// Whether loops may go on by themselves.
+    pub(crate) fn is_permitted(&self) -> bool {
+        self.permit.see().holds()
+    }
+
+    /// They may not any more.
+    pub(crate) fn withdraw(&self) {
+        self.permit.withdraw();
+    }
+
+    /// A leg is lost, or not in sync any more. Loops let go of it: what they write there has failed,
+    /// and their queues of it stay until nothing can be executed there any more.
+    pub(crate) fn take_back(&self, use_of_it: &Arc<()>) {
+        self.keep_legs(|leg| !Arc::ptr_eq(&leg.use_of_it, use_of_it));
+    }
+
+    /// There is no mirror any more.
+    pub(crate) fn end(&self) {
+        self.keep_legs(|_| false);
+    }
+
+    pub(super) fn keep_legs(&self, is_kept: impl Fn(&DirectLeg) -> bool) {
+        let mut legs = lock(&self.legs);
+        if legs.iter().all(&is_kept) {
+            return;
+        }
+        self.withdraw();
+        legs.retain(is_kept);
+        self.legs_version.fetch_add(1, Ordering::SeqCst);
+        drop(legs);
+        lock(&self.loops).iter().for_each(|one| one.wake());
+    }
+
+    /// Whether no loop writes, after the permit was withdrawn.
+    pub(crate) fn is_quiet(&self) -> bool {
+        lock(&self.loops).iter().all(|one| one.writers.is_none())
+    }
+
+    /// Writes that are to be judged. From now on they are the home's.
+    pub(crate) fn undecided(&self) -> Vec<Undecided> {
+        let all = core::mem::take(&mut *lock(&self.undecided));
+        all.iter().for_each(|one| one.of.writers.end());
+        all
+    }
+
+    /// Whether a loop has ended while it wrote, so that nobody knows what became of that.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst) > 0
+    }
+
+    pub(super) fn enter(&self, one: &Arc<OneLoop>) {
+        lock(&self.loops).push(Arc::clone(one));
+    }
+
+    pub(super) fn leave(&self, one: &Arc<OneLoop>) {
+        lock(&self.loops).retain(|other| !Arc::ptr_eq(one, other));
+        self.wake_home();
+    }
+
+    pub(super) fn wake_home(&self) {
+        self.home.wake(self.keeper);
+    }
+
+    /// Ends a write of a loop; the home is woken if it waits for that.
+    pub(super) fn end_write(&self, one: &OneLoop) {
+        one.writers.end();
+        if !self.is_permitted() {
+            self.wake_home();
+        }
+    }
+
+    /// Begins a write of a loop, unless the home has to be asked.
+    pub(super) fn begin_write(
+        &self,
+        one: &OneLoop,
+        seen: Seen,
+        lba: u64,
+        blocks: u32,
+    ) -> Option<LockRange> {
+        let range = self.locks_of(lba, blocks)?;
+        if !one.writers.begin(&self.permit, seen) {
+            self.wake_home();
+            return None;
+        }
+        // Marked before the look at the bits: who is about to clear them sees one or the other.
+        let regions = self.regions_of(lba, blocks);
+        self.touched.add(regions.clone());
+        let taken = if self.marked.has_all(regions) { self.locks.take(range) } else { Err(false) };
+        if let Err(is_wanted) = taken {
+            self.end_write(one);
+            if is_wanted {
+                self.wake_home();
+            }
+            return None;
+        }
+        Some(range)
+    }
+
+    pub(super) fn free(&self, range: LockRange) {
+        if self.locks.free(range) {
+            self.wake_home();
+        }
+    }
+}
