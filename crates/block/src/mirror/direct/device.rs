@@ -21,6 +21,6 @@ impl Filter for DirectDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        Ok(Box::new(DirectQueue::open(self, on, owner)?))
+        Ok(Box::new(DirectQueue::open((&self.inner, &self.direct), on, owner)?))
     }
 }

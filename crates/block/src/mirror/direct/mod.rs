@@ -19,6 +19,7 @@
 mod device;
 mod flight;
 mod leg;
+mod legs;
 pub(super) mod locks;
 mod marks;
 #[cfg(all(test, loom))]

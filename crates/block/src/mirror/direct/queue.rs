@@ -1,27 +1,25 @@
 //! The queue of a loop: what needs no decision goes to its own queues of the legs, the rest to the
 //! home.
 
-mod legs;
-
-use super::device::DirectDevice;
 use super::flight::{Does, Flight, Write};
-use super::leg::Leg;
+use super::legs::Legs;
 use super::locks::LockRange;
 use super::permit::{Seen, Writers};
 use super::shared::{Answer, Direct, OneLoop, Undecided, lock};
 use crate::check;
-use crate::device::{BlockQueue, Change, Features, Geometry};
+use crate::device::{BlockQueue, Change, Device, Features, Geometry};
 use crate::error::Error;
 use crate::limits::{MIRROR_QUEUE_OPS, MIRROR_READ_RUN_BYTES};
 use crate::mirror::engine::{Fault, RETRIES_MAX, fault};
 use crate::mirror::user_op::copied;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::slots::Slots;
+use crate::status::{Status, StatusKind};
 use crate::sync::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use weft_io::segment::{Divided, total_len};
-use weft_io::{DriverId, Handle, Segments, Time};
+use weft_io::{DriverId, Handle, Segments};
 
 /// See the module.
 pub(super) struct DirectQueue {
@@ -31,14 +29,7 @@ pub(super) struct DirectQueue {
     one: Arc<OneLoop>,
     home: Box<dyn BlockQueue>,
     for_home: VecDeque<Op>,
-    legs: Vec<Leg>,
-    /// What these legs are.
-    version: u64,
-    /// A leg cannot be used from here: the home does everything until then, or until the legs
-    /// change.
-    barred: Option<Time>,
-    /// Legs that are not used any more, with something under way.
-    leaving: Vec<Leg>,
+    legs: Legs,
     flights: Slots<Flight>,
     /// Numbers of flights.
     next: u32,
@@ -57,26 +48,31 @@ pub(super) struct DirectQueue {
 }
 
 impl DirectQueue {
-    pub(super) fn open(of: &DirectDevice, on: &Handle, owner: DriverId) -> Result<Self, Error> {
-        let home = of.inner.open_queue(on, owner)?;
+    /// A queue beside one of the home's device, `inner`.
+    ///
+    /// # Errors
+    /// That one's.
+    pub(super) fn open(
+        (inner, direct): (&Device, &Arc<Direct>),
+        on: &Handle,
+        owner: DriverId,
+    ) -> Result<Self, Error> {
+        let home = inner.open_queue(on, owner)?;
         let one = Arc::new(OneLoop {
             writers: Writers::new(),
             answers: Mutex::default(),
             remote: on.remote(),
             driver: owner,
         });
-        of.direct.enter(&one);
+        direct.enter(&one);
         Ok(Self {
-            direct: Arc::clone(&of.direct),
-            geometry: of.inner.geometry(),
-            features: of.inner.features(),
+            direct: Arc::clone(direct),
+            geometry: inner.geometry(),
+            features: inner.features(),
             one,
             home,
             for_home: VecDeque::new(),
-            legs: Vec::new(),
-            version: 0,
-            barred: None,
-            leaving: Vec::new(),
+            legs: Legs::default(),
             flights: Slots::default(),
             next: 0,
             again: BTreeSet::new(),
@@ -88,6 +84,42 @@ impl DirectQueue {
             on: on.clone(),
             owner,
         })
+    }
+
+    /// Lets go of legs that are not in sync any more, and opens queues of others.
+    fn follow_legs(&mut self) {
+        let gone = self.legs.follow(&self.direct, &self.on, self.owner);
+        self.lost(&gone);
+    }
+
+    /// What is written to these legs has failed, and may still be executed.
+    fn lost(&mut self, numbers: &[usize]) {
+        for number in numbers {
+            let names: Vec<u64> = self.flights.names().collect();
+            for name in names {
+                let Some(flight) = self.flights.get_mut(name) else { continue };
+                let Does::Write(write) = &mut flight.does else { continue };
+                if write.pending >> number & 1 != 0 {
+                    let gone = Outcome::unsettled(Status::new(StatusKind::Gone));
+                    self.wrote(name, *number, gone);
+                }
+            }
+        }
+    }
+
+    fn turn_legs(&mut self) {
+        let mut returned = core::mem::take(&mut self.returned);
+        for place in 0..self.legs.used.len() {
+            self.legs.reap(place, &mut returned);
+            let number = self.legs.used[place].of.number;
+            returned.drain(..).for_each(|completion| self.ended(number, Some(place), completion));
+        }
+        self.returned = returned;
+        let gone = self.legs.let_lost_go(&self.on);
+        self.lost(&gone);
+        for (number, completion) in self.legs.reap_leaving(&self.direct) {
+            self.ended(number, None, completion);
+        }
     }
 
     /// Begins an operation on the legs, or gives it back for the home.
@@ -114,7 +146,7 @@ impl DirectQueue {
         let does = Does::Read { permit: seen, locks };
         let name = self.insert(op, range, does);
         let Some(user) = self.name_below(name) else { return Ok(()) };
-        let leg = &mut self.legs[reader];
+        let leg = &mut self.legs.used[reader];
         leg.reads += 1;
         leg.todo.push_back(Op::new(OpKind::Read, lba, blocks, user, data));
         Ok(())
@@ -135,7 +167,7 @@ impl DirectQueue {
         }
         let does = Does::Write(Write::new(copy));
         let name = self.insert(op, range, does);
-        (0..self.legs.len()).for_each(|leg| self.send(name, leg));
+        (0..self.legs.used.len()).for_each(|leg| self.send(name, leg));
         Ok(())
     }
 
@@ -152,7 +184,9 @@ impl DirectQueue {
     /// Sends a write to a leg.
     fn send(&mut self, name: u64, leg: usize) {
         let Some(user) = self.name_below(name) else { return };
-        let (Some(flight), leg) = (self.flights.get_mut(name), &mut self.legs[leg]) else { return };
+        let (Some(flight), leg) = (self.flights.get_mut(name), &mut self.legs.used[leg]) else {
+            return;
+        };
         let Does::Write(write) = &mut flight.does else { return };
         write.pending |= 1 << leg.of.number;
         let mut data = Segments::new();
@@ -170,13 +204,7 @@ impl DirectQueue {
 
     /// Whether anything was passed to a leg.
     fn submit_all(&mut self) -> bool {
-        let mut some = false;
-        for leg in self.legs.iter_mut().chain(&mut self.leaving) {
-            if !leg.todo.is_empty() {
-                leg.queue.submit(&mut leg.todo);
-                some = true;
-            }
-        }
+        let some = self.legs.submit();
         if !self.for_home.is_empty() {
             self.home.submit(&mut self.for_home);
         }
@@ -193,7 +221,7 @@ impl DirectQueue {
         let Some(flight) = self.flights.get_mut(name) else { return };
         let Does::Write(write) = &mut flight.does else {
             if let Some(place) = place {
-                self.legs[place].reads -= 1;
+                self.legs.used[place].reads -= 1;
             }
             return self.end_read(name, completion);
         };
@@ -318,16 +346,15 @@ impl BlockQueue for DirectQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let seen = self.direct.permit.see();
         if seen.holds() {
-            if self.barred.is_some_and(|until| until <= self.on.now()) {
-                // Whatever the legs are now.
-                self.version = 0;
-            }
+            self.legs.try_again(self.on.now());
             self.follow_legs();
         }
-        let may_begin = seen.holds() && self.barred.is_none() && !self.legs.is_empty();
+        let may_begin = seen.holds() && self.legs.are_usable();
         // Reads that come together go to one leg, in one message as far as they fit.
         let fewest = |queue: &Self| {
-            (0..queue.legs.len()).min_by_key(|leg| queue.legs[*leg].reads).unwrap_or_default()
+            (0..queue.legs.used.len())
+                .min_by_key(|leg| queue.legs.used[*leg].reads)
+                .unwrap_or_default()
         };
         let (mut reader, mut run) = (fewest(self), 0);
         while self.for_home.len() < MIRROR_QUEUE_OPS && self.flights.len() < MIRROR_QUEUE_OPS {
@@ -373,7 +400,7 @@ impl BlockQueue for DirectQueue {
     }
 
     fn holds_back(&self) -> bool {
-        self.home.holds_back() || self.legs.iter().any(|leg| leg.queue.holds_back())
+        self.home.holds_back() || self.legs.used.iter().any(|leg| leg.queue.holds_back())
     }
 
     fn change(&mut self) -> Option<Change> {
@@ -388,8 +415,7 @@ impl Drop for DirectQueue {
             self.direct.abandoned.fetch_add(1, Ordering::SeqCst);
         }
         self.for_home.drain(..).for_each(Op::give_up);
-        let legs = self.legs.drain(..).chain(self.leaving.drain(..));
-        legs.for_each(|leg| leg.drain(&self.on));
+        self.legs.drain(&self.on);
         self.flights.drain().for_each(|flight| flight.op.give_up());
         self.direct.leave(&self.one);
     }
