@@ -110,6 +110,6 @@ fn nobody_writes_while_the_home_decides() {
             state.with_mut(|_| ());
             permit.give();
         }
-        loops.map(|one| one.join().unwrap());
+        loops.into_iter().for_each(|one| one.join().unwrap());
     });
 }

@@ -2,9 +2,10 @@
 //!
 //! The home withdraws the permit before it decides anything, and waits until nobody writes by it
 //! any more. A writer says first that it writes, and looks at the permit then; the home withdraws
-//! the permit first, and looks for writers then. So one of the two sees the other.
+//! the permit first, and looks for writers then. Of the two fences between one is the first, so one
+//! of the two sees the other.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Set while the permit holds.
 const HOLDS: u64 = 1;
@@ -41,7 +42,9 @@ impl Permit {
 
     /// Withdraws it; whether it held.
     pub(super) fn withdraw(&self) -> bool {
-        self.0.fetch_and(!HOLDS, Ordering::SeqCst) & HOLDS != 0
+        let held = self.0.fetch_and(!HOLDS, Ordering::SeqCst) & HOLDS != 0;
+        fence(Ordering::SeqCst);
+        held
     }
 }
 
@@ -57,6 +60,7 @@ impl Writers {
     /// moment, and has to be woken.
     pub(super) fn begin(&self, permit: &Permit, seen: Seen) -> bool {
         self.0.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let holds = permit.see() == seen && seen.holds();
         if !holds {
             self.end();
