@@ -68,6 +68,16 @@ impl OpKind {
         )
     }
 
+    /// Whether what the operation writes is durable on its completion.
+    pub const fn fua(self) -> bool {
+        matches!(
+            self,
+            Self::Write { fua: true }
+                | Self::WriteZeroes { fua: true, .. }
+                | Self::CompareAndWrite { fua: true }
+        )
+    }
+
     /// Whether the operation changes a reservation. It is not sent again once it may have been
     /// executed: others may have changed the reservation in the meantime, so its submitter asks for
     /// a report instead.

@@ -307,13 +307,7 @@ impl Core {
 
     /// Whether what was written may be in a cache, and must not stay there.
     fn is_to_be_flushed(&self, kind: OpKind) -> bool {
-        let fua = matches!(
-            kind,
-            OpKind::Write { fua: true }
-                | OpKind::WriteZeroes { fua: true, .. }
-                | OpKind::CompareAndWrite { fua: true }
-        );
-        fua && self.shared.features().volatile_cache
+        kind.fua() && self.shared.features().volatile_cache
     }
 
     fn outcome(&self, op: &Op, step: Step, result: i64, memory: &[Segment]) -> Outcome {

@@ -37,10 +37,7 @@ impl Unflushed {
     pub(super) fn ended(&mut self, kind: OpKind, covers: u64) {
         match kind {
             OpKind::Flush => self.flushed = self.flushed.max(covers),
-            OpKind::Write { fua: true }
-            | OpKind::WriteZeroes { fua: true, .. }
-            | OpKind::CompareAndWrite { fua: true } => {}
-            kind => self.acknowledged += u64::from(kind.is_write()),
+            kind => self.acknowledged += u64::from(kind.is_write() && !kind.fua()),
         }
     }
 

@@ -251,10 +251,7 @@ impl DirectQueue {
         if !write.is_success() {
             return self.ask(name);
         }
-        let kind = flight.op.kind;
-        let is_durable =
-            matches!(kind, OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. });
-        if !is_durable {
+        if !flight.op.kind.fua() {
             self.direct.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
         let range = flight.range;
