@@ -48,8 +48,9 @@ fn selected(quick: bool) -> Result<Vec<Step>> {
     let mut selected = check::forms()?;
     selected.push(chore("setup", Turn::Alone, &["setup"])?);
     if !quick {
-        selected.push(chore("lab-setup", Turn::Alone, &["lab", "setup"])?);
-        selected.push(chore("windows-setup", Turn::Alone, &["windows", "setup"])?);
+        // They mostly fetch and unpack, so the builds begin beside them.
+        selected.push(chore("lab-setup", Turn::Tests, &["lab", "setup"])?);
+        selected.push(chore("windows-setup", Turn::Tests, &["windows", "setup"])?);
     }
     selected.push(workspace()?);
     if !quick {

@@ -12,6 +12,8 @@ pub struct Timed {
     pub name: String,
     /// From its start to its end, in seconds.
     pub seconds: f64,
+    /// Whether it failed.
+    pub failed: bool,
 }
 
 /// Tests that are shown.
@@ -39,8 +41,8 @@ pub fn of(step: &str, log: &str) -> Vec<Timed> {
     for line in log.lines().map(str::trim) {
         if let Some(name) = program_of(line) {
             program = name.to_owned();
-        } else if let Some((test, seconds)) = test_of(line) {
-            found.push(Timed { name: format!("{program}: {test}"), seconds });
+        } else if let Some((test, failed, seconds)) = test_of(line) {
+            found.push(Timed { name: format!("{program}: {test}"), seconds, failed });
         }
     }
     found
@@ -53,10 +55,16 @@ fn program_of(line: &str) -> Option<&str> {
     file.rsplit_once('-').map(|(name, _)| name)
 }
 
-fn test_of(line: &str) -> Option<(&str, f64)> {
+fn test_of(line: &str) -> Option<(&str, bool, f64)> {
     let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let seconds = outcome.strip_suffix("s>")?.rsplit_once('<')?.1.parse().ok()?;
-    Some((name, seconds))
+    let failed = !["ok", "skipped"].iter().any(|good| outcome.starts_with(good));
+    Some((name, failed, seconds))
+}
+
+/// The names of those that failed.
+pub fn failed(all: &[Timed]) -> Vec<String> {
+    all.iter().filter(|test| test.failed).map(|test| test.name.clone()).collect()
 }
 
 /// Prints the slowest of all tests.
@@ -66,7 +74,7 @@ pub fn print_slowest(mut all: Vec<Timed>) {
     }
     all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     println!("\n{:<64} {:>9}", format!("the slowest of {} tests", all.len()), "seconds");
-    for Timed { name, seconds } in all.iter().take(SHOWN) {
+    for Timed { name, seconds, .. } in all.iter().take(SHOWN) {
         println!("{name:<64} {seconds:>9.1}");
     }
 }
@@ -103,10 +111,12 @@ mod tests {
     fn names_and_times_are_read() {
         let log = "     Running tests/quiet.rs (target/debug/deps/quiet-0123456789abcdef)\n\
             test a ... ok <0.250s>\ntest b ... FAILED <2.5s>\ntest c ... ok\ntest result: ok. 3 passed; finished in 1s\n";
-        let timed = |name: &str, seconds| Timed { name: name.into(), seconds };
+        let timed = |name: &str, seconds| Timed { name: name.into(), seconds, failed: false };
         assert_eq!(of("workspace", log), [timed("quiet: a", 0.25), timed("quiet: b", 2.5)]);
         let own = line("discard", "ok", Duration::from_millis(12_345));
         assert_eq!(of("lab", &own), [timed("lab: discard", 12.345)]);
+        let failing = line("nbd", "TIMED OUT", Duration::from_secs(1));
+        assert_eq!(failed(&of("lab", &format!("{own}\n{failing}"))), ["lab: nbd"]);
     }
 
     #[test]

@@ -67,7 +67,10 @@ pub fn run(steps: Vec<Step>, less: &str) -> Result<Count> {
     }
     row("all", "", start.elapsed(), times::cpu_of_children() - cpu, "");
     let (count, tests) = results.so_far.into_inner().context("a step's thread panicked")?;
+    let failed = times::failed(&tests);
     times::print_slowest(tests);
+    // Once more at the end: the rest is long, and is often cut.
+    failed.iter().for_each(|name| println!("failed: {name}"));
     Ok(count)
 }
 
@@ -115,7 +118,15 @@ fn run_one(step: Step, results: &Results) -> Result<()> {
     let verdict = verdict(ended.status, tally.count);
     let mut so_far = results.so_far.lock().expect("no one panics with it");
     so_far.0 += counted(verdict, tally.count, results.strict);
-    so_far.1.extend(times::of(step.name, &log));
+    let mut tests = times::of(step.name, &log);
+    if verdict == Verdict::Failed && !tests.iter().any(|test| test.failed) {
+        tests.push(Timed {
+            name: step.name.into(),
+            seconds: ended.elapsed.as_secs_f64(),
+            failed: true,
+        });
+    }
+    so_far.1.extend(tests);
     if verdict == Verdict::Passed {
         let (known, path) = &mut *results.known.lock().expect("no one panics with it");
         known.remember(step.name, ended.elapsed, path);

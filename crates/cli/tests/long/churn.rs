@@ -1,7 +1,7 @@
 //! Hosts that connect, read a block and disconnect, again and again: nothing grows, neither in the
 //! target nor in the initiator.
 
-use crate::process::{self, Holds, own, own_sockets};
+use crate::process::{self, Holds, own};
 use crate::support::{Scratch, Server};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn settled(before: Holds) -> Holds {
     until("the initiator has no more descriptors than after half of the connections", || {
         let more = Holds::of(own()).descriptors > before.descriptors;
         if more && !core::mem::replace(&mut named, true) {
-            println!("open: {}", process::own_descriptors().join(", "));
+            println!("open: {}", process::descriptors_of(own()).join(", "));
         }
         !more
     });
@@ -104,7 +104,7 @@ fn come_and_go(listen: &str, times: usize) {
             Holds::of(server.pid()).descriptors <= before[0].descriptors
         });
         if alone {
-            until("the initiator has closed its connections", || own_sockets() == 0);
+            until("the initiator has closed its connections", || process::sockets(own()) == 0);
         }
         pids.map(Holds::of)
     };

@@ -147,7 +147,7 @@ fn all_work(size: &Size) {
         Server::start(dir.path(), &["ram:64MiB", "--nqn", "nqn.2026-01.example.weft:many"]);
     let pids = [server.pid(), own()];
     let loops = process::loops(2);
-    let before = pids.map(Holds::of);
+    let (before, listening) = (pids.map(Holds::of), process::sockets(server.pid()));
     let options = options(size);
     let devices: Vec<_> =
         (0..size.associations).map(|_| open(server.url(), &options).unwrap()).collect();
@@ -164,7 +164,7 @@ fn all_work(size: &Size) {
     until("each connection has done enough", || shared.least() >= enough);
     let (elapsed, operations) = (start.elapsed(), shared.sum() - done_before);
     let (spent, after) = (pids.map(cpu), pids.map(Holds::of));
-    let sockets = after[0].descriptors - before[0].descriptors;
+    let sockets = process::sockets(server.pid()) - listening;
     assert!(sockets >= connections, "the target has {sockets} connections of {connections}");
     shared.pause.store(true, Relaxed);
     let busy = pids.map(cpu);
@@ -189,7 +189,7 @@ fn all_work(size: &Size) {
     drop(devices);
     options.control.finish();
     until("the target has closed all connections", || {
-        Holds::of(server.pid()).descriptors <= before[0].descriptors
+        process::sockets(server.pid()) <= listening
     });
 }
 

@@ -30,16 +30,16 @@ impl Holds {
     }
 }
 
-/// What the descriptors of this process are: a path, or a kind and a number.
-pub fn own_descriptors() -> Vec<String> {
-    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+/// What the descriptors of a process are: a path, or a kind and a number.
+pub fn descriptors_of(pid: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
     links.map(|link| link.to_string_lossy().into_owned()).collect()
 }
 
-/// Sockets of this process.
-pub fn own_sockets() -> usize {
-    own_descriptors().iter().filter(|link| link.starts_with("socket:")).count()
+/// Sockets of a process.
+pub fn sockets(pid: u32) -> usize {
+    descriptors_of(pid).iter().filter(|link| link.starts_with("socket:")).count()
 }
 
 /// Processor time of a process, user and system.
