@@ -74,7 +74,8 @@ fn take(
 }
 
 fn submit(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, input: &mut Input) {
-    let status = if end.engine.tells_extents() { CommandCode::BLOCK_STATUS } else { CommandCode::READ };
+    let status =
+        if end.engine.tells_extents() { CommandCode::BLOCK_STATUS } else { CommandCode::READ };
     let code = input.pick(&[CommandCode::READ, CommandCode::WRITE, status]);
     let command = Command { code, flags: CommandFlags::default(), offset: 8192, length: BYTES };
     if let Ok(tag) = end.engine.submit(command) {

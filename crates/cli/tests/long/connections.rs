@@ -188,9 +188,7 @@ fn all_work(size: &Size) {
     loops.stop().unwrap();
     drop(devices);
     options.control.finish();
-    until("the target has closed all connections", || {
-        process::sockets(server.pid()) <= listening
-    });
+    until("the target has closed all connections", || process::sockets(server.pid()) <= listening);
 }
 
 #[test]
