@@ -6,42 +6,75 @@ use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{Op, Outcome};
 use weft_io::segment::Divided;
 
-/// An operation of a user.
-pub(super) struct Flight {
-    pub(super) op: Op,
+/// A read: a leg has the operation, under another name than its user's.
+pub(super) struct Read {
+    pub(super) user: u64,
     pub(super) range: LockRange,
-    /// Tells it from others that have had its slot.
-    pub(super) number: u32,
-    pub(super) does: Does,
-}
-
-/// What it does.
-pub(super) enum Does {
-    /// A leg has its memory, and reads into it.
-    Read {
-        permit: permit::Seen,
-        locks: Seen,
-    },
-    Write(Write),
+    pub(super) permit: permit::Seen,
+    pub(super) locks: Seen,
 }
 
 /// A write under way on the legs.
 pub(super) struct Write {
+    pub(super) op: Op,
+    pub(super) range: LockRange,
     /// What the legs are sent.
     pub(super) copy: Option<Divided>,
     /// Legs that have not answered.
     pub(super) pending: LegMask,
     pub(super) outcomes: [Option<Outcome>; LEGS_MAX],
     pub(super) retries: u8,
+    /// Tells it from others that have had its slot.
+    pub(super) number: u32,
 }
 
 impl Write {
-    pub(super) fn new(copy: Option<Divided>) -> Self {
-        Self { copy, pending: 0, outcomes: [None; LEGS_MAX], retries: 0 }
+    pub(super) fn new(op: Op, range: LockRange, copy: Option<Divided>, number: u32) -> Self {
+        let outcomes = [None; LEGS_MAX];
+        Self { op, range, copy, pending: 0, outcomes, retries: 0, number }
     }
 
     /// Whether it was executed by all legs that it was sent to.
     pub(super) fn is_success(&self) -> bool {
         self.outcomes.iter().flatten().all(Outcome::is_success)
+    }
+}
+
+/// What an operation is called at the legs: its slot, whether it is a read, and the number of a
+/// write. A read keeps its slot until its leg has answered. A write may have ended before, on
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) slot: u64,
+    pub(super) is_read: bool,
+    pub(super) number: u32,
+}
+
+impl Name {
+    const READ: u64 = 1 << 31;
+
+    pub(super) fn user(self) -> u64 {
+        let kind = if self.is_read { Self::READ } else { 0 };
+        self.slot | kind | u64::from(self.number) << 32
+    }
+
+    pub(super) fn of(user: u64) -> Self {
+        let is_read = user & Self::READ != 0;
+        Self { slot: user & (Self::READ - 1), is_read, number: (user >> 32) as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_as_they_went() {
+        for (slot, is_read, number) in
+            [(0, true, 0), (7, false, u32::MAX), ((1 << 31) - 1, true, 9)]
+        {
+            let name = Name { slot, is_read, number };
+            assert_eq!(Name::of(name.user()), name);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The queue of a loop: what needs no decision goes to its own queues of the legs, the rest to the
 //! home.
 
-use super::flight::{Does, Flight, Write};
+use super::flight::{Name, Read, Write};
 use super::legs::Legs;
 use super::locks::LockRange;
 use super::permit::{Seen, Writers};
@@ -30,8 +30,9 @@ pub(super) struct DirectQueue {
     home: Box<dyn BlockQueue>,
     for_home: VecDeque<Op>,
     legs: Legs,
-    flights: Slots<Flight>,
-    /// Numbers of flights.
+    reads: Slots<Read>,
+    writes: Slots<Write>,
+    /// Numbers of writes.
     next: u32,
     /// Operations that the home has after they were sent to legs.
     again: BTreeSet<u64>,
@@ -73,7 +74,8 @@ impl DirectQueue {
             home,
             for_home: VecDeque::new(),
             legs: Legs::default(),
-            flights: Slots::default(),
+            reads: Slots::default(),
+            writes: Slots::default(),
             next: 0,
             again: BTreeSet::new(),
             ready: Vec::new(),
@@ -95,10 +97,9 @@ impl DirectQueue {
     /// What is written to these legs has failed, and may still be executed.
     fn lost(&mut self, numbers: &[usize]) {
         for number in numbers {
-            let names: Vec<u64> = self.flights.names().collect();
+            let names: Vec<u64> = self.writes.names().collect();
             for name in names {
-                let Some(flight) = self.flights.get_mut(name) else { continue };
-                let Does::Write(write) = &mut flight.does else { continue };
+                let Some(write) = self.writes.get(name) else { continue };
                 if write.pending >> number & 1 != 0 {
                     let gone = Outcome::unsettled(Status::new(StatusKind::Gone));
                     self.wrote(name, *number, gone);
@@ -142,13 +143,11 @@ impl DirectQueue {
             .locks_of(op.lba, op.blocks)
             .and_then(|range| Some((range, self.direct.locks.look(range)?)));
         let Some((range, locks)) = locks else { return Err(op) };
-        let (lba, blocks, data) = (op.lba, op.blocks, core::mem::take(&mut op.data));
-        let does = Does::Read { permit: seen, locks };
-        let name = self.insert(op, range, does);
-        let Some(user) = self.name_below(name) else { return Ok(()) };
+        let read = Read { user: op.user, range, permit: seen, locks };
+        op.user = Name { slot: self.reads.insert(read), is_read: true, number: 0 }.user();
         let leg = &mut self.legs.used[reader];
         leg.reads += 1;
-        leg.todo.push_back(Op::new(OpKind::Read, lba, blocks, user, data));
+        leg.todo.push_back(op);
         Ok(())
     }
 
@@ -165,35 +164,26 @@ impl DirectQueue {
                 return Err(op);
             }
         }
-        let does = Does::Write(Write::new(copy));
-        let name = self.insert(op, range, does);
+        self.next = self.next.wrapping_add(1);
+        let write = Write::new(op, range, copy, self.next);
+        let name = self.writes.insert(write);
         (0..self.legs.used.len()).for_each(|leg| self.send(name, leg));
         Ok(())
     }
 
-    fn insert(&mut self, op: Op, range: LockRange, does: Does) -> u64 {
-        self.next = self.next.wrapping_add(1);
-        self.flights.insert(Flight { op, range, number: self.next, does })
-    }
-
-    /// What a flight is called at the legs, which may answer when it has ended.
-    fn name_below(&self, name: u64) -> Option<u64> {
-        Some(name | u64::from(self.flights.get(name)?.number) << 32)
-    }
-
     /// Sends a write to a leg.
     fn send(&mut self, name: u64, leg: usize) {
-        let Some(user) = self.name_below(name) else { return };
-        let (Some(flight), leg) = (self.flights.get_mut(name), &mut self.legs.used[leg]) else {
+        let (Some(write), leg) = (self.writes.get_mut(name), &mut self.legs.used[leg]) else {
             return;
         };
-        let Does::Write(write) = &mut flight.does else { return };
+        let user = Name { slot: name, is_read: false, number: write.number }.user();
         write.pending |= 1 << leg.of.number;
         let mut data = Segments::new();
+        let op = &write.op;
         if let Some(copy) = &mut write.copy {
-            copy.share(0, total_len(&flight.op.data), &mut data);
+            copy.share(0, total_len(&op.data), &mut data);
         }
-        leg.todo.push_back(Op::new(flight.op.kind, flight.op.lba, flight.op.blocks, user, data));
+        leg.todo.push_back(Op::new(op.kind, op.lba, op.blocks, user, data));
     }
 
     /// The locks of a write are given back, and it does not count any more.
@@ -213,17 +203,16 @@ impl DirectQueue {
 
     /// What was sent to a leg has ended; `place`: where the leg is, unless it is being let go of.
     fn ended(&mut self, number: usize, place: Option<usize>, completion: Completion) {
-        let name = completion.op.user & u64::from(u32::MAX);
-        if self.name_below(name) != Some(completion.op.user) {
-            // A write that had failed there already.
-            return;
-        }
-        let Some(flight) = self.flights.get_mut(name) else { return };
-        let Does::Write(write) = &mut flight.does else {
+        let Name { slot: name, is_read, number: serial } = Name::of(completion.op.user);
+        if is_read {
             if let Some(place) = place {
                 self.legs.used[place].reads -= 1;
             }
             return self.end_read(name, completion);
+        }
+        // Others are of a write that had failed there already.
+        let Some(write) = self.writes.get_mut(name).filter(|write| write.number == serial) else {
+            return;
         };
         let is_passing = !completion.outcome.is_success()
             && fault(&completion.outcome) == Fault::Passing
@@ -241,8 +230,7 @@ impl DirectQueue {
 
     /// A write has ended on a leg.
     fn wrote(&mut self, name: u64, number: usize, outcome: Outcome) {
-        let Some(flight) = self.flights.get_mut(name) else { return };
-        let Does::Write(write) = &mut flight.does else { return };
+        let Some(write) = self.writes.get_mut(name) else { return };
         write.outcomes[number] = Some(outcome);
         write.pending &= !(1 << number);
         if write.pending > 0 {
@@ -251,38 +239,37 @@ impl DirectQueue {
         if !write.is_success() {
             return self.ask(name);
         }
-        if !flight.op.kind.fua() {
+        if !write.op.kind.fua() {
             self.direct.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
-        let range = flight.range;
+        let range = write.range;
         self.end_write(range);
         self.finish(name, Outcome::SUCCESS);
     }
 
     /// A read is as good as one of the home if nothing was decided or written meanwhile.
     fn end_read(&mut self, name: u64, mut completion: Completion) {
-        let Some(mut flight) = self.flights.remove(name) else { return };
-        let Does::Read { permit, locks } = &flight.does else { return };
+        let Some(read) = self.reads.remove(name) else { return };
         let is_good = completion.outcome.is_success()
-            && self.direct.locks.is_as_seen(flight.range, locks)
-            && self.direct.permit.see() == *permit;
-        flight.op.data = core::mem::take(&mut completion.op.data);
-        let bytes = flight.op.blocks as usize * self.geometry.block_bytes as usize;
-        if is_good || total_len(&flight.op.data) != bytes {
-            self.ready.push(flight.op.done(completion.outcome));
+            && self.direct.locks.is_as_seen(read.range, &read.locks)
+            && self.direct.permit.see() == read.permit;
+        completion.op.user = read.user;
+        let bytes = completion.op.blocks as usize * self.geometry.block_bytes as usize;
+        if is_good || total_len(&completion.op.data) != bytes {
+            self.ready.push(completion);
         } else {
-            self.for_home.push_back(flight.op);
+            let Op { kind, lba, blocks, user, data, .. } = completion.op;
+            self.for_home.push_back(Op::new(kind, lba, blocks, user, data));
         }
     }
 
     /// Has the home judge a write, which keeps its locks.
     fn ask(&mut self, name: u64) {
-        let Some(flight) = self.flights.get_mut(name) else { return };
-        let Does::Write(write) = &mut flight.does else { return };
+        let Some(write) = self.writes.get(name) else { return };
         let undecided = Undecided {
-            kind: flight.op.kind,
-            lba: flight.op.lba,
-            blocks: flight.op.blocks,
+            kind: write.op.kind,
+            lba: write.op.lba,
+            blocks: write.op.blocks,
             outcomes: write.outcomes,
             of: Arc::clone(&self.one),
             name,
@@ -299,14 +286,14 @@ impl DirectQueue {
         let answers = core::mem::take(&mut *lock(&self.one.answers));
         self.asked -= answers.len();
         for (name, answer) in answers {
-            let Some(flight) = self.flights.get(name) else { continue };
-            self.direct.free(flight.range);
+            let Some(write) = self.writes.get(name) else { continue };
+            self.direct.free(write.range);
             match answer {
                 Answer::Ends(outcome) => self.finish(name, outcome),
                 Answer::Again => {
-                    let Some(flight) = self.flights.remove(name) else { continue };
-                    self.again.insert(flight.op.user);
-                    self.for_home.push_back(flight.op);
+                    let Some(write) = self.writes.remove(name) else { continue };
+                    self.again.insert(write.op.user);
+                    self.for_home.push_back(write.op);
                 }
             }
         }
@@ -323,19 +310,17 @@ impl DirectQueue {
 
     /// Ends a write.
     fn finish(&mut self, name: u64, outcome: Outcome) {
-        let Some(flight) = self.flights.remove(name) else { return };
-        self.ready.push(flight.op.done(outcome));
-        if let Does::Write(Write { copy: Some(mut copy), .. }) = flight.does
+        let Some(write) = self.writes.remove(name) else { return };
+        self.ready.push(write.op.done(outcome));
+        if let Some(mut copy) = write.copy
             && copy.take_back().is_some()
         {
             self.spare.push(copy);
         }
     }
 
-    fn has_writes(&self) -> bool {
-        let is_write =
-            |name: u64| matches!(self.flights.get(name), Some(Flight { does: Does::Write(_), .. }));
-        self.flights.names().any(is_write)
+    fn under_way(&self) -> usize {
+        self.reads.len() + self.writes.len()
     }
 }
 
@@ -354,7 +339,7 @@ impl BlockQueue for DirectQueue {
                 .unwrap_or_default()
         };
         let (mut reader, mut run) = (fewest(self), 0);
-        while self.for_home.len() < MIRROR_QUEUE_OPS && self.flights.len() < MIRROR_QUEUE_OPS {
+        while self.for_home.len() < MIRROR_QUEUE_OPS && self.under_way() < MIRROR_QUEUE_OPS {
             let Some(op) = ops.pop_front() else { break };
             if run >= MIRROR_READ_RUN_BYTES {
                 (reader, run) = (fewest(self), 0);
@@ -393,7 +378,7 @@ impl BlockQueue for DirectQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.flights.len() + self.for_home.len() + self.ready.len() + self.home.in_flight()
+        self.under_way() + self.for_home.len() + self.ready.len() + self.home.in_flight()
     }
 
     fn holds_back(&self) -> bool {
@@ -408,12 +393,13 @@ impl BlockQueue for DirectQueue {
 impl Drop for DirectQueue {
     /// Without anything under way, or because the loop ends.
     fn drop(&mut self) {
-        if self.has_writes() {
+        if !self.writes.is_empty() {
             self.direct.abandoned.fetch_add(1, Ordering::SeqCst);
         }
         self.for_home.drain(..).for_each(Op::give_up);
         self.legs.drain(&self.on);
-        self.flights.drain().for_each(|flight| flight.op.give_up());
+        // The reads are the legs'.
+        self.writes.drain().for_each(|write| write.op.give_up());
         self.direct.leave(&self.one);
     }
 }
