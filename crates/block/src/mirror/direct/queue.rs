@@ -164,6 +164,7 @@ impl DirectQueue {
                 self.end_write(range);
                 return Err(op);
             }
+            self.on.counters().copied_bytes.add(total_len(&op.data) as u64);
         }
         let does = Does::Write(Write::new(copy));
         let name = self.insert(op, range, does);
