@@ -34,10 +34,10 @@ pub fn of_ends(protocol: Protocol, point: Point) -> [Cost; 2] {
     costs(&mut scene, from, remote.as_ref(), point, [from, target])
 }
 
-/// How often a target copies a short write on its way to memory. NVMe/TCP stores it from where it
-/// is received; the others take memory for it, from which the device copies it once more.
+/// How often a target copies a short write on its way to memory. It is stored from where it is
+/// received, but iSCSI takes memory for it, from which the device copies it once more.
 const fn copies_of_write(protocol: Protocol) -> f64 {
-    if matches!(protocol, Protocol::NvmeTcp) { 1.0 } else { 2.0 }
+    if matches!(protocol, Protocol::Iscsi) { 2.0 } else { 1.0 }
 }
 
 fn judge(protocol: Protocol, points: &[Point]) {
