@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::sharing::share;
+use weft_block::testing::mirror_of_ram;
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Device, Error, Features, Geometry, Op, OpKind,
     OpenOptions, open,
 };
+use weft_io::event_loop::spawn;
 use weft_io::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Segments};
 use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread};
 
@@ -14,6 +16,9 @@ use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread};
 static COUNTING: Counting = Counting;
 
 const DEPTH: u64 = 32;
+
+/// Blocks of 4 KiB of a mirror of which a loop writes one at a time by itself.
+const LOCK_BLOCKS: u64 = 4;
 
 struct Owner;
 
@@ -30,6 +35,7 @@ fn keep_busy(
     ops: &mut VecDeque<Op>,
     done: &mut Vec<Completion>,
     total: u64,
+    stride: u64,
 ) {
     let mut count = 0;
     while count < total {
@@ -40,7 +46,7 @@ fn keep_busy(
             assert!(completion.outcome.is_success());
             let Op { kind, lba, blocks, user, data, .. } = completion.op;
             // No two are at one block, so none has to wait for another.
-            let lba = (lba + DEPTH) % (30 * DEPTH);
+            let lba = (lba + DEPTH * stride) % (30 * DEPTH * stride);
             let kind =
                 if kind == OpKind::Read { OpKind::Write { fua: false } } else { OpKind::Read };
             ops.push_back(Op::new(kind, lba, blocks, user, data));
@@ -76,20 +82,25 @@ impl BlockDevice for Single {
 
 /// Allocations of this thread while a device does 20,000 operations.
 fn allocations(url: &str) -> (u64, Option<&'static str>) {
-    allocations_of(|_| open(url, &OpenOptions::default()).unwrap())
+    allocations_of(1, |_| open(url, &OpenOptions::default()).unwrap())
 }
 
-fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static str>) {
+/// The same, with so many blocks from where an operation begins to where the next one does.
+fn allocations_of(
+    stride: u64,
+    make: impl FnOnce(&Handle) -> Device,
+) -> (u64, Option<&'static str>) {
     let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
     let on = event_loop.handle().clone();
     let owner = on.spawn(|_| Owner);
     let device = make(&on);
     let mut queue = device.open_queue(&on, owner).unwrap();
+    let blocks = 4096 / device.geometry().block_bytes;
     let op = |user| {
         Op::new(
             OpKind::Read,
-            user,
-            1,
+            user * stride,
+            blocks,
             user,
             Segments::from_iter([on.pool().take(4096).unwrap().into()]),
         )
@@ -98,7 +109,7 @@ fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static
     let mut done = Vec::with_capacity(DEPTH as usize);
     let counted = in_a_quiet_window(0, || {
         let before = of_thread();
-        keep_busy(&mut event_loop, queue.as_mut(), &mut ops, &mut done, 20_000);
+        keep_busy(&mut event_loop, queue.as_mut(), &mut ops, &mut done, 20_000, stride);
         of_thread() - before
     });
     ops.drain(..).for_each(Op::give_up);
@@ -120,7 +131,63 @@ fn a_shared_queue() {
         let device = open("ram:16MiB,block=4096", &OpenOptions::default()).unwrap();
         share(Arc::new(Single(device)), &[on.remote()])
     };
-    assert_eq!(allocations_of(shared).0, 0);
+    assert_eq!(allocations_of(1, shared).0, 0);
+}
+
+/// Of the loop that uses it, which writes by itself as soon as the home has marked the region.
+#[test]
+fn a_mirror() {
+    let (_, home, _) = spawn(LoopConfig::default(), |_| ()).unwrap();
+    let mirror = |_: &Handle| mirror_of_ram(&home, 32 << 20, 4096).0;
+    assert_eq!(allocations_of(LOCK_BLOCKS, mirror).0, 0);
+}
+
+/// An operation of several chunks has a part on each member.
+#[test]
+fn a_stripe_that_cuts_operations() {
+    let stripe = "stripe:4KiB,ram:8MiB,block=512,ram:8MiB,block=512";
+    assert_eq!(allocations(stripe).0, 0);
+}
+
+/// Submissions of operations that come together: a call of the ring for each eight. How often the
+/// loop waits for their end depends on how many end together, so nothing is said about that.
+#[cfg(target_os = "linux")]
+#[test]
+fn operations_of_a_file_that_come_together_are_few_calls() {
+    for (depth, calls) in [(1, 1), (8, 1), (32, 4)] {
+        let path = std::env::temp_dir().join(format!("weft-calls-{}", std::process::id()));
+        let url = format!("file:{},size=16MiB,block=4096", path.display());
+        let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle().clone();
+        let owner = on.spawn(|_| Owner);
+        let device = open(&url, &OpenOptions::default()).unwrap();
+        let mut queue = device.open_queue(&on, owner).unwrap();
+        let op = |user| {
+            let data = Segments::from_iter([on.pool().take(4096).unwrap().into()]);
+            Op::new(OpKind::Read, user, 1, user, data)
+        };
+        let mut ops: VecDeque<_> = (0..depth).map(op).collect();
+        for _ in 0..20 {
+            let before = on.counters().snapshot();
+            queue.submit(&mut ops);
+            let _ = event_loop.turn(false).unwrap();
+            let submitted = on.counters().snapshot().since(&before).disk_enters;
+            if on.disk().backend_name() == Some("io_uring") {
+                assert_eq!(submitted, calls, "{depth} operations");
+            }
+            let mut done = Vec::new();
+            while done.len() < depth as usize {
+                let _ = event_loop.turn(false).unwrap();
+                queue.reap(&mut done);
+            }
+            ops.extend(done.into_iter().map(|Completion { op, .. }| {
+                Op::new(op.kind, op.lba, op.blocks, op.user, op.data)
+            }));
+        }
+        ops.drain(..).for_each(Op::give_up);
+        drop(queue);
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ const USUAL: [(&str, u32); 21] = [
     ("fuzz", 70),
     ("windows", 100),
     ("race", 45),
-    ("gates", 95),
+    ("gates", 130),
 ];
 
 /// Seconds that a step usually takes.

@@ -48,6 +48,12 @@ impl UserOp {
         Ok(held)
     }
 
+    /// Bytes that were copied.
+    pub(super) fn copied_bytes(&self) -> u64 {
+        let bytes = || total_len(&self.op.data) / self.op.kind.data_factor().max(1);
+        self.copy.as_ref().map_or(0, |_| bytes() as u64)
+    }
+
     /// Data for a leg.
     pub(super) fn share(&mut self, bytes: usize) -> Segments {
         let mut data = Segments::new();

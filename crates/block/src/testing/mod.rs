@@ -7,10 +7,12 @@
 
 mod checks;
 mod contention;
+mod mirror;
 mod plan;
 mod rig;
 mod worker;
 
+pub use mirror::{begin_mirror, mirror_labels, mirror_of_ram};
 pub use plan::Plan;
 pub use rig::Rig;
 pub use worker::{Answer, Request};

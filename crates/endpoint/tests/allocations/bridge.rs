@@ -1,7 +1,7 @@
-//! The bridge: what comes by one protocol and goes on by another costs no allocation, and of its
-//! data no copy but the one of short payloads, which are received together with their headers. A
-//! chain in one process: a disk, NVMe/TCP, the bridge on loops of its own, iSCSI or NBD, load. The
-//! bridge's device reconnects in all of them, as that of `weft connect` does.
+//! The bridge: what comes by one protocol and goes on by another, or by the same one, costs no
+//! allocation, and of its data no copy but the one of short payloads, which are received together
+//! with their headers. A chain in one process: a disk, NVMe/TCP, the bridge on loops of its own, a
+//! protocol, load. The bridge's device reconnects in all of them, as that of `weft connect` does.
 
 use crate::counting::asked;
 use crate::load::{Mix, Shape, start};
@@ -219,6 +219,16 @@ fn bridge_to_iscsi_with_the_usual_paths_is_cheap() {
 #[test]
 fn bridge_to_nbd_with_the_usual_paths_is_cheap() {
     every_remote("nbd://127.0.0.1:0");
+}
+
+#[test]
+fn a_gateway_of_nvme_tcp_is_cheap() {
+    every_mix("nvme+tcp://127.0.0.1:0");
+}
+
+#[test]
+fn a_gateway_of_nvme_tcp_with_the_usual_paths_is_cheap() {
+    every_remote("nvme+tcp://127.0.0.1:0");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 mod authenticating;
 mod away;
-mod bridged;
 mod controller;
 mod copying;
 mod counts;

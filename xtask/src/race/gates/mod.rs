@@ -2,7 +2,7 @@
 //! size.
 //!
 //! System calls and copies for each operation depend on what happens to arrive together, and so on
-//! the machine's load: they are counted in virtual time, by a test of `endpoint` (`sim/counts.rs`).
+//! the machine's load: they are counted in virtual time, by tests of `endpoint` (`sim/counts`).
 
 mod check;
 mod futex;

@@ -163,6 +163,7 @@ impl DirectQueue {
                 self.end_write(range);
                 return Err(op);
             }
+            self.on.counters().copied_bytes.add(total_len(&op.data) as u64);
         }
         self.next = self.next.wrapping_add(1);
         let write = Write::new(op, range, copy, self.next);

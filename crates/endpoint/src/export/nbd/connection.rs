@@ -257,6 +257,18 @@ impl Handler<Server> for Connection {
     }
 
     #[inline]
+    fn wants_whole(&self, tag: Tag) -> bool {
+        self.session.as_ref().is_some_and(|session| session.wants_whole(tag))
+    }
+
+    #[inline]
+    fn place(&mut self, tag: Tag, payload: &[u8]) {
+        if let Some(session) = &mut self.session {
+            session.store(tag, payload);
+        }
+    }
+
+    #[inline]
     fn event(&mut self, on: &Handle, engine: &mut Server, event: ServerEvent) -> Flow {
         match event {
             ServerEvent::Request { tag, command } => match &mut self.session {

@@ -12,6 +12,9 @@ impl Session {
     /// memory it waits.
     #[inline]
     pub(super) fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
+        if self.will_store(tag) {
+            return Flow::Continue;
+        }
         let write = self.requests[tag.index()].is_write();
         // Out of its place meanwhile, with the memory of the lists themselves.
         let mut request = core::mem::take(&mut self.requests[tag.index()]);

@@ -18,7 +18,7 @@ use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use weft_block::limit::Rate;
-use weft_block::{BlockDevice, Change, Completion, Error, Op};
+use weft_block::{BlockDevice, Change, Completion, Error, Op, Outcome};
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment};
 use weft_proto::nbd::Server;
@@ -41,6 +41,8 @@ pub(super) struct Session {
     /// By tag; grows up to the maximum in progress at a time.
     pub(super) requests: Vec<Request>,
     pub(super) meter: Meter,
+    /// The write whose data is to be stored from where it is received, and what became of it.
+    pub(super) direct: Option<(Tag, Option<Outcome>)>,
     /// Requests that were answered with an error, as the end is near.
     refused: usize,
 }
@@ -70,6 +72,7 @@ impl Session {
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
             meter,
+            direct: None,
             refused: 0,
         })
     }
@@ -105,7 +108,7 @@ impl Session {
 
     /// Answers a request.
     #[inline]
-    fn answer(&mut self, engine: &mut Server, tag: Tag, error: ErrorCode) {
+    pub(super) fn answer(&mut self, engine: &mut Server, tag: Tag, error: ErrorCode) {
         self.meter.end(tag, error != ErrorCode::SUCCESS);
         engine.complete(tag, error);
     }
@@ -169,7 +172,7 @@ impl Session {
 
     /// Whether a reservation forbids a request.
     #[inline]
-    fn is_kept_out(&self, kind: CommandKind) -> bool {
+    pub(super) fn is_kept_out(&self, kind: CommandKind) -> bool {
         let effect = if kind == CommandKind::Read { Effect::Reads } else { Effect::Writes };
         self.reservations
             .as_ref()
@@ -209,6 +212,9 @@ impl Session {
     #[inline]
     pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
         self.meter.turn(on.now());
+        if let Some((_, stored)) = self.direct.take_if(|(of, _)| *of == tag) {
+            return self.stored(engine, tag, stored);
+        }
         if self.requests[tag.index()].parts.is_empty() {
             return self.answer(
                 engine,
