@@ -58,7 +58,8 @@ impl Cqe {
         self.status.0 & 0x7ff | bit(self.do_not_retry, Status::DNR) | bit(self.more, Status::MORE)
     }
 
-    /// Reads the wire form; the phase tag and the retry delay are ignored.
+    /// Reads the wire form; the phase tag and the retry delay are ignored, and the bits beside the
+    /// status of a success, which say nothing.
     #[inline]
     pub fn decode(bytes: &[u8; 16]) -> Self {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -74,7 +75,7 @@ impl Cqe {
             do_not_retry: false,
             more: false,
         };
-        if field != 0 {
+        if !cqe.status.is_success() {
             cqe.set_bits(field);
         }
         cqe
@@ -84,5 +85,21 @@ impl Cqe {
     fn set_bits(&mut self, field: u16) {
         self.do_not_retry = field & Status::DNR != 0;
         self.more = field & Status::MORE != 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_written_the_same_way() {
+        for field in [0, Status::DNR, Status::MORE, 2, 2 | Status::DNR, 2 | Status::MORE] {
+            let mut bytes = [0xff; 16];
+            bytes[14..].copy_from_slice(&(field << 1).to_le_bytes());
+            let cqe = Cqe::decode(&bytes);
+            assert_eq!(Cqe::decode(&cqe.encode()), cqe, "{field:#x}");
+            assert_eq!(cqe.do_not_retry, field == 2 | Status::DNR);
+        }
     }
 }

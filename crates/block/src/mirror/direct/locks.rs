@@ -2,10 +2,12 @@
 //! locks, and whoever reads without a lock sees afterwards whether somebody held one meanwhile.
 //!
 //! Blocks have locks by their place: each [`UNIT_BYTES`] of the mirror have one, and places that
-//! are [`LOCKS`] units apart have the same one. A loop never waits for a lock: it hands the
-//! operation to the home. The home waits, and says so, and then no loop takes the lock before it.
+//! are [`LOCKS`] units apart have the same one. Loops take parts of a lock, of [`PART_BYTES`] each,
+//! so that short writes side by side do not meet; the home takes whole ones. A loop never waits for
+//! a lock: it hands the operation to the home. The home waits, and says so, and then no loop takes
+//! the lock before it.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 
 /// Number of locks.
@@ -17,35 +19,63 @@ pub(super) const LOCKS: usize = 2;
 /// Bytes of the mirror that have one lock.
 pub(super) const UNIT_BYTES: u64 = 16 << 10;
 
+/// Parts of a lock.
+const PARTS: u64 = 4;
+
+/// Bytes of the mirror that have one part of a lock.
+const PART_BYTES: u64 = UNIT_BYTES / PARTS;
+
 /// The most locks of an operation; a longer one is alone in the mirror.
 pub(crate) const LOCKS_MAX: usize = 80;
 
 const _: () = assert!(cfg!(loom) || LOCKS_MAX < LOCKS);
 
-/// Somebody holds the lock.
-const HELD: u32 = 1;
+/// Somebody holds all parts of the lock; each part has one of these bits.
+const HELD: u64 = (1 << PARTS) - 1;
 /// The home waits for it.
-const WANTED: u32 = 2;
-/// How often it was taken counts from here.
-const TAKEN: u32 = 4;
+const WANTED: u64 = 1 << PARTS;
+/// How often any part of it was taken counts from here.
+const TAKEN: u64 = WANTED << 1;
+/// The bits of that count.
+const COUNT: u64 = !(TAKEN - 1);
 
 /// The locks of some blocks: numbers that follow each other, after the last one from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockRange {
     first: u32,
     count: u32,
+    /// The parts of the first one, and of the last one.
+    ends: [u8; 2],
 }
 
 impl LockRange {
     /// The locks of `len` bytes from `offset` on; `None` if there are too many. No bytes have none.
     pub(crate) fn of(offset: u64, len: u64) -> Option<Self> {
         if len == 0 {
-            return Some(Self { first: 0, count: 0 });
+            return Some(Self { first: 0, count: 0, ends: [0; 2] });
         }
-        let (first, last) = (offset / UNIT_BYTES, (offset + (len - 1)) / UNIT_BYTES);
+        let end = offset + (len - 1);
+        let (first, last) = (offset / UNIT_BYTES, end / UNIT_BYTES);
         let count = last - first + 1;
+        let part = |at: u64| at % UNIT_BYTES / PART_BYTES;
+        let from = HELD & HELD << part(offset);
+        let to = HELD >> (PARTS - 1 - part(end));
         let is_short = count <= LOCKS_MAX as u64;
-        is_short.then_some(Self { first: (first % LOCKS as u64) as u32, count: count as u32 })
+        is_short.then_some(Self {
+            first: (first % LOCKS as u64) as u32,
+            count: count as u32,
+            ends: [from as u8, to as u8],
+        })
+    }
+
+    /// The numbers of the locks with the parts of each.
+    fn parts(self) -> impl Iterator<Item = (usize, u64)> {
+        let part = move |nth: u32| {
+            let from = if nth == 0 { u64::from(self.ends[0]) } else { HELD };
+            let to = if nth + 1 == self.count { u64::from(self.ends[1]) } else { HELD };
+            from & to
+        };
+        (0..self.count).map(move |nth| ((self.first + nth) as usize % LOCKS, part(nth)))
     }
 
     /// Their numbers.
@@ -55,14 +85,14 @@ impl LockRange {
 }
 
 /// What a reader saw of its locks before it read.
-pub(super) type Seen = SmallVec<[u32; 2]>;
+pub(super) type Seen = SmallVec<[u64; 2]>;
 
 /// See the module.
-pub(crate) struct Locks(Box<[AtomicU32]>);
+pub(crate) struct Locks(Box<[AtomicU64]>);
 
 impl Locks {
     pub(super) fn new() -> Self {
-        Self((0..LOCKS).map(|_| AtomicU32::new(0)).collect())
+        Self((0..LOCKS).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// Takes all these locks, for a loop.
@@ -71,10 +101,15 @@ impl Locks {
     /// Somebody has one of them, or the home waits for one: whether it waits for one that was taken
     /// meanwhile.
     pub(super) fn take(&self, range: LockRange) -> Result<(), bool> {
-        for (taken, number) in range.numbers().enumerate() {
-            let seen = self.0[number].load(Ordering::Relaxed);
-            if seen & (HELD | WANTED) != 0 || !self.swap(number, seen, seen) {
-                return Err(self.free_some(range, taken));
+        for (taken, (number, parts)) in range.parts().enumerate() {
+            loop {
+                let seen = self.0[number].load(Ordering::Relaxed);
+                if seen & (parts | WANTED) != 0 {
+                    return Err(self.free_some(range, taken));
+                }
+                if self.swap(number, seen, seen | parts) {
+                    break;
+                }
             }
         }
         Ok(())
@@ -86,7 +121,7 @@ impl Locks {
         loop {
             let seen = self.0[number].load(Ordering::SeqCst);
             if seen & HELD == 0 {
-                if self.swap(number, seen, seen & !WANTED) {
+                if self.swap(number, seen, seen & !WANTED | HELD) {
                     return true;
                 }
             } else if seen & WANTED != 0 || self.mark(number, seen) {
@@ -95,13 +130,13 @@ impl Locks {
         }
     }
 
-    fn mark(&self, number: usize, seen: u32) -> bool {
+    fn mark(&self, number: usize, seen: u64) -> bool {
         let order = (Ordering::SeqCst, Ordering::Relaxed);
         self.0[number].compare_exchange(seen, seen | WANTED, order.0, order.1).is_ok()
     }
 
-    fn swap(&self, number: usize, seen: u32, rest: u32) -> bool {
-        let taken = rest.wrapping_add(TAKEN) | HELD;
+    fn swap(&self, number: usize, seen: u64, held: u64) -> bool {
+        let taken = held.wrapping_add(TAKEN);
         let order = (Ordering::SeqCst, Ordering::Relaxed);
         self.0[number].compare_exchange(seen, taken, order.0, order.1).is_ok()
     }
@@ -114,45 +149,41 @@ impl Locks {
 
     fn free_some(&self, range: LockRange, count: usize) -> bool {
         let mut is_wanted = false;
-        for number in range.numbers().take(count) {
-            is_wanted |= self.free_one(number);
+        for (number, parts) in range.parts().take(count) {
+            is_wanted |= self.0[number].fetch_and(!parts, Ordering::SeqCst) & WANTED != 0;
         }
         is_wanted
     }
 
-    fn free_one(&self, number: usize) -> bool {
-        self.0[number].fetch_and(!HELD, Ordering::SeqCst) & WANTED != 0
-    }
-
     /// Gives a lock of the home back.
     pub(crate) fn free_of_home(&self, number: usize) {
-        self.free_one(number);
+        self.0[number].fetch_and(!HELD, Ordering::SeqCst);
     }
 
     /// Gives a lock of the home back that it needs again as soon as it can have others, too.
     pub(crate) fn keep_for_home(&self, number: usize) {
         self.0[number].fetch_or(WANTED, Ordering::SeqCst);
-        self.free_one(number);
+        self.free_of_home(number);
     }
 
     /// What a reader of these blocks keeps until it has read; `None` if somebody may be changing
     /// them.
     pub(super) fn look(&self, range: LockRange) -> Option<Seen> {
         let mut all = Seen::new();
-        for number in range.numbers() {
+        for (number, parts) in range.parts() {
             let seen = self.0[number].load(Ordering::SeqCst);
-            if seen & (HELD | WANTED) != 0 {
+            if seen & (parts | WANTED) != 0 {
                 return None;
             }
-            all.push(seen);
+            all.push(seen & COUNT);
         }
         Some(all)
     }
 
-    /// Whether nobody has taken any of these locks since.
+    /// Whether nobody has taken any of these locks since, or a part of one.
     pub(super) fn is_as_seen(&self, range: LockRange, seen: &Seen) -> bool {
         fence(Ordering::SeqCst);
-        let now = range.numbers().map(|number| self.0[number].load(Ordering::SeqCst) & !WANTED);
+        let now = range.parts().map(|(number, _)| self.0[number].load(Ordering::SeqCst) & COUNT);
         now.eq(seen.iter().copied())
     }
 }
@@ -175,6 +206,38 @@ mod tests {
         );
         assert_eq!(numbers(u64::MAX - 1, 1).map(|all| all.len()), Some(1));
         assert_eq!(numbers(0, UNIT_BYTES * LOCKS_MAX as u64 + 1), None);
+    }
+
+    #[test]
+    fn parts_are_those_of_the_bytes() {
+        let parts =
+            |offset, len| LockRange::of(offset, len).map(|range| range.parts().collect::<Vec<_>>());
+        assert_eq!(parts(0, 1), Some(vec![(0, 0b0001)]));
+        assert_eq!(parts(PART_BYTES, 2 * PART_BYTES), Some(vec![(0, 0b0110)]));
+        assert_eq!(parts(UNIT_BYTES - 1, 2), Some(vec![(0, 0b1000), (1, 0b0001)]));
+        assert_eq!(
+            parts(2 * PART_BYTES, 2 * UNIT_BYTES),
+            Some(vec![(0, 0b1100), (1, 0b1111), (2, 0b0011)])
+        );
+        assert_eq!(parts(0, 0), Some(vec![]));
+    }
+
+    #[test]
+    fn loops_share_a_lock_and_the_home_does_not() {
+        let locks = Locks::new();
+        let part = |nth| LockRange::of(nth * PART_BYTES, 1).unwrap();
+        let seen = locks.look(part(3)).unwrap();
+        assert!(locks.take(part(0)).is_ok() && locks.take(part(1)).is_ok());
+        assert!(locks.take(part(1)).is_err() && locks.look(part(1)).is_none());
+        assert!(locks.look(part(2)).is_some(), "another part is held");
+        assert!(!locks.is_as_seen(part(3), &seen), "the parts have one count");
+        assert!(!locks.take_for_home(0));
+        assert!(locks.take(part(2)).is_err(), "the home is next");
+        assert!(locks.free(part(0)) && !locks.take_for_home(0));
+        assert!(locks.free(part(1)) && locks.take_for_home(0));
+        assert!((0..PARTS).all(|nth| locks.take(part(nth)).is_err()));
+        locks.free_of_home(0);
+        assert!((0..PARTS).all(|nth| locks.take(part(nth)).is_ok()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What loops and the home of a mirror do at the same time, in every order that threads may take
 //! (`loom`).
 
-use super::locks::{LockRange, Locks};
+use super::locks::{LockRange, Locks, UNIT_BYTES};
 use super::permit::{Permit, Writers};
 use loom::cell::UnsafeCell as Cell;
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -79,6 +79,34 @@ fn a_lock_has_one_holder_and_the_home_is_told() {
         let has_it = locks.take_for_home(0);
         if has_it {
             blocks.with_mut(|_| ());
+            locks.free_of_home(0);
+        }
+        let told = loops.map(|one| one.join().unwrap());
+        assert!(has_it || told.contains(&true));
+    });
+}
+
+/// Two loops have parts of one lock, and the home has none of it as long as one of them has its own;
+/// whoever frees the last one tells it.
+#[test]
+fn parts_of_a_lock_have_a_holder_each_and_the_home_waits_for_all() {
+    check(|| {
+        let locks = Arc::new(Locks::new());
+        let blocks = Arc::new([(); 2].map(|()| Cell::new(())));
+        let loops = [0, 1].map(|nth| {
+            let (locks, blocks) = (Arc::clone(&locks), Arc::clone(&blocks));
+            thread::spawn(move || {
+                let part = LockRange::of(nth as u64 * (UNIT_BYTES / 2), 1).unwrap();
+                let taken = locks.take(part);
+                taken.is_ok() && {
+                    blocks[nth].with_mut(|_| ());
+                    locks.free(part)
+                }
+            })
+        });
+        let has_it = locks.take_for_home(0);
+        if has_it {
+            blocks.iter().for_each(|block| block.with_mut(|_| ()));
             locks.free_of_home(0);
         }
         let told = loops.map(|one| one.join().unwrap());

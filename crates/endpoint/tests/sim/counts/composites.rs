@@ -24,13 +24,6 @@ const DISK_BYTES: u64 = 32 << 20;
 /// Disks that a composite consists of.
 const DISKS: f64 = 2.0;
 
-/// Bytes of a mirror of which one write is under way at a time by itself.
-const LOCK_BYTES: u32 = 16 << 10;
-
-/// The share of writes of 4 KiB side by side, 32 of them under way, that go to the home, as found:
-/// each that finds its lock taken, and some that wait behind those.
-const HOME_SHARE: f64 = 0.81;
-
 /// What a loop that has nothing to do costs.
 const NOTHING: Limit = Limit { calls: 0.0, copies: 0.0 };
 
@@ -142,24 +135,12 @@ fn calls_and_copies_of_a_stripe_are_few() {
 #[test]
 fn calls_and_copies_of_a_mirror_are_few() {
     let mut faults = Judge::default();
-    for point in FEW_POINTS.map(|point| point.apart(LOCK_BYTES)) {
+    for point in FEW_POINTS {
         let of_write = Limit { calls: DISKS * point.calls(CALLS), copies: 1.0 };
         let of_read = Limit { calls: point.calls(CALLS), copies: point.copies() };
         let limit = if point.kind == READ { of_read } else { of_write };
         judge(&mut faults, Composite::Mirror, point, limit, NOTHING);
     }
-    faults.end();
-}
-
-/// Writes that lie side by side share a lock, which one has at a time: the others go to the home,
-/// which copies what it sends, as the loop did what it did.
-#[test]
-fn short_writes_side_by_side_go_to_the_home_of_a_mirror() {
-    let mut faults = Judge::default();
-    let point = Point::new(WRITE, 4, 32);
-    let calls = DISKS * point.calls(CALLS);
-    let [user, home] = [1.0, HOME_SHARE].map(|copies| Limit { calls, copies });
-    judge(&mut faults, Composite::Mirror, point, user, home);
     faults.end();
 }
 

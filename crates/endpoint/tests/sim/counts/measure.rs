@@ -44,18 +44,11 @@ pub struct Point {
     pub kind: OpKind,
     pub bytes: u32,
     pub depth: u32,
-    pub stride_bytes: u32,
 }
 
 impl Point {
     pub const fn new(kind: OpKind, kib: u32, depth: u32) -> Self {
-        Self { kind, bytes: kib << 10, depth, stride_bytes: kib << 10 }
-    }
-
-    /// The same, with room between short operations.
-    pub const fn apart(self, stride_bytes: u32) -> Self {
-        let stride_bytes = if stride_bytes > self.bytes { stride_bytes } else { self.bytes };
-        Self { stride_bytes, ..self }
+        Self { kind, bytes: kib << 10, depth }
     }
 
     /// Operations that are counted.
@@ -210,11 +203,11 @@ pub fn costs<T: Connections, const ENDS: usize>(
     let on = scene.world.handle(from);
     // NBD has blocks of its own.
     let block_bytes = device.geometry().block_bytes;
-    let (blocks, stride) = (point.bytes / block_bytes, point.stride_bytes / block_bytes);
+    let blocks = point.bytes / block_bytes;
     let completed = Rc::<Cell<u64>>::default();
     let op = |user: u64| {
         let data = Segments::from_iter([on.pool().take(point.bytes as usize).unwrap().into()]);
-        Op::new(point.kind, user * u64::from(stride), blocks, user, data)
+        Op::new(point.kind, user * u64::from(blocks), blocks, user, data)
     };
     let ops = (0..point.depth.into()).map(op).collect();
     let load = |id| {
