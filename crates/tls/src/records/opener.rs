@@ -9,7 +9,7 @@ use crate::schedule::Secret;
 use core::ops::Range;
 use std::io::IoSliceMut;
 
-const _: () = assert!(TLS_RECEIVE_BYTES > RECORD_BYTES_MAX, "a record fits");
+const _: () = assert!(TLS_RECEIVE_BYTES / 2 > RECORD_BYTES_MAX, "a record fits");
 
 /// What came of a record.
 #[derive(Debug)]
@@ -83,7 +83,8 @@ impl Opener {
         if self.buffer.is_empty() {
             self.buffer = spare::take(TLS_RECEIVE_BYTES);
         }
-        if self.sealed.start > 0 {
+        // A part of a record is moved to the front only for much room behind it.
+        if self.sealed.is_empty() || self.sealed.end > TLS_RECEIVE_BYTES / 2 {
             self.buffer.copy_within(self.sealed.clone(), 0);
             self.sealed = 0..self.sealed.len();
         }
