@@ -1,14 +1,17 @@
 //! What is received: records, into data where the caller wants it.
 
 use super::key::RecordKey;
-use super::layout::{HEADER_BYTES, Header, RECORD_BYTES_MAX, TAG_BYTES, content, encrypted_bytes};
+use super::layout::{
+    HEADER_BYTES, Header, OVERHEAD_BYTES, RECORD_BYTES_MAX, TAG_BYTES, content, encrypted_bytes,
+};
 use super::spare;
 use crate::control::{Breach, record};
-use crate::limits::{TLS_KEY_RECORDS_MAX, TLS_RECEIVE_BYTES};
+use crate::limits::{TLS_KEY_RECORDS_MAX, TLS_RECEIVE_BYTES, TLS_RECORD_BYTES};
 use crate::schedule::Secret;
 use core::ops::Range;
 use std::io::IoSliceMut;
 
+const _: () = assert!(TLS_RECEIVE_BYTES.is_multiple_of(TLS_RECORD_BYTES + OVERHEAD_BYTES));
 const _: () = assert!(TLS_RECEIVE_BYTES / 2 > RECORD_BYTES_MAX, "a record fits");
 
 /// What came of a record.

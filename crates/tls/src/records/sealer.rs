@@ -15,6 +15,8 @@ const CONTROL_BYTES: usize = 4 * (OVERHEAD_BYTES + key_update(true).len());
 const BUFFER_BYTES: usize =
     TLS_SEND_BYTES / TLS_RECORD_BYTES * (TLS_RECORD_BYTES + OVERHEAD_BYTES) + CONTROL_BYTES;
 
+const _: () = assert!(TLS_SEND_BYTES.is_multiple_of(TLS_RECORD_BYTES));
+
 /// The caller's pieces, up to where they are taken.
 struct Pieces<'a, 'b> {
     left: &'a [IoSlice<'b>],

@@ -129,6 +129,33 @@ fn what_there_is_is_told() {
 }
 
 #[test]
+fn only_a_receive_that_emptied_the_socket_tells_so() {
+    let [mut from, mut to] = pair(Hash::Sha256);
+    assert_eq!(from.send(b"some data"), 9);
+    assert_eq!(to.receive(100).unwrap().map(|some| some.len()), Some(9));
+    assert!(to.stream.tells_rest());
+    // What is left of a record says nothing of the socket: what has come meanwhile was announced
+    // once, perhaps before.
+    assert_eq!(from.send(b"some data"), 9);
+    assert_eq!(to.receive(4).unwrap().map(|some| some.len()), Some(4));
+    assert!(!to.stream.tells_rest());
+    assert_eq!(from.send(b"more"), 4);
+    assert_eq!(to.receive(100).unwrap().map(|some| some.len()), Some(5));
+    assert!(!to.stream.tells_rest());
+    assert_eq!(to.receive(100), Ok(Some(b"more".to_vec())));
+    assert!(to.stream.tells_rest());
+    // A full buffer, and a socket whose receives say nothing.
+    assert_eq!(from.send(&pattern(TLS_SEND_BYTES)), TLS_SEND_BYTES);
+    assert!(to.receive(TLS_SEND_BYTES).unwrap().is_some_and(|some| some.len() < TLS_SEND_BYTES));
+    assert!(!to.stream.tells_rest());
+    while to.receive(TLS_SEND_BYTES).unwrap().is_some() {}
+    to.to_it.change(|way| way.piece = 1000);
+    assert_eq!(from.send(b"some data"), 9);
+    assert_eq!(to.receive(100).unwrap().map(|some| some.len()), Some(9));
+    assert!(!to.stream.tells_rest());
+}
+
+#[test]
 fn padding_is_no_data() {
     let (mut end, mut client) = End::forged();
     for padding in [0, 1, 1000, TLS_RECORD_BYTES - 4] {
