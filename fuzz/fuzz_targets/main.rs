@@ -23,6 +23,7 @@ mod scsi_cdb;
 mod structures;
 mod target_stream;
 mod tls_psk;
+mod tls_records;
 mod url;
 mod vhost_user_messages;
 mod virtio_rings;
@@ -64,6 +65,7 @@ targets!(
     structures,
     target_stream,
     tls_psk,
+    tls_records,
     url,
     vhost_user_messages,
     virtio_rings,

@@ -180,7 +180,7 @@ pub struct ConnectArgs {
         help_heading = CONNECTION
     )]
     keyring: Option<String>,
-    /// Have OpenSSL encrypt in user space even where the kernel can
+    /// Encrypt in user space even where the kernel can
     #[arg(long, help_heading = CONNECTION)]
     no_kernel_tls: bool,
     /// The same as --tls-key-file, by nvme-cli's name, or the serial number of a TLS PSK in the

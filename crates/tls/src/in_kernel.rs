@@ -1,38 +1,16 @@
 //! A stream whose records the kernel encrypts and decrypts. What is left to do here are the records
 //! that are not data: alerts, and messages of the handshake that come after it (RFC 8446 §4.6, §6).
 
+use crate::control::{Breach, ControlRecords, Said, alert, key_update, record};
 use crate::kernel::{self, Direction, Socket};
-use crate::limits::{
-    TLS_CONTROL_RECORDS_MAX, TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES,
-};
+use crate::limits::{TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES};
 use crate::openssl::Failure;
 use crate::reason::{Role, reason};
 use crate::schedule::Secret;
+use crate::state::ConnectionState;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::OnceLock;
 use weft_io::stream::{Stream, StreamFilter};
-
-/// Types of records.
-mod record {
-    pub(super) const ALERT: u8 = 21;
-    pub(super) const HANDSHAKE: u8 = 22;
-}
-
-/// Types of messages.
-mod message {
-    pub(super) const NEW_SESSION_TICKET: u8 = 4;
-    pub(super) const KEY_UPDATE: u8 = 24;
-}
-
-/// Alerts.
-mod alert {
-    pub(super) const CLOSE_NOTIFY: u8 = 0;
-    pub(super) const UNEXPECTED_MESSAGE: u8 = 10;
-    pub(super) const BAD_RECORD_MAC: u8 = 20;
-    pub(super) const USER_CANCELED: u8 = 90;
-    /// What is added to the number of an alert that was received, to tell it from others.
-    pub(super) const RECEIVED: u32 = 1000;
-}
 
 /// Whether this kernel has no TLS, once that is known.
 static HAS_NONE: OnceLock<()> = OnceLock::new();
@@ -47,15 +25,6 @@ struct DirectionSecret {
     bytes: usize,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum ConnectionState {
-    Open,
-    /// The other end has ended its direction.
-    PeerClosed,
-    /// It is over, for this reason.
-    Failed(ErrorKind, String),
-}
-
 /// A stream of records of the kernel.
 pub(crate) struct KernelStream {
     socket: Box<dyn Stream>,
@@ -66,15 +35,15 @@ pub(crate) struct KernelStream {
     /// New keys are to be announced before the next data, with the demand that the other end makes
     /// new ones, too, or without.
     owed: Option<bool>,
-    /// Records that are not data since there was some.
-    others: u32,
+    control: ControlRecords,
 }
 
 impl KernelStream {
     /// Takes a socket over for which [`KernelStream::attach`] has told `true`.
     pub(crate) fn new(socket: Box<dyn Stream>, role: Role, send: Secret, receive: Secret) -> Self {
         let [sent, received] = [send, receive].map(|secret| DirectionSecret { secret, bytes: 0 });
-        Self { socket, role, state: ConnectionState::Open, sent, received, owed: None, others: 0 }
+        let control = ControlRecords::new(role);
+        Self { socket, role, state: ConnectionState::Open, sent, received, owed: None, control }
     }
 
     /// Has the kernel take both directions of a connection after its handshake, of which no record
@@ -113,41 +82,35 @@ impl KernelStream {
         kernel::socket(&*self.socket).ok_or_else(|| ErrorKind::Unsupported.into())
     }
 
-    fn check(&self) -> io::Result<()> {
-        match &self.state {
-            ConnectionState::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
-            _ => Ok(()),
-        }
-    }
-
     /// It is over. The other end is told by an alert, if there is room for it.
     #[cold]
     fn fail(&mut self, kind: ErrorKind, failure: &Failure, alert: Option<u8>) -> io::Error {
-        let why = reason(failure, self.role);
         if let (Some(alert), Ok(socket)) = (alert, self.kernel()) {
-            let level = if alert == alert::CLOSE_NOTIFY { 1 } else { 2 };
-            let _ = kernel::send(socket, record::ALERT, &[level, alert]);
+            let _ = kernel::send(socket, record::ALERT, &alert::content(alert));
         }
-        self.state = ConnectionState::Failed(kind, why.clone());
-        io::Error::new(kind, why)
+        self.state.fail(kind, reason(failure, self.role))
+    }
+
+    /// The other end has broken the rules.
+    #[cold]
+    fn refuse(&mut self, breach: &Breach) -> io::Error {
+        self.fail(ErrorKind::InvalidData, &breach.failure, breach.alert)
+    }
+
+    /// This kernel does not change keys.
+    #[cold]
+    fn fail_for_keys(&mut self) -> io::Error {
+        self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY))
     }
 
     /// Announces new keys if that is due, and uses them.
     fn pay(&mut self) -> io::Result<()> {
         let Some(demands) = self.owed else { return Ok(()) };
-        kernel::send(
-            self.kernel()?,
-            record::HANDSHAKE,
-            &[message::KEY_UPDATE, 0, 0, 1, u8::from(demands)],
-        )?;
+        kernel::send(self.kernel()?, record::HANDSHAKE, &key_update(demands))?;
         self.owed = None;
         let secret = self.sent.secret.next();
         if kernel::set_keys(self.kernel()?, Direction::Send, &secret).is_err() {
-            return Err(self.fail(
-                ErrorKind::Unsupported,
-                &Failure::KernelKeys,
-                Some(alert::CLOSE_NOTIFY),
-            ));
+            return Err(self.fail_for_keys());
         }
         self.sent = DirectionSecret { secret, bytes: 0 };
         Ok(())
@@ -193,7 +156,7 @@ impl KernelStream {
         if Self::changes_keys() {
             self.owed = Some(true);
         } else {
-            self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY));
+            self.fail_for_keys();
         }
     }
 
@@ -202,62 +165,21 @@ impl KernelStream {
     fn take_other(&mut self) -> io::Result<()> {
         let mut room = vec![0; TLS_RECORD_BYTES];
         let (kind, n) = kernel::receive(self.kernel()?, &mut IoSliceMut::new(&mut room))?;
-        self.others += 1;
-        let taken = match (kind, &room[..n]) {
-            _ if self.others > TLS_CONTROL_RECORDS_MAX => Err(Failure::Flood),
-            (record::ALERT, &[_, alert::CLOSE_NOTIFY]) => {
+        match self.control.take(kind, &room[..n]).map_err(|breach| self.refuse(&breach))? {
+            Said::Nothing => Ok(()),
+            Said::End => {
                 self.state = ConnectionState::PeerClosed;
                 Ok(())
             }
-            (record::ALERT, &[_, alert::USER_CANCELED]) => Ok(()),
-            (record::ALERT, &[_, number]) => {
-                let failure = Failure::Reason(
-                    alert::RECEIVED + u32::from(number),
-                    format!("the peer ended it with alert {number}"),
-                );
-                return Err(self.fail(ErrorKind::InvalidData, &failure, None));
-            }
-            (record::HANDSHAKE, messages) => return self.take_messages(messages),
-            _ => Err(Failure::Reason(0, "the peer sent a record that does not belong here".into())),
-        };
-        taken.map_err(|failure| {
-            self.fail(ErrorKind::InvalidData, &failure, Some(alert::UNEXPECTED_MESSAGE))
-        })
-    }
-
-    /// Takes the messages of a record. None is divided: they are short.
-    fn take_messages(&mut self, mut messages: &[u8]) -> io::Result<()> {
-        while let &[kind, high, middle, low, ref rest @ ..] = messages {
-            let len = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-            let Some((content, behind)) = rest.split_at_checked(len) else { break };
-            match (kind, content) {
-                // Tickets are not used.
-                (message::NEW_SESSION_TICKET, _) if self.role == Role::Client => {}
-                // What comes behind it would have other keys.
-                (message::KEY_UPDATE, &[demand @ (0 | 1)]) if behind.is_empty() => {
-                    self.take_keys(demand == 1)?
-                }
-                _ => break,
-            }
-            messages = behind;
+            Said::NewKeys { demands } => self.take_keys(demands),
         }
-        if messages.is_empty() {
-            return Ok(());
-        }
-        let failure =
-            Failure::Reason(0, "the peer sent a message that does not belong here".into());
-        Err(self.fail(ErrorKind::InvalidData, &failure, Some(alert::UNEXPECTED_MESSAGE)))
     }
 
     /// The other end has made new keys.
     fn take_keys(&mut self, demands: bool) -> io::Result<()> {
         let secret = self.received.secret.next();
         if kernel::set_keys(self.kernel()?, Direction::Receive, &secret).is_err() {
-            return Err(self.fail(
-                ErrorKind::Unsupported,
-                &Failure::KernelKeys,
-                Some(alert::CLOSE_NOTIFY),
-            ));
+            return Err(self.fail_for_keys());
         }
         self.received = DirectionSecret { secret, bytes: 0 };
         if demands {
@@ -277,16 +199,11 @@ impl KernelStream {
     /// What an error of the socket's says about records.
     #[cold]
     fn broken(&mut self, e: io::Error) -> io::Error {
-        let text = match e.raw_os_error() {
-            Some(kernel::BAD_RECORD) => "a record was changed on its way, or the keys differ",
-            Some(kernel::LONG_RECORD) => "the peer sent a record that is too long",
-            _ => return e,
-        };
-        self.fail(
-            ErrorKind::InvalidData,
-            &Failure::Reason(0, text.into()),
-            Some(alert::BAD_RECORD_MAC),
-        )
+        match e.raw_os_error() {
+            Some(kernel::BAD_RECORD) => self.refuse(&Breach::changed()),
+            Some(kernel::LONG_RECORD) => self.refuse(&Breach::long()),
+            _ => e,
+        }
     }
 }
 
@@ -301,12 +218,15 @@ impl StreamFilter for KernelStream {
 
     #[inline]
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.check()?;
+        self.state.check()?;
         self.try_pay()?;
         while self.state == ConnectionState::Open {
             match self.socket.recv(bufs) {
                 Ok(n) => {
-                    self.others = 0;
+                    // The end of the stream is no record.
+                    if n > 0 {
+                        self.control.data(n).map_err(|breach| self.refuse(&breach))?;
+                    }
                     self.count(Direction::Receive, n);
                     return Ok(n);
                 }
@@ -322,7 +242,7 @@ impl StreamFilter for KernelStream {
 
     #[inline]
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.check()?;
+        self.state.check()?;
         self.pay()?;
         let n = self.socket.send(bufs)?;
         self.count(Direction::Send, n);
@@ -336,7 +256,7 @@ impl StreamFilter for KernelStream {
     fn shutdown(&mut self) -> io::Result<()> {
         if let Ok(socket) = self.kernel() {
             // A peer that receives nothing is not told.
-            let _ = kernel::send(socket, record::ALERT, &[1, alert::CLOSE_NOTIFY]);
+            let _ = kernel::send(socket, record::ALERT, &alert::content(alert::CLOSE_NOTIFY));
         }
         self.socket.shutdown()
     }

@@ -9,16 +9,20 @@
 //! * [`Peer`] tells who the other end is, once it has proved it.
 //! * [`keyring`]: keys that Linux keeps.
 //! * The handshake is OpenSSL's. Then the records are the kernel's where it takes them (Linux), and
-//!   OpenSSL's otherwise ([`Records`]).
-//! * `openssl`, `kernel` and `keyring::system` are the only modules with unsafe code; the stream and
-//!   what is above it are safe.
+//!   are sealed and opened here otherwise ([`Records`]), with AES-GCM of `ring`.
+//! * `openssl`, `kernel` and `keyring::system` are the only modules with unsafe code; the streams,
+//!   the records and what is above them are safe.
 //!
 //! The handshake runs as the stream is used: nothing is sent by [`weft_io::Stream::send`] before it
 //! is over. It has no time limit of its own; whoever speaks the protocol above limits how long a
 //! peer may take to say its first word.
 #![deny(unsafe_code)]
 
+mod control;
 mod endpoint;
+#[doc(hidden)]
+pub mod fuzzing;
+mod handshake;
 mod hello;
 mod in_kernel;
 #[allow(unsafe_code, reason = "the system calls of kernel TLS are made here, and nowhere else")]
@@ -32,10 +36,10 @@ mod optional;
 mod peer;
 mod placeholder;
 mod reason;
-mod record_count;
+mod records;
 mod schedule;
 mod secured;
-mod stream;
+mod state;
 #[cfg(test)]
 mod tests;
 

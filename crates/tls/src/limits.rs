@@ -3,12 +3,12 @@
 /// Bytes that one connection encrypts ahead of its socket; more wait until these are sent.
 pub const TLS_SEND_BYTES: usize = 128 << 10;
 
-/// Encrypted bytes that one connection receives at once and holds.
-pub const TLS_RECEIVE_BYTES: usize = 64 << 10;
+/// Encrypted bytes that one connection receives at once and holds: four records of full length as
+/// weft makes them, so that a full receive ends with a record where the peer fills its own.
+pub const TLS_RECEIVE_BYTES: usize = 4 * (TLS_RECORD_BYTES + 22);
 
-/// Answers to its peer, bytes, that a connection holds which the peer does not receive. One that
-/// asks for more is cut off.
-pub const TLS_ANSWER_BYTES_MAX: usize = 512 << 10;
+/// Buffers of records that a thread keeps for its connections.
+pub const TLS_SPARE_BUFFERS: usize = 8;
 
 /// Identities in a ClientHello that are looked up; further ones are ignored.
 pub const TLS_IDENTITIES_MAX: usize = 4;
@@ -21,14 +21,10 @@ pub const TLS_KEY_RECORDS_MAX: u64 = 1 << 24;
 /// time.
 pub const TLS_COUNT_BYTES: usize = 64 << 20;
 
-/// Records without data in a row, such as a peer's new keys, after which a connection whose records
-/// are the kernel's is cut off.
+/// Records without data in a row, such as a peer's new keys, after which a connection is cut off.
 pub const TLS_CONTROL_RECORDS_MAX: u32 = 32;
 
 /// Payload of a record, bytes (RFC 8446 §5.1).
 pub const TLS_RECORD_BYTES: usize = 16 << 10;
 
 const _: () = assert!(TLS_SEND_BYTES.is_multiple_of(TLS_RECORD_BYTES));
-const _: () = assert!(TLS_RECEIVE_BYTES > TLS_RECORD_BYTES + 512, "a record fits");
-const _: () =
-    assert!(TLS_ANSWER_BYTES_MAX > 2 * TLS_SEND_BYTES, "what is sent is not taken for answers");

@@ -1,11 +1,11 @@
 //! An accepted connection that may speak TLS or not: its first byte tells. What begins with a
 //! handshake record (RFC 8446 §5.1) is TLS, and everything else is given to the caller as it is.
 
+use crate::handshake::Handshake;
 use crate::openssl::{Context, Machine};
 use crate::peer::Peer;
 use crate::placeholder::Placeholder;
 use crate::secured::SecuredStream;
-use crate::stream::TlsStream;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use weft_io::stream::{Stream, StreamFilter};
@@ -62,7 +62,7 @@ impl OptionalTls {
             Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
         self.speaks = Speaks::Tls;
         let socket = core::mem::replace(&mut self.stream, Box::new(Placeholder));
-        let stream = TlsStream::begun(socket, machine, self.peer.clone(), first[0]);
+        let stream = Handshake::begun(socket, machine, self.peer.clone(), first[0]);
         self.stream = Box::new(SecuredStream::of(stream, self.kernel));
         Ok(true)
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 pub enum Records {
     /// The kernel.
     Kernel,
-    /// OpenSSL, in user space.
+    /// This process, in user space.
     UserSpace,
 }
 

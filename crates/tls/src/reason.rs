@@ -47,7 +47,7 @@ pub(crate) fn reason(failure: &Failure, role: Role) -> String {
         }
         Failure::NoPsk => "the peer did not take the pre-shared key that was offered",
         Failure::Closed => "the peer closed the connection during the handshake",
-        Failure::Flood => "the peer asks for answers that it does not receive",
+        Failure::Flood => "the peer sends records without data, one after the other",
         Failure::KernelKeys => {
             "the keys have to be changed, which this kernel cannot do (Linux 6.14 can): the connection is made anew"
         }

@@ -1,26 +1,29 @@
-//! A stream within TLS: the library does the handshake, and then the kernel has the records, or the
-//! library keeps them.
+//! A stream within TLS: OpenSSL does the handshake, and then the kernel has the records, or
+//! [`RecordStream`] has them.
 
+use crate::handshake::Handshake;
 use crate::in_kernel::KernelStream;
 use crate::openssl::{Context, Unavailable};
 use crate::peer::{Peer, Records};
 use crate::placeholder::Placeholder;
 use crate::reason::Role;
-use crate::stream::TlsStream;
+use crate::records::RecordStream;
 use std::io::{self, IoSlice, IoSliceMut};
 use weft_io::stream::{Stream, StreamFilter};
 
 /// A stream inside of another.
 pub(crate) struct SecuredStream {
     now: Now,
+    /// Whether the kernel may have the records.
+    kernel: bool,
     peer: Peer,
 }
 
 enum Now {
-    /// The handshake is not over.
-    Handshake(Box<TlsStream>),
-    /// The library has the records.
-    Library(Box<TlsStream>),
+    /// The handshake is not over, or nobody could take the records.
+    Handshake(Box<Handshake>),
+    /// The records are sealed and opened here.
+    UserSpace(Box<RecordStream>),
     /// The kernel has the records.
     Kernel(Box<KernelStream>),
     /// The records change hands.
@@ -28,8 +31,8 @@ enum Now {
 }
 
 impl SecuredStream {
-    /// Wraps a stream of which nothing was sent or received. Where `kernel` is false the library
-    /// keeps the records.
+    /// Wraps a stream of which nothing was sent or received. Where `kernel` is false the records
+    /// stay in user space.
     ///
     /// # Errors
     /// The library refuses one more connection.
@@ -39,52 +42,57 @@ impl SecuredStream {
         role: Role,
         kernel: bool,
     ) -> Result<(Self, Peer), Unavailable> {
-        let stream = TlsStream::new(socket, context, role)?;
+        let stream = Handshake::new(socket, context, role)?;
         let peer = stream.whom().clone();
         Ok((Self::of(stream, kernel), peer))
     }
 
     /// One whose handshake has not got further than its first byte.
-    pub(crate) fn of(stream: TlsStream, kernel: bool) -> Self {
-        let (peer, stream) = (stream.whom().clone(), Box::new(stream));
-        let now = if kernel { Now::Handshake(stream) } else { Now::Library(stream) };
-        if !kernel {
-            peer.has_records_in(Records::UserSpace);
-        }
-        Self { now, peer }
+    pub(crate) fn of(stream: Handshake, kernel: bool) -> Self {
+        Self { peer: stream.whom().clone(), now: Now::Handshake(Box::new(stream)), kernel }
     }
 
     /// The handshake is over and sent, and nothing behind it was received: gives the records to the
-    /// kernel, if it takes them.
+    /// kernel, if it may have them and takes them.
+    ///
+    /// # Errors
+    /// Nobody can take them.
     #[cold]
-    fn decide(&mut self) {
+    fn decide(&mut self) -> io::Result<()> {
         let Now::Handshake(mut stream) =
             core::mem::replace(&mut self.now, Now::Moving(Placeholder))
         else {
-            return;
+            return Ok(());
         };
-        let taken = match stream.take_secrets() {
-            Some((send, receive)) => KernelStream::attach(stream.socket(), &send, &receive)
-                .map(|is_taken| is_taken.then_some((send, receive))),
-            None => Ok(None),
-        };
-        self.now = match taken {
-            Ok(Some((send, receive))) => {
-                let role = stream.role();
-                Now::Kernel(Box::new(KernelStream::new(stream.into_socket(), role, send, receive)))
+        let secrets = stream.take_secrets();
+        let taken = secrets
+            .ok_or_else(|| "TLS: this OpenSSL does not tell the keys of a connection".to_owned())
+            .and_then(|(send, receive)| {
+                let taken =
+                    self.kernel.then(|| KernelStream::attach(stream.socket(), &send, &receive));
+                match taken.unwrap_or(Ok(false)) {
+                    Ok(kernel) => Ok((kernel, send, receive)),
+                    // The kernel decrypts, but does not encrypt.
+                    Err(e) => Err(format!("TLS: the kernel has refused a key: {e}")),
+                }
+            });
+        let (kernel, send, receive) = match taken {
+            Ok(taken) => taken,
+            Err(why) => {
+                let error = stream.give_up(why);
+                self.now = Now::Handshake(stream);
+                return Err(error);
             }
-            Ok(None) => Now::Library(stream),
-            Err(e) => {
-                // The kernel decrypts, but does not encrypt.
-                stream.give_up(format!("TLS: the kernel has refused a key: {e}"));
-                Now::Library(stream)
-            }
         };
-        self.peer.has_records_in(if matches!(self.now, Now::Kernel(_)) {
-            Records::Kernel
+        let role = stream.role();
+        let socket = stream.into_socket();
+        self.now = if kernel {
+            Now::Kernel(Box::new(KernelStream::new(socket, role, send, receive)))
         } else {
-            Records::UserSpace
-        });
+            Now::UserSpace(Box::new(RecordStream::new(socket, role, send, receive)))
+        };
+        self.peer.has_records_in(if kernel { Records::Kernel } else { Records::UserSpace });
+        Ok(())
     }
 
     /// Has both ends make new keys.
@@ -92,17 +100,43 @@ impl SecuredStream {
     pub(crate) fn renew(&mut self) {
         match &mut self.now {
             Now::Kernel(stream) => stream.renew(),
-            Now::Handshake(stream) | Now::Library(stream) => stream.renew().unwrap(),
-            Now::Moving(_) => {}
+            Now::UserSpace(stream) => stream.renew(),
+            Now::Handshake(_) | Now::Moving(_) => panic!("the handshake is not over"),
         }
     }
 
-    /// Records that the kernel has sent and received with the present keys, if they are its own.
+    /// Records that were sent and received with the present keys.
     #[cfg(test)]
-    pub(crate) fn records(&self) -> Option<[u64; 2]> {
+    pub(crate) fn records(&self) -> [u64; 2] {
         match &self.now {
-            Now::Kernel(stream) => Some(stream.records()),
-            _ => None,
+            Now::Kernel(stream) => stream.records(),
+            Now::UserSpace(stream) => stream.records(),
+            Now::Handshake(_) | Now::Moving(_) => [0, 0],
+        }
+    }
+
+    /// Who the other end is.
+    #[cfg(test)]
+    pub(crate) fn whom(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The records, once they are in user space.
+    #[cfg(test)]
+    pub(crate) fn user_space(&mut self) -> &mut RecordStream {
+        match &mut self.now {
+            Now::UserSpace(stream) => stream,
+            _ => panic!("the records are not in user space"),
+        }
+    }
+
+    /// Whether something is to be sent.
+    #[cfg(test)]
+    pub(crate) fn has_unsent(&self) -> bool {
+        match &self.now {
+            Now::Handshake(stream) => stream.has_unsent(),
+            Now::UserSpace(stream) => stream.unsent() > 0,
+            Now::Kernel(_) | Now::Moving(_) => false,
         }
     }
 
@@ -116,7 +150,8 @@ impl SecuredStream {
 impl StreamFilter for SecuredStream {
     fn inner(&self) -> &dyn Stream {
         match &self.now {
-            Now::Handshake(stream) | Now::Library(stream) => &**stream,
+            Now::Handshake(stream) => stream.socket(),
+            Now::UserSpace(stream) => &**stream,
             Now::Kernel(stream) => &**stream,
             Now::Moving(placeholder) => placeholder,
         }
@@ -124,7 +159,8 @@ impl StreamFilter for SecuredStream {
 
     fn inner_mut(&mut self) -> &mut dyn Stream {
         match &mut self.now {
-            Now::Handshake(stream) | Now::Library(stream) => &mut **stream,
+            Now::Handshake(stream) => stream.socket_mut(),
+            Now::UserSpace(stream) => &mut **stream,
             Now::Kernel(stream) => &mut **stream,
             Now::Moving(placeholder) => placeholder,
         }
@@ -134,7 +170,7 @@ impl StreamFilter for SecuredStream {
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match &mut self.now {
             Now::Kernel(stream) => return Stream::recv(&mut **stream, bufs),
-            Now::Library(stream) => return Stream::recv(&mut **stream, bufs),
+            Now::UserSpace(stream) => return Stream::recv(&mut **stream, bufs),
             Now::Handshake(stream) => {
                 if !stream.greet()? {
                     return Ok(0);
@@ -142,7 +178,7 @@ impl StreamFilter for SecuredStream {
             }
             Now::Moving(_) => {}
         }
-        self.decide();
+        self.decide()?;
         self.inner_mut().recv(bufs)
     }
 
@@ -150,7 +186,7 @@ impl StreamFilter for SecuredStream {
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.now {
             Now::Kernel(stream) => Stream::send(&mut **stream, bufs),
-            Now::Library(stream) => Stream::send(&mut **stream, bufs),
+            Now::UserSpace(stream) => Stream::send(&mut **stream, bufs),
             // The handshake goes on as the stream is received from.
             Now::Handshake(stream) => stream.wait(),
             Now::Moving(placeholder) => Stream::send(placeholder, bufs),
@@ -158,7 +194,17 @@ impl StreamFilter for SecuredStream {
     }
 
     fn has_buffered(&self) -> bool {
-        self.inner().has_buffered()
+        match &self.now {
+            Now::UserSpace(stream) => Stream::has_buffered(&**stream),
+            Now::Handshake(_) | Now::Kernel(_) | Now::Moving(_) => false,
+        }
+    }
+
+    fn tells_rest(&self) -> bool {
+        match &self.now {
+            Now::UserSpace(stream) => Stream::tells_rest(&**stream),
+            Now::Handshake(_) | Now::Kernel(_) | Now::Moving(_) => false,
+        }
     }
 
     fn encrypted_by(&self) -> Option<&'static str> {
@@ -166,6 +212,11 @@ impl StreamFilter for SecuredStream {
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        self.inner_mut().shutdown()
+        match &mut self.now {
+            Now::Handshake(stream) => stream.shutdown(),
+            Now::UserSpace(stream) => Stream::shutdown(&mut **stream),
+            Now::Kernel(stream) => Stream::shutdown(&mut **stream),
+            Now::Moving(placeholder) => placeholder.shutdown(),
+        }
     }
 }

@@ -155,7 +155,7 @@ pub struct TlsTable {
     /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is
     /// accepted with TLS only.
     pub psk_file: Option<At<PathBuf>>,
-    /// Whether the kernel may encrypt, where it can; otherwise OpenSSL does in user space.
+    /// Whether the kernel may encrypt, where it can; otherwise weft does in user space.
     pub kernel: Option<bool>,
     /// NVMe/TCP hosts authenticate, and then use TLS with keys that come of that (secure channel
     /// concatenation), as with --concat.

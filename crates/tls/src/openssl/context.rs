@@ -125,7 +125,7 @@ pub(super) struct CallbackData {
     pub(super) chosen: RefCell<Option<(Vec<u8>, Psk)>>,
     /// Server: the first identity that was offered, when there is a key for none.
     pub(super) unknown: RefCell<Option<Vec<u8>>>,
-    /// The secrets of the data, for the kernel.
+    /// The secrets of the data.
     pub(super) traffic: RefCell<TrafficSecrets>,
 }
 

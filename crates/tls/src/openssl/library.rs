@@ -102,11 +102,6 @@ library! {
     SSL_do_handshake: fn(*mut Ssl) -> c_int, of ssl;
     SSL_session_reused: fn(*const Ssl) -> c_int, of ssl;
     SSL_version: fn(*const Ssl) -> c_int, of ssl;
-    SSL_read_ex: fn(*mut Ssl, *mut c_void, usize, *mut usize) -> c_int, of ssl;
-    SSL_write_ex: fn(*mut Ssl, *const c_void, usize, *mut usize) -> c_int, of ssl;
-    SSL_pending: fn(*const Ssl) -> c_int, of ssl;
-    SSL_key_update: fn(*mut Ssl, c_int) -> c_int, of ssl;
-    SSL_shutdown: fn(*mut Ssl) -> c_int, of ssl;
     SSL_get_error: fn(*const Ssl, c_int) -> c_int, of ssl;
     SSL_CIPHER_find: fn(*mut Ssl, *const c_uchar) -> *const SslCipher, of ssl;
     SSL_SESSION_new: fn() -> *mut SslSession, of ssl;

@@ -1,11 +1,10 @@
-//! One end of one connection, without a socket.
+//! One end of one connection during its handshake, without a socket.
 
 use super::context::{CallbackData, Context, Secrets};
 use super::keylog::TrafficSecrets;
 use super::library::{Library, Unavailable};
 use super::types::{
-    ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, KEY_UPDATE_REQUESTED, REASON_MASK, Ssl,
-    TLS1_3_VERSION,
+    ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, REASON_MASK, Ssl, TLS1_3_VERSION,
 };
 use super::wire::{Wire, bio};
 use crate::schedule::Secret;
@@ -24,23 +23,12 @@ pub(crate) enum Failure {
     NoPsk,
     /// The other end closed the connection before the handshake was over.
     Closed,
-    /// The other end does not receive the answers that it asks for.
+    /// The other end sends too many records without data.
     Flood,
     /// New keys are needed, and the kernel does not change those that it has.
     KernelKeys,
     /// A reason of the library's, by its number and in its words.
     Reason(u32, String),
-}
-
-/// What came of reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// So many bytes.
-    Bytes(usize),
-    /// More has to come.
-    Wants,
-    /// The other end has ended its direction (close_notify).
-    End,
 }
 
 /// One end of one connection.
@@ -147,63 +135,6 @@ impl Machine {
         })
     }
 
-    /// Decrypts what has come, at most one record.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<Read, Failure> {
-        let mut n = 0;
-        // SAFETY: the connection is valid, and so is the room for so many bytes, into which the
-        // library only writes.
-        let result = unsafe {
-            (self.library.SSL_read_ex)(
-                self.ssl.as_ptr(),
-                into.as_mut_ptr().cast(),
-                into.len(),
-                &raw mut n,
-            )
-        };
-        if result == 1 {
-            return Ok(Read::Bytes(n));
-        }
-        Ok(if self.wants(result)? { Read::Wants } else { Read::End })
-    }
-
-    /// Encrypts bytes, at most a record's: all of them.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let mut n = 0;
-        // SAFETY: the connection is valid, and so are so many bytes.
-        let result = unsafe {
-            (self.library.SSL_write_ex)(
-                self.ssl.as_ptr(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                &raw mut n,
-            )
-        };
-        match result == 1 || self.wants(result)? {
-            true if n == bytes.len() => Ok(()),
-            // The wire takes all that there is, so nothing is left over.
-            _ => Err(Failure::Reason(0, "a record was not written".into())),
-        }
-    }
-
-    /// Has the next bytes encrypted with new keys, and asks the other end to do the same.
-    pub(crate) fn update_keys(&mut self) -> Result<(), Failure> {
-        // SAFETY: the connection is valid.
-        match unsafe { (self.library.SSL_key_update)(self.ssl.as_ptr(), KEY_UPDATE_REQUESTED) } {
-            1 => Ok(()),
-            _ => Err(self.reason()),
-        }
-    }
-
-    /// Ends this direction (close_notify). Not before the handshake is over, and not after a
-    /// failure.
-    pub(crate) fn close(&mut self) {
-        // SAFETY: the connection is valid.
-        let result = unsafe { (self.library.SSL_shutdown)(self.ssl.as_ptr()) };
-        if result < 0 {
-            let _ = self.reason();
-        }
-    }
-
     /// Has bytes that came put into the room for what is left of one record: during the handshake
     /// nothing behind a record is received.
     pub(crate) fn fill_record(
@@ -213,17 +144,6 @@ impl Machine {
         let mut wire = self.wire().borrow_mut();
         let n = come(wire.room_for_record())?;
         wire.came_of_record(n);
-        Ok(n)
-    }
-
-    /// Has bytes that came put into the room for them.
-    pub(crate) fn fill(
-        &mut self,
-        come: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        let mut wire = self.wire().borrow_mut();
-        let n = come(wire.room())?;
-        wire.came(n);
         Ok(n)
     }
 
@@ -241,13 +161,6 @@ impl Machine {
     /// Bytes that are to be sent.
     pub(crate) fn unsent(&self) -> usize {
         self.wire().borrow().unsent().len()
-    }
-
-    /// Whether there may be something to read without more having come.
-    pub(crate) fn has_buffered(&self) -> bool {
-        // SAFETY: the connection is valid.
-        self.wire().borrow().has_unread()
-            || unsafe { (self.library.SSL_pending)(self.ssl.as_ptr()) } > 0
     }
 
     /// Whether the library wants more bytes to come; `false` at the end of the other direction. The

@@ -1,4 +1,4 @@
-//! OpenSSL 3, behind an interface of safe code.
+//! OpenSSL 3, which does handshakes, behind an interface of safe code.
 //!
 //! * [`library`]: its functions; `files`: the shared libraries that have them; [`types`]: its types
 //!   and constants.
@@ -6,7 +6,7 @@
 //!   the library has them.
 //! * [`context`]: the settings of all connections of one end, and the callbacks by which the
 //!   library asks for keys.
-//! * [`keylog`]: the secrets of a connection, for the kernel.
+//! * [`keylog`]: the secrets of a connection, for whoever has its records.
 //! * [`machine`]: one end of one connection. It has no socket: bytes are put in and taken out.
 
 mod context;
@@ -21,4 +21,4 @@ mod wire;
 pub(crate) use context::{Context, Secrets};
 pub use library::Unavailable;
 pub(crate) use library::library;
-pub(crate) use machine::{Failure, Machine, Read};
+pub(crate) use machine::{Failure, Machine};

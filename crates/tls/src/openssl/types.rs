@@ -71,9 +71,6 @@ pub(super) const ERROR_WANT_READ: c_int = 2;
 pub(super) const ERROR_WANT_WRITE: c_int = 3;
 pub(super) const ERROR_ZERO_RETURN: c_int = 6;
 
-/// `SSL_KEY_UPDATE_REQUESTED`: the other end makes new keys, too.
-pub(super) const KEY_UPDATE_REQUESTED: c_int = 1;
-
 pub(super) const CLIENT_HELLO_SUCCESS: c_int = 1;
 pub(super) const CLIENT_HELLO_ERROR: c_int = 0;
 

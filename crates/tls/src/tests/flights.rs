@@ -2,7 +2,7 @@
 //! records twice and out of order, and whole recordings.
 
 use super::{Hash, IoSlice, IoSliceMut, Pair, identity, is_skipped, look, psk};
-use crate::stream::TlsStream;
+use crate::secured::SecuredStream;
 use weft_io::Stream;
 
 /// The flights of a handshake.
@@ -41,7 +41,7 @@ fn opens(flight: usize, pair: &mut Pair, bytes: &[u8], ended: bool) -> bool {
 }
 
 /// What comes, up to a failure; never anything where there should be nothing.
-fn receive(end: &mut TlsStream) -> Vec<u8> {
+fn receive(end: &mut SecuredStream) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), [0; 256]);
     while let Ok(n @ 1..) = end.recv(&mut [IoSliceMut::new(&mut room)]) {
         all.extend_from_slice(&room[..n]);

@@ -56,7 +56,7 @@ fn a_hello_begins_tls() {
         let (mut end, to_server, to_client) = end(piece);
         let context = Context::new(Secrets::Client(IDENTITY.to_vec(), psk(Hash::Sha256))).unwrap();
         let pipe = Box::new(Pipe { from: to_client, to: to_server.clone() });
-        let mut client = TlsStream::new(pipe, &context, Role::Client).unwrap();
+        let mut client = super::end(pipe, &context, Role::Client);
         for _ in 0..100 {
             look(&mut client).unwrap();
             look(&mut end).unwrap();

@@ -65,6 +65,10 @@ impl Stream for Pipe {
         })
     }
 
+    fn tells_rest(&self) -> bool {
+        self.from.change(|from| from.piece == usize::MAX)
+    }
+
     fn shutdown(&mut self) -> io::Result<()> {
         self.to.change(|to| to.ended = true);
         Ok(())

@@ -1,0 +1,251 @@
+//! A stream whose records are sealed and opened here.
+
+use super::opener::{Opened, Opener, Places};
+use super::sealer::Sealer;
+use crate::control::{Breach, ControlRecords, Said, alert, record};
+use crate::reason::{Role, reason};
+use crate::schedule::Secret;
+use crate::state::ConnectionState;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use weft_io::stream::{Stream, StreamFilter};
+
+/// A stream inside of another.
+pub(crate) struct RecordStream {
+    socket: Box<dyn Stream>,
+    role: Role,
+    state: ConnectionState,
+    sealer: Sealer,
+    opener: Opener,
+    control: ControlRecords,
+    /// New keys are to be announced before the next data, with the demand that the other end makes
+    /// new ones, too, or without. One announcement answers any number of demands (RFC 8446 §4.6.3),
+    /// so a peer that asks for many makes nothing grow.
+    owed: Option<bool>,
+    /// Bytes of the caller that are sealed but not completely sent; they are reported as taken once
+    /// they are sent.
+    taken: usize,
+    /// The last call has received, and has left nothing in the socket, as far as the length tells.
+    drained: bool,
+    /// The end or a failure came behind data, and is told by the next call.
+    untold: bool,
+    /// This end's direction is over.
+    has_ended: bool,
+}
+
+impl RecordStream {
+    /// Takes over a connection after its handshake, of which no record of data was sent or
+    /// received.
+    pub(crate) fn new(socket: Box<dyn Stream>, role: Role, send: Secret, receive: Secret) -> Self {
+        Self {
+            socket,
+            role,
+            state: ConnectionState::Open,
+            sealer: Sealer::new(send),
+            opener: Opener::new(receive),
+            control: ControlRecords::new(role),
+            owed: None,
+            taken: 0,
+            drained: false,
+            untold: false,
+            has_ended: false,
+        }
+    }
+
+    /// Has both ends make new keys.
+    #[cfg(test)]
+    pub(crate) fn renew(&mut self) {
+        self.owed = Some(true);
+    }
+
+    /// Records that were sent and received with the present keys.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> [u64; 2] {
+        [self.sealer.records(), self.opener.records()]
+    }
+
+    /// As if so many records had been sent and received with the present keys.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, [sent, received]: [u64; 2]) {
+        self.sealer.skip_to(sent);
+        self.opener.skip_to(received);
+    }
+
+    /// Bytes of its buffers.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.sealer.held() + self.opener.held()
+    }
+
+    /// Bytes that are sealed and not sent.
+    #[cfg(test)]
+    pub(crate) fn unsent(&self) -> usize {
+        self.sealer.unsent().len()
+    }
+
+    /// Sends what is sealed; `WouldBlock` while some is left.
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.sealer.unsent().is_empty() {
+            match self.socket.send(&[IoSlice::new(self.sealer.unsent())]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => self.sealer.went(n),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is sealed, and announces new keys if that is due.
+    #[inline]
+    fn pay(&mut self) -> io::Result<()> {
+        self.flush()?;
+        if let Some(demands) = self.owed.take_if(|_| !self.has_ended) {
+            self.sealer.renew(demands);
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn try_pay(&mut self) -> io::Result<()> {
+        match self.pay() {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+            other => other,
+        }
+    }
+
+    /// It is over. The alert that tells the other end goes out as far as it can.
+    #[cold]
+    fn fail(&mut self, breach: &Breach) -> io::Error {
+        if let Some(alert) = breach.alert {
+            self.sealer.seal_control(record::ALERT, &alert::content(alert));
+            let _ = self.flush();
+        }
+        self.state.fail(ErrorKind::InvalidData, reason(&breach.failure, self.role))
+    }
+
+    /// Opens the next record, and does what it says; `false`: there is none.
+    fn open(&mut self) -> Result<bool, Breach> {
+        let said = match self.opener.open()? {
+            Opened::Nothing => return Ok(false),
+            Opened::Data(bytes) => {
+                self.control.data(bytes)?;
+                Said::Nothing
+            }
+            Opened::Other(kind, content) => self.control.take(kind, content)?,
+        };
+        if self.opener.is_key_used_up() {
+            self.owed = Some(true);
+        }
+        match said {
+            Said::Nothing => {}
+            Said::End => self.state = ConnectionState::PeerClosed,
+            Said::NewKeys { demands } => {
+                self.opener.renew();
+                if demands {
+                    // This end's own demand is an answer, too.
+                    self.owed.get_or_insert(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Receives from the socket, as much as there is room for; `false` at its end.
+    fn take_in(&mut self) -> io::Result<bool> {
+        let result = self.socket.recv(&mut [IoSliceMut::new(self.opener.room())]);
+        let n = match result {
+            Ok(n) => n,
+            Err(e) => {
+                self.opener.rest();
+                return Err(e);
+            }
+        };
+        self.drained = !self.opener.came(n) && self.socket.tells_rest();
+        Ok(n > 0)
+    }
+
+    /// Fills the places with what there is, and receives only if that is nothing.
+    fn fill(&mut self, places: &mut Places<'_, '_>) -> io::Result<usize> {
+        let mut total = self.opener.give(places);
+        while self.state == ConnectionState::Open && !places.are_full() {
+            match self.open() {
+                Ok(true) => total += self.opener.give(places),
+                Ok(false) if total > 0 => break,
+                Ok(false) => {
+                    // Answers go out before more is waited for.
+                    self.try_pay()?;
+                    if !self.take_in()? {
+                        break;
+                    }
+                }
+                Err(breach) => {
+                    let error = self.fail(&breach);
+                    // What came before is intact.
+                    return if total > 0 { Ok(total) } else { Err(error) };
+                }
+            }
+        }
+        Ok(total)
+    }
+}
+
+impl StreamFilter for RecordStream {
+    fn inner(&self) -> &dyn Stream {
+        &*self.socket
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Stream {
+        &mut *self.socket
+    }
+
+    /// An end without close_notify is an end: the protocols above know how much belongs to a
+    /// message.
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (self.untold, self.drained) = (false, false);
+        self.state.check()?;
+        self.try_pay()?;
+        let total = self.fill(&mut Places::new(bufs))?;
+        if total > 0 {
+            self.untold = self.state != ConnectionState::Open;
+            if self.owed.is_some() {
+                // What fails now fails again.
+                let _ = self.pay();
+            }
+        }
+        self.opener.rest();
+        Ok(total)
+    }
+
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.state.check()?;
+        if self.has_ended {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        self.pay()?;
+        if self.taken == 0 {
+            self.taken = self.sealer.seal(bufs);
+            self.flush()?;
+        }
+        Ok(core::mem::take(&mut self.taken))
+    }
+
+    fn has_buffered(&self) -> bool {
+        self.untold || (self.state == ConnectionState::Open && self.opener.has_some())
+    }
+
+    fn tells_rest(&self) -> bool {
+        self.drained && !StreamFilter::has_buffered(self)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        if !self.has_ended && self.state.check().is_ok() {
+            self.has_ended = true;
+            self.sealer.seal_control(record::ALERT, &alert::content(alert::CLOSE_NOTIFY));
+        }
+        // A peer that receives nothing is not told.
+        let _ = self.flush();
+        self.sealer.went(self.sealer.unsent().len());
+        self.socket.shutdown()
+    }
+}

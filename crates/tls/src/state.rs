@@ -1,0 +1,31 @@
+//! How far a connection is whose handshake is over.
+
+use std::io::{self, ErrorKind};
+
+/// How far it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionState {
+    /// Data goes both ways.
+    Open,
+    /// The other end has ended its direction.
+    PeerClosed,
+    /// It is over, for this reason.
+    Failed(ErrorKind, String),
+}
+
+impl ConnectionState {
+    /// # Errors
+    /// Why it is over, the same with each call.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match self {
+            Self::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
+            Self::Open | Self::PeerClosed => Ok(()),
+        }
+    }
+
+    /// It is over now; the error that says so.
+    pub(crate) fn fail(&mut self, kind: ErrorKind, why: String) -> io::Error {
+        *self = Self::Failed(kind, why.clone());
+        io::Error::new(kind, why)
+    }
+}
