@@ -26,6 +26,8 @@ pub(crate) struct RecordStream {
     taken: usize,
     /// The last call has received, and has left nothing in the socket, as far as the length tells.
     drained: bool,
+    /// The last receive has filled its room, so there is probably more.
+    has_more: bool,
     /// The end or a failure came behind data, and is told by the next call.
     untold: bool,
     /// This end's direction is over.
@@ -46,6 +48,7 @@ impl RecordStream {
             owed: None,
             taken: 0,
             drained: false,
+            has_more: false,
             untold: false,
             has_ended: false,
         }
@@ -161,17 +164,41 @@ impl RecordStream {
                 return Err(e);
             }
         };
-        self.drained = !self.opener.came(n) && self.socket.tells_rest();
+        self.has_more = self.opener.came(n);
+        self.drained = !self.has_more && self.socket.tells_rest();
         Ok(n > 0)
     }
 
-    /// Fills the places with what there is, and receives only if that is nothing.
+    /// Receives more behind data that was handed out; whether there was any.
+    fn take_in_more(&mut self) -> bool {
+        self.has_more = false;
+        match self.take_in() {
+            Ok(some) => some,
+            Err(e) if e.kind() == ErrorKind::Interrupted => false,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                self.drained = self.socket.tells_rest();
+                false
+            }
+            Err(e) => {
+                // Told by the next call.
+                self.state.fail(e.kind(), e.to_string());
+                false
+            }
+        }
+    }
+
+    /// Fills the places with what there is. It receives if that is nothing, or if the room of a
+    /// receive was too small for what had come.
     fn fill(&mut self, places: &mut Places<'_, '_>) -> io::Result<usize> {
         let mut total = self.opener.give(places);
         while self.state == ConnectionState::Open && !places.are_full() {
             match self.open() {
                 Ok(true) => total += self.opener.give(places),
-                Ok(false) if total > 0 => break,
+                Ok(false) if total > 0 => {
+                    if !self.has_more || !self.take_in_more() {
+                        break;
+                    }
+                }
                 Ok(false) => {
                     // Answers go out before more is waited for.
                     self.try_pay()?;

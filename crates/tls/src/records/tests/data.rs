@@ -144,15 +144,27 @@ fn only_a_receive_that_emptied_the_socket_tells_so() {
     assert!(!to.stream.tells_rest());
     assert_eq!(to.receive(100), Ok(Some(b"more".to_vec())));
     assert!(to.stream.tells_rest());
-    // A full buffer, and a socket whose receives say nothing.
-    assert_eq!(from.send(&pattern(TLS_SEND_BYTES)), TLS_SEND_BYTES);
-    assert!(to.receive(TLS_SEND_BYTES).unwrap().is_some_and(|some| some.len() < TLS_SEND_BYTES));
-    assert!(!to.stream.tells_rest());
-    while to.receive(TLS_SEND_BYTES).unwrap().is_some() {}
+    // A receive that filled its room says nothing of the rest, and one that found nothing does.
+    for (most, emptied) in [(TLS_SEND_BYTES, false), (2 * TLS_SEND_BYTES, true)] {
+        assert_eq!(from.send(&pattern(TLS_SEND_BYTES)), TLS_SEND_BYTES);
+        assert_eq!(to.receive(most).unwrap().map(|some| some.len()), Some(TLS_SEND_BYTES));
+        assert_eq!(to.stream.tells_rest(), emptied);
+    }
+    // A socket whose receives say nothing.
     to.to_it.change(|way| way.piece = 1000);
     assert_eq!(from.send(b"some data"), 9);
     assert_eq!(to.receive(100).unwrap().map(|some| some.len()), Some(9));
     assert!(!to.stream.tells_rest());
+}
+
+#[test]
+fn what_ends_behind_data_is_told_behind_it() {
+    let [mut from, mut to] = pair(Hash::Sha256);
+    assert_eq!(from.send(&pattern(TLS_SEND_BYTES)), TLS_SEND_BYTES);
+    from.stream.shutdown().unwrap();
+    assert_eq!(to.receive(TLS_SEND_BYTES).unwrap().map(|some| some.len()), Some(TLS_SEND_BYTES));
+    assert_eq!(to.receive(100), Ok(Some(Vec::new())));
+    assert_eq!(to.receive(100), Ok(Some(Vec::new())));
 }
 
 #[test]
