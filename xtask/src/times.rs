@@ -111,10 +111,11 @@ mod tests {
     fn names_and_times_are_read() {
         let log = "     Running tests/quiet.rs (target/debug/deps/quiet-0123456789abcdef)\n\
             test a ... ok <0.250s>\ntest b ... FAILED <2.5s>\ntest c ... ok\ntest result: ok. 3 passed; finished in 1s\n";
-        let timed = |name: &str, seconds| Timed { name: name.into(), seconds, failed: false };
-        assert_eq!(of("workspace", log), [timed("quiet: a", 0.25), timed("quiet: b", 2.5)]);
+        let timed = |name: &str, seconds, failed| Timed { name: name.into(), seconds, failed };
+        let both = [timed("quiet: a", 0.25, false), timed("quiet: b", 2.5, true)];
+        assert_eq!(of("workspace", log), both);
         let own = line("discard", "ok", Duration::from_millis(12_345));
-        assert_eq!(of("lab", &own), [timed("lab: discard", 12.345)]);
+        assert_eq!(of("lab", &own), [timed("lab: discard", 12.345, false)]);
         let failing = line("nbd", "TIMED OUT", Duration::from_secs(1));
         assert_eq!(failed(&of("lab", &format!("{own}\n{failing}"))), ["lab: nbd"]);
     }

@@ -70,6 +70,9 @@ pub struct RaceArgs {
     /// What TLS costs, beside a bare TLS stream
     #[arg(long)]
     tls: bool,
+    /// A mirror, a stripe and a gateway beside one leg, and 64 KiB through iSCSI and NBD
+    #[arg(long)]
+    layers: bool,
     /// An image of Ceph on a cluster of this machine, beside fio
     #[arg(long)]
     ceph: bool,
@@ -107,7 +110,7 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 11] = [
+        let all: [(bool, &str, Measure); 12] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
             (self.hostile, "hostile", section::hostile::run),
@@ -117,6 +120,7 @@ impl RaceArgs {
             (self.one_core, "one core", section::one_core::run),
             (self.file, "file", section::file::run),
             (self.tls, "TLS", section::tls::run),
+            (self.layers, "layers", section::layers::run),
             (self.ceph, "Ceph", section::ceph::run),
             (self.ends, "ends", section::ends::run),
         ];

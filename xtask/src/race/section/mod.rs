@@ -6,6 +6,7 @@ pub mod ends;
 pub mod file;
 pub mod hostile;
 pub mod idle;
+pub mod layers;
 pub mod memory;
 pub mod nanoseconds;
 pub mod one_core;
