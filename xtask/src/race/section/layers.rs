@@ -1,6 +1,8 @@
 //! What layers above NVMe/TCP leave of it: a mirror and a stripe of two legs and a gateway beside
 //! one leg, and large payloads through iSCSI and NBD.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
@@ -30,6 +32,9 @@ const LARGE: [(&str, u32); 6] = [
 /// Seconds before a measurement of writes: a mirror keeps each region that is written to for the
 /// first time, and that is not what is measured.
 const RAMP_OF_WRITES_S: f64 = 2.0;
+
+/// Bytes of the disks of layers: few enough for all regions to be written to within that time.
+const DISK_BYTES: u64 = 64 << 20;
 
 /// What is measured: its name, where it is, and the process whose processor time is counted.
 struct Way {
@@ -134,7 +139,7 @@ fn fill(setting: &Setting, url: &str) -> Result<()> {
 }
 
 fn layers(setting: &Setting) -> Result<(Table, Value)> {
-    let source = format!("ram:{}", setting.memory_bytes);
+    let source = format!("ram:{}", DISK_BYTES.min(setting.memory_bytes));
     let mut target =
         serve(setting, &[&source, &source, &source, "--listen", "nvme+tcp://127.0.0.1:0"])?;
     let url = target.line("listening on ")?;
@@ -142,7 +147,10 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
     for url in [&one, &other, &leg] {
         fill(setting, url)?;
     }
-    let directory = tempfile::tempdir().context("a directory for a mirror's state")?;
+    // In memory: what a disk takes to keep it is not measured.
+    let memory = Some(Path::new("/dev/shm")).filter(|memory| memory.is_dir());
+    let directory = memory.map_or_else(tempfile::tempdir, tempfile::tempdir_in);
+    let directory = directory.context("a directory for a mirror's state")?;
     let state = directory.path().join("mirror.state");
     let state = state.to_str().context("the name of a temporary directory")?;
     let create = ["mirror", "create", "--state", state, "--assume-clean", &one, &other];
@@ -194,7 +202,7 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
 
 /// A stripe over two more disks beside the leg.
 fn stripes(setting: &Setting, target: &Process, leg: &str) -> Result<Vec<Measured>> {
-    let source = format!("ram:{}", setting.memory_bytes);
+    let source = format!("ram:{}", DISK_BYTES.min(setting.memory_bytes));
     let listen = ["--listen", "nvme+tcp://127.0.0.1:0"];
     let nqn = ["--nqn", "nqn.2026-01.example.weft:striped"];
     let mut striped = serve(setting, &[&[&*source, &*source], &listen[..], &nqn].concat())?;

@@ -5,17 +5,13 @@
 use crate::sim::counts::measure::{
     BLOCK_BYTES, Cost, FEW_POINTS, Judge, Limit, Point, READ, costs, like_the_loopback,
 };
+use crate::sim::counts::protocols::CALLS;
 use crate::sim::scene::{Scene, Setup, options, port};
 use weft_block::OpenOptions;
 use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::{ConnectOptions, TlsFiles, TlsPsk};
 use weft_proto::nvme::auth::{Hash, InterchangeKey, PskKeys};
-
-/// Calls for each batch, as found: a receive gives what one receive below has brought, 64 KiB at
-/// most, so a batch of answers comes in pieces. Each piece is followed by commands of its own, and
-/// they stay apart from then on: batches are half as large as without TLS.
-const CALLS: f64 = 6.1;
 
 fn psk() -> TlsFiles {
     let key = InterchangeKey::of_key(&[7; 32], Some(Hash::Sha256)).unwrap().text().to_string();
