@@ -174,6 +174,18 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
         .collect::<Result<_>>()?;
     // A stripe is where the mirror was: its legs have no label that it would refuse.
     let stripes = stripes(setting, &target, &leg)?;
+    let table = table_of_layers(setting, &all, &stripes);
+    let data: Vec<Value> = all.iter().map(|one| one.json(&ways)).collect();
+    let of_stripes: Vec<Value> = stripes
+        .iter()
+        .map(|one| json!(one.rounds.iter().map(|r| [r[0].iops, r[1].iops]).collect::<Vec<_>>()))
+        .collect();
+    Ok((table, json!({ "points": data, "leg and stripe": of_stripes })))
+}
+
+/// The rows: the leg's rate, what the layers reach of it, and the gateway's processor time beside
+/// that of the leg's ends.
+fn table_of_layers(setting: &Setting, all: &[Measured], stripes: &[Measured]) -> Table {
     let text = format!(
         "A mirror of two legs, a stripe of two and a gateway in front of one, beside one leg: RAM disks of one target with one loop on one core, and the initiator on the other one; the gateway is on the target's core. Medians of {} rounds, with the least and the greatest. The last column is the processor time of the gateway for an operation, beside that of both ends of the leg.",
         setting.rounds
@@ -182,7 +194,7 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
         ["point", "leg, operations per second", "mirror", "gateway", "gateway's CPU", "stripe"];
     let mut table = Table::new("Layers above NVMe/TCP", &text, &head);
     let us = |cost: Option<Cost>| cost.map_or(f64::NAN, |cost| cost.cpu_us());
-    for (measured, stripe) in all.iter().zip(&stripes) {
+    for (measured, stripe) in all.iter().zip(stripes) {
         let mut row = measured.row();
         row.push(
             measured.ratio(|round| {
@@ -192,12 +204,7 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
         row.push(stripe.ratio(|round| round[1].iops / round[0].iops));
         table.rows.push(row);
     }
-    let data: Vec<Value> = all.iter().map(|one| one.json(&ways)).collect();
-    let of_stripes: Vec<Value> = stripes
-        .iter()
-        .map(|one| json!(one.rounds.iter().map(|r| [r[0].iops, r[1].iops]).collect::<Vec<_>>()))
-        .collect();
-    Ok((table, json!({ "points": data, "leg and stripe": of_stripes })))
+    table
 }
 
 /// A stripe over two more disks beside the leg.
