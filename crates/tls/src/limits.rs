@@ -7,7 +7,7 @@ pub const TLS_SEND_BYTES: usize = 128 << 10;
 /// weft makes them, so that a full receive ends with a record where the peer fills its own.
 pub const TLS_RECEIVE_BYTES: usize = 4 * (TLS_RECORD_BYTES + 22);
 
-/// Buffers of records that a thread keeps for its connections.
+/// Buffers of records of each direction that a thread keeps for its connections.
 pub const TLS_SPARE_BUFFERS: usize = 8;
 
 /// Identities in a ClientHello that are looked up; further ones are ignored.

@@ -23,7 +23,8 @@ pub(super) fn give(buffer: Box<[u8]>) {
         return;
     }
     SPARE.with_borrow_mut(|spares| {
-        if spares.len() < TLS_SPARE_BUFFERS {
+        let alike = spares.iter().filter(|spare| spare.len() == buffer.len()).count();
+        if alike < TLS_SPARE_BUFFERS {
             spares.push(buffer);
         }
     });
@@ -41,6 +42,8 @@ mod tests {
         assert_eq!(take(50)[0], 0);
         assert_eq!(take(100)[0], 7);
         (0..100).for_each(|_| give(vec![1; 100].into()));
+        give(vec![2; 60].into());
+        assert_eq!(take(60)[0], 2, "those of another length do not count");
         let kept = (0..100).take_while(|_| take(100)[0] == 1).count();
         assert_eq!(kept, TLS_SPARE_BUFFERS);
         give(Box::default());
