@@ -14,6 +14,12 @@ macro_rules! openssl {
     };
 }
 
+/// The commit that it was built from, and whether files differed from it. Programs for developers
+/// do not have it: they would be linked anew after each commit.
+pub fn commit() -> Option<&'static str> {
+    Some(env!("WEFT_COMMIT")).filter(|commit| *commit != "not recorded")
+}
+
 /// Version, and what the program was built of.
 pub const LONG: &str = concat!(
     env!("CARGO_PKG_VERSION"),

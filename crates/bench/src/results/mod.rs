@@ -68,7 +68,7 @@ pub struct Results {
     pub schema: u32,
     /// Version of weft.
     pub weft: String,
-    /// Commit that it was built from, if the build was told (`WEFT_COMMIT`).
+    /// Commit that it was built from, if the program knows it.
     #[serde(default)]
     pub commit: Option<String>,
     /// The command line of the study.

@@ -116,6 +116,8 @@ pub struct StudySpec<'a> {
     pub budget: Option<Duration>,
     /// What the order of the lanes comes from.
     pub seed: u64,
+    /// Commit of the program that it runs in, if that is known; only reported.
+    pub commit: Option<String>,
     /// The command line, without secrets; only reported.
     pub command: Vec<String>,
     /// What the first block measures.
@@ -177,7 +179,7 @@ pub fn run(
     let mut results = Results {
         schema: SCHEMA,
         weft: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("WEFT_COMMIT").map(str::to_owned),
+        commit: facts.commit,
         command: facts.command,
         started_s: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         took_s: 0.0,
@@ -221,6 +223,7 @@ pub fn machine_facts() -> results::Machine {
 struct Facts {
     quick: bool,
     seed: u64,
+    commit: Option<String>,
     command: Vec<String>,
     skipped: Vec<results::Skipped>,
 }
@@ -228,7 +231,8 @@ struct Facts {
 impl Facts {
     fn of(spec: &StudySpec) -> Self {
         let (command, skipped) = (spec.command.clone(), spec.skipped.clone());
-        Self { quick: spec.mode == Mode::Quick, seed: spec.seed, command, skipped }
+        let (quick, commit) = (spec.mode == Mode::Quick, spec.commit.clone());
+        Self { quick, seed: spec.seed, commit, command, skipped }
     }
 }
 

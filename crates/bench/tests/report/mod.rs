@@ -434,7 +434,13 @@ fn kept_studies_are_current() {
         let results = weft_bench::compare::read(&path.display().to_string(), &text)
             .unwrap_or_else(|e| panic!("{e}"));
         check_nesting(&html(&results));
-        assert!(results.commit.is_some() && !results.rows.is_empty(), "{}", path.display());
+        let commit = results.commit.as_deref().unwrap_or("none");
+        assert!(
+            commit.bytes().all(|digit| digit.is_ascii_hexdigit()) && !results.rows.is_empty(),
+            "{}: built from commit {commit}; `weft study` has to be of a release build of a tree \
+             without changes",
+            path.display()
+        );
         count += 1;
     }
     assert_eq!(count, 5, "one of each suite that reproduces a publication");

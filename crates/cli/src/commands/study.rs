@@ -14,6 +14,7 @@ mod setup;
 use crate::agents::fleet::Fleet;
 use crate::exit::Failure;
 use crate::progress::Bar;
+use crate::version;
 pub use options::StudyArgs;
 use serving::Cores;
 use setup::Setup;
@@ -58,6 +59,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         mode: args.mode(),
         budget: args.time_budget,
         seed: args.seed.unwrap_or_else(seed_of_now),
+        commit: version::commit().map(str::to_owned),
         command: std::env::args().map(|arg| masked(&arg)).collect(),
         stage,
         set_up: again,

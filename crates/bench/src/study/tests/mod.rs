@@ -33,6 +33,7 @@ fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
         mode: Mode::Quick,
         budget: Some(Duration::from_secs(1)),
         seed: 7,
+        commit: Some("0123456789ab".into()),
         command: vec!["weft".into(), "study".into()],
         stage: LaneSet {
             lanes,
@@ -297,6 +298,7 @@ fn a_row_names_its_command_its_times_and_its_processors() {
             && row.reads.mean_ns > 0.0
     );
     assert_eq!((results.seed, results.command.len(), results.title.is_empty()), (7, 2, false));
+    assert_eq!(results.commit.as_deref(), Some("0123456789ab"));
 }
 
 /// The warm-up of a workload is run and does not count.
