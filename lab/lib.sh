@@ -19,12 +19,21 @@ echo $HOSTID >/etc/nvme/hostid
 note() { echo "[$(cut -d' ' -f1 /proc/uptime)] $*"; }
 skip() { note "SKIP: $*"; exit 77; }
 fail() {
+    explained=1
     note "FAIL: $*"
     [ ! -s /tmp/target.log ] || { echo "--- the target's log"; tail -n 15 /tmp/target.log; }
     echo "--- the kernel's log"
     dmesg | tail -n 15
     exit 1
 }
+explained=
+# ended STATUS: a case that ends by a command that nobody asked about (set -e), or by a signal, says so, too
+ended() {
+    case $1 in 0 | 77) return ;; esac
+    [ -n "$explained" ] || fail "a command ended with status $1, or a signal ended the case"
+}
+trap 'ended $?' EXIT
+trap 'exit 143' TERM
 # expect WHAT GOT WANTED
 expect() { [ "$2" = "$3" ] || fail "$1 is '$2' and not '$3'"; }
 # refuses COMMAND...: it must fail; what it said is in /tmp/said
