@@ -33,9 +33,8 @@ impl Core {
                 continue;
             }
             let is_full = self.held.len() >= MIRROR_QUEUE_OPS;
-            match if is_full { Err(op) } else { UserOp::new(op, &self.pool) } {
+            match if is_full { Err(op) } else { UserOp::new(op, &self.pool, self.on.counters()) } {
                 Ok(mut held) => {
-                    self.on.counters().copied_bytes.add(held.copied_bytes());
                     held.covers = self.unflushed.acknowledged() + self.loops.acknowledged();
                     let held = self.held.insert(held);
                     if self.take_locks(held) {

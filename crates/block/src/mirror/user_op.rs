@@ -5,6 +5,7 @@
 //! same bytes, whatever the owner of the memory does to it meanwhile.
 
 use crate::op::{Op, OpKind};
+use weft_io::counters::Counters;
 use weft_io::segment::{Divided, pieces, total_len};
 use weft_io::{Pool, Segment, Segments};
 
@@ -26,7 +27,7 @@ pub(super) struct UserOp {
 
 impl UserOp {
     /// Takes an operation; gives it back if there is no memory for the copy.
-    pub(super) fn new(op: Op, pool: &Pool) -> Result<Self, Op> {
+    pub(super) fn new(op: Op, pool: &Pool, counters: &Counters) -> Result<Self, Op> {
         let len = total_len(&op.data);
         let skip = if matches!(op.kind, OpKind::CompareAndWrite { .. }) { len / 2 } else { 0 };
         let is_copied = matches!(op.kind, OpKind::Write { .. } | OpKind::CompareAndWrite { .. });
@@ -40,18 +41,12 @@ impl UserOp {
             has_locks: false,
         };
         if is_copied {
-            match copied(&held.op.data, skip, pool, Divided::new()) {
+            match copied(&held.op.data, skip, (pool, counters), Divided::new()) {
                 Some(copy) => held.copy = Some(copy),
                 None => return Err(held.op),
             }
         }
         Ok(held)
-    }
-
-    /// Bytes that were copied.
-    pub(super) fn copied_bytes(&self) -> u64 {
-        let bytes = || total_len(&self.op.data) / self.op.kind.data_factor().max(1);
-        self.copy.as_ref().map_or(0, |_| bytes() as u64)
     }
 
     /// Data for a leg.
@@ -76,7 +71,7 @@ impl UserOp {
 pub(super) fn copied(
     data: &[Segment],
     skip: usize,
-    pool: &Pool,
+    (pool, counters): (&Pool, &Counters),
     mut into: Divided,
 ) -> Option<Divided> {
     let len = total_len(data) - skip;
@@ -86,6 +81,7 @@ pub(super) fn copied(
         buf[at..at + piece.len()].copy_from_slice(piece);
         at += piece.len();
     }
+    counters.copied_bytes.add(len as u64);
     into.fill(Segments::from_iter([Segment::from(buf)]));
     Some(into)
 }

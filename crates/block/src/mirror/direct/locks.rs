@@ -80,7 +80,7 @@ impl LockRange {
 
     /// Their numbers.
     pub(crate) fn numbers(self) -> impl Iterator<Item = usize> {
-        (self.first..self.first + self.count).map(|number| number as usize % LOCKS)
+        self.parts().map(|(number, _)| number)
     }
 }
 

@@ -158,12 +158,11 @@ impl DirectQueue {
         let mut copy = None;
         if op.kind.data_factor() > 0 {
             let spare = self.spare.pop().unwrap_or_default();
-            copy = copied(&op.data, 0, self.on.pool(), spare);
+            copy = copied(&op.data, 0, (self.on.pool(), self.on.counters()), spare);
             if copy.is_none() {
                 self.end_write(range);
                 return Err(op);
             }
-            self.on.counters().copied_bytes.add(total_len(&op.data) as u64);
         }
         self.next = self.next.wrapping_add(1);
         let write = Write::new(op, range, copy, self.next);
