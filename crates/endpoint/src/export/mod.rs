@@ -7,6 +7,7 @@
 pub(crate) mod budget;
 mod device_side;
 pub(crate) mod devices;
+mod direct_write;
 pub(crate) mod driver;
 pub(crate) mod hosts;
 pub mod in_process;

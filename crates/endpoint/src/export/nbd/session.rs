@@ -10,6 +10,7 @@ use super::request::{Request, tag_and_part, user};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::direct_write::DirectWrite;
 use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
@@ -18,7 +19,7 @@ use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use weft_block::limit::Rate;
-use weft_block::{BlockDevice, Change, Completion, Error, Op, Outcome};
+use weft_block::{BlockDevice, Change, Completion, Error, Op};
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment};
 use weft_proto::nbd::Server;
@@ -41,8 +42,7 @@ pub(super) struct Session {
     /// By tag; grows up to the maximum in progress at a time.
     pub(super) requests: Vec<Request>,
     pub(super) meter: Meter,
-    /// The write whose data is to be stored from where it is received, and what became of it.
-    pub(super) direct: Option<(Tag, Option<Outcome>)>,
+    pub(super) direct: DirectWrite,
     /// Requests that were answered with an error, as the end is near.
     refused: usize,
 }
@@ -72,7 +72,7 @@ impl Session {
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
             meter,
-            direct: None,
+            direct: DirectWrite::default(),
             refused: 0,
         })
     }
@@ -212,7 +212,7 @@ impl Session {
     #[inline]
     pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
         self.meter.turn(on.now());
-        if let Some((_, stored)) = self.direct.take_if(|(of, _)| *of == tag) {
+        if let Some(stored) = self.direct.take(tag) {
             return self.stored(engine, tag, stored);
         }
         if self.requests[tag.index()].parts.is_empty() {

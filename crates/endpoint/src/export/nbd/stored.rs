@@ -4,7 +4,7 @@
 use super::request::user;
 use super::session::{DEVICE, Session};
 use crate::limits::SPARE_BYTES_MIN;
-use weft_block::{Op, Outcome, Status, StatusKind};
+use weft_block::{Op, Outcome};
 use weft_proto::nbd::Server;
 use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nbd::server::CommandKind;
@@ -22,7 +22,7 @@ impl Session {
             && self.side.stores(DEVICE);
         if will {
             self.meter.has_memory(tag);
-            self.direct = Some((tag, None));
+            self.direct.expect(tag);
         }
         will
     }
@@ -30,7 +30,7 @@ impl Session {
     /// Whether the payload of a request is to be shown to [`Session::store`], whole.
     #[inline]
     pub(super) fn wants_whole(&self, tag: Tag) -> bool {
-        self.direct == Some((tag, None))
+        self.direct.wants_whole(tag)
     }
 
     /// Stores the payload of a write, unless a reservation forbids that by now.
@@ -41,22 +41,21 @@ impl Session {
         }
         let request = &self.requests[tag.index()];
         let (lba, blocks) = (request.first, request.bytes / self.block_bytes);
-        self.direct = Some((tag, Some(self.side.store(DEVICE, lba, blocks, data))));
+        self.direct.has_gone(tag, self.side.store(DEVICE, lba, blocks, data));
     }
 
-    /// Ends a write, whose data has come, by what became of it at the device; `None`: nobody gave it
-    /// to the device.
+    /// Ends a write, whose data has come, by what became of it at the device; `None`: a reservation
+    /// kept it from the device.
     #[inline]
     pub(super) fn stored(&mut self, engine: &mut Server, tag: Tag, stored: Option<Outcome>) {
-        if self.is_kept_out(CommandKind::Write { fua: false }) && stored.is_none() {
+        let Some(stored) = stored else {
             return self.answer(engine, tag, ErrorCode::EPERM);
-        }
+        };
         let request = &mut self.requests[tag.index()];
         self.meter.submitted(tag, DEVICE, request.touched(self.block_bytes));
         let blocks = request.bytes / self.block_bytes;
         let op = Op::bare(request.op_kind(), request.first, blocks, user(tag, 0));
         request.pending = 1;
-        let nothing = Outcome::NotSent(Status::new(StatusKind::Internal));
-        self.side.end(op.done(stored.unwrap_or(nothing)));
+        self.side.end(op.done(stored));
     }
 }

@@ -55,7 +55,7 @@ impl IoSession {
         let Some(request) = self.queue.destination(tag) else { return false };
         let will = !engine.checks_data() && self.side.stores(request.namespace);
         if will {
-            self.direct = Some((tag, None));
+            self.direct.expect(tag);
         }
         will
     }
@@ -63,7 +63,7 @@ impl IoSession {
     /// Whether the payload of `tag` is to be shown to [`IoSession::place`], whole.
     #[inline]
     pub(super) fn wants_whole(&self, tag: Tag) -> bool {
-        self.direct == Some((tag, None))
+        self.direct.wants_whole(tag)
     }
 
     /// Stores the payload of a write.
@@ -72,7 +72,7 @@ impl IoSession {
         let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
             return;
         };
-        self.direct = Some((tag, Some(self.side.store(namespace, lba.0, blocks, data))));
+        self.direct.has_gone(tag, self.side.store(namespace, lba.0, blocks, data));
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
@@ -86,7 +86,7 @@ impl IoSession {
     /// Makes an operation of a request. Reads take their memory here.
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, request: Request) {
-        if let Some((_, stored)) = self.direct.take_if(|(tag, _)| *tag == request.tag) {
+        if let Some(stored) = self.direct.take(request.tag) {
             return self.stored(&request, stored);
         }
         let (kind, data) = match request.kind {

@@ -11,6 +11,7 @@ use super::io_reserve::Reserving;
 use super::subsystems::{ControllerId, View};
 use super::transport::{Engine, Event};
 use crate::export::device_side::DeviceSide;
+use crate::export::direct_write::DirectWrite;
 use crate::pump::{Flow, Pieces};
 use crate::status::nvme::to_nvme;
 use std::sync::Arc;
@@ -37,9 +38,7 @@ pub(crate) struct IoSession {
     pub(super) controller: ControllerId,
     pub(super) queue: IoQueue,
     pub(super) side: DeviceSide<Starved>,
-    /// The write whose data is not received into memory of its own, and how it ended once the data
-    /// has come. One at a time: the data comes right behind its command.
-    pub(super) direct: Option<(Tag, Option<Outcome>)>,
+    pub(super) direct: DirectWrite,
     pub(super) counting: Counting,
     pub(super) reserving: Reserving,
     /// For when the host authenticates anew.
@@ -54,7 +53,8 @@ impl IoSession {
         counting: Counting,
         reserving: Reserving,
     ) -> Self {
-        Self { controller, queue, side, direct: None, counting, reserving, authenticating: None }
+        let direct = DirectWrite::default();
+        Self { controller, queue, side, direct, counting, reserving, authenticating: None }
     }
 
     #[inline]
@@ -186,7 +186,7 @@ impl IoSession {
     #[inline]
     pub(super) fn free(&mut self, tag: Tag) {
         self.side.memory.free(tag);
-        self.direct.take_if(|(whose, _)| *whose == tag);
+        let _ = self.direct.take(tag);
     }
 
     /// The host has the memory's content.
