@@ -4,6 +4,7 @@ use crate::openssl::{Context, Failure, Machine, Unavailable};
 use crate::peer::Peer;
 use crate::reason::{Role, reason};
 use crate::schedule::Secret;
+use crate::state::as_far_as_it_goes;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use weft_io::stream::Stream;
 
@@ -74,10 +75,7 @@ impl Handshake {
 
     /// Sends what the library has written, as far as that goes now.
     fn try_flush(&mut self) -> io::Result<()> {
-        match self.flush() {
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
-            other => other,
-        }
+        as_far_as_it_goes(self.flush())
     }
 
     /// It is over. The alert that tells the other end goes out as far as it can.

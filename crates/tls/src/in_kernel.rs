@@ -7,7 +7,7 @@ use crate::limits::{TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES};
 use crate::openssl::Failure;
 use crate::reason::{Role, reason};
 use crate::schedule::Secret;
-use crate::state::ConnectionState;
+use crate::state::{ConnectionState, as_far_as_it_goes};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::OnceLock;
 use weft_io::stream::{Stream, StreamFilter};
@@ -190,10 +190,7 @@ impl KernelStream {
     }
 
     fn try_pay(&mut self) -> io::Result<()> {
-        match self.pay() {
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
-            other => other,
-        }
+        as_far_as_it_goes(self.pay())
     }
 
     /// What an error of the socket's says about records.

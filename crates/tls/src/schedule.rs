@@ -61,12 +61,7 @@ fn mac<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hex(text: &str) -> Vec<u8> {
-        (0..text.len() / 2)
-            .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
-            .collect()
-    }
+    use crate::tests::hex;
 
     /// RFC 8448 §3: the server's application traffic secret and its keys.
     #[test]

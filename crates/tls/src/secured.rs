@@ -8,6 +8,7 @@ use crate::peer::{Peer, Records};
 use crate::placeholder::Placeholder;
 use crate::reason::Role;
 use crate::records::RecordStream;
+use crate::schedule::Secret;
 use std::io::{self, IoSlice, IoSliceMut};
 use weft_io::stream::{Stream, StreamFilter};
 
@@ -64,19 +65,7 @@ impl SecuredStream {
         else {
             return Ok(());
         };
-        let secrets = stream.take_secrets();
-        let taken = secrets
-            .ok_or_else(|| "TLS: this OpenSSL does not tell the keys of a connection".to_owned())
-            .and_then(|(send, receive)| {
-                let taken =
-                    self.kernel.then(|| KernelStream::attach(stream.socket(), &send, &receive));
-                match taken.unwrap_or(Ok(false)) {
-                    Ok(kernel) => Ok((kernel, send, receive)),
-                    // The kernel decrypts, but does not encrypt.
-                    Err(e) => Err(format!("TLS: the kernel has refused a key: {e}")),
-                }
-            });
-        let (kernel, send, receive) = match taken {
+        let (kernel, send, receive) = match self.hand_over(&mut stream) {
             Ok(taken) => taken,
             Err(why) => {
                 let error = stream.give_up(why);
@@ -93,6 +82,21 @@ impl SecuredStream {
         };
         self.peer.has_records_in(if kernel { Records::Kernel } else { Records::UserSpace });
         Ok(())
+    }
+
+    /// Whether the kernel has taken the records, and the secrets of what is sent and received.
+    ///
+    /// # Errors
+    /// Why nobody can take them.
+    fn hand_over(&self, stream: &mut Handshake) -> Result<(bool, Secret, Secret), String> {
+        let secrets = stream.take_secrets();
+        let (send, receive) =
+            secrets.ok_or("TLS: this OpenSSL does not tell the keys of a connection")?;
+        // One that fails has the kernel decrypt, and not encrypt.
+        let kernel = self.kernel
+            && KernelStream::attach(stream.socket(), &send, &receive)
+                .map_err(|e| format!("TLS: the kernel has refused a key: {e}"))?;
+        Ok((kernel, send, receive))
     }
 
     /// Has both ends make new keys.

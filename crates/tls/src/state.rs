@@ -1,4 +1,4 @@
-//! How far a connection is whose handshake is over.
+//! How far a connection is whose handshake is over, and sending as far as that goes.
 
 use std::io::{self, ErrorKind};
 
@@ -27,5 +27,16 @@ impl ConnectionState {
     pub(crate) fn fail(&mut self, kind: ErrorKind, why: String) -> io::Error {
         *self = Self::Failed(kind, why.clone());
         io::Error::new(kind, why)
+    }
+}
+
+/// What was sent as far as that goes now: that the socket takes no more is no error.
+///
+/// # Errors
+/// Any other.
+pub(crate) fn as_far_as_it_goes(sent: io::Result<()>) -> io::Result<()> {
+    match sent {
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+        other => other,
     }
 }

@@ -131,6 +131,13 @@ fn carry(from: &mut impl Stream, to: &mut impl Stream, bytes: &[u8]) {
     assert!(got == bytes, "what arrived differs");
 }
 
+/// The bytes of a published trace.
+pub(crate) fn hex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2)
+        .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
+        .collect()
+}
+
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n * 31 + n / 251) as u8).collect()
 }

@@ -5,7 +5,7 @@ use super::sealer::Sealer;
 use crate::control::{Breach, ControlRecords, Said, alert, record};
 use crate::reason::{Role, reason};
 use crate::schedule::Secret;
-use crate::state::ConnectionState;
+use crate::state::{ConnectionState, as_far_as_it_goes};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use weft_io::stream::{Stream, StreamFilter};
 
@@ -110,10 +110,10 @@ impl RecordStream {
         Ok(())
     }
 
-    fn try_pay(&mut self) -> io::Result<()> {
-        match self.pay() {
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
-            other => other,
+    /// The same, as far as that goes now. A socket tells its failure once, so what fails is kept.
+    fn try_pay(&mut self) {
+        if let Err(e) = as_far_as_it_goes(self.pay()) {
+            self.state.fail(e.kind(), e.to_string());
         }
     }
 
@@ -201,7 +201,8 @@ impl RecordStream {
                 }
                 Ok(false) => {
                     // Answers go out before more is waited for.
-                    self.try_pay()?;
+                    self.try_pay();
+                    self.state.check()?;
                     if !self.take_in()? {
                         break;
                     }
@@ -231,14 +232,15 @@ impl StreamFilter for RecordStream {
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         (self.untold, self.drained) = (false, false);
         self.state.check()?;
-        self.try_pay()?;
+        self.try_pay();
         let total = self.fill(&mut Places::new(bufs))?;
-        if total > 0 {
-            self.untold = self.state != ConnectionState::Open;
+        if total == 0 {
+            self.state.check()?;
+        } else {
             if self.owed.is_some() {
-                // What fails now fails again.
-                let _ = self.pay();
+                self.try_pay();
             }
+            self.untold = self.state != ConnectionState::Open;
         }
         self.opener.rest();
         Ok(total)

@@ -4,13 +4,7 @@ use super::super::layout::{OVERHEAD_BYTES, TAG_BYTES};
 use super::*;
 use crate::control::{key_update, record};
 use crate::limits::{TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
-use crate::tests::pattern;
-
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2)
-        .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
-        .collect()
-}
+use crate::tests::{hex, pattern};
 
 /// RFC 8448 §3: the first record with data of the client.
 #[test]
