@@ -65,7 +65,7 @@ fn range(spread: Option<Spread>) -> String {
 }
 
 fn share(spread: Option<Spread>) -> String {
-    or_dash(spread.map(|s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max)))
+    or_dash(spread.map(|s| s.to_string()))
 }
 
 /// All tables of the race.

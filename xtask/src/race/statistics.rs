@@ -1,5 +1,7 @@
 //! Medians, with how far the rounds lie apart.
 
+use std::fmt;
+
 /// The median of the rounds, with the least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
@@ -29,6 +31,13 @@ impl Spread {
     /// How far the values lie apart, as a part of the least.
     pub fn apart(&self) -> f64 {
         if self.min > 0.0 { self.max / self.min - 1.0 } else { f64::INFINITY }
+    }
+}
+
+/// The median, with the least and the greatest in parentheses.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2}–{:.2})", self.median, self.min, self.max)
     }
 }
 

@@ -36,12 +36,21 @@ enum Verdict {
     Skipped,
 }
 
+/// What the tests of all steps have given so far.
+#[derive(Default)]
+struct SoFar {
+    count: Count,
+    tests: Vec<Timed>,
+    /// Names of tests, and of steps that failed without one.
+    failed: Vec<String>,
+}
+
 /// What all steps have given so far.
 struct Results {
     logs: PathBuf,
     strict: bool,
     /// Held while a step's rows are printed.
-    so_far: Mutex<(Count, Vec<Timed>)>,
+    so_far: Mutex<SoFar>,
     /// What the steps took, and where that is kept.
     known: Mutex<(Known, PathBuf)>,
 }
@@ -60,14 +69,14 @@ pub fn run(steps: Vec<Step>, less: &str) -> Result<Count> {
     println!("{:<22} {:<8} {:>9} {:>9}  tests", "step", "result", "seconds", "processor");
     let strict = env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     let (start, cpu) = (Instant::now(), times::cpu_of_children());
-    let (so_far, known) = (Mutex::new((Count::default(), Vec::new())), Mutex::new((known, took)));
+    let (so_far, known) = (Mutex::default(), Mutex::new((known, took)));
     let results = Results { logs, strict, so_far, known };
     for stretch in stretches {
         run_stretch(stretch, &results)?;
     }
     row("all", "", start.elapsed(), times::cpu_of_children() - cpu, "");
-    let (count, tests) = results.so_far.into_inner().context("a step's thread panicked")?;
-    let failed = times::failed(&tests);
+    let SoFar { count, tests, failed } =
+        results.so_far.into_inner().context("a step's thread panicked")?;
     times::print_slowest(tests);
     // Once more at the end: the rest is long, and is often cut.
     failed.iter().for_each(|name| println!("failed: {name}"));
@@ -117,16 +126,14 @@ fn run_one(step: Step, results: &Results) -> Result<()> {
     let tally = Tally::of(&log);
     let verdict = verdict(ended.status, tally.count);
     let mut so_far = results.so_far.lock().expect("no one panics with it");
-    so_far.0 += counted(verdict, tally.count, results.strict);
-    let mut tests = times::of(step.name, &log);
-    if verdict == Verdict::Failed && !tests.iter().any(|test| test.failed) {
-        tests.push(Timed {
-            name: step.name.into(),
-            seconds: ended.elapsed.as_secs_f64(),
-            failed: true,
-        });
+    so_far.count += counted(verdict, tally.count, results.strict);
+    let tests = times::of(step.name, &log);
+    let mut failed = times::failed(&tests);
+    if verdict == Verdict::Failed && failed.is_empty() {
+        failed.push(step.name.into());
     }
-    so_far.1.extend(tests);
+    so_far.tests.extend(tests);
+    so_far.failed.extend(failed);
     if verdict == Verdict::Passed {
         let (known, path) = &mut *results.known.lock().expect("no one panics with it");
         known.remember(step.name, ended.elapsed, path);
@@ -254,7 +261,7 @@ mod tests {
         let policy = |name: &str| said(name).lines().next().unwrap().parse::<i32>().unwrap();
         assert_eq!((policy("tests"), policy("builds")), (0, 5));
         assert!(said("builds").ends_with("test two ... ok\n"), "{}", said("builds"));
-        let count = results.so_far.into_inner().unwrap().0;
+        let count = results.so_far.into_inner().unwrap().count;
         assert_eq!((count.passed, count.failed), (2, 0));
     }
 

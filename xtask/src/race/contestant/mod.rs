@@ -14,7 +14,7 @@ use super::setting::Setting;
 pub use ceiling::Ceiling;
 pub use command::Custom;
 pub use contender::Contestant;
-pub use weft::{Target, Weft};
+pub use weft::{Target, Weft, fill};
 
 /// The peers that are found on this machine, with lines that say what is missing for others.
 pub fn peers(setting: &Setting) -> (Vec<Box<dyn Contestant>>, Vec<String>) {

@@ -45,15 +45,7 @@ impl Target {
 
     /// Writes all of it once: pages of a RAM disk that were never written are all the same one.
     pub fn fill(&self, setting: &Setting) -> Result<()> {
-        let mut command = setting.weft(&[
-            "bench",
-            &self.url,
-            "--rw=write",
-            "--bs=1m",
-            "--iodepth=8",
-            "--output-format=json",
-        ]);
-        process::output(&mut command).map(drop)
+        fill(setting, &self.url)
     }
 
     /// Runs a job of `weft bench` on it; the report, and what the target's counters grew by.
@@ -109,6 +101,12 @@ impl Target {
         sample.target = Some(Cost { calls: Some(calls / target_ios), copied, ..cost });
         Ok(sample)
     }
+}
+
+/// Writes all of a device once.
+pub fn fill(setting: &Setting, url: &str) -> Result<()> {
+    let job = ["--rw=write", "--bs=1m", "--iodepth=8", "--output-format=json"];
+    process::output(setting.weft(&["bench", url]).args(job)).map(drop)
 }
 
 /// A counter.

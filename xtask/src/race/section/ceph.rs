@@ -331,8 +331,7 @@ fn row(point: &Point, name: &str, rounds: &[Run], fio: &[Run]) -> Vec<String> {
         point.title.into(),
         name.into(),
         rate(median(&|run| run.iops)),
-        share
-            .map_or_else(|| "–".into(), |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max)),
+        share.map_or_else(|| "–".into(), |s| s.to_string()),
         format!(
             "{}, {}, {}",
             micros(median(&|run| run.client_us)),

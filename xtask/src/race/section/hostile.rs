@@ -124,8 +124,7 @@ fn row(protocol: Protocol, manner: Manner, place: &str, found: &Found) -> Vec<St
         Spread::of(values.iter().copied()).map_or_else(String::new, |spread| rate(spread.median))
     };
     let ratio = Spread::of(found.ratios());
-    let ratio =
-        ratio.map_or_else(String::new, |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max));
+    let ratio = ratio.map_or_else(String::new, |s| s.to_string());
     let [before, most] = found.memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let memory = format!("{before:.0} → {most:.0} MiB");
     let [protocol, manner, place] = [protocol.text(), manner.text(), place].map(str::to_owned);

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::super::{
-    contestant::Target,
-    process::{self, Process},
+    contestant::{Target, fill},
+    process,
     sample::{Cost, Sample},
     setting::Setting,
     statistics::Spread,
@@ -95,7 +95,7 @@ impl Measured {
     /// A ratio of two things that were measured in one round.
     fn ratio(&self, of: impl Fn(&[Sample]) -> f64) -> String {
         Spread::of(self.rounds.iter().map(|round| of(round)))
-            .map_or_else(|| "–".into(), |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max))
+            .map_or_else(|| "–".into(), |s| s.to_string())
     }
 
     /// The row: the rate of the first way, and what the others reach of it.
@@ -106,15 +106,28 @@ impl Measured {
         row.extend(others.map(|at| self.ratio(|round| round[at].iops / round[0].iops)));
         row
     }
+}
 
-    fn json(&self, ways: &[Way]) -> Value {
-        let of_round = |round: &Vec<Sample>| {
-            let named =
-                ways.iter().zip(round).map(|(way, sample)| (way.name.into(), sample.json()));
-            Value::Object(named.collect())
-        };
-        json!({ "point": self.point, "rounds": self.rounds.iter().map(of_round).collect::<Vec<_>>() })
-    }
+/// All points.
+fn measure_all(
+    setting: &Setting,
+    ways: &[Way],
+    size: (&str, &str),
+    points: &[(&str, u32)],
+) -> Result<Vec<Measured>> {
+    points.iter().map(|point| Measured::of(setting, ways, size, *point)).collect()
+}
+
+fn json(all: &[Measured], ways: &[Way]) -> Value {
+    let of_round = |round: &Vec<Sample>| {
+        let named = ways.iter().zip(round).map(|(way, sample)| (way.name.into(), sample.json()));
+        Value::Object(named.collect())
+    };
+    let of_point = |one: &Measured| {
+        let rounds: Vec<Value> = one.rounds.iter().map(of_round).collect();
+        json!({ "point": one.point, "rounds": rounds })
+    };
+    all.iter().map(of_point).collect()
 }
 
 /// Measures both.
@@ -125,122 +138,72 @@ pub fn run(setting: &Setting) -> Result<Section> {
     Ok(Section { name: "layers", tables: vec![layers, protocols], data })
 }
 
-/// Starts `weft serve` on the target's core.
-fn serve(setting: &Setting, more: &[&str]) -> Result<Process> {
-    let cpu = setting.target_cpu.to_string();
-    let mut command = setting.weft(&["serve", "--until-eof", "--threads", "1"]);
-    Process::start(command.args(["--cpus_allowed", &cpu]).args(more))
-}
-
-/// Writes all of it once.
-fn fill(setting: &Setting, url: &str) -> Result<()> {
-    let job = ["--rw=write", "--bs=1m", "--iodepth=8", "--output-format=json"];
-    process::output(setting.weft(&["bench", url]).args(job)).map(drop)
+/// Serves sources by one loop on the target's core; the URL is that of the first listener.
+fn serve(setting: &Setting, sources: &[&str], more: &[&str]) -> Result<Target> {
+    let (cpu, [first, others @ ..]) = (setting.target_cpu.to_string(), sources) else {
+        bail!("there is nothing to serve");
+    };
+    let fixed = ["--threads", "1", "--cpus_allowed", &cpu];
+    Target::with(setting, first, "nvme+tcp://127.0.0.1:0", &[others, &fixed, more].concat())
 }
 
 fn layers(setting: &Setting) -> Result<(Table, Value)> {
     let source = format!("ram:{}", DISK_BYTES.min(setting.memory_bytes));
-    let mut target =
-        serve(setting, &[&source, &source, &source, "--listen", "nvme+tcp://127.0.0.1:0"])?;
-    let url = target.line("listening on ")?;
-    let [one, other, leg] = [1, 2, 3].map(|nsid| format!("{url}/{nsid}"));
-    for url in [&one, &other, &leg] {
-        fill(setting, url)?;
+    let target = serve(setting, &[&*source; 5], &[])?;
+    let disks = [1, 2, 3, 4, 5].map(|nsid| format!("{}/{nsid}", target.url));
+    for disk in &disks {
+        fill(setting, disk)?;
     }
+    let [leg, mirrored, also_mirrored, striped, also_striped] = &disks;
     // In memory: what a disk takes to keep it is not measured.
     let memory = Some(Path::new("/dev/shm")).filter(|memory| memory.is_dir());
     let directory = memory.map_or_else(tempfile::tempdir, tempfile::tempdir_in);
     let directory = directory.context("a directory for a mirror's state")?;
     let state = directory.path().join("mirror.state");
     let state = state.to_str().context("the name of a temporary directory")?;
-    let create = ["mirror", "create", "--state", state, "--assume-clean", &one, &other];
+    let create = ["mirror", "create", "--state", state, "--assume-clean", mirrored, also_mirrored];
     process::output(&mut setting.weft(&create))?;
-    let cpu = setting.target_cpu.to_string();
-    let gateway = Target::with(
-        setting,
-        &leg,
-        "nvme+tcp://127.0.0.1:0",
-        &["--threads", "1", "--cpus_allowed", &cpu, "--nqn", "nqn.2026-01.example.weft:gateway"],
-    )?;
-    let pid = target.pid();
+    let gateway = serve(setting, &[leg], &["--nqn", "nqn.2026-01.example.weft:gateway"])?;
+    let [of_target, of_gateway] = [&target, &gateway].map(|one| one.process.pid());
+    let mirror = format!("mirror:state={state},{mirrored},{also_mirrored}");
+    let stripe = format!("stripe:64KiB,{striped},{also_striped}");
     let ways = [
-        Way { name: "leg", url: leg.clone(), watched: pid },
-        Way { name: "mirror", url: format!("mirror:state={state},{one},{other}"), watched: pid },
-        Way { name: "gateway", url: gateway.url.clone(), watched: gateway.process.pid() },
+        Way { name: "leg", url: leg.clone(), watched: of_target },
+        Way { name: "mirror", url: mirror, watched: of_target },
+        Way { name: "stripe", url: stripe, watched: of_target },
+        Way { name: "gateway", url: gateway.url.clone(), watched: of_gateway },
     ];
-    let all: Vec<Measured> = SHORT
-        .into_iter()
-        .map(|point| Measured::of(setting, &ways, ("4 KiB", "4k"), point))
-        .collect::<Result<_>>()?;
-    // A stripe is where the mirror was: its legs have no label that it would refuse.
-    let stripes = stripes(setting, &target, &leg)?;
-    let table = table_of_layers(setting, &all, &stripes);
-    let data: Vec<Value> = all.iter().map(|one| one.json(&ways)).collect();
-    let of_stripes: Vec<Value> = stripes
-        .iter()
-        .map(|one| json!(one.rounds.iter().map(|r| [r[0].iops, r[1].iops]).collect::<Vec<_>>()))
-        .collect();
-    Ok((table, json!({ "points": data, "leg and stripe": of_stripes })))
-}
-
-/// The rows: the leg's rate, what the layers reach of it, and the gateway's processor time beside
-/// that of the leg's ends.
-fn table_of_layers(setting: &Setting, all: &[Measured], stripes: &[Measured]) -> Table {
+    let all = measure_all(setting, &ways, ("4 KiB", "4k"), &SHORT)?;
     let text = format!(
         "A mirror of two legs, a stripe of two and a gateway in front of one, beside one leg: RAM disks of one target with one loop on one core, and the initiator on the other one; the gateway is on the target's core. Medians of {} rounds, with the least and the greatest. The last column is the processor time of the gateway for an operation, beside that of both ends of the leg.",
         setting.rounds
     );
     let head =
-        ["point", "leg, operations per second", "mirror", "gateway", "gateway's CPU", "stripe"];
+        ["point", "leg, operations per second", "mirror", "stripe", "gateway", "gateway's CPU"];
     let mut table = Table::new("Layers above NVMe/TCP", &text, &head);
     let us = |cost: Option<Cost>| cost.map_or(f64::NAN, |cost| cost.cpu_us());
-    for (measured, stripe) in all.iter().zip(stripes) {
+    for measured in &all {
         let mut row = measured.row();
-        row.push(
-            measured.ratio(|round| {
-                us(round[2].target) / (us(round[0].initiator) + us(round[0].target))
-            }),
-        );
-        row.push(stripe.ratio(|round| round[1].iops / round[0].iops));
+        row.push(measured.ratio(|round| match round {
+            [leg, .., gateway] => us(gateway.target) / (us(leg.initiator) + us(leg.target)),
+            _ => f64::NAN,
+        }));
         table.rows.push(row);
     }
-    table
-}
-
-/// A stripe over two more disks beside the leg.
-fn stripes(setting: &Setting, target: &Process, leg: &str) -> Result<Vec<Measured>> {
-    let source = format!("ram:{}", DISK_BYTES.min(setting.memory_bytes));
-    let listen = ["--listen", "nvme+tcp://127.0.0.1:0"];
-    let nqn = ["--nqn", "nqn.2026-01.example.weft:striped"];
-    let mut striped = serve(setting, &[&[&*source, &*source], &listen[..], &nqn].concat())?;
-    let url = striped.line("listening on ")?;
-    let [one, other] = [1, 2].map(|nsid| format!("{url}/{nsid}"));
-    fill(setting, &one)?;
-    fill(setting, &other)?;
-    let ways = [
-        Way { name: "leg", url: leg.to_owned(), watched: target.pid() },
-        Way { name: "stripe", url: format!("stripe:64KiB,{one},{other}"), watched: striped.pid() },
-    ];
-    SHORT.into_iter().map(|point| Measured::of(setting, &ways, ("4 KiB", "4k"), point)).collect()
+    Ok((table, json(&all, &ways)))
 }
 
 fn protocols(setting: &Setting) -> Result<(Table, Value)> {
     let source = format!("ram:{}", setting.memory_bytes);
-    let mut more = vec![source.as_str()];
-    for listen in ["nvme+tcp://127.0.0.1:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"] {
-        more.extend(["--listen", listen]);
+    let others = ["--listen", "iscsi://127.0.0.1:0", "--listen", "nbd://127.0.0.1:0"];
+    let mut target = serve(setting, &[&source], &others)?;
+    target.fill(setting)?;
+    let watched = target.process.pid();
+    let mut ways = vec![Way { name: "NVMe/TCP", url: target.url.clone(), watched }];
+    for name in ["iSCSI", "NBD"] {
+        ways.push(Way { name, url: target.process.line("listening on ")?, watched });
     }
-    let mut target = serve(setting, &more)?;
-    let mut way = |name| {
-        let url = target.line("listening on ")?;
-        Ok::<_, anyhow::Error>(Way { name, url, watched: target.pid() })
-    };
-    let ways = [way("NVMe/TCP")?, way("iSCSI")?, way("NBD")?];
-    fill(setting, &ways[0].url)?;
-    let all: Vec<Measured> = LARGE
-        .into_iter()
-        .map(|point| Measured::of(setting, &ways, ("64 KiB", "64k"), point))
-        .collect::<Result<_>>()?;
+    let all = measure_all(setting, &ways, ("64 KiB", "64k"), &LARGE)?;
     let text = format!(
         "One RAM disk through the three protocols of one target with one loop. Medians of {} rounds, with the least and the greatest.",
         setting.rounds
@@ -248,5 +211,5 @@ fn protocols(setting: &Setting) -> Result<(Table, Value)> {
     let head = ["point", "NVMe/TCP, operations per second", "iSCSI", "NBD"];
     let mut table = Table::new("Large payloads by protocol", &text, &head);
     table.rows.extend(all.iter().map(Measured::row));
-    Ok((table, all.iter().map(|one| one.json(&ways)).collect()))
+    Ok((table, json(&all, &ways)))
 }

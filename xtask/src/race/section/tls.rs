@@ -128,10 +128,7 @@ fn row(point: &Point, name: &str, rounds: &[[Sample; 2]], plain: &[[Sample; 2]])
     let weft = |of: &dyn Fn(&Sample) -> f64| {
         Spread::of(rounds.iter().map(|[_, weft]| of(weft))).map_or(f64::NAN, |spread| spread.median)
     };
-    let share = |values: Vec<f64>| {
-        Spread::of(values)
-            .map_or_else(|| "–".into(), |s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max))
-    };
+    let share = |values: Vec<f64>| Spread::of(values).map_or_else(|| "–".into(), |s| s.to_string());
     let of_bare = rounds.iter().map(|[bare, weft]| weft.iops / bare.iops).collect();
     let of_plain =
         rounds.iter().zip(plain).map(|([_, weft], [_, plain])| weft.iops / plain.iops).collect();
