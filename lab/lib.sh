@@ -3,6 +3,8 @@
 # The target is weft's, or with TARGET=kernel in the environment the kernel's own (nvmet): a case
 # that fails on both is wrong itself.
 set -eu
+# before the real ones
+PATH=/lab/bin:$PATH
 
 TARGET=${TARGET:-weft}
 TRANSPORT=tcp

@@ -123,6 +123,7 @@ fn skeleton() -> Result<Image> {
     image.program("init", &lab.join("init"))?;
     image.program("lab/case", &lab.join("case"))?;
     image.file("lab/lib.sh", &lab.join("lib.sh"))?;
+    image.program("lab/bin/fio", &lab.join("fio"))?;
     Ok(image)
 }
 

@@ -19,6 +19,8 @@ pub struct Carried {
     /// Bytes that it holds.
     pub room: usize,
     pub ended: bool,
+    /// What the next send says, once.
+    pub failure: Option<ErrorKind>,
 }
 
 impl Default for Carried {
@@ -29,6 +31,7 @@ impl Default for Carried {
             piece: usize::MAX,
             room: usize::MAX,
             ended: false,
+            failure: None,
         }
     }
 }
@@ -58,6 +61,9 @@ impl Stream for Pipe {
 
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.to.change(|to| {
+            if let Some(failure) = to.failure.take() {
+                return Err(failure.into());
+            }
             let n = bufs[0].len().min(to.piece).min(to.room.saturating_sub(to.bytes.len()));
             to.bytes.extend(&bufs[0][..n]);
             to.record.extend(&bufs[0][..n]);

@@ -162,6 +162,19 @@ fn what_ends_behind_data_is_told_behind_it() {
 }
 
 #[test]
+fn a_failure_that_the_socket_tells_once_is_told_behind_the_data_and_stays() {
+    let (mut end, mut client) = End::forged();
+    end.comes(&client.record(record::APPLICATION_DATA, b"data", 0));
+    end.comes(&client.record(record::HANDSHAKE, &key_update(true), 0));
+    end.from_it.change(|way| way.failure = Some(ErrorKind::ConnectionReset));
+    assert_eq!(end.receive(100), Ok(Some(b"data".to_vec())));
+    assert!(end.stream.has_buffered(), "the failure is there to be told");
+    let why = ErrorKind::ConnectionReset.to_string();
+    assert_eq!(end.receive(100), Err(why.clone()));
+    assert_eq!(end.receive(100), Err(why));
+}
+
+#[test]
 fn padding_is_no_data() {
     let (mut end, mut client) = End::forged();
     for padding in [0, 1, 1000, TLS_RECORD_BYTES - 4] {
