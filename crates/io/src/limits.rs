@@ -27,7 +27,9 @@ pub const SPIN_FORGET_MS: u64 = 20;
 /// (Linux; its default is 50 µs).
 pub const TIMER_SLACK_NS: u64 = 1_000;
 
-/// Turns after which a busy loop polls for readable connections once.
+/// Maximum turns after which a busy loop polls for readable connections once. Fewer while that
+/// finds some, or when a connection has just been given to the poller: what comes on it waits for
+/// as many turns as it was quiet, at most.
 pub const TURNS_PER_POLL: u32 = 16;
 
 /// Readiness events taken from the poller at once; others wait for the next turn.

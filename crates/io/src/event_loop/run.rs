@@ -44,6 +44,8 @@ pub struct Loop {
     /// When the last turn began that did something.
     last_busy: Time,
     turns_until_poll: u32,
+    /// Turns between the last poll and the next.
+    poll_gap: u32,
 }
 
 impl Loop {
@@ -84,6 +86,7 @@ impl Loop {
             ready: Vec::new(),
             last_busy: Time::ZERO,
             turns_until_poll: 0,
+            poll_gap: 0,
         }
     }
 
@@ -150,9 +153,11 @@ impl Loop {
             self.turns_until_poll -= 1;
             return Ok(());
         }
-        self.turns_until_poll = TURNS_PER_POLL;
         self.handle.0.counters.polls.add(1);
-        self.poll_backend(Some(Duration::ZERO)).map(drop)
+        let (found, _) = self.poll_backend(Some(Duration::ZERO))?;
+        self.poll_gap = if found { 0 } else { (2 * self.poll_gap + 1).min(TURNS_PER_POLL) };
+        self.turns_until_poll = self.poll_gap;
+        Ok(())
     }
 
     /// Sleeps until something happens. `false` when it did not, as something is to be done at once.
@@ -302,12 +307,13 @@ impl Loop {
     /// woken too late for a phase of this turn, even if only for `receive`, because they may have
     /// stopped receiving until they are woken; and drivers that were busy in the last turn, however
     /// long it took, while the loop spins for them.
-    fn cool_down(&self) {
+    fn cool_down(&mut self) {
         let core = &self.handle.0;
         let now = core.now.get();
         let hot = self.hot.min(self.waiting.spin());
         let spins = !self.waiting.is_over(now);
         let settled = self.waiting.spin() == Duration::ZERO && self.waiting.is_on();
+        let mut quiet = false;
         let mut drivers = core.drivers.borrow_mut();
         core.active.borrow_mut().retain(|&index| {
             let slot = &mut drivers[index as usize];
@@ -317,8 +323,12 @@ impl Loop {
             let keep = slot.driver.is_some() && (due || hot);
             slot.unsettled = false;
             slot.active = keep;
+            quiet |= !keep;
             keep
         });
+        if quiet {
+            (self.poll_gap, self.turns_until_poll) = (0, 0);
+        }
     }
 
     fn drop_drivers(&self) {

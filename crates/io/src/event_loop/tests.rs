@@ -1,3 +1,5 @@
+mod polling;
+
 use super::*;
 use crate::Time;
 use core::time::Duration;
