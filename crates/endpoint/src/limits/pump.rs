@@ -36,8 +36,9 @@ pub const ANSWER_US_MIN: u64 = 20;
 /// connections.
 pub const SHARE_BYTES_MIN: usize = 32 << 10;
 
-/// The minimum share without payload: some dozens of commands.
-pub const SHARE_BYTES_MIN_BARE: usize = 4 << 10;
+/// The minimum share without payload: a dozen commands, or some dozens of responses, in whose place
+/// a host sends as many commands, with their payload.
+pub const SHARE_BYTES_MIN_BARE: usize = 1 << 10;
 
 /// The share of a new connection.
 pub const SHARE_BYTES_FIRST: usize = 128 << 10;

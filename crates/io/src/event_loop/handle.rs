@@ -88,6 +88,8 @@ pub(super) struct DriverSlot {
     /// ...and since its last `work` began.
     pub(super) due_work: bool,
     pub(super) removed: bool,
+    /// The poller knows, or has known, something of it.
+    pub(super) has_source: bool,
     /// The peer has closed its socket, but the driver has not read the end of the stream yet.
     pub(super) closed: bool,
     /// It reported in this turn that more may follow soon.
@@ -310,6 +312,10 @@ impl Handle {
 
     /// Calls `use_it` with the registrar for streams and listeners of `driver`.
     pub fn registrar<R>(&self, driver: DriverId, use_it: impl FnOnce(&Registrar<'_>) -> R) -> R {
+        let index = driver.index as usize;
+        if let Some(slot) = self.0.drivers.borrow_mut().get_mut(index) {
+            slot.has_source |= slot.generation == driver.generation;
+        }
         let backend = self.0.backend.borrow();
         use_it(&Registrar { registry: backend.registry(), driver })
     }
@@ -324,6 +330,7 @@ impl Default for DriverSlot {
             due_receive: false,
             due_work: false,
             removed: false,
+            has_source: false,
             closed: false,
             unsettled: false,
             last_busy: Time::ZERO,

@@ -323,7 +323,7 @@ impl Loop {
             let keep = slot.driver.is_some() && (due || hot);
             slot.unsettled = false;
             slot.active = keep;
-            quiet |= !keep;
+            quiet |= !keep && slot.has_source;
             keep
         });
         if quiet {

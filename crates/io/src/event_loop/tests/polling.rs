@@ -83,7 +83,10 @@ fn a_busy_loop() -> (Loop, Rc<Said>, DriverId, Rc<Cell<u32>>) {
     let on = event_loop.handle();
     let busy = on.spawn(|_| Busy);
     on.wake(busy);
-    let other = on.spawn(|_| Now(Rc::clone(&received)));
+    let other = on.spawn(|id| {
+        on.registrar(id, |_| ());
+        Now(Rc::clone(&received))
+    });
     on.wake(other);
     (event_loop, said, other, received)
 }
@@ -105,6 +108,21 @@ fn what_comes_waits_no_longer_than_it_was_quiet() {
         let most = (quiet + 1).min(TURNS_PER_POLL + 1);
         assert!(waited <= most, "quiet for {quiet} turns, found after {waited}");
     }
+}
+
+/// What nobody can be told of by the poller makes none ask it.
+#[test]
+fn a_driver_without_a_source_is_not_looked_for() {
+    let (mut event_loop, said, _, _) = a_busy_loop();
+    let on = event_loop.handle().clone();
+    let alone = on.spawn(|_| Now(Rc::default()));
+    let turns = 100 * TURNS_PER_POLL;
+    for _ in 0..turns {
+        on.wake(alone);
+        let _ = event_loop.turn(true).unwrap();
+    }
+    let most = turns / TURNS_PER_POLL + 5;
+    assert!(said.polls.get() <= most, "{} polls in {turns} turns", said.polls.get());
 }
 
 #[test]
