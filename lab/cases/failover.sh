@@ -18,7 +18,7 @@ across() {
     fio_load --rate_iops=400 --output-format=json
     "$@" || fail "$TARGET: $fault"
     fio_goes_on "$fault"
-    kill -INT $load_pid
+    kill $load_pid
     wait $load_pid || :
     sed -n '/^{/,$p' /tmp/load.out >/tmp/load.json
     [ "$(jq '.jobs[0].error' /tmp/load.json)" = 0 ] || { cat /tmp/load.out; fail "$TARGET: fio saw errors: $fault"; }

@@ -46,7 +46,7 @@ note "the target is back"
 goes_on "the outage"
 for n in 1 2; do
     pid=$(eval "echo \$pid_$n")
-    kill -INT "$pid"
+    kill "$pid"
     wait "$pid" || :
     grep -q "err= 0:" /tmp/load$n.out || { cat /tmp/load$n.out; fail "fio saw errors on disk $n"; }
     grep " /mnt/$n " /proc/mounts | grep -q '[ ,]rw[ ,]' || fail "disk $n was mounted again, read only"

@@ -32,7 +32,7 @@ load() {
 }
 load_end() {
     fio_goes_on "$1"
-    kill -INT $load_pid
+    kill $load_pid
     wait $load_pid || :
     grep -q '"error" : 0' /tmp/load.out || { cat /tmp/load.out; fail "fio saw errors: $1"; }
     longest=$(awk '/"write" :/ { on = 1 } on && /"clat_ns"/ { in_clat = 1 } in_clat && /"max"/ { gsub(/[^0-9]/, ""); print int($0 / 1000000); exit }' /tmp/load.out)

@@ -85,7 +85,7 @@ while awaits "$n.fault" && [ ! -e $SHARE/end ]; do
     n=$((n + 1))
 done
 
-kill -INT $load_pid
+kill $load_pid
 wait $load_pid || :
 [ "$(grep -c 'err= 0:' /tmp/load.out)" = 2 ] || { cat /tmp/load.out; fail "fio saw errors"; }
 # longest FROM TO: of all I/O that ended between these, in ms
