@@ -46,6 +46,7 @@ pub mod reservation;
 pub mod sharing;
 pub mod signature;
 pub mod slots;
+pub mod spare;
 mod spec;
 pub mod split;
 pub mod stats;

@@ -9,6 +9,7 @@ use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
 use crate::error::Error;
 use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::spare;
 use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
@@ -119,6 +120,7 @@ fn are_zero(data: &[Segment], len: usize) -> bool {
 impl BlockQueue for NullQueue {
     #[inline]
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        spare::provide(&mut self.ready);
         while self.ready.len() < limits::MEMORY_QUEUE_OPS {
             let Some(mut op) = ops.pop_front() else { return };
             let status = self.execute(&mut op);
@@ -129,7 +131,7 @@ impl BlockQueue for NullQueue {
 
     #[inline]
     fn reap(&mut self, done: &mut Vec<Completion>) {
-        done.append(&mut self.ready);
+        spare::append(done, &mut self.ready);
         if core::mem::take(&mut self.refused) {
             self.on.wake(self.owner);
         }

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::refusal::Refusal;
+use crate::spare;
 use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
@@ -239,6 +240,7 @@ impl RamQueue {
 impl BlockQueue for RamQueue {
     #[inline]
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        spare::provide(&mut self.ready);
         while self.in_flight() < limits::MEMORY_QUEUE_OPS {
             let Some(op) = ops.pop_front() else { break };
             self.execute(op);
@@ -254,7 +256,7 @@ impl BlockQueue for RamQueue {
         if !self.slow.is_empty() {
             self.zero_some();
         }
-        done.append(&mut self.ready);
+        spare::append(done, &mut self.ready);
         if core::mem::take(&mut self.refused) {
             self.on.wake(self.owner);
         }

@@ -34,9 +34,9 @@ pub const OTHER_PORTS_MAX: usize = 512;
 
 /// Maximum memory of a connection with a queue of 128 entries, without payload, bytes: tables of
 /// commands, headers to be sent, and received bytes of incomplete commands. An idle connection uses
-/// less than half of this; deeper queues use proportionally more. Only the sizes of the tables
-/// enforce it; `cargo xtask race --memory` and a gate measure it.
-pub const CONNECTION_BYTES: usize = 64 << 10;
+/// less than two thirds of this; deeper queues use proportionally more. Only the sizes of the
+/// tables enforce it; `cargo xtask race --memory` and a gate measure it.
+pub const CONNECTION_BYTES: usize = 48 << 10;
 
 /// Maximum data in a command capsule of an I/O queue, in bytes; larger writes use R2T.
 pub const IN_CAPSULE_BYTES: u32 = 8192;

@@ -8,6 +8,7 @@
 mod holder;
 mod observation;
 mod observer;
+mod system;
 
 pub use holder::Holder;
 pub use observation::Observation;
@@ -18,7 +19,6 @@ use crate::limits::{BUF_ALIGN, BUF_BYTES_MAX, BUF_BYTES_MIN};
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
@@ -63,12 +63,6 @@ fn class_of(len: usize) -> Option<u8> {
 /// Smaller buffers are cut from slabs of this size and alignment: if each small buffer were
 /// page-aligned separately, an allocator would need as much memory again for its own bookkeeping.
 const SLAB_BYTES: usize = 64 << 10;
-
-fn layout(bytes: usize) -> Layout {
-    let align = if bytes == SLAB_BYTES { SLAB_BYTES } else { BUF_ALIGN };
-    Layout::from_size_align(bytes, align)
-        .expect("sizes of classes and slabs are multiples of the alignment")
-}
 
 impl Pool {
     /// An empty pool with a cap of `cap_bytes`.

@@ -7,7 +7,7 @@ use super::devices::{OpenDevices, Wanted};
 use super::memory::CommandMemory;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, Op, Outcome};
+use weft_block::{BlockDevice, Change, Completion, Op, Outcome, spare};
 use weft_io::{DriverId, Handle, Segments};
 use weft_proto::stream::Tag;
 
@@ -38,7 +38,7 @@ impl<W> DeviceSide<W> {
     /// budget.
     pub(crate) fn new(devices: OpenDevices, tags: usize, budget: Budget) -> Self {
         Self {
-            done: Vec::with_capacity(tags),
+            done: Vec::new(),
             memory: CommandMemory::new(tags, budget),
             devices,
             waiting: VecDeque::new(),
@@ -156,17 +156,20 @@ impl<W> DeviceSide<W> {
     #[inline]
     pub(crate) fn reap(&mut self) -> Option<Vec<Completion>> {
         self.devices.submit();
+        spare::provide(&mut self.done);
         self.devices.reap(&mut self.done);
         if self.done.is_empty() {
+            spare::release(&mut self.done);
             return None;
         }
         Some(core::mem::take(&mut self.done))
     }
 
-    /// Takes the list of [`DeviceSide::reap`] back, so that it is allocated once.
+    /// Takes the list of [`DeviceSide::reap`] back, emptied, so that it is allocated once.
     #[inline]
     pub(crate) fn reaped(&mut self, done: Vec<Completion>) {
         self.done = done;
+        spare::release(&mut self.done);
     }
 
     /// An operation has completed. Returns whether it is overdue: it came without its memory, which

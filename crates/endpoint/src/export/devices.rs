@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weft_block::limit::{Rate, with_rate};
 use weft_block::{
     BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind,
+    spare,
 };
 use weft_io::{DriverId, Handle, Segments};
 
@@ -149,7 +150,10 @@ impl OpenDevices {
     #[inline]
     pub(crate) fn push(&mut self, device: usize, op: Op) {
         match self.at(device) {
-            Some(open) => open.waiting.push_back(op),
+            Some(open) => {
+                spare::provide(&mut open.waiting);
+                open.waiting.push_back(op);
+            }
             None => self.ended.push(gone(op)),
         }
     }
@@ -200,6 +204,7 @@ impl OpenDevices {
     /// Adds a completed operation for the next [`OpenDevices::reap`].
     #[inline]
     pub(crate) fn ended(&mut self, completion: Completion) {
+        spare::provide(&mut self.ended);
         self.ended.push(completion);
     }
 
@@ -209,6 +214,7 @@ impl OpenDevices {
         for device in &mut self.devices {
             if !device.waiting.is_empty() {
                 device.queue.submit(&mut device.waiting);
+                spare::release(&mut device.waiting);
             }
         }
     }
@@ -216,7 +222,7 @@ impl OpenDevices {
     /// Reaps all devices.
     #[inline]
     pub(crate) fn reap(&mut self, done: &mut Vec<Completion>) {
-        done.append(&mut self.ended);
+        spare::append(done, &mut self.ended);
         for device in &mut self.devices {
             device.queue.reap(done);
         }

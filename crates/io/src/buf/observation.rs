@@ -1,9 +1,8 @@
 //! Telling observers of the memory that a pool takes from the system.
 
 use super::observer::PoolObserver;
-use super::{Pool, PoolMemory, layout};
+use super::{Pool, PoolMemory, system};
 use core::ptr::NonNull;
-use std::alloc::{alloc_zeroed, dealloc};
 use std::io;
 use std::rc::Rc;
 
@@ -48,16 +47,15 @@ impl Drop for Observation {
 impl PoolMemory {
     /// Memory from the system that all observers know.
     pub(super) fn make_slab(&self, bytes: usize) -> Option<NonNull<u8>> {
-        // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout(bytes)) })?;
+        let ptr = system::take(bytes)?;
         let memory = NonNull::slice_from_raw_parts(ptr, bytes);
         let observers = self.observers.borrow();
         for (n, observer) in observers.iter().enumerate() {
             // Why is for the observer to say.
             if observer.made(memory).is_err() {
                 observers[..n].iter().for_each(|told| told.freed(memory));
-                // SAFETY: allocated above with this layout, and nobody uses it.
-                unsafe { dealloc(ptr.as_ptr(), layout(bytes)) };
+                // SAFETY: taken above with this size, and nobody uses it.
+                unsafe { system::give(ptr, bytes) };
                 return None;
             }
         }
@@ -76,9 +74,9 @@ impl PoolMemory {
         let memory = NonNull::slice_from_raw_parts(start, bytes);
         self.observers.borrow().iter().for_each(|observer| observer.freed(memory));
         self.allocated_bytes.set(self.allocated_bytes.get() - bytes);
-        // SAFETY: `make_slab` allocated it with this layout, and the caller promises that nobody
-        // holds it.
-        unsafe { dealloc(start.as_ptr(), layout(bytes)) };
+        // SAFETY: `make_slab` took it with this size, and the caller promises that nobody holds
+        // it.
+        unsafe { system::give(start, bytes) };
     }
 }
 
