@@ -88,7 +88,7 @@ pub fn release<L: Spare + Default>(list: &mut L) {
 /// Appends all of `from` to `to`, and releases `from`.
 #[inline]
 pub fn append(to: &mut Vec<Completion>, from: &mut Vec<Completion>) {
-    if to.is_empty() {
+    if to.is_empty() && !from.is_empty() {
         core::mem::swap(to, from);
     } else {
         to.append(from);
@@ -158,5 +158,8 @@ mod tests {
         let mut more = completions(3);
         append(&mut to, &mut more);
         assert_eq!((users(&to[20..]), more.len()), (vec![0, 1, 2], 0));
+        to.clear();
+        append(&mut to, &mut Vec::new());
+        assert!(to.capacity() > 0, "nothing came, so it keeps its memory");
     }
 }

@@ -58,7 +58,14 @@ impl Core {
         let (Some(engine), Some(held)) = (&mut self.engine, self.held.get_mut(name)) else {
             return;
         };
-        let op = engine.submit(held.op.kind, held.op.lba, held.op.blocks);
+        let (kind, lba, blocks) = (held.op.kind, held.op.lba, held.op.blocks);
+        let failed_on = (self.loops.direct.as_ref())
+            .filter(|_| kind == OpKind::Read)
+            .and_then(|direct| direct.failed_reads.take(lba, blocks));
+        let op = match failed_on {
+            Some(leg) => engine.read_again(lba, blocks, leg),
+            None => engine.submit(kind, lba, blocks),
+        };
         held.name = Some(op);
         self.by_name.insert(op, name);
     }

@@ -1,13 +1,13 @@
 //! A leg whose operations end in any order, and that can be lost while it has some.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use weft_block::filter::Filter;
 use weft_block::mirror::{LegSource, admin};
 use weft_block::testing::{Plan, Rig};
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpenOptions,
+    BlockDevice, BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpKind, OpenOptions,
     Opening, Outcome, Presence, Status, StatusKind, open,
 };
 use weft_io::{DriverId, Handle};
@@ -24,6 +24,8 @@ pub(super) struct Leg {
     is_broken: Arc<AtomicBool>,
     /// It was opened since it was lost or a write failed.
     is_back: Arc<AtomicBool>,
+    /// Blocks that cannot be read before they are written.
+    unreadable: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 impl Leg {
@@ -38,6 +40,7 @@ impl Leg {
             is_away: Arc::default(),
             is_broken: Arc::default(),
             is_back: Arc::default(),
+            unreadable: Arc::default(),
         }
     }
 
@@ -52,6 +55,25 @@ impl Leg {
     pub(super) fn fail_once(&self) {
         self.is_back.store(false, Ordering::SeqCst);
         self.is_broken.store(true, Ordering::SeqCst);
+    }
+
+    /// Blocks cannot be read before they are written again.
+    pub(super) fn make_unreadable(&self, blocks: impl IntoIterator<Item = u64>) {
+        self.unreadable.lock().unwrap().extend(blocks);
+    }
+
+    pub(super) fn unreadable(&self) -> BTreeSet<u64> {
+        self.unreadable.lock().unwrap().clone()
+    }
+
+    /// Whether an operation fails because of its blocks.
+    fn fails(&self, op: &Op) -> bool {
+        let blocks = op.lba..op.lba + u64::from(op.blocks);
+        let mut unreadable = self.unreadable.lock().unwrap();
+        if op.kind.is_write() {
+            unreadable.retain(|block| !blocks.contains(block));
+        }
+        op.kind == OpKind::Read && unreadable.range(blocks).next().is_some()
     }
 
     pub(super) fn come_back(&self) {
@@ -142,6 +164,9 @@ impl BlockQueue for Queue {
                 0 if is_lost => done.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))),
                 0 => self.held.push_back(op),
                 _ if op.kind.is_write() && self.of.leg.is_broken.swap(false, Ordering::SeqCst) => {
+                    done.push(op.done(Outcome::Done(Status::new(StatusKind::Media))));
+                }
+                _ if self.of.leg.fails(&op) => {
                     done.push(op.done(Outcome::Done(Status::new(StatusKind::Media))));
                 }
                 1 => now.push_front(op),

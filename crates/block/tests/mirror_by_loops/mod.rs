@@ -233,3 +233,32 @@ fn nothing_goes_back_whatever_happens_to_legs() {
     close(device, &closed);
     assert!(legs.iter().all(|leg| data(leg) == data(&legs[0])), "the legs differ");
 }
+
+/// A leg in sync that cannot read some blocks gets them from another one, whichever leg the home
+/// would have read.
+#[test]
+fn what_a_leg_cannot_read_is_written_there_again() {
+    let areas =
+        admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame)
+            .unwrap();
+    let legs: Vec<Leg> = areas.iter().map(|area| Leg::new(area)).collect();
+    let (device, closed) = opened(&legs);
+    until("the legs are equal", || is_whole(&device));
+    let blocks = device.geometry().blocks;
+    let rig = Rig::new(&device, Plan::default());
+    let bytes: Vec<u8> = (0..blocks * 512).map(|at| (at / 512) as u8).collect();
+    for (n, part) in (0..).zip(bytes.chunks(64 << 10)) {
+        rig.write(0, n * 128, part);
+    }
+    // In each region, on the leg that a loop reads which reads nothing else.
+    let bad: Vec<u64> = (0..blocks).step_by(32).collect();
+    legs[0].make_unreadable(bad.iter().copied());
+    until("what cannot be read was written again", || {
+        for &lba in &bad {
+            assert_eq!(rig.read(0, lba, 1), [lba as u8; 512]);
+        }
+        legs[0].unreadable().is_empty()
+    });
+    rig.end();
+    close(device, &closed);
+}

@@ -30,6 +30,9 @@ pub(crate) struct RecordStream {
     has_more: bool,
     /// The end or a failure came behind data, and is told by the next call.
     untold: bool,
+    /// Why answers could not be sent while something was received: told when nothing more comes, so
+    /// that what the other end sent before it went is received.
+    cannot_send: Option<(ErrorKind, String)>,
     /// This end's direction is over.
     has_ended: bool,
 }
@@ -50,6 +53,7 @@ impl RecordStream {
             drained: false,
             has_more: false,
             untold: false,
+            cannot_send: None,
             has_ended: false,
         }
     }
@@ -112,8 +116,18 @@ impl RecordStream {
 
     /// The same, as far as that goes now. A socket tells its failure once, so what fails is kept.
     fn try_pay(&mut self) {
-        if let Err(e) = as_far_as_it_goes(self.pay()) {
-            self.state.fail(e.kind(), e.to_string());
+        if self.cannot_send.is_none()
+            && let Err(e) = as_far_as_it_goes(self.pay())
+        {
+            self.cannot_send = Some((e.kind(), e.to_string()));
+        }
+    }
+
+    /// It is over if answers could not be sent.
+    fn check_sending(&mut self) -> io::Result<()> {
+        match self.cannot_send.take() {
+            Some((kind, why)) => Err(self.state.fail(kind, why)),
+            None => Ok(()),
         }
     }
 
@@ -202,7 +216,6 @@ impl RecordStream {
                 Ok(false) => {
                     // Answers go out before more is waited for.
                     self.try_pay();
-                    self.state.check()?;
                     if !self.take_in()? {
                         break;
                     }
@@ -233,21 +246,23 @@ impl StreamFilter for RecordStream {
         (self.untold, self.drained) = (false, false);
         self.state.check()?;
         self.try_pay();
-        let total = self.fill(&mut Places::new(bufs))?;
-        if total == 0 {
-            self.state.check()?;
-        } else {
+        let filled = self.fill(&mut Places::new(bufs));
+        if matches!(filled, Ok(1..)) {
             if self.owed.is_some() {
                 self.try_pay();
             }
-            self.untold = self.state != ConnectionState::Open;
+            self.untold = self.state != ConnectionState::Open || self.cannot_send.is_some();
+        } else {
+            self.state.check()?;
+            self.check_sending()?;
         }
         self.opener.rest();
-        Ok(total)
+        filled
     }
 
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.state.check()?;
+        self.check_sending()?;
         if self.has_ended {
             return Err(ErrorKind::BrokenPipe.into());
         }

@@ -17,6 +17,7 @@
 //! See decision 26.
 
 mod device;
+mod failed_reads;
 mod flight;
 mod leg;
 mod legs;

@@ -208,7 +208,7 @@ impl DirectQueue {
             if let Some(place) = place {
                 self.legs.used[place].reads -= 1;
             }
-            return self.end_read(name, completion);
+            return self.end_read(name, number, completion);
         }
         // Others are of a write that had failed there already.
         let Some(write) = self.writes.get_mut(name).filter(|write| write.number == serial) else {
@@ -247,8 +247,8 @@ impl DirectQueue {
         self.finish(name, Outcome::SUCCESS);
     }
 
-    /// A read is as good as one of the home if nothing was decided or written meanwhile.
-    fn end_read(&mut self, name: u64, mut completion: Completion) {
+    /// A read of a leg is as good as one of the home if nothing was decided or written meanwhile.
+    fn end_read(&mut self, name: u64, leg: usize, mut completion: Completion) {
         let Some(read) = self.reads.remove(name) else { return };
         let is_good = completion.outcome.is_success()
             && self.direct.locks.is_as_seen(read.range, &read.locks)
@@ -259,6 +259,9 @@ impl DirectQueue {
             self.ready.push(completion);
         } else {
             let Op { kind, lba, blocks, user, data, .. } = completion.op;
+            if !completion.outcome.is_success() {
+                self.direct.failed_reads.add(lba, blocks, leg);
+            }
             self.for_home.push_back(Op::new(kind, lba, blocks, user, data));
         }
     }

@@ -1,5 +1,6 @@
 //! What the home of a mirror and the loops share.
 
+use super::failed_reads::FailedReads;
 use super::locks::{LockRange, Locks};
 use super::marks::Marks;
 use super::permit::{Permit, Seen, Writers};
@@ -81,6 +82,7 @@ pub(crate) struct Direct {
     pub(super) legs_version: AtomicU64,
     pub(super) loops: Mutex<Vec<Arc<OneLoop>>>,
     pub(super) undecided: Mutex<Vec<Undecided>>,
+    pub(crate) failed_reads: FailedReads,
     /// So many loops have ended while they wrote.
     pub(super) abandoned: AtomicU64,
     pub(super) home: RemoteLoop,
@@ -111,6 +113,7 @@ impl Direct {
             legs_version: AtomicU64::new(0),
             loops: Mutex::default(),
             undecided: Mutex::default(),
+            failed_reads: FailedReads::default(),
             abandoned: AtomicU64::new(0),
             home,
             keeper,

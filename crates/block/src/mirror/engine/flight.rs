@@ -73,6 +73,8 @@ pub(super) struct Flight {
     pub(super) is_busy: bool,
     /// A read whose blocks were made equal before.
     pub(super) is_equal: bool,
+    /// A read that has failed on this leg before the engine had it.
+    pub(super) failed_on: Option<usize>,
 }
 
 impl FlightKind {
@@ -102,6 +104,7 @@ impl Flight {
             retries: 0,
             is_busy: false,
             is_equal: false,
+            failed_on: None,
         }
     }
 }

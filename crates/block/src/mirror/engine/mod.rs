@@ -188,6 +188,16 @@ impl Engine {
         op
     }
 
+    /// Takes a read that has failed on a leg: it is tried there first.
+    pub(crate) fn read_again(&mut self, lba: u64, blocks: u32, failed_on: usize) -> u64 {
+        let op = self.begin(FlightKind::User(OpKind::Read), lba, blocks);
+        if let Some(flight) = self.flights.get_mut(&op) {
+            flight.failed_on = Some(failed_on);
+        }
+        self.pump();
+        op
+    }
+
     /// An action has ended.
     pub(crate) fn done(&mut self, name: u64, outcome: Outcome) {
         let Some((owner, target, _)) = self.pending.remove(&name) else { return };

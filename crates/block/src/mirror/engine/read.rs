@@ -18,8 +18,8 @@ pub(super) struct Reads {
 }
 
 impl Engine {
-    /// The leg for a read: the one with the fewest reads in flight, then the one that read up to
-    /// there.
+    /// The leg for a read: the one on which it has failed before, then the one with the fewest reads
+    /// in flight, then the one that read up to there.
     fn choose(&self, op: u64) -> Option<usize> {
         let flight = self.flights.get(&op)?;
         let region = *self.regions_of(flight.lba, flight.blocks).start();
@@ -30,6 +30,7 @@ impl Engine {
             (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
         usable.min_by_key(|leg| {
             (
+                flight.failed_on != Some(*leg),
                 self.reads[*leg].in_flight,
                 self.reads[*leg].end != flight.lba,
                 (leg + region) % LEGS_MAX,

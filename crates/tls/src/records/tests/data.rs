@@ -175,6 +175,26 @@ fn a_failure_that_the_socket_tells_once_is_told_behind_the_data_and_stays() {
 }
 
 #[test]
+fn what_came_before_answers_could_not_be_sent_is_received() {
+    let (mut end, mut client) = End::forged();
+    end.from_it.change(|way| way.room = 0);
+    end.comes(&client.record(record::HANDSHAKE, &key_update(true), 0));
+    assert_eq!(end.receive(100), Ok(None));
+    end.from_it.change(|way| way.failure = Some(ErrorKind::ConnectionReset));
+    client.renew();
+    for data in ["some", "more"] {
+        end.comes(&client.record(record::APPLICATION_DATA, data.as_bytes(), 0));
+    }
+    for data in ["some", "more"] {
+        assert_eq!(end.receive(4), Ok(Some(data.into())));
+        assert!(end.stream.has_buffered());
+    }
+    let why = ErrorKind::ConnectionReset.to_string();
+    assert_eq!(end.receive(100), Err(why.clone()));
+    assert_eq!(end.receive(100), Err(why));
+}
+
+#[test]
 fn padding_is_no_data() {
     let (mut end, mut client) = End::forged();
     for padding in [0, 1, 1000, TLS_RECORD_BYTES - 4] {
