@@ -68,7 +68,10 @@ pub enum Refusal {
     #[error(transparent)]
     NotASize(#[from] UnitError),
     /// The size is zero, or not a whole number of blocks.
-    #[error("{} is not a whole number of blocks of {block_bytes} bytes; choose another size", format_size(*bytes))]
+    #[error(
+        "{} of {block_bytes} bytes; choose another size",
+        if *bytes == 0 { "it is empty, and has to have blocks".into() } else { format!("{} is not a whole number of blocks", format_size(*bytes)) }
+    )]
     NotWholeBlocks {
         /// The size, bytes.
         bytes: u64,
@@ -141,7 +144,10 @@ pub enum Refusal {
         /// The requested size, bytes.
         asked: u64,
     },
-    /// Another process, or this one, has locked the file.
+    /// This process has locked the file.
+    #[error("this process uses it already; give it once")]
+    InUseHere,
+    /// Another process has locked the file.
     #[error("{by} already serves it; end that first, or serve it once and connect twice")]
     InUse {
         /// The holder of the lock.
@@ -204,7 +210,10 @@ impl Refusal {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuchFile => ErrorKind::NotFound,
-            Self::InUse { .. } | Self::Busy { .. } | Self::RunningSystem { .. } => ErrorKind::InUse,
+            Self::InUse { .. }
+            | Self::InUseHere
+            | Self::Busy { .. }
+            | Self::RunningSystem { .. } => ErrorKind::InUse,
             Self::ReadOnlyDisk => ErrorKind::PermissionDenied,
             Self::NotDirect { .. } | Self::NoDisks | Self::NeitherDriveNorVolume => {
                 ErrorKind::Unsupported

@@ -202,6 +202,6 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::new(Self::READ_ENOUGH, "");
         }
-        weft_block::Error::io(error.to_string(), error).into()
+        weft_block::Error::io(format!("cannot print: {error}"), error).into()
     }
 }

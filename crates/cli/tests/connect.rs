@@ -294,6 +294,32 @@ fn what_cannot_be_opened_is_said_as_by_any_other_command() {
     assert!(dir.list().is_empty());
 }
 
+/// Each would take itself for the only writer, and write again after a restart of the target what
+/// was not flushed.
+#[test]
+fn one_disk_is_connected_once_however_it_is_written() {
+    let dir = Dir::new("twice");
+    let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let whole = target.url().to_owned();
+    let one = format!("{whole}/1");
+    let connect = |url: &str, more: &[&str]| {
+        dir.weft(&[&["connect", url, "--as", "nbd", "--serve-only"], more].concat())
+    };
+    assert_eq!(connect(&whole, &["--name", "first"]).code(), Some(0));
+    for (url, more) in [(&one, &[][..]), (&whole, &["--name", "other"]), (&one, &["--shared"])] {
+        let refused = connect(url, more);
+        assert_eq!(refused.code(), Some(5), "{url}: {refused:?}");
+        assert!(refused.message().contains("connected, as \"first\""), "{refused:?}");
+    }
+    assert_eq!(connect(&format!("readonly:{whole}"), &[]).code(), Some(0), "it writes nothing");
+    dir.done(&["disconnect", "first"]);
+    for name in ["second", "third"] {
+        let both = connect(&whole, &["--name", name, "--shared"]);
+        assert_eq!(both.code(), Some(0), "{both:?}");
+    }
+    assert_eq!(dir.list().len(), 3);
+}
+
 /// A source that is not reconnected.
 const ONCE: &str = "--ctrl-loss-tmo=0";
 
@@ -301,19 +327,9 @@ const ONCE: &str = "--ctrl-loss-tmo=0";
 fn a_source_that_is_lost_is_shown_and_may_end_the_server() {
     let dir = Dir::new("lost");
     let upstream = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
-    dir.done(&["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "kept", ONCE]);
-    let ends = [
-        "connect",
-        upstream.url(),
-        "--as",
-        "nbd",
-        "--serve-only",
-        "--name",
-        "ends",
-        "--foreground",
-        "--exit-on-loss",
-        ONCE,
-    ];
+    let connect = ["connect", upstream.url(), "--as", "nbd", "--serve-only", "--shared", ONCE];
+    dir.done(&[&connect[..], &["--name", "kept"]].concat());
+    let ends = [&connect[..], &["--name", "ends", "--foreground", "--exit-on-loss"]].concat();
     let mut server =
         weft(dir.path(), &ends).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let is_lost = |name: &str| {

@@ -78,3 +78,24 @@ fn whoever_reads_a_part_causes_no_error() {
         );
     }
 }
+
+/// As in `weft copy … | head -1`.
+#[test]
+fn what_a_command_has_found_does_not_depend_on_who_reads_it() {
+    let dir = Scratch::new("found");
+    std::fs::write(dir.path().join("from.img"), [7; 1 << 20]).unwrap();
+    let verified = ["bench", "null:8MiB", "--rw=write", "--bs=4k", "--size=1m", "--verify=crc32c"];
+    let cases: [(&[&str], i32); 4] = [
+        (&verified, 12),
+        (&["copy", "./from.img", "null:1MiB", "--verify"], 12),
+        (&["copy", "./from.img", "./to.img"], 0),
+        // The journal of the one before is gone.
+        (&["copy", "./from.img", "./to.img"], 0),
+    ];
+    for (args, status) in cases {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let output = weft(dir.path(), args).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
+    }
+}

@@ -318,10 +318,15 @@ impl Requests {
             let kind = match status.kind {
                 StatusKind::Gone => ErrorKind::Refused,
                 StatusKind::Unsupported => ErrorKind::Unsupported,
+                StatusKind::NoSpace => ErrorKind::NoResources,
                 _ => ErrorKind::Io,
             };
             let text = match op.kind {
                 OpKind::Flush => format!("the flush failed: {:?}", status.kind),
+                _ if status.kind == StatusKind::NoSpace => format!(
+                    "no space is left for {} blocks at block {}; make room and repeat it",
+                    op.blocks, op.lba
+                ),
                 _ => format!(
                     "{:?} of {} blocks at block {} failed: {:?}",
                     op.kind, op.blocks, op.lba, status.kind

@@ -138,7 +138,12 @@ pub fn state_dir() -> Option<PathBuf> {
 /// The text in the file `name` of the state directory; `make` generates it the first time. If it
 /// cannot be stored, a new one is used for this run.
 fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
-    let Some(dir) = state_dir() else { return Ok(make()) };
+    let Some(dir) = state_dir() else {
+        tracing::warn!(
+            "there is no directory for lasting names, so this run uses new ones: set HOME, or WEFT_STATE_DIR"
+        );
+        return Ok(make());
+    };
     let path = dir.join(name);
     if let Some(text) = read(&path) {
         return Ok(text);

@@ -276,10 +276,11 @@ fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
-            let by = system::holder(file).map_or("another process".into(), |pid| match pid {
-                _ if pid == std::process::id() => "this process".into(),
-                _ => format!("process {pid}"),
-            });
+            let holder = system::holder(file);
+            if holder == Some(std::process::id()) {
+                return Err(Error::refused(url, Refusal::InUseHere));
+            }
+            let by = holder.map_or("another process".into(), |pid| format!("process {pid}"));
             Err(Error::refused(url, Refusal::InUse { by }))
         }
         Err(TryLockError::Error(e)) => {

@@ -170,7 +170,7 @@ impl<'a> Labels<'a> {
         };
         Err(format!(
             "legs were used apart from each other: leg {leg} ({}) has generation {}, and {other} has generation {}, which knows it only up to \
-             generation {}, so each has data that the other one lacks; keep one of the two: start from it alone with --force (force=on), or give the \
+             generation {}, so each has data that the other one lacks; keep one of the two: start from it alone with mirror:force=on, or give the \
              other one up with \"weft mirror replace\", which labels it anew, so that it is copied over",
             url(leg).unwrap_or_default(),
             label.generation.number,

@@ -86,14 +86,14 @@ pub(crate) fn decide(
     if !is_spoken_of && labels.is_any_in_state(record) && !force {
         return Err(format!(
             "mirror {mirror} was last open with a state file, and the one that speaks of its generation {} is not here; name it with state=PATH, or, \
-             if it is lost, start with --force (force=on): all legs are made equal then",
+             if it is lost, start with mirror:force=on: all legs are made equal then",
             record.generation.number
         ));
     }
     let is_untouched = record.sequence == 1 && !record.is_clean;
     if is_untouched && labels.records[0].is_none() && !force {
         return Err("the mirror is new, and its legs are not equal yet: leg 0 holds the data that the others get; connect it, or start from what is \
-                    here with --force (force=on)"
+                    here with mirror:force=on"
             .into());
     }
     let members = labels.holders(record);
@@ -129,7 +129,7 @@ fn refuse_older(
     };
     Err(format!(
         "{older} an older copy: the state file is of run {}, and the legs are of run {}; put the newer one back in place of the copy, connect legs that \
-         go with the {newer}, or start from what is here with --force (force=on), which loses what was written since",
+         go with the {newer}, or start from what is here with mirror:force=on, which loses what was written since",
         said.run.number, record.run.number
     ))
 }
@@ -179,7 +179,7 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
     let _ = write!(
         text,
         "a start needs {} of {legs} legs, {min_legs} of them with the newest data, or the state file (state=PATH) that names those; connect {}, or \
-         start from what is here with --force (force=on), which loses what was written since",
+         start from what is here with mirror:force=on, which loses what was written since",
         legs - min_legs + 1,
         if missing.is_empty() { "a newer leg".to_owned() } else { missing.join(" and ") }
     );
@@ -206,7 +206,7 @@ fn check_claims(
     }
     Err(format!(
         "the mirror is open at {} since {} (seconds since 1970), or was not closed there; a mirror has one opener at a time: close it there, or, \
-         if that process has ended, take it over with --force (force=on) or with its state file",
+         if that process has ended, take it over with mirror:force=on or with its state file",
         claim.host, claim.time
     ))
 }

@@ -101,6 +101,7 @@ impl ConnectCommand {
             protocol: self.attach.protocol(self.print)?,
             port: self.port,
             by_daemon: self.attach.lasting.daemon.by_daemon,
+            shared: self.attach.shared,
         })
     }
 

@@ -132,8 +132,9 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     let copied = weft_copy::copy(&ends, &options, start, &stop, show);
     bar.finish();
     let (ended, summary) = copied.map_err(|e| args.can_go_on(e, journal.as_ref()))?;
-    args.print(ended, &summary)?;
-    args.finish(ended, journal)
+    let printed = args.print(ended, &summary);
+    // What became of the copy does not depend on who reads that.
+    args.finish(ended, journal).and(printed)
 }
 
 /// What is copied, and how.

@@ -2,7 +2,7 @@
 //! lost one. A mirror is used by its URL.
 
 use crate::connection::ConnectArgs;
-use crate::exit::Failure;
+use crate::exit::{Failure, printed};
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::Path;
@@ -358,7 +358,9 @@ fn compare(
     let pairs = (first..).zip(ours.chunks(block).zip(theirs.chunks(block)));
     for (at, _) in pairs.filter(|(_, (our, their))| our != their) {
         differences += 1;
-        writeln!(std::io::stdout(), "block {at}: {} and {} differ", leg.url, other.url)?;
+        // All are counted, whoever reads this.
+        let differ = format!("block {at}: {} and {} differ", leg.url, other.url);
+        printed(writeln!(std::io::stdout(), "{differ}"))?;
     }
     Ok(differences)
 }

@@ -119,7 +119,8 @@ impl NvmeUrl {
             )
         };
         let rest = url.strip_prefix(scheme).ok_or_else(|| {
-            let meant = meant(url).map(|meant| format!("did you mean {meant}?"));
+            let meant = meant(url).filter(|meant| meant != url);
+            let meant = meant.map(|meant| format!("did you mean {meant}?"));
             usage(meant.unwrap_or_else(|| "wrong scheme".into()))
         })?;
         if holds_user(rest) {

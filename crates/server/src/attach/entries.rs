@@ -62,6 +62,12 @@ pub struct Entry {
     /// Whether a daemon holds it.
     #[serde(default)]
     pub by_daemon: bool,
+    /// The UUID of the data; empty if it has none, or cannot be written to.
+    #[serde(default)]
+    pub uuid: String,
+    /// Whether others may write to the data.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// The lock of a server.
@@ -222,6 +228,23 @@ impl Runtime {
         self.lock(name).map(drop)
     }
 
+    /// Whether this connection may write to its data beside those that have a server.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] if another one writes to the same data, unless both are shared: each
+    /// would take itself for the only writer.
+    pub fn check_writer(&self, entry: &Entry) -> Result<(), Error> {
+        let all = self.list().map_err(|e| Error::io(e.to_string(), e))?;
+        let other = all.iter().filter(|_| !entry.uuid.is_empty()).find(|other| {
+            other.uuid == entry.uuid && other.name != entry.name && !(entry.shared && other.shared)
+        });
+        let Some(Entry { name, url, .. }) = other else { return Ok(()) };
+        let text = format!(
+            "{url} has the same data and is already connected, as \"{name}\"; use that, or connect both with --shared"
+        );
+        Err(Error::new(ErrorKind::InUse, text))
+    }
+
     fn lock(&self, name: &str) -> Result<Lock, Error> {
         let path = self.file(name, "lock");
         match Lock::take(&path) {
@@ -344,14 +367,25 @@ fn place() -> PathBuf {
     let own = || {
         let user = of("USER")
             .or_else(|| of("USERNAME"))
-            .and_then(|user| user.file_name().map(ToOwned::to_owned));
-        env::temp_dir().join(format!("weft-{}", user.unwrap_or_default().to_string_lossy()))
+            .and_then(|user| Some(user.file_name()?.to_string_lossy().into_owned()));
+        env::temp_dir().join(format!("weft-{}", user.unwrap_or_else(number_of_user)))
     };
     of(DIRECTORY)
         .or_else(|| of("XDG_RUNTIME_DIR").map(|dir| dir.join("weft")))
         .or_else(|| of("LOCALAPPDATA").map(|dir| dir.join("weft").join("run")))
         .or_else(system_place)
         .unwrap_or_else(own)
+}
+
+/// What tells users apart that have no name.
+#[cfg(unix)]
+fn number_of_user() -> String {
+    rustix::process::getuid().as_raw().to_string()
+}
+
+#[cfg(not(unix))]
+fn number_of_user() -> String {
+    String::new()
 }
 
 /// See [`Runtime::OF_SYSTEM`].
@@ -384,6 +418,8 @@ mod tests {
             attached: false,
             lost: false,
             by_daemon: false,
+            uuid: String::new(),
+            shared: false,
         }
     }
 

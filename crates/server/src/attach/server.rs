@@ -40,6 +40,8 @@ pub struct Plan {
     pub port: u16,
     /// A daemon holds the connection.
     pub by_daemon: bool,
+    /// Others may write to the data, too.
+    pub shared: bool,
 }
 
 impl Plan {
@@ -100,6 +102,11 @@ impl Plan {
             attached: false,
             lost: false,
             by_daemon: self.by_daemon,
+            uuid: identity
+                .uuid
+                .filter(|_| device.features().write)
+                .map_or_else(String::new, |uuid| uuid.to_string()),
+            shared: self.shared,
         }
     }
 
@@ -148,6 +155,7 @@ impl DiskServer {
         let mut options = options.clone();
         discovered::look_up(&plan.url, &mut options)?;
         let device = weft_endpoint::open(&plan.url, &options)?;
+        runtime.check_writer(&plan.entry(&*device))?;
         let late_writers = options.control.late_writers();
         let serving = Serving::begin((plan.protocol, plan.port), device, &held, &late_writers)?;
         let Serving { device, kept, continues } = serving;

@@ -106,7 +106,7 @@ impl Engine {
         if self.record.is_diverged(&label) {
             return Err(format!(
                 "leg {leg} ({}) has generation {}, and the legs in sync here ({}) have generation {} and know it only up to generation {}: somebody \
-                 started from it without them, so each has data that the other one lacks. Keep one of the two: start from that leg alone with --force, \
+                 started from it without them, so each has data that the other one lacks. Keep one of the two: start from that leg alone with mirror:force=on, \
                  or give it up with \"weft mirror replace\", which labels it anew, so that it is copied over",
                 found.url,
                 label.generation.number,

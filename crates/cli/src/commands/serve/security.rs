@@ -107,13 +107,23 @@ fn warning(desired: &Desired) -> Option<String> {
     if open.is_empty() {
         return None;
     }
-    let is_listed = |of: &DesiredSubsystem| of.hosts != Access::Any || of.initiators != Access::Any;
-    let who = match desired.subsystems.iter().all(is_listed) {
+    let who = match open.iter().all(|url| asks_for_names(desired, url)) {
         true => "whoever says that it is one of the hosts that are allowed",
         false => "whoever reaches it",
     };
     let what = "let hosts prove who they are (--dhchap-secret-file, --concat or --tls for NVMe, --login-user for iSCSI, --tls-ca-file for NBD)";
     Some(format!("{}: {who} can use what is served; {what}, or say --insecure", open.join(", ")))
+}
+
+/// Whether only those are let in at an address who give one of the names that are allowed. NBD has
+/// no names of clients.
+fn asks_for_names(desired: &Desired, url: &str) -> bool {
+    let asks = |of: &DesiredSubsystem| match url.split("://").next() {
+        Some("iscsi") => of.initiators != Access::Any,
+        Some("nbd" | "nbds") => false,
+        _ => of.hosts != Access::Any,
+    };
+    desired.subsystems.iter().all(asks)
 }
 
 /// The options with which a host of ours proves who it is at a URL, for people to fill in.
@@ -203,6 +213,23 @@ mod tests {
     fn names_are_no_proof() {
         let listed = desired("0.0.0.0:4420", "hosts = [\"nqn.2026-01.example.host:one\"]");
         assert!(warning(&listed).unwrap().contains("whoever says that it is one of the hosts"));
+    }
+
+    /// The names of one protocol say nothing about another one.
+    #[test]
+    fn names_count_where_they_are_asked_for() {
+        let hosts = "hosts = [\"nqn.2026-01.example.host:one\"]";
+        let initiators = "initiators = [\"iqn.2026-01.example:one\"]";
+        for (listen, names, asks) in [
+            ("iscsi://[::]:3260", hosts, false),
+            ("iscsi://[::]:3260", initiators, true),
+            ("0.0.0.0:4420", initiators, false),
+            ("0.0.0.0:4420", hosts, true),
+            ("nbd://host.example:10809", hosts, false),
+        ] {
+            let text = warning(&desired(listen, names)).unwrap();
+            assert_eq!(text.contains("whoever says"), asks, "{listen}, {names}: {text}");
+        }
     }
 
     #[test]

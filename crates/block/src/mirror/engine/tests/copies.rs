@@ -94,7 +94,7 @@ fn older_copies_of_most_legs_are_no_majority() {
     world.disks[..2].clone_from_slice(&copies);
     let e = world.decide(false, true, false).unwrap_err();
     assert!(
-        e.contains("leg 0 (url-0) is an older copy: it is of run") && e.contains("--force"),
+        e.contains("leg 0 (url-0) is an older copy: it is of run") && e.contains("force=on"),
         "{e}"
     );
 }
@@ -108,10 +108,10 @@ fn a_state_file_or_all_legs_of_an_older_copy_are_refused_by_name() {
     let now = (world.state.clone(), world.disks.clone());
     world.state = state;
     let e = world.decide(true, true, false).unwrap_err();
-    assert!(e.contains("the state file state is an older copy") && e.contains("--force"), "{e}");
+    assert!(e.contains("the state file state is an older copy") && e.contains("force=on"), "{e}");
     (world.state, world.disks) = (now.0, disks);
     let e = world.decide(true, true, false).unwrap_err();
-    assert!(e.contains("an older copy") && e.contains("--force"), "{e}");
+    assert!(e.contains("an older copy") && e.contains("force=on"), "{e}");
     world.here[0] = false;
     let e = world.decide(true, true, false).unwrap_err();
     assert!(e.contains("leg 1 (url-1) is an older copy"), "{e}");

@@ -164,7 +164,7 @@ fn crash_after(
                         Err(e) => {
                             refused += 1;
                             assert!(!is_whole, "{what}: {e}");
-                            assert!(e.contains("--force"), "{what}: it says what to do: {e}");
+                            assert!(e.contains("force=on"), "{what}: it says what to do: {e}");
                         }
                     }
                 }

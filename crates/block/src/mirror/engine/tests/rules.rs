@@ -222,7 +222,7 @@ fn an_old_leg_is_refused_by_name_and_starts_only_by_force() {
         said.contains("leg 1 (url-1) is old: it has generation 1, and the mirror was last at 2"),
         "{said}"
     );
-    assert!(said.contains("--force"), "{said}");
+    assert!(said.contains("force=on"), "{said}");
     let forced = world.decide(true, false, true).unwrap();
     assert!(forced.is_new && forced.warning.unwrap().contains("leg 0"));
 }
