@@ -121,14 +121,16 @@ fn what_cannot_be_opened_is_refused_with_a_way_out() {
 fn a_file_that_is_served_for_writing_is_refused_with_the_reason() {
     let scratch = Scratch::new();
     let first = device(&scratch.url("size=1MiB"));
-    assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
-    assert!(matches!(refused(&scratch.read_only("block=512")), Refusal::InUse { .. }));
+    // Not every system tells who has the lock.
+    let in_use = |url: &str| matches!(refused(url), Refusal::InUse { .. } | Refusal::InUseHere);
+    assert!(in_use(&scratch.url("block=512")));
+    assert!(in_use(&scratch.read_only("block=512")));
     #[cfg(target_os = "linux")]
-    assert_eq!(refused(&scratch.url("block=512")), Refusal::InUse { by: "this process".into() });
+    assert_eq!(refused(&scratch.url("block=512")), Refusal::InUseHere);
     drop(first);
     let readers =
         [device(&scratch.read_only("block=512")), device(&scratch.read_only("block=512"))];
-    assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
+    assert!(in_use(&scratch.url("block=512")));
     drop(readers);
     device(&scratch.url("block=512"));
 }

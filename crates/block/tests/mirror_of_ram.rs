@@ -163,7 +163,7 @@ fn one_opener_at_a_time() {
     let (device, closed) = bench.open(1);
     let said = bench.refusal(2);
     assert!(
-        said.contains("open at testhost since 1700000000") && said.contains("--force"),
+        said.contains("open at testhost since 1700000000") && said.contains("force=on"),
         "{said}"
     );
     // Whoever takes it by force stops the other one at its next label.
