@@ -324,8 +324,8 @@ impl Requests {
             let text = match op.kind {
                 OpKind::Flush => format!("the flush failed: {:?}", status.kind),
                 _ if status.kind == StatusKind::NoSpace => format!(
-                    "no space is left for {} blocks at block {}; make room and repeat it",
-                    op.blocks, op.lba
+                    "writing {} blocks at block {} failed: {:?}; make room and repeat it",
+                    op.blocks, op.lba, status.kind
                 ),
                 _ => format!(
                     "{:?} of {} blocks at block {} failed: {:?}",

@@ -1,19 +1,19 @@
 //! Records of connections: one file per connection. A directory that weft makes has mode 0700, each
 //! file in it 0600; one that is there keeps its mode.
 //!
-//! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root,
-//! `%LOCALAPPDATA%\weft\run`, or one with the user's name in the directory for temporary files. The
-//! server of a connection locks the file `NAME.lock` while it lives, however it ends. If the lock
-//! is free, the server is dead and its record is removed, unless the system's initiator waits for
-//! another server: see [`Runtime::left`].
+//! The directory is that of [`super::runtime_place`]. The server of a connection locks the file
+//! `NAME.lock` while it lives, however it ends. If the lock is free, the server is dead and its
+//! record is removed, unless the system's initiator waits for another server: see
+//! [`Runtime::left`].
 
 use super::plan::Served;
+use super::runtime_place::{self, DIRECTORY};
 use crate::private_files::{Lock, make_private, private};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::{fs, io};
 use weft_block::{Error, ErrorKind};
 
 /// A connection.
@@ -115,21 +115,15 @@ impl Held {
     }
 }
 
-/// The variable that names the directory.
-pub const DIRECTORY: &str = "WEFT_RUNTIME_DIR";
-
 impl Runtime {
-    /// The directory for root, on systems that have one.
-    pub const OF_SYSTEM: &str = "/run/weft";
-
     /// The current user's directory, whether it is there or not.
     pub fn named() -> Self {
-        Self(place())
+        Self(runtime_place::place())
     }
 
     /// The current user's directory, created if necessary.
     pub fn open() -> Result<Self, Error> {
-        let path = place();
+        let path = runtime_place::place();
         let failed = |e| {
             Error::io(
                 format!(
@@ -362,41 +356,10 @@ fn read(path: &Path) -> Option<Entry> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-fn place() -> PathBuf {
-    let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let own = || {
-        let user = of("USER")
-            .or_else(|| of("USERNAME"))
-            .and_then(|user| Some(user.file_name()?.to_string_lossy().into_owned()));
-        env::temp_dir().join(format!("weft-{}", user.unwrap_or_else(number_of_user)))
-    };
-    of(DIRECTORY)
-        .or_else(|| of("XDG_RUNTIME_DIR").map(|dir| dir.join("weft")))
-        .or_else(|| of("LOCALAPPDATA").map(|dir| dir.join("weft").join("run")))
-        .or_else(system_place)
-        .unwrap_or_else(own)
-}
-
-/// What tells users apart that have no name.
-#[cfg(unix)]
-fn number_of_user() -> String {
-    rustix::process::getuid().as_raw().to_string()
-}
-
-#[cfg(not(unix))]
-fn number_of_user() -> String {
-    String::new()
-}
-
-/// See [`Runtime::OF_SYSTEM`].
-fn system_place() -> Option<PathBuf> {
-    let path = PathBuf::from(Runtime::OF_SYSTEM);
-    (cfg!(unix) && make_private(&path).is_ok()).then_some(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::env;
 
     fn entry(name: &str) -> Entry {
         Entry {

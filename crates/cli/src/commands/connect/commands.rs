@@ -8,8 +8,9 @@ use clap::ArgMatches;
 use std::io::Write;
 use std::path::Path;
 use weft_endpoint::url::ISCSI_PORT;
-use weft_server::attach::entries::{DIRECTORY, Runtime};
+use weft_server::attach::entries::Runtime;
 use weft_server::attach::plan::{COMMAND_S, Line, Protocol, Served, System};
+use weft_server::attach::runtime_place::{DIRECTORY, OF_SYSTEM};
 use weft_server::attach::server::Plan;
 use weft_server::secret::VARIABLES;
 
@@ -101,7 +102,7 @@ fn weft(words: Vec<String>, runtime: &Runtime, system: System) -> String {
             format!("$env:{DIRECTORY} = {}; {line}", Line(vec![own]))
         }
         System::Windows => line.to_string(),
-        _ if runtime.path() == Path::new(Runtime::OF_SYSTEM) => line.to_string(),
+        _ if runtime.path() == Path::new(OF_SYSTEM) => line.to_string(),
         _ => format!("env {DIRECTORY}={} {line}", Line(vec![own])),
     }
 }
