@@ -15,8 +15,9 @@ use super::{
 };
 use crate::sh::{self, Missing};
 
-/// Futex calls for each operation that count as none: starting and ending a run takes some.
-const LIMIT: f64 = 0.002;
+/// Futex calls for each operation that count as none: starting and ending a run takes some dozens,
+/// more on a busy machine.
+const LIMIT: f64 = 0.005;
 
 /// Operations of each job: many against the calls of a run's start and end. A time instead would be
 /// few of them on a busy machine.
