@@ -27,39 +27,28 @@ pub trait Spare: Sized {
     fn with_spares<R>(use_them: impl FnOnce(&mut Vec<Self>) -> R) -> Option<R>;
 }
 
-impl Spare for Vec<Completion> {
-    #[inline]
-    fn room(&self) -> usize {
-        self.capacity()
-    }
+macro_rules! spares {
+    ($($list:ty: $spares:ident),*) => {$(
+        impl Spare for $list {
+            #[inline]
+            fn room(&self) -> usize {
+                self.capacity()
+            }
 
-    #[inline]
-    fn has_none(&self) -> bool {
-        self.is_empty()
-    }
+            #[inline]
+            fn has_none(&self) -> bool {
+                self.is_empty()
+            }
 
-    #[inline]
-    fn with_spares<R>(use_them: impl FnOnce(&mut Vec<Self>) -> R) -> Option<R> {
-        COMPLETIONS.try_with(|spares| use_them(&mut spares.borrow_mut())).ok()
-    }
+            #[inline]
+            fn with_spares<R>(use_them: impl FnOnce(&mut Vec<Self>) -> R) -> Option<R> {
+                $spares.try_with(|spares| use_them(&mut spares.borrow_mut())).ok()
+            }
+        }
+    )*};
 }
 
-impl Spare for VecDeque<Op> {
-    #[inline]
-    fn room(&self) -> usize {
-        self.capacity()
-    }
-
-    #[inline]
-    fn has_none(&self) -> bool {
-        self.is_empty()
-    }
-
-    #[inline]
-    fn with_spares<R>(use_them: impl FnOnce(&mut Vec<Self>) -> R) -> Option<R> {
-        OPS.try_with(|spares| use_them(&mut spares.borrow_mut())).ok()
-    }
-}
+spares!(Vec<Completion>: COMPLETIONS, VecDeque<Op>: OPS);
 
 /// Gives the list memory, if there is some and it has none. Call it before entries are added.
 #[inline]

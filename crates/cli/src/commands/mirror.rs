@@ -359,8 +359,8 @@ fn compare(
     for (at, _) in pairs.filter(|(_, (our, their))| our != their) {
         differences += 1;
         // All are counted, whoever reads this.
-        let differ = format!("block {at}: {} and {} differ", leg.url, other.url);
-        printed(writeln!(std::io::stdout(), "{differ}"))?;
+        let mut out = std::io::stdout();
+        printed(writeln!(out, "block {at}: {} and {} differ", leg.url, other.url))?;
     }
     Ok(differences)
 }
