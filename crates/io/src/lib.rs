@@ -13,6 +13,7 @@
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
 //! * `event_log`: the event log of Windows.
+//! * [`uncached`]: copies of what is not soon read again.
 //! * [`random`]: the system's random numbers; [`secret_file`]: files that nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
@@ -49,6 +50,7 @@ pub mod time;
 pub mod tls;
 #[cfg(target_os = "linux")]
 pub mod ublk;
+pub mod uncached;
 #[cfg(unix)]
 pub mod unix;
 

@@ -2,7 +2,7 @@
 
 /// Maximum payload memory of one loop's pool, bytes. At the cap [`crate::Pool::take`] returns
 /// nothing and the caller waits: exports stop receiving, sources stop submitting.
-pub const POOL_BYTES_DEFAULT: usize = 256 << 20;
+pub const POOL_BYTES_DEFAULT: usize = 192 << 20;
 
 /// Smallest and largest buffer of a pool, bytes. A larger request is refused.
 pub const BUF_BYTES_MIN: usize = 4 << 10;

@@ -14,7 +14,7 @@ use pieces::{Covered, cut};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_block::{Completion, Op, OpKind, Outcome};
-use weft_io::Segment;
+use weft_io::{Segment, uncached};
 
 /// See the module.
 pub(super) struct Unflushed(Mutex<Log>);
@@ -332,7 +332,7 @@ impl Log {
             skip -= skip.min(segment.len());
             while !piece.is_empty() {
                 let count = piece.len().min(self.ring.len() - at);
-                self.ring[at..at + count].copy_from_slice(&piece[..count]);
+                uncached::copy(&mut self.ring[at..at + count], &piece[..count]);
                 piece = &piece[count..];
                 at = (at + count) % self.ring.len();
             }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::sh::{self, Missing};
 
-/// fio's engines that are tried: the better one counts.
+/// fio's engines that are tried: the better one counts, by its median.
 const ENGINES: [&str; 2] = ["io_uring", "libaio"];
 
 /// Measures in turn.
@@ -41,17 +41,13 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
     let source = format!("file:{path},block=4096,direct=on");
     let mut target = Target::start(setting, &source)?;
     let job = |cpu: usize| reads(setting, 32, &[&format!("--cpus_allowed={cpu}")]);
-    let (mut direct, mut alone, mut served) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut alone, mut served) = (Vec::new(), Vec::new());
+    let mut of_engines = ENGINES.map(|_| Vec::new());
     for _ in 0..setting.rounds {
-        let mut best: Option<Sample> = None;
-        for engine in ENGINES {
+        for (engine, samples) in ENGINES.iter().zip(&mut of_engines) {
             // An engine may be switched off.
-            let Ok(sample) = fio(setting, path, engine) else { continue };
-            if best.as_ref().is_none_or(|best| sample.iops > best.iops) {
-                best = Some(sample);
-            }
+            samples.extend(fio(setting, path, engine).ok());
         }
-        direct.push(best.context("fio has no engine that works here")?);
         // The target has it locked.
         let mut bench =
             setting.weft(&["bench", &format!("{source},lock=off"), "--output-format=json"]);
@@ -59,6 +55,7 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
         alone.push(Sample::of_fio(&serde_json::from_str(&report)?)?);
         served.push(target.sample(setting, &job(setting.initiator_cpu))?);
     }
+    let direct = better(of_engines).context("fio has no engine that works here")?;
     let ratio = |of: &[Sample], what: &dyn Fn(&Sample, &Sample) -> f64| {
         Spread::of(of.iter().zip(&direct).map(|(s, d)| what(s, d))).map_or(0.0, |s| s.median)
     };
@@ -90,6 +87,13 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
     let list = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
     let data = json!({ "fio": list(&direct), "alone": list(&alone), "weft": list(&served), "alone_ratio": alone_rates, "iops_ratio": rates, "cpu_ratio": costs });
     Ok(Section { name: "file", tables: vec![table], data })
+}
+
+/// The engine with the higher median, of those that work.
+fn better(of_engines: [Vec<Sample>; 2]) -> Option<Vec<Sample>> {
+    let median = |samples: &[Sample]| Spread::of(samples.iter().map(|s| s.iops)).map(|s| s.median);
+    let working = of_engines.into_iter().filter_map(|samples| Some((median(&samples)?, samples)));
+    working.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, samples)| samples)
 }
 
 fn fio(setting: &Setting, path: &str, engine: &str) -> Result<Sample> {

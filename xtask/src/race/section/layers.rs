@@ -1,5 +1,7 @@
 //! What layers above NVMe/TCP leave of it: a mirror and a stripe of two legs and a gateway beside
-//! one leg, and large payloads through iSCSI and NBD.
+//! one leg, what bare TCP leaves of two connections, and large payloads through iSCSI and NBD.
+
+mod bound;
 
 use std::path::Path;
 
@@ -36,10 +38,15 @@ const RAMP_OF_WRITES_S: f64 = 2.0;
 /// Bytes of the disks of layers: few enough for all regions to be written to within that time.
 const DISK_BYTES: u64 = 64 << 20;
 
+/// NBD does not tell whether a server has a cache, so a host keeps what no flush covers.
+const KEEPS_NOTHING: &str = "NBD, --unflushed 0";
+
 /// What is measured: its name, where it is, and the process whose processor time is counted.
 struct Way {
     name: &'static str,
     url: String,
+    /// More options of `weft bench`.
+    options: &'static [&'static str],
     watched: u32,
 }
 
@@ -57,6 +64,7 @@ impl Way {
             format!("--ramp_time={ramp}"),
             "--norandommap".to_owned(),
         ]);
+        command.args(self.options);
         let report: Value = serde_json::from_str(&process::output(&mut command)?)
             .with_context(|| format!("weft bench {} printed no JSON", self.name))?;
         let mut sample = Sample::of_fio(&report)?;
@@ -130,12 +138,13 @@ fn json(all: &[Measured], ways: &[Way]) -> Value {
     all.iter().map(of_point).collect()
 }
 
-/// Measures both.
+/// Measures all.
 pub fn run(setting: &Setting) -> Result<Section> {
     let (layers, of_layers) = layers(setting)?;
+    let (bound, of_bound) = bound::run(setting)?;
     let (protocols, of_protocols) = protocols(setting)?;
-    let data = json!({ "layers": of_layers, "protocols": of_protocols });
-    Ok(Section { name: "layers", tables: vec![layers, protocols], data })
+    let data = json!({ "layers": of_layers, "bound": of_bound, "protocols": of_protocols });
+    Ok(Section { name: "layers", tables: vec![layers, bound, protocols], data })
 }
 
 /// Serves sources by one loop on the target's core; the URL is that of the first listener.
@@ -167,11 +176,12 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
     let [of_target, of_gateway] = [&target, &gateway].map(|one| one.process.pid());
     let mirror = format!("mirror:state={state},{mirrored},{also_mirrored}");
     let stripe = format!("stripe:64KiB,{striped},{also_striped}");
+    let way = |name, url, watched| Way { name, url, options: &[], watched };
     let ways = [
-        Way { name: "leg", url: leg.clone(), watched: of_target },
-        Way { name: "mirror", url: mirror, watched: of_target },
-        Way { name: "stripe", url: stripe, watched: of_target },
-        Way { name: "gateway", url: gateway.url.clone(), watched: of_gateway },
+        way("leg", leg.clone(), of_target),
+        way("mirror", mirror, of_target),
+        way("stripe", stripe, of_target),
+        way("gateway", gateway.url.clone(), of_gateway),
     ];
     let all = measure_all(setting, &ways, ("4 KiB", "4k"), &SHORT)?;
     let text = format!(
@@ -199,16 +209,18 @@ fn protocols(setting: &Setting) -> Result<(Table, Value)> {
     let mut target = serve(setting, &[&source], &others)?;
     target.fill(setting)?;
     let watched = target.process.pid();
-    let mut ways = vec![Way { name: "NVMe/TCP", url: target.url.clone(), watched }];
+    let mut ways = vec![Way { name: "NVMe/TCP", url: target.url.clone(), options: &[], watched }];
     for name in ["iSCSI", "NBD"] {
-        ways.push(Way { name, url: target.process.line("listening on ")?, watched });
+        ways.push(Way { name, url: target.process.line("listening on ")?, options: &[], watched });
     }
+    let nbd = ways[2].url.clone();
+    ways.push(Way { name: KEEPS_NOTHING, url: nbd, options: &["--unflushed", "0"], watched });
     let all = measure_all(setting, &ways, ("64 KiB", "64k"), &LARGE)?;
     let text = format!(
         "One RAM disk through the three protocols of one target with one loop. Medians of {} rounds, with the least and the greatest.",
         setting.rounds
     );
-    let head = ["point", "NVMe/TCP, operations per second", "iSCSI", "NBD"];
+    let head = ["point", "NVMe/TCP, operations per second", "iSCSI", "NBD", KEEPS_NOTHING];
     let mut table = Table::new("Large payloads by protocol", &text, &head);
     table.rows.extend(all.iter().map(Measured::row));
     Ok((table, json(&all, &ways)))

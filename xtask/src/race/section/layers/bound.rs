@@ -1,0 +1,62 @@
+//! What bare TCP leaves where one connection's operations are divided over two, as by a stripe, or
+//! done on both, as by a mirror: more than this no layer can reach on the same cores.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::super::super::{
+    contestant::Ceiling,
+    point::{POINTS, Point},
+    sample::Sample,
+    setting::Setting,
+    statistics::Spread,
+    table::{Table, rate},
+};
+
+/// What is compared: its title, the point of one connection, what each of two has, and the part of
+/// their operations that counts.
+struct Bound {
+    title: &'static str,
+    one: &'static str,
+    depth: u32,
+    counts: f64,
+}
+
+const BOUNDS: [Bound; 4] = [
+    Bound { title: "reads, divided over two", one: "4k-randread-32", depth: 16, counts: 1.0 },
+    Bound { title: "writes, divided over two", one: "4k-randwrite-32", depth: 16, counts: 1.0 },
+    Bound { title: "writes, done on both", one: "4k-randwrite-1", depth: 1, counts: 0.5 },
+    Bound { title: "writes, done on both", one: "4k-randwrite-32", depth: 32, counts: 0.5 },
+];
+
+/// Measures one connection and two in turn.
+pub fn run(setting: &Setting) -> Result<(Table, Value)> {
+    let mut ceiling = Ceiling::start(setting)?;
+    let text = format!(
+        "The bare ceiling over one connection and over two, each end on one core: 4 KiB, medians of {} rounds, with the least and the greatest. Where both connections do the same writes, half of them count.",
+        setting.rounds
+    );
+    let head = ["point", "one connection, operations per second", "two connections, of that"];
+    let mut table = Table::new("What two connections leave of one", &text, &head);
+    let mut data = Vec::new();
+    for bound in &BOUNDS {
+        let one = POINTS.iter().find(|point| point.name == bound.one);
+        let one = *one.context("a point of the race")?;
+        let two = Point { connections: 2, iodepth: bound.depth, ..one };
+        let mut rounds: Vec<[Sample; 2]> = Vec::new();
+        for _ in 0..setting.rounds {
+            rounds.push([ceiling.as_weft(setting, &one)?, ceiling.as_weft(setting, &two)?]);
+        }
+        let alone = Spread::of(rounds.iter().map(|[one, _]| one.iops));
+        let ratio = Spread::of(rounds.iter().map(|[one, two]| two.iops * bound.counts / one.iops));
+        table.rows.push(vec![
+            format!("{}, depth {}", bound.title, one.iodepth),
+            rate(alone.map_or(0.0, |spread| spread.median)),
+            ratio.map_or_else(|| "–".into(), |spread| spread.to_string()),
+        ]);
+        let of_round = |[one, two]: &[Sample; 2]| json!({ "one": one.json(), "two": two.json() });
+        let rounds: Vec<Value> = rounds.iter().map(of_round).collect();
+        data.push(json!({ "point": one.name, "rounds": rounds }));
+    }
+    Ok((table, data.into()))
+}
