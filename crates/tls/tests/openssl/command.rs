@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use weft_testing::wait::PATIENCE;
 
 /// Whether the library or the program is missing here.
@@ -22,11 +23,11 @@ pub fn is_skipped() -> bool {
     !is_there
 }
 
-/// The files of a certificate that stands for itself, and of its key.
-pub fn certificate() -> Option<(String, String)> {
-    let directory = std::env::temp_dir();
-    let [cert, key] = ["cert", "key"]
-        .map(|name| format!("{}/weft-tls-{name}-{}.pem", directory.display(), std::process::id()));
+/// A directory with a certificate that stands for itself and its key, and the names of both files.
+pub fn certificate() -> Option<(TempDir, [String; 2])> {
+    let directory = tempfile::tempdir().unwrap();
+    let [cert, key] =
+        ["cert", "key"].map(|name| format!("{}/{name}.pem", directory.path().display()));
     let made = Command::new("openssl")
         .args([
             "req",
@@ -44,7 +45,7 @@ pub fn certificate() -> Option<(String, String)> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    made.is_ok_and(|status| status.success()).then_some((cert, key))
+    made.is_ok_and(|status| status.success()).then_some((directory, [cert, key]))
 }
 
 /// A running program. It ends with this value.

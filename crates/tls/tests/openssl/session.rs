@@ -1,9 +1,11 @@
 //! A key for SHA-384 in the only form in which the program takes one: a session in ASN.1
 //! (`SSL_SESSION`, PEM).
 
-/// Writes a file with a session of TLS 1.3 and `TLS_AES_256_GCM_SHA384` whose key this is; gives
-/// its path.
-pub fn session_file(name: &str, key: &[u8]) -> String {
+use std::io::Write;
+use tempfile::{NamedTempFile, TempPath};
+
+/// A file with a session of TLS 1.3 and `TLS_AES_256_GCM_SHA384` whose key this is.
+pub fn session_file(key: &[u8]) -> TempPath {
     let fields = [
         integer(&[1]),
         integer(&[3, 4]),
@@ -19,9 +21,9 @@ pub fn session_file(name: &str, key: &[u8]) -> String {
         "-----BEGIN SSL SESSION PARAMETERS-----\n{}-----END SSL SESSION PARAMETERS-----\n",
         base64(&session)
     );
-    let path = std::env::temp_dir().join(format!("weft-tls-{name}-{}.pem", std::process::id()));
-    std::fs::write(&path, pem).unwrap();
-    path.display().to_string()
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(pem.as_bytes()).unwrap();
+    file.into_temp_path()
 }
 
 fn now() -> [u8; 5] {
