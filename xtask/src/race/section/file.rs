@@ -55,7 +55,8 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
         alone.push(Sample::of_fio(&serde_json::from_str(&report)?)?);
         served.push(target.sample(setting, &job(setting.initiator_cpu))?);
     }
-    let direct = better(of_engines).context("fio has no engine that works here")?;
+    let direct =
+        better(of_engines, setting.rounds as usize).context("fio has no engine that works here")?;
     let ratio = |of: &[Sample], what: &dyn Fn(&Sample, &Sample) -> f64| {
         Spread::of(of.iter().zip(&direct).map(|(s, d)| what(s, d))).map_or(0.0, |s| s.median)
     };
@@ -89,10 +90,12 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
     Ok(Section { name: "file", tables: vec![table], data })
 }
 
-/// The engine with the higher median, of those that work.
-fn better(of_engines: [Vec<Sample>; 2]) -> Option<Vec<Sample>> {
+/// The engine with the higher median, of those that worked in each round: ratios are taken within
+/// rounds.
+fn better(of_engines: [Vec<Sample>; 2], rounds: usize) -> Option<Vec<Sample>> {
     let median = |samples: &[Sample]| Spread::of(samples.iter().map(|s| s.iops)).map(|s| s.median);
-    let working = of_engines.into_iter().filter_map(|samples| Some((median(&samples)?, samples)));
+    let whole = of_engines.into_iter().filter(|samples| samples.len() == rounds);
+    let working = whole.filter_map(|samples| Some((median(&samples)?, samples)));
     working.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, samples)| samples)
 }
 

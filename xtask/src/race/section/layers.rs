@@ -2,10 +2,12 @@
 //! one leg, what bare TCP leaves of two connections, and large payloads through iSCSI and NBD.
 
 mod bound;
+mod measured;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use measured::Measured;
 use serde_json::{Value, json};
 
 use super::super::{
@@ -13,8 +15,7 @@ use super::super::{
     process,
     sample::{Cost, Sample},
     setting::Setting,
-    statistics::Spread,
-    table::{Section, Table, rate},
+    table::{Section, Table},
 };
 
 /// Points of the layers: what is done at 4 KiB, and the depths.
@@ -51,6 +52,10 @@ struct Way {
 }
 
 impl Way {
+    fn new(name: &'static str, url: String, watched: u32) -> Self {
+        Self { name, url, options: &[], watched }
+    }
+
     fn measure(&self, setting: &Setting, size: &str, (rw, depth): (&str, u32)) -> Result<Sample> {
         let is_long = rw == "randwrite" && !setting.small;
         let ramp = if is_long { RAMP_OF_WRITES_S } else { setting.ramp.as_secs_f64() };
@@ -74,68 +79,22 @@ impl Way {
     }
 }
 
-/// All ways at a point, of all rounds.
-struct Measured {
-    point: String,
-    rounds: Vec<Vec<Sample>>,
-}
-
-impl Measured {
-    /// The ways in turn, each round from another one on.
-    fn of(
-        setting: &Setting,
-        ways: &[Way],
-        (title, size): (&str, &str),
-        point: (&str, u32),
-    ) -> Result<Self> {
-        let mut rounds = Vec::new();
-        for round in 0..setting.rounds as usize {
-            let mut samples: Vec<Option<Sample>> = ways.iter().map(|_| None).collect();
-            for turn in 0..ways.len() {
-                let at = (turn + round) % ways.len();
-                samples[at] = Some(ways[at].measure(setting, size, point)?);
-            }
-            rounds.push(samples.into_iter().flatten().collect());
-        }
-        Ok(Self { point: format!("{title} {}, depth {}", point.0, point.1), rounds })
-    }
-
-    /// A ratio of two things that were measured in one round.
-    fn ratio(&self, of: impl Fn(&[Sample]) -> f64) -> String {
-        Spread::of(self.rounds.iter().map(|round| of(round)))
-            .map_or_else(|| "–".into(), |s| s.to_string())
-    }
-
-    /// The row: the rate of the first way, and what the others reach of it.
-    fn row(&self) -> Vec<String> {
-        let first = Spread::of(self.rounds.iter().map(|round| round[0].iops));
-        let others = 1..self.rounds.first().map_or(1, Vec::len);
-        let mut row = vec![self.point.clone(), rate(first.map_or(0.0, |spread| spread.median))];
-        row.extend(others.map(|at| self.ratio(|round| round[at].iops / round[0].iops)));
-        row
-    }
-}
-
 /// All points.
 fn measure_all(
     setting: &Setting,
     ways: &[Way],
-    size: (&str, &str),
+    (title, size): (&str, &str),
     points: &[(&str, u32)],
 ) -> Result<Vec<Measured>> {
-    points.iter().map(|point| Measured::of(setting, ways, size, *point)).collect()
+    let of_point = |point: &(&str, u32)| {
+        let name = format!("{title} {}, depth {}", point.0, point.1);
+        Measured::of(setting, name, ways.len(), |at| ways[at].measure(setting, size, *point))
+    };
+    points.iter().map(of_point).collect()
 }
 
-fn json(all: &[Measured], ways: &[Way]) -> Value {
-    let of_round = |round: &Vec<Sample>| {
-        let named = ways.iter().zip(round).map(|(way, sample)| (way.name.into(), sample.json()));
-        Value::Object(named.collect())
-    };
-    let of_point = |one: &Measured| {
-        let rounds: Vec<Value> = one.rounds.iter().map(of_round).collect();
-        json!({ "point": one.point, "rounds": rounds })
-    };
-    all.iter().map(of_point).collect()
+fn names(ways: &[Way]) -> Vec<&'static str> {
+    ways.iter().map(|way| way.name).collect()
 }
 
 /// Measures all.
@@ -176,12 +135,11 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
     let [of_target, of_gateway] = [&target, &gateway].map(|one| one.process.pid());
     let mirror = format!("mirror:state={state},{mirrored},{also_mirrored}");
     let stripe = format!("stripe:64KiB,{striped},{also_striped}");
-    let way = |name, url, watched| Way { name, url, options: &[], watched };
     let ways = [
-        way("leg", leg.clone(), of_target),
-        way("mirror", mirror, of_target),
-        way("stripe", stripe, of_target),
-        way("gateway", gateway.url.clone(), of_gateway),
+        Way::new("leg", leg.clone(), of_target),
+        Way::new("mirror", mirror, of_target),
+        Way::new("stripe", stripe, of_target),
+        Way::new("gateway", gateway.url.clone(), of_gateway),
     ];
     let all = measure_all(setting, &ways, ("4 KiB", "4k"), &SHORT)?;
     let text = format!(
@@ -200,7 +158,7 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
         }));
         table.rows.push(row);
     }
-    Ok((table, json(&all, &ways)))
+    Ok((table, measured::json(&all, &names(&ways))))
 }
 
 fn protocols(setting: &Setting) -> Result<(Table, Value)> {
@@ -209,12 +167,13 @@ fn protocols(setting: &Setting) -> Result<(Table, Value)> {
     let mut target = serve(setting, &[&source], &others)?;
     target.fill(setting)?;
     let watched = target.process.pid();
-    let mut ways = vec![Way { name: "NVMe/TCP", url: target.url.clone(), options: &[], watched }];
+    let mut ways = vec![Way::new("NVMe/TCP", target.url.clone(), watched)];
     for name in ["iSCSI", "NBD"] {
-        ways.push(Way { name, url: target.process.line("listening on ")?, options: &[], watched });
+        ways.push(Way::new(name, target.process.line("listening on ")?, watched));
     }
     let nbd = ways[2].url.clone();
-    ways.push(Way { name: KEEPS_NOTHING, url: nbd, options: &["--unflushed", "0"], watched });
+    let options = &["--unflushed", "0"];
+    ways.push(Way { options, ..Way::new(KEEPS_NOTHING, nbd, watched) });
     let all = measure_all(setting, &ways, ("64 KiB", "64k"), &LARGE)?;
     let text = format!(
         "One RAM disk through the three protocols of one target with one loop. Medians of {} rounds, with the least and the greatest.",
@@ -223,5 +182,5 @@ fn protocols(setting: &Setting) -> Result<(Table, Value)> {
     let head = ["point", "NVMe/TCP, operations per second", "iSCSI", "NBD", KEEPS_NOTHING];
     let mut table = Table::new("Large payloads by protocol", &text, &head);
     table.rows.extend(all.iter().map(Measured::row));
-    Ok((table, json(&all, &ways)))
+    Ok((table, measured::json(&all, &names(&ways))))
 }

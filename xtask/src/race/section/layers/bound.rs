@@ -2,15 +2,17 @@
 //! done on both, as by a mirror: more than this no layer can reach on the same cores.
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::super::{
-    contestant::Ceiling,
-    point::{POINTS, Point},
-    sample::Sample,
-    setting::Setting,
-    statistics::Spread,
-    table::{Table, rate},
+use super::{
+    super::super::{
+        contestant::Ceiling,
+        point::{POINTS, Point},
+        sample::Sample,
+        setting::Setting,
+        table::Table,
+    },
+    measured::{self, Measured},
 };
 
 /// What is compared: its title, the point of one connection, what each of two has, and the part of
@@ -38,25 +40,19 @@ pub fn run(setting: &Setting) -> Result<(Table, Value)> {
     );
     let head = ["point", "one connection, operations per second", "two connections, of that"];
     let mut table = Table::new("What two connections leave of one", &text, &head);
-    let mut data = Vec::new();
+    let mut all = Vec::new();
     for bound in &BOUNDS {
-        let one = POINTS.iter().find(|point| point.name == bound.one);
-        let one = *one.context("a point of the race")?;
+        let one = POINTS.into_iter().find(|point| point.name == bound.one);
+        let one = one.context("a point of the race")?;
         let two = Point { connections: 2, iodepth: bound.depth, ..one };
-        let mut rounds: Vec<[Sample; 2]> = Vec::new();
-        for _ in 0..setting.rounds {
-            rounds.push([ceiling.as_weft(setting, &one)?, ceiling.as_weft(setting, &two)?]);
-        }
-        let alone = Spread::of(rounds.iter().map(|[one, _]| one.iops));
-        let ratio = Spread::of(rounds.iter().map(|[one, two]| two.iops * bound.counts / one.iops));
-        table.rows.push(vec![
-            format!("{}, depth {}", bound.title, one.iodepth),
-            rate(alone.map_or(0.0, |spread| spread.median)),
-            ratio.map_or_else(|| "–".into(), |spread| spread.to_string()),
-        ]);
-        let of_round = |[one, two]: &[Sample; 2]| json!({ "one": one.json(), "two": two.json() });
-        let rounds: Vec<Value> = rounds.iter().map(of_round).collect();
-        data.push(json!({ "point": one.name, "rounds": rounds }));
+        let ways = [(one, 1.0), (two, bound.counts)];
+        let point = format!("{}, depth {}", bound.title, one.iodepth);
+        all.push(Measured::of(setting, point, ways.len(), |at| {
+            let (point, counts) = ways[at];
+            let sample = ceiling.as_weft(setting, &point)?;
+            Ok(Sample { iops: sample.iops * counts, ..sample })
+        })?);
     }
-    Ok((table, data.into()))
+    table.rows.extend(all.iter().map(Measured::row));
+    Ok((table, measured::json(&all, &["one", "two"])))
 }
