@@ -17,6 +17,7 @@ use std::time::Duration;
 use weft_block::units;
 use weft_endpoint::inventory::Printable;
 use weft_io::disk::DiskMode;
+use weft_io::limits::POOL_BYTES_DEFAULT;
 
 /// Options of `weft serve`.
 #[derive(Args, Debug)]
@@ -108,7 +109,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     pub disk_io: DiskIo,
     /// Maximum payload memory per event loop
-    #[arg(long, default_value = "192MiB", value_parser = weft_server::values::loops::pool)]
+    #[arg(long, default_value = units::format_size(POOL_BYTES_DEFAULT as u64), value_parser = weft_server::values::loops::pool)]
     pub pool: u64,
     /// Time within which a file or disk of this machine must complete an operation; 0s: no limit
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = units::parse_duration)]
