@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command, process::Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::sh::{self, Missing};
 
@@ -37,23 +37,46 @@ pub fn install(packages: &[&str]) -> Result<()> {
 
 /// Downloads the named packages and unpacks them below `to`, without installing them.
 pub fn unpack(to: &Path, packages: &[&str]) -> Result<()> {
+    let debs = download(packages)?;
+    packages.iter().try_for_each(|package| debs.unpack(package, to))
+}
+
+/// Downloaded packages, removed when dropped.
+pub struct Debs {
+    dir: tempfile::TempDir,
+}
+
+/// Downloads the named packages.
+pub fn download(packages: &[&str]) -> Result<Debs> {
     if !sh::have("apt-get") || !sh::have("dpkg") {
         return Err(Missing("unpacking Debian packages needs apt-get and dpkg".into()).into());
     }
     let _turn = turn()?;
-    let debs = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
     update_if_unknown(packages, &["apt's package lists"])?;
     sh::run(
         Command::new("apt-get")
             .args(["-qq", "-o", "APT::Sandbox::User=root", "download"])
             .args(packages)
-            .current_dir(debs.path())
+            .current_dir(dir.path())
             .stdout(Stdio::null()),
     )?;
-    for deb in fs::read_dir(debs.path())? {
-        sh::run(Command::new("dpkg").arg("-x").arg(deb?.path()).arg(to))?;
+    Ok(Debs { dir })
+}
+
+impl Debs {
+    /// Unpacks one of the packages below `to`.
+    pub fn unpack(&self, package: &str, to: &Path) -> Result<()> {
+        // Files are called PACKAGE_VERSION_ARCHITECTURE.deb.
+        let prefix = format!("{package}_");
+        for file in fs::read_dir(self.dir.path())? {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with(&prefix) {
+                return sh::run(Command::new("dpkg").arg("-x").arg(file.path()).arg(to));
+            }
+        }
+        bail!("apt-get downloaded no package {package}")
     }
-    Ok(())
 }
 
 /// The first dependency of `package` whose name starts with `prefix`.

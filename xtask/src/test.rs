@@ -48,9 +48,9 @@ fn selected(quick: bool) -> Result<Vec<Step>> {
     let mut selected = check::forms()?;
     selected.push(chore("setup", Turn::Alone, &["setup"])?);
     if !quick {
-        // They mostly fetch and unpack, so the builds begin beside them.
+        // It mostly fetches and unpacks, so the builds begin beside it.
         selected.push(chore("lab-setup", Turn::Tests, &["lab", "setup"])?);
-        selected.push(chore("windows-setup", Turn::Tests, &["windows", "setup"])?);
+        selected.push(chore("windows-setup", Turn::Builds, &["windows", "setup"])?);
     }
     selected.push(workspace()?);
     if !quick {

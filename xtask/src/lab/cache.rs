@@ -42,6 +42,11 @@ impl Cache {
         &self.root
     }
 
+    /// Whether there is a directory `name`, which is whole then.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.root.join(name).is_dir()
+    }
+
     /// The directory `name`; when there is none, `fill` fills an empty one that then takes its
     /// place whole, so an interrupted run leaves nothing half done behind.
     pub(super) fn entry(

@@ -23,17 +23,17 @@ pub(super) const WEFT: &str = "weft";
 const XTASK: &str = "xtask";
 /// The file that stands for a package of this tree's program.
 const PACKAGE: &str = "weft.deb";
-/// What scripts call tests of ours among the files, and what cargo calls them: those of queue
-/// pairs, and those of TLS over sockets and with the program `openssl`.
-const TESTS: [(&str, &[&str]); 3] = [
-    ("verbs", &["--workspace", "--test", "io"]),
-    ("tls-tests", &["--package", "weft-tls", "--lib"]),
-    ("tls-openssl", &["--workspace", "--test", "openssl"]),
+/// What scripts call tests of ours among the files, what has cargo build them, and the program:
+/// those of queue pairs, and those of TLS over sockets and with the program `openssl`.
+const TESTS: [(&str, &[&str], &str); 3] = [
+    ("verbs", &["--test", "io"], "io"),
+    ("tls-tests", &["--lib"], "weft_tls"),
+    ("tls-openssl", &["--test", "openssl"], "openssl"),
 ];
 
 pub(super) fn in_dir(dir: &Path, file: &str) -> PathBuf {
     let is_ours =
-        [WEFT, XTASK, PACKAGE].contains(&file) || TESTS.iter().any(|(name, _)| *name == file);
+        [WEFT, XTASK, PACKAGE].contains(&file) || TESTS.iter().any(|(name, ..)| *name == file);
     if is_ours { PathBuf::from(file) } else { dir.join(file) }
 }
 
@@ -56,8 +56,8 @@ pub(super) fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathB
         fs::create_dir_all(&out)?;
         return Ok((PACKAGE.to_owned(), deb::pack(&program, &out, Effort::Little)?));
     }
-    if let Some((name, which)) = TESTS.iter().find(|(name, _)| file == Path::new(name)) {
-        return Ok(((*name).to_owned(), without_debug_info(&tests(which)?, name)?));
+    if let Some((name, which, program)) = TESTS.iter().find(|(name, ..)| file == Path::new(name)) {
+        return Ok(((*name).to_owned(), without_debug_info(&tests(which, program)?, name)?));
     }
     if file.extension().is_some_and(|extension| extension == "c") {
         return compiled(file);
@@ -92,12 +92,12 @@ pub(super) fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
     Ok(sh::target_dir().join("release/weft"))
 }
 
-/// Tests, built.
-fn tests(which: &[&str]) -> Result<PathBuf> {
-    // Where it can be, of the whole workspace, as its tests are: with the features of one crate
-    // alone, what it depends on would be built again.
+/// The program `named` among tests, built.
+fn tests(which: &[&str], named: &str) -> Result<PathBuf> {
+    // Of the whole workspace, as its tests are: with the features of one crate alone, what it
+    // depends on would be built again.
     let mut build = sh::cargo("test");
-    build.arg("--quiet").args(which).args([
+    build.args(["--quiet", "--workspace"]).args(which).args([
         "--no-run",
         "--message-format",
         "json-render-diagnostics",
@@ -105,9 +105,11 @@ fn tests(which: &[&str]) -> Result<PathBuf> {
     let messages = sh::output(&mut build)?;
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
+        (message["target"]["name"] == named)
+            .then(|| message["executable"].as_str().map(PathBuf::from))
+            .flatten()
     });
-    executable.context("cargo does not say what it built")
+    executable.with_context(|| format!("cargo does not say where it built {named}"))
 }
 
 /// A copy without what only a debugger reads, where binutils are there to make one: the guest

@@ -168,14 +168,14 @@ fn add_packages(
     mut programs: Vec<PathBuf>,
 ) -> Result<()> {
     let mut libraries = Libraries::default();
-    for package in packages::fetch(cache, &plan.packages)? {
+    let packages = packages::fetch(cache, &plan.packages)?;
+    for files in &packages.files {
         let wanted = |path: &str| {
             !NOT_TAKEN.contains(&path) && (plan.systemd || !OF_SYSTEMD.contains(&path))
         };
-        programs.extend(image.tree("", &package.files, &wanted)?);
-        libraries.add(&package.files)?;
-        libraries.add(&package.libraries)?;
+        programs.extend(image.tree("", files, &wanted)?);
     }
+    packages.files.iter().chain(&packages.libraries).try_for_each(|root| libraries.add(root))?;
     libraries.follow(image, programs)
 }
 

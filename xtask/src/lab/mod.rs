@@ -28,7 +28,7 @@ mod system;
 mod vm;
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -150,14 +150,15 @@ fn setup(refresh: bool) -> Result<ExitCode> {
     if refresh {
         cache.clear()?;
     }
-    let mut kernels = BTreeMap::new();
+    let (mut kernels, mut wanted) = (BTreeMap::new(), BTreeSet::new());
     for script in suite::all_scripts()? {
         let series = plan::kernel_of(&script)?;
         if let Entry::Vacant(entry) = kernels.entry(series) {
             entry.insert(kernel::fetch(&cache, series)?);
         }
-        packages::fetch(&cache, &plan::packages_of(&script)?)?;
+        wanted.extend(plan::packages_of(&script)?);
     }
+    packages::fetch(&cache, &wanted)?;
     let releases: Vec<&str> = kernels.values().map(kernel::Kernel::release).collect();
     println!(
         "ready in {:.1} s: Linux {}, cache {}",

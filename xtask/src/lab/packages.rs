@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
@@ -16,55 +16,84 @@ use crate::{debian, sh};
 /// so that programs built here find the version they need, and the others are whole interpreters.
 const NOT_TAKEN: &[&str] = &["libc6", "libgcc-s1", "libstdc++6", "libperl", "libpython", "libpam-"];
 
-/// One unpacked package.
+/// The entries of packages in the cache, and those of the libraries that packages depend on.
+const FILES: &str = "files";
+const LIBRARIES: &str = "libraries";
+
+/// Unpacked packages.
 #[derive(Debug)]
-pub(super) struct Package {
-    /// The root of the package's own files, all of which the guest gets.
-    pub(super) files: PathBuf,
-    /// The root of the libraries that it depends on, of which the guest gets the needed ones.
-    pub(super) libraries: PathBuf,
+pub(super) struct Packages {
+    /// The root of each package's own files, all of which the guest gets.
+    pub(super) files: Vec<PathBuf>,
+    /// The roots of libraries that packages depend on, of which the guest gets the needed ones.
+    pub(super) libraries: Vec<PathBuf>,
 }
 
-/// Unpacks the named packages, and the libraries that they depend on, where that is not done yet.
-pub(super) fn fetch(cache: &Cache, names: &BTreeSet<String>) -> Result<Vec<Package>> {
-    names
+/// Unpacks those of the named packages that the cache lacks, and the libraries that they depend on.
+///
+/// apt is asked once for all of them: it takes seconds to read its lists, each time that it starts.
+pub(super) fn fetch(cache: &Cache, names: &BTreeSet<String>) -> Result<Packages> {
+    let missing: Vec<&str> = names
         .iter()
-        .map(|name| {
-            let root = cache.entry(&format!("packages/{name}"), |at| unpack(name, at))?;
-            Ok(Package { files: root.join("files"), libraries: root.join("libraries") })
-        })
-        .collect()
+        .map(String::as_str)
+        .filter(|name| !cache.has(&format!("{FILES}/{name}")))
+        .collect();
+    if !missing.is_empty() {
+        eprintln!("lab: unpacking {}", missing.join(" "));
+        with_fresh_lists(|| unpack(cache, &missing))?;
+    }
+    let files = names.iter().map(|name| cache.root().join(FILES).join(name)).collect();
+    let mut libraries = Vec::new();
+    if let Ok(entries) = fs::read_dir(cache.root().join(LIBRARIES)) {
+        for entry in entries {
+            libraries.push(entry?.path());
+        }
+    }
+    // Where two have a library of the same name, the choice must not depend on the directory.
+    libraries.sort();
+    Ok(Packages { files, libraries })
 }
 
-fn unpack(name: &str, at: &Path) -> Result<()> {
-    eprintln!("lab: unpacking {name}");
-    let (files, libraries) = (at.join("files"), at.join("libraries"));
-    fs::create_dir(&files)?;
-    fs::create_dir(&libraries)?;
-    with_fresh_lists(|| {
-        let needed = libraries_of(name)?;
-        debian::unpack(&files, &[name])?;
-        let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
-        if needed.is_empty() { Ok(()) } else { debian::unpack(&libraries, &needed) }
-    })
+/// Downloads packages with their libraries at once, and unpacks each to an entry of its own: the
+/// libraries first, as a package that is there counts as whole.
+fn unpack(cache: &Cache, names: &[&str]) -> Result<()> {
+    let needed = libraries_of(names)?;
+    let lacking: Vec<&str> = needed
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !cache.has(&format!("{LIBRARIES}/{name}")))
+        .collect();
+    let wanted: BTreeSet<&str> = names.iter().chain(&lacking).copied().collect();
+    let debs = debian::download(&wanted.into_iter().collect::<Vec<_>>())?;
+    for (entry, names) in [(LIBRARIES, lacking.as_slice()), (FILES, names)] {
+        for name in names {
+            cache.entry(&format!("{entry}/{name}"), |at| debs.unpack(name, at))?;
+        }
+    }
+    Ok(())
 }
 
-/// The library packages in a package's closure of dependencies, as apt would install them on an
-/// empty system.
-fn libraries_of(name: &str) -> Result<Vec<String>> {
+/// The library packages in the packages' closure of dependencies, as apt would install them on an
+/// empty system: also those that are named themselves, as guests without these may need them.
+fn libraries_of(names: &[&str]) -> Result<Vec<String>> {
     let plan = sh::output(
         Command::new("apt-get")
             .args(["-s", "-o", "Dir::State::status=/dev/null", "--no-install-recommends"])
-            .args(["install", name]),
+            .arg("install")
+            .args(names),
     )
-    .with_context(|| format!("apt knows no way to install {name}"))?;
-    Ok(plan
-        .lines()
+    .with_context(|| format!("apt knows no way to install {}", names.join(" ")))?;
+    Ok(libraries_in(&plan))
+}
+
+/// The libraries among the packages that apt plans to install.
+fn libraries_in(plan: &str) -> Vec<String> {
+    plan.lines()
         .filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next())
-        .filter(|package| package.starts_with("lib") && *package != name)
+        .filter(|package| package.starts_with("lib"))
         .filter(|package| !NOT_TAKEN.iter().any(|prefix| package.starts_with(prefix)))
         .map(str::to_owned)
-        .collect())
+        .collect()
 }
 
 /// Does something that depends on apt's package lists; when it fails, once more with fresh ones.
@@ -82,4 +111,17 @@ pub(super) fn with_fresh_lists<T>(act: impl Fn() -> Result<T>) -> Result<T> {
             Err(sh::Missing(format!("{error:#}; run `apt-get update` as root")).into())
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_those_of_the_plan_that_the_guest_may_have() {
+        let plan = "Reading package lists...\nInst libc6 (2.36 Debian:12 [amd64])\n\
+            Inst libnvme1 (1.3 Debian:12 [amd64])\nInst libaio1 (0.3 Debian:12 [amd64])\n\
+            Inst fio (3.33 Debian:12 [amd64])\nConf libnvme1 (1.3 Debian:12 [amd64])\n";
+        assert_eq!(libraries_in(plan), ["libnvme1", "libaio1"]);
+    }
 }
