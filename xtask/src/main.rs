@@ -4,7 +4,6 @@
 //! fresh clone needs Rust and a C compiler and nothing to remember.
 #![forbid(unsafe_code)]
 
-mod build_cost;
 mod check;
 mod count;
 mod debian;
@@ -47,8 +46,6 @@ struct Cli {
 enum Chore {
     /// Run all tests, and first set up what they need
     Test(test::TestArgs),
-    /// Build the program of an earlier commit and of this tree, and compare the processor time
-    BuildCost(build_cost::BuildCostArgs),
     /// Check formatting, lints, documentation, licences and structure
     Check,
     /// Install the programs that the crates' tests start
@@ -108,7 +105,6 @@ enum Chore {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Test(args) => test::run(&args),
-        Chore::BuildCost(args) => build_cost::run(&args),
         Chore::Check => test::check(),
         Chore::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Chore::Licences => licences::run().map(|()| ExitCode::SUCCESS),

@@ -52,30 +52,15 @@ pub struct RaceArgs {
     /// polling
     #[arg(long)]
     idle: bool,
-    /// Where the time of a 4 KiB read goes, by perf
-    #[arg(long)]
-    nanoseconds: bool,
-    /// Two loops on two cores against one on one
-    #[arg(long)]
-    scaling: bool,
-    /// Both ends on one core
-    #[arg(long)]
-    one_core: bool,
     /// A file through O_DIRECT beside fio
     #[arg(long)]
     file: bool,
-    /// weft's ends alone against the kernel's, in the virtual machine
-    #[arg(long)]
-    ends: bool,
     /// What TLS costs, beside a bare TLS stream
     #[arg(long)]
     tls: bool,
     /// A mirror, a stripe and a gateway beside one leg, and 64 KiB through iSCSI and NBD
     #[arg(long)]
     layers: bool,
-    /// An image of Ceph on a cluster of this machine, beside fio
-    #[arg(long)]
-    ceph: bool,
     /// Tiny runs that only show that everything works; says nothing about speed
     #[arg(long)]
     small: bool,
@@ -110,19 +95,14 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 12] = [
+        let all: [(bool, &str, Measure); 7] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
             (self.hostile, "hostile", section::hostile::run),
             (self.idle, "idle", section::idle::run),
-            (self.nanoseconds, "nanoseconds", section::nanoseconds::run),
-            (self.scaling, "scaling", section::scaling::run),
-            (self.one_core, "one core", section::one_core::run),
             (self.file, "file", section::file::run),
             (self.tls, "TLS", section::tls::run),
             (self.layers, "layers", section::layers::run),
-            (self.ceph, "Ceph", section::ceph::run),
-            (self.ends, "ends", section::ends::run),
         ];
         all.into_iter()
             .filter(|(asked, ..)| *asked || self.all)

@@ -99,14 +99,6 @@ pub const POINTS: [Point; 18] = [
     .with_digests(),
 ];
 
-/// The points of images of Ceph.
-pub const CEPH: [Point; 4] = [
-    Point::new("4k-randread-32", "4 KiB random read, depth 32", "randread", 4, 32),
-    Point::new("4k-randwrite-32", "4 KiB random write, depth 32", "randwrite", 4, 32),
-    Point::new("64k-randread-8", "64 KiB random read, depth 8", "randread", 64, 8),
-    Point::new("64k-randwrite-8", "64 KiB random write, depth 8", "randwrite", 64, 8),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -96,7 +96,7 @@ impl Process {
 }
 
 /// Processor time of a process, to the clock tick (10 ms).
-pub(super) fn cpu_of(pid: u32) -> Result<[Duration; 2]> {
+fn cpu_of(pid: u32) -> Result<[Duration; 2]> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field, a name in parentheses, may hold anything.
     let fields: Vec<&str> =

@@ -15,18 +15,7 @@ use super::table::{Section, Table};
 use crate::{machine, sh};
 
 /// The sections of the document, in order.
-const ORDER: [&str; 10] = [
-    "points",
-    "nanoseconds",
-    "connections",
-    "hostile",
-    "idle",
-    "one-core",
-    "memory",
-    "scaling",
-    "file",
-    "ends",
-];
+const ORDER: [&str; 6] = ["points", "connections", "hostile", "idle", "memory", "file"];
 
 /// The results file.
 pub struct Results {

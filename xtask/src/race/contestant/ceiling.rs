@@ -57,12 +57,8 @@ impl Ceiling {
         self.run(setting, point, &["--ceiling-tuning", "512KiB+copy"])
     }
 
-    /// Measures with both ends asleep until something arrives; at depth 1.
-    pub fn blocking(&mut self, setting: &Setting, point: &Point) -> Result<Sample> {
-        self.run(setting, point, &["--ceiling-tuning", "default+copy+block"])
-    }
-
-    /// The same at a fixed number of operations per second.
+    /// Measures at a fixed number of operations per second, with both ends asleep until something
+    /// arrives.
     pub fn paced(&mut self, setting: &Setting, point: &Point, rate_iops: u32) -> Result<Sample> {
         let rate = format!("--rate_iops={rate_iops}");
         self.run(setting, point, &["--ceiling-tuning", "default+copy+block", &rate])

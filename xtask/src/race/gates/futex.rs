@@ -25,7 +25,7 @@ const OPERATIONS: u32 = 40_000;
 
 /// Futex calls of both ends in one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Futexes {
+struct Futexes {
     /// Of the initiator, from its start to its end.
     pub initiator: u64,
     /// Of the target, meanwhile.
@@ -53,7 +53,7 @@ pub fn check(setting: &Setting) -> Result<Vec<Check>> {
 }
 
 /// Counts them with `strace`, with so many loops at each end and two connections for each.
-pub fn futexes(setting: &Setting, loops: u32) -> Result<Futexes> {
+fn futexes(setting: &Setting, loops: u32) -> Result<Futexes> {
     if !sh::have("strace") {
         return Err(Missing("there is no strace".into()).into());
     }

@@ -15,8 +15,6 @@ use super::setting::Setting;
 use crate::sh::Missing;
 use check::Check;
 
-pub use futex::futexes;
-
 /// A gate: its name, and how it is tried.
 type Gate = (&'static str, fn(&Setting) -> Result<Vec<Check>>);
 

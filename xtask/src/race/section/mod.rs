@@ -1,16 +1,11 @@
 //! Parts of the race beside its points: each measures one thing and makes one table.
 
-pub mod ceph;
 pub mod connections;
-pub mod ends;
 pub mod file;
 pub mod hostile;
 pub mod idle;
 pub mod layers;
 pub mod memory;
-pub mod nanoseconds;
-pub mod one_core;
-pub mod scaling;
 pub mod tls;
 
 use anyhow::Result;
