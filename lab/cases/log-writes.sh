@@ -1,7 +1,7 @@
 #!/bin/sh
 # Flush and FUA reach the disk: weft serves a disk of dm-log-writes, which logs what a loss of power cannot take any more. The log is replayed up to
 # each point at which the host was told that something is safe: all of it is there, and the file system is clean, as it is after every flush.
-# lab: files=weft,xtask modules=nvme-tcp,dm-mod,dm-log-writes,loop,ext4 pkgs=nvme-cli,dmsetup,e2fsprogs,mount,coreutils timeout=300
+# lab: files=weft,lab-vm modules=nvme-tcp,dm-mod,dm-log-writes,loop,ext4 pkgs=nvme-cli,dmsetup,e2fsprogs,mount,coreutils timeout=300
 . /lab/lib.sh
 [ "$TARGET" != kernel ] || modprobe nvmet-tcp
 export DM_DISABLE_UDEV=1
@@ -56,14 +56,14 @@ mark unmounted
 disconnect
 target_stop
 dmsetup remove logged
-/lab/xtask lab replay "$log" >/tmp/entries || fail "the log cannot be read"
+/lab/lab-vm replay "$log" >/tmp/entries || fail "the log cannot be read"
 note "$(wc -l </tmp/entries) entries, $(grep -c flush /tmp/entries) flushes, $(grep -c fua /tmp/entries) with FUA, $(grep -c mark /tmp/entries) marks"
 
 truncate -s ${MIB}M /tmp/disk
 done_to=0
 # replay_to ENTRY: the entries before it
 replay_to() {
-    /lab/xtask lab replay "$log" --onto /tmp/disk --from $done_to --to "$1" || fail "replay to $1"
+    /lab/lab-vm replay "$log" --onto /tmp/disk --from $done_to --to "$1" || fail "replay to $1"
     done_to=$1
 }
 has() { [ "$(dd if=/tmp/disk bs=4096 skip="$1" count=1 status=none | tr -d '\0' | sed 's/ *$//')" = "$2" ]; }

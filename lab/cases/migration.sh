@@ -15,7 +15,7 @@ dd if=/dev/urandom of=/mnt/1 bs=1M count=$MIB 2>/dev/null
 sync
 sums() { sha256sum /mnt/0 /mnt/1; }
 sum=$(sums)
-# moved: has this machine moved to another qemu (xtask/src/lab/migration.rs does it), which says so when it runs there
+# moved: has this machine moved to another qemu (lab/crates/vm/src/migration.rs does it), which says so when it runs there
 moved() {
     printf '\0lab-move:1 0\n'
     read -r word <&3

@@ -17,7 +17,7 @@ killed() {
     for n in 1 2 3; do
         sleep 2
         kill -0 $pid || fail "it ended before weft was killed: $*"
-        # xtask/src/lab/disk.rs does it
+        # lab/crates/vm/src/disk.rs does it
         printf '\0lab-kill:1 0\n'
     done
     wait $pid || { cat /tmp/killed.out; fail "$*"; }

@@ -14,7 +14,7 @@ mount -t tracefs trace $trace
 echo 'p:kick vp_notify' >$trace/kprobe_events
 echo 'p:received skb_copy_datagram_iter len=%cx:s32' >>$trace/kprobe_events
 
-# outside CALLS: what the host counts (xtask/src/lab/disk.rs), system calls from now on if CALLS is 1
+# outside CALLS: what the host counts (lab/crates/vm/src/disk.rs), system calls from now on if CALLS is 1
 outside() {
     printf '\0lab-count:%d 0\n' "$1"
     read -r counted <&3

@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::{
     sh,
     steps::{Step, Turn},
+    tools,
 };
 
 /// Longer than a build from scratch takes on two cores that do something else besides.
@@ -18,7 +19,11 @@ pub fn forms() -> Result<Vec<Step>> {
     fmt.args(["--all", "--check"]);
     let mut fuzz_fmt = sh::cargo("fmt");
     fuzz_fmt.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]);
-    let steps = [("fmt", fmt), ("fmt-fuzz", fuzz_fmt), ("licences", sh::chore(&["licences"])?)];
+    let mut lab_fmt = sh::cargo("fmt");
+    lab_fmt.args(["--manifest-path", tools::MANIFEST, "--all", "--check"]);
+    let licences = sh::chore(&["licences"])?;
+    let steps =
+        [("fmt", fmt), ("fmt-fuzz", fuzz_fmt), ("fmt-lab", lab_fmt), ("licences", licences)];
     Ok(steps
         .into_iter()
         .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Alone })
@@ -34,7 +39,17 @@ pub fn lints() -> Result<Vec<Step>> {
     // With the bugs that the simulator has to find it is built for the long proofs only. Here it
     // uses what clippy has checked of other crates.
     let planted = sh::chore(&["sim", "--planted", "--check", "--as-tests"])?;
-    let steps = [("clippy", clippy), ("doc", doc), ("planted-build", planted)];
+    let mut lab_clippy = tools::cargo("clippy");
+    lab_clippy.args(["--workspace", "--all-targets", "--", "-D", "warnings"]);
+    let mut lab_doc = tools::cargo("doc");
+    lab_doc.args(["--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    let steps = [
+        ("clippy", clippy),
+        ("clippy-lab", lab_clippy),
+        ("doc", doc),
+        ("doc-lab", lab_doc),
+        ("planted-build", planted),
+    ];
     Ok(steps
         .into_iter()
         .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds })

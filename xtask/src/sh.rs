@@ -16,6 +16,9 @@ pub const SKIPPED: u8 = 77;
 /// What cargo tells a program of its package, besides variables that begin with `CARGO_PKG_`.
 const PACKAGE: [&str; 3] = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_LINKS", "OUT_DIR"];
 
+/// The variable by which a tool of the lab knows the program that started it.
+pub const XTASK: &str = "WEFT_XTASK";
+
 /// The error of a task if the machine lacks something; `main` turns it into [`SKIPPED`].
 #[derive(Debug)]
 pub struct Missing(pub String);
@@ -32,8 +35,8 @@ impl std::error::Error for Missing {}
 pub fn root() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    let root = manifest.parent().unwrap_or(Path::new(".")).to_path_buf();
-    if root.join("Cargo.lock").exists() { root } else { PathBuf::from(".") }
+    let is_root = |directory: &&Path| directory.join("xtask/Cargo.toml").exists();
+    manifest.ancestors().find(is_root).unwrap_or(Path::new(".")).to_path_buf()
 }
 
 /// Cargo's target directory for this machine.
@@ -58,11 +61,30 @@ pub fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// Another task of this program, as a separate process.
+/// Another task of `cargo xtask`, as a separate process. Its program is this one, or the one that
+/// started this one; a tool of the lab that was started by hand asks cargo for it.
 pub fn chore(args: &[&str]) -> Result<Command> {
-    let mut command = Command::new(env::current_exe().context("cannot find this program")?);
+    let this = env::current_exe().context("cannot find this program")?;
+    let mut command = match env::var_os(XTASK) {
+        Some(program) => Command::new(program),
+        None if this.file_stem().is_some_and(|name| name == "xtask") => Command::new(this),
+        None => cargo("xtask"),
+    };
     command.args(args).current_dir(root());
     Ok(command)
+}
+
+/// The exit code of a program by what came of its task. Reports an error; the code is
+/// [`SKIPPED`] where this machine lacks something.
+pub fn exit(outcome: Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        if let Some(missing) = error.chain().find_map(|cause| cause.downcast_ref::<Missing>()) {
+            println!("skipped: {missing}");
+            return ExitCode::from(SKIPPED);
+        }
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 /// How many threads run at a time here.
@@ -119,7 +141,7 @@ pub fn script(path: &Path, text: &str) -> Result<()> {
 }
 
 /// A command as typed in a shell.
-fn line(command: &Command) -> String {
+pub fn line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())

@@ -1,22 +1,18 @@
 //! `cargo xtask sim`: builds the simulator and runs it.
 
-use std::process::{Command, ExitCode};
+use std::{
+    fs,
+    process::{Command, ExitCode},
+};
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::{planted, sh};
+use crate::{sh, tools};
 
 /// The first seed that `cargo xtask test` runs behind those that once failed, and how many: about a
 /// minute of one core, built as tests are. The commit fixes them, so that whoever runs it sees what its author saw.
 pub const TEST_SEEDS: [&str; 2] = ["40000000", "1200"];
-
-/// Fresh seeds of the long proof `sim`.
-pub const FRESH_SEEDS: &str = "20000";
-
-/// Seeds among which every planted bug has to be found. The one that is hardest to find takes
-/// about 500.
-pub const PLANTED_SEEDS: &str = "1000";
 
 /// Which seeds to run.
 #[derive(Args)]
@@ -97,7 +93,12 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
 
 /// Builds or checks the simulator, with planted bugs or without.
 fn build(subcommand: &str, args: &SimArgs) -> Result<()> {
-    let mut cargo = if args.planted { planted::cargo(subcommand)? } else { sh::cargo(subcommand) };
+    let mut cargo = sh::cargo(subcommand);
+    if args.planted {
+        // In a copy of the workspace. What both depend on is built once.
+        let copy = sh::output(&mut tools::PLANTED.command()?)?;
+        cargo.current_dir(copy.trim()).env("CARGO_TARGET_DIR", fs::canonicalize(sh::target_dir())?);
+    }
     cargo.args(["--locked", "--quiet"]);
     if args.as_tests {
         // With a test of all packages, so that features are those that tests have.

@@ -14,7 +14,7 @@ use clap::Args;
 use crate::{
     check, sh, sim,
     steps::{self, Step, Turn},
-    times,
+    times, tools,
 };
 
 /// Limits are for what hangs.
@@ -52,7 +52,7 @@ fn selected(quick: bool) -> Result<Vec<Step>> {
         selected.push(chore("lab-setup", Turn::Tests, &["lab", "setup"])?);
         selected.push(chore("windows-setup", Turn::Builds, &["windows", "setup"])?);
     }
-    selected.push(workspace()?);
+    selected.extend([workspace()?, lab_tools()?]);
     if !quick {
         selected.extend(dear_tests()?);
     }
@@ -102,10 +102,22 @@ fn workspace() -> Result<Step> {
     Ok(Step { name: "workspace", command, limit: LIMIT, turn: Turn::Tests })
 }
 
+/// The tests of the lab's tools.
+fn lab_tools() -> Result<Step> {
+    let mut command = timed(tools::cargo("test"))?;
+    command.args(["--workspace", "--no-fail-fast", "--", "--show-output"]);
+    Ok(Step { name: "lab-tools", command, limit: LIMIT, turn: Turn::Tests })
+}
+
 /// `cargo test` with the features that all crates need together, and with the time of each test.
 fn of_workspace() -> Result<Command> {
-    let mut command = sh::cargo("test");
+    let mut command = timed(sh::cargo("test"))?;
     command.args(["--workspace", "--locked"]);
+    Ok(command)
+}
+
+/// A `cargo test` that tells the time of each test.
+fn timed(mut command: Command) -> Result<Command> {
     let runner = env::current_exe().context("cannot find this program")?;
     command.args([
         "--config",

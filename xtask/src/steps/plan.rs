@@ -6,15 +6,17 @@ use super::step::{Step, Turn};
 
 /// Seconds that each step takes where everything has to be built first, on two processors of 2026
 /// that do nothing else.
-const USUAL: [(&str, u32); 21] = [
+const USUAL: [(&str, u32); 25] = [
     ("fmt", 5),
     ("fmt-fuzz", 1),
-    ("licences", 5),
+    ("fmt-lab", 1),
+    ("licences", 25),
     ("setup", 60),
     ("lab-setup", 60),
     ("windows-setup", 60),
     ("structure", 330),
     ("workspace", 900),
+    ("lab-tools", 60),
     ("lab", 900),
     ("lab-gateways", 290),
     ("fuzz-build", 180),
@@ -22,7 +24,9 @@ const USUAL: [(&str, u32); 21] = [
     ("models", 50),
     ("sim", 100),
     ("clippy", 80),
+    ("clippy-lab", 20),
     ("doc", 60),
+    ("doc-lab", 10),
     ("planted-build", 60),
     ("fuzz", 70),
     ("windows", 100),

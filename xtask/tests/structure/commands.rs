@@ -7,10 +7,9 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::{demand, files, markdown::Document};
+use xtask::{commands, tools};
 
-/// The words behind a fence that announce commands.
-const SHELL: [&str; 3] = ["console", "sh", "bash"];
+use crate::{demand, files, markdown::Document};
 
 #[test]
 fn readme_starts_with_two_commands() {
@@ -30,56 +29,10 @@ fn readme_starts_with_two_commands() {
 #[test]
 fn options_in_the_documents_exist() {
     let mut helps = Helps::default();
-    let mut faults = Vec::new();
-    for (path, text) in files::markdown() {
-        for line in commands(&text) {
-            for command in simple_commands(&line) {
-                faults
-                    .extend(helps.fault(&command).map(|fault| format!("{path}: {line}: {fault}")));
-            }
-        }
-    }
-    demand("the program does not know it", faults);
-}
-
-/// The commands in a document's fenced blocks: without prompt, continued lines joined, output left
-/// out.
-fn commands(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for fence in Document::parse(text).fences {
-        let kind = fence.info.split([',', ' ']).next().unwrap_or_default();
-        if !SHELL.contains(&kind) {
-            continue;
-        }
-        let mut command = String::new();
-        for line in fence.lines {
-            let prompted = line.strip_prefix("$ ").or_else(|| line.strip_prefix("# "));
-            match prompted {
-                Some(line) => command.push_str(line),
-                None if kind == "console" && command.is_empty() => continue,
-                None => command.push_str(line.trim()),
-            }
-            if let Some(continued) = command.strip_suffix('\\') {
-                command.truncate(continued.len());
-            } else {
-                found.push(std::mem::take(&mut command));
-            }
-        }
-    }
-    found
-}
-
-/// The programs with their arguments that a shell line starts, as far as the line is plain. What
-/// stands in quotes is left empty.
-fn simple_commands(line: &str) -> Vec<Vec<String>> {
-    let line: String = line.split('"').step_by(2).collect();
-    let line = line.split(" #").next().unwrap_or_default();
-    let parts = line.split(['|', '&', ';', '>', '<']);
-    parts
-        .map(|part| {
-            part.split_whitespace().skip_while(|word| *word == "sudo").map(str::to_owned).collect()
-        })
-        .collect()
+    let faults = commands::all().into_iter().filter_map(|(place, command)| {
+        helps.fault(&command).map(|fault| format!("{place}: {fault}"))
+    });
+    demand("the program does not know it", faults.collect());
 }
 
 /// What the programs say of themselves, asked once for each subcommand.
@@ -97,6 +50,8 @@ impl Helps {
             ["cargo", "run", ..] => {
                 ("weft", &words[words.iter().position(|word| *word == "--")? + 1..], 1)
             }
+            // Tools are asked by tests of their own: see `tools.rs`.
+            ["cargo", "xtask", tool, ..] if tools::named(tool.as_ref()).is_some() => return None,
             ["cargo", "xtask", ref rest @ ..] => ("xtask", rest, 2),
             _ => return None,
         };
@@ -214,18 +169,7 @@ pub fn mentions(help: &str, option: &str) -> bool {
 }
 
 #[test]
-fn commands_are_found_in_their_blocks() {
-    let text =
-        "```console\n$ weft bench URL \\\n    --rw=read\nIOPS 12\n```\n```json\nweft none\n```\n";
-    assert_eq!(commands(text), ["weft bench URL --rw=read"]);
-    assert_eq!(
-        simple_commands("sudo weft serve ram:1GiB & weft id-ctrl URL | jq .sn")[1],
-        ["weft", "id-ctrl", "URL"]
-    );
-    assert_eq!(
-        simple_commands("weft bench URL --diskspd \"-b4K | -w30\" -n 1")[0],
-        ["weft", "bench", "URL", "--diskspd", "-n", "1"]
-    );
+fn options_are_told_from_values() {
     assert_eq!(option("--rw=read"), Some("--rw"));
     assert_eq!(option("-n"), Some("-n"));
     assert_eq!(option("-1"), None);

@@ -1,6 +1,8 @@
 //! Examples in the documentation of a crate are run as tests. Where there are none, cargo is told
 //! so, since looking for them takes as long as compiling the crate.
 
+use std::path::Path;
+
 use crate::{demand, files, layers};
 
 #[test]
@@ -11,9 +13,9 @@ fn crates_with_examples_run_them() {
         let targets = package["targets"].as_array().into_iter().flatten();
         let Some(library) = targets.into_iter().find(|it| it["kind"][0] == "lib") else { continue };
         let manifest = package["manifest_path"].as_str().expect("a package has a manifest");
-        let name = manifest.rsplit(['/', '\\']).nth(1).expect("it is in a directory");
-        let here = format!("crates/{name}/src/");
-        let mut of_crate = sources.iter().filter(|(path, _)| path.starts_with(&here));
+        let here = Path::new(manifest).with_file_name("src");
+        let is_here = |path: &str| files::root().join(path).starts_with(&here);
+        let mut of_crate = sources.iter().filter(|(path, _)| is_here(path));
         let has_examples = of_crate.any(|(_, text)| has_example(text));
         if library["doctest"].as_bool() != Some(has_examples) {
             faults.push(format!("{manifest}: `doctest` of its library is not {has_examples}"));

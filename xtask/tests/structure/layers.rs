@@ -2,11 +2,13 @@
 
 use std::process::Command;
 
+use xtask::tools;
+
 use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     (TESTING, &[]),
     ("verbs", &[]),
     ("proto", &["verbs"]),
@@ -29,7 +31,11 @@ const LAYERS: [(&str, &[&str]); 16] = [
         ],
     ),
     ("xtask", &[]),
+    (LAB, &[]),
 ];
+
+/// All tools of the lab, which may import each other and xtask.
+pub(crate) const LAB: &str = "lab";
 
 /// The crate that tests share. Every crate's tests may import it, and nothing else may.
 const TESTING: &str = "testing";
@@ -55,9 +61,14 @@ fn layer(path: &str) -> Option<(&'static str, &'static [&'static str])> {
     LAYERS.iter().copied().find(|(name, _)| *name == directory)
 }
 
-/// The directory name of the package `weft-x`; the program's package is called `weft`.
+/// The directory name of the package `weft-x`; the program's package is called `weft`, and all
+/// tools of the lab stand together.
 pub(crate) fn directory(package: &str) -> Option<&str> {
-    if package == "weft" { Some("cli") } else { package.strip_prefix("weft-") }
+    match package {
+        "weft" => Some("cli"),
+        tool if tool.starts_with("lab-") => Some(LAB),
+        _ => package.strip_prefix("weft-"),
+    }
 }
 
 /// Whether a file holds tests and nothing else.
@@ -88,8 +99,10 @@ fn manifests_depend_on_lower_layers_only() {
             // A crate's tests may ask for features of the crate itself.
             let other = dependency["source"].is_null() && imported != name;
             let of_tests = directory(imported) == Some(TESTING) && dependency["kind"] == "dev";
+            let of_tools = importer == LAB && [Some(LAB), None].contains(&directory(imported));
             if other
                 && !of_tests
+                && !of_tools
                 && !directory(imported).is_some_and(|name| allowed.contains(&name))
             {
                 faults.push(format!("{name} must not depend on {imported}"));
@@ -99,10 +112,15 @@ fn manifests_depend_on_lower_layers_only() {
     demand("dependencies against the layers", faults);
 }
 
-/// The packages of the workspace, as cargo describes them.
+/// The packages of the workspace and of that of the tools, as cargo describes them.
 pub(crate) fn packages() -> Vec<serde_json::Value> {
+    ["Cargo.toml", tools::MANIFEST].map(packages_of).concat()
+}
+
+fn packages_of(manifest: &str) -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args(["--manifest-path", manifest])
         .current_dir(files::root())
         .output()
         .expect("cargo metadata runs");

@@ -7,18 +7,19 @@ mod commands;
 mod cycles;
 mod dependencies;
 mod examples;
-mod files;
 mod imports;
 mod layers;
 mod length;
 mod links;
-mod markdown;
 mod options;
 mod packages;
 mod planted;
 mod tokens;
+mod tools;
 mod unsafety;
 mod words;
+
+use xtask::{files, markdown};
 
 /// Fails with all faults, one a line, under the rule that they break.
 fn demand(rule: &str, faults: Vec<String>) {

@@ -1,0 +1,4 @@
+//! Licences of dependencies: what their expressions mean.
+#![forbid(unsafe_code)]
+
+pub mod spdx;

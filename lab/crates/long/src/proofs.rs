@@ -1,0 +1,133 @@
+//! The list of the long proofs: cases of the lab that say so of themselves, and tests of the
+//! crates.
+
+use std::process::Command;
+
+use anyhow::Result;
+use xtask::sh;
+
+/// Fresh seeds of the proof `sim`.
+const FRESH_SEEDS: &str = "20000";
+
+/// Seeds among which every planted bug has to be found. The one that is hardest to find takes
+/// about 500.
+const PLANTED_SEEDS: &str = "1000";
+
+/// A proof: a program whose exit status is the result, and whose output holds the figures.
+pub struct Proof {
+    /// By which it is asked for.
+    pub name: String,
+    /// What it shows, in a sentence or two.
+    pub about: String,
+    /// The program.
+    pub command: Command,
+}
+
+/// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
+/// test.
+const TESTS: [(&str, &str, [&str; 3]); 3] = [
+    (
+        "connections",
+        "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
+        ["weft", "long", "connections::two_thousand_connections_of_one_host_all_work"],
+    ),
+    (
+        "visits",
+        "A host connects, reads a block and disconnects: ten thousand times over NVMe/TCP, four thousand times over iSCSI and over NBD. Neither end \
+         holds more memory, descriptors or threads after all of them than after half.",
+        ["weft", "long", "churn::ten_thousand_visits_leave_nothing_behind"],
+    ),
+    (
+        "fairness",
+        "The latency of a host that reads 4 KiB at depth 1 beside a host that writes 1 MiB at depth 128, on a target with one core.",
+        ["weft", "long", "fairness::the_latency_of_a_reader_beside_a_writer_of_large_blocks"],
+    ),
+];
+
+/// All of them, in the order in which they run.
+pub fn all() -> Result<Vec<Proof>> {
+    let mut proofs: Vec<Proof> =
+        TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
+    proofs.extend([of_fresh_seeds()?, of_planted_bugs()?, of_mutants()?]);
+    proofs.extend(of_vendored()?);
+    proofs.extend(of_lab()?);
+    Ok(proofs)
+}
+
+/// An ignored test, in a release build, alone.
+fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proof {
+    let mut command = sh::cargo("test");
+    command.args(["--quiet", "--release", "--locked", "--package", package, "--test", program]);
+    command.args(["--", "--ignored", "--exact", "--nocapture", test]);
+    Proof { name: name.into(), about: about.into(), command }
+}
+
+/// Seeds of the simulator that nobody has run before.
+fn of_fresh_seeds() -> Result<Proof> {
+    let about = "The simulator (`docs/contributing/simulator.md`) runs seeds that the time chooses, over all scenes that seeds choose by themselves, and names those that fail.";
+    let command = sh::chore(&[
+        "sim",
+        "--keep-going",
+        "--count",
+        FRESH_SEEDS,
+        "--jobs",
+        &sh::cores().to_string(),
+    ])?;
+    Ok(Proof { name: "sim".into(), about: about.into(), command })
+}
+
+/// The simulator's proof that it can fail. It needs a build of its own, with the bugs.
+fn of_planted_bugs() -> Result<Proof> {
+    let about = "The simulator finds each of the bugs that are planted in the engines (`docs/contributing/simulator.md`): how many seeds that took, and \
+                 what it said.";
+    let command = sh::chore(&["sim", "--planted", "--from", "0", "--count", PLANTED_SEEDS])?;
+    Ok(Proof { name: "planted".into(), about: about.into(), command })
+}
+
+/// The tests' proof that they can fail. It needs a build of its own, with the mutants.
+fn of_mutants() -> Result<Proof> {
+    let about = "Sixty mutants, each a change of one line that a seed draws \
+                 (`docs/contributing/testing.md`): which test program notices it, of those of its \
+                 crate and of that crate's direct users, and which mutants survive.";
+    let command = sh::chore(&["mutants"])?;
+    Ok(Proof { name: "mutants".into(), about: about.into(), command })
+}
+
+/// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on
+/// this machine, and for Windows.
+fn of_vendored() -> Result<[Proof; 2]> {
+    const ARGUMENTS: [&str; 4] = ["--package", "weft-tls", "--features", "vendored-openssl"];
+    let mut here = sh::cargo("test");
+    here.args(["--quiet", "--locked"]).args(ARGUMENTS);
+    let windows = sh::chore(&[&["windows", "test"], &ARGUMENTS[..]].concat())?;
+    let proof = |name: &str, about: &str, command| Proof {
+        name: name.into(),
+        about: about.into(),
+        command,
+    };
+    Ok([
+        proof(
+            "vendored-openssl",
+            "The tests of TLS with OpenSSL built with weft and linked in.",
+            here,
+        ),
+        proof(
+            "vendored-openssl-windows",
+            "The same for Windows, under Wine, which has no other OpenSSL.",
+            windows,
+        ),
+    ])
+}
+
+/// The long cases of the lab, each in a machine of its own. The lab needs Linux.
+fn of_lab() -> Result<Vec<Proof>> {
+    if !cfg!(target_os = "linux") {
+        return Ok(Vec::new());
+    }
+    let cases = sh::output(&mut sh::chore(&["lab", "list"])?)?;
+    let proof = |(name, about): (&str, &str)| {
+        let command = sh::chore(&["lab", "run", &format!("lab/cases/{name}.sh")])?;
+        Ok(Proof { name: name.into(), about: about.into(), command })
+    };
+    cases.lines().filter_map(|line| line.split_once('\t')).map(proof).collect()
+}

@@ -1,0 +1,134 @@
+//! Which candidates are taken: a seed gives each a place in a row by what it reads like and not by
+//! where it stands, so that one which only moved is drawn again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anyhow::{Context, Result};
+use lab_edited::{Splice, Texts, splice};
+
+use super::find::{Candidate, KINDS, candidates};
+
+/// What tests do not reach without hardware, a cluster or another system, and what is no part of
+/// what is shipped.
+const LEFT_OUT: [&str; 4] = ["crates/ceph/", "crates/sim/", "crates/testing/", "crates/bench/"];
+
+/// Words in the paths of sources that are for tests, for hardware or for other systems.
+const OTHERS: [&str; 8] = [
+    "/tests",
+    "/testing",
+    "windows",
+    "macos",
+    "/model.rs",
+    "/native/",
+    "io/src/sim/",
+    "/verbs/library",
+];
+
+/// All candidates, in the order in which this seed draws them: one of each kind in turn.
+pub fn row(sources: &Texts, seed: u64) -> Result<Vec<Candidate>> {
+    let (mut kinds, mut seen) = (KINDS.map(|_| Vec::new()), BTreeMap::<String, usize>::new());
+    for (path, text) in sources.iter().filter(|(path, _)| is_drawn_from(path)) {
+        for candidate in candidates(path, text)? {
+            let kind = KINDS.iter().position(|kind| *kind == candidate.kind).context("a kind")?;
+            // Those that read the same are told apart by their order.
+            let key = key(&candidate);
+            let before = seen.entry(key.clone()).or_default();
+            kinds[kind].push((rank(&format!("{seed} {before} {key}")), candidate));
+            *before += 1;
+        }
+    }
+    let mut kinds = kinds.map(|mut all| {
+        all.sort_by_key(|(rank, _)| *rank);
+        VecDeque::from(all)
+    });
+    let mut row = Vec::new();
+    while kinds.iter().any(|all| !all.is_empty()) {
+        row.extend(kinds.iter_mut().filter_map(|all| Some(all.pop_front()?.1)));
+    }
+    Ok(row)
+}
+
+fn is_drawn_from(path: &str) -> bool {
+    !LEFT_OUT.iter().any(|directory| path.starts_with(directory))
+        && !OTHERS.iter().any(|word| path.contains(word))
+}
+
+/// What a candidate reads like.
+fn key(candidate: &Candidate) -> String {
+    let Candidate { function, context, text, changed, .. } = candidate;
+    [function, context, text, changed].map(|part| part.as_str()).join("\0")
+}
+
+/// The place of a candidate in the row of its kind.
+fn rank(key: &str) -> u64 {
+    // FNV-1a, and the end of SplitMix64, so that all bits depend on all bytes.
+    let sum = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (sum ^ sum >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// Takes candidates from the row until there are `count` that do not overlap.
+pub fn take(row: &mut VecDeque<Candidate>, taken: &mut Vec<Candidate>, count: usize) {
+    while taken.len() < count {
+        let Some(next) = row.pop_front() else { return };
+        let overlaps = |other: &Candidate| other.path == next.path && other.line == next.line;
+        if !taken.iter().any(overlaps) {
+            taken.push(next);
+        }
+    }
+}
+
+/// The module of each crate that has mutants, without the mutants themselves.
+const CHOICE: &str = "\
+//! Which of the mutants this process has: the environment says it.
+
+/// A mutant of this crate.
+pub(crate) struct Mutant(u32);
+
+impl Mutant {
+    #[inline]
+    pub(crate) fn is(&self) -> bool {
+        static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+        let chosen = || std::env::var(\"WEFT_MUTANT\").ok()?.parse().ok();
+        *CHOSEN.get_or_init(|| chosen().unwrap_or(0)) == self.0
+    }
+}
+
+";
+
+/// What the compiler would refuse when it generates code, as it would panic: that is for the tests.
+/// It stands on the first line, so that all others keep their numbers.
+const ALLOWED: &str = "#![allow(arithmetic_overflow, unconditional_panic)]";
+
+/// The files that differ when these mutants are in them, which have numbers from 1 on.
+pub fn plant(sources: &Texts, mutants: &[(usize, Candidate)]) -> Result<Texts> {
+    let mut changed = Texts::new();
+    for path in mutants.iter().map(|(_, mutant)| &mutant.path) {
+        if changed.contains_key(path) {
+            continue;
+        }
+        let here = mutants.iter().filter(|(_, mutant)| mutant.path == *path);
+        let splices = here.map(|(number, mutant)| Splice {
+            bytes: mutant.bytes.clone(),
+            text: mutant.guarded(&format!("crate::mutant::M{number}.is()")),
+        });
+        changed.insert(path.clone(), splice(&sources[path], splices.collect())?);
+    }
+    for (number, mutant) in mutants {
+        let (source, _) = mutant.path.split_once("/src/").context("a source")?;
+        let roots = ["lib", "main"].map(|name| format!("{source}/src/{name}.rs"));
+        let root = roots.iter().find(|root| sources.contains_key(*root)).context("a root")?;
+        let module = format!("{source}/src/mutant.rs");
+        if !changed.contains_key(&module) {
+            let text = changed.get(root).unwrap_or(&sources[root]);
+            let text = format!("{ALLOWED} {text}\nmod mutant;\n");
+            changed.insert(root.clone(), text);
+        }
+        let module = changed.entry(module).or_insert_with(|| CHOICE.into());
+        *module += &format!("pub(crate) static M{number}: Mutant = Mutant({number});\n");
+    }
+    Ok(changed)
+}
