@@ -1,6 +1,4 @@
-//! `cargo xtask check`: what needs no running program, and the first part of `cargo xtask test`.
-
-use std::time::Duration;
+//! `cargo xtask check`: what needs no running program.
 
 use anyhow::Result;
 
@@ -10,9 +8,6 @@ use crate::{
     tools,
 };
 
-/// Longer than a build from scratch takes on two cores that do something else besides.
-const LIMIT: Duration = Duration::from_secs(45 * 60);
-
 /// What is checked in seconds: formatting and licences.
 pub fn forms() -> Result<Vec<Step>> {
     let mut fmt = sh::cargo("fmt");
@@ -21,13 +16,12 @@ pub fn forms() -> Result<Vec<Step>> {
     fuzz_fmt.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]);
     let mut lab_fmt = sh::cargo("fmt");
     lab_fmt.args(["--manifest-path", tools::MANIFEST, "--all", "--check"]);
-    let licences = sh::chore(&["licences"])?;
-    let steps =
-        [("fmt", fmt), ("fmt-fuzz", fuzz_fmt), ("fmt-lab", lab_fmt), ("licences", licences)];
-    Ok(steps
-        .into_iter()
-        .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Alone })
-        .collect())
+    Ok(vec![
+        Step::command("fmt", Turn::Alone, fmt),
+        Step::command("fmt-fuzz", Turn::Alone, fuzz_fmt),
+        Step::command("fmt-lab", Turn::Alone, lab_fmt),
+        Step::command("licences", Turn::Alone, sh::chore(&["licences"])?),
+    ])
 }
 
 /// What the compiler says: lints and documentation.
@@ -43,34 +37,21 @@ pub fn lints() -> Result<Vec<Step>> {
     lab_clippy.args(["--workspace", "--all-targets", "--", "-D", "warnings"]);
     let mut lab_doc = tools::cargo("doc");
     lab_doc.args(["--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
-    let steps = [
-        ("clippy", clippy),
-        ("clippy-lab", lab_clippy),
-        ("doc", doc),
-        ("doc-lab", lab_doc),
-        ("planted-build", planted),
-    ];
-    Ok(steps
-        .into_iter()
-        .map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds })
-        .collect())
+    Ok(vec![
+        Step::command("clippy", Turn::Builds, clippy),
+        Step::command("clippy-lab", Turn::Builds, lab_clippy),
+        Step::command("doc", Turn::Builds, doc),
+        Step::command("doc-lab", Turn::Builds, lab_doc),
+        Step::command("planted-build", Turn::Builds, planted),
+    ])
 }
 
 /// The structure tests.
 pub fn structure() -> Step {
     let mut command = sh::cargo("test");
-    command.args([
-        "--workspace",
-        "--test",
-        "structure",
-        "--bin",
-        "xtask",
-        "--locked",
-        "--no-fail-fast",
-        "--",
-        "--show-output",
-    ]);
+    command.args(["--workspace", "--test", "structure", "--bin", "xtask", "--locked"]);
+    command.args(["--no-fail-fast", "--", "--show-output"]);
     // A broken rule is found by its message, not by where the test stands.
     command.env("RUST_BACKTRACE", "0");
-    Step { name: "structure", command, limit: LIMIT, turn: Turn::Tests }
+    Step::command("structure", Turn::Tests, command)
 }

@@ -19,13 +19,33 @@ pub struct Count {
     pub skipped: u64,
 }
 
-/// The tests of a log, and the reasons for skipped ones.
+/// A skipped test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Its name; empty where the log names none.
+    pub test: String,
+    /// What is missing.
+    pub reason: String,
+}
+
+impl Skip {
+    /// The same with the step or program that the test is part of.
+    pub fn of(mut self, step: &str) -> Self {
+        self.test = match self.test.as_str() {
+            "" => step.to_owned(),
+            test => format!("{step}: {test}"),
+        };
+        self
+    }
+}
+
+/// The tests of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The counts.
     pub count: Count,
-    /// One line with the reason for each skipped test.
-    pub reasons: Vec<String>,
+    /// The skipped tests, each once, however many reasons it has.
+    pub skips: Vec<Skip>,
 }
 
 impl Tally {
@@ -38,10 +58,7 @@ impl Tally {
             if let Some(name) = output_of(line) {
                 test = Some(name);
             } else if let Some(reason) = line.strip_prefix("skipped: ") {
-                tally.reasons.push(match test {
-                    Some(test) => format!("{test}: {reason}"),
-                    None => reason.to_owned(),
-                });
+                tally.skip(test.unwrap_or_default(), reason);
             } else if let Some(result) = line.strip_prefix("test result: ") {
                 tally.count += Count::in_words(result, &[';', '.']);
                 test = None;
@@ -51,9 +68,18 @@ impl Tally {
         }
         match closing {
             Some(count) => tally.count = count,
-            None => tally.count.skip(tally.reasons.len()),
+            None => tally.count.skip(tally.skips.len()),
         }
         tally
+    }
+
+    /// Adds a reason to its test, or a test with its first reason.
+    fn skip(&mut self, test: &str, reason: &str) {
+        match self.skips.iter_mut().find(|skip| !test.is_empty() && skip.test == test) {
+            Some(skip) if skip.reason.contains(reason) => {}
+            Some(skip) => skip.reason = format!("{}; {reason}", skip.reason),
+            None => self.skips.push(Skip { test: test.into(), reason: reason.into() }),
+        }
     }
 }
 
@@ -120,6 +146,10 @@ impl std::fmt::Display for Count {
 mod tests {
     use super::*;
 
+    fn skip(test: &str, reason: &str) -> Skip {
+        Skip { test: test.into(), reason: reason.into() }
+    }
+
     #[test]
     fn sums_cargos_results_and_moves_the_skipped() {
         let log = "test a ... ok\n\n---- ring::reads stdout ----\nskipped: io_uring is switched off\n\n\
@@ -127,14 +157,28 @@ mod tests {
             test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out\n";
         let tally = Tally::of(log);
         assert_eq!(tally.count, Count { passed: 6, failed: 3, skipped: 1 });
-        assert_eq!(tally.reasons, ["ring::reads: io_uring is switched off"]);
+        assert_eq!(tally.skips, [skip("ring::reads", "io_uring is switched off")]);
+    }
+
+    #[test]
+    fn a_test_with_several_reasons_is_skipped_once() {
+        let log = "---- a stdout ----\nskipped: tshark is missing\nskipped: fio is missing\n\n\
+            ---- b stdout ----\nskipped: tshark is missing\n\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored\n";
+        let tally = Tally::of(log);
+        assert_eq!(tally.count, Count { passed: 1, failed: 0, skipped: 2 });
+        assert_eq!(
+            tally.skips,
+            [skip("a", "tshark is missing; fio is missing"), skip("b", "tshark is missing")]
+        );
     }
 
     #[test]
     fn takes_a_closing_line_for_the_whole() {
         let tally = Tally::of("skipped: no qemu\n8 passed, 0 failed, 1 skipped\n");
         assert_eq!(tally.count, Count { passed: 8, failed: 0, skipped: 1 });
-        assert_eq!(tally.reasons, ["no qemu"]);
+        assert_eq!(tally.skips, [skip("", "no qemu")]);
+        assert_eq!(tally.skips[0].clone().of("lab").test, "lab");
     }
 
     #[test]

@@ -1,38 +1,70 @@
 //! Debian packages: installing those that a chore needs, and unpacking some without installing
 //! them.
 
-use std::{fs, path::Path, process::Command, process::Stdio};
+use std::{
+    collections::HashSet,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, bail};
 
 use crate::sh::{self, Missing};
 
-/// Installs missing packages.
+/// Installs packages, as root or with `sudo` that asks for no password.
 ///
-/// Needs root or `sudo` only when there is something to install; without either the error is
-/// [`Missing`] and names the packages.
+/// # Errors
+/// [`Missing`] if this is not a Debian system, or without root; the message names the packages.
 pub fn install(packages: &[&str]) -> Result<()> {
-    if !sh::have("dpkg-query") {
+    if !sh::have("apt-get") {
         return Err(Missing(format!(
-            "this is no Debian system: install what corresponds to {}",
+            "there is no apt-get: install what corresponds to Debian's {}",
             packages.join(" ")
         ))
         .into());
     }
-    let missing: Vec<&str> = packages.iter().copied().filter(|name| !installed(name)).collect();
-    if missing.is_empty() {
+    if packages.is_empty() {
         return Ok(());
     }
     let _turn = turn()?;
-    eprintln!("installing {}", missing.join(" "));
-    update_if_unknown(&missing, &missing)?;
-    let mut command = as_root("apt-get", &missing)?;
+    eprintln!("installing {}", packages.join(" "));
+    update_if_unknown(packages, packages)?;
+    let known = known_of(packages)?;
+    let mut command = as_root("apt-get", packages)?;
     command
         .env("DEBIAN_FRONTEND", "noninteractive")
         .args(["-qq", "-y", "--no-install-recommends", "install"])
-        .args(&missing)
+        .args(&known)
         .stdout(Stdio::null());
     sh::run(&mut command)
+}
+
+/// Those of the packages that apt knows. Other distributions lack some, and apt installs nothing of
+/// a list with an unknown name.
+fn known_of<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>> {
+    let listed = sh::output(Command::new("apt-cache").arg("pkgnames"))?;
+    let names: HashSet<&str> = listed.lines().collect();
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        packages.iter().partition(|name| names.contains(*name));
+    if !unknown.is_empty() {
+        eprintln!("apt knows no package {}: tests that need it are skipped", unknown.join(", "));
+    }
+    Ok(known)
+}
+
+/// The packages, and those that they depend on and this system lacks.
+pub fn needed_for(packages: &[&str]) -> Result<Vec<String>> {
+    if !sh::have("apt-get") || !sh::have("dpkg") {
+        return Err(Missing("unpacking Debian packages needs apt-get and dpkg".into()).into());
+    }
+    let known = known_of(packages)?;
+    let plan = sh::output(
+        Command::new("apt-get").args(["-s", "--no-install-recommends", "install"]).args(&known),
+    )
+    .context("run `apt-get update` as root")?;
+    let planned = plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
+    Ok(planned.map(str::to_owned).collect())
 }
 
 /// Downloads the named packages and unpacks them below `to`, without installing them.
@@ -105,7 +137,7 @@ fn turn() -> Result<fs::File> {
 }
 
 /// Whether dpkg has the package installed.
-fn installed(package: &str) -> bool {
+pub fn installed(package: &str) -> bool {
     Command::new("dpkg-query")
         .args(["-W", "-f", "${db:Status-Abbrev}", package])
         .stderr(Stdio::null())

@@ -6,14 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod check;
-mod setup;
+mod programs;
 mod sim;
 mod test;
 
-use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{env, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use xtask::{debian, sh, steps, times, tools};
+use xtask::{setup, sh, steps, times, tools};
 
 /// Development tasks of weft.
 #[derive(Parser)]
@@ -26,20 +26,18 @@ struct Cli {
 /// The subcommands.
 #[derive(Subcommand)]
 enum Chore {
-    /// Run all tests, and first set up what they need
+    /// Run the tests of the product, or all tests; this installs nothing
     Test(test::TestArgs),
     /// Check formatting, lints, documentation, licences and structure
     Check,
-    /// Install the programs that the crates' tests start
-    Setup,
-    /// Run a test program and report the time of each test; cargo calls this
-    #[command(hide = true, disable_help_flag = true)]
-    RunTest {
-        /// The program
-        program: PathBuf,
-        /// Its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
+    /// List the programs of others that tests need, install or unpack them
+    Setup {
+        /// Install them with apt, as root; without this and without --unpack nothing is changed
+        #[arg(long)]
+        yes: bool,
+        /// Unpack those that most tests use to a cache directory, without root
+        #[arg(long, conflicts_with = "yes")]
+        unpack: bool,
     },
     /// Run the whole stack on virtual time, with faults that a seed chooses
     Sim(sim::SimArgs),
@@ -53,8 +51,7 @@ fn main() -> ExitCode {
     sh::exit(match Cli::parse().chore {
         Chore::Test(args) => test::run(&args),
         Chore::Check => test::check(),
-        Chore::Setup => setup::run().map(|()| ExitCode::SUCCESS),
-        Chore::RunTest { program, args } => test::run_program(&program, &args),
+        Chore::Setup { yes, unpack } => setup::run(yes, unpack).map(|()| ExitCode::SUCCESS),
         Chore::Sim(args) => sim::run(&args),
     })
 }

@@ -1,71 +1,81 @@
 //! `cargo xtask test`: everything that the project knows to ask of itself, in one table.
 
-use std::{
-    env,
-    ffi::OsString,
-    path::Path,
-    process::{Command, ExitCode},
-    time::Duration,
-};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
+use plan::Run;
 
 use crate::{
-    check, sh, sim,
-    steps::{self, Step, Turn},
-    times, tools,
+    check,
+    programs::{self, Part},
+    sh, sim,
+    steps::{self, Step, Turn, Work},
 };
-
-/// Limits are for what hangs.
-const LIMIT: Duration = Duration::from_secs(45 * 60);
-
-/// How to run fewer steps, said where all are run.
-const LESS: &str = "\nless: `cargo xtask test --quick` needs no virtual machine, no Windows toolchain and no fuzzer; `cargo xtask test lab` runs the steps with that in their names";
 
 /// Which tests to run.
 #[derive(Args)]
 pub struct TestArgs {
-    /// Only what needs no virtual machine, no Windows toolchain and no fuzzer
-    #[arg(long)]
-    quick: bool,
+    /// Also those that need root, packages, other toolchains, emulated machines, or much time
+    #[arg(long, conflicts_with_all = ["rest", "filter"])]
+    all: bool,
+    /// Those of --all that are not run without it
+    #[arg(long, conflicts_with = "filter")]
+    rest: bool,
     /// Only the steps whose names contain this
     filter: Option<String>,
 }
 
 /// Runs the steps and closes with the count of all tests.
 pub fn run(args: &TestArgs) -> Result<ExitCode> {
-    let mut selected = selected(args.quick)?;
     if let Some(filter) = &args.filter {
+        let mut selected = selected(Run::All)?;
         selected.retain(|step| step.name.contains(filter.as_str()));
         ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
+        return steps::run(selected, None);
     }
-    finish(selected, if args.quick || args.filter.is_some() { "" } else { LESS })
+    let run = match (args.all, args.rest) {
+        (true, _) => Run::All,
+        (_, true) => Run::Rest,
+        _ => Run::Product,
+    };
+    steps::run(selected(run)?, Some(run))
 }
 
-/// All steps, or those that need nothing special.
-fn selected(quick: bool) -> Result<Vec<Step>> {
-    let mut selected = check::forms()?;
-    selected.push(chore("setup", Turn::Alone, &["setup"])?);
-    if !quick {
-        // It mostly fetches and unpacks, so the builds begin beside it.
-        selected.push(chore("lab-setup", Turn::Tests, &["lab", "setup"])?);
-        selected.push(chore("windows-setup", Turn::Builds, &["windows", "setup"])?);
-    }
-    selected.extend([workspace()?, lab_tools()?]);
-    if !quick {
-        selected.extend(dear_tests()?);
-    }
-    selected.extend([models(), simulator()?]);
-    selected.extend(check::lints()?);
-    if !quick {
-        selected.push(chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?);
-        selected.push(chore("windows", Turn::Alone, &["windows", "test"])?);
+/// The steps of a run.
+fn selected(run: Run) -> Result<Vec<Step>> {
+    let mut steps = every()?;
+    steps.retain(|step| plan::named(step.name).is_some_and(|planned| run.has(planned)));
+    Ok(steps)
+}
+
+/// All steps, in their order.
+fn every() -> Result<Vec<Step>> {
+    let mut steps = check::forms()?;
+    steps.extend([
+        chore("lab-setup", Turn::Tests, &["lab", "setup"])?,
+        chore("windows-setup", Turn::Builds, &["windows", "setup"])?,
+        of_programs("workspace", Turn::Tests, Part::Together),
+        simulator()?,
+        examples(),
+        of_programs("alone", Turn::Alone, Part::Alone),
+        of_programs("peers", Turn::Tests, Part::Rest),
+        of_programs("lab-tools", Turn::Tests, Part::Tools),
+        chore("lab", Turn::Tests, &["lab", "test"])?,
+        of_programs("lab-gateways", Turn::Tests, Part::Lab),
+        chore("windows-build", Turn::Builds, &["windows", "build-tests"])?,
+        chore("fuzz-build", Turn::Builds, &["fuzz", "build"])?,
+        models(),
+    ]);
+    steps.extend(check::lints()?);
+    steps.extend([
+        chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?,
+        chore("windows", Turn::Alone, &["windows", "test"])?,
         // What they count must not depend on load, and their figures are printed.
-        selected.push(chore("race", Turn::Alone, &["race", "--small"])?);
-        selected.push(chore("gates", Turn::Alone, &["race", "--gates", "--small"])?);
-    }
-    Ok(selected)
+        chore("race", Turn::Alone, &["race", "--small"])?,
+        chore("gates", Turn::Alone, &["race", "--gates", "--small"])?,
+    ]);
+    Ok(steps)
 }
 
 /// Runs the steps of `cargo xtask check`.
@@ -73,57 +83,25 @@ pub fn check() -> Result<ExitCode> {
     let mut steps = check::forms()?;
     steps.push(check::structure());
     steps.extend(check::lints()?);
-    finish(steps, "")
-}
-
-fn finish(selected: Vec<Step>, less: &str) -> Result<ExitCode> {
-    let count = steps::run(selected, less)?;
-    println!("\n{count}");
-    Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Becomes a test program that tells what each test took.
-pub fn run_program(program: &Path, args: &[OsString]) -> Result<ExitCode> {
-    let mut command = Command::new(program);
-    times::timed(program, command.args(args));
-    sh::replace(&mut command)
+    steps::run(steps, None)
 }
 
 /// Another task of this program, as a step.
 fn chore(name: &'static str, turn: Turn, args: &[&str]) -> Result<Step> {
-    Ok(Step { name, command: sh::chore(args)?, limit: LIMIT, turn })
+    Ok(Step::command(name, turn, sh::chore(args)?))
 }
 
-/// The tests of all crates and of this program, the rules of the house among them. One command for
-/// all, so that what they depend on is built once, with the features that they need together.
-fn workspace() -> Result<Step> {
-    let mut command = of_workspace()?;
-    command.args(["--no-fail-fast", "--", "--show-output"]);
-    Ok(Step { name: "workspace", command, limit: LIMIT, turn: Turn::Tests })
+/// Test programs of the workspace, as a step.
+fn of_programs(name: &'static str, turn: Turn, part: Part) -> Step {
+    let run = move |results: &steps::Results| programs::run(name, part, results);
+    Step { name, work: Work::Own(Box::new(run)), turn }
 }
 
-/// The tests of the lab's tools.
-fn lab_tools() -> Result<Step> {
-    let mut command = timed(tools::cargo("test"))?;
-    command.args(["--workspace", "--no-fail-fast", "--", "--show-output"]);
-    Ok(Step { name: "lab-tools", command, limit: LIMIT, turn: Turn::Tests })
-}
-
-/// `cargo test` with the features that all crates need together, and with the time of each test.
-fn of_workspace() -> Result<Command> {
-    let mut command = timed(sh::cargo("test"))?;
-    command.args(["--workspace", "--locked"]);
-    Ok(command)
-}
-
-/// A `cargo test` that tells the time of each test.
-fn timed(mut command: Command) -> Result<Command> {
-    let runner = env::current_exe().context("cannot find this program")?;
-    command.args([
-        "--config",
-        &format!("target.'cfg(all())'.runner = ['{}', 'run-test']", runner.display()),
-    ]);
-    Ok(command)
+/// The examples in the documentation of the crates.
+fn examples() -> Step {
+    let mut command = sh::cargo("test");
+    command.args(["--workspace", "--doc", "--locked"]);
+    Step::command("examples", Turn::Built, command)
 }
 
 fn models() -> Step {
@@ -132,39 +110,21 @@ fn models() -> Step {
     command
         .env("RUSTFLAGS", "--cfg loom -D warnings")
         .env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
-    Step { name: "models", command, limit: LIMIT, turn: Turn::Builds }
+    Step::command("models", Turn::Builds, command)
 }
 
 fn simulator() -> Result<Step> {
     let [from, count] = sim::TEST_SEEDS;
-    chore(
-        "sim",
-        Turn::Builds,
-        &[
-            "sim",
-            "--as-tests",
-            "--keep-going",
-            "--from",
-            from,
-            "--count",
-            count,
-            "--jobs",
-            &sh::cores().to_string(),
-        ],
-    )
+    let jobs = sh::cores().to_string();
+    let mut args = vec!["sim", "--as-tests", "--keep-going"];
+    args.extend(["--from", from, "--count", count, "--jobs", &jobs]);
+    chore("sim", Turn::Built, &args)
 }
 
-/// What needs more than Rust: a virtual machine, a C++ compiler, a cross-compiler and Wine.
-fn dear_tests() -> Result<Vec<Step>> {
-    // The lab's machine as the host of a test's own processes.
-    let mut gateways = of_workspace()?;
-    gateways.args(["--test", "cli", "--", "--show-output", "--ignored", "gateways::kernel::"]);
-    Ok(vec![
-        chore("lab", Turn::Tests, &["lab", "test"])?,
-        Step { name: "lab-gateways", command: gateways, limit: LIMIT, turn: Turn::Tests },
-        chore("fuzz-build", Turn::Builds, &["fuzz", "build"])?,
-        chore("windows-build", Turn::Builds, &["windows", "build-tests"])?,
-    ])
+/// The arguments of a step's command, for tests of the table.
+#[cfg(test)]
+fn arguments(command: &std::process::Command) -> Vec<String> {
+    command.get_args().map(|it| it.to_string_lossy().into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -172,17 +132,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_what_every_step_usually_takes() {
-        for step in selected(false).unwrap().iter().chain(&[check::structure()]) {
-            assert!(steps::plan::usual(step.name).is_some(), "{}", step.name);
-        }
+    fn each_step_has_its_place_in_the_plan() {
+        let steps: Vec<&str> = every().unwrap().iter().map(|step| step.name).collect();
+        let mut planned: Vec<&str> = plan::STEPS.iter().map(|step| step.name).collect();
+        let mut sorted = steps.clone();
+        sorted.sort_unstable();
+        planned.sort_unstable();
+        assert_eq!(sorted, planned);
     }
 
     #[test]
     fn the_seeds_are_those_of_the_commit_and_not_of_the_clock() {
-        let step = simulator().unwrap();
-        let arguments: Vec<_> =
-            step.command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
+        let Work::Command(command) = simulator().unwrap().work else { panic!("it is a command") };
+        let arguments = arguments(&command);
         let from =
             arguments.iter().position(|it| it == "--from").map(|at| arguments[at + 1].as_str());
         assert_eq!(from, Some(sim::TEST_SEEDS[0]), "{arguments:?}");

@@ -93,6 +93,17 @@ pub fn cpu_of(child: u32) -> Duration {
     ticks(&child.to_string(), 14, 4)
 }
 
+/// Processor time of this thread. Zero where the system does not tell.
+pub fn cpu_of_thread() -> Duration {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+    #[cfg(not(unix))]
+    Duration::ZERO
+}
+
 /// The sum of some fields of `/proc/PROCESS/stat`, counted from 1, in ticks of 10 ms.
 fn ticks(process: &str, first: usize, fields: usize) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s
-//! when it tries out all that threads may do (`--cfg loom`; docs/contributing/testing.md).
+//! when it tries out all that threads may do (`--cfg loom`; docs/contributing/writing-tests.md).
 
 #[cfg(not(loom))]
 pub(crate) use real::*;

@@ -1,17 +1,27 @@
-//! What a step is.
+//! A step of a run.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
-/// A step: a program whose exit status is the result.
+use anyhow::Result;
+
+use super::results::Results;
+
+/// A step: its name, and what is run.
 pub struct Step {
     /// Its name, also used for its log.
     pub name: &'static str,
-    /// The program.
-    pub command: Command,
-    /// When it is ended and counted as failed.
-    pub limit: Duration,
+    /// What is run.
+    pub work: Work,
     /// What runs at the same time.
     pub turn: Turn,
+}
+
+/// The work of a step.
+pub enum Work {
+    /// A program whose exit status is the result.
+    Command(Command),
+    /// Work that reports its own results. It builds the workspace's test programs.
+    Own(Box<dyn FnOnce(&Results) -> Result<()> + Send>),
 }
 
 /// When a step runs. Each begins when those of its kind before it have ended.
@@ -25,4 +35,14 @@ pub enum Turn {
     /// Beside tests, to which it gives way: it keeps the processors busy, and nothing in it waits
     /// for time to pass.
     Builds,
+    /// As `Builds`, once the test programs that run beside it are built: it uses what they use, and
+    /// would only wait for cargo's lock.
+    Built,
+}
+
+impl Step {
+    /// A step that runs a program.
+    pub fn command(name: &'static str, turn: Turn, command: Command) -> Self {
+        Self { name, work: Work::Command(command), turn }
+    }
 }

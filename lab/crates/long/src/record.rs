@@ -59,7 +59,7 @@ impl Record {
         let Self { commit, machine, date, table, sections, .. } = self;
         format!(
             "# Long proofs\n\n\
-             What `cargo xtask long` said last; it writes this page. [Testing](contributing/testing.md#long-proofs) describes it.\n\n\
+             What `cargo xtask long` said last; it writes this page. [Writing tests](contributing/writing-tests.md#long-proofs) describes it.\n\n\
              Commit `{commit}`, {date} (UTC), {:.0} s in all. The machine: {machine}.\n\n\
              | proof | result | seconds |\n|---|---|---:|\n{table}{sections}",
             elapsed.as_secs_f64()

@@ -20,7 +20,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use xtask::{sh, steps::run_program};
+use xtask::{
+    sh,
+    steps::{Limit, run_limited},
+};
 
 use self::{
     build::{Built, build, package},
@@ -99,7 +102,7 @@ impl Baseline<'_> {
             return Ok(*known);
         }
         let log = log(self.logs, 0, program);
-        let ended = run_program(&program.name, program.command(0), LIMIT, &log)?;
+        let ended = run_limited(&program.name, program.command(0), Limit::Time(LIMIT), &log)?;
         println!("without a mutant: {}, {:.1} s", program.name, ended.elapsed.as_secs_f64());
         let passes = ended.status.is_some_and(|status| status.success());
         let takes = passes.then_some(ended.elapsed);
@@ -123,7 +126,7 @@ fn trial(
         let Some(takes) = baseline.of(program)? else { continue };
         let log = log(baseline.logs, number, program);
         let limit = program.limit(takes);
-        let ended = run_program(&program.name, program.command(number), limit, &log)?;
+        let ended = run_limited(&program.name, program.command(number), Limit::Time(limit), &log)?;
         match ended.status {
             Some(status) if status.success() => fs::remove_file(log)?,
             Some(_) => return Ok(Some(program.name.clone())),

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use xtask::{
-    debian,
+    setup,
     sh::{self, Missing},
 };
 
@@ -56,7 +56,7 @@ impl SigningArgs {
             return Ok(false);
         }
         if !sh::have(TOOL) {
-            debian::install(&[TOOL]).map_err(|e| {
+            setup::require(&[TOOL]).map_err(|e| {
                 Missing(format!("--sign-key needs {TOOL}, which cannot be installed here: {e:#}"))
             })?;
         }

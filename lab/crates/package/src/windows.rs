@@ -13,7 +13,7 @@ use lab_windows::{
     setup::prepare,
     toolchain::{TARGET, built, cargo},
 };
-use xtask::{VERSION, debian, sh};
+use xtask::{VERSION, setup, sh};
 
 use super::{archive, notices, signing::SigningArgs};
 
@@ -53,7 +53,7 @@ pub fn run(args: &WindowsArgs) -> Result<()> {
 
 /// The program of this tree.
 fn build(cache: &Cache) -> Result<PathBuf> {
-    debian::install(&["perl", "make"])?;
+    setup::require(&["perl", "make"])?;
     let mut build = cargo(cache, "build")?;
     build.args(["--locked", "--package=weft", "--bin=weft", "--profile", PROFILE]);
     sh::run(build.arg(format!("--features={}", FEATURES.join(","))))?;

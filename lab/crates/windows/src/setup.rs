@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use xtask::{
-    debian,
+    setup,
     sh::{self, Missing},
 };
 
@@ -23,7 +23,7 @@ pub fn prepare(cache: &Cache) -> Result<()> {
     }
     cache.once("toolchain", || toolchain::unpack(cache))?;
     if !Path::new(wine::WINE).exists() || !sh::have("x86_64-w64-mingw32-gcc") {
-        debian::install(&["gcc-mingw-w64-x86-64", "wine64"])?;
+        setup::require(&["gcc-mingw-w64-x86-64", "wine64"])?;
     }
     cache.once(&format!("std-{TARGET}"), || toolchain::build_std(cache))?;
     cache.once("prefix", || wine::create_prefix(cache))

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::{debian, sh};
+use xtask::{debian, setup, sh};
 
 use super::cache::Cache;
 
@@ -43,7 +43,7 @@ const MANIFEST: &str = "[package]\nname = \"stdlib\"\nedition = \"2024\"\n\
 
 /// Unpacks the compiler and the library source into the cache.
 pub fn unpack(cache: &Cache) -> Result<()> {
-    debian::install(&LIBRARIES)?;
+    setup::require(&LIBRARIES)?;
     eprintln!("unpacking the toolchain for Windows");
     let root = cache.path("rust");
     remove(&root)?;

@@ -1,0 +1,116 @@
+//! `cargo xtask setup`: the programs of others that tests start.
+//!
+//! Nothing else installs anything: a step that lacks a package is skipped and names this command.
+
+mod peers;
+mod table;
+
+use anyhow::{Result, ensure};
+
+use crate::{debian, sh};
+use table::{PACKAGES, Package, Use};
+
+/// Unpacked only, never installed: its installation would start a server.
+const PROMETHEUS: &str = "prometheus";
+
+/// Lists the missing packages, installs them, or unpacks some of them.
+///
+/// # Errors
+/// If apt fails, or [`sh::Missing`] if this machine cannot do it.
+pub fn run(yes: bool, unpack: bool) -> Result<()> {
+    let missing: Vec<&Package> = PACKAGES.iter().filter(|package| !is_there(package)).collect();
+    let names = |packages: &[&Package]| packages.iter().map(|it| it.name).collect::<Vec<_>>();
+    if yes {
+        debian::install(&names(&missing))?;
+        return if sh::have("promtool") { Ok(()) } else { peers::unpack(&[PROMETHEUS]) };
+    }
+    let quick: Vec<&Package> =
+        missing.iter().copied().filter(|package| package.used == Use::Quick).collect();
+    if unpack {
+        if !quick.is_empty() {
+            peers::unpack(&names(&quick))?;
+        }
+        println!("ready: {}", peers::directory()?.display());
+        return Ok(());
+    }
+    if missing.is_empty() {
+        println!("nothing is missing");
+        return Ok(());
+    }
+    println!("missing packages of Debian, and the programs in them:");
+    for package in &missing {
+        println!("  {:<26} {}", package.name, package.program);
+    }
+    println!("\ncargo xtask setup --yes installs them with apt, as root");
+    if !quick.is_empty() {
+        println!(
+            "cargo xtask setup --unpack unpacks {} to {}, without root",
+            names(&quick).join(" "),
+            peers::directory()?.display()
+        );
+    }
+    Ok(())
+}
+
+/// Insists on packages that a step needs.
+///
+/// # Errors
+/// [`sh::Missing`], with the command that installs them.
+pub fn require(packages: &[&str]) -> Result<()> {
+    for name in packages {
+        ensure!(
+            PACKAGES.iter().any(|package| package.name == *name),
+            "the table of `cargo xtask setup` lacks the package {name}"
+        );
+    }
+    let wanted = PACKAGES.iter().filter(|package| packages.contains(&package.name));
+    let missing: Vec<&str> =
+        wanted.filter(|package| !is_there(package)).map(|package| package.name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join(" ");
+    Err(sh::Missing(format!("{missing} missing; `cargo xtask setup --yes` installs it")).into())
+}
+
+/// The command that provides a program or package; none if neither is known.
+pub fn command_for(word: &str) -> Option<&'static str> {
+    let found = PACKAGES
+        .iter()
+        .find(|package| package.name == word || (!word.is_empty() && package.program == word));
+    match found.map(|package| package.used) {
+        Some(Use::Quick) => Some("cargo xtask setup --unpack"),
+        Some(_) => Some("cargo xtask setup --yes"),
+        None if word == "promtool" => Some("cargo xtask setup --yes"),
+        None => None,
+    }
+}
+
+/// Whether a package's program is there, or, for a package without one, the package. Systems
+/// without dpkg cannot tell of the latter.
+fn is_there(package: &Package) -> bool {
+    match package.program {
+        "" => !sh::have("dpkg-query") || debian::installed(package.name),
+        program => sh::have(program),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_package_leads_to_a_command() {
+        assert_eq!(command_for("fio"), Some("cargo xtask setup --unpack"));
+        assert_eq!(command_for("nbdcopy"), Some("cargo xtask setup --unpack"));
+        assert_eq!(command_for("ceph-mon"), Some("cargo xtask setup --yes"));
+        assert_eq!(command_for(""), None);
+        assert_eq!(command_for("root"), None);
+    }
+
+    #[test]
+    fn a_step_may_ask_only_for_packages_that_setup_installs() {
+        let error = require(&["no-such-package"]).unwrap_err();
+        assert!(error.to_string().contains("lacks the package no-such-package"), "{error}");
+    }
+}
