@@ -13,7 +13,7 @@ mod test;
 use std::{env, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use xtask::{setup, sh, steps, times, tools};
+use xtask::{sh, steps, times, tools};
 
 /// Development tasks of weft.
 #[derive(Parser)]
@@ -30,15 +30,6 @@ enum Chore {
     Test(test::TestArgs),
     /// Check formatting, lints, documentation, licences and structure
     Check,
-    /// List the programs of others that tests need, install or unpack them
-    Setup {
-        /// Install them with apt, as root; without this and without --unpack nothing is changed
-        #[arg(long)]
-        yes: bool,
-        /// Unpack those that most tests use to a cache directory, without root
-        #[arg(long, conflicts_with = "yes")]
-        unpack: bool,
-    },
     /// Run the whole stack on virtual time, with faults that a seed chooses
     Sim(sim::SimArgs),
 }
@@ -51,7 +42,6 @@ fn main() -> ExitCode {
     sh::exit(match Cli::parse().chore {
         Chore::Test(args) => test::run(&args),
         Chore::Check => test::check(),
-        Chore::Setup { yes, unpack } => setup::run(yes, unpack).map(|()| ExitCode::SUCCESS),
         Chore::Sim(args) => sim::run(&args),
     })
 }

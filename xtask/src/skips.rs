@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{count::Skip, setup};
+use crate::{count::Skip, packages};
 
 /// Tests that are named for each group.
 const NAMED: usize = 3;
@@ -34,7 +34,7 @@ impl Group<'_> {
     /// The command that provides what is missing, if one does.
     fn remedy(&self) -> String {
         let words = self.lack.split([' ', ',', ';']);
-        match words.filter_map(setup::command_for).next() {
+        match words.filter_map(packages::command_for).next() {
             Some(command) => format!("  ({command})"),
             None => String::new(),
         }

@@ -30,7 +30,7 @@ pub struct Tool {
 }
 
 /// The tools that people start, in the order of the help.
-pub const TOOLS: [Tool; 9] = [
+pub const TOOLS: [Tool; 10] = [
     tool("fuzz", "fuzz", "Build and run the fuzz targets"),
     tool("lab", "vm", "Run the Linux kernel's NVMe/TCP and iSCSI in a virtual machine"),
     tool("licences", "licences", "Check the sources and licences of all dependencies"),
@@ -43,6 +43,7 @@ pub const TOOLS: [Tool; 9] = [
     tool("mutants", "mutants", "Change one line at a time, and see whether the tests notice"),
     tool("package", "package", "Make a package that users download"),
     tool("race", "race", "Measure weft, the TCP ceiling of this machine and the installed peers"),
+    tool("setup", "host", "List, install or unpack the programs of others that tests need"),
     tool("windows", "windows", "Build for Windows, and run the result under Wine"),
 ];
 

@@ -2,9 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     process::{Command, Stdio},
-    sync::OnceLock,
 };
 
 use xtask::{commands, tools};
@@ -83,7 +81,7 @@ impl Helps {
         }
         // `weft COMMAND --help` leaves to topics what several commands have.
         let mut command = if program == "weft" {
-            let mut command = Command::new(weft());
+            let mut command = Command::new(xtask::weft::debug_build());
             command.arg("help").args(subcommand);
             command
         } else {
@@ -97,54 +95,6 @@ impl Helps {
         self.texts.insert(key, text.clone());
         text
     }
-}
-
-/// The program, built first, and once for all tests.
-pub fn weft() -> &'static PathBuf {
-    static WEFT: OnceLock<PathBuf> = OnceLock::new();
-    WEFT.get_or_init(build_weft)
-}
-
-/// Builds weft and returns where it is.
-fn build_weft() -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    // What cargo tells this program of its package has some build scripts run again: see
-    // `xtask/src/sh.rs`.
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO_PKG_") {
-            cargo.env_remove(name);
-        }
-    }
-    ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_LINKS", "OUT_DIR", "RUSTC_BOOTSTRAP"]
-        .iter()
-        .for_each(|name| _ = cargo.env_remove(name));
-    let output = cargo
-        // With a test of all packages, so that features are those of the tests' run and nothing is
-        // built twice.
-        .args([
-            "build",
-            "--workspace",
-            "--bin",
-            "weft",
-            "--test",
-            "structure",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
-        .current_dir(files::root())
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("cargo build runs");
-    assert!(output.status.success(), "weft does not build");
-    let messages = String::from_utf8(output.stdout).expect("cargo speaks UTF-8");
-    let executable = messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"]
-            .as_str()
-            .filter(|_| message["target"]["name"] == "weft")
-            .map(PathBuf::from)
-    });
-    executable.expect("cargo names what it built")
 }
 
 /// Whether a word can name a subcommand.

@@ -21,7 +21,7 @@ fn links_lead_somewhere() {
 }
 
 /// Whether the link leaves the repository.
-pub fn is_elsewhere(link: &str) -> bool {
+fn is_elsewhere(link: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme))
 }
 

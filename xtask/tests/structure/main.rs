@@ -12,7 +12,6 @@ mod layers;
 mod length;
 mod links;
 mod options;
-mod packages;
 mod planted;
 mod tokens;
 mod tools;

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::{
-    commands::{Helps, mentions, weft},
+    commands::{Helps, mentions},
     demand, files,
     markdown::Document,
 };
@@ -183,7 +183,7 @@ fn options(help: &str) -> Vec<String> {
 
 /// What the URLs of the network begin with: the program lists them where one is wrong.
 fn network_schemes() -> Vec<String> {
-    let output = Command::new(weft())
+    let output = Command::new(xtask::weft::debug_build())
         .args(["serve", "null:1MiB", "--listen", "none://"])
         .stdin(Stdio::null())
         .output();

@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use xtask::{setup, sh, times};
+use xtask::{sh, times};
 
 /// Compiler flags that add counters at every branch and comparison.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
@@ -164,7 +164,7 @@ fn targets() -> Result<Vec<String>> {
 /// scripts.
 fn build() -> Result<()> {
     if !sh::have("c++") && !sh::have("g++") {
-        setup::require(&["g++"])?;
+        lab_host::require(&["g++"])?;
     }
     let mut cargo = sh::cargo("build");
     cargo

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::{machine, sh};
+use xtask::sh;
 
 use super::{proofs::Proof, run::Report};
 
@@ -30,8 +30,8 @@ impl Record {
             .unwrap_or_else(|_| "an unknown day".into());
         Ok(Self {
             start: Instant::now(),
-            commit: machine::commit()?,
-            machine: machine::in_words(),
+            commit: lab_host::machine::commit()?,
+            machine: lab_host::machine::in_words(),
             date: date.trim().to_owned(),
             table: String::new(),
             sections: String::new(),

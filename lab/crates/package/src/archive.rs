@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use xtask::{setup, sh};
+use xtask::sh;
 
 /// The file with the sums of all others.
 pub const SUMS: &str = "SHA256SUMS";
@@ -25,7 +25,7 @@ pub fn write_sums(directory: &Path) -> Result<()> {
 
 /// Puts a directory, with its name, into `DIRECTORY.zip` beside it.
 pub fn zip(directory: &Path) -> Result<PathBuf> {
-    setup::require(&["zip", "unzip"])?;
+    lab_host::require(&["zip", "unzip"])?;
     let (parent, name) = split(directory)?;
     let made = format!("{name}.zip");
     let archive = parent.join(&made);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::{VERSION, setup, sh};
+use xtask::{VERSION, sh};
 
 use super::{
     archive,
@@ -28,7 +28,7 @@ const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 /// Packs a program; where the package is.
 pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
-    setup::require(&["dpkg", "binutils"])?;
+    lab_host::require(&["dpkg", "binutils"])?;
     let root = out.join("deb");
     staged::stage(program, &root)?;
     let architecture = sh::output(Command::new("dpkg").arg("--print-architecture"))?;

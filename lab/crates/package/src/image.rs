@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use xtask::{VERSION, setup, sh};
+use xtask::{VERSION, sh};
 
 use super::{archive, bom, notices, staged};
 
@@ -33,7 +33,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Packs a program; where the archive is.
 pub fn pack(program: &Path, out: &Path) -> Result<PathBuf> {
-    setup::require(&["dpkg", "libssl3", "tar"])?;
+    lab_host::require(&["dpkg", "libssl3", "tar"])?;
     let root = out.join("image-root");
     let packages = stage(program, &root)?;
     let layout = out.join("image-layout");

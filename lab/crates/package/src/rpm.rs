@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::{VERSION, setup, sh};
+use xtask::{VERSION, sh};
 
 use super::{
     archive,
@@ -22,7 +22,7 @@ const OWN: [&str; 2] = ["usr/share/doc/weft", "usr/share/weft"];
 /// Packs a program; where the package is.
 pub fn pack(program: &Path, out: &Path) -> Result<PathBuf> {
     if !sh::have("rpmbuild") {
-        setup::require(&["rpm"])?;
+        lab_host::require(&["rpm"])?;
     }
     let top = out.join("rpm");
     let root = top.join("root");

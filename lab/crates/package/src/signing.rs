@@ -9,10 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use xtask::{
-    setup,
-    sh::{self, Missing},
-};
+use xtask::sh::{self, Missing};
 
 /// The tool, which is also the name of its package.
 const TOOL: &str = "osslsigncode";
@@ -56,7 +53,7 @@ impl SigningArgs {
             return Ok(false);
         }
         if !sh::have(TOOL) {
-            setup::require(&[TOOL]).map_err(|e| {
+            lab_host::require(&[TOOL]).map_err(|e| {
                 Missing(format!("--sign-key needs {TOOL}, which cannot be installed here: {e:#}"))
             })?;
         }

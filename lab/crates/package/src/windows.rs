@@ -13,7 +13,7 @@ use lab_windows::{
     setup::prepare,
     toolchain::{TARGET, built, cargo},
 };
-use xtask::{VERSION, setup, sh};
+use xtask::{VERSION, sh};
 
 use super::{archive, notices, signing::SigningArgs};
 
@@ -53,7 +53,7 @@ pub fn run(args: &WindowsArgs) -> Result<()> {
 
 /// The program of this tree.
 fn build(cache: &Cache) -> Result<PathBuf> {
-    setup::require(&["perl", "make"])?;
+    lab_host::require(&["perl", "make"])?;
     let mut build = cargo(cache, "build")?;
     build.args(["--locked", "--package=weft", "--bin=weft", "--profile", PROFILE]);
     sh::run(build.arg(format!("--features={}", FEATURES.join(","))))?;

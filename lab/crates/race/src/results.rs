@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use xtask::{machine, sh};
+use xtask::sh;
 
 use super::table::{Section, Table};
 
@@ -30,13 +30,13 @@ impl Results {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let commit = machine::commit()?;
+        let commit = lab_host::machine::commit()?;
         let kept = fs::read_to_string(&path)
             .ok()
             .and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let content = kept.filter(|kept| kept["commit"] == commit.as_str());
         let content = content.unwrap_or_else(
-            || json!({ "commit": commit, "machine": machine::in_words(), "sections": {} }),
+            || json!({ "commit": commit, "machine": lab_host::machine::in_words(), "sections": {} }),
         );
         Ok(Self { path, content })
     }

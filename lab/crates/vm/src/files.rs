@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use xtask::{VERSION, setup, sh};
+use xtask::{VERSION, sh};
 
 /// The file that stands for this tree's program.
 pub(super) const WEFT: &str = "weft";
@@ -63,7 +63,7 @@ pub(super) fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathB
 
 /// The program of a C file, whose first line, `// cc: FLAGS`, says how it is compiled.
 fn compiled(file: &Path) -> Result<(String, PathBuf)> {
-    setup::require(&["gcc", "libc6-dev", "linux-libc-dev", "libssl-dev"])?;
+    lab_host::require(&["gcc", "libc6-dev", "linux-libc-dev", "libssl-dev"])?;
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let flags =

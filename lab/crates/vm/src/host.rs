@@ -1,7 +1,7 @@
 //! What the lab needs of the machine that it runs on.
 
 use anyhow::Result;
-use xtask::{setup, sh};
+use xtask::sh;
 
 use super::{
     cache::Cache,
@@ -24,5 +24,5 @@ pub(super) fn host_ready() -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(sh::Missing("the lab needs Debian on x86-64".into()).into());
     }
-    setup::require(HOST_PACKAGES)
+    lab_host::require(HOST_PACKAGES)
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::{debian, sh};
+use xtask::sh;
 
 use super::cache::Cache;
 
@@ -64,7 +64,7 @@ fn unpack(cache: &Cache, names: &[&str]) -> Result<()> {
         .filter(|name| !cache.has(&format!("{LIBRARIES}/{name}")))
         .collect();
     let wanted: BTreeSet<&str> = names.iter().chain(&lacking).copied().collect();
-    let debs = debian::download(&wanted.into_iter().collect::<Vec<_>>())?;
+    let debs = lab_host::debian::download(&wanted.into_iter().collect::<Vec<_>>())?;
     for (entry, names) in [(LIBRARIES, lacking.as_slice()), (FILES, names)] {
         for name in names {
             cache.entry(&format!("{entry}/{name}"), |at| debs.unpack(name, at))?;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use xtask::{setup, sh};
+use xtask::sh;
 
 use super::server::Server;
 
@@ -30,7 +30,7 @@ const NVMET_PORT: u16 = 4420;
 /// Runs the target, the gateway and the programs that use it.
 pub(super) fn run(gateway: Command, scratch: &Path) -> Result<()> {
     // QEMU's iSCSI driver is a package of its own, which its tools only recommend.
-    setup::require(&["qemu-utils", "qemu-block-extra", "libnbd-bin"])?;
+    lab_host::require(&["qemu-utils", "qemu-block-extra", "libnbd-bin"])?;
     let share = scratch.join("share");
     fs::create_dir_all(&share)?;
     let port = free_port()?;

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use lab_windows::{cache::Cache, wine};
-use xtask::{VERSION, setup, sh};
+use xtask::{VERSION, sh};
 
 /// What is in a package.
 const FILES: [&str; 5] =
@@ -17,7 +17,7 @@ const FILES: [&str; 5] =
 
 /// Packs a program twice, and looks into the packages.
 pub(super) fn run(cache: &Cache, program: &Path, scratch: &Path) -> Result<()> {
-    setup::require(&["openssl"])?;
+    lab_host::require(&["openssl"])?;
     let bare = pack(program, &[], &scratch.join("package"))?;
     let again = pack(program, &[], &scratch.join("package-again"))?;
     ensure!(fs::read(&bare)? == fs::read(again)?, "two packages of one program differ");

@@ -3,10 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use xtask::{
-    setup,
-    sh::{self, Missing},
-};
+use xtask::sh::{self, Missing};
 
 use super::{
     cache::Cache,
@@ -23,7 +20,7 @@ pub fn prepare(cache: &Cache) -> Result<()> {
     }
     cache.once("toolchain", || toolchain::unpack(cache))?;
     if !Path::new(wine::WINE).exists() || !sh::have("x86_64-w64-mingw32-gcc") {
-        setup::require(&["gcc-mingw-w64-x86-64", "wine64"])?;
+        lab_host::require(&["gcc-mingw-w64-x86-64", "wine64"])?;
     }
     cache.once(&format!("std-{TARGET}"), || toolchain::build_std(cache))?;
     cache.once("prefix", || wine::create_prefix(cache))

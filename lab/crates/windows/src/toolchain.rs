@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::{debian, setup, sh};
+use xtask::sh;
 
 use super::cache::Cache;
 
@@ -43,18 +43,18 @@ const MANIFEST: &str = "[package]\nname = \"stdlib\"\nedition = \"2024\"\n\
 
 /// Unpacks the compiler and the library source into the cache.
 pub fn unpack(cache: &Cache) -> Result<()> {
-    setup::require(&LIBRARIES)?;
+    lab_host::require(&LIBRARIES)?;
     eprintln!("unpacking the toolchain for Windows");
     let root = cache.path("rust");
     remove(&root)?;
     cache.forget("std-")?;
-    debian::unpack(
+    lab_host::debian::unpack(
         &root,
         &["rustc-web", "rust-web-src", "rust-web-clippy", "libstd-rust-web-dev"],
     )?;
-    let std = debian::dependency("libstd-rust-web-dev", "libstd-rust-web-")?;
-    let llvm = debian::dependency(&std, "libllvm")?;
-    debian::unpack(&root, &[&std, &llvm])?;
+    let std = lab_host::debian::dependency("libstd-rust-web-dev", "libstd-rust-web-")?;
+    let llvm = lab_host::debian::dependency(&std, "libllvm")?;
+    lab_host::debian::unpack(&root, &[&std, &llvm])?;
     launchers(cache)
 }
 

@@ -3,10 +3,7 @@
 use std::{fs, path::Path, process::Command, str::FromStr};
 
 use anyhow::{Context, Result, ensure};
-use xtask::{
-    debian,
-    sh::{self, Missing},
-};
+use xtask::sh::{self, Missing};
 
 use crate::packages::with_fresh_lists;
 
@@ -79,7 +76,7 @@ fn stable(at: &Path) -> Result<String> {
         )
     })?;
     eprintln!("lab: fetching {package}");
-    debian::unpack(at, &[package])?;
+    lab_host::debian::unpack(at, &[package])?;
     let release =
         package.trim_start_matches("linux-image-").trim_end_matches("-unsigned").to_owned();
     fs::rename(at.join(format!("boot/vmlinuz-{release}")), at.join("vmlinuz"))?;

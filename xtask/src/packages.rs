@@ -20,9 +20,11 @@ pub enum Use {
 /// A package.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
+    /// Its name.
     pub name: &'static str,
     /// A program by which its presence is known; empty where dpkg has to be asked.
     pub program: &'static str,
+    /// The steps that need it.
     pub used: Use,
 }
 
@@ -91,9 +93,31 @@ const fn package(name: &'static str, program: &'static str, used: Use) -> Packag
     Package { name, program, used }
 }
 
+/// The command that provides a program or package; none if neither is known.
+pub fn command_for(word: &str) -> Option<&'static str> {
+    let found = PACKAGES
+        .iter()
+        .find(|package| package.name == word || (!word.is_empty() && package.program == word));
+    match found.map(|package| package.used) {
+        Some(Use::Quick) => Some("cargo xtask setup --unpack"),
+        Some(_) => Some("cargo xtask setup --yes"),
+        None if word == "promtool" => Some("cargo xtask setup --yes"),
+        None => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_package_leads_to_a_command() {
+        assert_eq!(command_for("fio"), Some("cargo xtask setup --unpack"));
+        assert_eq!(command_for("nbdcopy"), Some("cargo xtask setup --unpack"));
+        assert_eq!(command_for("ceph-mon"), Some("cargo xtask setup --yes"));
+        assert_eq!(command_for(""), None);
+        assert_eq!(command_for("root"), None);
+    }
 
     #[test]
     fn each_package_has_one_row() {

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use anyhow::Result;
 
-use crate::sh;
+use xtask::sh;
 
 /// The commit that is measured, with a plus when files differ from it.
 pub fn commit() -> Result<String> {

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::sh::{self, Missing};
+use xtask::sh::{self, Missing};
 
 /// Installs packages, as root or with `sudo` that asks for no password.
 ///

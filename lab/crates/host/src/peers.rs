@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{debian, sh};
+use xtask::sh;
+
+use crate::debian;
 
 /// Directories that hold programs, below the root of packages.
 const PROGRAM_DIRS: [&str; 4] = ["usr/bin", "usr/sbin", "bin", "sbin"];
@@ -40,7 +42,7 @@ exec "#;
 
 /// The cache directory.
 pub(super) fn directory() -> Result<PathBuf> {
-    plan::peers().context("there is no home directory")
+    xtask::peers().context("there is no home directory")
 }
 
 /// Downloads packages, with those that they depend on and this system lacks, and unpacks them.

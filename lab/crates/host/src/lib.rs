@@ -1,14 +1,20 @@
-//! `cargo xtask setup`: the programs of others that tests start.
+//! This machine: its Debian packages, the programs of other projects that tests start, and its
+//! description.
 //!
-//! Nothing else installs anything: a step that lacks a package is skipped and names this command.
+//! Only `cargo xtask setup` installs anything: a step that lacks a package is skipped and names that
+//! command.
+#![forbid(unsafe_code)]
+
+pub mod debian;
+pub mod machine;
 
 mod peers;
-mod table;
 
 use anyhow::{Result, ensure};
-
-use crate::{debian, sh};
-use table::{PACKAGES, Package, Use};
+use xtask::{
+    packages::{PACKAGES, Package, Use},
+    sh,
+};
 
 /// Unpacked only, never installed: its installation would start a server.
 const PROMETHEUS: &str = "prometheus";
@@ -73,19 +79,6 @@ pub fn require(packages: &[&str]) -> Result<()> {
     Err(sh::Missing(format!("{missing} missing; `cargo xtask setup --yes` installs it")).into())
 }
 
-/// The command that provides a program or package; none if neither is known.
-pub fn command_for(word: &str) -> Option<&'static str> {
-    let found = PACKAGES
-        .iter()
-        .find(|package| package.name == word || (!word.is_empty() && package.program == word));
-    match found.map(|package| package.used) {
-        Some(Use::Quick) => Some("cargo xtask setup --unpack"),
-        Some(_) => Some("cargo xtask setup --yes"),
-        None if word == "promtool" => Some("cargo xtask setup --yes"),
-        None => None,
-    }
-}
-
 /// Whether a package's program is there, or, for a package without one, the package. Systems
 /// without dpkg cannot tell of the latter.
 fn is_there(package: &Package) -> bool {
@@ -98,15 +91,6 @@ fn is_there(package: &Package) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_package_leads_to_a_command() {
-        assert_eq!(command_for("fio"), Some("cargo xtask setup --unpack"));
-        assert_eq!(command_for("nbdcopy"), Some("cargo xtask setup --unpack"));
-        assert_eq!(command_for("ceph-mon"), Some("cargo xtask setup --yes"));
-        assert_eq!(command_for(""), None);
-        assert_eq!(command_for("root"), None);
-    }
 
     #[test]
     fn a_step_may_ask_only_for_packages_that_setup_installs() {
