@@ -13,22 +13,21 @@
 //! # }
 //! ```
 #![forbid(unsafe_code)]
+// Each token of a page is a step of `report::markup`.
+#![recursion_limit = "512"]
 
 pub mod agents;
-pub mod ceiling;
 pub mod compare;
-pub mod error;
 pub mod limits;
-mod random;
 pub mod relation;
 pub mod report;
 pub mod results;
-pub mod stats;
 pub mod study;
 pub mod suite;
 pub mod table;
 mod text_table;
-pub mod workload;
 
-pub use error::Error;
+pub use weft_load::error::{self, Error};
+use weft_load::random;
+pub use weft_load::{ceiling, stats, workload};
 pub use workload::{Direction, JobSpec, Phase, Progress, Report, Rw, Verify, run, run_until};

@@ -5,7 +5,7 @@
 //! queue per loop.
 //!
 //! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes
-//!   URLs, [`units`] parses sizes and durations.
+//!   URLs, [`units`] parses sizes and durations, [`date`] has the calendar.
 //! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters:
 //!   [`fault`], [`delay`], [`limit`], [`read_only`], [`stats`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum
@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 pub mod check;
+pub mod date;
 pub mod delay;
 pub mod device;
 pub mod error;

@@ -15,6 +15,7 @@ use weft_proto::{nvme_rdma, nvme_tcp};
 #[derive(Args, Clone, Debug, Default)]
 pub struct AnnounceArgs {
     /// Announce the discovery controllers of the NVMe/TCP addresses in the local network (mDNS)
+    /// [needs: a build with --features full]
     #[arg(long)]
     mdns: bool,
     /// Another discovery controller of which discovery tells hosts; may be repeated

@@ -127,9 +127,9 @@ pub enum Command {
     CheckTlsKey(CheckTlsKeyArgs),
     /// Print all limits with their units
     Limits(LimitsArgs),
-    /// Print completions for a shell
+    /// Print completions for a shell [needs: a build with --features full]
     Completions(CompletionsArgs),
-    /// Write manual pages for man(1)
+    /// Write manual pages for man(1) [needs: a build with --features full]
     Man(ManArgs),
     /// Explain a command with all its options, or a topic
     Help(HelpArgs),

@@ -1,6 +1,7 @@
 //! The process of a connection: signals, memory and the terminal.
 
 use crate::exit::Failure;
+use crate::signals::on_interrupt;
 use std::sync::mpsc::{self, Receiver};
 use weft_server::attach::memory::protect;
 
@@ -13,11 +14,10 @@ pub fn begin() -> Result<Receiver<()>, Failure> {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let (give, take) = mpsc::channel();
-    let told = ctrlc::set_handler(move || {
+    on_interrupt(move || {
         // At a second signal the receiver may be gone.
         let _ = give.send(());
-    });
-    told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
+    })?;
     Ok(take)
 }
 

@@ -151,6 +151,16 @@ impl From<weft_bench::Error> for Failure {
     }
 }
 
+impl From<weft_extras::Error> for Failure {
+    fn from(error: weft_extras::Error) -> Self {
+        let kind = match error {
+            weft_extras::Error::LeftOut(_) => ErrorKind::Unsupported,
+            weft_extras::Error::Failed(_) => ErrorKind::Io,
+        };
+        Self::of(kind, error.to_string())
+    }
+}
+
 /// Ends the program with a status.
 pub fn end(status: u8) -> ExitCode {
     // Threads of libraries may still be at work there, and what they use would be destroyed below

@@ -3,12 +3,12 @@
 
 use crate::exit::Failure;
 use crate::limits::{MDNS_FOUND_MAX, MDNS_GOODBYE_MS};
-use mdns_sd::{ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
 use weft_block::ErrorKind;
 use weft_endpoint::url::{HostPort, NVME_TCP, NvmeUrl};
+use weft_extras::mdns::{self, Announcer, Service};
 use weft_proto::nvme::types::Nqn;
 use weft_proto::printable::Printable;
 
@@ -21,15 +21,16 @@ const TRANSPORT: (&str, &str) = ("p", "tcp");
 /// TXT key of the discovery subsystem's name.
 const NAME: &str = "NQN";
 
-fn failed(what: &str) -> impl Fn(mdns_sd::Error) -> Failure {
-    move |e| Failure::new(1, format!("cannot {what} by mDNS: {e}"))
+/// What fails without mDNS.
+const ANNOUNCING: &str = "cannot announce the server by mDNS";
+const SEARCHING: &str = "cannot search for discovery controllers by mDNS";
+
+fn failed(what: &str) -> impl Fn(weft_extras::Error) -> Failure {
+    move |e| Failure::from(e).about(what)
 }
 
 /// An announcement. Dropping it takes it back.
-pub struct Announcement {
-    daemon: ServiceDaemon,
-    names: Vec<String>,
-}
+pub struct Announcement(Announcer);
 
 impl Announcement {
     /// Announces the discovery controllers at the NVMe/TCP addresses among `urls`. `listen`: where
@@ -47,8 +48,9 @@ impl Announcement {
             let text = "--mdns announces NVMe/TCP only; add --listen nvme+tcp://ADDR:PORT";
             return Err(Failure::of(ErrorKind::Usage, text));
         }
-        let daemon = ServiceDaemon::new().map_err(failed("announce the server"))?;
-        let mut announcement = Self { daemon, names: Vec::new() };
+        let goodbye = Duration::from_millis(MDNS_GOODBYE_MS);
+        let announcer = Announcer::start(goodbye).map_err(failed(ANNOUNCING))?;
+        let mut announcement = Self(announcer);
         for address in addresses {
             let everywhere =
                 [format!("0.0.0.0:{}", address.port()), format!("[::]:{}", address.port())];
@@ -60,39 +62,16 @@ impl Announcement {
     }
 
     fn add(&mut self, address: SocketAddr, is_everywhere: bool) -> Result<(), Failure> {
-        let (host, failed) = (machine(), failed("announce the server"));
-        let name = format!("weft {host} {}", address.port());
-        let properties = [TRANSPORT, (NAME, Nqn::DISCOVERY)];
-        let ip = address.ip().to_string();
-        let info = ServiceInfo::new(
-            SERVICE,
-            &name,
-            &format!("{host}-weft.local."),
-            ip,
-            address.port(),
-            &properties[..],
-        );
-        let mut info = info.map_err(&failed)?;
-        if is_everywhere {
-            info = info.enable_addr_auto();
-        }
-        let full = info.get_fullname().to_owned();
-        self.daemon.register(info).map_err(&failed)?;
-        self.names.push(full);
-        Ok(())
-    }
-}
-
-impl Drop for Announcement {
-    fn drop(&mut self) {
-        let limit = Instant::now() + Duration::from_millis(MDNS_GOODBYE_MS);
-        for name in &self.names {
-            let Ok(done) = self.daemon.unregister(name) else { continue };
-            let _ = done.recv_timeout(limit.saturating_duration_since(Instant::now()));
-        }
-        if let Ok(done) = self.daemon.shutdown() {
-            let _ = done.recv_timeout(limit.saturating_duration_since(Instant::now()));
-        }
+        let host = machine();
+        let service = Service {
+            kind: SERVICE,
+            name: &format!("weft {host} {}", address.port()),
+            host: &format!("{host}-weft.local."),
+            address,
+            is_everywhere,
+            properties: &[TRANSPORT, (NAME, Nqn::DISCOVERY)],
+        };
+        self.0.announce(&service).map_err(failed(ANNOUNCING))
     }
 }
 
@@ -129,47 +108,36 @@ pub struct Found {
     pub nqn: String,
 }
 
-/// Searches for discovery controllers over TCP for so long. At most [`MDNS_FOUND_MAX`] are found,
+/// Searches for discovery controllers over TCP for this time. At most [`MDNS_FOUND_MAX`] are found,
 /// in the order of their names.
 ///
 /// # Errors
 /// The system has no multicast.
 pub fn search(time: Duration) -> Result<Vec<Found>, Failure> {
-    let failed = failed("search for discovery controllers");
-    let daemon = ServiceDaemon::new().map_err(&failed)?;
-    let events = daemon.browse(SERVICE).map_err(&failed)?;
-    let (end, mut all) = (Instant::now() + time, BTreeMap::new());
-    while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        if let ServiceEvent::ServiceResolved(service) = event
-            && let Some(found) = found(&service)
+    let mut all = BTreeMap::new();
+    let mut add = |service: mdns::Found| {
+        if let Some(found) = found(&service)
             && all.len() < MDNS_FOUND_MAX
         {
             all.insert((found.name.clone(), found.address.to_string()), found);
         }
-    }
-    let _ = daemon.shutdown();
+    };
+    mdns::search(SERVICE, time, &mut add).map_err(failed(SEARCHING))?;
     Ok(all.into_values().collect())
 }
 
 /// What a service says, if it is over TCP.
-fn found(service: &ResolvedService) -> Option<Found> {
-    let text = |key| service.get_property_val_str(key);
+fn found(service: &mdns::Found) -> Option<Found> {
+    let text = |key: &str| service.properties.get(&key.to_lowercase()).map(String::as_str);
     if !text(TRANSPORT.0).is_some_and(|transport| transport.eq_ignore_ascii_case(TRANSPORT.1)) {
         return None;
     }
-    let mut addresses: Vec<IpAddr> =
-        service.get_addresses().iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
-    // IPv4 first: a link-local IPv6 address is of no use without its interface.
-    addresses.sort_unstable();
-    let host = addresses.first()?.to_string();
-    let name = service
-        .get_fullname()
-        .strip_suffix(SERVICE)
-        .unwrap_or(service.get_fullname())
-        .trim_end_matches('.');
+    // IPv4 comes first: a link-local IPv6 address is of no use without its interface.
+    let host = service.addresses.first()?.to_string();
+    let name = service.name.strip_suffix(SERVICE).unwrap_or(&service.name).trim_end_matches('.');
     Some(Found {
         name: Printable(&name.replace('\\', "")).to_string(),
-        address: HostPort { host, port: service.get_port() },
+        address: HostPort { host, port: service.port },
         nqn: Printable(text(NAME).unwrap_or(Nqn::DISCOVERY)).to_string(),
     })
 }

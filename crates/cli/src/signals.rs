@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT and SIGHUP: the first drains the server, the second ends it at once. SIGHUP may
+//! SIGTERM, SIGINT and SIGHUP. The first drains a server, the second ends it at once; SIGHUP may
 //! have another meaning.
 
 use crate::exit::{Failure, tell};
@@ -23,7 +23,23 @@ pub fn watch(
         }
         first();
     };
-    catch(end, hang_up).map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))
+    catch(end, hang_up).map_err(failed)
+}
+
+/// Calls `act` at each SIGINT, SIGTERM or SIGHUP, which no longer end the process.
+///
+/// # Errors
+/// The system does not let signals be caught.
+pub fn on_interrupt(act: impl Fn() + Send + 'static) -> Result<(), Failure> {
+    #[cfg(unix)]
+    let outcome = catch(act, None::<fn()>);
+    #[cfg(not(unix))]
+    let outcome = ctrlc::set_handler(act);
+    outcome.map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::new(1, format!("cannot catch signals: {error}"))
 }
 
 #[cfg(unix)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs, io};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_io::sim::Rng;
+use weft_io::rng::Rng;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
 

@@ -1,8 +1,8 @@
 //! I/O: one event loop per core, with its sockets, disks, timers and memory.
 //!
 //! * [`event_loop`]: the loop, its [`Driver`]s, and how it waits.
-//! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated
-//!   one; [`tls`] encrypts any of them.
+//! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, `sim` (a feature) the
+//!   simulated one; [`tls`] encrypts any of them.
 //! * [`accept`], [`connect`]: accepting and opening connections.
 //! * `ublk`: disks of Linux that this process serves.
 //! * [`rdma`]: queue pairs, which move messages and memory.
@@ -14,7 +14,8 @@
 //! * `guest`: memory of virtual machines that another process shares (Linux).
 //! * `event_log`: the event log of Windows.
 //! * [`uncached`]: copies of what is not soon read again.
-//! * [`random`]: the system's random numbers; [`secret_file`]: files that nobody else may read.
+//! * [`random`]: the system's random numbers; [`rng`]: those of a seed; [`secret_file`]: files that
+//!   nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
 //! This is the only crate that may contain unsafe code; each use says why it is sound.
@@ -40,8 +41,10 @@ mod overlapped;
 pub mod random;
 pub mod rdma;
 pub mod region;
+pub mod rng;
 pub mod secret_file;
 pub mod segment;
+#[cfg(feature = "sim")]
 pub mod sim;
 pub mod stream;
 mod sync;

@@ -10,6 +10,7 @@
 pub mod allocations;
 #[cfg(unix)]
 pub mod ceph;
+pub mod committed;
 pub mod port;
 pub mod process;
 pub mod wait;

@@ -39,6 +39,7 @@ pub const STEPS: &[Step] = &[
     step("fmt-lab", Why::Sources, "the same of the tools in `lab/crates`"),
     step("licences", Why::Sources, "sources and licences of all dependencies"),
     step("clippy", Why::Sources, "all targets, warnings denied"),
+    step("clippy-plain", Why::Sources, "what `cargo build` builds, which has fewer features"),
     step("clippy-lab", Why::Sources, "the same of the tools in `lab/crates`"),
     step("doc", Why::Sources, "`cargo doc`, warnings denied"),
     step("doc-lab", Why::Sources, "the same of the tools in `lab/crates`"),

@@ -8,7 +8,7 @@ use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     (TESTING, &[]),
     ("verbs", &[]),
     ("proto", &["verbs"]),
@@ -18,16 +18,21 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("ceph", &["io", "block"]),
     ("group", &["proto"]),
     ("endpoint", &["proto", "io", "block", "tls", "ceph", "group"]),
-    ("bench", &["block", "io"]),
+    ("load", &["block", "io"]),
+    ("bench", &["block", "io", "load"]),
     ("copy", &["block", "io"]),
-    ("formats", &["block", "io", "bench"]),
+    ("extras", &[]),
+    ("formats", &["block", "io", "load", "bench"]),
     ("server", &["proto", "io", "block", "tls", "ceph", "endpoint", "group"]),
-    ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench"]),
+    (
+        "sim",
+        &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "load", "bench"],
+    ),
     (
         "cli",
         &[
             "proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "bench", "copy",
-            "formats",
+            "formats", "extras", "load",
         ],
     ),
     ("xtask", &["xtask-start"]),

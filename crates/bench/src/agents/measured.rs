@@ -1,15 +1,15 @@
 //! What a run of an agent found, with its histograms.
 
-use crate::limits::{LATENCY_NS_MAX, LATENCY_NS_MIN};
 use crate::results::Processors;
 use crate::stats::Latency;
 use crate::study::ticks::Ticks;
-use crate::workload::{Direction, DirectionReport, JobReport, LoopReport, Report};
+use crate::workload::{self, Direction, DirectionReport, JobReport, LoopReport, Report};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use weft_block::{Status, StatusKind};
 use weft_io::counters::Snapshot;
 use weft_io::cpu_usage::Usage;
+use weft_load::limits::{LATENCY_NS_MAX, LATENCY_NS_MIN};
 
 /// Most buckets of a histogram that are taken from a peer: more than one of ours ever has.
 const BUCKETS_MAX: usize = 16 << 10;
@@ -163,10 +163,10 @@ impl Measured {
 }
 
 /// Parts of a time, whatever a peer says.
-fn bounded(of: Processors) -> Processors {
+fn bounded(of: Processors) -> workload::Processors {
     let part = |value: f64| value.clamp(0.0, 1.0);
     let Processors { user, system, interrupts, soft_interrupts, steal } = of;
-    Processors {
+    workload::Processors {
         user: part(user),
         system: part(system),
         interrupts: part(interrupts),

@@ -1,7 +1,6 @@
 //! From pairs of slices to a relation and its interval.
 
 use super::student::two_sided_95;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Blocks after which the number is decided.
@@ -11,7 +10,8 @@ pub const BLOCKS_FIRST: u32 = 6;
 pub type Pair = (f64, f64);
 
 /// What a relation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// The lane's value divided by the other's; 1 where both are equal.
@@ -21,7 +21,8 @@ pub enum Scale {
 }
 
 /// A relation of two lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// Which kind.
     pub scale: Scale,

@@ -2,11 +2,11 @@
 //! sure that is.
 
 use super::findings::{Finding, LINKS, Link};
+use super::markup::{Markup, html};
 use super::shown::{self, Shown};
 use super::units::{NBSP, date, duration, percent, rounds, seconds, share};
 use super::{chart, comparison, limits};
 use crate::results::{Drawing, Lane, Results};
-use maud::{Markup, html};
 
 /// All of it.
 pub(super) fn screen(results: &Results, findings: &[Finding<'_>]) -> Markup {

@@ -1,9 +1,9 @@
 //! The machines that put the load on, and what each of them did.
 
+use super::markup::{Markup, html};
 use super::tables::scrolling;
 use super::units::{NONE, count, micros, or_none, share as part_of_time};
 use crate::results::{Agent, MachineShare, Results, Row};
-use maud::{Markup, html};
 
 /// The section; nothing if the load came from one machine.
 pub(super) fn section(results: &Results) -> Markup {

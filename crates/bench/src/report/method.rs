@@ -1,9 +1,9 @@
 //! How it was measured, and what makes such numbers worthless: printed in each report, as reports
 //! travel without their makers.
 
+use super::markup::{Markup, html};
 use super::units::{duration, seconds};
 use crate::results::Results;
-use maud::{Markup, html};
 
 /// The section's content.
 pub(super) fn method(results: &Results) -> Markup {

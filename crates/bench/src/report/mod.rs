@@ -10,6 +10,7 @@ mod first;
 mod limits;
 mod machines;
 mod markdown;
+mod markup;
 mod method;
 mod open_loop;
 mod page;
@@ -23,10 +24,10 @@ pub(crate) mod units;
 
 use crate::Error;
 use crate::results::{Drawing, Results};
-pub use chart::letters::Letters;
+pub use chart::Letters;
 use findings::Finding;
 pub use markdown::{csv, markdown};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use markup::{DOCTYPE, Markup, Raw, html};
 use units::date;
 
 /// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the
@@ -41,7 +42,7 @@ pub fn html(results: &Results) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "weft study: " (results.machine.name) ", " (date(results.started_s)) }
-                style { (PreEscaped(theme::style_sheet())) }
+                style { (Raw(theme::style_sheet())) }
             }
             body {
                 div.wrap {

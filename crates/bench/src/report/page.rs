@@ -2,10 +2,10 @@
 //! machine.
 
 use super::findings::Finding;
+use super::markup::{Markup, html};
 use super::units::{NONE, bytes, or_none, rounds, seconds, share};
 use super::{chart, comparison as numbers, machines, method, published, tables};
 use crate::results::{Drawing, Lane, Results, Row};
-use maud::{Markup, html};
 
 /// What the page draws, in its order.
 pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing> {
@@ -33,16 +33,16 @@ pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing>
 pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
         @for drawing in drawn(results, findings) {
-            @match drawing {
-                Drawing::SideBySide => (comparison(results)),
-                Drawing::Iops => (throughput(results)),
-                Drawing::Shares => (shares(results)),
-                Drawing::Latency => (latencies(results)),
-                Drawing::Cpu => (cpu(results)),
-                Drawing::Curves => (curves(results)),
-                Drawing::Series => (series(results)),
-                Drawing::Published => (published_elsewhere(results)),
-            }
+            (match drawing {
+                Drawing::SideBySide => comparison(results),
+                Drawing::Iops => throughput(results),
+                Drawing::Shares => shares(results),
+                Drawing::Latency => latencies(results),
+                Drawing::Cpu => cpu(results),
+                Drawing::Curves => curves(results),
+                Drawing::Series => series(results),
+                Drawing::Published => published_elsewhere(results),
+            })
         }
         section.all {
             h2 { "All numbers" }
@@ -91,7 +91,7 @@ fn throughput(results: &Results) -> Markup {
             p.hint { "Longer is better. Small and large blocks have scales of their own. A row is the median of its rounds. Absolute rates are those of this machine on this day." }
             ul.legend {
                 (lane_keys(results))
-                @if !results.ceiling.is_empty() { li { span.key.tick.lane-ink {} "bare TCP ceiling" } }
+                @if !results.ceiling.is_empty() { li { span.key.tick."lane-ink" {} "bare TCP ceiling" } }
                 li { span.key.whisker {} "lowest to highest round" }
             }
             div.charts { (chart::figures(Drawing::Iops, results)) }
@@ -106,7 +106,7 @@ fn shares(results: &Results) -> Markup {
         section {
             h2 { "Share of bare TCP" }
             p.hint { "100 % is what one TCP connection carries on this machine with the same sizes and depth, without any protocol on it." }
-            ul.legend { (remote_keys(results)) li { span.key.tick.lane-ink {} "bare TCP ceiling, 100 %" } }
+            ul.legend { (remote_keys(results)) li { span.key.tick."lane-ink" {} "bare TCP ceiling, 100 %" } }
             div.charts { (chart::figures(Drawing::Shares, results)) }
             (marks(results))
             (tables::shares(results))
@@ -122,7 +122,7 @@ fn latencies(results: &Results) -> Markup {
                 p.hint { "One operation after the other. " (PERCENTILES) }
                 ul.legend {
                     (lane_keys(results))
-                    @if !results.ceiling.is_empty() { li { span.key.lane-ink {} "bare TCP" } }
+                    @if !results.ceiling.is_empty() { li { span.key."lane-ink" {} "bare TCP" } }
                     (percentile_keys())
                 }
                 div.charts.beside {
@@ -152,9 +152,9 @@ const PERCENTILES: &str = "Further left is better; each step of the scale is a m
 
 fn percentile_keys() -> Markup {
     html! {
-        li { span.key.sign aria-hidden="true" { "●" } "p50" }
-        li { span.key.sign aria-hidden="true" { "◆" } "p99" }
-        li { span.key.sign aria-hidden="true" { "┃" } "p99.9" }
+        li { span.key.sign "aria-hidden"="true" { "●" } "p50" }
+        li { span.key.sign "aria-hidden"="true" { "◆" } "p99" }
+        li { span.key.sign "aria-hidden"="true" { "┃" } "p99.9" }
     }
 }
 
@@ -165,8 +165,8 @@ fn cpu(results: &Results) -> Markup {
             p.hint { "Shorter is better. The strong part of a bar is user time, the pale part system time." }
             ul.legend {
                 (lane_keys(results))
-                li { span.key.lane-ink {} "user" }
-                li { span.key.pale.lane-ink {} "system" }
+                li { span.key."lane-ink" {} "user" }
+                li { span.key.pale."lane-ink" {} "system" }
             }
             div.charts { (chart::figures(Drawing::Cpu, results)) }
             (tables::cpu(results))

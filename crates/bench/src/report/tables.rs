@@ -1,9 +1,9 @@
 //! The tables of the report: one beneath each chart with the chart's numbers, and one with all.
 
+use super::markup::{Markup, html};
 use super::theme::LANE_COLOURS;
 use super::units::{NONE, cores, count, gigabytes, micros, or_none, percent};
 use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
-use maud::{Markup, html};
 
 /// The mark of a row in which the load generator was the limit.
 pub(crate) const LIMITED: &str = "*";
@@ -34,7 +34,7 @@ pub(super) fn lane_class(at: usize) -> String {
 
 /// A table that scrolls inside its own frame, whatever the width of the page.
 pub(super) fn scrolling(label: &str, table: Markup) -> Markup {
-    html! { div.scroll tabindex="0" role="region" aria-label=(label) { table { (table) } } }
+    html! { div.scroll tabindex="0" role="region" "aria-label"=(label) { table { (table) } } }
 }
 
 /// The same behind a line of text; `label` is a name that no other table of the page has.
@@ -76,16 +76,13 @@ fn rows_of(
             tr.first[at == 0] {
                 @if at == 0 { th scope="rowgroup" rowspan=(lines) { (workload.title) } }
                 (lane_cell(at, lane, row))
-                @match row {
-                    Some(row) => (of_row(row)),
-                    None => @for _ in 0..columns { (number(NONE)) },
-                }
+                @if let Some(row) = row { (of_row(row)) } @else { @for _ in 0..columns { (number(NONE)) } }
             }
         }
         @if let Some(ceiling) = ceiling {
             tr.first[results.lanes.is_empty()] {
                 @if results.lanes.is_empty() { th scope="rowgroup" rowspan="1" { (workload.title) } }
-                td.word { span.dot.lane-ink {} (CEILING) }
+                td.word { span.dot."lane-ink" {} (CEILING) }
                 (ceiling)
             }
         }

@@ -57,6 +57,7 @@ fn chart_classes() -> String {
 const PAINTED: [&str; 4] = ["ink", "muted", "grid", "paper"];
 
 /// Red, green and blue of a name in light.
+#[cfg(feature = "pictures")]
 pub(super) fn light(name: &str) -> [u8; 3] {
     let hex = COLOURS
         .iter()

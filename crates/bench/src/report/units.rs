@@ -2,6 +2,7 @@
 //! glance.
 
 use crate::results::Results;
+use weft_block::date::civil;
 
 /// What stands where there is no number.
 pub(crate) const NONE: &str = "–";
@@ -202,35 +203,9 @@ pub(crate) fn date(since_1970_s: u64) -> String {
     if since_1970_s > LAST_DATE_S {
         return format!("{since_1970_s} s");
     }
-    let mut days = since_1970_s / 86_400;
-    let mut year = 1970;
-    while days >= days_of_year(year) {
-        days -= days_of_year(year);
-        year += 1;
-    }
-    let mut month = 1;
-    while days >= days_of_month(year, month) {
-        days -= days_of_month(year, month);
-        month += 1;
-    }
+    let (year, month, day) = civil(since_1970_s / 86_400);
     let minutes = since_1970_s / 60;
-    format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, minutes / 60 % 24, minutes % 60)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn days_of_year(year: u64) -> u64 {
-    365 + u64::from(is_leap(year))
-}
-
-fn days_of_month(year: u64, month: u64) -> u64 {
-    match month {
-        2 => 28 + u64::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
 #[cfg(test)]

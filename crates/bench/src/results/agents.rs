@@ -1,11 +1,11 @@
 //! The machines of a study of several.
 
 use super::Machine;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A machine that put load on for the study.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Agent {
     /// Host and port, as the user named them.
     pub name: String,

@@ -1,11 +1,11 @@
 //! What was measured: a row for each lane and workload, and the ceiling of each workload.
 
 use super::is_steady;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One workload on one lane: the medians of the rounds.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// [`super::Lane::name`].
     pub lane: String,
@@ -111,7 +111,8 @@ pub struct Row {
 }
 
 /// What one of several machines did: the medians of the rounds.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineShare {
     /// [`super::Agent::name`].
     pub agent: String,
@@ -130,7 +131,8 @@ pub struct MachineShare {
 
 /// Counts of a run with a fixed number of operations, at both ends; each number except the first is
 /// per operation. Unlike times, they do not depend on the load of the machine.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Operations.
     pub ios: u64,
@@ -144,7 +146,8 @@ pub struct Counts {
 }
 
 /// Counts of one end, per operation.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EndCounts {
     /// Productive system calls, without empty polls.
     pub system_calls: f64,
@@ -153,7 +156,8 @@ pub struct EndCounts {
 }
 
 /// Latency, nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Arithmetic mean.
     pub mean_ns: f64,
@@ -177,7 +181,8 @@ pub struct Latency {
 }
 
 /// CPU time per operation, nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuPerIo {
     /// In user space.
     pub user_ns: f64,
@@ -193,7 +198,8 @@ impl CpuPerIo {
 }
 
 /// What the processors did, as fractions of their time, 0 to 1; the rest they were idle.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Processors {
     /// In programs.
     pub user: f64,
@@ -205,6 +211,13 @@ pub struct Processors {
     pub soft_interrupts: f64,
     /// Taken by the host (steal).
     pub steal: f64,
+}
+
+impl From<crate::workload::Processors> for Processors {
+    fn from(of: crate::workload::Processors) -> Self {
+        let crate::workload::Processors { user, system, interrupts, soft_interrupts, steal } = of;
+        Self { user, system, interrupts, soft_interrupts, steal }
+    }
 }
 
 impl Processors {
@@ -220,7 +233,8 @@ impl Processors {
 }
 
 /// The bare TCP ceiling of a workload: the same number of bytes, without a protocol.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ceiling {
     /// [`super::Workload::name`].
     pub workload: String,

@@ -9,6 +9,8 @@ mod measured;
 mod published;
 mod relations;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 pub use agents::Agent;
@@ -19,7 +21,6 @@ pub use surroundings::{Conditions, Machine, Nic};
 pub use workload::{OpenLoop, Workload};
 
 use core::time::Duration;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema.
@@ -28,41 +29,16 @@ pub const SCHEMA: u32 = 5;
 /// The oldest version that is still read; what it lacks counts as not measured.
 pub const SCHEMA_OLDEST: u32 = 4;
 
-/// The JSON schema of `results.json`.
-pub fn schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Results);
-    schema
-        .insert("title".to_owned(), format!("results.json of weft study, version {SCHEMA}").into());
-    let mut schema = schema.to_value();
-    unwrap_descriptions(&mut schema);
-    schema
-}
-
-/// Joins the lines of descriptions: where a comment of the source is wrapped says nothing.
-fn unwrap_descriptions(schema: &mut serde_json::Value) {
-    match schema {
-        serde_json::Value::Object(members) => {
-            for (name, member) in members {
-                match member {
-                    serde_json::Value::String(text) if name == "description" => {
-                        let paragraphs = text.split("\n\n").map(|text| text.replace('\n', " "));
-                        *text = paragraphs.collect::<Vec<_>>().join("\n\n");
-                    }
-                    _ => unwrap_descriptions(member),
-                }
-            }
-        }
-        serde_json::Value::Array(members) => members.iter_mut().for_each(unwrap_descriptions),
-        _ => {}
-    }
-}
+/// The JSON schema of `results.json`, as text.
+pub const JSON_SCHEMA: &str = include_str!("../../../../docs/study/results.schema.json");
 
 /// A row is steady if neither end of [`Row::interval`] differs from the median by more than this
 /// fraction of the median.
 pub const STEADY_WITHIN: f64 = 0.05;
 
 /// A whole study.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -132,7 +108,8 @@ pub struct Results {
 }
 
 /// A part of the report.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Drawing {
     /// IOPS of each pattern and lane.
@@ -154,7 +131,8 @@ pub enum Drawing {
 }
 
 /// A lane that was not measured.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// Its name.
     pub lane: String,
@@ -163,7 +141,8 @@ pub struct Skipped {
 }
 
 /// A path to the device.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lane {
     /// Short name: `local`, `nvme+tcp`.
     pub name: String,
@@ -201,7 +180,8 @@ fn is_steady(interval: Option<(f64, f64)>, median: f64) -> bool {
 }
 
 /// A workload at growing depths.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Curve {
     /// [`Lane::name`].
     pub lane: String,
@@ -214,7 +194,8 @@ pub struct Curve {
 }
 
 /// A depth.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Point {
     /// Operations in flight: jobs times queue depth.
     pub in_flight: u32,
@@ -229,9 +210,10 @@ pub struct Point {
 }
 
 /// What ended the growth of a curve.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "End")]
+#[cfg_attr(test, schemars(rename = "End"))]
 pub enum CurveEnd {
     /// More depth brought no more, although the generator waited: the lane is saturated.
     Saturated,
@@ -247,7 +229,8 @@ pub enum CurveEnd {
 }
 
 /// How a real device was written until its rate no longer changed.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Preconditioned {
     /// [`Lane::name`].
     pub lane: String,

@@ -2,11 +2,11 @@
 //! measured by weft.**
 
 use super::{Processors, Results, Row};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Figures of one source that belong together.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Published {
     /// The publication, and what it compared.
     pub source: String,
@@ -25,7 +25,8 @@ pub struct Published {
 }
 
 /// One figure.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// What the source calls it.
     pub name: String,
@@ -40,7 +41,8 @@ pub struct Figure {
 }
 
 /// A quantity of a row.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Operations per second.

@@ -3,11 +3,11 @@
 
 use super::Results;
 use crate::relation::Estimate;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A relation of a lane in one workload.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Relation {
     /// [`super::Lane::name`].
     pub lane: String,
@@ -25,7 +25,8 @@ pub struct Relation {
 }
 
 /// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Operations per second, as a ratio.

@@ -1,10 +1,10 @@
 //! The machine of a study, and its load meanwhile.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The machine.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Host name.
     pub name: String,
@@ -31,7 +31,8 @@ pub struct Machine {
 }
 
 /// A network interface.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Nic {
     /// Its name.
     pub name: String,
@@ -44,7 +45,8 @@ pub struct Nic {
 }
 
 /// The load of the machine during a study, as far as the system reports it.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Conditions {
     /// Load average of the last minute before the study, in CPUs.
     pub load_before: Option<f64>,

@@ -1,10 +1,10 @@
 //! What is measured on each lane.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A workload.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Workload {
     /// Short name: `4k-randread`, `8k-randrw30`, `qd1-4k-randread`.
     pub name: String,
@@ -38,7 +38,8 @@ pub struct Workload {
 /// The open loop: operations are due at fixed times, however fast the lane answers. Latency counts
 /// from when an operation was due, so what waits behind a stall counts too (no coordinated
 /// omission).
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OpenLoop {
     /// [`Workload::name`] of the closed loop from which the rate is taken.
     pub of: String,

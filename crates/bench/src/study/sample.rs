@@ -43,7 +43,7 @@ impl OfMachine {
             iops: all.iops_mean(),
             latency: latency(&all.total),
             usage: process.thread,
-            processors: process.machine,
+            processors: process.machine.map(Processors::from),
         }
     }
 }

@@ -61,7 +61,7 @@ impl WorkloadEntry {
         let bytes = size("block", &self.block)?;
         let bs_bytes = u32::try_from(bytes)
             .ok()
-            .filter(|bytes| (1..=crate::limits::BLOCK_BYTES_MAX).contains(bytes));
+            .filter(|bytes| (1..=weft_load::limits::BLOCK_BYTES_MAX).contains(bytes));
         let bs_bytes = bs_bytes.ok_or("block: it is too large, or nothing")?;
         for (key, value) in [("jobs", self.jobs), ("depth", self.depth)] {
             if !(1..=SUITE_IN_FLIGHT_MAX).contains(&value) {

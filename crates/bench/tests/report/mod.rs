@@ -5,7 +5,7 @@ mod document;
 use crate::sample;
 use document::{check_nesting, texts};
 use weft_bench::report::{charts, csv, html, markdown};
-use weft_bench::results::{Drawing, Lane, Quantity, Results, Row, schema};
+use weft_bench::results::{Drawing, Lane, Quantity, Results, Row};
 
 #[test]
 fn every_pattern_and_lane_has_its_numbers() {
@@ -412,15 +412,6 @@ fn other_formats_hold_the_same_rows() {
     }
     let hostile = sample::hostile();
     assert!(!markdown(&hostile).contains("<script") && !csv(&hostile).contains('\u{1b}'));
-}
-
-/// The schema in the documentation is that of the program; `weft study schema` prints it.
-#[test]
-fn the_schema_in_the_documentation_is_current() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/results.schema.json");
-    let written: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(written, schema(), "weft study schema > docs/study/results.schema.json");
 }
 
 /// Studies that are kept in the documentation can be read and drawn by this version.

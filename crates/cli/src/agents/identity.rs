@@ -1,5 +1,6 @@
 //! The agent's certificate: made once, kept in the state directory, and known by its fingerprint.
 
+use super::certificate::{self, Made};
 use crate::exit::Failure;
 use crate::hex::hex;
 use ring::digest;
@@ -58,13 +59,8 @@ impl Identity {
     }
 
     fn made() -> Result<Self, Failure> {
-        let unusable =
-            |e: rcgen::Error| Failure::of(ErrorKind::Io, format!("cannot make a certificate: {e}"));
-        let key = rcgen::KeyPair::generate().map_err(unusable)?;
-        let params = rcgen::CertificateParams::new(vec![NAME.to_owned()]).map_err(unusable)?;
-        let certificate = params.self_signed(&key).map_err(unusable)?;
-        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        Ok(Self { certificate: certificate.der().clone(), key: key.into() })
+        let Made { certificate, key } = certificate::make(NAME)?;
+        Ok(Self { certificate: certificate.into(), key: PrivatePkcs8KeyDer::from(key).into() })
     }
 
     fn read(certificate: &Path, key: &Path) -> Result<Self, Failure> {

@@ -3,10 +3,10 @@
 
 use crate::exit::Failure;
 use clap::{Args, Command};
-use clap_complete::Shell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weft_block::Error;
+use weft_extras::generators;
 
 /// Options of `weft completions`.
 #[derive(Args, Debug)]
@@ -16,8 +16,8 @@ Examples:
   weft completions zsh > ~/.zfunc/_weft")]
 pub struct CompletionsArgs {
     /// Shell
-    #[arg(value_enum)]
-    shell: Shell,
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
 }
 
 /// Options of `weft man`.
@@ -32,9 +32,7 @@ pub struct ManArgs {
 
 /// Prints completions of `program` for a shell.
 pub fn completions(args: &CompletionsArgs, mut program: Command) -> Result<(), Failure> {
-    // The generator panics if it cannot write, as to a closed pipe.
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut program, "weft", &mut text);
+    let text = generators::completions(&args.shell, &mut program, "weft")?;
     Ok(std::io::stdout().write_all(&text)?)
 }
 
@@ -54,11 +52,12 @@ pub fn man(args: &ManArgs, program: Command) -> Result<(), Failure> {
     let failed =
         |e| Error::io(format!("cannot write manual pages to {}: {e}", directory.display()), e);
     std::fs::create_dir_all(directory).map_err(failed)?;
-    Ok(write_pages(directory, program).map_err(failed)?)
+    generators::manual(program, directory)?;
+    Ok(complete_pages(directory).map_err(failed)?)
 }
 
-fn write_pages(directory: &Path, program: Command) -> std::io::Result<()> {
-    clap_mangen::generate_to(program, directory)?;
+/// Adds to the pages what the generator has no place for.
+fn complete_pages(directory: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         let name = name.to_string_lossy();

@@ -56,7 +56,8 @@ pub struct ConnectAllArgs {
     /// /etc/nvme/config.json, likewise]
     #[arg(short = 'J', long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Also ask each discovery controller that is announced in the local network (mDNS)
+    /// Also ask each discovery controller that is announced in the local network (mDNS) [needs: a
+    /// build with --features full]
     #[arg(long)]
     mdns: bool,
     /// Time for which --mdns searches

@@ -39,7 +39,7 @@ pub struct DiscoverArgs {
     #[command(flatten)]
     address: Address,
     /// Without an address: time for which discovery controllers are searched for in the local
-    /// network (mDNS)
+    /// network (mDNS) [needs: a build with --features full]
     #[arg(long, default_value = "2s", value_parser = units::parse_duration)]
     search_time: Duration,
     /// Output format

@@ -43,8 +43,21 @@ macro_rules! limits {
 }
 
 /// All limits, by crate. A test compares the names with those in the sources.
-fn all() -> [Limits; 11] {
-    [endpoint(), proto(), io(), tls(), ceph(), group(), block(), bench(), copy(), server(), cli()]
+fn all() -> [Limits; 12] {
+    [
+        endpoint(),
+        proto(),
+        io(),
+        tls(),
+        ceph(),
+        group(),
+        block(),
+        load(),
+        bench(),
+        copy(),
+        server(),
+        cli(),
+    ]
 }
 
 fn endpoint() -> Limits {
@@ -253,8 +266,8 @@ fn block() -> Limits {
     )
 }
 
-fn bench() -> Limits {
-    limits!(weft_bench, "bench":
+fn load() -> Limits {
+    limits!(weft_load, "load":
         IODEPTH_MAX
         JOBS_MAX
         THREADS_MAX
@@ -268,10 +281,15 @@ fn bench() -> Limits {
         DRAIN_MAX
         STOP_MAX
         SAMPLE_EVERY
-        P999_IOS_MIN P9999_IOS_MIN SERIES_POINTS_MAX
-        SUITE_BYTES_MAX SUITE_ENTRIES_MAX SUITE_IN_FLIGHT_MAX
         GROUPED_ABOVE
         PROGRESS_EVERY GATE_EVERY
+    )
+}
+
+fn bench() -> Limits {
+    limits!(weft_bench, "bench":
+        P999_IOS_MIN P9999_IOS_MIN SERIES_POINTS_MAX
+        SUITE_BYTES_MAX SUITE_ENTRIES_MAX SUITE_IN_FLIGHT_MAX
         AGENT_MESSAGE_BYTES_MAX AGENT_FIRST_BYTES_MAX AGENT_URL_BYTES_MAX AGENT_PAYLOAD_BYTES_MAX AGENT_RUN_MAX AGENTS_MAX AGENT_CLOCK_TRIPS
     )
 }

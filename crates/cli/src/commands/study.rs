@@ -14,6 +14,7 @@ mod setup;
 use crate::agents::fleet::Fleet;
 use crate::exit::Failure;
 use crate::progress::Bar;
+use crate::signals::on_interrupt;
 use crate::version;
 pub use options::StudyArgs;
 use serving::Cores;
@@ -53,7 +54,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let signalled = Arc::clone(&stop);
     // Without the handler a signal ends the study without a report; that is no reason to refuse to
     // run.
-    let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
+    let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
     let spec = StudySpec {
         suite,
         mode: args.mode(),

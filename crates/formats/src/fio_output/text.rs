@@ -1,5 +1,7 @@
 //! Formats numbers and dates as fio does.
 
+use weft_block::date::civil;
+
 /// Seconds since 1970 as `Fri Nov 20 08:22:19 2026`, UTC.
 pub fn date(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -10,22 +12,6 @@ pub fn date(seconds: u64) -> String {
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize - 1]);
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
-}
-
-/// Year, month and day of a day since 1970, in the Gregorian calendar. Counts from 1 March of the
-/// year 0, so that leap days come last in their year.
-fn civil(days: u64) -> (u64, u64, u64) {
-    const DAYS_0_TO_1970: u64 = 719_468;
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    let days = days + DAYS_0_TO_1970;
-    let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];

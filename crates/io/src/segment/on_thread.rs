@@ -41,6 +41,7 @@ impl<T> OnThread<T> {
     }
 
     /// The value, on its thread.
+    #[cfg(any(feature = "sim", test))]
     pub(crate) fn get(&self) -> Option<&T> {
         self.is_here().then_some(&self.value)
     }

@@ -1,6 +1,6 @@
 //! How the simulated network behaves, and what can go wrong on it.
 
-use super::rng::Rng;
+use crate::rng::Rng;
 use core::time::Duration;
 
 /// An end of a connection.

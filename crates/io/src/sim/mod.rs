@@ -33,17 +33,16 @@ mod config;
 mod disk;
 mod net;
 mod rdma;
-mod rng;
 mod stream;
 mod trace;
 mod view;
 mod world;
 
+pub use crate::rng::Rng;
 pub use config::{Chunking, Cut, CutAt, NetConfig, PortAnswer, Side};
 pub use disk::DiskConfig;
 pub use net::Connection;
 pub use rdma::{RdmaConfig, RdmaCounts};
-pub use rng::Rng;
 pub use trace::Record;
 pub use view::View;
 pub use world::{HostId, LoopId, World};

@@ -1,24 +1,28 @@
 //! A configuration to begin with, and the schema of all.
 
 use super::source_options::{SourceOptions, describe};
-use super::tables::ConfigFile;
 
 /// A configuration with comments.
 pub const EXAMPLE: &str = include_str!("data/example.toml");
 
+/// The JSON schema of [`ConfigFile`](super::tables::ConfigFile), without the options of connections.
+const TABLES: &str = include_str!("data/schema.json");
+
 /// The JSON schema of configurations.
 pub fn schema(options: &dyn SourceOptions) -> serde_json::Value {
-    let mut schema = schemars::schema_for!(ConfigFile);
-    schema.insert("title".to_owned(), "weft.toml".into());
-    let mut schema = schema.to_value();
+    // The tests read it, so this is never null.
+    let mut schema = serde_json::from_str(TABLES).unwrap_or_default();
     describe(&mut schema, options);
     schema
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::config::tables::ConfigFile;
     use crate::config::tests::{TwoOptions, read};
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    use std::borrow::Cow;
     use std::path::Path;
     use weft_proto::nvme::auth::{InterchangeKey, Secret};
 
@@ -67,6 +71,31 @@ mod tests {
         );
         assert_eq!((desired.cntlids, desired.shared), (Some((1, 1000)), true));
         assert_eq!(desired.connect, ["--io-timeout=30s", "--keep-alive-tmo=5"]);
+    }
+
+    /// The table of the options of connections, without these.
+    pub struct ConnectTable;
+
+    impl JsonSchema for ConnectTable {
+        fn schema_name() -> Cow<'static, str> {
+            "ConnectTable".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({"type": "object", "additionalProperties": false, "properties": {}})
+        }
+    }
+
+    /// The types that read a configuration have the descriptions, and the program has the text.
+    #[test]
+    fn the_schema_is_that_of_what_is_accepted() {
+        let mut schema = schemars::schema_for!(ConfigFile);
+        schema.insert("title".to_owned(), "weft.toml".into());
+        let (schema, committed) = (schema.to_value(), serde_json::from_str(TABLES).ok());
+        if committed.as_ref() != Some(&schema) {
+            let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/data/schema.json");
+            weft_testing::committed::outdated(file, &format!("{schema:#}\n"));
+        }
     }
 
     #[test]

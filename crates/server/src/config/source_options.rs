@@ -4,8 +4,6 @@
 use super::desired::beside;
 use super::faults::{Finder, no_such};
 use super::tables::{At, Text};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Value;
@@ -136,19 +134,6 @@ fn argument(name: &str, value: &Value) -> Result<Vec<String>, String> {
         Value::Datetime(_) | Value::Table(_) => {
             Err(format!("{name} takes a text, a number, true or false"))
         }
-    }
-}
-
-/// The table in the JSON schema, without its options, which `describe` adds.
-pub struct ConnectTable;
-
-impl JsonSchema for ConnectTable {
-    fn schema_name() -> Cow<'static, str> {
-        "ConnectTable".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object", "additionalProperties": false, "properties": {}})
     }
 }
 

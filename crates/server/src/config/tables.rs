@@ -1,9 +1,7 @@
 //! What a configuration file holds, as it is written. The comments are the descriptions in the JSON
 //! schema.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::path::PathBuf;
@@ -29,16 +27,17 @@ impl<T> Deref for At<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for At<T> {
+#[cfg(test)]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for At<T> {
     fn inline_schema() -> bool {
         true
     }
 
-    fn schema_name() -> Cow<'static, str> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         T::schema_name()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         T::json_schema(generator)
     }
 }
@@ -47,7 +46,8 @@ impl<T: JsonSchema> JsonSchema for At<T> {
 pub type Text = At<String>;
 
 /// Configuration of `weft serve --config`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfigFile {
     /// Name of the server, for --control of the commands that manage it.
@@ -59,7 +59,7 @@ pub struct ConfigFile {
     pub server: ServerTable,
     /// Options of connections to remote sources: those of the command line without the dashes in
     /// front, as in keep-alive-tmo = 5.
-    #[schemars(with = "super::source_options::ConnectTable")]
+    #[cfg_attr(test, schemars(with = "super::example::tests::ConnectTable"))]
     pub connect: BTreeMap<Text, At<toml::Value>>,
     /// The iSCSI target.
     pub iscsi: IscsiTable,
@@ -78,7 +78,8 @@ pub struct ConfigFile {
 }
 
 /// The process.
-#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerTable {
     /// Event loops; by default one for each core that the process may use.
@@ -107,7 +108,8 @@ pub struct ServerTable {
 }
 
 /// The iSCSI target.
-#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct IscsiTable {
     /// Name of the target; by default one that is generated once and kept.
@@ -119,7 +121,8 @@ pub struct IscsiTable {
 }
 
 /// A CHAP user.
-#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UserTable {
     /// Name.
@@ -132,7 +135,8 @@ pub struct UserTable {
 }
 
 /// The CHAP user that a target is.
-#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TargetUserTable {
     /// Name.
@@ -143,7 +147,8 @@ pub struct TargetUserTable {
 
 /// Certificate files in PEM format, and pre-shared keys; relative paths begin at the configuration
 /// file.
-#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsTable {
     /// The server's certificate.
@@ -163,7 +168,8 @@ pub struct TlsTable {
 }
 
 /// The ANA state of a group of namespaces.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnaTable {
     /// The group.
@@ -175,7 +181,8 @@ pub struct AnaTable {
 }
 
 /// What a host may use of all sources together.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HostLimitTable {
     /// The host: a host NQN, an iSCSI initiator name, or the address of an NBD client.
@@ -188,7 +195,8 @@ pub struct HostLimitTable {
 
 /// The identifier of an NVMe host, by which it reserves. Changes take effect for hosts that connect
 /// from then on.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HostIdentifierTable {
     /// The host, by its NQN.
@@ -199,7 +207,8 @@ pub struct HostIdentifierTable {
 
 /// Authentication of NVMe hosts (DH-HMAC-CHAP). Changes take effect for hosts that connect or
 /// authenticate from then on.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthenticationTable {
     /// The hosts and their secrets.
@@ -216,7 +225,8 @@ pub struct AuthenticationTable {
 }
 
 /// The secrets of a host.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HostSecretTable {
     /// Its NQN; without one the secrets are those of all hosts that are not named.
@@ -227,7 +237,8 @@ pub struct HostSecretTable {
 }
 
 /// A subsystem.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SubsystemTable {
     /// Its NQN.
@@ -248,7 +259,8 @@ pub struct SubsystemTable {
 }
 
 /// A namespace: a logical unit for iSCSI, an export for NBD.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NamespaceTable {
     /// Namespace identifier, from 1. The LUN of iSCSI is one less.
@@ -287,7 +299,8 @@ pub struct NamespaceTable {
 }
 
 /// Names of a logical unit.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ScsiTable {
     /// Unit serial number (VPD page 80h), up to 36 characters; by default that of the source, or 16

@@ -1,91 +1,47 @@
 //! A report in the text format of OpenMetrics, which Prometheus reads.
 
-use super::families::{Labels, counted, counters, gauges, seconds};
+use super::families::{BYTES, Families, Labels, counted};
 use super::health;
 use super::source_metrics::{filters, mirrors, paths};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::registry::{Registry, Unit};
-use std::fmt;
 use weft_endpoint::report::{CpuReport, LoopReport, Report};
 
 /// The metrics of a report.
 pub fn text(report: &Report) -> String {
-    let (mut registry, mut text) = (Registry::default(), String::new());
-    registry.register_collector(Box::new(Scrape(report.clone())));
-    // A string takes everything.
-    let _ = text::encode(&mut text, &registry);
-    text
+    let mut to = Families::default();
+    let version = vec![(vec![("version", report.version.clone())], 1)];
+    to.gauges("weft_build", "Version of the program", Some("info"), version);
+    to.times("weft_uptime", "Time since the start", vec![(Labels::new(), report.uptime_ns)]);
+    let healthy = u64::from(health::problems(report).is_empty());
+    let help = "1: every event loop answers, and every device can be reached";
+    to.gauge("weft_healthy", help, healthy);
+    to.gauge("weft_connections", "Open connections of any kind", report.open_connections as u64);
+    let help = "Associations of NVMe hosts that ended because the keep alive timer expired";
+    let expired = vec![(Labels::new(), report.keep_alives_expired)];
+    to.counters("weft_keep_alives_expired", help, None, expired);
+    cpu(&mut to, report);
+    loops(&mut to, report);
+    namespaces(&mut to, report);
+    paths(&mut to, report);
+    mirrors(&mut to, report);
+    filters(&mut to, report);
+    hosts(&mut to, report);
+    to.end()
 }
 
-#[derive(Debug)]
-struct Scrape(Report);
-
-impl Collector for Scrape {
-    fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
-        let report = &self.0;
-        let version = vec![(vec![("version", report.version.clone())], 1)];
-        gauges(
-            &mut to,
-            "weft_build",
-            "Version of the program",
-            Some(Unit::Other("info".into())),
-            version,
-        )?;
-        let mut uptime = to.encode_descriptor(
-            "weft_uptime",
-            "Time since the start",
-            Some(&Unit::Seconds),
-            MetricType::Gauge,
-        )?;
-        uptime.encode_gauge(&(report.uptime_ns as f64 / 1e9))?;
-        let healthy = to.encode_descriptor(
-            "weft_healthy",
-            "1: every event loop answers, and every device can be reached",
-            None,
-            MetricType::Gauge,
-        );
-        healthy?.encode_gauge(&i64::from(health::problems(report).is_empty()))?;
-        let mut open = to.encode_descriptor(
-            "weft_connections",
-            "Open connections of any kind",
-            None,
-            MetricType::Gauge,
-        )?;
-        open.encode_gauge(&(report.open_connections as i64))?;
-        let expired = to.encode_descriptor(
-            "weft_keep_alives_expired",
-            "Associations of NVMe hosts that ended because the keep alive timer expired",
-            None,
-            MetricType::Counter,
-        )?;
-        ConstCounter::new(report.keep_alives_expired).encode(expired)?;
-        cpu(&mut to, report)?;
-        loops(&mut to, report)?;
-        namespaces(&mut to, report)?;
-        paths(&mut to, report)?;
-        mirrors(&mut to, report)?;
-        filters(&mut to, report)?;
-        hosts(&mut to, report)
-    }
-}
-
-fn cpu(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+fn cpu(to: &mut Families, report: &Report) {
     let modes = |cpu: &CpuReport, labels: Labels| {
         let mode =
             |mode: &str, ns| ([labels.clone(), vec![("mode", mode.to_owned())]].concat(), ns);
         [mode("user", cpu.user_ns), mode("system", cpu.system_ns)]
     };
-    seconds(to, "weft_cpu", "CPU time of the process", modes(&report.cpu, Labels::new()).into())?;
+    to.seconds("weft_cpu", "CPU time of the process", modes(&report.cpu, Labels::new()).into());
     let each = report.loops.iter().filter(|each| each.answered);
     let of_loops =
         each.flat_map(|each| modes(&each.cpu, vec![("loop", each.number.to_string())])).collect();
-    seconds(to, "weft_loop_cpu", "CPU time of an event loop", of_loops)
+    to.seconds("weft_loop_cpu", "CPU time of an event loop", of_loops);
 }
 
-fn loops(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+fn loops(to: &mut Families, report: &Report) {
     let of = |is_bytes: bool| {
         let each = report.loops.iter().filter(|each| each.answered);
         let values = each.flat_map(move |each| {
@@ -98,31 +54,20 @@ fn loops(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
         });
         values.collect::<Vec<_>>()
     };
-    counters(
-        to,
-        "weft_loop_events",
-        "Work of an event loop, such as system calls",
-        None,
-        of(false),
-    )?;
-    counters(
-        to,
-        "weft_loop_transferred",
-        "Bytes received, sent or copied by an event loop",
-        Some(Unit::Bytes),
-        of(true),
-    )?;
+    let help = "Work of an event loop, such as system calls";
+    to.counters("weft_loop_events", help, None, of(false));
+    let help = "Bytes received, sent or copied by an event loop";
+    to.counters("weft_loop_transferred", help, Some(BYTES), of(true));
     let pool = |value: fn(&LoopReport) -> u64| {
         let each = report.loops.iter().filter(|each| each.answered);
         each.map(|each| (vec![("loop", each.number.to_string())], value(each))).collect()
     };
     let (size, used) = (pool(|each| each.pool_bytes), pool(|each| each.pool_used_bytes));
-    let bytes = || Some(Unit::Bytes);
-    gauges(to, "weft_loop_pool_size", "Payload memory of an event loop", bytes(), size)?;
-    gauges(to, "weft_loop_pool_used", "Payload memory that is in use", bytes(), used)
+    to.gauges("weft_loop_pool_size", "Payload memory of an event loop", Some(BYTES), size);
+    to.gauges("weft_loop_pool_used", "Payload memory that is in use", Some(BYTES), used);
 }
 
-fn namespaces(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+fn namespaces(to: &mut Families, report: &Report) {
     let each = report.subsystems.iter().flat_map(|subsystem| {
         let labels =
             |nsid: u32| vec![("subsystem", subsystem.nqn.clone()), ("nsid", nsid.to_string())];
@@ -133,41 +78,25 @@ fn namespaces(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
         .iter()
         .map(|(labels, it)| (labels.clone(), it.blocks * u64::from(it.block_bytes)))
         .collect();
-    gauges(to, "weft_namespace_size", "Size of a namespace", Some(Unit::Bytes), sizes)?;
+    to.gauges("weft_namespace_size", "Size of a namespace", Some(BYTES), sizes);
     let present = each
         .iter()
         .map(|(labels, it)| (labels.clone(), u64::from(it.presence == "here")))
         .collect();
-    gauges(
-        to,
-        "weft_namespace_up",
-        "Whether the device of a namespace can be reached",
-        None,
-        present,
-    )?;
-    counted(
-        to,
-        "namespace",
-        &each.iter().map(|(labels, it)| (labels.clone(), &it.counts)).collect(),
-    )
+    let help = "Whether the device of a namespace can be reached";
+    to.gauges("weft_namespace_up", help, None, present);
+    let counts = each.iter().map(|(labels, it)| (labels.clone(), &it.counts)).collect();
+    counted(to, "namespace", &counts);
 }
 
-fn hosts(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+fn hosts(to: &mut Families, report: &Report) {
     let labels = |name: &str| vec![("host", name.to_owned())];
     let open =
         report.hosts.iter().map(|host| (labels(&host.name), host.connections as u64)).collect();
-    gauges(
-        to,
-        "weft_host_connections",
-        "Open connections of a host that serve commands",
-        None,
-        open,
-    )?;
-    counted(
-        to,
-        "host",
-        &report.hosts.iter().map(|host| (labels(&host.name), &host.counts)).collect(),
-    )
+    let help = "Open connections of a host that serve commands";
+    to.gauges("weft_host_connections", help, None, open);
+    let counts = report.hosts.iter().map(|host| (labels(&host.name), &host.counts)).collect();
+    counted(to, "host", &counts);
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::find::{Candidate, KINDS, candidates};
 
 /// What tests do not reach without hardware, a cluster or another system, and what is no part of
 /// what is shipped.
-const LEFT_OUT: [&str; 4] = ["crates/ceph/", "crates/sim/", "crates/testing/", "crates/bench/"];
+const LEFT_OUT: [&str; 5] =
+    ["crates/ceph/", "crates/sim/", "crates/testing/", "crates/load/", "crates/bench/"];
 
 /// Words in the paths of sources that are for tests, for hardware or for other systems.
 const OTHERS: [&str; 8] = [

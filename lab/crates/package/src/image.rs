@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use xtask::{VERSION, sh};
 
-use super::{archive, bom, notices, staged};
+use super::{FULL, archive, bom, notices, staged};
 
 /// Who the processes of the image are: nobody of the machine.
 const USER: &str = "65532";
@@ -95,7 +95,7 @@ fn stage(program: &Path, root: &Path) -> Result<Vec<Package>> {
     fs::write(root.join("etc/passwd"), passwd)?;
     fs::write(root.join("etc/group"), format!("weft:x:{USER}:\n"))?;
     let doc = root.join(DOC);
-    let metadata = notices::metadata(&staged::host()?, &[])?;
+    let metadata = notices::metadata(&staged::host()?, &[FULL])?;
     let text = notices::of_program(&metadata, &staged::standard_library()?)?;
     fs::write(doc.join("LICENCES.txt"), text)?;
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {

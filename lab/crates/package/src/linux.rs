@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use xtask::sh;
 
 use super::{
+    FULL,
     archive::SUMS,
     deb::{self, Effort},
     image, rpm, staged, tarball,
@@ -89,6 +90,7 @@ pub fn run(args: &LinuxArgs) -> Result<()> {
 fn build() -> Result<PathBuf> {
     let mut cargo = sh::cargo("build");
     cargo.args(["--locked", "--package=weft", "--bin=weft", "--profile", PROFILE]);
+    cargo.args(["--features", FULL]);
     let home = std::env::home_dir().unwrap_or_default().join(".cargo");
     let home = std::env::var_os("CARGO_HOME").map_or(home, PathBuf::from);
     let hidden = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());

@@ -20,6 +20,9 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::sh;
 
+/// The feature of programs in packages, which have all that a build can leave out.
+const FULL: &str = "full";
+
 /// Make a package that users download
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask package", disable_help_subcommand = true)]

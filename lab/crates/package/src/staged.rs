@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use xtask::sh;
 
-use super::{bom, notices, pages};
+use super::{FULL, bom, notices, pages};
 
 /// Where the units of systemd go.
 const UNITS: &str = "usr/lib/systemd/system";
@@ -79,7 +79,7 @@ pub fn stage(program: &Path, root: &Path) -> Result<()> {
     }
     put(CONFIGURATION, sh::output(Command::new(program).args(["config", "example"]))?.as_bytes())?;
     man_pages(program, &root.join("usr/share/man/man1"))?;
-    let metadata = notices::metadata(&host()?, &[])?;
+    let metadata = notices::metadata(&host()?, &[FULL])?;
     let text = notices::of_program(&metadata, &standard_library()?)?;
     put(&format!("{DOC}/LICENCES.txt"), text.as_bytes())?;
     put(&format!("{DOC}/copyright"), COPYRIGHT.as_bytes())?;

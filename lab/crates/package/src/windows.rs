@@ -15,10 +15,10 @@ use lab_windows::{
 };
 use xtask::{VERSION, sh};
 
-use super::{archive, notices, signing::SigningArgs};
+use super::{FULL, archive, notices, signing::SigningArgs};
 
-/// OpenSSL in the program, so that TLS needs no other file.
-const FEATURES: [&str; 1] = ["vendored-openssl"];
+/// All of it, and OpenSSL in the program, so that TLS needs no other file.
+const FEATURES: [&str; 2] = [FULL, "vendored-openssl"];
 
 /// The profile of packages.
 const PROFILE: &str = "dist";

@@ -2,11 +2,6 @@
 //! (text, grid, lane) instead of a colour: a page, a file or a picture is made of them afterwards.
 
 use crate::report::theme::LANE_COLOURS;
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::Ranged;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
-pub(super) use plotters::style::text_anchor::HPos;
 
 /// Height of what stands under the plot: numbers and the name of the axis.
 const AXIS_HEIGHT: u32 = 44;
@@ -38,12 +33,6 @@ impl Paint {
         Paint::Lane((at % LANE_COLOURS) as u8)
     }
 
-    /// All of them.
-    pub(super) fn all() -> impl Iterator<Item = Paint> {
-        let lanes = (0..LANE_COLOURS).map(Paint::lane);
-        [Paint::Ink, Paint::Muted, Paint::Grid, Paint::Paper].into_iter().chain(lanes)
-    }
-
     /// Its name in the style sheet.
     pub(super) fn name(self) -> String {
         match self {
@@ -70,12 +59,18 @@ pub(super) enum Shape {
     Words(Label),
 }
 
+/// Which part of a text is at its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HPos {
+    Left,
+    Center,
+}
+
 /// A text whose middle is at a height.
 pub(super) struct Label {
     pub at: (i32, i32),
     pub text: String,
     pub paint: Paint,
-    /// Which end of it is at that place.
     pub side: HPos,
 }
 
@@ -88,36 +83,6 @@ impl Shape {
             | Shape::Dot { paint, .. }
             | Shape::Polygon { paint, .. } => *paint,
             Shape::Words(label) => label.paint,
-        }
-    }
-
-    /// Draws it, so many times as large; a label with `write`, as letters are not the same
-    /// everywhere.
-    pub(super) fn plot<B: DrawingBackend>(
-        &self,
-        root: &DrawingArea<B, Shift>,
-        times: u32,
-        colour: impl Fn(Paint) -> RGBColor,
-        write: impl FnOnce(&Label) -> Result<(), DrawingAreaErrorKind<B::ErrorType>>,
-    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-        let scaled = |&(x, y): &(i32, i32)| (x * times as i32, y * times as i32);
-        match self {
-            Shape::Bar { corners, paint, alpha } => root.draw(&Rectangle::new(
-                [scaled(&corners[0]), scaled(&corners[1])],
-                colour(*paint).mix(*alpha).filled(),
-            )),
-            Shape::Line { ends, paint, width } => {
-                let style = colour(*paint).stroke_width(width * times);
-                root.draw(&PathElement::new([scaled(&ends[0]), scaled(&ends[1])], style))
-            }
-            Shape::Dot { at, radius, paint } => {
-                root.draw(&Circle::new(scaled(at), radius * times, colour(*paint).filled()))
-            }
-            Shape::Polygon { corners, paint } => {
-                let corners: Vec<(i32, i32)> = corners.iter().map(scaled).collect();
-                root.draw(&Polygon::new(corners, colour(*paint).filled()))
-            }
-            Shape::Words(label) => write(label),
         }
     }
 }
@@ -144,9 +109,9 @@ impl Axis {
         if self.log { inside.log10() } else { inside }
     }
 
-    /// Where ticks stand: about so many, at round values.
-    fn ticks(&self, coordinate: &RangedCoordf64, most: usize) -> Vec<f64> {
-        if self.log { self.log_ticks(most) } else { coordinate.key_points(most) }
+    /// Places of ticks: round values, at most `most` of them.
+    fn ticks(&self, most: usize) -> Vec<f64> {
+        if self.log { self.log_ticks(most) } else { linear_ticks(self.range, most) }
     }
 
     fn log_ticks(&self, most: usize) -> Vec<f64> {
@@ -167,6 +132,28 @@ impl Axis {
     }
 }
 
+/// Round values of a range: the multiples of 1, 2 or 5 times a power of ten, with the smallest step
+/// of which there are at most `most`, which is less than a hundred.
+fn linear_ticks((low, high): (f64, f64), most: usize) -> Vec<f64> {
+    if low >= high {
+        return vec![low];
+    }
+    let power = (high - low).log10().floor() as i32;
+    let steps = (0..3).flat_map(|down| [10.0, 5.0, 2.0].map(|digit| (digit, power - down)));
+    let value = |(digit, power): (f64, i32), n: i64| {
+        let units = n as f64 * digit;
+        // A power below one has no exact value, its reciprocal has.
+        if power < 0 { units / 10f64.powi(-power) } else { units * 10f64.powi(power) }
+    };
+    let places = |step| {
+        let size = value(step, 1);
+        (low / size).ceil() as i64..=(high / size).floor() as i64
+    };
+    let fits = |step: &(f64, i32)| places(*step).take(most + 1).count() <= most;
+    let chosen = steps.take_while(fits).last();
+    chosen.map_or_else(Vec::new, |step| places(step).map(|n| value(step, n)).collect())
+}
+
 /// A finished drawing.
 pub(crate) struct Drawing {
     pub(super) width: u32,
@@ -180,7 +167,6 @@ pub(crate) struct Drawing {
 pub(super) struct Canvas {
     shapes: Vec<Shape>,
     axis: Axis,
-    coordinate: RangedCoordf64,
     limits: (i32, i32),
     height: i32,
 }
@@ -192,15 +178,9 @@ pub(super) fn draw(
     height: u32,
     paint: impl FnOnce(&mut Canvas),
 ) -> Drawing {
-    let ends = axis.scaled(axis.range.0)..axis.scaled(axis.range.1);
     let limits = (LEFT, width.saturating_sub(axis.right) as i32);
-    let mut canvas = Canvas {
-        shapes: Vec::new(),
-        axis: axis.clone(),
-        coordinate: ends.into(),
-        limits,
-        height: height as i32,
-    };
+    let mut canvas =
+        Canvas { shapes: Vec::new(), axis: axis.clone(), limits, height: height as i32 };
     canvas.scale();
     paint(&mut canvas);
     Drawing { width, height: height + AXIS_HEIGHT, shapes: canvas.shapes, hover: String::new() }
@@ -214,7 +194,15 @@ pub(super) fn text_width(text: &str) -> i32 {
 impl Canvas {
     /// Where a value stands.
     pub(super) fn x(&self, value: f64) -> i32 {
-        self.coordinate.map(&self.axis.scaled(value), self.limits)
+        let (low, high) =
+            (self.axis.scaled(self.axis.range.0), self.axis.scaled(self.axis.range.1));
+        let (left, right) = self.limits;
+        if low >= high {
+            return (right - left) / 2;
+        }
+        let part = (self.axis.scaled(value) - low) / (high - low);
+        // Nothing that is a whole number of pixels gets one less by rounding.
+        left + (f64::from(right - left) * part + 1e-3).floor() as i32
     }
 
     /// Left edge of the plot.
@@ -225,7 +213,7 @@ impl Canvas {
     /// Grid, numbers and name of the axis.
     fn scale(&mut self) {
         let most = (self.limits.1 - self.limits.0).max(0) as usize / 64;
-        for tick in self.axis.ticks(&self.coordinate, most.max(2)) {
+        for tick in self.axis.ticks(most.max(2)) {
             let x = self.x(tick);
             self.line((x, 0), (x, self.height), Paint::Grid, 1);
             let text = (self.axis.write)(tick);
@@ -266,5 +254,24 @@ impl Canvas {
     /// A text whose middle is at this height.
     pub(super) fn text(&mut self, at: (i32, i32), text: &str, paint: Paint, side: HPos) {
         self.shapes.push(Shape::Words(Label { at, text: text.to_owned(), paint, side }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_no_more_than_there_is_room_for() {
+        assert_eq!(
+            linear_ticks((0.0, 1_234.0), 7),
+            [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0]
+        );
+        assert_eq!(linear_ticks((0.0, 1_234.0), 6), [0.0, 500.0, 1000.0]);
+        assert_eq!(linear_ticks((0.0, 0.35), 4), [0.0, 0.1, 0.2, 0.3]);
+        assert_eq!(linear_ticks((-0.7, 1.2), 5), [-0.5, 0.0, 0.5, 1.0]);
+        assert_eq!(linear_ticks((95.0, 205.0), 2), [100.0, 200.0]);
+        assert_eq!(linear_ticks((3.0, 3.0), 9), [3.0]);
+        assert!(linear_ticks((1e300, 1.000_000_1e300), 8).len() <= 8);
     }
 }

@@ -5,7 +5,6 @@
 //! them. A picture that was only scaled would be too small to read on one of them.
 
 mod bars;
-mod bitmap;
 mod canvas;
 mod cpu;
 mod curves;
@@ -14,7 +13,10 @@ mod groups;
 mod iops;
 mod key;
 mod latency;
-pub(super) mod letters;
+#[cfg(any(not(feature = "pictures"), test))]
+mod no_pictures;
+#[cfg(feature = "pictures")]
+mod pictures;
 mod plane;
 pub(super) mod published;
 mod relations;
@@ -22,15 +24,18 @@ mod series;
 mod share;
 mod vector;
 
+use super::markup::{Markup, Raw, html};
 use super::published::sources;
 use super::shown::Shown;
 use super::theme;
 use crate::results::{Drawing as Part, Results};
-pub(super) use bitmap::png;
 use canvas::Drawing;
 pub(super) use drawing::Chart;
 use drawing::{NARROW, WIDE, Words};
-use maud::{Markup, PreEscaped, html};
+#[cfg(not(feature = "pictures"))]
+use no_pictures as pictures;
+pub use pictures::Letters;
+pub(super) use pictures::png;
 
 /// The charts of a part of the page, in their order.
 pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
@@ -100,15 +105,12 @@ fn svg(words: &Words, class: &str, drawing: &Drawing) -> Markup {
     let Drawing { width, height, .. } = drawing;
     let (title, desc) =
         (format!("{}-{class}-title", words.id), format!("{}-{class}-desc", words.id));
-    match vector::shapes(drawing) {
-        Ok(shapes) => html! {
-            svg class=(class) viewBox=(format!("0 0 {width} {height}")) role="img" aria-labelledby=(format!("{title} {desc}")) {
-                title id=(title) { (words.title) }
-                desc id=(desc) { (words.desc) }
-                (PreEscaped(shapes))
-            }
-        },
-        Err(error) => html! { p { "This chart could not be drawn: " (error) } },
+    html! {
+        svg class=(class) viewBox=(format!("0 0 {width} {height}")) role="img" "aria-labelledby"=(format!("{title} {desc}")) {
+            title id=(title) { (words.title) }
+            desc id=(desc) { (words.desc) }
+            (Raw(vector::shapes(drawing)))
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
 use super::drawing::{Chart, Words};
+use crate::report::markup::html;
 use crate::report::units::tick;
 use core::fmt::Write;
-use maud::html;
 
 /// Height of the plot.
 const HEIGHT: i32 = 260;

@@ -1,64 +1,76 @@
-//! A drawing as SVG. plotters gets a stand-in for the colour of each role, and the finished SVG a
-//! class in its place.
+//! A drawing as SVG, with a class in place of each colour.
 
-use super::canvas::{Drawing, Label, Paint, TEXT};
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{Pos, VPos};
-
-/// Why a drawing failed. Into a string it does not; plotters wants it handled.
-pub(super) type DrawError = DrawingAreaErrorKind<std::io::Error>;
-
-/// plotters divides by this what it is given, and its SVG says the rest.
-const TEXT_SCALE: f64 = 1.24;
+use super::canvas::{Drawing, HPos, Label, Shape, TEXT};
+use crate::report::markup::Render;
+use core::fmt::Write;
 
 /// The shapes of a drawing, without an element around them.
-pub(super) fn shapes(drawing: &Drawing) -> Result<String, DrawError> {
+pub(super) fn shapes(drawing: &Drawing) -> String {
     let mut svg = String::new();
-    {
-        let root =
-            SVGBackend::with_string(&mut svg, (drawing.width, drawing.height)).into_drawing_area();
-        for shape in &drawing.shapes {
-            shape.plot(&root, 1, stand_in, |label| write(&root, label))?;
+    let room = (drawing.width as i32, drawing.height as i32);
+    for shape in &drawing.shapes {
+        // Into a string nothing fails.
+        let _ = write(&mut svg, shape, room);
+    }
+    svg + &drawing.hover
+}
+
+fn write(svg: &mut String, shape: &Shape, room: (i32, i32)) -> core::fmt::Result {
+    let inside = |(x, y): (i32, i32)| (x.clamp(0, room.0), y.clamp(0, room.1));
+    let points = |corners: &[(i32, i32)]| {
+        corners.iter().fold(String::new(), |mut points, corner| {
+            let (x, y) = inside(*corner);
+            let _ = write!(points, "{x},{y} ");
+            points
+        })
+    };
+    match shape {
+        Shape::Bar { alpha: 0.0, .. } => Ok(()),
+        Shape::Bar { corners: [from, to], paint, alpha } => {
+            let ((x, y), (right, bottom)) = (inside(*from), inside(*to));
+            let (width, height) = (right - x, bottom - y);
+            write!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")?;
+            if *alpha != 1.0 {
+                write!(svg, " opacity=\"{alpha}\"")?;
+            }
+            writeln!(svg, " class=\"fill-{}\" stroke=\"none\"/>", paint.name())
         }
-        root.present()?;
+        Shape::Line { ends, paint, width } => writeln!(
+            svg,
+            "<polyline fill=\"none\" class=\"stroke-{}\" stroke-width=\"{width}\" points=\"{}\"/>",
+            paint.name(),
+            points(ends)
+        ),
+        Shape::Dot { at, radius, paint } => {
+            let (x, y) = inside(*at);
+            writeln!(
+                svg,
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" class=\"fill-{}\" stroke=\"none\" stroke-width=\"1\"/>",
+                paint.name()
+            )
+        }
+        Shape::Polygon { corners, paint } => {
+            writeln!(
+                svg,
+                "<polygon class=\"fill-{}\" points=\"{}\"/>",
+                paint.name(),
+                points(corners)
+            )
+        }
+        Shape::Words(label) => words(svg, label, inside(label.at)),
     }
-    Ok(with_classes(&svg) + &drawing.hover)
 }
 
-fn stand_in(paint: Paint) -> RGBColor {
-    match paint {
-        Paint::Ink => RGBColor(1, 0, 0),
-        Paint::Muted => RGBColor(1, 0, 1),
-        Paint::Grid => RGBColor(1, 0, 2),
-        Paint::Paper => RGBColor(1, 0, 3),
-        Paint::Lane(at) => RGBColor(2, 0, at),
-    }
-}
-
-fn write(root: &DrawingArea<SVGBackend<'_>, Shift>, label: &Label) -> Result<(), DrawError> {
-    let colour = stand_in(label.paint);
-    let style = TextStyle::from(("sans-serif", TEXT * TEXT_SCALE))
-        .color(&colour)
-        .pos(Pos::new(label.side, VPos::Center));
-    root.draw(&Text::new(label.text.clone(), label.at, style))
-}
-
-/// The shapes of an SVG, without the element around them, with classes for colours and the page's
-/// own letters.
-fn with_classes(svg: &str) -> String {
-    let inside = svg.split_once('>').map_or(svg, |(_, rest)| rest);
-    let mut shapes = inside
-        .trim()
-        .trim_end_matches("</svg>")
-        .replace(" font-family=\"sans-serif\"", "")
-        .replace(" opacity=\"1\"", "");
-    for paint in Paint::all() {
-        let RGBColor(r, g, b) = stand_in(paint);
-        let (colour, class) = (format!("\"#{r:02X}{g:02X}{b:02X}\""), paint.name());
-        shapes = shapes
-            .replace(&format!("fill={colour}"), &format!("class=\"fill-{class}\""))
-            .replace(&format!("stroke={colour}"), &format!("class=\"stroke-{class}\""));
-    }
-    shapes
+fn words(svg: &mut String, label: &Label, (x, y): (i32, i32)) -> core::fmt::Result {
+    let anchor = match label.side {
+        HPos::Left => "start",
+        HPos::Center => "middle",
+    };
+    let class = label.paint.name();
+    writeln!(
+        svg,
+        "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{TEXT}\" class=\"fill-{class}\">"
+    )?;
+    label.text.render(svg);
+    svg.write_str("\n</text>\n")
 }

@@ -3,6 +3,7 @@
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::progress::Bar;
+use crate::signals::on_interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_bench::workload::{Direction, run_watching};
@@ -40,7 +41,7 @@ impl Runs<'_> {
                 let signalled = Arc::clone(&signalled);
                 // Without the handler a signal ends the run without a report; that is no reason to
                 // refuse to run.
-                let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
+                let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
             }
             reports.push(
                 self.together(

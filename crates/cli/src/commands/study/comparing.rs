@@ -6,7 +6,7 @@ use clap::Subcommand;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use weft_bench::compare::{compare, read};
-use weft_bench::results::{Results, schema};
+use weft_bench::results::{JSON_SCHEMA, Results};
 use weft_block::ErrorKind;
 
 /// Maximum bytes of a file of results.
@@ -59,7 +59,7 @@ impl StudyCommand {
                 let page = publishing.prepare()?.report(&results(path)?)?;
                 writeln!(out, "Report: {}", page.display())?;
             }
-            Self::Schema => writeln!(out, "{:#}", schema())?,
+            Self::Schema => write!(out, "{JSON_SCHEMA}")?,
         }
         Ok(())
     }

@@ -31,7 +31,8 @@ enum Format {
     Csv,
     /// Each chart by itself
     Svg,
-    /// Each chart as a picture, in light colours; takes a font of the system
+    /// Each chart as a picture, in light colours; takes a font of the system [needs: a build with
+    /// --features full]
     Png,
 }
 

@@ -1,7 +1,7 @@
 //! What was written to a file and may still be lost.
 
 use super::file;
-use crate::sim::rng::Rng;
+use crate::rng::Rng;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;

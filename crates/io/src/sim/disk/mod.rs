@@ -11,8 +11,8 @@ mod file;
 pub(super) use backend::SimDisk;
 
 use super::net::SharedNet;
-use super::rng::Rng;
 use crate::disk::{DiskKind, DiskOp};
+use crate::rng::Rng;
 use cache::Cached;
 use core::time::Duration;
 use file::FileId;

@@ -11,9 +11,9 @@ mod handshake;
 
 use super::config::{CutAt, NetConfig, PortAnswer};
 use super::rdma::{Rdma, Step};
-use super::rng::Rng;
 use super::trace::Trace;
 use crate::event_loop::{DriverId, Ready};
+use crate::rng::Rng;
 use crate::time::Time;
 use conn::Conn;
 use core::cmp::Reverse;

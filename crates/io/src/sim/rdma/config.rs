@@ -1,6 +1,6 @@
 //! What the devices of a world have, and what they do now and then.
 
-use crate::sim::rng::Rng;
+use crate::rng::Rng;
 use core::time::Duration;
 
 /// How the devices behave.

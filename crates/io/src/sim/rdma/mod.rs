@@ -24,8 +24,8 @@ pub(super) use end::SimQueuePair;
 pub(super) use listener::SimQueuePairListener;
 
 use super::net::{Net, Watch};
-use super::rng::Rng;
 use crate::rdma::Event;
+use crate::rng::Rng;
 use core::time::Duration;
 use pair::{Pair, PairEnd, Watcher};
 use std::collections::{BTreeMap, VecDeque};

@@ -39,7 +39,7 @@ pub use direction::{Direction, Rw};
 pub use job_report::{
     Batches, Depths, DirectionReport, ErrorCount, Execution, JobReport, VerifyReport,
 };
-pub use report::{LoopReport, Report, system_calls};
+pub use report::{LoopReport, Processors, Report, system_calls};
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
 pub use spec::{JobSpec, Verify};
 pub use split::BlockSplit;

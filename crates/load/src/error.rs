@@ -51,12 +51,12 @@ pub enum Error {
 
 impl Error {
     /// An invalid option.
-    pub(crate) fn option(option: &'static str, problem: impl Into<String>) -> Self {
+    pub fn option(option: &'static str, problem: impl Into<String>) -> Self {
         Self::Option { option, problem: problem.into() }
     }
 
     /// A failed system call.
-    pub(crate) fn io(what: impl Into<String>, cause: io::Error) -> Self {
+    pub fn io(what: impl Into<String>, cause: io::Error) -> Self {
         Self::Io { what: what.into(), cause }
     }
 

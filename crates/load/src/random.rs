@@ -7,35 +7,38 @@ const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
 /// A generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     /// Odd.
     state: u128,
 }
 
 impl Random {
     /// The generator of a seed; small seeds are as good as others.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut seed = seed;
         let words: [u32; 4] = core::array::from_fn(|_| spread(&mut seed));
         let state = words.iter().rev().fold(0, |all, &word| all << 32 | u128::from(word));
         Self { state: state | 1 }
     }
 
+    /// The next 64 bits.
     #[inline]
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_mul(MULTIPLIER);
         let folded = (self.state >> 64) as u64 ^ self.state as u64;
         folded.rotate_right((self.state >> 122) as u32)
     }
 
-    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+    /// Fills `bytes`.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
         }
     }
 
+    /// The next 32 bits.
     #[inline]
-    pub(crate) fn next_u32(&mut self) -> u32 {
+    pub fn next_u32(&mut self) -> u32 {
         self.next_u64() as u32
     }
 }

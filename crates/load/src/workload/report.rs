@@ -3,7 +3,6 @@
 use super::direction::Direction;
 use super::job_report::{DirectionReport, JobReport, VerifyReport};
 use super::spec::JobSpec;
-use crate::results::Processors;
 use crate::stats::Moments;
 use core::time::Duration;
 use std::time::SystemTime;
@@ -32,6 +31,21 @@ pub struct Report {
     pub watched: Option<Usage>,
     /// Whether the user ended it early.
     pub stopped: bool,
+}
+
+/// Parts of the time of a machine's processors, 0 to 1; the rest they were idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Processors {
+    /// In programs.
+    pub user: f64,
+    /// In the kernel, without interrupts.
+    pub system: f64,
+    /// In interrupts.
+    pub interrupts: f64,
+    /// In soft interrupts.
+    pub soft_interrupts: f64,
+    /// Taken by the host (steal).
+    pub steal: f64,
 }
 
 /// A loop.
