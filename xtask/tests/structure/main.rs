@@ -15,6 +15,7 @@ mod options;
 mod planted;
 mod tokens;
 mod tools;
+mod units;
 mod unsafety;
 mod words;
 
