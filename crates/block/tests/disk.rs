@@ -4,10 +4,10 @@
 use crate::scratch::Scratch;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
 use weft_block::testing::{Plan, Request, Rig, conformance};
 use weft_block::{Change, Device, ErrorKind, OpKind, OpenOptions, Refusal, open};
 use weft_io::disk::DiskMode;
+use weft_testing::{programs, skip};
 
 /// A loop device over a file.
 struct Loop {
@@ -16,8 +16,10 @@ struct Loop {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output =
-        Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    let output = programs::command(program)
+        .args(arguments)
+        .output()
+        .map_err(|e| format!("{program}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     output
         .status
@@ -35,7 +37,7 @@ impl Loop {
         match made {
             Ok(path) => Some(Self { path, file }),
             Err(why) => {
-                eprintln!("skipped: this user cannot make a loop device: {why}");
+                skip(format!("this user cannot make a loop device: {why}"));
                 None
             }
         }
@@ -142,7 +144,8 @@ fn a_disk_in_use_is_refused_with_what_uses_it() {
         run("mount", &[device, at.to_str().unwrap()]).map(drop)
     };
     if let Err(why) = mount(&disk.path) {
-        return eprintln!("skipped: this user cannot mount a file system: {why}");
+        let _ = std::fs::remove_dir(&at);
+        return skip(format!("this user cannot mount a file system: {why}"));
     }
     let busy = refused(&disk.path);
     assert_eq!(busy, Refusal::Busy { by: format!("it is mounted at {}", at.display()) });
@@ -161,7 +164,7 @@ fn a_disk_in_use_is_refused_with_what_uses_it() {
     );
     drop(served);
     run("mkswap", &[&disk.path]).and_then(|_| run("swapon", &[&disk.path])).map_or_else(
-        |why| eprintln!("skipped: this user cannot add swap space: {why}"),
+        |why| skip(format!("this user cannot add swap space: {why}")),
         |_| {
             assert_eq!(refused(&disk.path), Refusal::Busy { by: "it is swap space".into() });
             run("swapoff", &[&disk.path]).unwrap();

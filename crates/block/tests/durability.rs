@@ -213,7 +213,7 @@ fn a_source_past_the_cache_stays_broken_too() {
     let (scratch, script) = (Scratch::new(), Arc::new(Script::default()));
     let Ok(device) = open(&scratch.url("size=1MiB,direct=on,block=4096"), &OpenOptions::default())
     else {
-        return println!("skipped: this file system has no direct I/O");
+        return weft_testing::skip("this file system has no direct I/O");
     };
     let rig = rig(&device, &script);
     script.fails.store(true, SeqCst);

@@ -14,7 +14,7 @@ impl Small {
     fn mount() -> Option<Self> {
         let at = std::env::temp_dir().join(format!("weft-small-{}", std::process::id()));
         std::fs::create_dir(&at).unwrap();
-        let mount = std::process::Command::new("mount")
+        let mount = weft_testing::programs::command("mount")
             .args(["-t", "tmpfs", "-o", "size=1m", "none"])
             .arg(&at)
             .output();
@@ -22,14 +22,14 @@ impl Small {
             return Some(Self(at));
         }
         std::fs::remove_dir(&at).unwrap();
-        eprintln!("skipped: this user cannot mount a small file system");
+        weft_testing::skip("this user cannot mount a small file system");
         None
     }
 }
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).output();
+        let _ = weft_testing::programs::command("umount").arg(&self.0).output();
         let _ = std::fs::remove_dir(&self.0);
     }
 }

@@ -5,6 +5,7 @@
 use crate::support::{Ran, Scratch, Server, run, weft};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use weft_testing::programs;
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:connect";
@@ -118,15 +119,10 @@ fn a_connection_is_served_listed_and_ended() {
     assert!(again.message().contains("weft disconnect disk"), "{again:?}");
     let served = text(&list[0], "Served");
     dir.done(&["bench", &served, "--rw=randwrite", "--size=1m", "--verify=crc32c"]);
-    if let Ok(info) = Command::new("nbdinfo").args(["--size", &served]).output() {
-        assert_eq!(
-            String::from_utf8_lossy(&info.stdout).trim(),
-            (16 << 20).to_string(),
-            "{info:?}"
-        );
-    } else {
-        assert!(std::env::var_os("CI").is_none(), "nbdinfo is missing");
-        eprintln!("skipped: nbdinfo is missing");
+    if programs::have(&["nbdinfo"]) {
+        let info = programs::command("nbdinfo").args(["--size", &served]).output().unwrap();
+        let bytes = String::from_utf8_lossy(&info.stdout);
+        assert_eq!(bytes.trim(), (16 << 20).to_string(), "{info:?}");
     }
     dir.done(&["disconnect", "disk"]);
     assert!(dir.list().is_empty());
@@ -142,7 +138,7 @@ fn as_nobody(words: &[&str]) -> std::process::Output {
     let drop: &[&str] =
         if root { &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] } else { &[] };
     let words = [drop, words].concat();
-    Command::new(words[0]).args(&words[1..]).output().unwrap()
+    programs::command(words[0]).args(&words[1..]).output().unwrap()
 }
 
 /// Who is not told the secret neither finds it nor lists, reads or writes the disk; the note of it
@@ -176,7 +172,7 @@ fn others_cannot_use_a_disk_that_is_served_to_this_system() {
     assert!(!rustix::process::geteuid().is_root() || !as_nobody(&["cat", &file]).status.success());
 
     let open = served.replace("weft@", "");
-    if Command::new("iscsi-inq").arg("--usage").output().is_ok() {
+    if programs::have(&["iscsi-inq", "iscsi-ls", "iscsi-readcapacity16"]) {
         let portal = open.split("/iqn.").next().unwrap();
         for command in [
             &["iscsi-ls", "-s", portal][..],
@@ -188,16 +184,13 @@ fn others_cannot_use_a_disk_that_is_served_to_this_system() {
             assert!(!ran.status.success(), "{command:?}: {ran:?}");
             assert!(!String::from_utf8_lossy(&ran.stdout).contains("iqn."), "{command:?}: {ran:?}");
         }
-        let mut known = Command::new("iscsi-readcapacity16");
+        let mut known = programs::command("iscsi-readcapacity16");
         known
             .arg(&open)
             .env("LIBISCSI_CHAP_USERNAME", "weft")
             .env("LIBISCSI_CHAP_PASSWORD", &secret);
         let known = known.output().unwrap();
         assert!(known.status.success(), "{known:?}");
-    } else {
-        assert!(std::env::var_os("CI").is_none(), "libiscsi's programs are missing");
-        eprintln!("skipped: libiscsi's programs are missing");
     }
     let bench = ["--rw=randwrite", "--size=1m", "--verify=crc32c"];
     let refused = dir.weft(&[&["bench", &open][..], &bench].concat());

@@ -1,12 +1,13 @@
 //! `weft copy`, as a user starts it: what arrives is compared by reading files, or by qemu-img.
 #![cfg(unix)]
 
-use crate::nbd::{Foreign, have};
+use crate::nbd::Foreign;
 use crate::support::{Ran, Scratch, Server, run, weft};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use weft_testing::programs::{self, have};
 
 const MIB: usize = 1 << 20;
 
@@ -201,13 +202,13 @@ fn errors_of_either_end_and_wrong_data_are_told() {
 #[test]
 fn qemu_img_finds_the_copy_identical() {
     let dir = Scratch::new("copy-qemu-img");
-    if Command::new("qemu-img").arg("--version").output().is_err() {
-        return eprintln!("skipped: qemu-img is missing");
+    if !have(&["qemu-img"]) {
+        return;
     }
     image(dir.path(), "from.img", 5 * MIB);
     let server = Server::start(dir.path(), &["ram:5MiB", "--listen", "nbd://127.0.0.1:0"]);
     done(dir.path(), &["./from.img", server.url()]);
-    let compare = Command::new("qemu-img")
+    let compare = programs::command("qemu-img")
         .args(["compare", "-f", "raw", "-F", "raw", "./from.img", server.url()])
         .current_dir(dir.path())
         .output()

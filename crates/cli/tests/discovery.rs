@@ -1,6 +1,7 @@
 //! Discovery beyond one address: referrals, and announcements in the local network.
 
 use crate::support::{Scratch, Server, run, weft};
+use weft_testing::skip;
 
 const NQN: &str = "nqn.2026-01.example.weft:discovery";
 
@@ -98,7 +99,7 @@ fn has_multicast() -> bool {
             .join_multicast_v4(&"224.0.0.251".parse().unwrap(), &std::net::Ipv4Addr::LOCALHOST)?;
         socket.send_to(&[0], "224.0.0.251:9")
     };
-    works().inspect_err(|e| println!("skipped: multicast does not work here: {e}")).is_ok()
+    works().map_err(|e| skip(format!("multicast does not work here: {e}"))).is_ok()
 }
 
 #[test]

@@ -6,22 +6,16 @@ use crate::support::{Scratch, run, weft};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use weft_testing::programs::{self, have};
+use weft_testing::wait::until;
 
-/// Debian's package; `cargo xtask setup` installs it. Without it the comparison cannot be made.
-fn fio(dir: &Path, args: &[&str]) -> Option<Value> {
-    let mut command = Command::new("fio");
+fn fio(dir: &Path, args: &[&str]) -> Value {
+    let mut command = programs::command("fio");
     command
         .args(["--name=x", "--filename=disk.img", "--output-format=json+"])
         .args(args)
         .current_dir(dir);
-    match command.output() {
-        Ok(output) => Some(report(&output.stdout, args)),
-        Err(_) => {
-            eprintln!("skipped: there is no fio");
-            None
-        }
-    }
+    report(&command.output().unwrap().stdout, args)
 }
 
 /// Notes for people may stand before the JSON.
@@ -56,6 +50,9 @@ fn moved(report: &Value, which: &str) -> (u64, u64) {
 /// What does not depend on chance or speed is equal.
 #[test]
 fn as_many_bytes_and_operations() {
+    if !have(&["fio"]) {
+        return;
+    }
     let dir = scratch("fio-same");
     for line in [
         "--rw=read --size=10%",
@@ -72,7 +69,7 @@ fn as_many_bytes_and_operations() {
         "--rw=randread --size=64k --runtime=1m --bs=512",
     ] {
         let args: Vec<&str> = line.split(' ').collect();
-        let Some(theirs) = fio(dir.path(), &args) else { return };
+        let theirs = fio(dir.path(), &args);
         let ours = bench(dir.path(), &args);
         assert_eq!(
             ours["jobs"].as_array().unwrap().len(),
@@ -89,6 +86,9 @@ fn as_many_bytes_and_operations() {
 /// `norandommap` fio cuts operations short that would overlap another.)
 #[test]
 fn mixes_and_splits_are_alike() {
+    if !have(&["fio"]) {
+        return;
+    }
     let dir = scratch("fio-alike");
     for line in [
         "--rw=randrw --size=16m --rwmixwrite=20",
@@ -99,7 +99,7 @@ fn mixes_and_splits_are_alike() {
         "--rw=randrw --size=16m --norandommap --bssplit=4k:8k,16k/100",
     ] {
         let args: Vec<&str> = line.split(' ').collect();
-        let Some(theirs) = fio(dir.path(), &args) else { return };
+        let theirs = fio(dir.path(), &args);
         let ours = bench(dir.path(), &args);
         for which in ["read", "write"] {
             let ((our_bytes, our_ios), (their_bytes, their_ios)) =
@@ -119,10 +119,13 @@ fn mixes_and_splits_are_alike() {
 /// Every key that fio writes is there, bins included, and of the same type.
 #[test]
 fn the_json_has_fios_keys() {
+    if !have(&["fio"]) {
+        return;
+    }
     let dir = scratch("fio-keys");
     for line in ["--rw=randrw --size=1m", "--rw=randrw --size=1m --numjobs=2 --group_reporting"] {
         let args: Vec<&str> = line.split(' ').collect();
-        let Some(theirs) = fio(dir.path(), &args) else { return };
+        let theirs = fio(dir.path(), &args);
         covers(&bench(dir.path(), &args), &theirs, "");
     }
 }
@@ -223,11 +226,7 @@ fn ctrl_c_ends_with_what_there_is() {
             .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         mask.is_some_and(|mask| mask & 2 != 0)
     };
-    let until = Instant::now() + Duration::from_secs(60);
-    while !catches() {
-        assert!(Instant::now() < until, "it does not listen to Ctrl-C");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("it listens to Ctrl-C", catches);
     assert!(
         Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
     );

@@ -4,6 +4,7 @@ use crate::support::{Ran, Scratch, run, weft};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
+use weft_testing::programs;
 
 /// Two jobs at the same time, then a third.
 const JOBS: &str = "\
@@ -56,17 +57,16 @@ fn jobs(report: &Value) -> String {
     lines
 }
 
-/// fio 3's report of the same file, or `None` where there is no fio; `cargo xtask setup` installs
-/// it.
-fn fio(dir: &Path) -> Option<Value> {
-    let output = std::process::Command::new("fio")
+/// fio 3's report of the same file.
+fn fio(dir: &Path) -> Value {
+    let output = programs::command("fio")
         .args(["--output-format=json", "jobs.fio"])
         .current_dir(dir)
         .output()
-        .ok()?;
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let json = text.find('{').map_or("", |at| &text[at..]);
-    Some(serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {text}")))
+    serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
 #[test]
@@ -78,10 +78,8 @@ fn a_job_file_does_what_it_does_with_fio() {
     let expected = "\"readers\" 0 (1048576, 256) (0, 0)\n\"readers\" 0 (1048576, 256) (0, 0)\n\
         \"writer\" 0 (0, 0) (1048576, 64)\n\"last\" 1 (327680, 5) (0, 0)\n";
     assert_eq!(jobs(&ours), expected);
-    match fio(dir.path()) {
-        Some(theirs) => assert_eq!(jobs(&theirs), expected),
-        None if cfg!(target_os = "linux") => eprintln!("skipped: there is no fio"),
-        None => {}
+    if programs::have(&["fio"]) {
+        assert_eq!(jobs(&fio(dir.path())), expected);
     }
 }
 

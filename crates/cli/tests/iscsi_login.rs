@@ -3,27 +3,20 @@
 #![cfg(unix)]
 
 use crate::support::{Scratch, Server, run, weft};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use weft_testing::programs;
 
 const PROGRAM: &str = "iscsi-inq";
 
 /// Whether libiscsi gets an answer to INQUIRY at this URL.
 fn answers(url: &str) -> bool {
-    let output = Command::new(PROGRAM).arg(url).stdin(Stdio::null()).output().unwrap();
+    let output = programs::command(PROGRAM).arg(url).stdin(Stdio::null()).output().unwrap();
     output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Vendor:weft")
 }
 
 #[test]
 fn only_those_who_know_the_secret_come_in() {
-    if Command::new(PROGRAM)
-        .arg("--help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err()
-    {
-        assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
-        println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
+    if !programs::have(&[PROGRAM]) {
         return;
     }
     let dir = Scratch::new("iscsi-login");
@@ -49,22 +42,17 @@ fn only_those_who_know_the_secret_come_in() {
 /// The serial numbers and the like that `iscsi-inq` shows differ by logical unit; here it is enough
 /// that there is one.
 fn sees(url: &str, initiator: &str) -> bool {
-    let output =
-        Command::new(PROGRAM).args(["-i", initiator, url]).stdin(Stdio::null()).output().unwrap();
+    let output = programs::command(PROGRAM)
+        .args(["-i", initiator, url])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Vendor:weft")
 }
 
 #[test]
 fn initiators_see_the_luns_that_are_theirs() {
-    if Command::new(PROGRAM)
-        .arg("--help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err()
-    {
-        assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
-        println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
+    if !programs::have(&[PROGRAM]) {
         return;
     }
     let dir = Scratch::new("iscsi-masks");
@@ -90,15 +78,7 @@ fn initiators_see_the_luns_that_are_theirs() {
 /// Who was refused, and as whom, is in the log.
 #[test]
 fn refused_logins_are_in_the_log() {
-    if Command::new(PROGRAM)
-        .arg("--help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err()
-    {
-        assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
-        println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
+    if !programs::have(&[PROGRAM]) {
         return;
     }
     let dir = Scratch::new("iscsi-log");

@@ -3,26 +3,10 @@
 
 use crate::support::{Ran, Scratch, Server, run};
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-/// Whether the programs are there. In CI they have to be.
-fn have(programs: &[&str]) -> bool {
-    let missing = |program: &&&str| {
-        Command::new(program)
-            .arg("--help")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_err()
-    };
-    let Some(program) = programs.iter().find(missing) else { return true };
-    assert!(std::env::var_os("CI").is_none(), "{program} is missing");
-    println!("skipped: {program} is missing; `cargo xtask setup` installs it");
-    false
-}
+use weft_testing::programs::{self, have};
 
 fn foreign(dir: &Path, program: &str, args: &[&str]) -> Ran {
-    let mut command = Command::new(program);
+    let mut command = programs::command(program);
     command.args(args).current_dir(dir);
     run(command)
 }

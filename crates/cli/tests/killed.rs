@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use weft_endpoint::paths::Failover;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions};
+use weft_testing::wait::PATIENCE;
 
 const WRITERS: u64 = 4;
 /// Blocks of a writer, of 512 bytes each.
@@ -51,7 +52,7 @@ fn kill_under_load(dir: &Path, listen: &str, disk_io: &str) {
             let disk = &disk;
             scope.spawn(move || write_until_gone(disk, writer, count));
         }
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + PATIENCE;
         while acknowledged.iter().map(|count| count.load(SeqCst)).sum::<u64>() < ENOUGH
             && Instant::now() < until
         {

@@ -5,28 +5,14 @@
 mod tls;
 
 use crate::support::{Ran, Scratch, Server, run, weft};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Whether the programs are there. In CI they have to be.
-pub fn have(programs: &[&str]) -> bool {
-    let missing = |program: &&&str| {
-        Command::new(program)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_err()
-    };
-    let Some(program) = programs.iter().find(missing) else { return true };
-    assert!(std::env::var_os("CI").is_none(), "{program} is missing");
-    eprintln!("skipped: {program} is missing; `cargo xtask setup` installs it");
-    false
-}
+use std::process::{Child, Stdio};
+use weft_testing::programs::{self, have};
+use weft_testing::wait::until;
 
 fn foreign(dir: &Path, program: &str, args: &[&str]) -> Ran {
-    let mut command = Command::new(program);
+    let mut command = programs::command(program);
     command.args(args).current_dir(dir);
     run(command)
 }
@@ -66,18 +52,15 @@ impl Foreign {
         let socket = dir.join("foreign.sock");
         let _ = std::fs::remove_file(&socket);
         let args = args.iter().map(|arg| arg.replace("{}", &socket.to_string_lossy()));
-        let child = Command::new(program)
+        let child = programs::command(program)
             .args(args)
             .current_dir(dir)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let until = Instant::now() + Duration::from_secs(30);
-        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-            assert!(Instant::now() < until, "{program} does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Self { child, socket }
+        let started = Self { child, socket };
+        until(&format!("{program} listens"), || UnixStream::connect(&started.socket).is_ok());
+        started
     }
 
     pub fn url(&self, scheme: &str, export: &str) -> String {

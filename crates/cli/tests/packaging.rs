@@ -4,7 +4,7 @@
 use crate::support::{Scratch, run, weft};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use weft_testing::programs;
 
 const UNIT: &str = "weft-gateway@.service";
 
@@ -37,19 +37,6 @@ fn options(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.len() > 2 && word.starts_with("--")).map(str::to_owned).collect()
 }
 
-/// Whether a program of Debian is there; where tests are not to be skipped, it must be.
-fn has(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").output().is_ok();
-    assert!(
-        is_there || std::env::var_os("CI").is_none(),
-        "{program} is missing: cargo xtask setup installs it"
-    );
-    if !is_there {
-        println!("skipped: {program} is missing");
-    }
-    is_there
-}
-
 #[test]
 fn weft_knows_the_options() {
     let dir = Scratch::new("packaging-options");
@@ -73,7 +60,7 @@ fn weft_knows_the_options() {
 
 #[test]
 fn systemd_takes_the_units() {
-    if !has("systemd-analyze") {
+    if !programs::have(&["systemd-analyze"]) {
         return;
     }
     // Systemd's own measure of what a service that was taken over could do, of 100. Who attaches
@@ -86,14 +73,15 @@ fn systemd_takes_the_units() {
 #[test]
 fn other_service_managers_have_files_without_mistakes() {
     let lint = |program: &str, args: &[&str], name: &str| {
-        if has(program) {
-            let ran = Command::new(program).args(args).arg(place(name)).output().unwrap();
+        if programs::find(program).is_some() {
+            let ran = programs::command(program).args(args).arg(place(name)).output().unwrap();
             assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stdout));
         }
     };
     // OpenRC reads its variables, and knows its functions.
     lint("shellcheck", &["--shell=sh", "--exclude=SC2034"], OPENRC);
     lint("xmllint", &["--noout", "--nonet"], LAUNCHD);
+    let _ = programs::have(&["shellcheck", "xmllint"]);
     assert!(read(OPENRC).contains("command_args=\"daemon ${OPTIONS:-}\""));
     let launchd = read(LAUNCHD);
     assert!(["serve", "--config"].iter().all(|word| launchd.contains(word)));
@@ -104,7 +92,7 @@ fn systemd_takes(unit: &str, instance: &str, exposed: u32) {
     let path: PathBuf = dir.path().join(instance);
     std::fs::write(&path, read(unit).replace("/usr/bin/weft", env!("CARGO_BIN_EXE_weft"))).unwrap();
     let analyze = |args: &[&str]| {
-        let ran = Command::new("systemd-analyze").args(args).arg(&path).output().unwrap();
+        let ran = programs::command("systemd-analyze").args(args).arg(&path).output().unwrap();
         let text = [ran.stdout, ran.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .concat();
@@ -137,8 +125,8 @@ fn the_image_has_what_weft_needs() {
     let packages: Vec<&str> =
         packages.split_whitespace().filter(|word| !word.starts_with('-')).skip(2).collect();
     assert_eq!(packages, ["librbd1"]);
-    if has("apt-cache") {
-        let known = Command::new("apt-cache").arg("show").args(&packages).output().unwrap();
+    if programs::have(&["apt-cache"]) {
+        let known = programs::command("apt-cache").arg("show").args(&packages).output().unwrap();
         assert!(known.status.success(), "Debian has no {packages:?}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use weft_testing::programs;
 
 /// One workload; the time is that of six slices of each lane.
 const SUITE: &str = r#"
@@ -28,14 +28,14 @@ budget = "20s"
 rounds = 6
 "#;
 
-/// Debian's package; `cargo xtask setup` installs it.
 fn has_fio(engine: &str) -> bool {
-    let known = Command::new("fio").arg("--enghelp").output();
-    let has = known.is_ok_and(|output| {
-        String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == engine)
-    });
+    if !programs::have(&["fio"]) {
+        return false;
+    }
+    let known = programs::command("fio").arg("--enghelp").output().unwrap();
+    let has = String::from_utf8_lossy(&known.stdout).lines().any(|line| line.trim() == engine);
     if !has {
-        eprintln!("skipped: there is no fio with the engine {engine}");
+        weft_testing::skip(format!("fio's engine {engine} is missing"));
     }
     has
 }

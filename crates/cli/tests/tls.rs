@@ -5,6 +5,7 @@ use crate::support::{Scratch, Server, run, weft};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
+use weft_testing::skip;
 
 /// The specification's example of a key, and identities that libnvme publishes of it.
 const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
@@ -85,7 +86,7 @@ fn secrets_are_kept_off_the_command_line_and_from_others() {
 fn a_key_file_is_read_anew_with_the_configuration() {
     let dir = Scratch::new("tls-apply");
     if let Err(why) = weft_tls::available() {
-        return println!("skipped: {why}");
+        return skip(why);
     }
     for name in ["old", "new"] {
         private(dir.path(), name, &done(dir.path(), &["gen-tls-key"]));
@@ -134,7 +135,7 @@ fn a_key_file_is_read_anew_with_the_configuration() {
 fn a_key_that_was_replaced_is_offered_by_the_next_connection() {
     let dir = Scratch::new("tls-replaced");
     if let Err(why) = weft_tls::available() {
-        return println!("skipped: {why}");
+        return skip(why);
     }
     let dir = dir.path();
     ["old", "new"].into_iter().for_each(|name| private(dir, name, &done(dir, &["gen-tls-key"])));
@@ -172,7 +173,7 @@ fn a_key_that_was_replaced_is_offered_by_the_next_connection() {
 fn a_server_and_a_host_with_a_key() {
     let dir = Scratch::new("tls-pair");
     if let Err(why) = weft_tls::available() {
-        return println!("skipped: {why}");
+        return skip(why);
     }
     private(dir.path(), "keys", &done(dir.path(), &["gen-tls-key"]));
     private(dir.path(), "others", &done(dir.path(), &["gen-tls-key"]));
@@ -219,7 +220,7 @@ fn the_ceiling_has_tls_where_it_is_asked_for() {
     for size in ["--bs=4k", "--bs=64k"] {
         let ran = measure(&["--tls", "--tls-key-file", "key", size]);
         if ran.err.contains("TLS needs OpenSSL 3") {
-            return println!("skipped: {}", ran.err);
+            return skip(ran.err);
         }
         assert!(
             ran.code() == Some(0) && ran.out.starts_with("ceiling (bare TLS): IOPS="),
@@ -239,7 +240,7 @@ fn the_ceiling_has_tls_where_it_is_asked_for() {
 #[test]
 fn secure_channels_come_of_secrets() {
     if let Err(why) = weft_tls::available() {
-        return println!("skipped: {why}");
+        return skip(why);
     }
     let dir = Scratch::new("tls-concat");
     for name in ["host", "ctrl"] {
@@ -289,7 +290,7 @@ fn secure_channels_come_of_secrets() {
 #[test]
 fn keys_are_chosen_as_in_nvme_cli() {
     if let Err(why) = weft_tls::available() {
-        return println!("skipped: {why}");
+        return skip(why);
     }
     let dir = Scratch::new("tls-choice");
     private(dir.path(), "key", KEY);

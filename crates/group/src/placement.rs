@@ -202,6 +202,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(weft_testing::properties!())]
+
         #[test]
         fn the_rule_comes_to_rest_and_is_even(gateways in 1usize..20, weights in proptest::collection::btree_map(1..=ANA_GROUPS, 0u32..500, 0..48)) {
             let mut record = of(gateways);

@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn an_ipv4_peer_of_a_socket_for_both_families_has_its_ipv4_address() {
         let Ok(mut at) = TcpAcceptor::listen("[::]:0".parse().unwrap()) else {
-            return println!("skipped: there is no IPv6 here");
+            return weft_testing::skip("there is no IPv6 here");
         };
         let port = at.socket.local_addr().unwrap().port();
         let peer = Peer::connect((Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -38,7 +38,7 @@ macro_rules! stable {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(weft_testing::properties!(300))]
 
     #[test]
     fn structures(bytes in bytes()) {

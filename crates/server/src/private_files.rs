@@ -307,7 +307,7 @@ mod tests {
             assert!(said(check_directory(&path)).contains("another user"));
             assert!(said(make_private(&path)).contains("another user"));
         } else {
-            eprintln!("skipped: only root can give a directory to another user");
+            weft_testing::skip("only root can give a directory to another user");
         }
         fs::remove_dir_all(path).unwrap();
     }
@@ -331,7 +331,7 @@ mod tests {
             chown(&lock, Some(NOBODY), None).unwrap();
             assert!(said(lock_file(&lock)).contains("other users could hold the lock"));
         } else {
-            eprintln!("skipped: only root can give a file to another user");
+            weft_testing::skip("only root can give a file to another user");
         }
         fs::remove_dir_all(path).unwrap();
     }
@@ -363,19 +363,24 @@ mod tests {
     #[test]
     fn a_process_of_another_user_is_refused() {
         if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: only root can start a process of another user");
+            return weft_testing::skip("only root can start a process of another user");
         }
         let path = directory("peer");
         has_mode(&path, 0o755);
         let listener = bind(&path.join("a.sock")).unwrap();
         has_mode(&path.join("a.sock"), 0o666);
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        // A copy of this program that the other user can reach.
+        let program = path.join("program");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        has_mode(&program, 0o755);
+        let mut command = std::process::Command::new(&program);
         command
             .args(["--exact", "private_files::tests::connects_where_it_is_told"])
             .env(VARIABLE, path.join("a.sock"));
         command.stdout(std::process::Stdio::null()).uid(NOBODY);
         let Ok(mut child) = command.spawn() else {
-            return eprintln!("skipped: another user cannot run this program here");
+            fs::remove_dir_all(path).unwrap();
+            return weft_testing::skip("another user cannot run this program here");
         };
         listener.set_nonblocking(true).unwrap();
         let mut stranger = None;
@@ -385,7 +390,7 @@ mod tests {
         if let Some((stranger, _)) = stranger {
             assert!(said(check_peer(&stranger)).contains("another user"));
         } else {
-            eprintln!("skipped: another user cannot run this program here");
+            weft_testing::skip("another user cannot run this program here");
         }
         let _ = child.wait();
         fs::remove_dir_all(path).unwrap();

@@ -78,14 +78,13 @@ pub fn uncounted<R>(something: impl FnOnce() -> R) -> R {
 /// together now and then than ever before. There is an end to that, so work whose operations
 /// allocate nothing has a quiet window before long; work that allocates for its operations, be it
 /// for few of them, never has. No number of operations to warm up can tell the two apart as surely.
+/// Prints how many windows it took.
 pub fn in_a_quiet_window(limit: u64, mut window: impl FnMut() -> u64) -> u64 {
-    let mut counted = window();
-    for _ in 1..WINDOWS {
-        if counted <= limit {
-            break;
-        }
-        counted = window();
+    let (mut windows, mut counted) = (1, window());
+    while counted > limit && windows < WINDOWS {
+        (windows, counted) = (windows + 1, window());
     }
+    println!("window {windows} of {WINDOWS} at most: {counted} allocations, {limit} allowed");
     counted
 }
 

@@ -13,4 +13,9 @@ pub mod ceph;
 pub mod committed;
 pub mod port;
 pub mod process;
+pub mod programs;
+pub mod seeds;
+mod skip;
 pub mod wait;
+
+pub use skip::skip;

@@ -77,8 +77,13 @@ pub(crate) fn directory(package: &str) -> Option<&str> {
 }
 
 /// Whether a file holds tests and nothing else.
-fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// The part of a file before the tests at its end.
+fn shipped(source: &str) -> &str {
+    source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 
 #[test]
@@ -139,13 +144,28 @@ fn sources_import_lower_layers_only() {
         for path in tokens::paths(&source) {
             let Some(imported) = path[0].strip_prefix("weft_") else { continue };
             let ours = LAYERS.iter().any(|(name, _)| *name == imported);
-            let of_tests = imported == TESTING && is_test(&file);
+            // Looked at below.
+            let of_tests = imported == TESTING;
             if ours && imported != own && !of_tests && !allowed.contains(&imported) {
                 faults.push(format!("{file} imports {}", path.join("::")));
             }
         }
     }
     demand("imports against the layers", faults);
+}
+
+#[test]
+fn only_tests_import_what_tests_share() {
+    let mut faults = Vec::new();
+    for (file, source) in files::rust() {
+        if is_test(&file) || file.starts_with("crates/testing/") {
+            continue;
+        }
+        let found = tokens::paths(shipped(&source)).into_iter();
+        let found = found.filter(|path| path[0] == format!("weft_{TESTING}"));
+        faults.extend(found.map(|path| format!("{file} imports {}", path.join("::"))));
+    }
+    demand("what is shipped must not import weft-testing", faults);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use super::*;
 #[cfg(target_os = "linux")]
-use std::process::Command;
-#[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(target_os = "linux")]
+use weft_testing::programs;
 
 const BYTES: u64 = 32 << 20;
 
@@ -108,7 +108,7 @@ fn what_only_looks_like_a_signature_is_none() {
 
 /// Makes a file system, or the like, on a file.
 #[cfg(target_os = "linux")]
-fn made_by(program: &str, arguments: &[&str], input: &str) -> Option<Vec<u8>> {
+fn made_by(program: &str, arguments: &[&str], input: &str) -> Vec<u8> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name =
         format!("weft-signature-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -116,25 +116,14 @@ fn made_by(program: &str, arguments: &[&str], input: &str) -> Option<Vec<u8>> {
     std::fs::write(&path, vec![0; BYTES as usize]).unwrap();
     std::fs::write(path.with_extension("in"), input).unwrap();
     let stdin = std::fs::File::open(path.with_extension("in")).unwrap();
-    let output = Command::new(program).args(arguments).arg(&path).stdin(stdin).output();
+    let output = programs::command(program).args(arguments).arg(&path).stdin(stdin).output();
     let image = std::fs::read(&path).unwrap();
     for file in [&path, &path.with_extension("in")] {
         std::fs::remove_file(file).unwrap();
     }
-    match output {
-        Ok(output) => {
-            assert!(
-                output.status.success(),
-                "{program}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            Some(image)
-        }
-        Err(_) => {
-            eprintln!("skipped: {program} is not installed");
-            None
-        }
-    }
+    let output = output.unwrap();
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    image
 }
 
 #[cfg(target_os = "linux")]
@@ -162,8 +151,11 @@ fn what_programs_make_is_recognised() {
         ),
     ];
     for (program, arguments, input, what) in cases {
-        if let Some(image) = made_by(program, arguments, input) {
+        if programs::find(program).is_some() {
+            let image = made_by(program, arguments, input);
             assert_eq!(found(&image).as_deref(), Some(*what), "{program}");
         }
     }
+    let all: Vec<&str> = cases.iter().map(|(program, ..)| *program).collect();
+    let _ = programs::have(&all);
 }

@@ -1,13 +1,13 @@
 //! `rbd` and fio's engine for images read what weft wrote, and the other way round.
 
 use super::image::rig;
-use std::process::Command;
 use weft_testing::ceph::Cluster;
+use weft_testing::programs;
 
 /// fio's engine `rbd` on an image, with these further options; it succeeds.
 fn fio(cluster: &Cluster, image: &str, options: &[&str]) {
     let name = image.trim_start_matches("rbd/");
-    let output = Command::new("fio")
+    let output = programs::command("fio")
         .args([
             "--name=job",
             "--ioengine=rbd",
@@ -57,9 +57,8 @@ fn the_tool_of_ceph_reads_and_writes_the_same() {
 #[test]
 fn fio_reads_and_writes_the_same() {
     let Some(cluster) = Cluster::shared() else { return };
-    if Command::new("fio").arg("--version").output().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "fio is missing");
-        return println!("skipped: fio is missing; `cargo xtask setup` installs it");
+    if !programs::have(&["fio"]) {
+        return;
     }
     let image = cluster.image("fio", "16M");
     fio(

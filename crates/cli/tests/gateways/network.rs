@@ -43,7 +43,7 @@ pub fn enter(test: &str) -> bool {
             .is_ok_and(|status| status.success())
     };
     let Some(rights) = [&[][..], &["--map-root-user"]].into_iter().find(works) else {
-        println!("skipped: the system does not let this user make a network");
+        weft_testing::skip("the system does not let this user make a network");
         return false;
     };
     let own = std::env::current_exe().unwrap();

@@ -5,6 +5,7 @@ use crate::support::{Scratch, Server, weft};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use weft_testing::programs;
 
 const LISTEN: [&str; 3] = ["nvme+tcp://127.0.0.1:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"];
 
@@ -39,7 +40,7 @@ impl Priorities {
 
 /// The same command on one core.
 fn pinned(core: &str, priority: Option<&str>, command: &Command) -> Command {
-    let mut pinned = Command::new("taskset");
+    let mut pinned = programs::command("taskset");
     pinned.args(["--cpu-list", core]);
     if let Some(priority) = priority {
         pinned.args(["chrt", "--rr", priority]);
@@ -188,11 +189,7 @@ fn compare(listen: &str, rounds: usize, seconds: u32, priorities: Priorities) {
 
 /// Without `taskset` there is nothing to measure.
 fn is_possible() -> bool {
-    let found = Command::new("taskset").arg("--version").stdout(Stdio::null()).status();
-    if found.is_err() {
-        println!("skipped: taskset (of util-linux) is not installed");
-    }
-    found.is_ok()
+    programs::have(&["taskset"])
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! NBD over TLS, with certificates that both sides check.
 
-use super::{Foreign, foreign, have, image, same, succeeds, verifies};
+use super::{Foreign, foreign, image, same, succeeds, verifies};
 use crate::support::{Scratch, Server, run, weft};
 use std::path::{Path, PathBuf};
+use weft_testing::programs::have;
 
 /// An authority, and certificates of a server and a client, under the names that libnbd and nbdkit
 /// look for.

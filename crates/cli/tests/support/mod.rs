@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weft_testing::programs;
 
 /// How long a command may take before the test gives it up as hanging: longer than a study on a
 /// machine that does much else.
@@ -68,7 +69,8 @@ impl Ran {
     }
 }
 
-/// A command of weft that runs in `dir` and keeps its lasting names there.
+/// A command of weft that runs in `dir` and keeps its lasting names there. It finds the programs
+/// that tests find.
 pub fn weft(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
     command
@@ -76,6 +78,7 @@ pub fn weft(dir: &Path, args: &[&str]) -> Command {
         .current_dir(dir)
         .env("WEFT_STATE_DIR", dir.join("state"))
         .env("WEFT_RUNTIME_DIR", dir.join("run"))
+        .env("PATH", programs::path())
         .stdin(Stdio::null());
     command
 }

@@ -240,7 +240,8 @@ fn direct_files(mode: DiskMode) {
     let opened =
         File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&scratch.path);
     let Ok(file) = opened else {
-        return eprintln!("skipped: no O_DIRECT in {}", scratch.path.display());
+        let directory = scratch.path.display();
+        return weft_testing::skip(format!("no O_DIRECT in {directory}"));
     };
     let mut rig = Rig::new(mode, &Arc::new(file));
     let text = bytes(8192, 3);
@@ -323,7 +324,7 @@ mod uring_only {
             Ok(_) => true,
             Err(e) => {
                 assert!(e.to_string().contains("--disk-io"), "{e}");
-                eprintln!("skipped: {e}");
+                weft_testing::skip(e);
                 false
             }
         }

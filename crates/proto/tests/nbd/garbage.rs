@@ -26,6 +26,8 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(weft_testing::properties!())]
+
     #[test]
     fn a_server_survives(bytes in noise(), started: bool) {
         let mut pair = if started { ready(Form::Structured) } else { Pair::plain("") };

@@ -324,7 +324,7 @@ impl Pump {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::default())]
+    #![proptest_config(weft_testing::properties!())]
 
     #[test]
     fn every_io_command_is_answered_once(steps in prop::collection::vec(step(), 1..200)) {

@@ -127,7 +127,7 @@ fn a_queue_that_cannot_be_opened_ends_the_association() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(weft_testing::properties!(300))]
 
     /// A controller that answers anything at all: the host neither panics nor loops.
     #[test]

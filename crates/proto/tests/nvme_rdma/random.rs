@@ -178,7 +178,7 @@ impl Session {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(weft_testing::properties!(256))]
 
     #[test]
     fn any_session_arrives_whole((host, target) in configs(), commands in session(), seed in any::<u64>()) {

@@ -225,7 +225,7 @@ fn open_host(digests: Digests) -> ConnectionEnd<HostConnection> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(weft_testing::properties!(512))]
 
     #[test]
     fn any_bytes_do_a_target_no_harm(bytes in vec(any::<u8>(), 0..400), piece in 1..64usize, fresh in any::<bool>(), digests in digests()) {
@@ -297,7 +297,7 @@ fn place(opcode: u8, i: usize) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(weft_testing::properties!(256))]
 
     #[test]
     fn any_session_arrives_whole(

@@ -51,6 +51,8 @@ fn sorted((mut notices, mut aborted): Told) -> Told {
 }
 
 proptest! {
+    #![proptest_config(weft_testing::properties!())]
+
     #[test]
     fn the_machine_does_what_the_standards_say(commands in proptest::collection::vec((0..HOSTS, action()), 1..60)) {
         let (mut state, mut model) = (ReservationState::default(), Model::default());

@@ -102,7 +102,7 @@ fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(weft_testing::properties!(64))]
 
     #[test]
     fn the_disk_is_what_the_model_says(acts in prop::collection::vec(acts(), 1..40)) {

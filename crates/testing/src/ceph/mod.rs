@@ -5,7 +5,7 @@
 
 mod conf;
 
-use crate::{port, process};
+use crate::{port, process, programs};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,8 @@ const PATIENCE_S: &str = "120";
 /// group of its own: whoever ends that of the tests does not end this.
 const GUARDIAN: &str = "read -r _; for pid in \"$0\"/*.pid; do kill -KILL \"$(cat \"$pid\")\"; done 2>/dev/null; rm -rf \"$0\"";
 
-/// Programs, and what Debian calls the packages that have them.
-const PROGRAMS: [(&str, &str); 5] = [
-    ("ceph-mon", "ceph-mon"),
-    ("ceph-osd", "ceph-osd"),
-    ("ceph", "ceph-common"),
-    ("rbd", "ceph-common"),
-    ("monmaptool", "ceph-base"),
-];
+/// Programs that make and run a cluster.
+const PROGRAMS: [&str; 6] = ["ceph-mon", "ceph-osd", "ceph", "rbd", "monmaptool", "ceph-authtool"];
 
 /// A running cluster.
 pub struct Cluster {
@@ -43,8 +37,10 @@ impl Cluster {
     /// # Panics
     /// If it does not start, or if it is not installed and `CI` is set.
     pub fn shared() -> Option<&'static Self> {
-        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(1)).as_ref()
+        static SHARED: OnceLock<Cluster> = OnceLock::new();
+        // Each test reports it by itself.
+        Self::is_installed()
+            .then(|| SHARED.get_or_init(|| Self::started_at(Ipv4Addr::LOCALHOST, 1)))
     }
 
     /// A cluster with so many storage daemons, each of which has a copy of everything; without any,
@@ -61,19 +57,18 @@ impl Cluster {
     /// # Panics
     /// See [`Cluster::shared`].
     pub fn start_at(address: Ipv4Addr, osds: u32) -> Option<Self> {
-        let is_missing = |program: &str| {
-            Command::new(program)
-                .arg("--version")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .is_err()
-        };
-        if let Some((program, package)) = PROGRAMS.iter().find(|(program, _)| is_missing(program)) {
-            assert!(std::env::var_os("CI").is_none(), "{program} is missing");
-            println!("skipped: {program} is missing; `cargo xtask setup` installs {package}");
-            return None;
-        }
+        Self::is_installed().then(|| Self::started_at(address, osds))
+    }
+
+    /// Checks that Ceph is installed. If not, the calling test counts as skipped.
+    ///
+    /// # Panics
+    /// If it is not installed and `CI` is set.
+    pub fn is_installed() -> bool {
+        programs::have(&PROGRAMS)
+    }
+
+    fn started_at(address: Ipv4Addr, osds: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("weft-ceph-{}-{n}", std::process::id()));
@@ -87,7 +82,7 @@ impl Cluster {
             .expect("a shell");
         let cluster = Self { dir, osds, guardian };
         cluster.make(address);
-        Some(cluster)
+        cluster
     }
 
     fn make(&self, address: Ipv4Addr) {
@@ -125,7 +120,7 @@ impl Cluster {
     fn keys(&self) {
         let keyring = self.path("keyring");
         let key = |arguments: &[&str]| {
-            let made = Command::new("ceph-authtool")
+            let made = programs::command("ceph-authtool")
                 .arg(&keyring)
                 .args(arguments)
                 .stdout(Stdio::null())
@@ -203,7 +198,7 @@ impl Cluster {
 
     /// One of Ceph's programs, for this cluster.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new("timeout");
+        let mut command = programs::command("timeout");
         command
             .args([PATIENCE_S, program, "-c", &self.path("ceph.conf")])
             .args(arguments)
@@ -241,7 +236,6 @@ impl Cluster {
     }
 }
 
-/// A port at which nobody listens: the monitor's must be known before it starts.
 impl Drop for Cluster {
     fn drop(&mut self) {
         // The guardian reads the end.

@@ -2,25 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use weft_testing::programs;
 use weft_testing::wait::PATIENCE;
 
 /// Whether the library or the program is missing here.
 pub fn is_skipped() -> bool {
-    if let Err(why) = weft_tls::available() {
-        println!("skipped: {why}");
-        return true;
-    }
-    let version =
-        Command::new("openssl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let is_there = version.is_ok_and(|status| status.success());
-    if !is_there {
-        println!("skipped: the program openssl is missing: install openssl");
-    }
-    !is_there
+    weft_tls::available().map_err(weft_testing::skip).is_err() || !programs::have(&["openssl"])
 }
 
 /// A directory with a certificate that stands for itself and its key, and the names of both files.
@@ -28,7 +19,7 @@ pub fn certificate() -> Option<(TempDir, [String; 2])> {
     let directory = tempfile::tempdir().unwrap();
     let [cert, key] =
         ["cert", "key"].map(|name| format!("{}/{name}.pem", directory.path().display()));
-    let made = Command::new("openssl")
+    let made = programs::command("openssl")
         .args([
             "req",
             "-x509",
@@ -58,7 +49,7 @@ pub struct Openssl {
 impl Openssl {
     /// Starts it with these arguments.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new("openssl")
+        let mut child = programs::command("openssl")
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -93,17 +84,10 @@ impl Openssl {
         (server, at)
     }
 
-    /// Sends a line.
+    /// Sends a line. A line of a single letter may be a command of the program's.
     pub fn say(&mut self, line: &str) {
         // In one piece: the program looks at what one read gives.
         self.input.write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
-
-    /// A command of the program's, which is a letter on a line of its own.
-    pub fn command(&mut self, letter: &str) {
-        self.say(letter);
-        // What is read together with another line is no command.
-        std::thread::sleep(Duration::from_millis(200));
     }
 
     /// Waits until the program has printed this.

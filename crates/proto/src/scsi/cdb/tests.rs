@@ -104,6 +104,8 @@ fn each_operation_is_found_by_its_own_usage_map() {
 }
 
 proptest! {
+    #![proptest_config(weft_testing::properties!())]
+
     /// Whatever decodes is encoded by the same form to the same bytes, but for bits that are taken
     /// and ignored.
     #[test]
