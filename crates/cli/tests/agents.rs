@@ -11,11 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-use weft_testing::wait::until;
-
-/// How long something may take that takes no time.
-const PATIENCE: Duration = Duration::from_secs(60);
+use weft_testing::wait::{PATIENCE, until};
 
 /// A running agent, ended by its process id.
 struct Agent {

@@ -7,12 +7,16 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
+use weft_testing::wait::until_some;
 
 const JOBS: usize = 256;
 
 /// Threads that a run of the bench may have: two loops, and those of the program itself. Far from
 /// one for each job.
 const THREADS_MAX: usize = 12;
+
+/// Operations of each job.
+const IOS: u64 = 50;
 
 /// Runs the jobs on `url`; gives their report and the most threads that were seen meanwhile.
 fn measure(dir: &Path, url: &str, more: &[&str]) -> (Value, usize) {
@@ -28,7 +32,8 @@ fn measure(dir: &Path, url: &str, more: &[&str]) -> (Value, usize) {
     ];
     let mut command = weft(dir, &args);
     command
-        .args(["--runtime=2", "--output-format=json"])
+        .args(["--time_based=0", "--output-format=json"])
+        .arg(format!("--number_ios={IOS}"))
         .args(more)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -49,19 +54,22 @@ fn measure(dir: &Path, url: &str, more: &[&str]) -> (Value, usize) {
 fn all_run_on_few_threads(listen: &str, more: &[&str]) {
     let dir = Scratch::new("many-jobs");
     let server = Server::start(dir.path(), &["null:1GiB", "--threads", "1", "--listen", listen]);
-    let (report, threads) = measure(dir.path(), server.url(), more);
+    // A loaded machine may not let this process look in time: then another run is looked at.
+    let (report, threads) = until_some("the threads of a run are seen", || {
+        Some(measure(dir.path(), server.url(), more)).filter(|(_, threads)| *threads >= 3)
+    });
     let jobs = report["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), JOBS, "{listen} {more:?}");
     for job in jobs {
         let ios = job["read"]["total_ios"].as_u64().unwrap()
             + job["write"]["total_ios"].as_u64().unwrap();
         assert!(
-            ios > 0 && job["error"] == 0,
+            ios == IOS && job["error"] == 0,
             "{listen} {more:?}: job {} did {ios}",
             job["jobname"]
         );
     }
-    assert!((3..=THREADS_MAX).contains(&threads), "{listen} {more:?}: {threads} threads");
+    assert!(threads <= THREADS_MAX, "{listen} {more:?}: {threads} threads");
 }
 
 #[test]

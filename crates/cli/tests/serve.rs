@@ -103,7 +103,7 @@ fn sigterm_drains_and_ends_with_success() {
     let url = server.url().to_owned();
     let path = dir.path().to_owned();
     let load = std::thread::spawn(move || {
-        run(weft(&path, &["bench", &url, "--rw=randwrite", "--iodepth=16", "--runtime=20", ONCE]))
+        run(weft(&path, &["bench", &url, "--rw=randwrite", "--iodepth=16", "--runtime=1h", ONCE]))
     });
     let image = dir.path().join("disk.img");
     until("something is written", || {
@@ -161,7 +161,7 @@ fn sources_open_side_by_side() {
     // Opened one after another, the first would wait for the others until its time is up.
     let gateway = Server::start(
         dir.path(),
-        &[&urls[0], &urls[1], &urls[2], "--threads=1", "--connect-timeout=40s"],
+        &[&urls[0], &urls[1], &urls[2], "--threads=1", "--connect-timeout=2min"],
     );
     let ran = run(weft(dir.path(), &["list-ns", gateway.url(), "-o", "json"]));
     let list: serde_json::Value = serde_json::from_str(&ran.out).unwrap();

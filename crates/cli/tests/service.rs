@@ -2,62 +2,72 @@
 //! from it, and is replaced by another process.
 #![cfg(target_os = "linux")]
 
-use crate::support::{Ran, Scratch, Server, run, weft};
+use crate::support::loads::{Loads, until_many_writes};
+use crate::support::{Scratch, Server, run, weft};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use weft_endpoint::{ConnectOptions, Disk, PathOptions};
+use weft_testing::process::stands_still;
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:service";
 
-fn signal(server: &Server) {
-    assert!(
-        Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap().success()
-    );
+fn send(server: &Server, signal: &str) {
+    let (signal, pid) = (format!("-{signal}"), server.pid().to_string());
+    assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
 }
 
-/// Waits until the namespace has an operation in flight. (A host has one in flight while it is
-/// connecting, too.)
-fn wait_for_operation(dir: &Scratch) {
+fn signal(server: &Server) {
+    send(server, "TERM");
+}
+
+/// Waits until the namespace of the server with this control has an operation in flight. (A host
+/// has one in flight while it is connecting, too.)
+fn wait_for_operation(dir: &Scratch, control: &str) {
     until("an operation is in flight", || {
-        let ran = run(weft(dir.path(), &["status", "--json"]));
+        let ran = run(weft(dir.path(), &["status", "--json", "--control", control]));
         let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
         report["subsystems"][0]["namespaces"][0]["counts"]["in_flight"].as_u64().unwrap_or(0) > 0
     });
 }
 
-/// A load of one write on a slow server, once it is in flight.
-fn slow_write(dir: &Scratch, time: &str) -> (Server, std::thread::JoinHandle<Ran>) {
-    let server = Server::start(
-        dir.path(),
-        &[&format!("delay:write={time},read=0us,ram:16MiB"), "--nqn", NQN],
-    );
-    let bench = weft(
-        dir.path(),
-        &["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=1", "--time_based=0"],
-    );
-    let bench = std::thread::spawn(move || run(bench));
-    wait_for_operation(dir);
-    (server, bench)
-}
-
+/// A write is in flight as long as the target of the server stands still.
 #[test]
 fn what_is_in_flight_is_finished_before_the_end() {
     let dir = Scratch::new("drain");
-    let (mut server, bench) = slow_write(&dir, "1s");
+    let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN, "--control", "target"]);
+    let patient = ["--keep-alive-tmo=0", "--failover=fast", "--io-timeout=1h"];
+    let server = [target.url(), "--nqn", "nqn.2026-01.example.weft:drain", "--control", "server"];
+    let mut server = Server::start(dir.path(), &[&server[..], &patient].concat());
+    let options =
+        ConnectOptions { keep_alive_ms: 0, paths: PathOptions::once(), ..Default::default() };
+    let disk = Disk::open(server.url(), &options).unwrap();
+    send(&target, "STOP");
+    until("the target stands still", || stands_still(target.pid()));
+    let written = std::thread::spawn(move || disk.write(0, &[7; 4096]));
+    wait_for_operation(&dir, "server");
     signal(&server);
-    let ran = bench.join().unwrap();
-    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    until("it drains", || TcpStream::connect(server.address()).is_err());
+    send(&target, "CONT");
+    written.join().unwrap().unwrap();
     assert_eq!(server.wait().0.code(), Some(0));
 }
 
 #[test]
 fn a_second_signal_ends_at_once() {
     let dir = Scratch::new("twice");
-    let (mut server, bench) = slow_write(&dir, "1h");
+    let args = ["delay:write=1h,read=0us,ram:16MiB", "--nqn", NQN, "--control", "server"];
+    let mut server = Server::start(dir.path(), &args);
+    let bench = weft(
+        dir.path(),
+        &["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=1", "--time_based=0"],
+    );
+    let bench = std::thread::spawn(move || run(bench));
+    wait_for_operation(&dir, "server");
     signal(&server);
     until("it drains", || TcpStream::connect(server.address()).is_err());
     signal(&server);
@@ -266,27 +276,16 @@ fn a_load_goes_on_after_a_takeover() {
     let dir = Scratch::new("goeson");
     let args = ["file:./disk.img,size=16MiB", "--nqn", NQN, "--control"];
     let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
-    let load = [
-        "bench",
-        old.url(),
-        "--rw=write",
-        "--bs=4k",
-        "--size=8MiB",
-        "--iodepth=4",
-        "--rate_iops=1000",
-        "--verify=crc32c",
-    ];
-    let limits = ["--time_based=0", "--keep-alive-tmo=1", "--quiesce-time=100ms"];
-    let bench = weft(dir.path(), &[&load[..], &limits].concat());
-    let bench = std::thread::spawn(move || run(bench));
-    until("the load has begun", || {
-        let ran = run(weft(dir.path(), &["status", "--json"]));
-        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
-        report["hosts"][0]["counts"]["write"]["operations"].as_u64().unwrap_or(0) > 100
+    let (path, url) = (dir.path().to_owned(), old.url().to_owned());
+    let loads = Loads::start(move || {
+        let load = ["bench", &url, "--rw=write", "--bs=4k", "--size=8MiB", "--iodepth=4"];
+        let more = ["--verify=crc32c", "--time_based=0", "--keep-alive-tmo=1"];
+        weft(&path, &[&load[..], &more, &["--quiesce-time=100ms"]].concat())
     });
+    until_many_writes(dir.path(), "first");
     let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
     assert_eq!(old.wait().0.code(), Some(0));
-    let ran = bench.join().unwrap();
-    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    until_many_writes(dir.path(), "second");
+    loads.end();
     assert_eq!(new.terminate().code(), Some(0));
 }

@@ -1,6 +1,6 @@
 //! A hundred hosts that are connected and quiet: what they cost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_block::OpenOptions;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme::{Target, TargetConfig};
@@ -9,6 +9,8 @@ use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::open;
 use weft_proto::nvme::types::{Id128, Nqn};
+use weft_proto::nvme_tcp::pdu::CAPSULE_CMD_BYTES;
+use weft_testing::wait::{PATIENCE, until, until_some};
 
 const HOSTS: usize = 100;
 
@@ -34,28 +36,40 @@ fn options() -> ConnectOptions {
         nqn: Nqn::new("nqn.2026-01.example.host:idle").unwrap(),
         id: Id128([1; 16]),
     };
-    ConnectOptions {
-        host: Some(host),
-        connect_timeout: Duration::from_secs(30),
-        ..ConnectOptions::default()
-    }
+    ConnectOptions { host: Some(host), connect_timeout: PATIENCE, ..ConnectOptions::default() }
 }
 
+/// Two rounds of keep alives and what is counted in the time that they take, however long that is.
 #[test]
 fn quiet_hosts_wake_a_loop_once_a_second_at_most() {
-    const SECONDS: u64 = 8;
     let (target, loops) = served();
     let url = format!("nvme+tcp://{}/{NQN}", target.addresses()[0]);
     let devices: Vec<_> = (0..HOSTS).map(|_| open(&url, &options()).unwrap()).collect();
     assert_eq!(target.connections(), 2 * HOSTS);
-    let before = loops.counters();
-    std::thread::sleep(Duration::from_secs(SECONDS));
-    for (after, before) in loops.counters().iter().zip(&before) {
-        let counted = after.since(before);
-        assert!(counted.recv_bytes > 0, "the hosts keep alive");
-        assert!(counted.wakeups_timer <= SECONDS + 1, "{counted:?}");
-        // The questions of this test are the only other cause.
-        assert!(counted.wakeups_remote <= 2, "{counted:?}");
+    // What the loops have to do about the new connections comes to its end.
+    let mut last = loops.counters();
+    until("nothing is posted to a loop but a question", || {
+        let before = std::mem::replace(&mut last, loops.counters());
+        last.iter().zip(&before).all(|(now, before)| now.since(before).wakeups_remote <= 2)
+    });
+    let (begun, before) = (Instant::now(), last);
+    let mut questions = 0;
+    let counted = until_some("all hosts keep alive twice", || {
+        std::thread::sleep(Duration::from_millis(500));
+        questions += 1;
+        let now = loops.counters();
+        let counted: Vec<_> =
+            now.iter().zip(&before).map(|(now, before)| now.since(before)).collect();
+        let bytes: u64 = counted.iter().map(|counted| counted.recv_bytes).sum();
+        (bytes >= (2 * HOSTS * CAPSULE_CMD_BYTES) as u64).then_some(counted)
+    });
+    let seconds = begun.elapsed().as_secs();
+    println!("{questions} questions in {seconds} s: {counted:?}");
+    for counted in counted {
+        assert!(counted.recv_bytes > 0, "{counted:?}");
+        assert!(counted.wakeups_timer <= seconds + 1, "in {seconds} s: {counted:?}");
+        // The questions of this test are the only other cause, and the one before the first.
+        assert!(counted.wakeups_remote <= questions + 1, "{questions} questions: {counted:?}");
     }
     drop(devices);
     target.stop().unwrap();

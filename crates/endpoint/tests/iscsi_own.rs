@@ -4,9 +4,8 @@
 use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
-use weft_block::ErrorKind;
 use weft_block::testing::{Plan, conformance};
+use weft_block::{Error, ErrorKind, Presence};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
@@ -14,10 +13,11 @@ use weft_endpoint::source::iscsi::{IscsiOptions, discover};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl};
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
 use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::pdu::BHS_BYTES;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
-use weft_testing::wait::until;
+use weft_testing::wait::{PATIENCE, until};
 
 const IQN: &str = "iqn.2026-01.example.weft:disk";
 
@@ -37,7 +37,7 @@ fn serve(sources: &[&str], settings: Settings) -> Served<Exports> {
 fn options() -> ConnectOptions {
     let initiator_name = Some(Name::new("iqn.2026-01.example.weft:test").unwrap());
     ConnectOptions {
-        connect_timeout: Duration::from_secs(30),
+        connect_timeout: PATIENCE,
         iscsi: IscsiOptions { initiator_name, ..IscsiOptions::default() },
         paths: PathOptions::once(),
         ..ConnectOptions::default()
@@ -108,16 +108,32 @@ fn secrets_and_discovery() {
 #[test]
 fn a_session_that_nobody_uses_lives_on() {
     let served = serve(&["ram:16MiB"], Settings::default());
-    let options = ConnectOptions { keep_alive_ms: 1000, ..options() };
-    let device = open(&served.urls()[0], &options).unwrap();
-    std::thread::sleep(Duration::from_millis(2500));
-    let disk = Disk::on(Arc::clone(&device)).unwrap();
-    disk.write(9, &[7; 4096]).unwrap();
-    // With a queue, but without operations.
-    std::thread::sleep(Duration::from_millis(1500));
+    // A loaded machine may leave a ping unanswered for so short a time: then another session does.
+    until("a session lives on", || lives_on(&served).is_ok());
+}
+
+/// Tests that a session answers its pings, without a queue and with one that has no operations. An
+/// error is of a session that was lost.
+fn lives_on(served: &Served<Exports>) -> Result<(), Error> {
+    let options = ConnectOptions { keep_alive_ms: 500, ..options() };
+    let device = open(&served.urls()[0], &options)?;
+    // An initiator that does nothing sends nothing else. Its second ping follows the answer to the
+    // first one.
+    let received = || served.loops().counters().iter().map(|on| on.recv_bytes).sum::<u64>();
+    let pings_twice = || {
+        let enough = received() + 2 * BHS_BYTES as u64;
+        until("the target is pinged twice, or the session is lost", || {
+            received() >= enough || device.presence() == Presence::Gone
+        });
+    };
+    pings_twice();
+    let disk = Disk::on(Arc::clone(&device))?;
+    disk.write(9, &[7; 4096])?;
+    pings_twice();
     let mut back = [0; 4096];
-    disk.read(9, &mut back).unwrap();
+    disk.read(9, &mut back)?;
     assert_eq!(back, [7; 4096]);
+    Ok(())
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod iscsi;
+pub mod loads;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

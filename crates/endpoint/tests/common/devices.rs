@@ -25,6 +25,8 @@ pub struct Knobs {
     flushes: AtomicUsize,
     writes: AtomicUsize,
     cancelled: AtomicUsize,
+    /// Calls that cancel an operation, whatever came of them.
+    cancels_asked: AtomicUsize,
     /// What all reads and writes end with from now on.
     failing: Mutex<Option<Status>>,
     /// Changes so far, in order.
@@ -62,6 +64,11 @@ impl Knobs {
 
     pub fn cancelled(&self) -> usize {
         self.cancelled.load(SeqCst)
+    }
+
+    /// Calls that cancel an operation, also where that is not honoured.
+    pub fn cancels_asked(&self) -> usize {
+        self.cancels_asked.load(SeqCst)
     }
 
     /// Has all reads and writes end with this status.
@@ -103,6 +110,7 @@ impl Testing {
             flushes: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             cancelled: AtomicUsize::new(0),
+            cancels_asked: AtomicUsize::new(0),
             failing: Mutex::default(),
             changes: Mutex::default(),
             owners: Mutex::default(),
@@ -195,6 +203,7 @@ impl BlockQueue for TestingQueue {
     }
 
     fn cancel(&mut self, user: u64) {
+        self.knobs.cancels_asked.fetch_add(1, SeqCst);
         if !self.knobs.cancels.load(SeqCst) {
             return;
         }

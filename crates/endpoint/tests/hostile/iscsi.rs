@@ -13,12 +13,9 @@ use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
-use weft_testing::wait::until;
+use weft_testing::wait::PATIENCE;
 
 pub const IQN: &str = "iqn.2026-01.example.weft:hostile";
-
-/// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Served(crate::served::Served<Target>);
 
@@ -53,13 +50,8 @@ impl Served {
     /// A well-behaved initiator, on a disk of its own.
     fn bystander(&self) -> Bystander {
         let url = format!("iscsi://{}/{IQN}/1", self.address());
-        let mut disk = None;
-        // The target's short limits may cut off even this one, on a loaded machine.
-        until("a bystander logs in", || {
-            disk = open(&url, &ConnectOptions::default()).and_then(Disk::on).ok();
-            disk.is_some()
-        });
-        Bystander(disk.unwrap())
+        let options = ConnectOptions { connect_timeout: PATIENCE, ..ConnectOptions::default() };
+        Bystander(open(&url, &options).and_then(Disk::on).unwrap())
     }
 }
 
@@ -141,7 +133,8 @@ fn whoever_is_slow_to_log_in_is_cut_off() {
     let whole = login("slow");
     for bytes in [0, 1, 47, 48, 60, whole.len() - 1] {
         let mut stream = served.connect();
-        stream.write_all(&whole[..bytes]).unwrap();
+        // On a loaded machine it may be closed already.
+        let _ = stream.write_all(&whole[..bytes]);
         wait_for_end(&mut stream);
     }
 }
@@ -205,8 +198,7 @@ fn an_initiator_that_does_not_read_takes_nobody_elses_memory() {
 
 #[test]
 fn garbage_at_any_point_costs_its_sender_the_connection() {
-    let served =
-        Served::new(TargetLimits { login: Duration::from_millis(500), ..TargetLimits::default() });
+    let served = Served::new(TargetLimits::default());
     let mut bystander = served.bystander();
     let mut rng = Rng::new(20_261_120);
     for round in 0..150_u32 {

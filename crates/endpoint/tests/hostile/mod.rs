@@ -10,6 +10,7 @@ mod intruders;
 mod iscsi;
 mod nameless;
 mod nbd;
+mod operations;
 mod targets;
 pub mod tcp;
 mod timeouts;

@@ -2,16 +2,14 @@
 //! them.
 
 use crate::served::{Served, devices, loops};
-use std::io::{Read, Write};
+use std::io::{Error, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 use weft_endpoint::export::ListeningExport;
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_proto::nvme::types::Nqn;
-
-/// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+use weft_testing::wait::PATIENCE;
 
 const GREETING: usize = 18;
 const ABORT: u32 = 2;
@@ -55,6 +53,9 @@ fn a_client_that_aborts_its_negotiation_is_let_go() {
 fn a_client_that_chooses_nothing_is_cut_off() {
     let server = serve(NbdLimits { handshake: Duration::from_millis(200), ..NbdLimits::default() });
     let mut stream = connect(&server);
-    stream.write_all(&[0, 0, 0, 3]).unwrap();
-    assert!(rest(&stream).is_empty());
+    // On a loaded machine it may be closed already, and be reset by that.
+    let _ = stream.write_all(&[0, 0, 0, 3]);
+    let ended = stream.read(&mut [0; 1]);
+    let is_reset = |e: &Error| e.kind() == ErrorKind::ConnectionReset;
+    assert!(matches!(&ended, Ok(0)) || ended.as_ref().is_err_and(is_reset), "{ended:?}");
 }

@@ -12,7 +12,7 @@ use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{LoopsConfig, ask};
 use weft_endpoint::{ConnectOptions, Disk, open};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
-use weft_testing::wait::{PATIENCE, until};
+use weft_testing::wait::{PATIENCE, until, until_some};
 
 pub const NQN: &str = "nqn.2026-01.example.weft:hostile";
 
@@ -189,12 +189,8 @@ impl Bystander {
     pub fn new(served: &Served) -> Self {
         // The target's short limits may cut off even this one, on a loaded machine.
         let url = format!("{}/{BYSTANDERS}", served.url());
-        let mut disk = None;
-        until("a bystander connects", || {
-            disk = open(&url, &options()).and_then(Disk::on).ok();
-            disk.is_some()
-        });
-        let disk = disk.unwrap();
+        let connect = || open(&url, &options()).and_then(Disk::on).ok();
+        let disk = until_some("a bystander connects", connect);
         let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (told, count) = (Arc::clone(&stop), Arc::clone(&rounds));
         let thread = std::thread::spawn(move || {

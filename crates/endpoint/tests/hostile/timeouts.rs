@@ -2,7 +2,8 @@
 //! holds.
 
 use crate::hostile::fake::{Fake, Reply, is_admin, is_io, response, success};
-use crate::hostile::targets::{Ops, patient};
+use crate::hostile::operations::Ops;
+use crate::hostile::targets::patient;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

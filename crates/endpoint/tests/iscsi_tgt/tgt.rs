@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use weft_endpoint::source::ConnectOptions;
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_proto::iscsi::text::Name;
-
-/// How long tgtd may take to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
+use weft_testing::programs;
+use weft_testing::wait::PATIENCE;
 
 pub const IQN: &str = "iqn.2026-01.example.tgt:disk";
+
+/// The size of the disk.
+const DISK_BYTES: u64 = 64 << 20;
 
 /// Number that tells the control sockets of several tgtd apart; each has a directory of its own
 /// besides.
@@ -27,14 +29,7 @@ pub struct Tgt {
 impl Tgt {
     /// A target with one disk of 64 MiB at LUN 1, open to everybody. `None`: tgt is not installed.
     pub fn start() -> Option<Self> {
-        Self::with_disk("64M", &[])
-    }
-
-    /// The same with a disk of this size, made with these further options of tgtadm.
-    pub fn with_disk(size: &str, options: &[&str]) -> Option<Self> {
-        if Command::new("tgtd").arg("--version").stdout(Stdio::null()).status().is_err() {
-            assert!(std::env::var_os("CI").is_none(), "tgtd is missing");
-            eprintln!("skipped: tgtd is missing; `cargo xtask setup` installs it");
+        if !programs::have(&["tgtd", "tgtadm"]) {
             return None;
         }
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -43,12 +38,12 @@ impl Tgt {
         std::fs::create_dir_all(&dir).unwrap();
         let tgt = Self::launch(dir);
         let disk = tgt.dir.join("disk.img");
-        assert!(Command::new("truncate").args(["-s", size]).arg(&disk).status().unwrap().success());
+        std::fs::File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
         let disk = disk.display().to_string();
         tgt.admin(&["--op", "new", "--mode", "target", "--tid", "1", "-T", IQN]);
         let unit =
             ["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", &disk];
-        tgt.admin(&[&unit[..], options].concat());
+        tgt.admin(&unit);
         tgt.admin(&["--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"]);
         Some(tgt)
     }
@@ -60,7 +55,7 @@ impl Tgt {
             let port =
                 std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let log = std::fs::File::create(dir.join("log")).unwrap();
-            let daemon = Command::new("tgtd")
+            let daemon = programs::command("tgtd")
                 .args(["-f", "-C", CONTROL, "--iscsi", &format!("portal=127.0.0.1:{port}")])
                 .env("TGT_IPC_SOCKET", dir.join("control"))
                 .stdin(Stdio::null())
@@ -87,7 +82,7 @@ impl Tgt {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("tgtadm");
+        let mut command = programs::command("tgtadm");
         command
             .args(["-C", CONTROL, "--lld", "iscsi"])
             .args(args)
@@ -142,7 +137,7 @@ impl Drop for Tgt {
 pub fn options() -> ConnectOptions {
     let initiator_name = Some(Name::new("iqn.2026-01.example.weft:test").unwrap());
     ConnectOptions {
-        connect_timeout: Duration::from_secs(30),
+        connect_timeout: PATIENCE,
         iscsi: IscsiOptions { initiator_name, ..IscsiOptions::default() },
         ..ConnectOptions::default()
     }

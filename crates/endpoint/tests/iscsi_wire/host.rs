@@ -3,7 +3,6 @@
 use crate::served::{Served, devices};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 use weft_endpoint::export::iscsi::{Settings, Target, TargetConfig, TargetLimits};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::LoopsConfig;
@@ -13,11 +12,9 @@ use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::{Name, pairs};
 use weft_proto::nvme::types::Nqn;
+use weft_testing::wait::PATIENCE;
 
 pub const IQN: &str = "iqn.2026-01.example.weft:wire";
-
-/// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A target of these sources, with so much payload memory on each of its loops.
 pub fn serve(sources: &[&str], pool_bytes: usize) -> Served<Target> {

@@ -140,13 +140,15 @@ fn an_export_that_stops_under_load_answers_everything() {
 /// A device that answers nothing keeps the export from ending until it does; a drain waits.
 #[test]
 fn a_drain_waits_for_what_is_under_way() {
-    let served = Served::start(vec![local("delay:write=200ms,ram:8MiB")]);
+    let testing = Testing::new("ram:8MiB");
+    let served = Served::start(vec![Arc::clone(&testing) as Arc<dyn BlockDevice>]);
     let rig = Rig::new(&served.open(1), Plan::default());
+    testing.knobs.freeze(true);
     let names = rig.start(0, vec![rig.request(OpKind::Write { fua: false }, 0, vec![5; 512])]);
-    until("it is under way", || {
-        served.inventory.statistics().namespace(&(nqn(), Nsid(1))).in_flight == 1
-    });
+    until("the device has it", || testing.knobs.held() == 1);
     served.export.drain();
+    assert_eq!(served.export.draining(), 1);
+    testing.knobs.freeze(false);
     assert!(rig.wait(0, &names)[0].outcome.is_success(), "it came before");
     until("its connection has ended", || served.export.draining() == 0);
     rig.end();

@@ -2,6 +2,7 @@
 
 use super::nvme::NvmeHost;
 use super::{GOOD, INITIATOR, NQN, Testbed, reserve_out};
+use crate::devices::Testing;
 use crate::iscsi_wire::host::Host;
 use crate::served;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::thread;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
 use weft_block::testing::{Plan, Request, Rig};
 use weft_block::{
-    BlockDevice, OpKind, OpenOptions, ReservationKind, ReservationReport, ReserveAction, StatusKind,
+    BlockDevice, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind,
 };
 use weft_endpoint::export::in_process::InProcess;
 use weft_endpoint::export::stop_all;
@@ -95,9 +96,10 @@ fn a_host_in_this_process_and_hosts_of_other_protocols_keep_each_other_out() {
 /// while other commands of the same device go on.
 #[test]
 fn preempting_waits_for_the_commands_of_a_host_in_this_process() {
-    let slow = weft_block::open("delay:write=300ms,ram:1MiB", &OpenOptions::default()).unwrap();
+    let testing = Testing::new("ram:1MiB");
     let subsystem = SubsystemConfig::new(Nqn::new(NQN).unwrap());
-    let inventory = LiveInventory::of_devices(subsystem, vec![slow]).unwrap();
+    let device = Arc::clone(&testing) as Arc<dyn BlockDevice>;
+    let inventory = LiveInventory::of_devices(subsystem, vec![device]).unwrap();
     let export = InProcess::start(&inventory);
     let stage = Testbed::serve(Arc::clone(&inventory));
     let (fenced, other) = (rig(&export, 9), rig(&export, 8));
@@ -108,16 +110,17 @@ fn preempting_waits_for_the_commands_of_a_host_in_this_process() {
     fenced.one(0, reserve(ReserveAction::Acquire { key: 1, kind }));
     let mut nvme: NvmeHost = stage.nvme_host(3);
     assert_eq!(nvme.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 3]), Status::SUCCESS);
+    testing.knobs.freeze(true);
     let under_way = fenced.start(0, vec![write(&fenced)]);
-    until("the write is in the device", || {
-        inventory.statistics().namespace(&(Nqn::new(NQN).unwrap(), Nsid(1))).in_flight == 1
-    });
+    until("the write is in the device", || testing.knobs.held() == 1);
     let preempting = thread::spawn(move || {
         let status = nvme.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [3, 1]);
         (status, nvme)
     });
+    until("the write is cancelled", || testing.knobs.cancels_asked() > 0);
+    assert!(!preempting.is_finished(), "the device has a command of the host");
+    testing.knobs.freeze(false);
     let answer = fenced.wait(0, &under_way).remove(0);
-    // It was cancelled, or done before the preemption was answered: never after.
     let (status, nvme) = preempting.join().unwrap();
     assert_eq!(status, Status::SUCCESS);
     assert!(

@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::rc::Rc;
+use weft_testing::wait::PATIENCE;
 
 /// Sends back what it receives.
 struct Echo {
@@ -130,7 +131,7 @@ fn posting_wakes_a_sleeping_loop() {
     for n in 0..50 {
         let give = give.clone();
         remote.post(move |_| give.send(n).unwrap());
-        assert_eq!(take.recv_timeout(Duration::from_secs(10)).unwrap(), n);
+        assert_eq!(take.recv_timeout(PATIENCE).unwrap(), n);
     }
     remote.post(|on| on.stop());
     thread.join().unwrap().unwrap();

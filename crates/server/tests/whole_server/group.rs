@@ -1,7 +1,7 @@
 //! Gateways of a group in one process.
 
 use super::memory_store::MemoryStore;
-use super::{Place, SOON, free};
+use super::{Place, free};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +16,7 @@ use weft_server::group::verbs::{ShownGateway, ShownGroup};
 use weft_server::management::client::Client;
 use weft_server::served::How;
 use weft_server::{Event, Server};
-use weft_testing::wait::until;
+use weft_testing::wait::{PATIENCE, until};
 
 const ANA_GROUPS: usize = weft_group::limits::ANA_GROUPS as usize;
 
@@ -108,7 +108,7 @@ fn gateways_in_one_process_serve_the_same_and_take_over_from_each_other() {
 
     // One that is kept out of the store ends.
     store.keep_out(&gateway(&first, two.name).client.unwrap());
-    assert_eq!(events.recv_timeout(SOON).unwrap(), Event::GroupLost(Ending::Blocklisted));
+    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::GroupLost(Ending::Blocklisted));
     drop(second);
     first.stop().unwrap();
     until("nothing of them is left", || store.is_released());

@@ -10,7 +10,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
 use weft_endpoint::{ConnectOptions, Disk};
 use weft_proto::nvme::types::Nsid;
 use weft_server::config::desired::DesiredNamespace;
@@ -20,9 +19,7 @@ use weft_server::management::place::ControlSocket;
 use weft_server::metrics::MetricsConfig;
 use weft_server::served::How;
 use weft_server::{Environment, ErrorKind, Event, Server};
-
-/// Time limit for what happens at once.
-const SOON: Duration = Duration::from_secs(20);
+use weft_testing::wait::PATIENCE;
 
 /// A place of a server's own: its files, and the names in its configuration.
 struct Place {
@@ -155,7 +152,7 @@ fn live(place: &Place, at: SocketAddr, found: u8, left: u8) {
     let info: Value = staying.ask("server.info", json!({})).unwrap();
     assert_eq!(info["pid"], std::process::id());
     Client::connect(&place.socket()).unwrap().ask::<()>("server.end", json!({})).unwrap();
-    assert_eq!(events.recv_timeout(SOON).unwrap(), Event::EndRequested);
+    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::EndRequested);
     let metrics = server.metrics_url().unwrap();
     server.stop().unwrap();
     assert!(staying.ask::<Value>("server.info", json!({})).is_err());

@@ -56,21 +56,38 @@ fn a_part_of_the_device_is_moved() {
 /// So much is due in the time that it takes; a machine that is busy does less, never more.
 #[test]
 fn a_rate_limits_its_direction_only() {
-    let spec = |rate| JobSpec {
-        rw: Rw::RandRw,
-        rate,
-        iodepth: 4,
-        time_based: true,
-        runtime: Some(Duration::from_millis(300)),
-        ..JobSpec::default()
+    // What is due before the end, the first at once.
+    let check = |report: &Report, direction, rate, runtime: Duration| {
+        let bytes = report.total(direction).bytes;
+        let most = rate * runtime.as_millis() as u64 / 1000 + 4096;
+        assert!(bytes <= most, "{direction:?} in {runtime:?}: {bytes} of {most}");
     };
-    let report = go(ram("8MiB"), spec([Some(1 << 20), Some(512 << 10), None]));
-    for (direction, rate) in [(Direction::Read, 1 << 20), (Direction::Write, 512 << 10)] {
-        let total = report.total(direction);
-        // What is due before the end, the first at once.
-        let most = rate * 3 / 10 + 4096;
-        assert!(total.bytes > 0 && total.bytes <= most, "{direction:?}: {} of {most}", total.bytes);
-    }
-    let report = go(ram("8MiB"), spec([None, Some(40_960), None]));
-    assert!(report.total(Direction::Write).ios <= 4 && report.total(Direction::Read).ios > 100);
+    let limited = |rate, runtime| {
+        let spec = JobSpec {
+            rw: Rw::RandRw,
+            rate,
+            iodepth: 4,
+            time_based: true,
+            runtime: Some(runtime),
+            ..JobSpec::default()
+        };
+        go(ram("8MiB"), spec)
+    };
+    let first = Duration::from_millis(300);
+    let both = |runtime| {
+        let report = limited([Some(1 << 20), Some(512 << 10), None], runtime);
+        check(&report, Direction::Read, 1 << 20, runtime);
+        check(&report, Direction::Write, 512 << 10, runtime);
+        report
+    };
+    let moves = |report: &Report, direction| report.total(direction).bytes > 0;
+    let is_enough =
+        |report: &Report| [Direction::Read, Direction::Write].iter().all(|it| moves(report, *it));
+    longer_until(first, both, is_enough);
+    let writes = |runtime| {
+        let report = limited([None, Some(40_960), None], runtime);
+        check(&report, Direction::Write, 40_960, runtime);
+        report
+    };
+    longer_until(first, writes, |report| report.total(Direction::Read).ios > 100);
 }

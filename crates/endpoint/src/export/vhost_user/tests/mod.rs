@@ -1,3 +1,5 @@
+#[path = "../../../../tests/common/devices.rs"]
+mod devices;
 #[path = "../../../../../proto/tests/virtio/driver_model.rs"]
 mod driver_model;
 mod monitor;
@@ -6,6 +8,7 @@ use super::super::running::{ExportConfig, ListeningExport, stop_all};
 use crate::export::iscsi;
 use crate::inventory::{InventoryBuilder, LiveInventory, SubsystemConfig};
 use crate::loops::{Loops, LoopsConfig};
+use devices::Testing;
 use monitor::{Monitor, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -14,6 +17,7 @@ use weft_block::{Device, OpKind, OpenOptions};
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::vhost_user::{code, protocol_feature};
 use weft_proto::virtio::block::BlockConfig;
+use weft_testing::wait::until;
 
 const READ: u32 = 0;
 const WRITE: u32 = 1;
@@ -37,7 +41,10 @@ fn nqn() -> Nqn {
 
 impl Served {
     fn start(name: &str, source: &str) -> Self {
-        let disk = weft_block::open(source, &OpenOptions::default()).unwrap();
+        Self::of(name, weft_block::open(source, &OpenOptions::default()).unwrap())
+    }
+
+    fn of(name: &str, disk: Device) -> Self {
         let subsystem = SubsystemConfig::new(nqn());
         let inventory = LiveInventory::of_devices(subsystem, vec![Arc::clone(&disk)]).unwrap();
         let loops = Loops::start(&LoopsConfig { threads: Some(1), ..Default::default() }).unwrap();
@@ -95,14 +102,23 @@ fn requests_of_a_guest_are_done() {
 
 #[test]
 fn one_front_end_at_a_time_and_the_next_takes_up_what_was_in_flight() {
-    let served = Served::start("reconnect", "delay:read=1ms,write=300ms,ram:1MiB");
+    let testing = Testing::new("ram:1MiB");
+    let knobs = &testing.knobs;
+    let served = Served::of("reconnect", Arc::clone(&testing) as Device);
     for (is_packed, indirect) in LAYOUTS {
         let mut guest = Monitor::connect(&served.path, is_packed, indirect);
         guest.set_up(None);
+        knobs.freeze(true);
         let names = [guest.begin(WRITE, 16, &[7; 512], 0), guest.begin(WRITE, 17, &[7; 512], 0)];
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        until("the device has both", || knobs.held() == 2);
         assert_eq!(guest.driver.used(), None);
-        guest.reconnect(&served.path);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                until("the next front end waits", || served.export.connections() == 2);
+                knobs.freeze(false);
+            });
+            guest.reconnect(&served.path);
+        });
         let mut ended = [guest.end().0, guest.end().0];
         ended.sort_unstable();
         assert_eq!(ended, names);
@@ -148,15 +164,17 @@ fn what_was_written_is_durable_before_a_queue_stops() {
 
 #[test]
 fn a_guest_gets_the_answers_of_a_disk_that_is_removed_and_is_closed_then() {
-    let served = Served::start("removed", "delay:write=2s,ram:1MiB");
+    let testing = Testing::new("ram:1MiB");
+    let served = Served::of("removed", Arc::clone(&testing) as Device);
     let mut guest = Monitor::connect(&served.path, false, false);
     guest.set_up(None);
+    testing.knobs.freeze(true);
     let slow = guest.begin(WRITE, 16, &[7; 512], 0);
-    // The device has both when it has done the second one.
-    assert_eq!(guest.run(READ, 0, &[], 512).1, 0);
+    until("the device has it", || testing.knobs.held() == 1);
     let remove =
         |builder: &mut InventoryBuilder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop);
     served.inventory.change(remove).unwrap();
+    testing.knobs.freeze(false);
     assert_eq!(guest.end(), (slow, 0));
     assert!(guest.is_closed());
     served.stop();

@@ -12,6 +12,7 @@ use weft_io::guest::messages::MessageSocket;
 use weft_io::guest::notify::new_eventfd;
 use weft_proto::vhost_user::{code, protocol_feature};
 use weft_proto::virtio::feature::FeatureBits;
+use weft_testing::wait::PATIENCE;
 
 /// Bytes of the guest's memory, which begins at 0, and is here in the monitor.
 pub const MEMORY_BYTES: u64 = 1 << 20;
@@ -51,7 +52,7 @@ pub struct Monitor {
 
 /// Waits until something is there.
 pub fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
