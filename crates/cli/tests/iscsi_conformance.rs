@@ -1,8 +1,8 @@
-//! libiscsi's conformance suite (`iscsi-test-cu`) on `weft serve`, and on tgt beside it.
+//! libiscsi's conformance suite (`iscsi-test-cu`) on `weft serve`, and on tgt as a long proof.
 //!
 //! Every test of every suite passes or is skipped for a reason that stands in [`expected`]; a
 //! reason that does not hold any more fails the test as well. Each suite has a target of its own,
-//! as some count on blocks that nobody has written.
+//! as some count on blocks that nobody has written. Several run at a time, as some wait.
 #![cfg(unix)]
 
 mod expected;
@@ -13,31 +13,42 @@ mod tgt;
 
 use crate::support::{Scratch, Server};
 use expected::{FAILS, SKIPS, means};
-use outcome::{Outcome, Verdict, is_installed, run, suites};
+use outcome::{Outcome, PROGRAM, Verdict, run, suites};
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use tgt::Tgt;
+use weft_testing::programs;
 
 /// Outcomes by the name of the test.
 type Outcomes = BTreeMap<String, Outcome>;
 
+/// Suites that run at a time.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Runs all suites, each of them as `one` does.
+fn all(one: impl Fn(&str) -> Vec<(String, Outcome)> + Sync) -> Outcomes {
+    let (left, outcomes) = (Mutex::new(suites()), Mutex::new(Outcomes::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(|| {
+                loop {
+                    let Some(suite) = left.lock().unwrap().pop_first() else { return };
+                    let found = one(&suite);
+                    outcomes.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    outcomes.into_inner().unwrap()
+}
+
 /// All suites on weft.
 fn on_weft() -> Outcomes {
     let dir = Scratch::new("iscsi-conformance");
-    let mut outcomes = Outcomes::new();
-    for suite in suites() {
+    all(|suite| {
         let server = Server::start(dir.path(), &["ram:64MiB", "--listen", "iscsi://127.0.0.1:0"]);
-        outcomes.extend(run(&suite, server.url()));
-    }
-    outcomes
-}
-
-/// All suites on tgt; `None` where it is not installed.
-fn on_tgt() -> Option<Outcomes> {
-    let mut outcomes = Outcomes::new();
-    for suite in suites() {
-        outcomes.extend(run(&suite, &Tgt::start()?.url()));
-    }
-    Some(outcomes)
+        run(suite, server.url())
+    })
 }
 
 fn count(outcomes: &Outcomes) -> String {
@@ -72,20 +83,27 @@ fn surprises(outcomes: &Outcomes) -> Vec<String> {
 
 #[test]
 fn every_family_passes() {
-    if !is_installed() {
+    if !programs::have(&[PROGRAM]) {
         return;
     }
-    let beside = std::thread::spawn(on_tgt);
     let outcomes = on_weft();
     println!("weft: {}", count(&outcomes));
-    match beside.join().expect("the run on tgt") {
-        Some(outcomes) => println!("tgt:  {}", count(&outcomes)),
-        None => println!("tgt:  not installed"),
-    }
     for (name, why) in SKIPS.iter().chain(FAILS) {
         println!("  {name}: {why}");
     }
     let surprises = surprises(&outcomes);
     assert!(outcomes.len() > 200, "only {} tests ran", outcomes.len());
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+}
+
+/// What another target makes of the suites, to compare.
+#[test]
+#[ignore = "tests another target: cargo xtask long conformance"]
+fn the_families_on_tgt() {
+    if !programs::have(&[PROGRAM, "tgtd", "tgtadm"]) {
+        return;
+    }
+    println!("weft: {}", count(&on_weft()));
+    let outcomes = all(|suite| run(suite, &Tgt::start().expect("tgt is there").url()));
+    println!("tgt:  {}", count(&outcomes));
 }

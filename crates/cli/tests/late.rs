@@ -17,13 +17,17 @@ use support::iscsi::Initiator;
 use support::{Scratch, Server};
 use weft_endpoint::{ConnectOptions, Disk};
 use weft_proto::nvme::status::Status;
+use weft_testing::process::stands_still;
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:late";
 const IQN: &str = "iqn.2026-01.example.weft:late";
 
-/// How often a server is stopped in the middle of something.
+/// How often servers are stopped in the middle of something.
 const ROUNDS: u8 = 12;
+
+/// Servers that share the rounds, since each stop takes its time.
+const SERVERS: u8 = 4;
 
 /// How long it stands still: longer than what a loop knows of its sockets counts (`LOOK_AGAIN_MS`).
 const STOP: Duration = Duration::from_millis(150);
@@ -101,20 +105,9 @@ fn signal(server: &Server, signal: Signal) {
     kill_process(Pid::from_raw(server.pid() as i32).unwrap(), signal).unwrap();
 }
 
-/// Whether every thread of the server is stopped.
-fn stands_still(server: &Server) -> bool {
-    let is_stopped = |stat: String| {
-        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
-    };
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-    tasks.flatten().all(|task| {
-        is_stopped(std::fs::read_to_string(task.path().join("stat")).unwrap_or_default())
-    })
-}
-
 fn stop(server: &Server) {
     signal(server, Signal::STOP);
-    until("the server stands still", || stands_still(server));
+    until("the server stands still", || stands_still(server.pid()));
 }
 
 /// The state of the server's end of a connection, as `/proc/net/tcp` has it; none once it was
@@ -160,39 +153,49 @@ fn stored(server: &Server) -> u8 {
     block[0]
 }
 
+/// Does each round on one of several servers.
+fn in_rounds(listen: &str, name: &str, round: impl Fn(&Server, u8) + Sync) {
+    let dirs: Vec<Scratch> = (0..SERVERS).map(|_| Scratch::new(name)).collect();
+    let servers: Vec<Server> = dirs.iter().map(|dir| serve(dir, listen)).collect();
+    std::thread::scope(|scope| {
+        for (first, server) in (0..).zip(&servers) {
+            let round = &round;
+            scope.spawn(move || {
+                (first..ROUNDS).step_by(SERVERS.into()).for_each(|n| round(server, n));
+            });
+        }
+    });
+}
+
 fn late_writes(listen: &str, name: &str) {
-    let dir = Scratch::new(name);
-    let server = serve(&dir, listen);
-    for round in 0..ROUNDS {
+    in_rounds(listen, name, |server, round| {
         for how in [End::Close, End::Reset] {
             let mut host = Host::of(server.url(), round + 1);
             host.begin_write(1);
             assert!(host.is_written());
             // The server is stopped wherever this finds it.
             host.begin_reads();
-            stop(&server);
+            stop(server);
             host.begin_write(2);
             let kept = end(host, how);
             std::thread::sleep(STOP);
-            signal(&server, Signal::CONT);
-            assert_eq!(stored(&server), 1, "{listen}: {how:?} in round {round}");
+            signal(server, Signal::CONT);
+            assert_eq!(stored(server), 1, "{listen}: {how:?} in round {round}");
             drop(kept);
         }
-    }
+    });
 }
 
 fn waiting_writes(listen: &str, name: &str) {
-    let dir = Scratch::new(name);
-    let server = serve(&dir, listen);
-    for round in 0..ROUNDS {
+    in_rounds(listen, name, |server, round| {
         let mut host = Host::of(server.url(), round + 1);
-        stop(&server);
+        stop(server);
         host.begin_write(round);
         std::thread::sleep(STOP);
-        signal(&server, Signal::CONT);
+        signal(server, Signal::CONT);
         assert!(host.is_written(), "{listen}");
-        assert_eq!(stored(&server), round, "{listen}");
-    }
+        assert_eq!(stored(server), round, "{listen}");
+    });
 }
 
 #[test]

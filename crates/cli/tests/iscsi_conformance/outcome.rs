@@ -1,13 +1,14 @@
 //! Running a suite of `iscsi-test-cu` and reading what it prints.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+use weft_testing::programs;
 
 /// How long a suite may take. Those that wait for silence take some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-const PROGRAM: &str = "iscsi-test-cu";
+pub const PROGRAM: &str = "iscsi-test-cu";
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,24 +26,9 @@ pub struct Outcome {
     pub why: String,
 }
 
-/// Whether the program is there. Without it the test is skipped, which CI does not accept.
-pub fn is_installed() -> bool {
-    let there = Command::new(PROGRAM)
-        .arg("--list")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
-    if !there {
-        assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
-        println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
-    }
-    there
-}
-
 /// The suites of SCSI and iSCSI, as FAMILY.SUITE. (The other families repeat some of them.)
 pub fn suites() -> BTreeSet<String> {
-    let list = Command::new(PROGRAM).arg("--list").output().unwrap();
+    let list = programs::command(PROGRAM).arg("--list").output().unwrap();
     let list =
         String::from_utf8_lossy(&list.stdout).into_owned() + &String::from_utf8_lossy(&list.stderr);
     let suite = |line: &str| {
@@ -58,7 +44,7 @@ pub fn suites() -> BTreeSet<String> {
 pub fn run(suite: &str, url: &str) -> Vec<(String, Outcome)> {
     let log = tempfile(suite);
     let output = std::fs::File::create(&log).unwrap();
-    let mut child = Command::new(PROGRAM)
+    let mut child = programs::command(PROGRAM)
         .args([
             "--dataloss",
             "--allow-sanitize",

@@ -25,7 +25,7 @@ pub struct Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 3] = [
+const TESTS: [(&str, &str, [&str; 3]); 5] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -42,13 +42,24 @@ const TESTS: [(&str, &str, [&str; 3]); 3] = [
         "The latency of a host that reads 4 KiB at depth 1 beside a host that writes 1 MiB at depth 128, on a target with one core.",
         ["weft", "long", "fairness::the_latency_of_a_reader_beside_a_writer_of_large_blocks"],
     ),
+    (
+        "conformance",
+        "libiscsi's conformance suites on weft and on tgt: how many tests pass, fail and do not apply.",
+        ["weft", "cli", "iscsi_conformance::the_families_on_tgt"],
+    ),
+    (
+        "mirror-killed",
+        "A mirror over three NVMe/TCP targets: each of them and the mirror itself are killed under load. The next one waits as long as the targets may \
+         go on, and takes the mirror; what was acknowledged is there, and an old leg is not started from.",
+        ["weft", "cli", "mirror::legs_and_the_mirror_itself_are_killed_under_load_by_nvme"],
+    ),
 ];
 
 /// All of them, in the order in which they run.
 pub fn all() -> Result<Vec<Proof>> {
     let mut proofs: Vec<Proof> =
         TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
-    proofs.extend([of_fresh_seeds()?, of_planted_bugs()?, of_mutants()?]);
+    proofs.extend([of_fresh_seeds()?, of_fresh_properties(), of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
@@ -74,6 +85,16 @@ fn of_fresh_seeds() -> Result<Proof> {
         &sh::cores().to_string(),
     ])?;
     Ok(Proof { name: "sim".into(), about: about.into(), command })
+}
+
+/// The tests of the crates with property tests, among which are all of these, with a seed that
+/// nobody has run before.
+fn of_fresh_properties() -> Proof {
+    let about = "The property tests of the engines and of groups of gateways, with a fresh seed (`docs/contributing/testing.md`).";
+    let mut command = sh::cargo("test");
+    command.args(["--quiet", "--locked", "--package", "weft-proto", "--package", "weft-group"]);
+    command.env("WEFT_FRESH_SEEDS", "1");
+    Proof { name: "properties".into(), about: about.into(), command }
 }
 
 /// The simulator's proof that it can fail. It needs a build of its own, with the bugs.
