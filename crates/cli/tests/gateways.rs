@@ -13,6 +13,7 @@ use network::Link;
 use rig::{NQN, Rig};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
+use weft_testing::ceph::Cluster;
 use weft_testing::wait::until;
 
 /// A gateway that is optimized dies. Its hosts go on at the others, which keep it out of the
@@ -70,7 +71,7 @@ fn gateways_are_restarted_one_by_one_while_the_configuration_changes() {
         rig.terminate(name);
         // The other one hears of it from the cluster, which may be after the process has ended.
         until("it has left in order", || rig.state_at(other, name) == "away");
-        let image = rig.cluster.image(&format!("more-{n}"), "16M");
+        let image = rig.image(&format!("more-{n}"), "16M");
         rig.weft(other, &["namespace", "add", &format!("rbd:{image}")]);
         rig.launch(name);
         until("it serves what was added meanwhile", || rig.namespaces(name) == 3 + n + 1);
@@ -83,7 +84,7 @@ fn gateways_are_restarted_one_by_one_while_the_configuration_changes() {
 /// A storage daemon dies and comes back: everything waits for it.
 #[test]
 fn hosts_wait_for_a_storage_daemon() {
-    let Some(mut rig) = Rig::start("osd", &["a", "b", "c"]) else { return };
+    let Some(mut rig) = Rig::start_alone("osd", &["a", "b", "c"]) else { return };
     let mut host = Host::start(&rig);
     host.works("to begin with");
     rig.cluster.signal("osd.0", "KILL");
@@ -105,15 +106,11 @@ fn a_change_at_any_gateway_is_one_of_all() {
     rig.weft("a", &["ana", "set", "7", "optimized"]);
     until("group 7 is at a", || rig.optimized(7) == "a");
     rig.weft("a", &["ana", "set", "7", "by-rule"]);
-    for name in ["x", "y", "z", "u"] {
-        rig.cluster.image(name, "16M");
-    }
+    let images = ["x", "y", "z", "u"].map(|name| rig.image(name, "16M"));
     std::thread::scope(|scope| {
-        for (gateway, image) in [("a", "x"), ("b", "y"), ("a", "z"), ("b", "u")] {
+        for (gateway, image) in ["a", "b", "a", "b"].iter().zip(&images) {
             let rig = &rig;
-            scope.spawn(move || {
-                rig.weft(gateway, &["namespace", "add", &format!("rbd:rbd/{image}")])
-            });
+            scope.spawn(move || rig.weft(gateway, &["namespace", "add", &format!("rbd:{image}")]));
         }
     });
     for gateway in ["a", "b"] {
@@ -177,7 +174,8 @@ fn reservations_hold_at_all_gateways() {
 /// it had, long before they would give that up. One that loses its hosts stays what it is.
 #[test]
 fn a_gateway_that_is_cut_off_is_replaced() {
-    if !network::enter("gateways::a_gateway_that_is_cut_off_is_replaced") {
+    let test = "gateways::a_gateway_that_is_cut_off_is_replaced";
+    if !Cluster::is_installed() || !network::enter(test) {
         return;
     }
     let Some(mut rig) = Rig::start_apart("cut", &["a", "b", "far"]) else { return };

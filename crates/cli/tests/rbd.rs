@@ -5,6 +5,7 @@
 use crate::support::{Scratch, Server, run, weft};
 use std::process::{Command, Stdio};
 use weft_testing::ceph::Cluster;
+use weft_testing::programs;
 use weft_testing::wait::until;
 
 const LOAD: [&str; 4] = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--destroy-data"];
@@ -14,23 +15,16 @@ const LOAD: [&str; 4] = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--destroy
 #[test]
 fn compare_and_write_of_an_image_is_as_long_as_announced() {
     let foreign = |program: &str, args: &[&str]| {
-        let mut command = Command::new(program);
+        let mut command = programs::command(program);
         command.args(args);
         run(command)
     };
-    if Command::new("iscsi-inq")
-        .arg("--help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err()
-    {
-        assert!(std::env::var_os("CI").is_none(), "iscsi-inq is missing");
-        return println!("skipped: iscsi-inq is missing; `cargo xtask setup` installs it");
+    if !programs::have(&["iscsi-inq", "iscsi-test-cu"]) {
+        return;
     }
-    let Some(cluster) = Cluster::start(1) else { return };
+    let Some(cluster) = Cluster::shared() else { return };
     let dir = Scratch::new("rbd-compare");
-    let source = cluster.url(&cluster.image("disk", "32M"));
+    let source = cluster.url(&cluster.image("compared", "32M"));
     let server = Server::start(dir.path(), &[&source, "--listen", "iscsi://127.0.0.1:0"]);
     let limits = foreign("iscsi-inq", &["-e", "1", "-c", "176", server.url()]);
     assert!(limits.out.contains("maximum compare and write length:1\n"), "{limits:?}");

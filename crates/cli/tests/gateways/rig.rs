@@ -5,6 +5,7 @@ use crate::support::{Ran, Scratch, run, weft};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use weft_testing::ceph::Cluster;
@@ -23,8 +24,28 @@ pub const NAMESPACES: u32 = 3;
 /// Bytes of each.
 pub const NAMESPACE_MIB: u64 = 32;
 
+/// The cluster of a rig.
+pub enum ItsCluster {
+    /// That of all tests which do it no harm.
+    Shared(&'static Cluster),
+    Own(Cluster),
+}
+
+impl Deref for ItsCluster {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        match self {
+            Self::Shared(cluster) => cluster,
+            Self::Own(cluster) => cluster,
+        }
+    }
+}
+
 pub struct Rig {
-    pub cluster: Cluster,
+    /// The group's name, which begins the names of its images.
+    name: String,
+    pub cluster: ItsCluster,
     /// Where the gateway `far` is.
     pub far: Option<Far>,
     scratch: Scratch,
@@ -42,40 +63,49 @@ pub struct Gateway {
 }
 
 impl Rig {
-    /// A group of these gateways that serves images. `None`: Ceph is not installed.
+    /// A group of these gateways that serves images of the cluster that tests share. `None`: Ceph is
+    /// not installed.
     pub fn start(name: &str, gateways: &[&str]) -> Option<Self> {
-        Self::of(Cluster::start(1)?, None, name, gateways, false)
+        Some(Self::of(ItsCluster::Shared(Cluster::shared()?), None, name, gateways, false))
     }
 
-    /// The same; the gateways also listen for iSCSI.
+    /// The same in front of a cluster of its own.
+    pub fn start_alone(name: &str, gateways: &[&str]) -> Option<Self> {
+        Some(Self::of(ItsCluster::Own(Cluster::start(1)?), None, name, gateways, false))
+    }
+
+    /// As [`Self::start`]; the gateways also listen for iSCSI.
     pub fn start_with_iscsi(name: &str, gateways: &[&str]) -> Option<Self> {
-        Self::of(Cluster::start(1)?, None, name, gateways, true)
+        Some(Self::of(ItsCluster::Shared(Cluster::shared()?), None, name, gateways, true))
     }
 
-    /// The same in networks; the gateway `far` is in another one than the others.
+    /// As [`Self::start_alone`] in networks; the gateway `far` is in another one than the others.
     pub fn start_apart(name: &str, gateways: &[&str]) -> Option<Self> {
         let far = Far::make();
-        Self::of(Cluster::start_at(network::CLUSTER, 1)?, Some(far), name, gateways, false)
+        let cluster = ItsCluster::Own(Cluster::start_at(network::CLUSTER, 1)?);
+        Some(Self::of(cluster, Some(far), name, gateways, false))
     }
 
     fn of(
-        cluster: Cluster,
+        cluster: ItsCluster,
         far: Option<Far>,
         name: &str,
         gateways: &[&str],
         iscsi: bool,
-    ) -> Option<Self> {
+    ) -> Self {
         let scratch = Scratch::new(&format!("gateways-{name}"));
         let (addresses, running) = (BTreeMap::new(), BTreeMap::new());
-        let mut rig = Self { cluster, far, scratch, addresses, iscsi: BTreeMap::new(), running };
+        let name = name.to_owned();
+        let mut rig =
+            Self { name, cluster, far, scratch, addresses, iscsi: BTreeMap::new(), running };
         let mut text = format!("[[subsystem]]\nnqn = \"{NQN}\"\n");
         for nsid in 1..=NAMESPACES {
-            let image = rig.cluster.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
+            let image = rig.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
             text += &format!(
                 "[[subsystem.namespace]]\nnsid = {nsid}\nana_group = {nsid}\nsource = \"rbd:{image}\"\n"
             );
         }
-        let file = rig.scratch.path().join("hall.toml");
+        let file = rig.scratch.path().join("group.toml");
         std::fs::write(&file, text).unwrap();
         for (n, gateway) in gateways.iter().enumerate() {
             let at = if *gateway == "far" { network::FAR } else { Ipv4Addr::LOCALHOST };
@@ -101,7 +131,12 @@ impl Rig {
                 .into_iter()
                 .all(|gateway| gateway.state == "serving" && !gateway.groups.is_empty())
         });
-        Some(rig)
+        rig
+    }
+
+    /// Makes an image for this group; its name with the pool.
+    pub fn image(&self, name: &str, size: &str) -> String {
+        self.cluster.image(&format!("{}-{name}", self.name), size)
     }
 
     fn socket(&self, gateway: &str) -> PathBuf {
@@ -120,7 +155,7 @@ impl Rig {
         let iscsi = self.iscsi.get(gateway).map(|at| format!("iscsi://{at}"));
         let (conf, socket) =
             (self.cluster.conf().display().to_string(), self.socket(gateway).display().to_string());
-        let group = ["serve", "--cluster", &conf, "--group", "hall", "--gateway", gateway];
+        let group = ["serve", "--cluster", &conf, "--group", &self.name, "--gateway", gateway];
         let own = ["--listen", &listen, "--control", &socket, "--threads", "2"];
         let log = std::fs::File::create(self.said(gateway)).unwrap();
         let mut command = weft(&directory, &[&group[..], &own[..]].concat());
@@ -331,7 +366,6 @@ impl Rig {
     }
 }
 
-/// A port that nobody listens at.
 impl Drop for Rig {
     fn drop(&mut self) {
         for (name, child) in &mut self.running {
