@@ -13,6 +13,7 @@ mod length;
 mod links;
 mod options;
 mod planted;
+mod testing;
 mod tokens;
 mod tools;
 mod units;
