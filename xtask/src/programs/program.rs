@@ -56,6 +56,8 @@ impl Program {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.directory);
         command.env("CARGO_MANIFEST_DIR", &self.directory).env("CARGO_PKG_NAME", &self.package);
+        // Names that weft keeps stay out of the user's home.
+        command.env("WEFT_STATE_DIR", sh::target_dir().join("xtask/state"));
         command.env("CARGO", env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command
     }
