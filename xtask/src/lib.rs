@@ -1,9 +1,11 @@
 //! The parts that `cargo xtask` and the tools of the lab (`lab/crates`) share: starting programs,
-//! the table of Debian's packages, counting and timing tests, running steps, and reading the repository's files.
+//! the table of Debian's packages, counting and timing tests, running steps, and reading the
+//! repository's files.
 //!
 //! It compiles before the first output of `cargo xtask`, so it has few dependencies.
 #![forbid(unsafe_code)]
 
+pub mod built;
 pub mod commands;
 pub mod count;
 pub mod excerpt;
@@ -15,9 +17,8 @@ mod skips;
 pub mod steps;
 pub mod times;
 pub mod tools;
-pub mod weft;
 
 /// Version of weft and of all crates of its workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub use plan::peers;
+pub use plan::{Known, peers};

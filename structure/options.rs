@@ -183,7 +183,7 @@ fn options(help: &str) -> Vec<String> {
 
 /// What the URLs of the network begin with: the program lists them where one is wrong.
 fn network_schemes() -> Vec<String> {
-    let output = Command::new(xtask::weft::debug_build())
+    let output = Command::new(xtask::built::debug_build("weft"))
         .args(["serve", "null:1MiB", "--listen", "none://"])
         .stdin(Stdio::null())
         .output();

@@ -49,13 +49,13 @@ fn a_release_build_has_no_more_units() {
     let (found, known) = (compiled(&units).count(), UNITS.trim().parse().unwrap());
     let mut faults = Vec::new();
     if found > known {
-        faults.push(format!("{found} units, and {known} in xtask/tests/structure/units.txt"));
+        faults.push(format!("{found} units, and {known} in structure/units.txt"));
         let names = compiled(&units).filter_map(|(_, unit)| package(unit));
         let names: BTreeSet<&str> = names.collect();
         faults.push(format!("of {}", Vec::from_iter(names).join(", ")));
     }
     if found < known {
-        faults.push(format!("{found} units: write that into xtask/tests/structure/units.txt"));
+        faults.push(format!("{found} units: write that into structure/units.txt"));
     }
     demand("cargo build --release compiles no more than it did", faults);
 }

@@ -5,7 +5,7 @@
 //! spans directories leaves no room that can be entered alone. `cycles.txt` says for each crate how
 //! many cycles it has (sets of files of which each reaches each other), and how many directories
 //! they span beyond one each. Neither may grow; lower the numbers when you break a cycle.
-//! `cargo test -p xtask --test structure cycles::shown -- --ignored --nocapture` shows them.
+//! `cargo test -p structure --test structure cycles::shown -- --ignored --nocapture` shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

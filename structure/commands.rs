@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use xtask::{commands, tools};
+use xtask::{built, commands, tools};
 
 use crate::{demand, files, markdown::Document};
 
@@ -81,11 +81,11 @@ impl Helps {
         }
         // `weft COMMAND --help` leaves to topics what several commands have.
         let mut command = if program == "weft" {
-            let mut command = Command::new(xtask::weft::debug_build());
+            let mut command = Command::new(built::debug_build("weft"));
             command.arg("help").args(subcommand);
             command
         } else {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+            let mut command = Command::new(built::debug_build("xtask"));
             command.args(subcommand).arg("--help");
             command
         };

@@ -4,7 +4,7 @@
 //! but not grow, and leaves the list when it fits; nothing new is added to the list without a
 //! reason that convinces a reviewer.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use syn::{
     Block, ImplItemFn, ItemFn, Signature, TraitItemFn,
@@ -55,7 +55,12 @@ impl<'a> Visit<'a> for Functions {
 }
 
 /// Everything that is longer than it may be, as `giants.txt` writes it.
-fn giants() -> BTreeMap<String, usize> {
+fn giants() -> &'static BTreeMap<String, usize> {
+    static FOUND: OnceLock<BTreeMap<String, usize>> = OnceLock::new();
+    FOUND.get_or_init(find)
+}
+
+fn find() -> BTreeMap<String, usize> {
     let mut giants = BTreeMap::new();
     for (path, text) in files::rust() {
         let lines = text.lines().count();
@@ -86,8 +91,8 @@ fn tolerated() -> BTreeMap<String, usize> {
 fn rooms_are_small() {
     let tolerated = tolerated();
     let faults = giants()
-        .into_iter()
-        .filter(|(what, lines)| tolerated.get(what).is_none_or(|limit| lines > limit));
+        .iter()
+        .filter(|(what, lines)| tolerated.get(*what).is_none_or(|limit| *lines > limit));
     demand(
         &format!(
             "longer than {FILE_LINES} lines (file) or {FUNCTION_LINES} (function), or grown since it was tolerated"
