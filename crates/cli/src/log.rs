@@ -1,15 +1,12 @@
 //! The log on standard error, as text or as JSON, or in the event log of Windows for a service.
 
-mod subscriber;
-
 use crate::exit::Failure;
 use crate::help::headings::LOG;
 use clap::{ArgAction, Args, ValueEnum};
 use std::ffi::OsString;
 use std::io::Write;
-use subscriber::{Form, Lines};
-use tracing::Level;
-use tracing::subscriber::set_global_default;
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
 use weft_block::ErrorKind;
 use weft_proto::printable::Line;
 use weft_server::service::windows::{self, message::Message};
@@ -79,35 +76,57 @@ enum Format {
 /// # Errors
 /// [`ErrorKind::Usage`] if the variable is not a log level.
 pub fn start(args: &LogArgs) -> Result<(), Failure> {
-    let level = args.level()?;
-    let form = match args.log_format {
-        Format::Text => Form::Text,
-        Format::Json => Form::Json,
-    };
-    // There is none before.
-    let _ = if windows::is_service() {
+    // Where standard error is closed there is no place for the subscriber's own complaint either:
+    // it would panic.
+    let log = tracing_subscriber::fmt().with_max_level(args.level()?).log_internal_errors(false);
+    let log = log.with_target(false);
+    if windows::is_service() {
         // An event has a time and a level of its own.
-        set_global_default(Lines { form: Form::Bare, level, write: write_event })
-    } else {
-        set_global_default(Lines { form, level, write: write_line })
-    };
+        log.without_time().with_level(false).with_writer(OfService).init();
+        return Ok(());
+    }
+    let log = log.with_writer(|| Lines(std::io::stderr()));
+    match args.log_format {
+        Format::Text => log.init(),
+        Format::Json => log.json().flatten_event(true).init(),
+    }
     Ok(())
 }
 
-/// Writes an event to standard error. Where that is closed there is no place to say so.
-fn write_line(_: Level, event: &str) {
-    let _ = std::io::stderr().write_all(one_line(event).as_bytes());
+/// Writes each event as one line, whatever peers have said that is in it: nothing acts on the
+/// terminal, or looks like another event.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    /// The subscriber writes an event at once.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        self.0.write_all(format!("{}\n", Line(line)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
-/// Writes an event to the event log of Windows.
-fn write_event(level: Level, event: &str) {
-    windows::write(message(level), &Line(event).to_string());
-}
+/// Makes writers to the event log of Windows.
+struct OfService;
 
-/// An event as one line, whatever peers have said that is in it: nothing acts on the terminal, or
-/// looks like another event.
-fn one_line(event: &str) -> String {
-    format!("{}\n", Line(event))
+/// Writes one event.
+struct EventOf(Message);
+
+impl MakeWriter<'_> for OfService {
+    type Writer = EventOf;
+
+    fn make_writer(&self) -> EventOf {
+        EventOf(Message::Information)
+    }
+
+    fn make_writer_for(&self, about: &Metadata<'_>) -> EventOf {
+        EventOf(message(*about.level()))
+    }
 }
 
 /// The message as which a line of a level is written.
@@ -119,14 +138,43 @@ fn message(level: Level) -> Message {
     }
 }
 
+impl Write for EventOf {
+    /// The subscriber writes an event at once.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        windows::write(self.0, &Line(line).to_string());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_event_is_a_line_whatever_is_in_it() {
-        let event = "peer: é\u{1b}[2J\n2026 ERROR all is lost";
-        assert_eq!(one_line(event), "peer: é\\u{1b}[2J\\u{a}2026 ERROR all is lost\n");
+        let mut out = Vec::new();
+        let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        Lines(&mut out).write_all("peer: é\u{1b}[2J\n2026 ERROR all is lost\n".as_bytes()).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "peer: é\\u{1b}[2J\\u{a}2026 ERROR all is lost\n"
+        );
+        // As the subscriber writes it.
+        let writer = std::sync::Arc::clone(&log);
+        let made = move || Lines(Shared(std::sync::Arc::clone(&writer)));
+        let subscriber = tracing_subscriber::fmt().with_writer(made).finish();
+        tracing::subscriber::with_default(subscriber, || tracing::warn!("{}", "a\nb\u{9b}c"));
+        let said = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        assert!(
+            said.ends_with('\n') && said.trim_end().chars().all(|c| !c.is_control()),
+            "{said:?}"
+        );
     }
 
     #[test]
@@ -139,5 +187,18 @@ mod tests {
             [Level::ERROR, Level::WARN, Level::TRACE].map(message),
             [Message::Error, Message::Warning, Message::Information]
         );
+    }
+
+    #[derive(Clone)]
+    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! that says how to get it.
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 mod error;
 pub mod generators;
 pub mod mdns;

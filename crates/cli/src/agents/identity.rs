@@ -1,6 +1,5 @@
 //! The agent's certificate: made once, kept in the state directory, and known by its fingerprint.
 
-use super::certificate::{self, Made};
 use crate::exit::Failure;
 use crate::hex::hex;
 use ring::digest;
@@ -59,7 +58,8 @@ impl Identity {
     }
 
     fn made() -> Result<Self, Failure> {
-        let Made { certificate, key } = certificate::make(NAME)?;
+        let weft_extras::certificate::Made { certificate, key } =
+            weft_extras::certificate::make(NAME)?;
         Ok(Self { certificate: certificate.into(), key: PrivatePkcs8KeyDer::from(key).into() })
     }
 

@@ -1,14 +1,12 @@
 //! Studies of several machines: agents, and the study's connections to them.
 //!
-//! [`tls`], [`identity`] and [`certificate`] have the agent's certificate and the connection's
-//! encryption, [`key`] and [`proof`] the shared key and how both ends prove that they have it,
-//! [`channel`] messages over that connection with their time limits. An agent is [`config`],
-//! [`server`], [`session`] and [`running`]; a study has [`address`], [`known_agents`],
-//! [`connection`], [`fleet`] and [`work`].
+//! [`tls`] and [`identity`] have the agent's certificate and the connection's encryption, [`key`]
+//! and [`proof`] the shared key and how both ends prove that they have it, [`channel`] messages
+//! over that connection with their time limits. An agent is [`config`], [`server`], [`session`] and
+//! [`running`]; a study has [`address`], [`known_agents`], [`connection`], [`fleet`] and [`work`].
 //! Decision 27 has the reasons.
 
 pub mod address;
-mod certificate;
 pub mod channel;
 pub mod config;
 pub mod connection;
