@@ -1,7 +1,7 @@
 //! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s
-//! when it tries out all that threads may do (`--cfg loom`; docs/contributing/writing-tests.md).
+//! when it tries out all that threads may do (feature `loom`; docs/contributing/writing-tests.md).
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};

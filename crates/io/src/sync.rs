@@ -1,9 +1,9 @@
 //! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s
-//! when it tries out all that threads may do (`--cfg loom`; docs/contributing/writing-tests.md).
+//! when it tries out all that threads may do (feature `loom`; docs/contributing/writing-tests.md).
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use real::*;
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod real {
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
@@ -11,9 +11,9 @@ mod real {
     pub(crate) use std::thread::yield_now;
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use model::*;
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 mod model {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
@@ -24,19 +24,19 @@ mod model {
 /// Represents memory behind a raw pointer, whose accesses `loom` cannot see. Accesses are reported
 /// to `loom` here, and it fails if two of them race. Without `loom` it does nothing.
 pub(crate) struct Watched {
-    #[cfg(loom)]
+    #[cfg(feature = "loom")]
     cell: loom::cell::UnsafeCell<()>,
 }
 
 // SAFETY: there is nothing in the cell; `loom` itself sees to it that accesses of threads are noted
 // one at a time.
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 unsafe impl Sync for Watched {}
 
 impl Watched {
     pub(crate) fn new() -> Self {
         Self {
-            #[cfg(loom)]
+            #[cfg(feature = "loom")]
             cell: loom::cell::UnsafeCell::new(()),
         }
     }
@@ -44,14 +44,14 @@ impl Watched {
     /// The memory is read now.
     #[inline(always)]
     pub(crate) fn read(&self) {
-        #[cfg(loom)]
+        #[cfg(feature = "loom")]
         self.cell.with(|_| ());
     }
 
     /// The memory is written to now.
     #[inline(always)]
     pub(crate) fn write(&self) {
-        #[cfg(loom)]
+        #[cfg(feature = "loom")]
         self.cell.with_mut(|_| ());
     }
 }

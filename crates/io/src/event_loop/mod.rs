@@ -16,7 +16,7 @@ mod closed_peers;
 mod config;
 mod driver;
 mod handle;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod model;
 mod registrar;
 mod remote;

@@ -88,7 +88,7 @@ pub(crate) fn part_of(view: &[u8]) -> Option<Range<usize>> {
     (end <= part.end).then_some(part)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use crate::region::{CHUNK_BYTES, Lender, Region};

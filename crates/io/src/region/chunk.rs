@@ -226,7 +226,7 @@ impl Drop for Chunk<'_> {
 /// Takes the lock and gives the chunk's word, or gives [`LOCKED`] when somebody holds it.
 #[inline]
 fn try_lock(lock: &AtomicU32) -> u32 {
-    if cfg!(loom) {
+    if cfg!(feature = "loom") {
         // `loom` does not know that what a swap wrote cannot come behind the release of the lock
         // that it saw taken.
         let taken = lock.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {

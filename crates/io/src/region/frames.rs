@@ -64,7 +64,9 @@ impl Frames {
         };
         Ok(Self {
             memory: Memory::new(bytes)?,
-            watched: (0..if cfg!(loom) { count } else { 1 }).map(|_| Watched::new()).collect(),
+            watched: (0..if cfg!(feature = "loom") { count } else { 1 })
+                .map(|_| Watched::new())
+                .collect(),
             states: (0..count).map(|_| AtomicU32::new(0)).collect(),
             shy: (0..count).map(|_| AtomicU8::new(0)).collect(),
             free: Mutex::new(free),
@@ -84,7 +86,7 @@ impl Frames {
     /// The frame's memory as a model sees it.
     #[inline]
     pub(super) fn watched(&self, frame: u32) -> &Watched {
-        &self.watched[if cfg!(loom) { frame as usize } else { 0 }]
+        &self.watched[if cfg!(feature = "loom") { frame as usize } else { 0 }]
     }
 
     /// Whether somebody may read the frame without its chunk's lock. New views come only from those

@@ -258,7 +258,7 @@ fn prefetch_lines(start: *const u8, len: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch_lines(_: *const u8, _: usize) {}
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod model;
 #[cfg(test)]
 mod tests;

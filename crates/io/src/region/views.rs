@@ -43,7 +43,7 @@ impl Deref for Lent {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        if let Some((lender, frame)) = self.of.as_ref().filter(|_| cfg!(loom)) {
+        if let Some((lender, frame)) = self.of.as_ref().filter(|_| cfg!(feature = "loom")) {
             lender.region().frames.watched(*frame).read();
         }
         // SAFETY: `len` initialised bytes of a frame, or of a constant. Nobody writes to a frame

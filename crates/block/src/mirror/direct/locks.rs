@@ -11,9 +11,9 @@ use crate::sync::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 
 /// Number of locks.
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(super) const LOCKS: usize = 4096;
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(super) const LOCKS: usize = 2;
 
 /// Bytes of the mirror that have one lock.
@@ -28,7 +28,7 @@ const PART_BYTES: u64 = UNIT_BYTES / PARTS;
 /// The most locks of an operation; a longer one is alone in the mirror.
 pub(crate) const LOCKS_MAX: usize = 80;
 
-const _: () = assert!(cfg!(loom) || LOCKS_MAX < LOCKS);
+const _: () = assert!(cfg!(feature = "loom") || LOCKS_MAX < LOCKS);
 
 /// Somebody holds all parts of the lock; each part has one of these bits.
 const HELD: u64 = (1 << PARTS) - 1;
@@ -188,7 +188,7 @@ impl Locks {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -23,7 +23,7 @@ mod leg;
 mod legs;
 pub(super) mod locks;
 mod marks;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod model;
 mod permit;
 mod queue;
