@@ -10,6 +10,15 @@ use anyhow::{Context, Result};
 
 const LOCK: &str = "lock";
 
+/// Where the cache is.
+pub(super) fn root() -> Result<PathBuf> {
+    let base = match env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => env::home_dir().context("neither XDG_CACHE_HOME nor HOME is set")?.join(".cache"),
+    };
+    Ok(base.join("weft-lab"))
+}
+
 /// The cache, held by one process at a time.
 #[derive(Debug)]
 pub(super) struct Cache {
@@ -21,13 +30,7 @@ pub(super) struct Cache {
 impl Cache {
     /// Opens the cache, after whoever fills it just now.
     pub(super) fn open() -> Result<Self> {
-        let base = match env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
-            Some(dir) => PathBuf::from(dir),
-            None => {
-                env::home_dir().context("neither XDG_CACHE_HOME nor HOME is set")?.join(".cache")
-            }
-        };
-        Self::open_at(base.join("weft-lab"))
+        Self::open_at(root()?)
     }
 
     fn open_at(root: PathBuf) -> Result<Self> {

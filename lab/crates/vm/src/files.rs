@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use xtask::{VERSION, sh};
+use xtask::{VERSION, built, sh};
 
 /// The file that stands for this tree's program.
 pub(super) const WEFT: &str = "weft";
@@ -80,8 +80,7 @@ pub(super) fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
         return Ok(path.to_owned());
     }
-    sh::run(sh::cargo("build").args(["--quiet", "--release", "--package", "weft"]))?;
-    Ok(sh::target_dir().join("release/weft"))
+    built::release_build()
 }
 
 /// A package of a program.

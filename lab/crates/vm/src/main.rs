@@ -7,6 +7,7 @@
 //! manual.
 #![forbid(unsafe_code)]
 
+mod accelerator;
 mod cache;
 mod counts;
 mod disk;

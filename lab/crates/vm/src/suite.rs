@@ -14,12 +14,12 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use xtask::{count::Count, sh, times};
+use xtask::{Known, count::Count, sh, times};
 
 use super::{
     guest::Guest,
-    host::prepare,
-    plan::{self, Options, Plan},
+    host::{host_ready, prepare},
+    plan::{self, Case, Options, Plan},
     vm::{Machine, Outcome},
 };
 
@@ -73,42 +73,61 @@ fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Resu
         [] => usual(scripts_in("cases")?)?,
         named => named.iter().map(|case| find(case.clone())).collect::<Result<_>>()?,
     };
+    // Nothing is built for a machine that cannot run it.
+    host_ready()?;
     let options = &built(&cases, options)?;
     let jobs = jobs.unwrap_or_else(sh::cores);
-    let mut count = Count::default();
-    for group in plan::grouped(&cases)? {
-        let plan = Plan::new(&group, options, &[])?;
-        count += work_through(&plan, &prepare(&plan)?, jobs)?;
-    }
-    Ok(count)
+    let plans = plan::grouped(&cases)?.into_iter().map(|group| Plan::new(&group, options, &[]));
+    let plans = plans.collect::<Result<Vec<_>>>()?;
+    let guests = plans.iter().map(prepare).collect::<Result<Vec<_>>>()?;
+    work_through(&plans, &guests, jobs)
 }
 
-/// Runs the cases of a plan, on several machines at the same time. A machine goes from case to case
-/// as long as these pass and leave it as they found it; after any other a new one is booted, so no
-/// case meets what another one did.
-fn work_through(plan: &Plan, guest: &Guest, jobs: usize) -> Result<Count> {
-    let next = AtomicUsize::new(0);
-    let count = Mutex::new(Count::default());
+/// Runs the cases of all plans, on several machines at the same time. A machine goes from case to
+/// case of its plan as long as these pass and leave it as they found it; after any other a new one
+/// is booted, so no case meets what another one did.
+fn work_through(plans: &[Plan], guests: &[Guest], jobs: usize) -> Result<Count> {
+    let known = Mutex::new(Known::read(&sh::target_dir().join("lab")));
+    let queue = in_order(plans, |case| known.lock().expect("no one panics with it").of(case));
+    let (next, count) = (AtomicUsize::new(0), Mutex::new(Count::default()));
     let work = || -> Result<()> {
-        let mut kept: Option<Machine> = None;
-        while let Some(case) = plan.cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut machine = kept.take().map_or_else(|| Machine::boot(plan, guest), Ok)?;
+        let mut kept: Option<(usize, Machine)> = None;
+        while let Some(&(group, case)) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let same = kept.take().filter(|(of, _)| *of == group).map(|(_, machine)| machine);
+            let mut machine =
+                same.map_or_else(|| Machine::boot(&plans[group], &guests[group]), Ok)?;
             let (start, mut output) = (Instant::now(), Vec::new());
             let (outcome, as_before) = machine.run(case, &mut output)?;
-            let result =
-                CaseResult { name: case.name.clone(), outcome, output, elapsed: start.elapsed() };
+            let elapsed = start.elapsed();
+            known.lock().expect("no one panics with it").remember(&case.name, elapsed);
+            let result = CaseResult { name: case.name.clone(), outcome, output, elapsed };
             report(&result, as_before, &mut count.lock().expect("no one panics with it"));
-            kept = as_before.then_some(machine);
+            kept = as_before.then_some((group, machine));
         }
         Ok(())
     };
-    let work = || work().inspect_err(|_| next.store(plan.cases.len(), Ordering::Relaxed));
+    let work = || work().inspect_err(|_| next.store(queue.len(), Ordering::Relaxed));
     thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..jobs.clamp(1, plan.cases.len())).map(|_| scope.spawn(work)).collect();
+            (0..jobs.clamp(1, queue.len().max(1))).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
     count.into_inner().context("a worker panicked")
+}
+
+/// All cases, with the index of each one's plan: the plans with the fewest cases first, so that all
+/// workers share the cases of the largest one at the end, and in each the longest first. A case
+/// that never ran here counts by its limit.
+fn in_order(plans: &[Plan], took: impl Fn(&str) -> Option<f64>) -> Vec<(usize, &Case)> {
+    let mut groups: Vec<usize> = (0..plans.len()).collect();
+    groups.sort_by_key(|group| plans[*group].cases.len());
+    let seconds = |case: &Case| took(&case.name).unwrap_or(case.timeout.as_secs_f64());
+    let cases_of = |group: usize| {
+        let mut cases: Vec<&Case> = plans[group].cases.iter().collect();
+        cases.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+        cases.into_iter().map(move |case| (group, case))
+    };
+    groups.into_iter().flat_map(cases_of).collect()
 }
 
 /// Builds weft once for all cases, if one of them wants it.
@@ -215,6 +234,27 @@ mod tests {
         let all = vec![long.clone(), short.clone()];
         assert_eq!(long_of(&all).unwrap(), [long]);
         assert_eq!(usual(all).unwrap(), [short]);
+    }
+
+    #[test]
+    fn small_groups_come_first_and_in_each_the_longest_cases() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = |cases: &[(&str, u32)]| {
+            let scripts: Vec<PathBuf> = cases
+                .iter()
+                .map(|(name, limit)| {
+                    let script = dir.path().join(name).with_extension("sh");
+                    fs::write(&script, format!("#!/bin/sh\n# lab: timeout={limit}\n")).unwrap();
+                    script
+                })
+                .collect();
+            Plan::new(&scripts, &Options::default(), &[]).unwrap()
+        };
+        let plans = [plan(&[("a", 10), ("b", 30), ("c", 20)]), plan(&[("d", 1)])];
+        let took = |name: &str| (name == "a").then_some(25.0);
+        let order: Vec<(usize, &str)> =
+            in_order(&plans, took).iter().map(|(group, case)| (*group, &*case.name)).collect();
+        assert_eq!(order, [(1, "d"), (0, "b"), (0, "a"), (0, "c")]);
     }
 
     #[test]

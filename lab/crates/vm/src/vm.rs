@@ -5,7 +5,7 @@
 //! which are pipes from and to here.
 
 use std::{
-    env, fs,
+    fs,
     io::{self, Read, Write},
     os::fd::AsRawFd,
     path::{Path, PathBuf},
@@ -19,6 +19,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use xtask::sh;
 
 use super::{
+    accelerator::{self, Accelerator},
     disk::Disk,
     files::option,
     guest::Guest,
@@ -105,7 +106,15 @@ impl<'a> Machine<'a> {
     /// Boots a machine and waits until it can run a case. One that dies before that has tested
     /// nothing, so it gets a second chance.
     pub(super) fn boot(plan: &'a Plan, guest: &'a Guest) -> Result<Self> {
-        let console = match Self::start(plan, guest)?.until_ready()? {
+        if !plan.instructions && accelerator::chosen() == Accelerator::UntriedKvm {
+            let trial = Self::start(plan, guest)?.until_ready(accelerator::TRIAL)?;
+            accelerator::tried(trial.is_ok());
+            match trial {
+                Ok(machine) => return Ok(machine),
+                Err(_) => println!("lab: KVM does not work here; virtual machines are emulated"),
+            }
+        }
+        let console = match Self::start(plan, guest)?.until_ready(BOOT_LIMIT)? {
             Ok(machine) => return Ok(machine),
             Err(console) => console,
         };
@@ -113,7 +122,7 @@ impl<'a> Machine<'a> {
             "lab: the virtual machine did not boot; trying once more; the end of the console:\n{console}"
         );
         Self::start(plan, guest)?
-            .until_ready()?
+            .until_ready(BOOT_LIMIT)?
             .map_err(|console| anyhow!("the virtual machine does not boot:\n{console}"))
     }
 
@@ -135,9 +144,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Waits for the guest's first mark; gives the end of the console when it does not come.
-    fn until_ready(mut self) -> Result<Result<Self, String>> {
+    fn until_ready(mut self, limit: Duration) -> Result<Result<Self, String>> {
         let mut said = Vec::new();
-        match self.until_mark(BOOT_LIMIT, &mut said)? {
+        match self.until_mark(limit, &mut said)? {
             Ok(Mark::Ready(true)) => Ok(Ok(self)),
             Ok(_) => {
                 bail!("the guest cannot be prepared: {}", String::from_utf8_lossy(&said).trim())
@@ -375,10 +384,11 @@ fn qemu(
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     command.args(["-no-reboot", "-nodefaults", "-no-user-config", "-display", "none"]);
-    match env::var("WEFT_LAB_ACCEL").as_deref() {
-        Ok("kvm") if !plan.instructions => command.args(["-accel", "kvm", "-cpu", "host"]),
-        _ => command.args(["-accel", EMULATION, "-cpu", "max"]),
-    };
+    if !plan.instructions && accelerator::chosen() != Accelerator::Emulation {
+        command.args(["-accel", "kvm", "-cpu", "host"]);
+    } else {
+        command.args(["-accel", EMULATION, "-cpu", "max"]);
+    }
     if plan.instructions {
         // While all wait, time jumps to the next timer; not where they wait for programs of this
         // machine, as timers of the network would be over before an answer.

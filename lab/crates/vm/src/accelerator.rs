@@ -1,0 +1,79 @@
+//! Whether virtual machines run on KVM.
+//!
+//! Only a guest that boots shows it: inside another virtual machine the kernel may die in its
+//! decompressor although qemu creates the machine. So the first machine tries it, and the outcome
+//! stands in the cache.
+
+use std::{
+    env, fs,
+    sync::atomic::{AtomicU8, Ordering},
+    time::Duration,
+};
+
+use super::cache;
+
+/// Environment variable: `kvm`, or anything else for emulation.
+const VARIABLE: &str = "WEFT_LAB_ACCEL";
+
+/// The file in the cache.
+const FILE: &str = "accelerator";
+
+/// How long a guest that tries KVM may take until it can run a case.
+pub(super) const TRIAL: Duration = Duration::from_secs(20);
+
+/// What machines run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accelerator {
+    Emulation,
+    /// As the environment says, or a guest has booted so.
+    Kvm,
+    /// No guest has booted here so far.
+    UntriedKvm,
+}
+
+use Accelerator::{Emulation, Kvm, UntriedKvm};
+
+/// What this process found, as one more than the place in this list; 0 before it has looked.
+static FOUND: AtomicU8 = AtomicU8::new(0);
+const ALL: [Accelerator; 3] = [Emulation, Kvm, UntriedKvm];
+
+/// What the next machine runs on.
+pub(super) fn chosen() -> Accelerator {
+    let known = usize::from(FOUND.load(Ordering::Relaxed));
+    known.checked_sub(1).map_or_else(
+        || {
+            let found = find();
+            keep(found);
+            found
+        },
+        |place| ALL[place],
+    )
+}
+
+/// Remembers whether a machine that tried KVM has booted.
+pub(super) fn tried(booted: bool) {
+    let found = if booted { Kvm } else { Emulation };
+    keep(found);
+    let Ok(root) = cache::root() else { return };
+    // A failure to write only has the next run try again.
+    let _ = fs::create_dir_all(&root);
+    let _ = fs::write(root.join(FILE), if booted { "kvm\n" } else { "emulation\n" });
+}
+
+fn find() -> Accelerator {
+    if let Ok(name) = env::var(VARIABLE) {
+        return if name == "kvm" { Kvm } else { Emulation };
+    }
+    let remembered = cache::root().ok().and_then(|root| fs::read_to_string(root.join(FILE)).ok());
+    match remembered.as_deref().map(str::trim) {
+        Some("kvm") => Kvm,
+        Some(_) => Emulation,
+        None if fs::File::options().read(true).write(true).open("/dev/kvm").is_ok() => UntriedKvm,
+        None => Emulation,
+    }
+}
+
+fn keep(found: Accelerator) {
+    let place = ALL.iter().position(|it| *it == found).unwrap_or_default();
+    FOUND.store(place as u8 + 1, Ordering::Relaxed);
+}
