@@ -15,7 +15,10 @@ use lab_windows::{
     wine,
 };
 use serde_json::Value;
-use xtask::{sh, times};
+use xtask::{
+    built::{release_build, without_optimization},
+    sh, times,
+};
 
 use super::{gateway, managed, packaged, server::Server, service, verified};
 
@@ -133,7 +136,7 @@ fn test_programs(name: &str) -> Result<Vec<String>> {
 /// them is much of the linker's work.
 fn step(cache: &Cache, subcommand: &str, selected: &[String]) -> Result<Command> {
     let mut command = cargo(cache, subcommand)?;
-    command.args(selected).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.args(selected).args(without_optimization()?).env("CARGO_PROFILE_DEV_DEBUG", "false");
     Ok(command)
 }
 
@@ -141,8 +144,7 @@ fn step(cache: &Cache, subcommand: &str, selected: &[String]) -> Result<Command>
 /// machine, in that of the race.
 fn build<'a>(cache: &'a Cache, selected: &[String]) -> Result<Programs<'a>> {
     sh::run(step(cache, "build", selected)?.args(["--bin", "weft"]))?;
-    sh::run(sh::cargo("build").args(["--release", "-p", "weft"]))?;
-    Ok(Programs { cache, windows: built("debug"), linux: sh::target_dir().join("release/weft") })
+    Ok(Programs { cache, windows: built("debug"), linux: release_build()? })
 }
 
 impl Programs<'_> {

@@ -18,10 +18,9 @@ pub fn prepare(cache: &Cache) -> Result<()> {
             Missing("the Windows build is prepared on Debian 12 for amd64 only".into()).into()
         );
     }
-    cache.once("toolchain", || toolchain::unpack(cache))?;
     if !Path::new(wine::WINE).exists() || !sh::have("x86_64-w64-mingw32-gcc") {
         lab_host::require(&["gcc-mingw-w64-x86-64", "wine64"])?;
     }
-    cache.once(&format!("std-{TARGET}"), || toolchain::build_std(cache))?;
+    toolchain::prepare(cache, TARGET)?;
     cache.once("prefix", || wine::create_prefix(cache))
 }

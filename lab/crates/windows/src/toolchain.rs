@@ -1,8 +1,8 @@
-//! A Rust that can build for Windows: Debian's newer compiler, kept private, with a `std` of our
-//! own making.
+//! A Rust that can build for Windows and for other processors: Debian's newer compiler, kept
+//! private, with a `std` of our own making.
 //!
 //! Debian ships a recent compiler (`rustc-web`) and the standard library's source, but no `std` for
-//! Windows. The packages conflict with other Rusts, so they are unpacked and not installed; `std`
+//! these. The packages conflict with other Rusts, so they are unpacked and not installed; `std`
 //! is then compiled once and put where that compiler looks for it, which makes every later build an
 //! ordinary one.
 
@@ -42,9 +42,9 @@ const MANIFEST: &str = "[package]\nname = \"stdlib\"\nedition = \"2024\"\n\
     [profile.release]\ndebug = \"line-tables-only\"\n[workspace]\n";
 
 /// Unpacks the compiler and the library source into the cache.
-pub fn unpack(cache: &Cache) -> Result<()> {
+fn unpack(cache: &Cache) -> Result<()> {
     lab_host::require(&LIBRARIES)?;
-    eprintln!("unpacking the toolchain for Windows");
+    eprintln!("unpacking the toolchain that builds for other systems");
     let root = cache.path("rust");
     remove(&root)?;
     cache.forget("std-")?;
@@ -72,11 +72,17 @@ fn launchers(cache: &Cache) -> Result<()> {
     Ok(())
 }
 
-/// Compiles `std` for Windows and puts it into the unpacked toolchain.
-pub fn build_std(cache: &Cache) -> Result<()> {
-    eprintln!("building std for {TARGET} (about a minute)");
+/// Prepares what is missing of the compiler and of `std` for a target.
+pub fn prepare(cache: &Cache, target: &str) -> Result<()> {
+    cache.once("toolchain", || unpack(cache))?;
+    cache.once(&format!("std-{target}"), || build_std(cache, target))
+}
+
+/// Compiles `std` for a target and puts it into the unpacked toolchain.
+fn build_std(cache: &Cache, target: &str) -> Result<()> {
+    eprintln!("building std for {target} (about a minute)");
     let work = cache.path("std");
-    let library = cache.path("rust/usr/lib/rustlib").join(TARGET).join("lib");
+    let library = cache.path("rust/usr/lib/rustlib").join(target).join("lib");
     remove(&work)?;
     remove(&library)?;
     fs::create_dir_all(work.join("src"))?;
@@ -84,8 +90,8 @@ pub fn build_std(cache: &Cache) -> Result<()> {
     fs::write(work.join("src/lib.rs"), "#![no_std]\n")?;
     fs::write(work.join("Cargo.toml"), MANIFEST)?;
     sh::script(&work.join("wrap"), WRAPPER)?;
-    sh::run(&mut std_build(cache, &work))?;
-    let built = work.join("out").join(TARGET).join("release/deps");
+    sh::run(&mut std_build(cache, target, &work))?;
+    let built = work.join("out").join(target).join("release/deps");
     for file in fs::read_dir(built)? {
         let file = file?;
         let name = file.file_name();
@@ -98,11 +104,11 @@ pub fn build_std(cache: &Cache) -> Result<()> {
 }
 
 /// The cargo command that compiles `std`; the bitcode serves builds with link-time optimization.
-fn std_build(cache: &Cache, work: &Path) -> Command {
+fn std_build(cache: &Cache, target: &str, work: &Path) -> Command {
     let mut cargo = sh::cargo("build");
     cargo
         .current_dir(work)
-        .args(["--quiet", "--release", "--target", TARGET, "--target-dir", "out"])
+        .args(["--quiet", "--release", "--target", target, "--target-dir", "out"])
         .arg("-Zbuild-std=std,panic_unwind,panic_abort,proc_macro,test")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "-Cembed-bitcode=yes")
