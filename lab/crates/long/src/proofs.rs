@@ -61,6 +61,7 @@ pub fn all() -> Result<Vec<Proof>> {
         TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
     proofs.extend([of_fresh_seeds()?, of_fresh_properties(), of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
+    proofs.push(of_aarch64()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
 }
@@ -112,6 +113,13 @@ fn of_mutants() -> Result<Proof> {
                  crate and of that crate's direct users, and which mutants survive.";
     let command = sh::chore(&["mutants"])?;
     Ok(Proof { name: "mutants".into(), about: about.into(), command })
+}
+
+/// What the compiler and the C library of another processor change.
+fn of_aarch64() -> Result<Proof> {
+    let about = "The unit tests of the engines, of I/O and of devices, and the models of lock-free code, built for 64-bit ARM, under qemu-user.";
+    let command = sh::chore(&["aarch64", "test"])?;
+    Ok(Proof { name: "aarch64".into(), about: about.into(), command })
 }
 
 /// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on

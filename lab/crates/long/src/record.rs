@@ -1,78 +1,98 @@
 //! `docs/long.md`: what the long proofs said last.
 
-use std::{
-    fmt::Write,
-    fs,
-    path::PathBuf,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result};
 use xtask::sh;
 
 use super::{proofs::Proof, run::Report};
 
-/// The record of a run, as it grows.
+/// What the page holds of a proof.
+struct Entry {
+    /// Its row of the table.
+    row: String,
+    /// Its section, without the heading.
+    section: String,
+}
+
+/// The page, of which a run renews the entries of its proofs.
 pub struct Record {
-    start: Instant,
     commit: String,
     machine: String,
     date: String,
-    table: String,
-    sections: String,
+    entries: BTreeMap<String, Entry>,
 }
 
 impl Record {
-    /// Of this commit on this machine, from now on.
+    /// What the page says so far, for a run of this commit on this machine.
     pub fn begin() -> Result<Self> {
         let date = sh::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))
             .unwrap_or_else(|_| "an unknown day".into());
         Ok(Self {
-            start: Instant::now(),
             commit: lab_host::machine::commit()?,
             machine: lab_host::machine::in_words(),
             date: date.trim().to_owned(),
-            table: String::new(),
-            sections: String::new(),
+            entries: entries(&fs::read_to_string(path()).unwrap_or_default()),
         })
     }
 
-    /// Adds a proof.
+    /// Adds a proof, in place of what the page said of it.
     pub fn add(&mut self, proof: &Proof, report: &Report) {
         let Proof { name, about, .. } = proof;
         let (word, seconds) = (report.outcome.word(), report.elapsed.as_secs_f64());
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.table, "| [{name}](#{name}) | {word} | {seconds:.0} |");
-        let _ = write!(
-            self.sections,
-            "\n## {name}\n\n{about}\n\nIt {word} after {seconds:.0} s.\n",
-            word = told(word)
-        );
-        if !report.lines.is_empty() {
-            let _ = write!(self.sections, "\n```text\n{}\n```\n", report.lines.join("\n"));
-        }
+        let Self { commit, date, machine, .. } = self;
+        let row = format!("| [{name}](#{name}) | {word} | {seconds:.0} | `{commit}` | {date} |");
+        let lines = match &report.lines[..] {
+            [] => String::new(),
+            lines => format!("\n```text\n{}\n```\n", lines.join("\n")),
+        };
+        let word = told(word);
+        let section =
+            format!("{about}\n\nIt {word} after {seconds:.0} s. The machine: {machine}.\n{lines}");
+        self.entries.insert(name.clone(), Entry { row, section });
     }
 
-    /// The whole document.
-    fn text(&self, elapsed: Duration) -> String {
-        let Self { commit, machine, date, table, sections, .. } = self;
+    /// The whole page, with the proofs of these names in this order.
+    fn text(&self, names: &[String]) -> String {
+        let known = || names.iter().filter_map(|name| Some((name, self.entries.get(name)?)));
+        let rows: String = known().map(|(_, entry)| format!("{}\n", entry.row)).collect();
+        let sections: String =
+            known().map(|(name, entry)| format!("\n## {name}\n\n{}", entry.section)).collect();
         format!(
             "# Long proofs\n\n\
-             What `cargo xtask long` said last; it writes this page. [Writing tests](contributing/writing-tests.md#long-proofs) describes it.\n\n\
-             Commit `{commit}`, {date} (UTC), {:.0} s in all. The machine: {machine}.\n\n\
-             | proof | result | seconds |\n|---|---|---:|\n{table}{sections}",
-            elapsed.as_secs_f64()
+             What `cargo xtask long` said last of each proof; it writes this page. [Writing tests](contributing/writing-tests.md#long-proofs) describes it.\n\n\
+             | proof | result | seconds | commit | day (UTC) |\n|---|---|---:|---|---|\n{rows}{sections}"
         )
     }
 
-    /// Writes it, and tells where.
-    pub fn write(&self) -> Result<PathBuf> {
-        let path = sh::root().join("docs/long.md");
-        fs::write(&path, self.text(self.start.elapsed()))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+    /// Writes it.
+    pub fn write(&self, names: &[String]) -> Result<()> {
+        let path = path();
+        fs::write(&path, self.text(names))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+fn path() -> PathBuf {
+    sh::root().join("docs/long.md")
+}
+
+/// The entries of a page.
+fn entries(page: &str) -> BTreeMap<String, Entry> {
+    let mut parts = page.split("\n## ");
+    let table = parts.next().unwrap_or_default();
+    let row = |name: &str| {
+        let start = format!("| [{name}]");
+        table.lines().find(|line| line.starts_with(&start)).map(str::to_owned)
+    };
+    let entry = |part: &str| {
+        let (name, section) = part.split_once("\n\n")?;
+        Some((
+            name.to_owned(),
+            Entry { row: row(name)?, section: section.trim_end().to_owned() + "\n" },
+        ))
+    };
+    parts.filter_map(entry).collect()
 }
 
 fn told(word: &str) -> &str {
@@ -81,41 +101,44 @@ fn told(word: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::run::Outcome;
 
     #[test]
-    fn a_record_can_be_read() {
-        let mut record = Record {
-            start: Instant::now(),
+    fn a_run_renews_the_entries_of_its_proofs() {
+        let record = |page: &str| Record {
             commit: "abc".into(),
             machine: "a machine".into(),
             date: "2026-01-01".into(),
-            table: String::new(),
-            sections: String::new(),
+            entries: entries(page),
         };
-        let proof = Proof {
-            name: "many".into(),
+        let proof = |name: &str| Proof {
+            name: name.into(),
             about: "Many of them.".into(),
             command: Command::new("true"),
         };
-        let report = Report {
+        let report = |seconds| Report {
             outcome: Outcome::Passed,
-            elapsed: Duration::from_secs(61),
+            elapsed: Duration::from_secs(seconds),
             lines: vec!["7 of 7".into()],
         };
-        record.add(&proof, &report);
-        let text = record.text(Duration::from_secs(62));
-        assert!(
-            text.contains("Commit `abc`, 2026-01-01 (UTC), 62 s in all. The machine: a machine."),
-            "{text}"
-        );
-        assert!(text.contains("| [many](#many) | passed | 61 |"), "{text}");
-        assert!(
-            text.ends_with(
-                "## many\n\nMany of them.\n\nIt passed after 61 s.\n\n```text\n7 of 7\n```\n"
-            ),
-            "{text}"
-        );
+        let names = ["one".to_owned(), "two".to_owned()];
+        let mut first = record("");
+        first.add(&proof("two"), &report(61));
+        first.add(&proof("one"), &report(2));
+        first.add(&proof("gone"), &report(3));
+        let page = first.text(&names);
+        let mut second = record(&page);
+        second.add(&proof("one"), &report(5));
+        let renewed = second.text(&names);
+        let row = |name: &str, seconds| {
+            format!("| [{name}](#{name}) | passed | {seconds} | `abc` | 2026-01-01 |\n")
+        };
+        assert!(renewed.contains(&format!("{}{}", row("one", 5), row("two", 61))), "{renewed}");
+        let end = "## two\n\nMany of them.\n\nIt passed after 61 s. The machine: a machine.\n\n```text\n7 of 7\n```\n";
+        assert!(renewed.ends_with(end), "{renewed}");
+        assert!(!renewed.contains("gone"), "{renewed}");
     }
 }
