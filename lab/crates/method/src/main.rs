@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use xtask::sh;
+use xtask::{built, sh};
 
 use record::Record;
 use trials::{TRIALS, Trial};
@@ -55,13 +55,7 @@ fn run(args: &MethodArgs) -> Result<ExitCode> {
         })
         .collect::<Result<_>>()?;
     if !asked.is_empty() {
-        sh::run(sh::cargo("build").args([
-            "--release",
-            "--quiet",
-            "--locked",
-            "--package",
-            "weft",
-        ]))?;
+        built::release_build()?;
     }
     for trial in asked {
         let mut record = Record::open(trial.name)?;

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use xtask::{VERSION, sh};
 
-use super::{FULL, archive, bom, notices, staged};
+use super::{archive, bom, features::FULL, notices, staged};
 
 /// Who the processes of the image are: nobody of the machine.
 const USER: &str = "65532";

@@ -11,9 +11,9 @@ use clap::{Args, ValueEnum};
 use xtask::sh;
 
 use super::{
-    FULL,
     archive::SUMS,
     deb::{self, Effort},
+    features::FULL,
     image, rpm, staged, tarball,
 };
 

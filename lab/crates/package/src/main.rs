@@ -4,6 +4,7 @@
 mod archive;
 mod bom;
 mod deb;
+mod features;
 mod image;
 mod linux;
 mod notices;
@@ -19,9 +20,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::sh;
-
-/// The feature of programs in packages, which have all that a build can leave out.
-const FULL: &str = "full";
 
 /// Make a package that users download
 #[derive(Parser)]

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use xtask::sh;
 
-use super::{FULL, bom, notices, pages};
+use super::{bom, features::FULL, notices, pages};
 
 /// Where the units of systemd go.
 const UNITS: &str = "usr/lib/systemd/system";

@@ -15,7 +15,7 @@ use lab_windows::{
 };
 use xtask::{VERSION, sh};
 
-use super::{FULL, archive, notices, signing::SigningArgs};
+use super::{archive, features::FULL, notices, signing::SigningArgs};
 
 /// All of it, and OpenSSL in the program, so that TLS needs no other file.
 const FEATURES: [&str; 2] = [FULL, "vendored-openssl"];

@@ -6,12 +6,13 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use xtask::{markdown::Document, weft};
+use xtask::{built, markdown::Document};
 
 /// Packs weft into this directory; the names and sums.
 fn packed(out: &Path) -> String {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_lab-package"));
-    tool.args(["linux", "deb", "tar", "image", "--fast", "--program"]).arg(weft::debug_build());
+    tool.args(["linux", "deb", "tar", "image", "--fast", "--program"])
+        .arg(built::debug_build("weft"));
     let said = tool.arg("--out").arg(out).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     String::from_utf8(said.stdout).unwrap()
@@ -150,7 +151,10 @@ fn the_image_serves_without_root_and_tells_that_it_is_healthy() {
     let directory = tempfile::tempdir().unwrap();
     let scratch = directory.path();
     let mut tool = Command::new(env!("CARGO_BIN_EXE_lab-package"));
-    tool.args(["linux", "image", "--program"]).arg(weft::debug_build()).arg("--out").arg(scratch);
+    tool.args(["linux", "image", "--program"])
+        .arg(built::debug_build("weft"))
+        .arg("--out")
+        .arg(scratch);
     let sums = said(tool);
     let archive = sums.split_whitespace().find(|word| word.ends_with(".tar")).unwrap();
     let image = format!("docker-archive:{}", scratch.join(archive).display());

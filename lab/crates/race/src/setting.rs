@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context, Result};
-use xtask::sh;
+use xtask::{built, sh};
 
 /// The program and how it is measured.
 #[derive(Clone, Debug)]
@@ -29,16 +29,13 @@ pub struct Setting {
 impl Setting {
     /// Builds weft and looks at the machine.
     pub fn new(small: bool, runtime: Option<f64>, rounds: Option<u32>) -> Result<Self> {
-        let mut build = sh::cargo("build");
-        sh::run(build.args(["--release", "--quiet", "--locked", "--package", "weft"]))?;
+        let weft = built::release_build()?;
         let (target_cpu, initiator_cpu) = cores()?;
         let (seconds, usual_rounds) = if small { (0.1, 1) } else { (1.0, 5) };
         let runtime =
             Duration::try_from_secs_f64(runtime.unwrap_or(seconds)).context("--runtime")?;
         Ok(Self {
-            weft: sh::target_dir()
-                .join("release")
-                .join(format!("weft{}", std::env::consts::EXE_SUFFIX)),
+            weft,
             target_cpu,
             initiator_cpu,
             memory_bytes: if small { 32 << 20 } else { 512 << 20 },

@@ -9,7 +9,7 @@
 //! Encrypted streams include the cipher, which is chosen by what the processor can do, as valgrind
 //! shows it. They are judged where that is what the baseline's processor can, and printed elsewhere.
 
-use std::{env, fs, path::Path, path::PathBuf, process::Command};
+use std::{collections::BTreeMap, env, fs, path::Path, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -159,37 +159,32 @@ fn count() -> Result<Vec<(&'static str, f64)>> {
     if !sh::have("valgrind") {
         return Err(Missing("there is no valgrind".into()).into());
     }
-    let mut counted = Vec::new();
-    for (package, name, tests) in PROGRAMS {
-        let program = build(package, name)?;
+    let (mut counted, built) = (Vec::new(), build()?);
+    for (_, name, tests) in PROGRAMS {
+        let program =
+            built.get(name).with_context(|| format!("cargo did not say where {name} is"))?;
         for &(counts, test, function) in tests {
-            counted.extend(count_one(&program, test, function)?.map(|found| (counts, found)));
+            counted.extend(count_one(program, test, function)?.map(|found| (counts, found)));
         }
     }
     Ok(counted)
 }
 
-/// Builds a program as it is released, and finds it.
-fn build(package: &str, name: &str) -> Result<PathBuf> {
+/// Builds the programs as they are released, all at once, so that what they share is built once.
+fn build() -> Result<BTreeMap<String, PathBuf>> {
     let mut cargo = sh::cargo("test");
     // An incremental build is another division of the code, and counts some per cent otherwise.
-    cargo.env("CARGO_INCREMENTAL", "0").args([
-        "--release",
-        "--locked",
-        "--no-run",
-        "--quiet",
-        "--package",
-        package,
-        "--test",
-        name,
-    ]);
+    cargo.env("CARGO_INCREMENTAL", "0").args(["--release", "--locked", "--no-run", "--quiet"]);
+    for (package, name, _) in PROGRAMS {
+        cargo.args(["--package", package, "--test", name]);
+    }
     let messages = sh::output(cargo.args(["--message-format", "json-render-diagnostics"]))?;
-    let program = messages.lines().find_map(|line| {
+    let program = |line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == name)
-            .then(|| message["executable"].as_str().map(PathBuf::from))?
-    });
-    program.with_context(|| format!("cargo did not say where {name} is"))
+        let path = PathBuf::from(message["executable"].as_str()?);
+        Some((message["target"]["name"].as_str()?.to_owned(), path))
+    };
+    Ok(messages.lines().filter_map(program).collect())
 }
 
 /// What one test counts; nothing where the machine lacks what it needs.
