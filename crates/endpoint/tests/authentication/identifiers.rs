@@ -88,7 +88,9 @@ fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
         Status::SUCCESS
     );
     drop((owner, target));
-    // The next process.
+    // The next process starts when the one before has ended, and its locks with it.
+    let lock = directory.0.join(format!("{}.lock", Uuid::from_bytes([7; 16])));
+    until("the file is nobody's", || std::fs::File::open(&lock).unwrap().try_lock().is_ok());
     let target = Demanding::serving(inventory(table()), demanded());
     let stage = Testbed(&target);
     assert_eq!(claims(&stage, STRANGER, 1), REFUSED, "the first to come after a start");
