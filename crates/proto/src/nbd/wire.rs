@@ -37,26 +37,31 @@ pub(super) const EXPORT_NAME_ZEROES: usize = 124;
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (front, rest) = core::mem::take(&mut self.0).split_at_checked(len)?;
         self.0 = rest;
         Some(front)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (front, rest) = core::mem::take(&mut self.0).split_first_chunk()?;
         self.0 = rest;
         Some(*front)
     }
 
+    #[inline]
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
+    #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
+    #[inline]
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
@@ -67,6 +72,7 @@ impl<'a> Reader<'a> {
         text(self.bytes(len)?)
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -98,6 +104,7 @@ pub(super) fn put_option_reply(out: &mut Vec<u8>, option: u32, reply: u32, data:
 
 /// Sends what the negotiation has to say, as much as one gather list takes. `from` is how much of
 /// it was sent before.
+#[inline]
 pub(super) fn transmit_bytes(
     bytes: &mut Vec<u8>,
     from: &mut usize,

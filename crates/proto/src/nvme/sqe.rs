@@ -110,6 +110,7 @@ impl Sqe {
     pub const BYTES: usize = 64;
 
     /// A command that uses SGLs (PSDT 01b), as all commands on fabrics do.
+    #[inline]
     pub fn new(opcode: u8, nsid: Nsid) -> Self {
         let mut sqe = Self::default();
         sqe.0[0] = opcode;

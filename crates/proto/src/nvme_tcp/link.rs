@@ -94,7 +94,7 @@ impl Format {
     /// Checks HDGSTF (a flag for a digest that was not agreed on means nothing), the header digest
     /// and HLEN of a PDU whose type has a header of `N` bytes; gives the bytes up to the end of the
     /// digest. The digest comes first, as without it no other field can be relied on (§3.5.2).
-    #[inline]
+    #[inline(always)]
     fn check_head<const N: usize>(&self, header: CommonHeader, bytes: &[u8]) -> Result<u32, Halt> {
         if self.digests.header && !header.flags.has(Flags::HEADER_DIGEST) {
             return Err(Violation::HeaderDigestFlag.into());

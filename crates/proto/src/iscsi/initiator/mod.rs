@@ -296,6 +296,7 @@ impl StreamEngine for Initiator {
 
     const ROLE: Option<Role> = Some(Role { protocol: Protocol::Iscsi, end: End::Host });
 
+    #[inline]
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<InitiatorEvent>) {
         self.receive_steps(bytes)
     }
@@ -304,16 +305,19 @@ impl StreamEngine for Initiator {
         self.settle(matches)
     }
 
+    #[inline]
     fn payload_received(&mut self) -> Option<InitiatorEvent> {
         self.settle(true)
     }
 
+    #[inline]
     fn transmit(&mut self, out: &mut Transmit) {
         if self.phase != Phase::Closed {
             self.transmit_all(out);
         }
     }
 
+    #[inline]
     fn wants_transmit(&self) -> bool {
         let ready = || {
             self.burst.is_some()

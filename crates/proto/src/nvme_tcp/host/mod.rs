@@ -246,6 +246,7 @@ impl StreamEngine for HostConnection {
 
     const ROLE: Option<Role> = Some(Role { protocol: Protocol::NvmeTcp, end: End::Host });
 
+    #[inline]
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
         self.receive_steps(bytes)
     }
@@ -254,16 +255,19 @@ impl StreamEngine for HostConnection {
         self.settle(matches)
     }
 
+    #[inline]
     fn payload_received(&mut self) -> Option<HostEvent> {
         if self.stage == ReceiveStage::Digest { None } else { self.settle(true) }
     }
 
+    #[inline]
     fn transmit(&mut self, out: &mut Transmit) {
         if self.link.transmit_urgent(out) {
             self.transmit_queue(out);
         }
     }
 
+    #[inline]
     fn wants_transmit(&self) -> bool {
         self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
     }
