@@ -19,8 +19,8 @@ pub const SUITE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum lanes, and maximum workloads, of a suite. More are refused.
 pub const SUITE_ENTRIES_MAX: usize = 256;
 
-/// Maximum jobs or depth of a workload of a suite, so that neither is beyond [`JOBS_MAX`] or
-/// [`IODEPTH_MAX`].
+/// Maximum jobs or depth of a workload of a suite, so that neither is beyond [`weft_load::limits::JOBS_MAX`] or
+/// [`weft_load::limits::IODEPTH_MAX`].
 pub const SUITE_IN_FLIGHT_MAX: u32 = 4096;
 
 /// Maximum bytes of a message between a study and an agent, after both have proved that they have

@@ -138,7 +138,7 @@ pub fn counted(to: &mut Families, what: &str, all: &Counted) {
     fn each<'a, T>(all: &Counted<'a>, value: impl Fn(&'a Counts, Kind) -> T) -> Vec<(Labels, T)> {
         let of = |(labels, counts): &(Labels, &'a Counts)| {
             let with = |kind| [labels.clone(), vec![("operation", word(kind).to_owned())]].concat();
-            Kind::ALL.map(|kind| (with(kind), value(*counts, kind)))
+            Kind::ALL.map(|kind| (with(kind), value(counts, kind)))
         };
         all.iter().flat_map(of).collect()
     }
