@@ -11,6 +11,8 @@ pub enum Use {
     Lab,
     /// Builds and tests for Windows.
     Windows,
+    /// Builds and tests for 64-bit ARM.
+    Aarch64,
     /// The fuzz targets.
     Fuzz,
     /// `cargo xtask package`.
@@ -76,6 +78,9 @@ pub const PACKAGES: &[Package] = &[
     package("libzstd1", "", Use::Windows),
     package("wine64", "", Use::Windows),
     package("zlib1g", "", Use::Windows),
+    package("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", Use::Aarch64),
+    package("libc6-dev-arm64-cross", "", Use::Aarch64),
+    package("qemu-user", "qemu-aarch64", Use::Aarch64),
     package("g++", "g++", Use::Fuzz),
     package("binutils", "strip", Use::Packaging),
     package("dpkg", "dpkg", Use::Packaging),

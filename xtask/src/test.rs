@@ -7,7 +7,7 @@ use clap::Args;
 use plan::Run;
 
 use crate::{
-    check,
+    built, check,
     programs::{self, Part},
     sh, sim,
     steps::{self, Step, Turn, Work},
@@ -56,16 +56,18 @@ fn every() -> Result<Vec<Step>> {
         chore("lab-setup", Turn::Tests, &["lab", "setup"])?,
         chore("windows-setup", Turn::Builds, &["windows", "setup"])?,
         of_programs("workspace", Turn::Tests, Part::Together),
-        simulator()?,
+        simulator("sim", sim::TEST_SEEDS, &[])?,
         examples(),
         of_programs("alone", Turn::Alone, Part::Alone),
+        simulator("sim-more", sim::MORE_SEEDS, &["--without-kept"])?,
         of_programs("peers", Turn::Tests, Part::Rest),
         of_programs("lab-tools", Turn::Tests, Part::Tools),
         chore("lab", Turn::Tests, &["lab", "test"])?,
         of_programs("lab-gateways", Turn::Tests, Part::Lab),
         chore("windows-build", Turn::Builds, &["windows", "build-tests"])?,
+        chore("aarch64", Turn::Builds, &["aarch64", "build"])?,
         chore("fuzz-build", Turn::Builds, &["fuzz", "build"])?,
-        models(),
+        models()?,
     ]);
     steps.extend(check::lints()?);
     steps.extend([
@@ -104,21 +106,27 @@ fn examples() -> Step {
     Step::command("examples", Turn::Built, command)
 }
 
-fn models() -> Step {
+fn models() -> Result<Step> {
     let mut command = sh::cargo("test");
-    command.args(["-p", "weft-io", "-p", "weft-block", "--lib", "--locked", "model::"]);
-    command
-        .env("RUSTFLAGS", "--cfg loom -D warnings")
-        .env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
-    Step::command("models", Turn::Builds, command)
+    command.args(built::without_optimization()?);
+    command.args([
+        "-p",
+        "weft-io",
+        "-p",
+        "weft-block",
+        "--features",
+        "weft-io/loom,weft-block/loom",
+    ]);
+    command.args(["--lib", "--locked", "model::"]);
+    Ok(Step::command("models", Turn::Builds, command))
 }
 
-fn simulator() -> Result<Step> {
-    let [from, count] = sim::TEST_SEEDS;
+fn simulator(name: &'static str, [from, count]: [&str; 2], more: &[&str]) -> Result<Step> {
     let jobs = sh::cores().to_string();
     let mut args = vec!["sim", "--as-tests", "--keep-going"];
     args.extend(["--from", from, "--count", count, "--jobs", &jobs]);
-    chore("sim", Turn::Built, &args)
+    args.extend(more);
+    chore(name, Turn::Built, &args)
 }
 
 /// The arguments of a step's command, for tests of the table.
@@ -143,7 +151,9 @@ mod tests {
 
     #[test]
     fn the_seeds_are_those_of_the_commit_and_not_of_the_clock() {
-        let Work::Command(command) = simulator().unwrap().work else { panic!("it is a command") };
+        let Work::Command(command) = simulator("sim", sim::TEST_SEEDS, &[]).unwrap().work else {
+            panic!("it is a command")
+        };
         let arguments = arguments(&command);
         let from =
             arguments.iter().position(|it| it == "--from").map(|at| arguments[at + 1].as_str());

@@ -30,7 +30,8 @@ pub struct Tool {
 }
 
 /// The tools that people start, in the order of the help.
-pub const TOOLS: [Tool; 10] = [
+pub const TOOLS: [Tool; 11] = [
+    tool("aarch64", "aarch64", "Build for 64-bit ARM, and run unit tests under qemu-user"),
     tool("fuzz", "fuzz", "Build and run the fuzz targets"),
     tool("lab", "vm", "Run the Linux kernel's NVMe/TCP and iSCSI in a virtual machine"),
     tool("licences", "licences", "Check the sources and licences of all dependencies"),

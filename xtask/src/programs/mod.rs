@@ -7,7 +7,10 @@ mod program;
 mod queue;
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -25,7 +28,7 @@ use queue::Queue;
 /// If a program does not list its tests, or `xtask/apart.txt` names tests that do not exist.
 pub fn run(step: &str, part: Part, results: &Results) -> Result<()> {
     let (apart, queue) = (Apart::read()?, Queue::new());
-    let fault = Mutex::new(Ok(()));
+    let (fault, all_built) = (Mutex::new(Ok(())), AtomicBool::new(false));
     let keep = |outcome: Result<()>| {
         let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
         if fault.is_ok() {
@@ -47,11 +50,14 @@ pub fn run(step: &str, part: Part, results: &Results) -> Result<()> {
             }
             Err(error) => keep(Err(error)),
         };
-        keep(build::build(step, part, results, found));
+        match build::build(step, part, results, found) {
+            Ok(complete) => all_built.store(complete, Ordering::Relaxed),
+            Err(error) => keep(Err(error)),
+        }
         queue.close();
         results.set_built();
     });
-    if !interrupted() && part != Part::Tools {
+    if all_built.into_inner() && !interrupted() && part != Part::Tools {
         keep(apart.all_exist());
     }
     fault.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -22,12 +22,13 @@ pub(super) struct Program {
     /// The package's directory, where cargo starts its tests.
     directory: PathBuf,
     package: String,
+    /// It stands in the package's `tests`.
+    is_integration: bool,
 }
 
 impl Program {
     /// The program that a message of cargo reports, if it does.
-    pub(super) fn of(message: &str) -> Option<Self> {
-        let message: Value = serde_json::from_str(message).ok()?;
+    pub(super) fn of(message: &Value) -> Option<Self> {
         let is_test =
             message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
         let path = PathBuf::from(message["executable"].as_str().filter(|_| is_test)?);
@@ -35,8 +36,19 @@ impl Program {
         let package = package_of(message["package_id"].as_str()?)?.to_owned();
         let target = &message["target"];
         let kind = target["kind"][0].as_str()?;
-        let target = if kind == "test" { target["name"].as_str()? } else { kind };
-        Some(Self { name: format!("{package}/{target}"), path, directory, package })
+        let is_integration = kind == "test";
+        let target = if is_integration { target["name"].as_str()? } else { kind };
+        Some(Self { name: format!("{package}/{target}"), path, directory, package, is_integration })
+    }
+
+    /// Whether it is not a crate's own unit tests.
+    pub(super) fn is_integration(&self) -> bool {
+        self.is_integration
+    }
+
+    /// The package's directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The names of its tests, ignored ones included.
@@ -122,7 +134,10 @@ mod tests {
                 "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{test}}},"executable":"/w/target/debug/deps/x-1"}}"#
             )
         };
-        let name = |message: String| Program::of(&message).map(|program| program.name);
+        let name = |message: String| {
+            Program::of(&serde_json::from_str(&message).unwrap_or_default())
+                .map(|program| program.name)
+        };
         assert_eq!(name(message(true, "test", "cli")).as_deref(), Some("weft/cli"));
         assert_eq!(name(message(true, "lib", "weft_cli")).as_deref(), Some("weft/lib"));
         assert_eq!(name(message(false, "bin", "weft")), None);

@@ -78,6 +78,9 @@ fn run_stretch(stretch: Vec<Step>, results: &Results) -> Result<()> {
         };
         lanes[lane].push(step);
     }
+    if builds_programs {
+        results.expect_build();
+    }
     let [tests, builds, built] = lanes;
     let gives_way = !tests.is_empty();
     let lower =
@@ -85,9 +88,7 @@ fn run_stretch(stretch: Vec<Step>, results: &Results) -> Result<()> {
     thread::scope(|scope| {
         let builds = scope.spawn(|| lower(builds));
         let built = scope.spawn(|| {
-            if builds_programs && !built.is_empty() {
-                results.wait_until_built();
-            }
+            results.wait_until_built();
             lower(built)
         });
         let tests = tests.into_iter().try_for_each(|step| run_one(step, false, results));
@@ -101,7 +102,10 @@ fn run_stretch(stretch: Vec<Step>, results: &Results) -> Result<()> {
 /// Runs one step and prints its rows.
 fn run_one(step: Step, gives_way: bool, results: &Results) -> Result<()> {
     match step.work {
-        Work::Own(run) => run(results),
+        Work::Own(run) => match run(results) {
+            Err(error) => results.fail(step.name, &error),
+            Ok(()) => Ok(()),
+        },
         Work::Command(command) => {
             let command = if gives_way { process::giving_way(command) } else { command };
             run_command(step.name, command, results)

@@ -35,7 +35,7 @@ pub struct Results {
     logs: PathBuf,
     strict: bool,
     so_far: Mutex<SoFar>,
-    /// Whether the workspace's test programs are built.
+    /// Whether no step is to build the workspace's test programs any more.
     built: Mutex<bool>,
     built_changed: Condvar,
 }
@@ -55,7 +55,7 @@ impl Results {
         let strict = env::var_os("CI").is_some_and(|ci| !ci.is_empty());
         let (count, tests) = (Count::default(), Vec::new());
         let so_far = SoFar { count, tests, failed: Vec::new(), skipped: Vec::new(), known };
-        let (built, built_changed) = Default::default();
+        let (built, built_changed) = (Mutex::new(true), Condvar::new());
         Self { logs, strict, so_far: Mutex::new(so_far), built, built_changed }
     }
 
@@ -104,6 +104,11 @@ impl Results {
         Ok(())
     }
 
+    /// Declares that a step will build the test programs.
+    pub(super) fn expect_build(&self) {
+        *self.built.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
     /// Declares that the test programs are built, or will not be.
     pub fn set_built(&self) {
         *self.built.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -116,13 +121,24 @@ impl Results {
         drop(self.built_changed.wait_while(built, |built| !*built));
     }
 
-    /// Prints the row of a build, which counts only if it failed.
-    pub fn report_build(&self, name: &str, ended: &Ended, path: &Path) -> Result<()> {
+    /// Prints the row of a build, which counts only if it failed; whether it did not.
+    pub fn report_build(&self, name: &str, ended: &Ended, path: &Path) -> Result<bool> {
         if ended.status.is_some_and(|status| status.success()) {
             row(name, "ok", ended.elapsed, ended.cpu, "");
-            return Ok(());
+            return Ok(true);
         }
-        self.report(name, ended, path)
+        self.report(name, ended, path)?;
+        Ok(false)
+    }
+
+    /// Counts a step as failed for a reason that no program printed.
+    pub fn fail(&self, name: &str, error: &anyhow::Error) -> Result<()> {
+        let mut so_far = self.lock();
+        so_far.count.failed += 1;
+        so_far.failed.push(name.into());
+        row(name, Verdict::Failed.word(), Duration::ZERO, Duration::ZERO, "");
+        println!("  | {error:#}");
+        Ok(())
     }
 
     /// The counts of all steps so far.

@@ -21,8 +21,11 @@ pub enum Work {
     /// A program whose exit status is the result.
     Command(Command),
     /// Work that reports its own results. It builds the workspace's test programs.
-    Own(Box<dyn FnOnce(&Results) -> Result<()> + Send>),
+    Own(Own),
 }
+
+/// Work that a step does itself.
+pub type Own = Box<dyn FnOnce(&Results) -> Result<()> + Send>;
 
 /// When a step runs. Each begins when those of its kind before it have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,11 @@ pub struct Step {
 /// All steps, in the order in which they are announced.
 pub const STEPS: &[Step] = &[
     step("workspace", Why::Product, "the tests of all crates, and the structure tests"),
-    step("sim", Why::Product, "the simulator: all seeds that once failed, and a fixed range"),
+    step(
+        "sim",
+        Why::Product,
+        "the simulator: all seeds that once failed, and a part of a fixed range",
+    ),
     step("examples", Why::Product, "the examples in the documentation of the crates"),
     step("alone", Why::Product, "tests that look at the clock or at their own process"),
     step("fmt", Why::Sources, "`cargo fmt --check`"),
@@ -44,6 +48,7 @@ pub const STEPS: &[Step] = &[
     step("doc", Why::Sources, "`cargo doc`, warnings denied"),
     step("doc-lab", Why::Sources, "the same of the tools in `lab/crates`"),
     step("planted-build", Why::Sources, "the simulator with all planted bugs compiles"),
+    step("sim-more", Why::Minute, "the simulator: the rest of the fixed range"),
     step("peers", Why::Packages, "tests with Ceph, and others that take long (`xtask/apart.txt`)"),
     step("lab-setup", Why::Packages, "fetches the virtual machine's kernel and programs"),
     step("lab", Why::Emulation, "the Linux kernel's host and target, in virtual machines"),
@@ -51,6 +56,7 @@ pub const STEPS: &[Step] = &[
     step("windows-setup", Why::Toolchain, "fetches a toolchain for Windows, and Wine"),
     step("windows-build", Why::Toolchain, "builds what `windows` runs"),
     step("windows", Why::Emulation, "tests, the study and interoperation, under Wine"),
+    step("aarch64", Why::Toolchain, "builds the program for 64-bit ARM"),
     step("fuzz-build", Why::Toolchain, "builds what `fuzz` runs"),
     step("fuzz", Why::Minute, "each fuzz target for some seconds"),
     step("models", Why::Toolchain, "every interleaving of threads in the lock-free parts"),
