@@ -1,10 +1,28 @@
 //! The programs of the workspace, for those who measure them, pack them or ask them.
 
-use std::{env::consts::EXE_SUFFIX, fs, path::PathBuf, sync::OnceLock};
+use std::{env::consts::EXE_SUFFIX, fs, path::PathBuf, process::Command, sync::OnceLock};
 
 use anyhow::{Context, Result};
 
 use crate::sh;
+
+/// The feature of packages and of measured programs: all that a build can leave out.
+pub const FULL: &str = "full";
+
+/// Runs a cargo command that builds, and returns the programs that it built, with the names of
+/// their targets.
+///
+/// # Errors
+/// If they do not build.
+pub fn executables(cargo: &mut Command) -> Result<Vec<(String, PathBuf)>> {
+    let messages = sh::output(cargo.args(["--message-format", "json-render-diagnostics"]))?;
+    let executable = |line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let path = PathBuf::from(message["executable"].as_str()?);
+        Some((message["target"]["name"].as_str()?.to_owned(), path))
+    };
+    Ok(messages.lines().filter_map(executable).collect())
+}
 
 /// The release build of weft with all that a build can leave out, built first. All steps use this
 /// one, so that it is built once.
@@ -13,7 +31,7 @@ use crate::sh;
 /// If it does not build.
 pub fn release_build() -> Result<PathBuf> {
     let mut cargo = sh::cargo("build");
-    cargo.args(["--release", "--quiet", "--locked", "--package", "weft", "--features", "full"]);
+    cargo.args(["--release", "--quiet", "--locked", "--package", "weft", "--features", FULL]);
     sh::run(&mut cargo)?;
     Ok(sh::target_dir().join("release").join(format!("weft{EXE_SUFFIX}")))
 }
@@ -35,31 +53,24 @@ pub fn without_optimization() -> Result<Vec<String>> {
     Ok(settings.flat_map(|setting| ["--config".to_owned(), setting]).collect())
 }
 
-/// The debug builds of `weft` and `xtask`, built first, and once for all tests of a
-/// program.
+/// Returns the debug build of `weft` or `xtask`. Both are built once for all tests of a program.
 ///
 /// # Panics
 /// If they do not build.
 pub fn debug_build(name: &str) -> &'static PathBuf {
-    static PROGRAMS: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    let programs = PROGRAMS.get_or_init(build);
-    let is_it = |path: &&PathBuf| path.file_stem().is_some_and(|stem| stem == name);
-    programs.iter().find(is_it).expect("cargo names the program that it built")
+    static PROGRAMS: OnceLock<Vec<(String, PathBuf)>> = OnceLock::new();
+    let mut programs = PROGRAMS.get_or_init(build).iter();
+    let found = programs.find(|(target, _)| target == name);
+    &found.expect("cargo names the program that it built").1
 }
 
-fn build() -> Vec<PathBuf> {
+fn build() -> Vec<(String, PathBuf)> {
     let mut cargo = sh::cargo("build");
     // With a test of all packages, so that features are those of the tests' run and nothing is
     // built twice. The harness of tests has RUSTC_BOOTSTRAP, for another value of which cargo builds
     // again.
     cargo.args(["--workspace", "--bin", "weft", "--bin", "xtask", "--test", "structure"]);
-    cargo.args(["--message-format", "json-render-diagnostics"]).env_remove("RUSTC_BOOTSTRAP");
-    let messages = sh::output(&mut cargo).expect("the programs build");
-    let executable = |line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    };
-    messages.lines().filter_map(executable).collect()
+    executables(cargo.env_remove("RUSTC_BOOTSTRAP")).expect("the programs build")
 }
 
 #[cfg(test)]

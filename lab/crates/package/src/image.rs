@@ -14,9 +14,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use xtask::{VERSION, sh};
+use xtask::{VERSION, built::FULL, sh};
 
-use super::{archive, bom, features::FULL, notices, staged};
+use super::{archive, bom, notices, staged};
 
 /// Who the processes of the image are: nobody of the machine.
 const USER: &str = "65532";

@@ -8,12 +8,11 @@ use std::{
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use xtask::sh;
+use xtask::{built::FULL, sh};
 
 use super::{
     archive::SUMS,
     deb::{self, Effort},
-    features::FULL,
     image, rpm, staged, tarball,
 };
 

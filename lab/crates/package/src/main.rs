@@ -4,7 +4,6 @@
 mod archive;
 mod bom;
 mod deb;
-mod features;
 mod image;
 mod linux;
 mod notices;

@@ -8,9 +8,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use xtask::sh;
+use xtask::{built::FULL, sh};
 
-use super::{bom, features::FULL, notices, pages};
+use super::{bom, notices, pages};
 
 /// Where the units of systemd go.
 const UNITS: &str = "usr/lib/systemd/system";

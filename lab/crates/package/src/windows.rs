@@ -13,9 +13,9 @@ use lab_windows::{
     setup::prepare,
     toolchain::{TARGET, built, cargo},
 };
-use xtask::{VERSION, sh};
+use xtask::{VERSION, built::FULL, sh};
 
-use super::{archive, features::FULL, notices, signing::SigningArgs};
+use super::{archive, notices, signing::SigningArgs};
 
 /// All of it, and OpenSSL in the program, so that TLS needs no other file.
 const FEATURES: [&str; 2] = [FULL, "vendored-openssl"];

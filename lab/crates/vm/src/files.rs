@@ -102,19 +102,12 @@ fn tests(which: &[&str], named: &str) -> Result<PathBuf> {
     // Of the whole workspace, as its tests are: with the features of one crate alone, what it
     // depends on would be built again.
     let mut build = sh::cargo("test");
-    build.args(["--quiet", "--workspace"]).args(which).args([
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    let messages = sh::output(&mut build)?;
-    let executable = messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == named)
-            .then(|| message["executable"].as_str().map(PathBuf::from))
-            .flatten()
-    });
-    executable.with_context(|| format!("cargo does not say where it built {named}"))
+    build.args(["--quiet", "--workspace"]).args(which).arg("--no-run");
+    let mut built = built::executables(&mut build)?.into_iter();
+    let found = built.find(|(name, _)| name == named);
+    found
+        .map(|(_, path)| path)
+        .with_context(|| format!("cargo does not say where it built {named}"))
 }
 
 /// A copy without what only a debugger reads, where binutils are there to make one: the guest

@@ -13,7 +13,10 @@ use std::{collections::BTreeMap, env, fs, path::Path, path::PathBuf, process::Co
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use xtask::sh::{self, Missing};
+use xtask::{
+    built,
+    sh::{self, Missing},
+};
 
 use super::check::Check;
 
@@ -159,10 +162,10 @@ fn count() -> Result<Vec<(&'static str, f64)>> {
     if !sh::have("valgrind") {
         return Err(Missing("there is no valgrind".into()).into());
     }
-    let (mut counted, built) = (Vec::new(), build()?);
+    let (mut counted, programs) = (Vec::new(), build()?);
     for (_, name, tests) in PROGRAMS {
         let program =
-            built.get(name).with_context(|| format!("cargo did not say where {name} is"))?;
+            programs.get(name).with_context(|| format!("cargo did not say where {name} is"))?;
         for &(counts, test, function) in tests {
             counted.extend(count_one(program, test, function)?.map(|found| (counts, found)));
         }
@@ -178,13 +181,7 @@ fn build() -> Result<BTreeMap<String, PathBuf>> {
     for (package, name, _) in PROGRAMS {
         cargo.args(["--package", package, "--test", name]);
     }
-    let messages = sh::output(cargo.args(["--message-format", "json-render-diagnostics"]))?;
-    let program = |line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        let path = PathBuf::from(message["executable"].as_str()?);
-        Some((message["target"]["name"].as_str()?.to_owned(), path))
-    };
-    Ok(messages.lines().filter_map(program).collect())
+    Ok(built::executables(&mut cargo)?.into_iter().collect())
 }
 
 /// What one test counts; nothing where the machine lacks what it needs.
