@@ -6,7 +6,7 @@
 
 use std::{
     env, fs,
-    sync::atomic::{AtomicU8, Ordering},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -33,27 +33,18 @@ pub(super) enum Accelerator {
 
 use Accelerator::{Emulation, Kvm, UntriedKvm};
 
-/// What this process found, as one more than the place in this list; 0 before it has looked.
-static FOUND: AtomicU8 = AtomicU8::new(0);
-const ALL: [Accelerator; 3] = [Emulation, Kvm, UntriedKvm];
+/// What this process found, once it has looked.
+static FOUND: Mutex<Option<Accelerator>> = Mutex::new(None);
 
-/// What the next machine runs on.
+/// The accelerator of the next machine.
 pub(super) fn chosen() -> Accelerator {
-    let known = usize::from(FOUND.load(Ordering::Relaxed));
-    known.checked_sub(1).map_or_else(
-        || {
-            let found = find();
-            keep(found);
-            found
-        },
-        |place| ALL[place],
-    )
+    *FOUND.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(find)
 }
 
 /// Remembers whether a machine that tried KVM has booted.
 pub(super) fn tried(booted: bool) {
     let found = if booted { Kvm } else { Emulation };
-    keep(found);
+    *FOUND.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     let Ok(root) = cache::root() else { return };
     // A failure to write only has the next run try again.
     let _ = fs::create_dir_all(&root);
@@ -71,9 +62,4 @@ fn find() -> Accelerator {
         None if fs::File::options().read(true).write(true).open("/dev/kvm").is_ok() => UntriedKvm,
         None => Emulation,
     }
-}
-
-fn keep(found: Accelerator) {
-    let place = ALL.iter().position(|it| *it == found).unwrap_or_default();
-    FOUND.store(place as u8 + 1, Ordering::Relaxed);
 }

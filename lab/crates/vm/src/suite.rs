@@ -17,8 +17,9 @@ use clap::Args;
 use xtask::{Known, count::Count, sh, times};
 
 use super::{
-    guest::Guest,
-    host::{host_ready, prepare},
+    cache::Cache,
+    guest::{self, Guest},
+    host::host_ready,
     plan::{self, Case, Options, Plan},
     vm::{Machine, Outcome},
 };
@@ -79,7 +80,9 @@ fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Resu
     let jobs = jobs.unwrap_or_else(sh::cores);
     let plans = plan::grouped(&cases)?.into_iter().map(|group| Plan::new(&group, options, &[]));
     let plans = plans.collect::<Result<Vec<_>>>()?;
-    let guests = plans.iter().map(prepare).collect::<Result<Vec<_>>>()?;
+    let cache = Cache::open()?;
+    let guests = plans.iter().map(|plan| guest::build(&cache, plan)).collect::<Result<Vec<_>>>()?;
+    drop(cache);
     work_through(&plans, &guests, jobs)
 }
 
