@@ -21,7 +21,7 @@ const TRANSPORT: (&str, &str) = ("p", "tcp");
 /// TXT key of the discovery subsystem's name.
 const NAME: &str = "NQN";
 
-/// What fails without mDNS.
+/// First words of the errors of mDNS.
 const ANNOUNCING: &str = "cannot announce the server by mDNS";
 const SEARCHING: &str = "cannot search for discovery controllers by mDNS";
 

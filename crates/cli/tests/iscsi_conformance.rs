@@ -96,7 +96,7 @@ fn every_family_passes() {
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
 }
 
-/// What another target makes of the suites, to compare.
+/// Results of the same suites on another target, for comparison.
 #[test]
 #[ignore = "tests another target: cargo xtask long conformance"]
 fn the_families_on_tgt() {

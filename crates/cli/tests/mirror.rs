@@ -146,7 +146,7 @@ impl Stage {
         self.launch(1);
     }
 
-    /// The leg that was killed gets what it missed, and no more.
+    /// The killed leg receives only the regions that it missed.
     fn the_leg_comes_back(&self) {
         await_status(self.dir(), &self.legs, "legs in sync then: 0 1 2,");
         let bytes = copied(self.dir(), &self.legs[1]);

@@ -13,7 +13,7 @@
 pub(super) struct Markup(String);
 
 impl Markup {
-    /// What [`html!`] has written.
+    /// Wraps the text that [`html!`] wrote.
     pub(super) fn new(page: String) -> Markup {
         Markup(page)
     }

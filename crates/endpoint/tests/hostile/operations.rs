@@ -40,7 +40,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Starts operations of so many blocks each.
+    /// Starts an operation for each pair of a kind and a number of blocks.
     pub fn start(device: Arc<dyn BlockDevice>, kinds: Vec<(OpKind, u32)>) -> Self {
         let loops =
             Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();

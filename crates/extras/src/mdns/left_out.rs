@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const LEFT_OUT: Error = Error::LeftOut("mDNS");
 
-/// What announces services. There is none.
+/// Stands in for the announcer of services. It has no values.
 #[derive(Debug)]
 pub enum Announcer {}
 

@@ -22,7 +22,7 @@ pub struct Service<'a> {
     pub name: &'a str,
     /// The name of this machine, as in `host.local.`.
     pub host: &'a str,
-    /// Where it is reached.
+    /// Address and port of the service.
     pub address: SocketAddr,
     /// It is reached at all addresses of this machine.
     pub is_everywhere: bool,

@@ -17,7 +17,7 @@ use xtask::{
     sh::{self, Missing},
 };
 
-/// What is built for.
+/// Target triple of the builds.
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// The linker, which is the compiler of C code as well, and the C library.
@@ -100,7 +100,7 @@ fn cargo(cache: &Cache, subcommand: &str) -> Command {
     command
 }
 
-/// Where these builds go, apart from this machine's own because the compiler differs.
+/// Target directory of these builds. It is separate because the compiler differs.
 fn target_dir() -> PathBuf {
     sh::target_dir().join("aarch64")
 }

@@ -79,8 +79,8 @@ pub fn require(packages: &[&str]) -> Result<()> {
     Err(sh::Missing(format!("{missing} missing; `cargo xtask setup --yes` installs it")).into())
 }
 
-/// Whether a package's program is there, or, for a package without one, the package. Systems
-/// without dpkg cannot tell of the latter.
+/// Returns true if the program of a package is installed, or the package itself if it has no
+/// program. A system without dpkg cannot check the latter and counts it as installed.
 fn is_there(package: &Package) -> bool {
     match package.program {
         "" => !sh::have("dpkg-query") || debian::installed(package.name),

@@ -115,7 +115,7 @@ fn of_mutants() -> Result<Proof> {
     Ok(Proof { name: "mutants".into(), about: about.into(), command })
 }
 
-/// What the compiler and the C library of another processor change.
+/// Unit tests and models for another processor, with its compiler and C library.
 fn of_aarch64() -> Result<Proof> {
     let about = "The unit tests of the engines, of I/O and of devices, and the models of lock-free code, built for 64-bit ARM, under qemu-user.";
     let command = sh::chore(&["aarch64", "test"])?;

@@ -17,7 +17,7 @@ use xtask::sh;
 
 use super::cache::Cache;
 
-/// What is built for.
+/// Target triple of the builds.
 pub const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What Debian's compiler is linked against.
@@ -145,7 +145,7 @@ pub fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Where Windows builds go, apart from this machine's own because the compiler differs.
+/// Target directory of builds for Windows. It is separate because the compiler differs.
 pub fn target_dir() -> PathBuf {
     sh::target_dir().join("windows")
 }

@@ -62,8 +62,8 @@ fn plot(raster: &mut Raster, shape: &Shape, letters: &Letters) {
     }
 }
 
-/// Letters at their places. They take no more room than the drawing has for them: it was made
-/// without knowing them.
+/// Draws a label. The letters are squeezed into the width that the drawing reserved, which was
+/// estimated without the font.
 fn write(raster: &mut Raster, label: &Label, letters: &Letters) {
     let times = TIMES as f32;
     let line =
