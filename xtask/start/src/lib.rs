@@ -59,8 +59,8 @@ impl Run {
     fn minutes(self) -> (u32, u32) {
         match self {
             Self::Product => (14, 7),
-            Self::Rest => (32, 25),
-            Self::All => (46, 32),
+            Self::Rest => (36, 28),
+            Self::All => (50, 35),
         }
     }
 
