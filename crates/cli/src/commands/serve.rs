@@ -49,7 +49,9 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let _watchdog = notify::watch(server.loops());
     let lost = serve(&requests, &server)?;
     notify::stopping();
-    drop(announced);
+    if let Some(announcement) = announced {
+        announcement.withdraw();
+    }
     ended(lost, server.stop().map_err(Failure::from))
 }
 

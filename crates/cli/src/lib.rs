@@ -1,0 +1,133 @@
+//! weft: NVMe over Fabrics from user space.
+//!
+//! The program parses its arguments, calls the other crates and prints the results.
+#![forbid(unsafe_code)]
+
+mod agents;
+mod announce;
+mod args;
+mod attach_args;
+mod attached_process;
+mod commands;
+mod connection;
+mod daemon_args;
+mod defect;
+mod descriptors;
+mod dhchap_args;
+mod discovery_ports;
+mod exit;
+mod exit_on_loss;
+mod figures;
+mod filename;
+mod given;
+mod group_args;
+mod held_table;
+mod help;
+mod hex;
+mod hosted;
+mod iscsi_args;
+mod limits;
+mod log;
+mod login;
+mod mdns;
+mod metrics_args;
+mod nvme_bits;
+mod nvme_json;
+mod nvme_verbs;
+mod path_args;
+mod pcap_args;
+mod progress;
+mod scsi_args;
+mod server_args;
+mod sharing_args;
+mod signals;
+mod source_options;
+mod table;
+mod takeover_args;
+mod version;
+mod visible_sources;
+
+use args::{Cli, Command};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use std::process::ExitCode;
+use weft_endpoint::Control;
+use weft_server::secret::{conceal, when_held};
+
+/// Runs the program; the exit status.
+pub fn main() -> ExitCode {
+    let matches = match help::command(Cli::command).try_get_matches() {
+        Ok(matches) => matches,
+        Err(e) => match nvme_verbs::explain(&e) {
+            Some(failure) => return exit::end(failure.report()),
+            None => e.exit(),
+        },
+    };
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let hosted = match &cli.command {
+        Command::Service(args) => args.hosted(),
+        _ => None,
+    };
+    let status = match hosted {
+        Some((name, words)) => hosted::Hosted { name, words }.run(execute),
+        None => execute(cli, &matches),
+    };
+    exit::end(status)
+}
+
+/// Does what a command line asks for; the exit status.
+fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
+    if let Err(failure) = log::start(&cli.log) {
+        return failure.report();
+    }
+    when_held(conceal);
+    defect::watch();
+    descriptors::raise();
+    let control = Control::new();
+    let result = match cli.command {
+        Command::Serve(args) => commands::serve::run(*args, &control),
+        Command::Service(args) => commands::service::run(&args, &cli.log),
+        Command::Apply(args) => commands::apply::run(&args),
+        Command::Namespace(args) => commands::namespace::run(args),
+        Command::Host(args) => commands::host::run(args),
+        Command::Ana(args) => commands::ana::run(args),
+        Command::Gateway(args) => commands::gateway::run(args),
+        Command::Config(args) => commands::config::run(&args, &control),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => commands::top::run(&args),
+        Command::Capture(args) => commands::capture::run(&args),
+        Command::Control(args) => commands::control::run(&args),
+        Command::Connect(args) => commands::connect::run(&args, matches, &control),
+        Command::ConnectAll(args) => commands::connect_all::run(&args, matches, &control),
+        Command::Disconnect(args) => commands::disconnect::run(&args),
+        Command::Daemon(args) => commands::daemon::run(&args),
+        Command::List(args) => commands::list::run(&args),
+        Command::ListSubsys(args) => commands::list_subsys::run(&args),
+        Command::Discover(args) => commands::discover::run(&args, &control),
+        Command::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
+        Command::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
+        Command::ListNs(args) => commands::identify::list_ns(&args, &control),
+        Command::Nvme(verb) => commands::nvme::run(&verb, cli.log.is_verbose(), &control),
+        Command::GenDhchapKey(args) => commands::dhchap_key::generate(&args),
+        Command::CheckDhchapKey(args) => commands::dhchap_key::check(&args),
+        Command::Mirror(args) => commands::mirror::run(&args, &control),
+        Command::Copy(args) => commands::copy::run(&args, &control),
+        Command::Bench(args) => commands::bench::run(*args, &control),
+        Command::Ceiling(args) => commands::ceiling::run(&args),
+        Command::Hosts(args) => commands::hosts::run(&args, &control),
+        Command::Study(args) => commands::study::run(*args, &control),
+        Command::Agent(args) => commands::agent::run(*args, &control),
+        Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
+        Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),
+        Command::Limits(args) => commands::limits::run(&args),
+        Command::UblkOwner(args) => commands::ublk_owner::run(&args),
+        Command::Completions(args) => commands::completions::completions(&args, Cli::command()),
+        Command::Help(args) => help::run(&args, Cli::command()),
+        Command::Man(args) => commands::completions::man(&args, Cli::command()),
+    };
+    let status = match result {
+        Ok(()) => 0,
+        Err(failure) => failure.report(),
+    };
+    control.finish();
+    pcap_args::end(&control, status)
+}
