@@ -11,8 +11,8 @@ const SKIP: &str = "crates/testing/src/skip.rs";
 const SEEDED: &str = "#![proptest_config(weft_testing::properties!(";
 
 /// Programs that tests may start by their names: every Linux system has them where `PATH` looks.
-const EVERYWHERE: [&str; 10] =
-    ["chmod", "chrt", "id", "ip", "kill", "nsenter", "setpriv", "sh", "sha256sum", "unshare"];
+const EVERYWHERE: [&str; 9] =
+    ["chmod", "chrt", "id", "ip", "nsenter", "setpriv", "sh", "sha256sum", "unshare"];
 
 /// Returns true if a macro prints a text that begins with `skipped:`.
 fn prints_skipped(stream: TokenStream) -> bool {

@@ -54,13 +54,7 @@ impl Agent {
 
     /// Ends it as a service manager does.
     fn terminate(mut self) {
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &self.child.id().to_string()])
-                .status()
-                .unwrap()
-                .success()
-        );
+        weft_testing::process::signal(self.child.id(), "TERM");
         assert!(self.child.wait().unwrap().success());
     }
 }

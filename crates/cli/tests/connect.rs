@@ -4,7 +4,7 @@
 
 use crate::support::{Ran, Scratch, Server, run, weft};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use weft_testing::programs;
 use weft_testing::wait::until;
 
@@ -235,8 +235,8 @@ fn a_killed_server_leaves_nothing_that_matters() {
     dir.done(&connect);
     let list = dir.list();
     assert!(text(&list[0], "Served").starts_with("iscsi://weft@127.0.0.1:"));
-    let pid = list[0]["Pid"].as_u64().unwrap().to_string();
-    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    let pid = list[0]["Pid"].as_u64().unwrap();
+    weft_testing::process::signal(u32::try_from(pid).unwrap(), "KILL");
     // It is gone when its lock is free.
     until("its lock is free", || dir.list().is_empty());
     assert!(!Path::new(&text(&list[0], "ChapSecretFile")).exists());

@@ -59,8 +59,7 @@ fn what_is_missing_is_said() {
         .env("WEFT_RUNTIME_DIR", dir.path().join("file/run"))
         .stderr(std::process::Stdio::piped());
     let mut server = Server::spawn(command);
-    let ended = std::process::Command::new("kill").arg(server.pid().to_string()).status().unwrap();
-    assert!(ended.success());
+    weft_testing::process::signal(server.pid(), "TERM");
     let (status, said) = server.wait();
     assert!(status.code() == Some(0) && said.contains("there is no control socket"), "{said}");
 }

@@ -92,8 +92,7 @@ fn a_copy_that_was_interrupted_goes_on_where_it_was_flushed() {
     let begun = || fs::read(dir.path().join("to.img")).is_ok_and(|it| it.iter().any(|b| *b != 0));
     weft_testing::wait::until("something is copied", begun);
     refused(dir.path(), &args, 5, "process");
-    let pid = running.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    weft_testing::process::signal(running.id(), "INT");
     let ended = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.code() == Some(130) && said.contains("under way"), "{said}");

@@ -109,8 +109,7 @@ impl Drop for Daemon {
 }
 
 fn kill(signal: &str, pid: u64) {
-    let ran = Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
-    assert!(ran.success());
+    weft_testing::process::signal(u32::try_from(pid).unwrap(), signal);
 }
 
 fn connect<'a>(url: &'a str, name: &'a str) -> [&'a str; 8] {
@@ -131,13 +130,13 @@ fn a_connection_lasts_until_it_is_forgotten() {
 
     // The disk stays when its daemon is killed, and is found by the next one.
     let pid = dir.pid("disk").unwrap();
-    daemon.end("-9");
+    daemon.end("KILL");
     assert_eq!((dir.pid("disk"), dir.state("disk")), (Some(pid), "none".into()));
     let mut daemon = dir.daemon(&[]);
     assert_eq!((dir.pid("disk"), dir.state("disk")), (Some(pid), "connected".into()));
 
     // Its server is started again when it is killed.
-    kill("-9", pid);
+    kill("KILL", pid);
     until("there is another server", || {
         dir.pid("disk").is_some_and(|now| now != pid) && dir.state("disk") == "connected"
     });
@@ -146,12 +145,12 @@ fn a_connection_lasts_until_it_is_forgotten() {
     let said = dir.done(&["disconnect", target.url()]);
     assert!(said.contains("comes back"), "{said}");
     assert_eq!((dir.pid("disk"), dir.state("disk")), (None, "ended".into()));
-    assert_eq!(daemon.end("-TERM"), Some(0));
+    assert_eq!(daemon.end("TERM"), Some(0));
     let mut daemon = dir.daemon(&[]);
     until("it is there again", || dir.state("disk") == "connected");
     dir.done(&["disconnect", "disk", "--forget"]);
     assert_eq!((dir.pid("disk"), dir.state("disk")), (None, "none".into()));
-    assert_eq!(daemon.end("-TERM"), Some(0));
+    assert_eq!(daemon.end("TERM"), Some(0));
     let _daemon = dir.daemon(&[]);
     assert_eq!(dir.state("disk"), "none");
 }

@@ -5,7 +5,7 @@
 use crate::support::{Scratch, run, weft};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use weft_testing::programs::{self, have};
 use weft_testing::wait::until;
 
@@ -227,9 +227,7 @@ fn ctrl_c_ends_with_what_there_is() {
         mask.is_some_and(|mask| mask & 2 != 0)
     };
     until("it listens to Ctrl-C", catches);
-    assert!(
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
-    );
+    weft_testing::process::signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
     let (err, out) = (
         String::from_utf8_lossy(&output.stderr),

@@ -4,7 +4,6 @@
 
 use crate::support::{Scratch, Server};
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use weft_endpoint::paths::Failover;
@@ -58,8 +57,7 @@ fn kill_under_load(dir: &Path, listen: &str, disk_io: &str) {
         {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let killed = Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap();
-        assert!(killed.success());
+        weft_testing::process::signal(server.pid(), "KILL");
     });
     let stored = std::fs::read(dir.join("disk.img")).unwrap();
     let counts = acknowledged.map(AtomicU64::into_inner);
@@ -123,9 +121,7 @@ fn restart_behind_two_gateways(dir: &Path, listen: &str, looks: bool) {
     b.write(5, &block(2)).unwrap();
     b.flush().unwrap();
 
-    assert!(
-        Command::new("kill").args(["-9", &first.pid().to_string()]).status().unwrap().success()
-    );
+    weft_testing::process::signal(first.pid(), "KILL");
     drop(first);
     let place = url.split("://").nth(1).unwrap().split('/').next().unwrap();
     let _second = target(&format!("{}{place}", &listen[..listen.find("127").unwrap()]));

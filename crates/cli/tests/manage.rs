@@ -101,11 +101,7 @@ impl Host {
     /// Ends it; all its operations have succeeded.
     fn ends_well(mut self) {
         assert!(self.0.try_wait().unwrap().is_none(), "it stayed connected");
-        let told = std::process::Command::new("kill")
-            .args(["-INT", &self.0.id().to_string()])
-            .status()
-            .unwrap();
-        assert!(told.success());
+        weft_testing::process::signal(self.0.id(), "INT");
         assert_eq!(self.0.wait().unwrap().code(), Some(130));
     }
 }
@@ -313,13 +309,7 @@ fn listeners_of_other_protocols_can_be_added() {
 fn sighup_applies_the_file_again() {
     let managed = Managed::start("sighup", &config(""));
     let host = managed.host();
-    let hang_up = || {
-        let told = std::process::Command::new("kill")
-            .args(["-HUP", &managed.server.pid().to_string()])
-            .status()
-            .unwrap();
-        assert!(told.success());
-    };
+    let hang_up = || weft_testing::process::signal(managed.server.pid(), "HUP");
     managed.write(&config("[[subsystem.namespace]]\nnsid = 4\nsource = \"ram:8MiB\"\n"));
     hang_up();
     until("the namespace is there", || managed.namespaces() == [(1, 16), (4, 8)]);

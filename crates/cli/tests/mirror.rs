@@ -16,8 +16,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const CONTROL: &str = "mirror";
 
 fn kill(server: Server) {
-    let killed = Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap();
-    assert!(killed.success());
+    weft_testing::process::signal(server.pid(), "KILL");
     drop(server);
 }
 

@@ -31,13 +31,7 @@ fn the_runtime_directory_keeps_its_mode() {
         let mut command = weft(dir.path(), &[&LISTEN[..], &["ram:16MiB"]].concat());
         command.env("WEFT_RUNTIME_DIR", &place).stderr(Stdio::piped());
         let mut server = Server::spawn(command);
-        assert!(
-            std::process::Command::new("kill")
-                .arg(server.pid().to_string())
-                .status()
-                .unwrap()
-                .success()
-        );
+        weft_testing::process::signal(server.pid(), "TERM");
         let (_, said) = server.wait();
         assert_eq!(mode(&place), given, "{said}");
         assert_eq!(said.contains("chmod go-w"), !is_used, "{given:o}: {said}");

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::{Scratch, Server, run, weft};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use weft_testing::ceph::Cluster;
 use weft_testing::programs;
 use weft_testing::wait::until;
@@ -61,8 +61,7 @@ fn a_gateway_goes_on_when_the_cluster_does_not() {
         assert_eq!(status.code(), Some(0), "{status:?}");
         status.out.contains("queue 1")
     });
-    let interrupted = Command::new("kill").args(["-INT", &load.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    weft_testing::process::signal(load.id(), "INT");
     assert_eq!(load.wait().unwrap().code(), Some(130), "the host disconnects");
     assert_eq!(status().code(), Some(0));
     assert!(server.terminate().success(), "the gateway ends");

@@ -2,7 +2,6 @@
 
 use crate::nvme::NvmeHost;
 use crate::support::{Scratch, Server, run, weft};
-use std::process::Command;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
 
@@ -19,9 +18,7 @@ fn host(server: &Server, id: u8) -> NvmeHost {
 }
 
 fn kill(server: Server) {
-    assert!(
-        Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap().success()
-    );
+    weft_testing::process::signal(server.pid(), "KILL");
     drop(server);
 }
 

@@ -201,11 +201,7 @@ fn a_signal_ends_it_while_sources_are_opened() {
     let mut child = weft(dir.path(), &["serve", &url, "--connect-timeout=10min"]).spawn().unwrap();
     // It has begun when its connection is there.
     let _connection = silent.accept().unwrap();
-    let killed = std::process::Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(killed.success());
+    weft_testing::process::signal(child.id(), "TERM");
     assert_eq!(child.wait().unwrap().signal(), Some(15));
 }
 
@@ -246,9 +242,7 @@ fn a_source_that_is_lost_leaves_the_others_alone() {
     drop(nvme);
     until("the second is gone", || is_lost(2));
     assert_eq!(namespaces(), [1, 2, 3], "they are still the names of that data");
-    let told =
-        std::process::Command::new("kill").args(["-INT", &load.id().to_string()]).status().unwrap();
-    assert!(told.success());
+    weft_testing::process::signal(load.id(), "INT");
     assert_eq!(
         load.wait().unwrap().code(),
         Some(130),

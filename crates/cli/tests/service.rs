@@ -17,8 +17,7 @@ use weft_testing::wait::until;
 const NQN: &str = "nqn.2026-01.example.weft:service";
 
 fn send(server: &Server, signal: &str) {
-    let (signal, pid) = (format!("-{signal}"), server.pid().to_string());
-    assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
+    weft_testing::process::signal(server.pid(), signal);
 }
 
 fn signal(server: &Server) {

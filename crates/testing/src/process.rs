@@ -1,4 +1,16 @@
-//! What the threads of another process do.
+//! What the threads of another process do, and signals to it.
+
+use std::process::Command;
+
+/// Sends a signal, as `TERM`, by the shell: not every system has a program for that.
+///
+/// # Panics
+/// If there is no such process.
+pub fn signal(pid: u32, name: &str) {
+    let mut kill = Command::new("sh");
+    kill.args(["-c", r#"kill -"$0" "$1""#, name, &pid.to_string()]);
+    assert!(kill.status().is_ok_and(|status| status.success()), "kill -{name} {pid}");
+}
 
 /// The state of each thread that a process has, by the letter of `/proc/PID/stat`: `T` stands
 /// still, `Z` and `X` have ended. None: it is gone.

@@ -327,8 +327,7 @@ impl Rig {
     /// runs it may take a while.
     pub fn signal(&self, gateway: &str, signal: &str) {
         let pid = self.running[gateway].id();
-        let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {gateway}");
+        process::signal(pid, signal);
         if signal == "STOP" {
             until("it stands still", || process::stands_still(pid));
         }

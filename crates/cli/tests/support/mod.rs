@@ -170,9 +170,7 @@ impl Server {
     /// Ends it as a service manager does; gives its exit status.
     #[cfg(unix)]
     pub fn terminate(mut self) -> ExitStatus {
-        let kill =
-            Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(kill.success());
+        weft_testing::process::signal(self.child.id(), "TERM");
         self.child.wait().unwrap()
     }
 }

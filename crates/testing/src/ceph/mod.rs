@@ -228,8 +228,7 @@ impl Cluster {
         let pid = std::fs::read_to_string(self.dir.join(format!("{name}.pid")))
             .expect("the daemon has a pid file");
         let pid: u32 = pid.trim().parse().expect("a process's number");
-        let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {name}");
+        process::signal(pid, signal);
         if signal == "KILL" {
             crate::wait::until("the daemon ends", || process::has_ended(pid));
         }

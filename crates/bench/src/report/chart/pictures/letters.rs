@@ -145,7 +145,9 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_line_is_no_wider_than_it_may_be() {
-        let letters = Letters::of_the_system().expect("cargo xtask setup installs one");
+        let Ok(letters) = Letters::of_the_system() else {
+            return weft_testing::skip("the package fonts-dejavu-core is missing");
+        };
         let free = letters.line("123,456 IOPS", 24.0, f32::MAX);
         let squeezed = letters.line("123,456 IOPS", 24.0, free.width / 2.0);
         assert!(
