@@ -1,5 +1,6 @@
 //! Requests and replies, in all three forms.
 
+use crate::nbd::negotiation::request;
 use crate::nbd::pair::{DISK_BYTES, Pair, exports};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
 use weft_proto::nbd::server::CommandKind;
@@ -37,6 +38,22 @@ fn data_comes_back_in_every_form() {
             (0, 0)
         );
     }
+}
+
+/// QEMU 10 sets no `PAYLOAD_LEN`.
+#[test]
+fn an_extended_write_has_a_payload_also_without_the_flag_that_says_so() {
+    let mut pair = ready(Form::Extended);
+    for (flags, at) in [(CommandFlags::default(), 1u64), (CommandFlags::PAYLOAD_LEN, 2)] {
+        let mut bytes = request(true, CommandCode::WRITE, at, at * 512, 512);
+        bytes[4..6].copy_from_slice(&flags.0.to_be_bytes());
+        pair.target.receive(&[&bytes[..], &[at as u8; 512]].concat());
+        let reply = pair.target.transmit();
+        assert_eq!(reply[8..16], at.to_be_bytes());
+        assert_eq!(reply[6..8], [0, 0], "a chunk of no data: success");
+    }
+    assert_eq!(pair.target.log, [CommandKind::Write { fua: false }; 2]);
+    assert!(pair.read(512, 1024) == [[1; 512], [2; 512]].concat());
 }
 
 #[test]
