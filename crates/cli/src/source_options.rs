@@ -102,8 +102,8 @@ mod tests {
                 "[connect]\nio-timeout = \"soon\"\n",
                 "5:14: invalid value \"soon\" for \"--io-timeout",
             ),
-            ("[connect]\nchap-secret-file = \"nope\"\n", "5:20: cannot read /etc/weft-none/nope"),
-            ("[connect]\ntls-ca-file = \"nope\"\n", "5:15: cannot read /etc/weft-none/nope"),
+            ("[connect]\nchap-secret-file = \"nope\"\n", "5:20: cannot read /etc/weft-none"),
+            ("[connect]\ntls-ca-file = \"nope\"\n", "5:15: cannot read /etc/weft-none"),
         ] {
             let found = mistakes(more);
             assert_eq!(found.len(), 1, "{more}: {found:?}");

@@ -46,10 +46,10 @@ pub(super) const TABLE: &[Fault] = &[
     ),
     fault(
         REQUEST,
-        "extended: a write without the flag for its payload",
+        "extended: a write behind the end, without the flag for its payload",
         Greeted,
-        |_| [choose(11), extended(0, 1, 0, 512, &[])].concat(),
-        "ACK; INFO; ACK; EINVAL",
+        |_| [choose(11), extended(0, 1, 1 << 40, 512, &[1; 512])].concat(),
+        "ACK; INFO; ACK; ENOSPC",
     ),
     fault(
         REQUEST,
