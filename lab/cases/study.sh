@@ -57,7 +57,6 @@ wait_for 30 scsi_disk 1 >/dev/null || fail "there is no second LUN"
 iscsi=$(scsi_disk 0) iscsi_null=$(scsi_disk 1)
 note "the kernel's disks: TCP $tcp $tcp_null, RDMA $rdma $rdma_null, FC $fc, iSCSI $iscsi $iscsi_null"
 
-[ $# -gt 0 ] || set -- --time-budget 15s
 # study SUITE ARGUMENT...: writes /tmp/SUITE
 study() {
     local suite=$1
