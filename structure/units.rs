@@ -65,6 +65,27 @@ fn package(unit: &Value) -> Option<&str> {
     unit["pkg_id"].as_str()?.rsplit(['#', '/']).next()
 }
 
+/// Packages that a build does not optimize at all, without those that only help to build.
+fn not_optimized(options: &[&str]) -> Vec<String> {
+    let units = planned(&[options, &["--target", "x86_64-unknown-linux-gnu"]].concat());
+    let of_program = units.iter().filter(|unit| unit["platform"].is_string());
+    let left = of_program.filter(|unit| unit["profile"]["opt_level"] == "0").filter_map(package);
+    BTreeSet::from_iter(left).into_iter().map(str::to_owned).collect()
+}
+
+/// These profiles begin with that of the release build, which leaves most crates as they are.
+#[test]
+fn packages_and_the_simulator_are_optimized_as_a_whole() {
+    let packaged = |profile| {
+        let options = ["build", "--profile", profile, "--package", "weft", "--features", "full"];
+        not_optimized(&options)
+    };
+    assert!(packaged("release").len() > 9, "a release build leaves some as they are");
+    demand("name it in [profile.dist.package] with opt-level = 3", packaged("dist"));
+    let simulator = not_optimized(&["build", "--profile", "sim", "--package", "weft-sim"]);
+    demand("name it in [profile.sim.package] with opt-level = 2", simulator);
+}
+
 /// What a unit is, whatever it is built with.
 fn identity(unit: &Value) -> Value {
     json!([

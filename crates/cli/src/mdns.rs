@@ -29,7 +29,7 @@ fn failed(what: &str) -> impl Fn(weft_extras::Error) -> Failure {
     move |e| Failure::from(e).about(what)
 }
 
-/// An announcement. Dropping it withdraws it.
+/// An announcement. Dropping it takes it back.
 pub struct Announcement(Announcer);
 
 impl Announcement {
@@ -60,9 +60,6 @@ impl Announcement {
         }
         Ok(announcement)
     }
-
-    /// Tells the network that the discovery controllers are gone.
-    pub fn withdraw(self) {}
 
     fn add(&mut self, address: SocketAddr, is_everywhere: bool) -> Result<(), Failure> {
         let host = machine();

@@ -93,6 +93,10 @@ mod tests {
 
     #[test]
     fn options_of_connections_are_checked_where_they_stand() {
+        let missing = |at: &str| {
+            format!("{at}: cannot read {}", Path::new("/etc/weft-none").join("nope").display())
+        };
+        let [chap, tls] = ["5:20", "5:15"].map(missing);
         for (more, said) in [
             (
                 "[connect]\nkeepalive-tmo = 5\n",
@@ -102,8 +106,8 @@ mod tests {
                 "[connect]\nio-timeout = \"soon\"\n",
                 "5:14: invalid value \"soon\" for \"--io-timeout",
             ),
-            ("[connect]\nchap-secret-file = \"nope\"\n", "5:20: cannot read /etc/weft-none"),
-            ("[connect]\ntls-ca-file = \"nope\"\n", "5:15: cannot read /etc/weft-none"),
+            ("[connect]\nchap-secret-file = \"nope\"\n", &chap),
+            ("[connect]\ntls-ca-file = \"nope\"\n", &tls),
         ] {
             let found = mistakes(more);
             assert_eq!(found.len(), 1, "{more}: {found:?}");

@@ -1,8 +1,8 @@
-//! What the threads of another process do, and signals to it.
+//! Signals to another process, and the states of its threads.
 
 use std::process::Command;
 
-/// Sends a signal, as `TERM`, by the shell: not every system has a program for that.
+/// Sends a signal, for example `TERM`, through the shell: not every system has a program `kill`.
 ///
 /// # Panics
 /// If there is no such process.

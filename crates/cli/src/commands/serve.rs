@@ -49,9 +49,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let _watchdog = notify::watch(server.loops());
     let lost = serve(&requests, &server)?;
     notify::stopping();
-    if let Some(announcement) = announced {
-        announcement.withdraw();
-    }
+    drop(announced);
     ended(lost, server.stop().map_err(Failure::from))
 }
 

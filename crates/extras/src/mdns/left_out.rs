@@ -28,6 +28,13 @@ impl Announcer {
     }
 }
 
+/// As the one that it stands in for: users drop it to withdraw what it announced.
+impl Drop for Announcer {
+    fn drop(&mut self) {
+        match *self {}
+    }
+}
+
 /// Refuses.
 ///
 /// # Errors

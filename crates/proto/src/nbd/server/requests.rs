@@ -75,8 +75,8 @@ impl Server {
         Step::Next(0, Rx::Payload { tag, offset: 0, len, digest: false })
     }
 
-    /// Bytes behind the header. Of a write they follow also where it lacks `PAYLOAD_LEN`, which
-    /// extended requests must have: QEMU 10 sends them so.
+    /// Bytes behind the header. A write has a payload even if its extended header lacks
+    /// `PAYLOAD_LEN`, which the specification demands: QEMU 10 does not set it.
     #[inline]
     fn payload_bytes(&self, request: &Request) -> u64 {
         let is_told = self.form == Form::Extended && request.flags.has(CommandFlags::PAYLOAD_LEN);
