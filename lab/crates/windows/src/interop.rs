@@ -22,12 +22,19 @@ use xtask::{
 
 use super::{gateway, managed, packaged, server::Server, service, verified};
 
-/// The crates whose own tests run under Wine: those with code for Windows alone below the program.
+/// The crates whose own tests run under Wine beside the unit tests of the program: those with code
+/// for Windows alone below it.
 const TESTED: [&str; 2] = ["io", "block"];
 
-/// Their tests of what is the same on every system, and takes long under Wine: filters and stripes
-/// above a device, and the mirror's engine.
-const ELSEWHERE: [&str; 3] = ["--skip=a_filter", "--skip=a_stripe", "--skip=mirror::engine"];
+/// Tests of what is the same on every system. Most take long under Wine: filters and stripes above a
+/// device, and the mirror's engine. One starts seven processes, of which a loaded Wine refuses one
+/// now and then with "Internal error".
+const ELSEWHERE: [&str; 4] = [
+    "--skip=a_filter",
+    "--skip=a_stripe",
+    "--skip=mirror::engine",
+    "--skip=defect::tests::the_process_ends_with_a_thread_that_it_needs",
+];
 
 /// The two builds of the program.
 struct Programs<'a> {
