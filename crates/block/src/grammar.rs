@@ -151,18 +151,7 @@ pub struct Source<'a> {
 /// All sources of a URL: itself, if it is neither a filter nor a list. A malformed list counts as a
 /// source.
 pub fn sources(url: &str) -> Vec<Source<'_>> {
-    let (mut rest, mut above) = (url, Vec::new());
-    while let (Some(kind), mut behind) = scheme(rest)
-        && FILTERS.contains(&kind)
-    {
-        while let Some((first, after)) = behind.split_once(',')
-            && option(first).is_some()
-        {
-            behind = after;
-        }
-        above.push(kind);
-        rest = behind;
-    }
+    let (rest, mut above) = without_filters(url);
     if let (Some(kind), behind) = scheme(rest)
         && LISTS.contains(&kind)
         && let Ok(list) = list(behind, LISTS)
@@ -174,6 +163,35 @@ pub fn sources(url: &str) -> Vec<Source<'_>> {
             .collect();
     }
     vec![Source { url: rest, above }]
+}
+
+/// What is behind the filters in front of a URL, and their schemes.
+pub(crate) fn without_filters(url: &str) -> (&str, Vec<&str>) {
+    let (mut rest, mut filters) = (url, Vec::new());
+    while let (Some(kind), mut behind) = scheme(rest)
+        && FILTERS.contains(&kind)
+    {
+        while let Some((first, after)) = behind.split_once(',')
+            && option(first).is_some()
+        {
+            behind = after;
+        }
+        filters.push(kind);
+        rest = behind;
+    }
+    (rest, filters)
+}
+
+/// The main part of a list, which may be missing, and its options, the last one first.
+pub(crate) fn list_head(head: &str) -> (&str, Vec<(&str, &str)>) {
+    let (main, mut options) = options(head);
+    match option(main) {
+        Some(first) => {
+            options.push(first);
+            ("", options)
+        }
+        None => (main, options),
+    }
 }
 
 /// `url`, with `option` appended to each source that it `suits`.

@@ -38,6 +38,7 @@ pub mod op;
 pub mod opening;
 pub mod owners;
 pub mod path;
+pub mod placement;
 pub mod ram;
 mod random;
 pub mod read_only;

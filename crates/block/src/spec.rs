@@ -40,11 +40,7 @@ impl<'a> Spec<'a> {
     /// Splits the head of a list, `[main][,name=value]…`, into the main part, which may be empty,
     /// and the options.
     pub(crate) fn list(url: &'a str, head: &'a str) -> (&'a str, Self) {
-        let (mut main, mut options) = grammar::options(head);
-        if let Some(first) = grammar::option(main) {
-            options.push(first);
-            main = "";
-        }
+        let (main, options) = grammar::list_head(head);
         (main, Self { url, options, known: Vec::new() })
     }
 

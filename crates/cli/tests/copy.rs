@@ -156,6 +156,37 @@ fn a_kill_leaves_a_journal_that_is_refused_when_an_end_changed() {
     assert!(fs::read(dir.path().join("to.img")).unwrap() == data);
 }
 
+/// The same disks, in a stripe with other chunks: what was copied lies elsewhere.
+#[test]
+fn a_copy_goes_on_only_where_the_data_lies_as_before() {
+    let dir = Scratch::new("copy-resume-stripe");
+    let data = image(dir.path(), "from.img", 8 << 20);
+    let sources = ["ram:4MiB", "ram:4MiB", "--listen", "nbd://127.0.0.1:0"];
+    let server = Server::start(dir.path(), &sources);
+    let stripe = |chunk: &str| format!("stripe:{chunk},{},{}", server.urls[0], server.urls[1]);
+    let to = |to: &str, more: &[&str]| {
+        let args = ["copy", "./from.img", to, "--journal", "./journal"];
+        weft(dir.path(), &[&args[..], more].concat())
+    };
+    let mut slow = to(&stripe("64KiB"), &["--limit", "400kB"]);
+    let mut running = slow.stderr(Stdio::null()).spawn().unwrap();
+    let begun = || dir.path().join("journal").exists();
+    weft_testing::wait::until("the copy begins", begun);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let refused = run(to(&stripe("4KiB"), &["--resume"]));
+    let is_told =
+        refused.message().contains("stripe:65536") && refused.message().contains("--restart");
+    assert!(refused.code() == Some(2) && is_told, "{refused:?}");
+    let swapped = format!("stripe:64KiB,{},{}", server.urls[1], server.urls[0]);
+    assert_ne!(run(to(&swapped, &["--resume"])).code(), Some(0));
+    let resumed = run(to(&stripe("65536"), &["--resume", "--verify"]));
+    assert_eq!(resumed.code(), Some(0), "{resumed:?}");
+    let back = copy(dir.path(), &[&stripe("64KiB"), "./back.img", "--no-journal"]);
+    assert_eq!(back.code(), Some(0), "{back:?}");
+    assert!(fs::read(dir.path().join("back.img")).unwrap() == data);
+}
+
 #[test]
 fn what_cannot_be_copied_is_refused_before_the_first_write() {
     let dir = Scratch::new("copy-refused");

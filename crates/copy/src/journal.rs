@@ -9,6 +9,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use weft_block::placement::placement;
 use weft_block::{Device, Error, ErrorKind, grammar};
 use weft_io::durable::{self, Readers};
 
@@ -18,8 +19,11 @@ const VERSION: u32 = 1;
 /// What tells a device from another one, and from itself after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
-    /// Its URL, without secrets.
+    /// The URLs of its sources without options, and without secrets.
     pub url: String,
+    /// Where its bytes lie ([`placement`]). Journals of earlier programs lack it.
+    #[serde(default)]
+    placement: Option<String>,
     /// Its UUID, if it has one.
     uuid: Option<uuid::Uuid>,
     /// Its serial number, if it has one.
@@ -48,7 +52,7 @@ impl Known {
         let sources = grammar::sources(device.url());
         let paths = sources.iter().filter_map(|source| grammar::path(source.url));
         Self {
-            // Filters and options say how it is used, not what it is.
+            placement: Some(placement(device.url())),
             url: sources
                 .iter()
                 .map(|source| grammar::options(source.url).0)
@@ -73,6 +77,11 @@ impl Known {
         is_path && self.files.is_empty() && self.serial.is_none()
     }
 
+    /// Where its bytes lie. The URL alone says it only of one source without options.
+    fn placement(&self) -> String {
+        self.placement.clone().unwrap_or_else(|| placement(&self.url))
+    }
+
     /// How it differs from what was known before, in words.
     fn difference(&self, now: &Self) -> Option<String> {
         if self.bytes != now.bytes || self.block_bytes != now.block_bytes {
@@ -86,6 +95,11 @@ impl Known {
         if of(self) != of(now) {
             return Some("it is another device".into());
         }
+        let [was, is] = [self, now].map(Self::placement);
+        if was != is {
+            return Some(format!("its data lies elsewhere: it was {was}, and is {is} now"));
+        }
+        let now = &Self { placement: self.placement.clone(), ..now.clone() };
         (self != now).then(|| "it was written to since".into())
     }
 }
@@ -314,6 +328,49 @@ mod tests {
         fs::write(dir.path().join("hold"), "").unwrap();
         file(dir.path(), "to", 8192);
         assert!(record.check(&ends(&from, &to)).is_err());
+    }
+
+    #[test]
+    fn the_same_disks_put_together_in_another_way_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = file(dir.path(), "plain", 2 << 20);
+        // Null devices have no UUID, as NBD exports.
+        let stripe = |chunk: &str| format!("stripe:{chunk},null:1MiB,null:2MiB");
+        let before = stripe("64KiB");
+        for [one, other] in [[&plain, &before], [&before, &plain]] {
+            let record = Record::new(&ends(one, other), false);
+            let check = |now: &str| {
+                let now = [one, other].map(|end| if **end == before { now } else { end.as_str() });
+                record.check(&ends(now[0], now[1])).map_err(|e| e.to_string())
+            };
+            check(&before).unwrap();
+            check(&stripe("65536")).unwrap();
+            check(&format!("delay:read=1us,{before}")).unwrap();
+            let refused = check(&stripe("4KiB")).unwrap_err();
+            assert!(
+                refused.contains("stripe:65536") && refused.contains("stripe:4096"),
+                "{refused}"
+            );
+            check("stripe:64KiB,null:2MiB,null:1MiB").unwrap_err();
+        }
+    }
+
+    /// Those of earlier programs do not say how a device is put together.
+    #[test]
+    fn a_journal_without_placements_is_taken_where_it_says_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (file(dir.path(), "from", 1 << 20), file(dir.path(), "to", 1 << 20));
+        let earlier = |ends: &Ends| -> Record {
+            let mut json = serde_json::to_value(Record::new(ends, false)).unwrap();
+            for end in ["from", "to"] {
+                json[end].as_object_mut().unwrap().remove("placement").unwrap();
+            }
+            serde_json::from_value(json).unwrap()
+        };
+        let plain = ends(&from, &to);
+        earlier(&plain).check(&plain).unwrap();
+        let stripe = ends(&from, "stripe:64KiB,null:1MiB,null:1MiB");
+        assert!(earlier(&stripe).check(&stripe).is_err());
     }
 
     #[test]
