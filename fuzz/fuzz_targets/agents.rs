@@ -9,6 +9,7 @@ use weft_block::{Atomicity, Geometry};
 const GEOMETRY: Geometry = Geometry {
     block_bytes: 512,
     blocks: 8,
+    padding_bytes: 0,
     optimal_blocks: 1,
     max_transfer_bytes: 4096,
     atomic: Atomicity::ONE_BLOCK,

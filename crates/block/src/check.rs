@@ -25,7 +25,9 @@ pub fn refusal_with_data(
         StatusKind::OutOfRange
     } else if !data_fits(op, data, geometry) {
         StatusKind::Invalid
-    } else if op.kind.is_write() && !features.write {
+    } else if op.kind.is_write() && (!features.write || geometry.padding_of(op.lba, op.blocks) > 0)
+    {
+        // What would be written to the padding is stored nowhere.
         StatusKind::WriteProtected
     } else {
         match op.kind {
@@ -53,6 +55,7 @@ mod tests {
     const GEOMETRY: Geometry = Geometry {
         block_bytes: 512,
         blocks: 10,
+        padding_bytes: 0,
         optimal_blocks: 1,
         max_transfer_bytes: 1024,
         atomic: crate::device::Atomicity::ONE_BLOCK,
@@ -103,6 +106,25 @@ mod tests {
             Some(StatusKind::Unsupported)
         );
         assert_eq!(refused(OpKind::Discard, 0, 10, 0, &ALL), None);
+    }
+
+    #[test]
+    fn a_block_that_the_device_has_in_part_is_not_written() {
+        let geometry = Geometry { padding_bytes: 100, ..GEOMETRY };
+        let refused = |kind, lba, blocks| {
+            let op = Op::bare(kind, lba, blocks, 0);
+            let bytes = u64::from(blocks) * 512 * kind.data_factor() as u64;
+            let refused = refusal_with_data(&op, bytes, &geometry, &ALL);
+            op.give_up();
+            refused.map(|status| status.kind)
+        };
+        let zeroes = OpKind::WriteZeroes { deallocate: true, fua: false };
+        let write = OpKind::Write { fua: false };
+        for kind in [write, zeroes, OpKind::Discard, OpKind::CompareAndWrite { fua: false }] {
+            assert_eq!(refused(kind, 9, 1), Some(StatusKind::WriteProtected), "{kind:?}");
+            assert_eq!(refused(kind, 8, 1), None, "{kind:?}");
+        }
+        assert_eq!([refused(OpKind::Read, 9, 1), refused(OpKind::Compare, 8, 2)], [None; 2]);
     }
 
     #[test]

@@ -38,13 +38,16 @@ use weft_io::{DriverId, Handle, Segments};
 /// An opened device.
 pub type Device = Arc<dyn BlockDevice>;
 
-/// Size and limits. All except `blocks` are constant while the device is open.
+/// Size and limits. All except `blocks` and `padding_bytes` are constant while the device is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of a block: a power of two, at least 512.
     pub block_bytes: u32,
-    /// Number of blocks.
+    /// Number of blocks, including a last one of which the device has only the beginning.
     pub blocks: u64,
+    /// Bytes of the last block that the device does not have: fewer than a block. They read as
+    /// zeroes, and the last block is not written ([`crate::check`]). See [`crate::extent`].
+    pub padding_bytes: u32,
     /// Preferred size and alignment of writes, in blocks; at least 1.
     pub optimal_blocks: u32,
     /// Maximum read, write or compare, in bytes; a multiple of the block size.
@@ -81,9 +84,27 @@ impl Atomicity {
 }
 
 impl Geometry {
-    /// Size in bytes.
+    /// Size of all blocks in bytes.
     pub const fn bytes(&self) -> u64 {
         self.blocks * self.block_bytes as u64
+    }
+
+    /// Bytes that the device has: [`Geometry::bytes`] without the padding.
+    pub const fn data_bytes(&self) -> u64 {
+        self.bytes().saturating_sub(self.padding_bytes as u64)
+    }
+
+    /// The geometry of the first `blocks` blocks.
+    pub const fn of_first(self, blocks: u64) -> Self {
+        let padding_bytes = if blocks < self.blocks { 0 } else { self.padding_bytes };
+        Self { blocks, padding_bytes, ..self }
+    }
+
+    /// Bytes of padding at the end of these blocks.
+    #[inline]
+    pub const fn padding_of(&self, lba: u64, blocks: u32) -> u32 {
+        let is_at_end = blocks > 0 && lba.saturating_add(blocks as u64) == self.blocks;
+        if is_at_end { self.padding_bytes } else { 0 }
     }
 }
 

@@ -22,6 +22,7 @@ pub mod delay;
 pub mod device;
 pub mod error;
 mod error_kind;
+pub mod extent;
 pub mod fault;
 pub mod file;
 pub mod filter;
@@ -65,6 +66,7 @@ pub use device::{
     Presence,
 };
 pub use error::{Error, ErrorKind};
+pub use extent::Extent;
 pub use meant::meant;
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};

@@ -43,6 +43,7 @@ impl Null {
         let geometry = Geometry {
             block_bytes,
             blocks,
+            padding_bytes: 0,
             optimal_blocks: 1,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::local(block_bytes),

@@ -82,6 +82,7 @@ impl Ram {
         let geometry = Geometry {
             block_bytes,
             blocks,
+            padding_bytes: 0,
             optimal_blocks: 4096 / block_bytes,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::local(block_bytes),

@@ -78,12 +78,23 @@ pub enum Refusal {
         /// Size of a block, bytes.
         block_bytes: u32,
     },
-    /// A file whose size is not a whole number of blocks.
+    /// A file whose size is not a whole number of blocks would be written to.
     #[error(
         "the file has {bytes} bytes, which is not a whole number of blocks of {block_bytes} bytes; lengthen it with zeroes (`truncate -s \
-         %{block_bytes} FILE`)"
+         %{block_bytes} FILE`), or put readonly: in front of it"
     )]
     OddFile {
+        /// The size, bytes.
+        bytes: u64,
+        /// Size of a block, bytes.
+        block_bytes: u32,
+    },
+    /// A device whose size is not a whole number of blocks would be written to.
+    #[error(
+        "it has {bytes} bytes, which is not a whole number of blocks of {block_bytes} bytes, so that it can only be read; put readonly: in \
+         front of it, and zeroes follow its last byte"
+    )]
+    OddSize {
         /// The size, bytes.
         bytes: u64,
         /// Size of a block, bytes.

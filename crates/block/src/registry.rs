@@ -156,11 +156,30 @@ fn is_local(url: &str) -> bool {
 }
 
 fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
+    let opening = begin_of_any_size(url, options)?;
+    Ok(if options.read_only { opening } else { opening.and_then(refuse_odd_size) })
+}
+
+/// Refuses a device for writing if it has only the beginning of its last block: what is written
+/// behind that would be lost.
+fn refuse_odd_size(device: Device) -> Result<Device, Error> {
+    let geometry = device.geometry();
+    if geometry.padding_bytes == 0 || !device.features().write {
+        return Ok(device);
+    }
+    let (bytes, block_bytes) = (geometry.data_bytes(), geometry.block_bytes);
+    Err(Error::refused(device.url(), Refusal::OddSize { bytes, block_bytes }))
+}
+
+fn begin_of_any_size(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
     let is_source = matches!(kind, None | Some("ram" | "null" | "file"));
     if let (true, Some(check)) = (options.is_check && is_source, options.resolver)
         && let Some(opening) = check(url)
     {
+        if !options.read_only && (kind == Some("file") || kind.is_none() && is_path(url)) {
+            FileDevice::check(url, rest, false)?;
+        }
         return Ok(opening);
     }
     let file = || FileDevice::open(url, rest, options.read_only, options.shared, options.created);
@@ -200,8 +219,8 @@ fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Erro
     Ok(Opening::ready(Ok(device)))
 }
 
-/// Whether a URL can be that of a local source, as far as its beginning tells; or of a list, whose
-/// sources are not checked.
+/// Whether a URL can be that of a local source that is only read, as far as its beginning tells; or
+/// of a list, whose sources are not checked.
 ///
 /// # Errors
 /// A [`Refusal`] for an unknown scheme, for what is neither a URL nor a path, and for an error in a
@@ -211,9 +230,9 @@ pub fn check(url: &str) -> Result<(), Error> {
     match kind {
         Some("ram") => Ram::parse(url, rest).map(drop),
         Some("null") => Null::open(url, rest).map(drop),
-        Some("file") => FileDevice::check(url, rest),
+        Some("file") => FileDevice::check(url, rest, true),
         Some(list) if LISTS.contains(&list) => grammar::list(rest, LISTS).map(drop),
-        None if is_path(url) => FileDevice::check(url, url),
+        None if is_path(url) => FileDevice::check(url, url, true),
         _ => Err(unknown(url)),
     }
 }

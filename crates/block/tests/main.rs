@@ -7,6 +7,7 @@ mod disk;
 mod durability;
 mod file;
 mod file_memory;
+mod file_size;
 mod full_disk;
 mod mirror_bound;
 mod mirror_by_loops;

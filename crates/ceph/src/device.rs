@@ -5,9 +5,10 @@ use crate::queue::RbdQueue;
 use crate::reason::{self, Step};
 use crate::shared_image::{BLOCK_BYTES, SharedImage};
 use crate::url::RbdUrl;
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_block::extent::{CurrentExtent, Extent};
 use weft_block::owners::Owners;
 use weft_block::{
     BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence,
@@ -50,7 +51,7 @@ impl RbdDevice {
             reservations: false,
         };
         Ok(Self(Arc::new(SharedImage {
-            blocks: AtomicU64::new(shape.bytes / u64::from(BLOCK_BYTES)),
+            extent: CurrentExtent::new(Extent::of(shape.bytes, BLOCK_BYTES)),
             object_bytes: shape.object_bytes.max(u64::from(BLOCK_BYTES)),
             features,
             identity: identity(url, &image),

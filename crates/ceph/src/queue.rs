@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_block::{BlockQueue, Change, Completion, Op, OpKind, Outcome, Status, StatusKind, check};
-use weft_io::segment::pieces;
+use weft_io::segment::{pieces, pieces_mut, total_len};
 use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 
 /// The queue. If it is dropped with operations in flight, these keep their memory until the library
@@ -266,9 +266,10 @@ impl Core {
     }
 
     /// A part of an operation has ended.
-    fn landed(self: &Rc<Self>, rest: Rest, result: i64, memory: Segments) {
+    fn landed(self: &Rc<Self>, rest: Rest, result: i64, mut memory: Segments) {
         let Rest { mut op, step, .. } = rest;
         let compared = op.kind == OpKind::Compare;
+        let result = self.with_padding(&op, result, &mut memory);
         let outcome = self.outcome(&op, step, result, &memory);
         if !compared && !memory.is_empty() {
             op.data = memory;
@@ -308,6 +309,22 @@ impl Core {
     /// Whether what was written may be in a cache, and must not stay there.
     fn is_to_be_flushed(&self, kind: OpKind) -> bool {
         kind.fua() && self.shared.features().volatile_cache
+    }
+
+    /// The result of a read, counting the padding of the last block, which becomes zeroes: the
+    /// library reads what the image has.
+    fn with_padding(&self, op: &Op, result: i64, memory: &mut Segments) -> i64 {
+        let (read, all) = (usize::try_from(result), total_len(memory));
+        let (true, Ok(read)) = (matches!(op.kind, OpKind::Read | OpKind::Compare), read) else {
+            return result;
+        };
+        let missing = all.saturating_sub(read);
+        let padding = self.shared.geometry().padding_of(op.lba, op.blocks) as usize;
+        if missing == 0 || missing > padding {
+            return result;
+        }
+        pieces_mut(memory, read, missing).for_each(|piece| piece.fill(0));
+        result + missing as i64
     }
 
     fn outcome(&self, op: &Op, step: Step, result: i64, memory: &[Segment]) -> Outcome {

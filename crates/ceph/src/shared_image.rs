@@ -3,7 +3,8 @@
 
 use crate::limits::RBD_TRANSFER_BYTES_MAX;
 use crate::native::Image;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
+use weft_block::extent::{CurrentExtent, Extent};
 use weft_block::owners::Owners;
 use weft_block::{Atomicity, Features, Geometry, Identity};
 
@@ -14,7 +15,7 @@ pub(crate) const BLOCK_BYTES: u32 = 512;
 pub(crate) struct SharedImage {
     pub(crate) url: String,
     pub(crate) image: Image,
-    pub(crate) blocks: AtomicU64,
+    pub(crate) extent: CurrentExtent,
     /// Bytes of an object.
     pub(crate) object_bytes: u64,
     pub(crate) features: Features,
@@ -26,9 +27,11 @@ pub(crate) struct SharedImage {
 
 impl SharedImage {
     pub(crate) fn geometry(&self) -> Geometry {
+        let Extent { blocks, padding_bytes } = self.extent.now();
         Geometry {
             block_bytes: BLOCK_BYTES,
-            blocks: self.blocks.load(Ordering::Relaxed),
+            blocks,
+            padding_bytes,
             optimal_blocks: u32::try_from(self.object_bytes / u64::from(BLOCK_BYTES))
                 .unwrap_or(u32::MAX)
                 .max(1),
@@ -78,11 +81,20 @@ impl SharedImage {
                 );
             }
         };
-        let blocks = bytes / u64::from(BLOCK_BYTES);
-        let before = self.blocks.swap(blocks, Ordering::Relaxed);
-        if before != blocks {
-            tracing::info!("{}: the image has {blocks} blocks now, it had {before}", self.url);
-            self.owners.wake_all();
+        let now = Extent::of(bytes, BLOCK_BYTES);
+        let before = self.extent.replace(now);
+        if before == now {
+            return;
         }
+        let (is, was) = (now.blocks, before.blocks);
+        tracing::info!("{}: the image has {is} blocks now, it had {was}", self.url);
+        if now.padding_bytes > 0 && self.features.write {
+            tracing::warn!(
+                "{}: the image has {bytes} bytes, which is not a whole number of blocks of {BLOCK_BYTES} bytes; its last block can only be \
+                 read",
+                self.url
+            );
+        }
+        self.owners.wake_all();
     }
 }

@@ -7,6 +7,7 @@ mod connect;
 mod connect_all;
 mod control;
 mod copy;
+mod copy_sizes;
 mod daemon;
 mod defaults;
 mod dhchap;

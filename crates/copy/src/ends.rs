@@ -40,15 +40,20 @@ impl Ends {
         let block = ends.to.geometry().block_bytes;
         if !bytes.is_multiple_of(block.into()) {
             return usage(format!(
-                "{from} has {bytes} bytes, which is no multiple of the blocks of {to}, {block} bytes: give a device with smaller blocks (a file with block=512)"
+                "the blocks of {from} have {bytes} bytes, which is not a multiple of the blocks of {to}, {block} bytes: give a device with smaller blocks (a file with block=512)"
             ));
         }
         Ok(ends)
     }
 
-    /// Bytes that are copied: all of FROM.
+    /// Bytes that are copied: all blocks of FROM, so that nothing of it is left out.
     pub fn bytes(&self) -> u64 {
         self.from.geometry().bytes()
+    }
+
+    /// Bytes that FROM has, without the zeroes that follow them in its last block.
+    pub fn source_bytes(&self) -> u64 {
+        self.from.geometry().data_bytes()
     }
 
     /// What positions and lengths are multiples of, in bytes.

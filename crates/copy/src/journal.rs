@@ -60,7 +60,7 @@ impl Known {
                 .join(","),
             uuid: identity.uuid,
             serial: identity.serial,
-            bytes: geometry.bytes(),
+            bytes: geometry.data_bytes(),
             block_bytes: geometry.block_bytes,
             files: paths.filter_map(|path| KnownFile::of(Path::new(path), contents)).collect(),
         }

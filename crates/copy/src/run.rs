@@ -183,14 +183,15 @@ pub fn copy(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Ended, Summary), Error> {
     let began = Instant::now();
-    let before = start.record.copied;
-    let mut summary = Summary { bytes: ends.bytes(), before, ..Summary::default() };
+    let (bytes, before) = (ends.bytes(), start.record.copied);
+    let padding = bytes - ends.source_bytes();
+    let mut summary = Summary { bytes: bytes - padding, before, ..Summary::default() };
     let mut run = Run { ends, options, start, stop, progress, tuning: options.tuning(ends) };
     let mut ended = Ended::Done;
-    let offloaded = run.offload(summary.bytes)?;
+    let offloaded = run.offload(bytes)?;
     summary.offloaded = offloaded.bytes;
     let copied = run.start.record.copied;
-    if copied < summary.bytes || options.sha256 {
+    if copied < bytes || options.sha256 {
         let shared = run.shared_of_copy();
         ended = run.pass(&shared, Phase::Copying)?;
         let counts = &shared.counts;
@@ -201,6 +202,9 @@ pub fn copy(
         summary.sha256 = shared.digest().filter(|_| ended == Ended::Done).map(|mut it| it.finish());
     }
     summary.done += offloaded.bytes;
+    // The zeroes behind the last byte of FROM are no part of it.
+    let reached_end = summary.done > 0 && before + summary.done == bytes;
+    summary.done -= if reached_end { padding } else { 0 };
     summary.elapsed = began.elapsed();
     if ended == Ended::Done && options.verify {
         let began = Instant::now();
@@ -270,7 +274,8 @@ impl Run<'_> {
         let mut shared = Shared::new(self.ends.clone(), Task::Copy, zeroes, ledger);
         shared.written = written;
         shared.data_of_to = (zeroes == Zeroes::Zero).then(|| Map::of(&self.ends.to));
-        shared.digest = self.options.sha256.then(|| Digest::default().into());
+        shared.digest =
+            self.options.sha256.then(|| Digest::of_first(self.ends.source_bytes()).into());
         Arc::new(shared)
     }
 

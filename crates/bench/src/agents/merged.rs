@@ -58,6 +58,7 @@ mod tests {
         let geometry = Geometry {
             block_bytes: 512,
             blocks: 8,
+            padding_bytes: 0,
             optimal_blocks: 1,
             max_transfer_bytes: 4096,
             atomic: weft_block::Atomicity::ONE_BLOCK,

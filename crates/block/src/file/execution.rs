@@ -64,6 +64,8 @@ struct Plan {
     mode: Option<Mode>,
     /// It uses the queue's buffer instead of its own memory.
     scratch: Option<Use>,
+    /// Bytes at the end of its blocks that the file does not have; they are not read.
+    padding: u32,
 }
 
 impl Core {
@@ -95,8 +97,13 @@ impl Core {
             .shared
             .direct
             .is_some_and(|direct| !scratch::suits(op, direct, self.shared.geometry.block_bytes));
+        let padding = match op.kind {
+            OpKind::Read | OpKind::Compare => self.shared.geometry().padding_of(op.lba, op.blocks),
+            _ => 0,
+        };
+        let reads_part = direct || padding > 0;
         let (kind, mode, scratch) = match op.kind {
-            OpKind::Read => (DiskKind::Read, Some(Mode::Shared), direct.then_some(Use::Read)),
+            OpKind::Read => (DiskKind::Read, Some(Mode::Shared), reads_part.then_some(Use::Read)),
             OpKind::Write { fua } => (
                 DiskKind::Write { dsync: fua },
                 Some(Mode::Exclusive),
@@ -116,19 +123,20 @@ impl Core {
                 unreachable!("a file refuses them before it plans")
             }
         };
-        Plan { kind, mode, scratch }
+        Plan { kind, mode, scratch, padding }
     }
 
     /// Passes an operation to the disk, or returns it if it must wait. `again` marks one that has
     /// waited.
     fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
-        let Plan { kind, mode, scratch } = self.plan(&op);
+        let Plan { kind, mode, scratch, padding } = self.plan(&op);
         if scratch.is_some() && self.room.is_some() {
             return Err(op);
         }
         let block_bytes = u64::from(self.shared.geometry.block_bytes);
         let (offset, len) = (op.lba * block_bytes, u64::from(op.blocks) * block_bytes);
         let span = mode.map(|mode| Span::new(offset, len, mode));
+        let len = len - u64::from(padding);
         if let Some(span) = span
             && !self.shared.interlock.try_lock(span, again, || (self.remote.clone(), self.owner))
         {

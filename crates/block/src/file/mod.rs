@@ -28,6 +28,9 @@
 //! If cached data could not be written back, the system fails a flush or a write with FUA only
 //! once. Here they fail from then on, for all hosts, until the source is opened again.
 //!
+//! A file whose size is not a whole number of blocks is opened for reading only; zeroes follow its
+//! last byte.
+//!
 //! If the file is truncated, reads and writes of the missing blocks fail with
 //! [`StatusKind::Media`](crate::StatusKind::Media), and one line is logged. If the file cannot grow
 //! because the disk is full, writes fail with [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
@@ -57,11 +60,12 @@ pub fn is_windows_device(path: &str) -> bool {
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
+use crate::extent::{CurrentExtent, Extent};
 use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use shared::SharedFile;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -70,9 +74,10 @@ use weft_io::{DriverId, Handle};
 pub struct FileDevice(Arc<SharedFile>);
 
 impl FileDevice {
-    /// Checks a URL as far as that is possible without opening anything.
-    pub(crate) fn check(url: &str, rest: &str) -> Result<(), Error> {
-        open::check(url, rest)
+    /// Checks a URL as far as that is possible without opening anything; `read_only` if the file is
+    /// only read.
+    pub(crate) fn check(url: &str, rest: &str, read_only: bool) -> Result<(), Error> {
+        open::check(url, rest, read_only)
     }
 
     /// Opens `rest`, a path with options, for `url`; `read_only` if a `readonly:` filter precedes.
@@ -86,10 +91,11 @@ impl FileDevice {
         created: Option<&CreatedFiles>,
     ) -> Result<Self, Error> {
         let opened = open::open(url, rest, read_only, shared, created)?;
-        let bytes = opened.blocks * u64::from(opened.block_bytes);
+        let extent = Extent::of(opened.bytes, opened.block_bytes);
         let write = !opened.read_only;
         let facts = opened.disk.as_ref().map(|(_, facts)| facts.clone());
-        let holes = facts.is_none() && write && weft_io::disk::can_discard(&opened.file, bytes);
+        let holes =
+            facts.is_none() && write && weft_io::disk::can_discard(&opened.file, opened.bytes);
         let features = Features {
             write,
             // What bypasses the cache of the system is in that of the disk, if it has one.
@@ -107,7 +113,8 @@ impl FileDevice {
         let physical = facts.as_ref().and_then(|facts| facts.physical_bytes).unwrap_or(0).max(4096);
         let geometry = Geometry {
             block_bytes: opened.block_bytes,
-            blocks: opened.blocks,
+            blocks: extent.blocks,
+            padding_bytes: extent.padding_bytes,
             optimal_blocks: (physical / opened.block_bytes).max(1),
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::local(opened.block_bytes),
@@ -122,7 +129,7 @@ impl FileDevice {
             url: url.into(),
             file: Arc::new(opened.file),
             geometry,
-            blocks: AtomicU64::new(opened.blocks),
+            extent: CurrentExtent::new(extent),
             features,
             direct: opened.direct,
             identity,
@@ -171,12 +178,12 @@ impl BlockDevice for FileDevice {
     }
 
     fn next_data(&self, lba: u64) -> Option<Range<u64>> {
-        let Geometry { block_bytes, blocks, .. } = self.geometry();
-        let block = u64::from(block_bytes);
+        let geometry = self.geometry();
+        let (block, blocks) = (u64::from(geometry.block_bytes), geometry.blocks);
         if self.0.disk.is_some() {
             return None;
         }
-        let bytes = system::next_data(&self.0.file, lba * block, blocks * block)?;
+        let bytes = system::next_data(&self.0.file, lba * block, geometry.data_bytes())?;
         let end = bytes.end.div_ceil(block).min(blocks);
         Some((bytes.start / block).max(lba).min(end)..end)
     }

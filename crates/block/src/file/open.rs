@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::holders;
 use super::system::{self, Direct};
 use crate::error::Error;
+use crate::extent::Extent;
 use crate::limits::{BLOCK_BYTES_DEFAULT, DRIVE_MEMORY_ALIGN};
 use crate::refusal::Refusal;
 use crate::spec::Spec;
@@ -39,8 +40,8 @@ struct Wanted {
 /// A file that is ready to be served.
 pub(super) struct Opened {
     pub(super) file: File,
+    pub(super) bytes: u64,
     pub(super) block_bytes: u32,
-    pub(super) blocks: u64,
     pub(super) direct: Option<Direct>,
     pub(super) read_only: bool,
     /// What the system tells of it, if it is a disk.
@@ -108,9 +109,11 @@ fn inspect(
     if block_bytes < shortest {
         return Err(Error::refused(url, Refusal::ShortBlocks { disk_bytes: shortest }));
     }
-    let blocks = blocks(url, wanted, bytes, block_bytes)?;
+    let extent = extent(url, wanted, disk.is_some(), bytes, block_bytes)?;
     let direct = match wanted.direct {
         Some(false) => None,
+        // A sector is the least that bypasses the cache, and the last one of a file may be short.
+        _ if disk.is_none() && extent.padding_bytes > 0 => None,
         _ if facts.is_some_and(|facts| facts.unbuffered) => {
             Some(Direct { memory_align: DRIVE_MEMORY_ALIGN })
         }
@@ -122,7 +125,7 @@ fn inspect(
     let name = facts.and_then(|facts| facts.name.as_deref());
     let uuid =
         wanted.uuid.unwrap_or_else(|| name.map_or_else(|| uuid_of(&wanted.path), uuid_of_disk));
-    Ok(Opened { file, block_bytes, blocks, direct, read_only: wanted.read_only, disk, uuid })
+    Ok(Opened { file, bytes, block_bytes, direct, read_only: wanted.read_only, disk, uuid })
 }
 
 /// What the system tells of an open disk.
@@ -147,12 +150,14 @@ fn may_be_device(url: &str, wanted: &Wanted, shared: bool) -> Result<(), Error> 
 }
 
 /// Checks the options, and the size of a file that is there; nothing is opened.
-pub(super) fn check(url: &str, rest: &str) -> Result<(), Error> {
-    let wanted = parse(url, rest, true)?;
+pub(super) fn check(url: &str, rest: &str, read_only: bool) -> Result<(), Error> {
+    let wanted = parse(url, rest, read_only)?;
     let Ok(metadata) = std::fs::metadata(&wanted.path) else { return Ok(()) };
     let block_bytes = wanted.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT);
-    let is_measured = metadata.is_file() && metadata.len() > 0;
-    if is_measured { blocks(url, &wanted, metadata.len(), block_bytes).map(drop) } else { Ok(()) }
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(());
+    }
+    extent(url, &wanted, false, metadata.len(), block_bytes).map(drop)
 }
 
 fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
@@ -293,15 +298,27 @@ fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
     }
 }
 
-fn blocks(url: &str, wanted: &Wanted, bytes: u64, block_bytes: u32) -> Result<u64, Error> {
-    let (_, spec) = Spec::source(url, "");
+/// The blocks of a file or disk. One whose size is not a whole number of blocks is only read.
+fn extent(
+    url: &str,
+    wanted: &Wanted,
+    is_disk: bool,
+    bytes: u64,
+    block_bytes: u32,
+) -> Result<Extent, Error> {
+    let wrong = |refusal| Err(Error::refused(url, refusal));
     if let Some(asked) = wanted.bytes.filter(|&size| size != bytes) {
-        return Err(spec.wrong(Refusal::OtherSize { has: bytes, asked }));
+        return wrong(Refusal::OtherSize { has: bytes, asked });
     }
-    if wanted.bytes.is_none() && bytes > 0 && !bytes.is_multiple_of(block_bytes.into()) {
-        return Err(spec.wrong(Refusal::OddFile { bytes, block_bytes }));
+    if bytes == 0 {
+        return wrong(Refusal::NotWholeBlocks { bytes, block_bytes });
     }
-    spec.blocks(bytes, block_bytes)
+    let extent = Extent::of(bytes, block_bytes);
+    match (extent.padding_bytes, wanted.read_only, is_disk) {
+        (0, ..) | (_, true, _) => Ok(extent),
+        (_, false, true) => wrong(Refusal::OddSize { bytes, block_bytes }),
+        (_, false, false) => wrong(Refusal::OddFile { bytes, block_bytes }),
+    }
 }
 
 /// The UUID of a disk, on whatever machine and under whatever path.
@@ -315,4 +332,33 @@ fn uuid_of(path: &Path) -> Uuid {
     let name =
         [system::machine().as_bytes(), b"\0", canonical.as_os_str().as_encoded_bytes()].concat();
     Uuid::new_v5(&PATHS, &name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of drives and volumes of Windows, too: their size is what the system tells, in bytes.
+    #[test]
+    fn what_has_only_a_part_of_a_block_is_read_to_its_end_or_refused() {
+        let of = |read_only, is_disk, bytes, block_bytes| {
+            let wanted = parse("/disk", "/disk", read_only).unwrap();
+            let extent = extent("/disk", &wanted, is_disk, bytes, block_bytes);
+            extent.map_err(|e| e.refusal().cloned().unwrap())
+        };
+        let bytes = (4 << 40) + 512;
+        for is_disk in [false, true] {
+            for read_only in [false, true] {
+                assert_eq!(of(read_only, is_disk, bytes, 512), Ok(Extent::of(bytes, 512)));
+                let empty = Err(Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
+                assert_eq!(of(read_only, is_disk, 0, 512), empty);
+            }
+            let padded = Extent { blocks: (1 << 30) + 1, padding_bytes: 4096 - 512 };
+            assert_eq!(of(true, is_disk, bytes, 4096), Ok(padded));
+        }
+        let block_bytes = 4096;
+        let refused = [false, true].map(|is_disk| of(false, is_disk, bytes, block_bytes));
+        let odd_file = Err(Refusal::OddFile { bytes, block_bytes });
+        assert_eq!(refused, [odd_file, Err(Refusal::OddSize { bytes, block_bytes })]);
+    }
 }

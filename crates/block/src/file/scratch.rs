@@ -1,5 +1,6 @@
-//! Operations that use a buffer of the queue: comparisons, which first read the stored data, and
-//! operations whose memory is not aligned as the disk requires.
+//! Operations that use a buffer of the queue: comparisons, which first read the stored data,
+//! operations whose memory is not aligned as the disk requires, and reads of a block that the file
+//! has only in part. The buffer is as long as the data that is moved; zeroes follow it.
 
 use super::system::Direct;
 use crate::op::Op;
@@ -45,14 +46,22 @@ pub(super) fn end(usage: Use, memory: &[Segment], op: &mut Op) -> Status {
     match usage {
         Use::Write => {}
         Use::Read => {
-            let mut bytes = memory.iter().flat_map(|s| s.iter());
+            let bytes = memory.iter().flat_map(|s| s.iter()).chain(core::iter::repeat(&0));
             op.data
                 .iter_mut()
                 .flat_map(|s| s.iter_mut())
-                .zip(&mut bytes)
+                .zip(bytes)
                 .for_each(|(to, from)| *to = *from);
         }
-        Use::Compare | Use::CompareAndWrite { .. } => {
+        Use::Compare => {
+            let (read, all) = (total_len(memory), total_len(&op.data));
+            let is_zero_behind =
+                || pieces(&op.data, read, all - read).flatten().all(|byte| *byte == 0);
+            if !equal(memory, op) || !is_zero_behind() {
+                return Status::new(StatusKind::CompareFailed);
+            }
+        }
+        Use::CompareAndWrite { .. } => {
             if !equal(memory, op) {
                 return Status::new(StatusKind::CompareFailed);
             }

@@ -5,9 +5,10 @@ use super::durability::Durability;
 use super::room::Room;
 use super::system::Direct;
 use crate::device::{Features, Geometry, Identity};
+use crate::extent::{CurrentExtent, Extent};
 use crate::interlock::Interlock;
 use crate::owners::Owners;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// The part that all queues of the device share.
@@ -15,8 +16,8 @@ pub(super) struct SharedFile {
     pub(super) url: String,
     pub(super) file: Arc<std::fs::File>,
     pub(super) geometry: Geometry,
-    /// The current number of blocks.
-    pub(super) blocks: AtomicU64,
+    /// The current size.
+    pub(super) extent: CurrentExtent,
     pub(super) features: Features,
     pub(super) direct: Option<Direct>,
     pub(super) identity: Identity,
@@ -35,7 +36,8 @@ pub(super) struct SharedFile {
 
 impl SharedFile {
     pub(super) fn geometry(&self) -> Geometry {
-        Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.geometry }
+        let Extent { blocks, padding_bytes } = self.extent.now();
+        Geometry { blocks, padding_bytes, ..self.geometry }
     }
 
     /// Looks whether a disk has another size, or is gone, and wakes the owners of all queues if so.
@@ -49,10 +51,11 @@ impl SharedFile {
             return;
         }
         let Ok(bytes) = disk.bytes(&self.file) else { return };
-        let blocks = bytes / u64::from(self.geometry.block_bytes);
-        let before = self.blocks.swap(blocks, Ordering::Relaxed);
-        if before != blocks {
-            tracing::info!("{}: the disk has {blocks} blocks now, it had {before}", self.url);
+        let now = Extent::of(bytes, self.geometry.block_bytes);
+        let before = self.extent.replace(now);
+        if before != now {
+            let (is, was) = (now.blocks, before.blocks);
+            tracing::info!("{}: the disk has {is} blocks now, it had {was}", self.url);
             self.owners.wake_all();
         }
     }

@@ -63,6 +63,7 @@ impl Core {
         let geometry = Geometry {
             block_bytes,
             blocks: record.data_bytes / u64::from(block_bytes),
+            padding_bytes: 0,
             optimal_blocks: devices
                 .iter()
                 .map(|device| device.geometry().optimal_blocks)

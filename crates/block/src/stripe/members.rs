@@ -27,6 +27,7 @@ impl Members {
         Geometry {
             block_bytes: self.block_bytes,
             blocks: self.blocks(),
+            padding_bytes: 0,
             optimal_blocks: optimal.unwrap_or(1),
             max_transfer_bytes: MAX_TRANSFER_BYTES,
             atomic: Atomicity::ONE_BLOCK,

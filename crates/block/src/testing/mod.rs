@@ -7,11 +7,13 @@
 
 mod checks;
 mod contention;
+mod every_byte;
 mod mirror;
 mod plan;
 mod rig;
 mod worker;
 
+pub use every_byte::holds_every_byte;
 pub use mirror::{begin_mirror, mirror_labels, mirror_of_ram};
 pub use plan::Plan;
 pub use rig::Rig;

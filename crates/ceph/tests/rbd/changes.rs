@@ -42,6 +42,29 @@ fn another_size_is_told_under_load() {
     rig.end();
 }
 
+/// An image that is served for writing may get any number of bytes.
+#[test]
+fn the_last_block_of_an_odd_size_can_only_be_read() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let image = cluster.image("odd", "1000000B");
+    let rig = rig(&cluster.url(&image), 2);
+    assert_eq!((rig.geometry().blocks, rig.geometry().data_bytes()), (1954, 1_000_000));
+    rig.write(0, 1952, &[5; 512]);
+    let mut read = vec![5; 512];
+    read.resize(1024, 0);
+    assert_eq!(rig.read(1, 1952, 2), read);
+    for kind in [WRITE, OpKind::CompareAndWrite { fua: false }] {
+        let data = vec![0; 1024 * kind.data_factor()];
+        rig.fails(0, rig.request(kind, 1952, data), StatusKind::WriteProtected);
+    }
+    cluster.run("rbd", &["resize", "--no-progress", "--size", "1000960B", &image]);
+    assert_eq!(rig.change(0), Change::Resized { blocks: 1955 });
+    assert_eq!(rig.geometry().padding_bytes, 0);
+    rig.write(0, 1954, &[6; 512]);
+    assert_eq!(rig.read(1, 1953, 2), [[0; 512], [6; 512]].concat());
+    rig.end();
+}
+
 #[test]
 fn a_snapshot_stays_as_it_was() {
     let Some(cluster) = Cluster::shared() else { return };

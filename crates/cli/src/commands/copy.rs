@@ -272,6 +272,15 @@ impl CopyArgs {
             weft_copy::room(ends)?;
         }
         let (bytes, room) = (ends.bytes(), ends.to.geometry().bytes());
+        let padding = bytes - ends.source_bytes();
+        if padding > 0 {
+            tell(&format!(
+                "weft: {} has {} bytes; in {} they are followed by {padding} zeroes, to the end of the block",
+                shown(&ends.from),
+                ends.source_bytes(),
+                shown(&ends.to)
+            ));
+        }
         if bytes < room {
             tell(&format!(
                 "weft: {} is larger than {}: what is behind the first {} stays as it is",

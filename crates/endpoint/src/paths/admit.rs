@@ -49,6 +49,12 @@ impl Base {
                 geometry.block_bytes, self.geometry.block_bytes
             ));
         }
+        if geometry.padding_bytes != self.geometry.padding_bytes {
+            let [now, before] = [geometry, self.geometry].map(|of| of.data_bytes());
+            return Some(format!(
+                "it has {now} bytes instead of {before}, and ends within a block"
+            ));
+        }
         lacks(&self.features, &device.features())
             .map(|what| format!("it offers no {what} any more"))
     }

@@ -5,6 +5,7 @@
 mod common;
 #[path = "../common/devices.rs"]
 mod devices;
+mod every_byte;
 mod in_process;
 mod served;
 mod watched;

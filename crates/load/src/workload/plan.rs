@@ -284,6 +284,7 @@ mod tests {
     const GEOMETRY: Geometry = Geometry {
         block_bytes: 512,
         blocks: 2048,
+        padding_bytes: 0,
         optimal_blocks: 1,
         max_transfer_bytes: 1 << 20,
         atomic: weft_block::Atomicity::ONE_BLOCK,

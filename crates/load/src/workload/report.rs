@@ -199,6 +199,7 @@ mod tests {
             geometry: Geometry {
                 block_bytes: 512,
                 blocks: 1,
+                padding_bytes: 0,
                 optimal_blocks: 1,
                 max_transfer_bytes: 512,
                 atomic: weft_block::Atomicity::ONE_BLOCK,

@@ -78,6 +78,23 @@ impl Plan {
         Ok(settings)
     }
 
+    /// Refuses a device whose end a client of the protocol leaves out: Linux makes a disk of the
+    /// whole blocks in the bytes of an NBD export.
+    fn check_size(&self, device: &dyn BlockDevice) -> Result<(), Error> {
+        let geometry = device.geometry();
+        if self.protocol != Protocol::Nbd || geometry.padding_bytes == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{} has {} bytes, which is not a whole number of blocks of {} bytes, so that NBD clients would leave out its end; use --as ublk \
+             or --as iscsi",
+            device.url(),
+            geometry.data_bytes(),
+            geometry.block_bytes
+        );
+        Err(Error::new(ErrorKind::Unsupported, text))
+    }
+
     /// The record of a device that is not served yet.
     fn entry(&self, device: &dyn BlockDevice) -> Entry {
         let (geometry, identity) = (device.geometry(), device.identity());
@@ -155,6 +172,7 @@ impl DiskServer {
         let mut options = options.clone();
         discovered::look_up(&plan.url, &mut options)?;
         let device = weft_endpoint::open(&plan.url, &options)?;
+        plan.check_size(&*device)?;
         runtime.check_writer(&plan.entry(&*device))?;
         let late_writers = options.control.late_writers();
         let serving = Serving::begin((plan.protocol, plan.port), device, &held, &late_writers)?;

@@ -358,6 +358,7 @@ impl BlockDevice for Store {
         Geometry {
             block_bytes: self.block_bytes,
             blocks: self.blocks(),
+            padding_bytes: 0,
             optimal_blocks: 1,
             max_transfer_bytes: 64 << 10,
             atomic: Atomicity::ONE_BLOCK,

@@ -112,7 +112,11 @@ fn look_at(source: &str, is_read_only: bool, options: &ConnectOptions) -> Result
         Ok(device) => {
             check_writable(source, is_read_only)?;
             let geometry = device.geometry();
-            let size = format_size(geometry.bytes());
+            if geometry.padding_bytes > 0 && !is_read_only {
+                drop(device);
+                weft_endpoint::open(source, options)?;
+            }
+            let size = format_size(geometry.data_bytes());
             Ok(format!("{size} in blocks of {} bytes", geometry.block_bytes))
         }
         // A server that runs with this configuration has it.

@@ -117,6 +117,7 @@ fn common<'a>(all: impl Iterator<Item = &'a Opened>) -> Geometry {
     let mut common = Geometry {
         block_bytes: 512,
         blocks: 0,
+        padding_bytes: 0,
         optimal_blocks: 1,
         max_transfer_bytes: u32::MAX,
         atomic: Atomicity::ONE_BLOCK,

@@ -81,7 +81,7 @@ impl Opened {
 impl View {
     pub(crate) fn of(namespace: &Arc<Namespace>, access: AccessState) -> Self {
         let (device, reservations) = (&namespace.device, namespace.reservations.is_some());
-        let geometry = Geometry { blocks: namespace.blocks, ..device.geometry() };
+        let geometry = device.geometry().of_first(namespace.blocks);
         let features = Features { reservations, ..device.features() };
         Self { namespace: Arc::clone(namespace), access, geometry, features }
     }

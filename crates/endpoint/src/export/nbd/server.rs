@@ -192,14 +192,16 @@ impl ListeningExport for NbdServer {
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let (listed, _, namespace) = self.shared.find("")?;
         let (places, name) = (self.listeners.places(), listed.name);
-        let place = places.iter().find(|place| !place.tls)?;
+        // Linux leaves out the end of an export that is not a whole number of sectors.
+        let geometry = namespace.device.geometry().of_first(namespace.blocks);
+        let place = places.iter().find(|place| !place.tls && geometry.padding_bytes == 0)?;
         let at = match &place.place {
             NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
             NbdPlace::Unix(path) => format!("-unix {}", word(&path.display().to_string())),
         };
         // nbd-client does not pass on the size that the server asks for. It takes this option in
         // front of the others only.
-        let size = match namespace.device.geometry().block_bytes {
+        let size = match geometry.block_bytes {
             512 => String::new(),
             bytes => format!("-b {bytes} "),
         };

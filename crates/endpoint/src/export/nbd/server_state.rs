@@ -175,15 +175,19 @@ impl ServerState {
         let preferred =
             optimal.max(NBD_PREFERRED_BYTES).min(self.payload_max).max(geometry.block_bytes);
         let sizes = BlockSizes { minimum, preferred, payload_max: self.payload_max.max(preferred) };
-        ExportInfo { size_bytes: namespace.blocks * u64::from(geometry.block_bytes), flags, sizes }
+        ExportInfo { size_bytes: size_bytes(namespace), flags, sizes }
     }
 }
 
+/// Bytes that clients are told: NBD has no blocks, so the padding of the last one is left out.
+fn size_bytes(namespace: &Namespace) -> u64 {
+    namespace.device.geometry().of_first(namespace.blocks).data_bytes()
+}
+
 fn listed(namespace: &Namespace) -> Option<Listed> {
-    let bytes = namespace.blocks * u64::from(namespace.device.geometry().block_bytes);
     Some(Listed {
         name: namespace.name.clone()?,
-        description: format!("{}, by weft", units::format_size(bytes)),
+        description: format!("{}, by weft", units::format_size(size_bytes(namespace))),
     })
 }
 

@@ -128,6 +128,7 @@ mod tests {
             Geometry {
                 block_bytes: 512,
                 blocks: 1000,
+                padding_bytes: 0,
                 optimal_blocks: 1,
                 max_transfer_bytes: 1 << 20,
                 atomic,

@@ -90,6 +90,7 @@ impl BlockDevice for IscsiDevice {
         Geometry {
             block_bytes: disk.block_bytes,
             blocks: self.shared.blocks(),
+            padding_bytes: 0,
             optimal_blocks: disk.physical_blocks.max(disk.granularity_blocks).max(1),
             max_transfer_bytes: blocks_max * disk.block_bytes,
             atomic: Atomicity {

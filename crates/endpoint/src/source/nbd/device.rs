@@ -12,7 +12,7 @@ use crate::source::queue::RemoteQueue;
 use crate::url::nbd::NbdUrl;
 use core::ops::Range;
 use std::sync::Arc;
-use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Presence};
+use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Extent, Features, Geometry, Presence};
 use weft_io::{DriverId, Handle};
 use weft_proto::nbd::code::TransmissionFlags;
 use weft_proto::nbd::{BlockSizes, Client, ClientEvent, ExportInfo};
@@ -20,6 +20,9 @@ use weft_proto::stream::Tag;
 
 /// Smallest block of a device, bytes.
 const BLOCK_BYTES_MIN: u32 = 512;
+
+/// Maximum size of an export, bytes: servers count in signed numbers.
+const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// An export over NBD. Dropping it takes leave of the server; see [`crate::Control::finish`].
 pub struct NbdDevice {
@@ -53,14 +56,10 @@ impl NbdDevice {
             );
         }
         let idle = Arc::new(Idle::new(url.clone(), &options.control, connections));
-        let geometry = geometry(&info);
-        if geometry.blocks == 0 {
+        let geometry = geometry(&info).map_err(|why| {
             idle.close(leave);
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("{url}: the export has {} bytes, no block", info.size_bytes),
-            ));
-        }
+            Error::new(ErrorKind::Unsupported, format!("{url}: {why}"))
+        })?;
         tracing::warn!(
             "{url}: NBD exports have no lasting names; if another one of the same size takes its place, that is not noticed"
         );
@@ -88,18 +87,35 @@ impl Drop for NbdDevice {
 }
 
 /// The server's bytes as blocks: of 512 bytes, or more where it takes no less. What it prefers is
-/// no block size, as servers state 4096 for disks of 512 bytes too; it is the optimal length. Bytes
-/// beyond the last whole block are not reached.
-fn geometry(info: &ExportInfo) -> Geometry {
-    let block_bytes = info.sizes.minimum.max(BLOCK_BYTES_MIN);
-    let transfer = info.sizes.payload_max.min(TRANSFER_BYTES_MAX).max(block_bytes);
-    Geometry {
+/// no block size, as servers state 4096 for disks of 512 bytes too; it is the optimal length.
+///
+/// # Errors
+/// Why not all of its bytes can be read.
+fn geometry(info: &ExportInfo) -> Result<Geometry, String> {
+    let ExportInfo { size_bytes, sizes, .. } = *info;
+    if !(1..=SIZE_BYTES_MAX).contains(&size_bytes) {
+        return Err(format!(
+            "the export has {size_bytes} bytes; weft opens exports of 1 to {SIZE_BYTES_MAX} bytes"
+        ));
+    }
+    let minimum = sizes.minimum;
+    if !size_bytes.is_multiple_of(minimum.into()) {
+        return Err(format!(
+            "the export has {size_bytes} bytes, and its server transfers only multiples of {minimum} bytes, so that the end cannot be \
+             read; make it a multiple of {minimum} bytes long, or have the server accept shorter requests"
+        ));
+    }
+    let block_bytes = minimum.max(BLOCK_BYTES_MIN);
+    let Extent { blocks, padding_bytes } = Extent::of(size_bytes, block_bytes);
+    let transfer = sizes.payload_max.min(TRANSFER_BYTES_MAX).max(block_bytes);
+    Ok(Geometry {
         block_bytes,
-        blocks: info.size_bytes / u64::from(block_bytes),
-        optimal_blocks: (info.sizes.preferred / block_bytes).max(1),
+        blocks,
+        padding_bytes,
+        optimal_blocks: (sizes.preferred / block_bytes).max(1),
         max_transfer_bytes: transfer - transfer % block_bytes,
         atomic: weft_block::Atomicity::ONE_BLOCK,
-    }
+    })
 }
 
 /// Ends a connection in order.
@@ -161,10 +177,9 @@ impl BlockDevice for NbdDevice {
 
     /// What the server calls zeroes counts, not what it calls a hole: that may read as anything.
     fn data_runs(&self) -> Option<Vec<Range<u64>>> {
-        let Geometry { block_bytes, blocks, .. } = self.geometry;
-        let block = u64::from(block_bytes);
+        let block = u64::from(self.geometry.block_bytes);
         let limit = self.patience.io_timeout;
-        let mut runs = extents::ask(&self.idle, &self.control, blocks * block, limit)?;
+        let mut runs = extents::ask(&self.idle, &self.control, self.geometry.data_bytes(), limit)?;
         for run in &mut runs {
             *run = run.start / block..run.end.div_ceil(block);
         }
@@ -189,15 +204,15 @@ impl BlockDevice for NbdDevice {
 mod tests {
     use super::*;
 
+    fn export(size_bytes: u64, minimum: u32, preferred: u32) -> Result<Geometry, String> {
+        let sizes = BlockSizes { minimum, preferred, ..BlockSizes::DEFAULT };
+        geometry(&ExportInfo { size_bytes, flags: TransmissionFlags::default(), sizes })
+    }
+
     #[test]
     fn blocks_are_the_smallest_that_the_server_takes() {
         let with = |minimum, preferred| {
-            let sizes = BlockSizes { minimum, preferred, ..BlockSizes::DEFAULT };
-            let geometry = geometry(&ExportInfo {
-                size_bytes: 1 << 20,
-                flags: TransmissionFlags::default(),
-                sizes,
-            });
+            let geometry = export(1 << 20, minimum, preferred).unwrap();
             (geometry.block_bytes, geometry.optimal_blocks)
         };
         assert_eq!(
@@ -205,5 +220,20 @@ mod tests {
             [(512, 8), (512, 1), (512, 128)]
         );
         assert_eq!([with(4096, 4096), with(4096, 1 << 20)], [(4096, 1), (4096, 256)]);
+    }
+
+    #[test]
+    fn all_bytes_can_be_read_or_the_export_is_refused() {
+        let sizes = |bytes, minimum| {
+            let geometry = export(bytes, minimum, 4096).unwrap();
+            assert_eq!(geometry.data_bytes(), bytes);
+            (geometry.blocks, geometry.padding_bytes)
+        };
+        assert_eq!([sizes(1_000_001, 1), sizes(1, 1)], [(1954, 447), (1, 511)]);
+        assert_eq!([sizes(1002, 2), sizes(8192, 4096)], [(2, 22), (2, 0)]);
+        assert_eq!(sizes(SIZE_BYTES_MAX, 1), (1 << 54, 1));
+        for (bytes, minimum) in [(0, 1), (1001, 2), (1_049_088, 4096), (SIZE_BYTES_MAX + 1, 1)] {
+            assert!(export(bytes, minimum, 4096).is_err(), "{bytes} bytes, {minimum} at least");
+        }
     }
 }

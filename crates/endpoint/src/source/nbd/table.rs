@@ -9,6 +9,7 @@ use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Change, Completion, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind};
+use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::nbd::client::{Command, SubmitError};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
@@ -100,7 +101,9 @@ impl Table {
             return refuse(StatusKind::OutOfRange);
         }
         match op.kind {
-            kind if kind.is_write() && !self.features.write => refuse(StatusKind::WriteProtected),
+            kind if kind.is_write() && (!self.features.write || self.padding(op) > 0) => {
+                refuse(StatusKind::WriteProtected)
+            }
             OpKind::Compare
             | OpKind::CompareAndWrite { .. }
             | OpKind::Reserve(_)
@@ -112,6 +115,12 @@ impl Table {
             OpKind::Flush if !self.features.volatile_cache => Some(Status::SUCCESS),
             _ => None,
         }
+    }
+
+    /// Bytes at the end of the operation's blocks that the export does not have.
+    #[inline]
+    fn padding(&self, op: &Op) -> u32 {
+        self.geometry.padding_of(op.lba, op.blocks)
     }
 
     /// The next request of an operation.
@@ -148,7 +157,10 @@ impl Table {
             _ => left,
         };
         let offset = if code == CommandCode::FLUSH { 0 } else { offset };
-        Command { code, flags, offset, length: u64::from(running.asked_blocks) * block }
+        // Of what reaches the end only reads get here.
+        let padding = if code == CommandCode::READ { self.padding(&running.op) } else { 0 };
+        let length = u64::from(running.asked_blocks) * block - u64::from(padding);
+        Command { code, flags, offset, length }
     }
 
     #[inline]
@@ -191,6 +203,7 @@ impl Table {
         let more = running.asked_blocks > 0 && running.done_blocks < running.op.blocks;
         if !more {
             if !self.wants_flush(&running) {
+                self.fill_padding(&mut running.op);
                 return self.finish(running.op, Outcome::SUCCESS);
             }
             running.flushing = true;
@@ -198,6 +211,16 @@ impl Table {
         // The tag that was just released is free.
         if let Start::Full(running) | Start::Closed(running) = self.start(engine, running) {
             self.finish(running.op, Outcome::settled(GONE));
+        }
+    }
+
+    /// Fills the end of a read's memory with zeroes that the export does not have.
+    #[inline]
+    fn fill_padding(&self, op: &mut Op) {
+        let padding = self.padding(op) as usize;
+        if padding > 0 && op.kind == OpKind::Read {
+            let read = total_len(&op.data) - padding;
+            pieces_mut(&mut op.data, read, padding).for_each(|piece| piece.fill(0));
         }
     }
 

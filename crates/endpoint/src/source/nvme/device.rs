@@ -43,6 +43,7 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         Geometry {
             block_bytes: ns.block_bytes,
             blocks: self.association.0.blocks(ns.nsid).unwrap_or(ns.blocks),
+            padding_bytes: 0,
             optimal_blocks: ns.preferred_write_blocks.max(1),
             max_transfer_bytes: blocks_max * ns.block_bytes,
             atomic: Atomicity {

@@ -106,6 +106,7 @@ impl BlockDevice for Cached {
         Geometry {
             block_bytes: 512,
             blocks,
+            padding_bytes: 0,
             optimal_blocks: 1,
             max_transfer_bytes,
             atomic: Atomicity::ONE_BLOCK,

@@ -67,6 +67,7 @@ impl BlockDevice for Tricky {
         Geometry {
             block_bytes: BLOCK as u32,
             blocks,
+            padding_bytes: 0,
             optimal_blocks: 1,
             max_transfer_bytes: 1 << 22,
             atomic: weft_block::Atomicity::ONE_BLOCK,
