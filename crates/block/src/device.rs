@@ -237,6 +237,12 @@ pub trait BlockDevice: Send + Sync {
         self.members().iter().filter_map(|member| member.late_writes_bound()).max()
     }
 
+    /// Why a part of it cannot be used until it is opened again, as a sentence without its end, for
+    /// users.
+    fn trouble(&self) -> Option<String> {
+        self.members().iter().find_map(|member| member.trouble())
+    }
+
     /// How often it has lost completed writes that no flush covered, and has not written them
     /// again, since it was opened. Users are told of it by [`crate::losses`].
     fn losses(&self) -> u64 {

@@ -39,6 +39,9 @@ pub const FILE_QUEUE_OPS: usize = 512;
 /// Milliseconds after which the queues of a disk look whether it has another size, or is gone.
 pub const DISK_LOOK_MS: u64 = 2000;
 
+/// Milliseconds after which the queues of a file look whether it was cut.
+pub const FILE_LOOK_MS: u64 = 500;
+
 /// Alignment of memory that drives of Windows read into and write from: as large as the blocks of
 /// any of them.
 pub const DRIVE_MEMORY_ALIGN: usize = 4096;

@@ -2,7 +2,7 @@
 
 use crate::scratch::Scratch;
 use weft_block::testing::{Plan, Rig};
-use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, Refusal, StatusKind, open};
+use weft_block::{Device, Error, ErrorKind, OpenOptions, Refusal, open};
 
 fn device(url: &str) -> Device {
     open(url, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
@@ -164,22 +164,5 @@ fn paths_are_written_in_several_ways() {
     {
         assert_eq!(device(&format!("{path},block=512")).geometry().blocks, 2048);
         assert_eq!(device(&format!("file://{path}")).geometry().blocks, 2048);
-    }
-}
-
-#[test]
-fn a_file_that_shrank_gives_media_errors_for_what_is_gone() {
-    for options in ["size=1MiB", "size=1MiB,direct=off"] {
-        let scratch = Scratch::new();
-        let device = device(&scratch.url(options));
-        let rig = Rig::new(&device, Plan::default());
-        rig.write(0, 0, &[5; 4096]);
-        let file = std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap();
-        file.set_len(10_000).unwrap();
-        assert_eq!(rig.read(0, 0, 8), [5; 4096]);
-        for (lba, blocks) in [(100, 1), (19, 1), (16, 8), (2047, 1)] {
-            rig.fails(0, rig.request(OpKind::Read, lba, vec![0; blocks * 512]), StatusKind::Media);
-        }
-        rig.end();
     }
 }

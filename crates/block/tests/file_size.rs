@@ -1,9 +1,11 @@
-//! Sizes of files that are no whole number of blocks.
+//! Sizes of files: those that are no whole number of blocks, and those that change underneath.
 
 use crate::scratch::Scratch;
-use weft_block::testing::{Plan, holds_every_byte};
-use weft_block::{Device, OpenOptions, Refusal, check_all, open};
+use std::fs::File;
+use weft_block::testing::{Plan, Request, Rig, holds_every_byte};
+use weft_block::{Device, OpKind, OpenOptions, Refusal, StatusKind, check_all, open};
 use weft_io::disk::DiskMode;
+use weft_testing::wait::until;
 
 const MODES: [DiskMode; 2] = [DiskMode::Auto, DiskMode::Threads];
 
@@ -72,4 +74,145 @@ fn a_stripe_takes_members_of_whole_blocks_only() {
     assert!(
         matches!(refused(&stripe), Refusal::Member { why, .. } if why.contains("100000 bytes"))
     );
+}
+
+/// A file with data everywhere, and a device of it.
+struct Served {
+    scratch: Scratch,
+    device: Device,
+    rig: Rig,
+}
+
+const BLOCKS: u64 = 2048;
+
+impl Served {
+    fn new(options: &str, disk: DiskMode) -> Self {
+        let scratch = Scratch::new();
+        std::fs::write(&scratch.0, content(BLOCKS as usize * 512)).unwrap();
+        let device = device(&scratch.url(options));
+        let rig = Rig::new(&device, Plan { loops: 2, disk, ..Plan::default() });
+        Self { scratch, device, rig }
+    }
+
+    fn resize(&self, bytes: u64) {
+        File::options().write(true).open(&self.scratch.0).unwrap().set_len(bytes).unwrap();
+    }
+
+    fn fails(&self, kind: OpKind, lba: u64, blocks: u32) {
+        let bytes = blocks as usize * 512 * kind.data_factor();
+        let request = Request { kind, lba, blocks, data: vec![7; bytes], cuts: vec![] };
+        self.rig.fails(0, request, StatusKind::Media);
+    }
+
+    /// Nothing that was cut off is there, nothing that is to be durable succeeds, and the device
+    /// says why.
+    fn is_cut(&self, blocks: u64) {
+        const WRITE: OpKind = OpKind::Write { fua: false };
+        let zeroes = OpKind::WriteZeroes { deallocate: false, fua: false };
+        let kinds = [OpKind::Read, WRITE, OpKind::Compare, OpKind::CompareAndWrite { fua: false }];
+        for kind in kinds.into_iter().chain([zeroes, OpKind::Discard]) {
+            for (lba, count) in [(blocks, 1), (blocks + 100, 8), (BLOCKS - 1, 1), (blocks - 1, 2)] {
+                self.fails(kind, lba, count);
+            }
+        }
+        for on_loop in 0..2 {
+            let flush = self.rig.request(OpKind::Flush, 0, vec![]);
+            self.rig.fails(on_loop, flush, StatusKind::Media);
+        }
+        self.rig.write(1, blocks - 1, &[9; 512]);
+        assert_eq!(self.rig.read(0, blocks - 1, 1), [9; 512], "what is left is served");
+        let trouble = self.device.trouble().unwrap();
+        assert!(trouble.contains("cut to"), "{trouble}");
+        let file = std::fs::metadata(&self.scratch.0).unwrap().len();
+        assert!(file < BLOCKS * 512 - 512, "nothing made it long again: {file}");
+    }
+}
+
+/// Files served with and without the page cache, by the ring and by threads.
+fn all() -> impl Iterator<Item = Served> {
+    let with = |disk| ["direct=auto", "direct=off"].map(|options| Served::new(options, disk));
+    MODES.into_iter().flat_map(with)
+}
+
+fn each(test: impl Fn(&Served)) {
+    for served in all() {
+        test(&served);
+        served.rig.end();
+    }
+}
+
+#[test]
+fn a_read_finds_that_a_file_was_cut() {
+    each(|served| {
+        served.resize(10_000);
+        // 19 blocks are whole.
+        served.fails(OpKind::Read, 2047, 1);
+        served.is_cut(19);
+    });
+}
+
+#[test]
+fn a_write_behind_the_end_does_not_make_a_file_long_again() {
+    each(|served| {
+        served.resize(16_384);
+        served.fails(OpKind::Write { fua: false }, 1000, 1);
+        assert_eq!(std::fs::metadata(&served.scratch.0).unwrap().len(), 16_384);
+        served.is_cut(32);
+    });
+}
+
+#[test]
+fn a_flush_finds_that_a_file_was_cut_and_fails() {
+    each(|served| {
+        served.rig.write(0, 1000, &[1; 512]);
+        served.resize(16_384);
+        let flush = served.rig.request(OpKind::Flush, 0, vec![]);
+        served.rig.fails(1, flush, StatusKind::Media);
+        served.is_cut(32);
+    });
+}
+
+#[test]
+fn a_cut_is_noticed_without_any_operation() {
+    each(|served| {
+        assert_eq!(served.device.trouble(), None);
+        served.resize(16_384);
+        until("the cut is noticed", || served.device.trouble().is_some());
+        served.is_cut(32);
+    });
+}
+
+/// Whoever made it long again: what it had is gone.
+#[test]
+fn what_was_cut_off_stays_lost_until_the_file_is_opened_again() {
+    for served in all() {
+        served.resize(16_384);
+        served.fails(OpKind::Read, 1000, 1);
+        served.resize(BLOCKS * 512);
+        for kind in [OpKind::Read, OpKind::Write { fua: false }, OpKind::Discard] {
+            served.fails(kind, 1000, 1);
+        }
+        let Served { scratch, device, rig } = served;
+        rig.end();
+        drop(device);
+        let again = self::device(&scratch.url("block=512"));
+        assert_eq!(again.trouble(), None);
+        let rig = Rig::new(&again, Plan::default());
+        assert_eq!(rig.read(0, 1000, 1), [0; 512]);
+        rig.write(0, 1000, &[3; 512]);
+        rig.one(0, rig.request(OpKind::Flush, 0, vec![]));
+        rig.end();
+    }
+}
+
+/// A file that grows has lost nothing.
+#[test]
+fn a_file_that_grew_is_served_as_before() {
+    each(|served| {
+        served.resize(BLOCKS * 512 + 5000);
+        served.rig.write(0, BLOCKS - 1, &[4; 512]);
+        let flush = served.rig.request(OpKind::Flush, 0, vec![]);
+        served.rig.one(0, flush);
+        assert_eq!(served.device.trouble(), None);
+    });
 }

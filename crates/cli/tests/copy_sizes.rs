@@ -1,4 +1,5 @@
-//! Sizes that are no whole number of blocks: nothing is left out.
+//! Sizes that are no whole number of blocks, and files that are cut: nothing is left out, and nothing
+//! comes back as zeroes.
 #![cfg(unix)]
 
 use crate::nbd::Foreign;
@@ -114,4 +115,26 @@ fn an_nbd_export_is_copied_to_its_last_byte_or_refused() {
     let refused = ran(dir.path(), &["copy", &url, "./none.img", "--no-journal"]);
     assert!(refused.code() == Some(10) && refused.message().contains("4096"), "{refused:?}");
     assert!(!dir.path().join("none.img").exists());
+}
+
+#[test]
+fn the_state_of_a_server_says_that_a_file_was_cut() {
+    let dir = Scratch::new("cut");
+    image(dir.path(), "disk.img", 4 << 20);
+    let server = Server::start(dir.path(), &["./disk.img", "--listen", "nbd://127.0.0.1:0"]);
+    let status = || ran(dir.path(), &["status"]).out;
+    assert!(!status().contains("was cut"), "{}", status());
+    let disk = fs::File::options().write(true).open(dir.path().join("disk.img")).unwrap();
+    disk.set_len(1 << 20).unwrap();
+    let copy = ["copy", server.url(), "./copy.img", "--no-journal"];
+    assert_eq!(ran(dir.path(), &copy).code(), Some(1));
+    // Whoever makes it long again does not bring it back.
+    disk.set_len(4 << 20).unwrap();
+    assert_eq!(ran(dir.path(), &copy).code(), Some(1));
+    let told = status();
+    assert!(told.contains("namespace 1: the file was cut to 1048576 bytes"), "{told}");
+    let json: serde_json::Value =
+        serde_json::from_str(&ran(dir.path(), &["status", "--json"]).out).unwrap();
+    let trouble = json["subsystems"][0]["namespaces"][0]["trouble"].as_str();
+    assert!(trouble.is_some_and(|why| why.contains("opened again")), "{json}");
 }

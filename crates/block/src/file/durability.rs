@@ -87,6 +87,11 @@ impl Durability {
         is_news
     }
 
+    /// Whether written data could not be made durable.
+    pub(super) fn has_failed(&self) -> bool {
+        self.ledger().failure.is_some()
+    }
+
     /// The outcome of a successful operation; `None` while earlier operations are outstanding.
     /// `waiter` is woken when one of these ends.
     pub(super) fn verdict(

@@ -6,7 +6,7 @@ use super::scratch::{self, Use};
 use super::shared::SharedFile;
 use crate::check;
 use crate::interlock::{Mode, Span};
-use crate::limits::DISK_LOOK_MS;
+use crate::limits::{DISK_LOOK_MS, FILE_LOOK_MS};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
@@ -28,8 +28,10 @@ pub(super) struct Core {
     /// The number of blocks that was told.
     pub(super) told_blocks: u64,
     pub(super) told_gone: bool,
-    /// When to look after the disk.
+    /// When to look after the disk or file.
     pub(super) look_at: Time,
+    /// The turn of the loop in which this last looked at the end of a file before a write.
+    pub(super) looked: Option<Time>,
     pub(super) timer: TimerSlot,
     pub(super) on: Handle,
     pub(super) remote: RemoteLoop,
@@ -76,7 +78,7 @@ impl Core {
     pub(super) fn take(&mut self, op: Op) {
         if let Some(status) = check::refusal(&op, &self.shared.geometry(), &self.shared.features) {
             self.ready.push(op.done(Outcome::Done(status)));
-        } else if self.is_needless(op.kind) {
+        } else if self.is_needless(&op) {
             self.ready.push(op.done(Outcome::SUCCESS));
         } else if let Err(op) = self.start(op, false) {
             self.aside.push_back(op);
@@ -84,9 +86,9 @@ impl Core {
     }
 
     /// A discard that the file does not support, or a flush of a file that is never written.
-    fn is_needless(&self, kind: OpKind) -> bool {
-        match kind {
-            OpKind::Discard => !self.shared.features.discard,
+    fn is_needless(&self, op: &Op) -> bool {
+        match op.kind {
+            OpKind::Discard => !self.shared.features.discard && !self.shared.has_lost(op),
             OpKind::Flush => !self.shared.features.write,
             _ => false,
         }
@@ -126,9 +128,23 @@ impl Core {
         Plan { kind, mode, scratch, padding }
     }
 
+    /// Whether the file has lost some of the operation's blocks. A write looks first, once in a
+    /// turn of the loop: it would make a file long again that was cut.
+    fn has_lost(&mut self, op: &Op) -> bool {
+        if op.kind.is_write() && self.looked != Some(self.on.now()) {
+            self.looked = Some(self.on.now());
+            self.shared.look_at_end();
+        }
+        self.shared.has_lost(op)
+    }
+
     /// Passes an operation to the disk, or returns it if it must wait. `again` marks one that has
     /// waited.
     fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
+        if self.has_lost(&op) {
+            self.ready.push(op.done(Outcome::Done(Status::new(StatusKind::Media))));
+            return Ok(());
+        }
         let Plan { kind, mode, scratch, padding } = self.plan(&op);
         if scratch.is_some() && self.room.is_some() {
             return Err(op);
@@ -232,8 +248,12 @@ impl Core {
         let status = match (result, scratch) {
             // A discard is a hint; some disks accept it only for some ranges.
             (Err(error), _) if op.kind == OpKind::Discard && is_refusal(&error) => Status::SUCCESS,
-            (Err(error), _) => self.status_of(&error),
+            (Err(error), _) => self.status_of(&error, disk_op.offset),
             (Ok(()), None) => Status::SUCCESS,
+            // Cut since the first half: the second one must not make it long again.
+            (Ok(()), Some(Use::CompareAndWrite { .. })) if self.has_lost(&op) => {
+                Status::new(StatusKind::Media)
+            }
             (Ok(()), Some(Use::CompareAndWrite { fua })) if scratch::equal(&disk_op.data, &op) => {
                 return self.store(
                     Flying { op, span, scratch: Some(Use::Write), durable },
@@ -263,6 +283,10 @@ impl Core {
     fn durable_ended(&mut self, ticket: Ticket, op: Op, status: Status, lost: bool) {
         if lost && self.shared.durability.fail(status) {
             self.shared.log_not_durable(status);
+        }
+        if op.kind == OpKind::Flush {
+            // What was cut off is not stored, although the system has made the rest durable.
+            self.shared.look_at_end();
         }
         let before = self.shared.durability.end(ticket);
         if !status.is_success() {
@@ -310,28 +334,32 @@ impl Core {
         self.stalled = self.disk.submit(disk_op).err();
     }
 
-    /// Looks after a disk from time to time, also while nothing is in flight.
+    /// Looks after the disk or file from time to time, also while nothing is in flight. All queues of
+    /// a loop do so in the same turn.
     pub(super) fn look(&mut self) {
-        if self.shared.disk.is_none() {
-            return;
-        }
         let now = self.on.now();
         if now >= self.look_at {
             self.shared.look();
-            self.look_at = now + Duration::from_millis(DISK_LOOK_MS);
+            let every = if self.shared.disk.is_some() { DISK_LOOK_MS } else { FILE_LOOK_MS };
+            let every = Duration::from_millis(every).as_nanos() as u64;
+            self.look_at = Time::from_nanos((now.as_nanos() / every + 1).saturating_mul(every));
         }
         self.timer.arm(&self.on, self.owner, self.look_at);
     }
 
-    fn status_of(&self, error: &io::Error) -> Status {
+    /// The status for an error of an operation that began at this byte.
+    fn status_of(&self, error: &io::Error, offset: u64) -> Status {
         if self.shared.disk.is_some() {
             self.shared.look();
             if self.shared.gone.load(Ordering::Acquire) {
                 return Status { kind: StatusKind::Gone, ..Status::from(error) };
             }
-        }
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            self.shared.log_shrunk();
+        } else if error.kind() == io::ErrorKind::UnexpectedEof {
+            self.shared.look();
+            // It is long again already: nobody knows how short it was.
+            if !self.shared.is_cut() {
+                self.shared.cut(offset);
+            }
         }
         Status::from(error)
     }

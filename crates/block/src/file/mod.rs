@@ -31,9 +31,13 @@
 //! A file whose size is not a whole number of blocks is opened for reading only; zeroes follow its
 //! last byte.
 //!
-//! If the file is truncated, reads and writes of the missing blocks fail with
-//! [`StatusKind::Media`](crate::StatusKind::Media), and one line is logged. If the file cannot grow
-//! because the disk is full, writes fail with [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
+//! If the file is truncated, all operations on the missing blocks fail with
+//! [`StatusKind::Media`](crate::StatusKind::Media), and so does everything that is to be durable,
+//! until the source is opened again; [`BlockDevice::trouble`] says why. A write must not make the
+//! file long again, as the blocks between would read as zeroes. The size of the open file is read
+//! every [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS), before the writes of a turn of the loop and
+//! after each flush. If the file cannot grow because the disk is full, writes fail with
+//! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
 mod created;
 mod disk;
@@ -65,7 +69,7 @@ use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shared::SharedFile;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -140,7 +144,7 @@ impl FileDevice {
             interlock: Interlock::new(),
             room: Arc::default(),
             durability: durability::Durability::default(),
-            shrank: AtomicBool::new(false),
+            end: AtomicU64::new(opened.bytes),
         })))
     }
 
@@ -171,6 +175,10 @@ impl BlockDevice for FileDevice {
         if self.0.gone.load(Ordering::Acquire) { Presence::Gone } else { Presence::Here }
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.0.trouble()
+    }
+
     /// What was written is in the cache of the system, or of the disk: a process that ends takes
     /// nothing with it.
     fn cache_epoch(&self) -> Option<u64> {
@@ -180,7 +188,8 @@ impl BlockDevice for FileDevice {
     fn next_data(&self, lba: u64) -> Option<Range<u64>> {
         let geometry = self.geometry();
         let (block, blocks) = (u64::from(geometry.block_bytes), geometry.blocks);
-        if self.0.disk.is_some() {
+        // What it has lost is not a hole: a read reports it.
+        if self.0.disk.is_some() || self.0.is_cut() {
             return None;
         }
         let bytes = system::next_data(&self.0.file, lba * block, geometry.data_bytes())?;

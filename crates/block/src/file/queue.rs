@@ -29,13 +29,14 @@ impl FileQueue {
         if shared.disk.is_some() {
             shared.owners.enter(on.remote(), owner);
         }
-        Self(Some(Core {
+        let mut core = Core {
             told_blocks: shared.geometry().blocks,
             told_gone: false,
             shared,
             disk,
             trim,
             look_at: on.now(),
+            looked: None,
             timer: TimerSlot::default(),
             on: on.clone(),
             remote: on.remote(),
@@ -48,7 +49,10 @@ impl FileQueue {
             reaped: Vec::new(),
             room: None,
             refused: false,
-        }))
+        };
+        // Whoever opens it may have nothing to submit for long.
+        core.look();
+        Self(Some(core))
     }
 
     fn core(&mut self) -> &mut Core {

@@ -3,12 +3,14 @@
 use super::disk::Disk;
 use super::durability::Durability;
 use super::room::Room;
-use super::system::Direct;
+use super::system::{self, Direct};
 use crate::device::{Features, Geometry, Identity};
 use crate::extent::{CurrentExtent, Extent};
 use crate::interlock::Interlock;
+use crate::op::Op;
 use crate::owners::Owners;
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::status::{Status, StatusKind};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The part that all queues of the device share.
@@ -30,8 +32,9 @@ pub(super) struct SharedFile {
     pub(super) interlock: Interlock,
     pub(super) room: Arc<Room>,
     pub(super) durability: Durability,
-    /// Whether the truncation was logged.
-    pub(super) shrank: AtomicBool,
+    /// Bytes from the start that the file has had ever since it was opened. A file that was cut
+    /// may be long again; it has lost what was behind this. Not of a disk.
+    pub(super) end: AtomicU64,
 }
 
 impl SharedFile {
@@ -40,9 +43,16 @@ impl SharedFile {
         Geometry { blocks, padding_bytes, ..self.geometry }
     }
 
-    /// Looks whether a disk has another size, or is gone, and wakes the owners of all queues if so.
+    /// Looks whether a disk has another size, or is gone, and wakes the owners of all queues if so;
+    /// and whether a file was cut.
     pub(super) fn look(&self) {
-        let Some(disk) = &self.disk else { return };
+        match &self.disk {
+            Some(disk) => self.look_at_disk(disk),
+            None => self.look_at_end(),
+        }
+    }
+
+    fn look_at_disk(&self, disk: &Disk) {
         if disk.is_gone(&self.file) {
             if !self.gone.swap(true, Ordering::AcqRel) {
                 tracing::error!("{}: the disk is gone", self.url);
@@ -60,17 +70,61 @@ impl SharedFile {
         }
     }
 
-    pub(super) fn log_shrunk(&self) {
-        if !self.shrank.swap(true, Ordering::Relaxed) {
-            let blocks = self.geometry.blocks;
+    /// Looks whether a file is shorter than it was.
+    #[inline]
+    pub(super) fn look_at_end(&self) {
+        if self.disk.is_none()
+            && let Ok(bytes) = system::length(&self.file)
+            && bytes < self.end.load(Ordering::Acquire)
+        {
+            self.cut(bytes);
+        }
+    }
+
+    /// The file has lost what was behind its first `bytes` bytes, even if it is long again. What was
+    /// written there and not flushed is lost as well, so nothing that is to be durable succeeds.
+    #[cold]
+    pub(super) fn cut(&self, bytes: u64) {
+        let had = self.geometry.data_bytes();
+        // Before anybody can see it, so that no flush succeeds in between.
+        self.durability.fail(Status::new(StatusKind::Media));
+        let before = self.end.fetch_min(bytes, Ordering::AcqRel);
+        if before == had && bytes < had {
             tracing::error!(
-                "{}: the file has become shorter than the {blocks} blocks it had; what is gone cannot be read",
+                "{}: the file was cut to {bytes} bytes, it had {had}; what was behind that is lost: operations on it, every flush and \
+                 every write with FUA fail until the source is opened again",
                 self.url
             );
         }
     }
 
-    pub(super) fn log_not_durable(&self, status: crate::status::Status) {
+    /// Whether a file was cut since it was opened.
+    pub(super) fn is_cut(&self) -> bool {
+        self.disk.is_none() && self.end.load(Ordering::Acquire) < self.geometry.data_bytes()
+    }
+
+    /// Whether the file has lost some of the blocks of an operation.
+    #[inline]
+    pub(super) fn has_lost(&self, op: &Op) -> bool {
+        let end = (op.lba + u64::from(op.blocks)) * u64::from(self.geometry.block_bytes);
+        op.blocks > 0 && self.is_cut() && end > self.end.load(Ordering::Acquire)
+    }
+
+    /// Why a part of the file cannot be used, for users.
+    pub(super) fn trouble(&self) -> Option<String> {
+        if self.is_cut() {
+            let (end, had) = (self.end.load(Ordering::Acquire), self.geometry.data_bytes());
+            return Some(format!(
+                "the file was cut to {end} bytes, it had {had}; operations on what is lost, and every flush, fail until the source is \
+                 opened again"
+            ));
+        }
+        self.durability.has_failed().then(|| {
+            "data that was written could not be made durable; every flush fails until the source is opened again".into()
+        })
+    }
+
+    pub(super) fn log_not_durable(&self, status: Status) {
         let why = status.raw.map_or_else(|| format!("{:?}", status.kind), |raw| raw.to_string());
         tracing::error!(
             "{}: what was written could not be made durable ({why}) and may be lost; every flush and every write with FUA fails \

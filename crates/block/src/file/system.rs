@@ -44,6 +44,25 @@ pub(super) fn end(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
+/// The length of an open file in bytes. Of a file on a server it is the length that this system
+/// knows: to wait for the server would hold up an event loop.
+#[cfg(target_os = "linux")]
+pub(super) fn length(file: &File) -> io::Result<u64> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    match statx(file, c"", flags, StatxFlags::SIZE) {
+        Ok(found) => Ok(found.stx_size),
+        // Old systems and sandboxes lack it.
+        Err(_) => Ok(file.metadata()?.len()),
+    }
+}
+
+/// The length of an open file in bytes.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn length(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
+}
+
 /// The first run of bytes from `from` on that is no hole of the file; an empty one at the end if
 /// there is none. `None`: the system does not tell, or the file is shorter than `bytes`.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_os = "macos"))]

@@ -175,6 +175,10 @@ impl<F: Filter> BlockDevice for F {
         Filter::late_writes_bound(self)
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.inner().trouble()
+    }
+
     fn losses(&self) -> u64 {
         self.inner().losses()
     }

@@ -98,6 +98,11 @@ impl<W: Write> Page<W> {
         };
         let rows: Vec<_> = subsystem.namespaces.iter().map(|of| (row(of), &of.counts)).collect();
         self.counted(["Namespace", "Size"], &rows)?;
+        for of in &subsystem.namespaces {
+            if let Some(why) = &of.trouble {
+                writeln!(self.out, "namespace {}: {why}", of.nsid)?;
+            }
+        }
         self.paths(subsystem)?;
         self.filters(subsystem)
     }
@@ -276,8 +281,11 @@ mod tests {
         for part in ["up 4 s, 1 connection, ", "5a6e2a5d7c11 ", "123 M", "--wide"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+        let mut report = report;
+        report.subsystems[0].namespaces[0].trouble = Some("the file was cut".into());
         let text = shown(&report, None);
         assert!(text.contains(&report.hosts[0].name) && text.contains("505.7 GB"), "{text}");
+        assert!(text.contains("\nnamespace 0: the file was cut\n"), "{text}");
         assert!(text.contains("refused the connection") && !text.contains("--wide"), "{text}");
     }
 }

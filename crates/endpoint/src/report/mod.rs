@@ -124,6 +124,9 @@ pub struct NamespaceReport {
     pub blocks: u64,
     /// `here`, `away` or `gone`.
     pub presence: String,
+    /// Why a part of the device cannot be used until it is opened again, if so.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// The paths of its device, if that is a remote one.
     pub paths: Vec<PathReport>,
     /// What each `stats:` in its device has counted.
@@ -209,6 +212,7 @@ fn subsystems(inventory: &LiveInventory) -> Vec<SubsystemReport> {
             block_bytes: namespace.device.geometry().block_bytes,
             blocks: namespace.blocks,
             presence: presence(namespace.presence).to_owned(),
+            trouble: namespace.device.trouble(),
             paths: namespace.device.paths().into_iter().map(PathReport::from).collect(),
             filters: namespace.device.counted().into_iter().map(FilterReport::from).collect(),
             counts: statistics.namespace(&(subsystem.nqn.clone(), namespace.nsid)),

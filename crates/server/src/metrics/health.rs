@@ -1,6 +1,6 @@
 //! What is wrong with a server now, by its report.
 
-use weft_endpoint::report::Report;
+use weft_endpoint::report::{NamespaceReport, Report};
 
 /// One sentence for each thing that keeps hosts from what is served; none: the server is healthy.
 pub fn problems(report: &Report) -> Vec<String> {
@@ -13,13 +13,20 @@ pub fn problems(report: &Report) -> Vec<String> {
             format!("the device of namespace {nsid} of {nqn} is {}", namespace.presence)
         })
     });
-    silent.chain(away).collect()
+    let troubled = report.subsystems.iter().flat_map(|subsystem| {
+        let troubled = move |of: &NamespaceReport| {
+            let (nsid, nqn) = (of.nsid, &subsystem.nqn);
+            of.trouble.as_ref().map(|why| format!("namespace {nsid} of {nqn}: {why}"))
+        };
+        subsystem.namespaces.iter().filter_map(troubled)
+    });
+    silent.chain(away).chain(troubled).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_endpoint::report::{LoopReport, NamespaceReport, SubsystemReport};
+    use weft_endpoint::report::{LoopReport, SubsystemReport};
 
     #[test]
     fn a_silent_loop_and_a_lost_device_are_told() {
@@ -43,5 +50,7 @@ mod tests {
             problems(&report),
             ["event loop 0 does not answer", "the device of namespace 3 of nqn.a is away"]
         );
+        report.subsystems[0].namespaces[0].trouble = Some("the file was cut".into());
+        assert_eq!(problems(&report)[2], "namespace 3 of nqn.a: the file was cut");
     }
 }

@@ -69,6 +69,10 @@ impl BlockDevice for ServedDisk {
         self.device().late_writes_bound()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.device().trouble()
+    }
+
     fn losses(&self) -> u64 {
         self.device().losses()
     }
