@@ -22,6 +22,7 @@ mod ipv6;
 mod iscsi_conformance;
 mod iscsi_login;
 mod iscsi_tools;
+mod job_groups;
 mod killed;
 mod limitations;
 mod manage;

@@ -12,12 +12,13 @@ use crate::pcap_args::PcapArgs;
 use clap::{Args, ValueEnum};
 use imported::{ImportArgs, Ready};
 use job::JobArgs;
-use runs::Runs;
+use runs::{Job, Measured, Runs};
+use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 use taken::Taken;
+use weft_bench::Report;
 use weft_bench::ceiling::Tuning;
-use weft_bench::{JobSpec, Report};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_formats::fio_output;
@@ -102,22 +103,45 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
         destroy_data: args.destroy_data,
         control,
     };
-    let done = runs.all(groups)?;
-    let text = match (args.output_format, &done[..]) {
-        (OutputFormat::Normal, groups) => groups.iter().flatten().map(fio_output::normal).collect(),
-        (OutputFormat::Json, [group]) if group.len() == 1 => {
-            format!("{:#}\n", fio_output::json(&group[0]))
-        }
-        (OutputFormat::JsonPlus, [group]) if group.len() == 1 => {
-            format!("{:#}\n", fio_output::json_plus(&group[0]))
-        }
-        (format, groups) => {
-            format!("{:#}\n", fio_output::json_of_groups(groups, format == OutputFormat::JsonPlus))
-        }
+    let is_one = matches!(&groups[..], [group] if group.len() == 1);
+    let Measured { groups: done, failure } = runs.all(groups)?;
+    let written = match done.iter().all(Vec::is_empty) {
+        true => Ok(()),
+        false => write(
+            args.output.as_deref(),
+            &text(args.output_format, &done, is_one, failure.as_ref()),
+        ),
     };
-    let written = write(args.output.as_deref(), &text);
     // What was found does not depend on who reads it.
-    done.iter().flatten().try_for_each(verdict).and(written)
+    let outcome = done.iter().flatten().try_for_each(verdict).and(written);
+    let Some(failure) = failure else { return outcome };
+    if let Err(e) = outcome {
+        e.report();
+    }
+    Err(failure)
+}
+
+/// The output: a report that is the only one, or all groups of them. JSON says which group failed.
+fn text(
+    format: OutputFormat,
+    groups: &[Vec<Report>],
+    is_one: bool,
+    failure: Option<&Failure>,
+) -> String {
+    let bins = format == OutputFormat::JsonPlus;
+    let mut json = match groups {
+        _ if format == OutputFormat::Normal => {
+            return groups.iter().flatten().map(fio_output::normal).collect();
+        }
+        [group] if is_one && bins => fio_output::json_plus(&group[0]),
+        [group] if is_one => fio_output::json(&group[0]),
+        groups => fio_output::json_of_groups(groups, bins),
+    };
+    if let Some(failure) = failure {
+        let group = groups.len().saturating_sub(1);
+        json["weft"]["failed"] = json!({ "groupid": group, "error": failure.to_string() });
+    }
+    format!("{json:#}\n")
 }
 
 fn ceiling(args: BenchArgs) -> Result<(), Failure> {
@@ -148,7 +172,7 @@ fn ceiling(args: BenchArgs) -> Result<(), Failure> {
 impl BenchArgs {
     /// What runs: the jobs of the file or line that was given, or the one that the options
     /// describe. A device that is given is used by all.
-    fn groups(&self) -> Result<Vec<Vec<(JobSpec, String)>>, Failure> {
+    fn groups(&self) -> Result<Vec<Vec<Job>>, Failure> {
         let given = || match &self.filename {
             Some(name) => Ok(name.clone()),
             None => self.address.device_url(),
@@ -187,18 +211,18 @@ impl BenchArgs {
     }
 }
 
-/// Writes the report to a file or to standard output.
+/// Writes the report to a file or to standard output, where it goes as well if the file cannot be
+/// written.
 fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
-    match path {
-        Some(path) => std::fs::write(path, text).map_err(|e| {
-            weft_block::Error::io(
-                format!("cannot write {}: {e}; choose another --output", path.display()),
-                e,
-            )
-            .into()
-        }),
-        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
-    }
+    let print = || std::io::stdout().write_all(text.as_bytes());
+    let Some(path) = path else { return Ok(print()?) };
+    let Err(e) = std::fs::write(path, text) else { return Ok(()) };
+    let instead = match print() {
+        Ok(()) => "the report is on standard output instead",
+        Err(_) => "the report is lost",
+    };
+    let text = format!("cannot write {}: {e}; {instead}", path.display());
+    Err(weft_block::Error::io(text, e).into())
 }
 
 /// Returns the exit status for failed operations, bad blocks and an interrupted run.

@@ -76,9 +76,10 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
-    weft_formats::import::measured::add(&mut results, &imports)
-        .map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
+    let added = weft_formats::import::measured::add(&mut results, &imports);
+    // What was measured is published, whatever else cannot be added to it.
     publisher.publish(&results)?;
+    added.map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
     if stopped.load(Ordering::Relaxed) {
         return Err(Failure::new(
             Failure::INTERRUPTED,

@@ -17,6 +17,7 @@
 //! operation was due, even if the queue had no room for it then. `rate` does the same by bytes.
 //! Operations that never started are reported as *missed*.
 
+mod check;
 mod direction;
 mod issue;
 mod job;
@@ -35,6 +36,7 @@ mod stages;
 mod values;
 pub mod verify;
 
+pub use check::check;
 pub use direction::{Direction, Rw};
 pub use job_report::{
     Batches, Depths, DirectionReport, ErrorCount, Execution, JobReport, VerifyReport,

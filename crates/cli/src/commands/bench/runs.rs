@@ -1,4 +1,7 @@
 //! Runs jobs: those of a group at the same time, one group after the other.
+//!
+//! All groups are checked before the first one starts, with the devices that they use. If a later
+//! one fails all the same, what was measured before is kept.
 
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
@@ -6,11 +9,15 @@ use crate::progress::Bar;
 use crate::signals::on_interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_bench::workload::{Direction, run_watching};
+use weft_bench::workload::{Direction, check, run_watching};
 use weft_bench::{JobSpec, Report};
 use weft_block::Device;
+use weft_block::file::CreatedFiles;
 use weft_endpoint::source::discovered;
 use weft_endpoint::{Control, overwrite};
+
+/// A job and the URL of its device.
+pub type Job = (JobSpec, String);
 
 /// Whether a job changes what its device holds.
 fn writes(spec: &JobSpec) -> bool {
@@ -29,36 +36,81 @@ pub struct Runs<'a> {
     pub control: &'a Control,
 }
 
+/// Measurements, also of a run that did not reach its end.
+#[derive(Default)]
+pub struct Measured {
+    /// The reports, by group; a group without any did not start.
+    pub groups: Vec<Vec<Report>>,
+    /// The failure that ended the run early.
+    pub failure: Option<Failure>,
+}
+
 impl Runs<'_> {
-    /// Runs everything, or what comes before an interruption; the reports, by group.
-    pub fn all(&self, groups: Vec<Vec<(JobSpec, String)>>) -> Result<Vec<Vec<Report>>, Failure> {
+    /// Checks all groups, then runs them, until an interruption or a failure.
+    ///
+    /// # Errors
+    /// A group cannot run: none was started.
+    pub fn all(&self, groups: Vec<Vec<Job>>) -> Result<Measured, Failure> {
+        let mut checked = self.check(&groups)?;
         let stop = Arc::new(AtomicBool::new(false));
         let signalled = Arc::clone(&stop);
-        let mut reports = Vec::new();
-        for (n, group) in groups.into_iter().enumerate() {
-            let devices = self.open(&group)?;
-            if n == 0 {
-                let signalled = Arc::clone(&signalled);
-                // Without the handler a signal ends the run without a report; that is no reason to
-                // refuse to run.
-                let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
-            }
-            reports.push(
-                self.together(
+        // Without the handler a signal ends the run without a report; that is no reason to refuse
+        // to run.
+        let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
+        let mut measured = Measured::default();
+        for group in groups {
+            let devices = checked.take().map_or_else(|| self.open(&group, None), Ok);
+            let (reports, failure) = match devices {
+                Ok(devices) => self.together(
                     group.into_iter().map(|(spec, _)| spec).zip(devices).collect(),
                     &stop,
-                )?,
-            );
-            if stop.load(Ordering::Relaxed) {
+                ),
+                Err(failure) => (Vec::new(), Some(failure)),
+            };
+            measured.groups.push(reports);
+            measured.failure = failure;
+            if measured.failure.is_some() || stop.load(Ordering::Relaxed) {
                 break;
             }
         }
-        Ok(reports)
+        Ok(measured)
+    }
+
+    /// Opens the devices of each group in turn, and checks its jobs with them. A group that is the
+    /// only one keeps its devices; otherwise they are closed, because the next group may use the
+    /// same ones. Files that were created are removed if a group cannot run.
+    fn check(&self, groups: &[Vec<Job>]) -> Result<Option<Vec<Device>>, Failure> {
+        let created = Arc::new(CreatedFiles::default());
+        let check_group = |group: &Vec<Job>| {
+            let devices = self.open(group, Some(&created))?;
+            for ((spec, _), device) in group.iter().zip(&devices) {
+                check(device, spec).map_err(|e| match groups {
+                    [only] if only.len() == 1 => Failure::from(e),
+                    _ => Failure::from(e).about(&format!("job {}", spec.name)),
+                })?;
+            }
+            Ok(devices)
+        };
+        let mut kept = None;
+        for group in groups {
+            match check_group(group) {
+                Ok(devices) => kept = (groups.len() == 1).then_some(devices),
+                Err(failure) => {
+                    created.remove();
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(kept)
     }
 
     /// Opens the devices of a group. Jobs of one name share a device, as a file may be open only
     /// once.
-    fn open(&self, group: &[(JobSpec, String)]) -> Result<Vec<Device>, Failure> {
+    fn open(
+        &self,
+        group: &[Job],
+        created: Option<&Arc<CreatedFiles>>,
+    ) -> Result<Vec<Device>, Failure> {
         let mut open: Vec<(&str, Device)> = Vec::new();
         let mut devices = Vec::new();
         for (_, url) in group {
@@ -70,6 +122,7 @@ impl Runs<'_> {
                 group.iter().filter(|(_, other)| other == url).map(|(spec, _)| spec.numjobs).sum();
             let mut options =
                 self.connect.options(u16::try_from(queues).unwrap_or(u16::MAX), self.control)?;
+            options.created = created.cloned();
             discovered::look_up(url, &mut options)?;
             let device = weft_endpoint::open(url, &options)?;
             if !self.destroy_data && group.iter().any(|(spec, other)| other == url && writes(spec))
@@ -82,14 +135,15 @@ impl Runs<'_> {
         Ok(devices)
     }
 
-    /// Runs jobs at the same time. The progress of the first one is shown.
+    /// Runs jobs at the same time; the reports, and the first failure of a job that has none. The
+    /// progress of the first job is shown.
     fn together(
         &self,
         jobs: Vec<(JobSpec, Device)>,
         stop: &AtomicBool,
-    ) -> Result<Vec<Report>, Failure> {
+    ) -> (Vec<Report>, Option<Failure>) {
         let mut bar = Bar::new();
-        let reports = std::thread::scope(|scope| {
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
             let mut jobs = jobs.into_iter();
             let first = jobs.next();
             let others: Vec<_> = jobs
@@ -104,9 +158,16 @@ impl Runs<'_> {
             let others = others.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
-            first.into_iter().chain(others).collect::<Result<Vec<_>, _>>()
+            first.into_iter().chain(others).collect()
         });
         bar.finish();
-        Ok(reports?)
+        let (mut reports, mut failure) = (Vec::new(), None);
+        for outcome in outcomes {
+            match outcome {
+                Ok(report) => reports.push(report),
+                Err(e) => _ = failure.get_or_insert(Failure::from(e)),
+            }
+        }
+        (reports, failure)
     }
 }
