@@ -71,7 +71,7 @@ lio_backing() {
     local file=/tmp/lio$2 block=512
     case $1 in
     ram:*) [ -e $file ] || truncate -s "$(bytes "${1#ram:}")" $file ;;
-    file:*) file=${1#file:} block=${1##*,block=} file=${file%,block=*} ;;
+    file:*) file=${1#file:} block=${1##*,block=} file=${file%%,*} ;;
     *) fail "LIO cannot serve $1" ;;
     esac
     echo "fd_dev_name=$file,fd_dev_size=$(stat -c %s $file)" >"$3/control"

@@ -107,7 +107,9 @@ target_stop() {
 # target_runs: it is still the process that was started
 target_runs() { [ "$TARGET" = kernel ] || kill -0 $target_pid || fail "weft serve is gone"; }
 # file_source PATH BLOCK_SIZE: the source for a file that is there
-file_source() { echo "file:$1,block=$2"; }
+file_source() { echo "file:$1,uuid=$(file_uuid "$1"),block=$2"; }
+# file_uuid PATH: a UUID for a file. weft records none here, as no directory of the guest outlasts it, and would give another one at each start.
+file_uuid() { echo "$1" | sha256sum | sed 's/^\(.\{8\}\)\(.\{4\}\).\(.\{3\}\).\(.\{3\}\)\(.\{12\}\).*/\1-\2-4\3-8\4-\5/'; }
 
 # nvmet_start: target_start for the kernel's target; a source may also be a block device's path. With TSAS=tls1.3 its port demands TLS,
 # with TREQ="not required" besides it takes it.
@@ -160,7 +162,7 @@ nvmet_backing() {
         fi
         echo /dev/ram$2
         ;;
-    file:*) losetup -b "${path##*,block=}" -f --show "${path%,block=*}" ;;
+    file:*) losetup -b "${path##*,block=}" -f --show "${path%%,*}" ;;
     /dev/*) echo "$1" ;;
     *) fail "nvmet cannot serve $1" ;;
     esac

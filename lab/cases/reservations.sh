@@ -9,7 +9,7 @@ export WEFT_STATE_DIR=/tmp/state
 
 serve() {
     : >/tmp/target.log
-    /lab/weft serve file:/tmp/image --listen nvme+tcp://$ADDR:$PORT --nqn $NQN --listen iscsi://$PORTAL --iqn $IQN >/tmp/target.log 2>&1 &
+    /lab/weft serve "$(file_source /tmp/image 512)" --listen nvme+tcp://$ADDR:$PORT --nqn $NQN --listen iscsi://$PORTAL --iqn $IQN >/tmp/target.log 2>&1 &
     target_pid=$!
     wait_for 30 grep -q '^listening on iscsi://' /tmp/target.log || fail "weft serve does not listen"
 }

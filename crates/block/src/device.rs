@@ -26,6 +26,7 @@
 
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
+use crate::naming::Passing;
 use crate::offload::{Offload, Served};
 use crate::op::{Completion, Op, Outcome};
 use crate::path::{AccessState, PathStatus};
@@ -135,12 +136,28 @@ pub struct Features {
 pub struct Identity {
     /// A UUID that belongs to the data.
     pub uuid: Option<uuid::Uuid>,
+    /// Set if the data has another UUID when another process opens it.
+    pub passing: Option<Passing>,
+    /// Further names that no other data has: the kind and the digits of each.
+    pub names: Vec<(&'static str, String)>,
+    /// The target that serves it, with the number that it has there. `None`: targets of this
+    /// protocol have no names.
+    pub target: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
+    /// The serial number is that of the target.
+    pub serial_of_target: bool,
     /// Model.
     pub model: Option<String>,
     /// Revision of its firmware, as it was when the device was opened.
     pub firmware: Option<String>,
+}
+
+impl Identity {
+    /// The UUID, if the data has the same one when another process opens it.
+    pub fn lasting_uuid(&self) -> Option<uuid::Uuid> {
+        self.uuid.filter(|_| self.passing.is_none())
+    }
 }
 
 /// A change of an open device.

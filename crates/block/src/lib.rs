@@ -10,6 +10,7 @@
 //!   [`fault`], [`delay`], [`limit`], [`read_only`], [`stats`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum
 //!   transfer.
+//! * [`naming`] gives names to files, and to disks that have none.
 //! * [`offload`] has blocks copied by the server of both devices.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
 //! * [`signature`] recognises what a disk already holds.
@@ -33,6 +34,7 @@ pub mod limits;
 pub mod losses;
 mod meant;
 pub mod mirror;
+pub mod naming;
 pub mod null;
 pub mod offload;
 pub mod op;

@@ -29,11 +29,12 @@ use crate::delay::DelayDevice;
 use crate::device::Device;
 use crate::error::Error;
 use crate::fault::FaultDevice;
-use crate::file::{CreatedFiles, FileDevice};
+use crate::file::{Access, CreatedFiles, FileDevice};
 use crate::grammar::{self, LISTS, is_path, scheme};
 use crate::limit::LimitDevice;
 use crate::limits::FILTER_DEPTH;
 use crate::meant::meant;
+use crate::naming::{self, Naming};
 use crate::null::Null;
 use crate::opening::Opening;
 use crate::ram::Ram;
@@ -59,6 +60,8 @@ pub struct OpenOptions<'a> {
     shared: bool,
     /// Where files that are created are noted.
     created: Option<&'a CreatedFiles>,
+    /// Whoever gives names to files, and to disks that have none.
+    names: Option<&'a dyn Naming>,
     /// Whether a `readonly:` filter precedes.
     read_only: bool,
     /// Within which a disk or file of this machine completes an operation; zero: no limit.
@@ -86,6 +89,12 @@ impl<'a> OpenOptions<'a> {
         Self { created, ..self }
     }
 
+    /// The same, with names of files, and of disks that have none, by `names`. Otherwise they end
+    /// with this process.
+    pub fn naming(self, names: &'a dyn Naming) -> Self {
+        Self { names: Some(names), ..self }
+    }
+
     /// The same, and each disk and file of this machine has a time limit ([`crate::time_limit`]),
     /// with all filters over it: it is overdue if it does not complete an operation within that
     /// time. Memory answers at once, and network sources have limits of their own. Zero: no limit.
@@ -108,6 +117,19 @@ impl<'a> OpenOptions<'a> {
             return Err(Error::refused(url, Refusal::TooManyFilters));
         }
         Ok(Self { depth: self.depth + 1, ..*self })
+    }
+
+    /// How files and disks are opened.
+    fn access(&self) -> Access<'a> {
+        Access {
+            read_only: self.read_only,
+            shared: self.shared,
+            created: self.created,
+            names: match self.names {
+                Some(names) => names,
+                None => naming::of_this_process(),
+            },
+        }
     }
 
     /// Options for a device that is not written to.
@@ -182,7 +204,7 @@ fn begin_of_any_size(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Er
         }
         return Ok(opening);
     }
-    let file = || FileDevice::open(url, rest, options.read_only, options.shared, options.created);
+    let file = || FileDevice::open(url, rest, &options.access());
     let device: Device = match kind {
         Some("ram") if options.shared => return Err(Error::refused(url, Refusal::NotShared)),
         Some("ram") => Arc::new(Ram::open(url, rest)?),

@@ -80,7 +80,7 @@ fn identity(url: &RbdUrl, image: &Image) -> Identity {
         uuid: Some(Uuid::new_v5(&IMAGES, name.as_bytes())),
         serial: Some(id),
         model: Some("weft rbd".into()),
-        firmware: None,
+        ..Identity::default()
     }
 }
 

@@ -30,6 +30,7 @@ mod many_jobs;
 mod mirror;
 mod mirror_copies;
 mod monitoring;
+mod names;
 mod nbd;
 mod neighbours;
 #[path = "../../endpoint/tests/reservations/nvme.rs"]

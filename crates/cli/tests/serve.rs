@@ -85,7 +85,7 @@ fn names_of_any_form_are_served_with_one_warning() {
 
 #[test]
 fn names_outlive_the_process() {
-    let dir = Scratch::new("names");
+    let Some(dir) = Scratch::lasting("names") else { return };
     let identify = |dir: &Scratch| {
         let server = Server::start(dir.path(), &["file:./disk.img,size=1MiB"]);
         let ran = run(weft(dir.path(), &["id-ns", server.url(), "-o", "json"]));

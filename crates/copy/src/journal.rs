@@ -58,7 +58,7 @@ impl Known {
                 .map(|source| grammar::options(source.url).0)
                 .collect::<Vec<_>>()
                 .join(","),
-            uuid: identity.uuid,
+            uuid: identity.lasting_uuid(),
             serial: identity.serial,
             bytes: geometry.data_bytes(),
             block_bytes: geometry.block_bytes,

@@ -1,14 +1,17 @@
-//! Permanent names: the identity of this host for targets, and of this target for hosts.
+//! Permanent names: the identity of this host for targets, and of this target and its files for
+//! hosts.
 //!
 //! The host's name is that of the system if it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`,
 //! as nvme-cli keeps them, and `/etc/iscsi/initiatorname.iscsi` of open-iscsi). Otherwise it is
 //! generated once and kept in the state directory, like the default subsystem name:
 //! `$WEFT_STATE_DIR`, or `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
 
+use crate::naming::{StateNames, forget, settle};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
 use std::{env, fs, io};
 use uuid::Uuid;
+use weft_block::naming::{Naming, PassingNames};
 use weft_block::{Error, ErrorKind};
 use weft_io::rng::Rng;
 use weft_proto::iscsi::text::Name;
@@ -19,6 +22,9 @@ const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
 /// Prefix of iSCSI names with a UUID.
 const IQN_PREFIX: &str = "iqn.2024-07.internal.weft:";
+
+/// The files with lasting names.
+const NAMES: [&str; 4] = ["hostnqn", "subsysnqn", "initiatorname", "targetiqn"];
 
 /// The identity of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,11 +134,48 @@ fn read(path: &Path) -> Option<String> {
 /// The directory in which lasting names and identities are kept; none if the system tells no place
 /// for it.
 pub fn state_dir() -> Option<PathBuf> {
+    static SETTLED: Once = Once::new();
     let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    of("WEFT_STATE_DIR")
+    let directory = of("WEFT_STATE_DIR")
         .or_else(|| of("XDG_STATE_HOME").map(|p| p.join("weft")))
         .or_else(|| of("LOCALAPPDATA").map(|p| p.join("weft")))
-        .or_else(|| of("HOME").map(|p| p.join(".local/state/weft")))
+        .or_else(|| of("HOME").map(|p| p.join(".local/state/weft")));
+    // Before this process puts anything there.
+    directory.iter().for_each(|directory| SETTLED.call_once(|| settle(directory)));
+    directory
+}
+
+/// What [`renew`] has removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The state directory.
+    pub directory: PathBuf,
+    /// Files with names of this host and of its targets.
+    pub names: Vec<&'static str>,
+    /// Names of files and disks.
+    pub disks: usize,
+}
+
+/// Removes all names that this user's state directory has, so that the next process draws others:
+/// after a machine was copied with it. Processes that run keep theirs.
+///
+/// # Errors
+/// That there is no such directory, or that a name cannot be removed.
+pub fn renew() -> Result<Removed, Error> {
+    let directory = state_dir().ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no state directory: set WEFT_STATE_DIR to it")
+    })?;
+    let failed = |e| Error::io(format!("cannot remove names in {}: {e}", directory.display()), e);
+    let mut names = Vec::new();
+    for name in NAMES {
+        match fs::remove_file(directory.join(name)) {
+            Ok(()) => names.push(name),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    let disks = forget(&directory).map_err(failed)?;
+    Ok(Removed { directory, names, disks })
 }
 
 /// The text in the file `name` of the state directory; `make` generates it the first time. If it
@@ -229,6 +272,13 @@ impl Identities {
     /// The default name of an iSCSI target.
     pub fn target_name(&self) -> Result<Name, Error> {
         if self.0.is_some() { self.initiator_name() } else { target_iqn() }
+    }
+
+    /// Whoever names files, and disks that have no name.
+    pub(crate) fn of_disks(&self) -> &dyn Naming {
+        static KEPT: LazyLock<StateNames> = LazyLock::new(|| StateNames::new(state_dir()));
+        static SEEDED: LazyLock<PassingNames> = LazyLock::new(PassingNames::default);
+        if self.0.is_some() { &*SEEDED } else { &*KEPT }
     }
 
     /// Random bytes; those of the system are suitable for secrets and challenges.

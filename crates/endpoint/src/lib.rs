@@ -35,6 +35,7 @@ pub mod loops;
 mod memory;
 pub mod mirror;
 mod names;
+mod naming;
 mod nvme;
 mod open;
 pub mod overwrite;

@@ -63,6 +63,16 @@ pub const HEALTH_FILES_MAX: usize = 256;
 /// Maximum length of such a file, bytes; a longer one counts as damaged.
 pub const HEALTH_FILE_BYTES_MAX: u64 = 4096;
 
+/// Names of files and disks that are recorded in the state directory. When there are so many, those
+/// of files that are gone are removed before a further one is recorded.
+pub const DISK_NAMES_MAX: usize = 4096;
+
+/// Maximum length of the record of a name, bytes; a longer one counts as damaged.
+pub const DISK_NAME_BYTES_MAX: u64 = 256 << 10;
+
+/// Places at which a file was found that its record has; by them a copy of its file system is told.
+pub const DISK_PLACES_MAX: usize = 8;
+
 /// Pieces of a device's own memory that one RDMA WRITE sends; results in more pieces are copied. A
 /// RAM disk has pieces of 64 KiB, so these are enough for the largest transfer.
 pub const RDMA_LENT_PIECES: u8 = 17;

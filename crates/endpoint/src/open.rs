@@ -45,7 +45,8 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
     };
     let local = OpenOptions::with_resolver(&network)
         .shared(options.shared)
-        .noting(options.created.as_deref());
+        .noting(options.created.as_deref())
+        .naming(options.control.identities().of_disks());
     weft_block::begin(url, &local.time_limit(options.disk_timeout).in_composite(options.in_mirror))
 }
 

@@ -26,5 +26,6 @@ mod reservations;
 mod served;
 mod sim;
 mod tls;
+mod two_targets;
 #[path = "common/wire.rs"]
 mod wire;

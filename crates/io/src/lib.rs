@@ -8,7 +8,7 @@
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`drives`]: drives and volumes of Windows.
-//! * [`durable`]: files that are replaced as a whole.
+//! * [`durable`]: files that are replaced as a whole; [`file_system`]: where a file lies.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
@@ -32,6 +32,7 @@ pub mod durable;
 #[cfg(windows)]
 pub mod event_log;
 pub mod event_loop;
+pub mod file_system;
 #[cfg(target_os = "linux")]
 pub mod guest;
 pub mod limits;

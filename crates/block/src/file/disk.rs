@@ -3,7 +3,7 @@
 //! Windows.
 
 use super::drive;
-use super::facts::Facts;
+use super::facts::{DiskName, Facts};
 use super::system;
 use std::fs::{File, Metadata};
 use std::io;
@@ -34,6 +34,14 @@ impl Disk {
         match self {
             Self::Sysfs(disk) => disk.is_gone(),
             Self::Drive { .. } => drive::is_gone(file),
+        }
+    }
+
+    /// The file behind it, if it is a loop device.
+    pub(super) fn backing(&self) -> Option<String> {
+        match self {
+            Self::Sysfs(disk) => disk.whole("loop/backing_file"),
+            Self::Drive { .. } => None,
         }
     }
 
@@ -96,13 +104,10 @@ impl Sysfs {
         }
     }
 
-    fn name(&self) -> Option<String> {
+    fn name(&self) -> Option<DiskName> {
         let of_disk = ["wwid", "device/wwid", "dm/uuid", "md/uuid"]
             .iter()
             .find_map(|attribute| self.whole(attribute))?;
-        Some(match self.partition() {
-            Some(number) => format!("{of_disk}\0{number}"),
-            None => of_disk,
-        })
+        Some(DiskName::given(&of_disk, self.partition().as_deref()))
     }
 }

@@ -13,11 +13,84 @@ pub(super) struct Facts {
     pub(super) volatile_cache: bool,
     /// Whether the system refuses to write to it.
     pub(super) read_only: bool,
-    /// A name that the disk, or the mapping, has on every machine, with the number of the
-    /// partition.
-    pub(super) name: Option<String>,
+    /// What names the disk or the mapping, if anything does.
+    pub(super) name: Option<DiskName>,
     /// Whether it was opened so that I/O bypasses the cache of the system.
     pub(super) unbuffered: bool,
     pub(super) serial: Option<String>,
     pub(super) model: Option<String>,
+}
+
+/// What names a disk, with the number of the partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum DiskName {
+    /// The same on every machine, and no other disk has it.
+    Own(String),
+    /// Disks of other machines may have it, too.
+    Here {
+        /// What tells it from the others of this machine.
+        place: String,
+        /// The name from which earlier versions derived a UUID. `None`: the machine has no
+        /// identifier.
+        former: Option<String>,
+    },
+}
+
+impl DiskName {
+    /// The name that a disk gives itself: `name`, which ends with its serial number, and the number
+    /// of the partition. Emulators give disks serial numbers that their other machines have, too.
+    pub(super) fn given(name: &str, partition: Option<&str>) -> Self {
+        let whole = match partition {
+            Some(number) => format!("{name}\0{number}"),
+            None => name.to_owned(),
+        };
+        match is_default(name) {
+            true => Self::Here { place: whole.clone(), former: Some(whole) },
+            false => Self::Own(whole),
+        }
+    }
+}
+
+/// Whether a name ends with a serial number that an emulator gives if its user gives none: QEMU's
+/// `QM00001`, and numbers of 16 digits and more that only count, as VMware's.
+fn is_default(name: &str) -> bool {
+    let serial = name.trim_end().rsplit([' ', '\0']).next().unwrap_or_default();
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let of_qemu = serial.strip_prefix("QM").is_some_and(|rest| rest.len() == 5 && is_number(rest));
+    let counts = serial.len() >= 16
+        && is_number(serial)
+        && serial[..serial.len() - 4].bytes().all(|byte| byte == b'0');
+    of_qemu || counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_of_emulators_name_no_disk_of_another_machine() {
+        for name in [
+            "t10.ATA     QEMU HARDDISK                           QM00001             ",
+            "QEMU HARDDISK\0QM00003",
+            "t10.ATA     VMware Virtual SATA Hard Drive          00000000000000000001",
+        ] {
+            let here =
+                |name: &str| DiskName::Here { place: name.into(), former: Some(name.into()) };
+            assert_eq!(DiskName::given(name, None), here(name));
+            assert_eq!(DiskName::given(name, Some("2")), here(&format!("{name}\02")));
+        }
+        for name in [
+            "naa.5000c500a1b2c3d4",
+            "eui.0025385b71b00000",
+            "nvme.144d-533433384e58304d343030313233-53616d73756e67-00000001",
+            "uuid.0c1c6a3a-5a53-4a1f-9d0f-5a6e2a5d7c11",
+            "t10.ATA     VBOX HARDDISK                           VB1a2b3c4d-5e6f7a8b ",
+            "t10.ATA     Samsung SSD 860                         S3Z8NB0K123456A     ",
+            "LVM-0000000000000000000000000000000000000000000000000000000000000001x",
+            "",
+        ] {
+            assert_eq!(DiskName::given(name, None), DiskName::Own(name.into()));
+        }
+        assert_eq!(DiskName::given("naa.5", Some("1")), DiskName::Own("naa.5\01".into()));
+    }
 }

@@ -20,10 +20,12 @@
 //! never torn and compare-and-write is atomic among all queues of the device (but not with respect
 //! to other programs, which do not see the lock).
 //!
-//! The UUID (version 5) is derived from the machine's identifier and the canonical path, so it is
-//! the same as long as the file is not moved. A file that is moved, or served from another machine,
-//! gets another UUID; `uuid=` keeps it. The UUID of a disk is derived from the name that the disk
-//! gives itself (WWID), if it has one, so it is the same under every path and on every machine.
+//! The UUID of a file is random. Whoever opens the file keeps it ([`crate::naming`]), by the file
+//! system and the inode where both last (ext4, XFS, Btrfs), otherwise by the path. So a file that
+//! is moved within its file system keeps its UUID; a copy, and a file that is served from another
+//! machine, get another one; `uuid=` sets it. The UUID of a disk is derived from the name that the
+//! disk gives itself (WWID), if it has one that no emulator gives to all machines, so it is the
+//! same under every path and on every machine.
 //!
 //! If cached data could not be written back, the system fails a flush or a write with FUA only
 //! once. Here they fail from then on, for all hosts, until the source is opened again.
@@ -39,6 +41,7 @@
 //! after each flush. If the file cannot grow because the disk is full, writes fail with
 //! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
+mod access;
 mod created;
 mod disk;
 mod drive;
@@ -51,8 +54,10 @@ mod queue;
 mod room;
 mod scratch;
 mod shared;
+mod subject;
 mod system;
 
+pub(crate) use access::Access;
 pub use created::CreatedFiles;
 pub use holders::user_of;
 pub use open::no_permission_to_write;
@@ -84,17 +89,9 @@ impl FileDevice {
         open::check(url, rest, read_only)
     }
 
-    /// Opens `rest`, a path with options, for `url`; `read_only` if a `readonly:` filter precedes.
-    /// With `shared` other processes serve it as well. A file that is created is added to
-    /// `created`.
-    pub(crate) fn open(
-        url: &str,
-        rest: &str,
-        read_only: bool,
-        shared: bool,
-        created: Option<&CreatedFiles>,
-    ) -> Result<Self, Error> {
-        let opened = open::open(url, rest, read_only, shared, created)?;
+    /// Opens `rest`, a path with options, for `url`.
+    pub(crate) fn open(url: &str, rest: &str, access: &Access<'_>) -> Result<Self, Error> {
+        let opened = open::open(url, rest, access)?;
         let extent = Extent::of(opened.bytes, opened.block_bytes);
         let write = !opened.read_only;
         let facts = opened.disk.as_ref().map(|(_, facts)| facts.clone());
@@ -111,7 +108,7 @@ impl FileDevice {
             discard_zeroes: holes,
             write_zeroes: write,
             // Locks of this process do not count for others.
-            compare: !shared,
+            compare: !access.shared,
             reservations: false,
         };
         let physical = facts.as_ref().and_then(|facts| facts.physical_bytes).unwrap_or(0).max(4096);
@@ -124,10 +121,11 @@ impl FileDevice {
             atomic: crate::device::Atomicity::local(opened.block_bytes),
         };
         let identity = Identity {
-            uuid: Some(opened.uuid),
+            uuid: Some(opened.name.uuid),
+            passing: opened.name.passing,
             serial: facts.as_ref().and_then(|facts| facts.serial.clone()),
             model: facts.map_or_else(|| Some("weft file".into()), |facts| facts.model),
-            firmware: None,
+            ..Identity::default()
         };
         Ok(Self(Arc::new(SharedFile {
             url: url.into(),

@@ -1,28 +1,24 @@
 //! Opens a file or disk: creates, locks and measures it, or refuses with a reason.
 
-use super::created::CreatedFiles;
+use super::access::Access;
 use super::disk::{Disk, Sysfs};
 use super::drive;
 use super::facts::Facts;
 use super::holders;
+use super::subject::{name_disk, name_file};
 use super::system::{self, Direct};
 use crate::error::Error;
 use crate::extent::Extent;
 use crate::limits::{BLOCK_BYTES_DEFAULT, DRIVE_MEMORY_ALIGN};
+use crate::naming::{Name, Naming};
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::units::format_size;
 use std::fs::{File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use uuid::Uuid;
 use weft_io::durable::sync_directory_of;
-
-/// The namespace of UUIDs that are derived from a machine and a path.
-const PATHS: Uuid = Uuid::from_u128(0x6c1f_3a52_7d0e_4b7b_9c55_2f6f_1e80_a9d4);
-
-/// The namespace of UUIDs that are derived from the names that disks give themselves.
-const DISKS: Uuid = Uuid::from_u128(0x0c9e_5b1f_2a67_4d83_b4e0_71d3_96fa_c258);
 
 /// The options of the URL.
 struct Wanted {
@@ -46,7 +42,7 @@ pub(super) struct Opened {
     pub(super) read_only: bool,
     /// What the system tells of it, if it is a disk.
     pub(super) disk: Option<(Disk, Facts)>,
-    pub(super) uuid: Uuid,
+    pub(super) name: Name,
 }
 
 /// What the path is.
@@ -58,27 +54,23 @@ enum PathKind {
     Created,
 }
 
-/// Opens `url`; `rest` is the path with its options. A file that is created is added to `created`,
-/// or removed again if it cannot be used.
-pub(super) fn open(
-    url: &str,
-    rest: &str,
-    read_only: bool,
-    shared: bool,
-    created: Option<&CreatedFiles>,
-) -> Result<Opened, Error> {
+/// Opens `url`; `rest` is the path with its options. A file that is created is added to those that
+/// were, or removed again if it cannot be used.
+pub(super) fn open(url: &str, rest: &str, access: &Access<'_>) -> Result<Opened, Error> {
+    let Access { read_only, shared, created, names } = *access;
     let wanted = parse(url, rest, read_only)?;
     let check = || may_be_device(url, &wanted, shared);
     if let Some(opened) = drive::open(url, &wanted.path, wanted.read_only, check)? {
         let disk = Disk::Drive { _volumes: opened.volumes };
-        return inspect(url, &wanted, opened.file, Some((disk, opened.facts)));
+        let disk = Some((disk, opened.facts));
+        return inspect(url, &wanted, (opened.file, PathKind::Disk), disk, names);
     }
     let (file, kind) = open_or_create(url, &wanted, shared)?;
     if wanted.lock {
         lock(url, &file, wanted.read_only || shared)?;
     }
     let disk = (kind == PathKind::Disk).then(|| disk(url, &file)).transpose();
-    let opened = disk.and_then(|disk| inspect(url, &wanted, file, disk));
+    let opened = disk.and_then(|disk| inspect(url, &wanted, (file, kind), disk, names));
     match (&opened, created) {
         _ if kind != PathKind::Created => {}
         (Ok(_), Some(created)) => created.add(&wanted.path),
@@ -92,8 +84,9 @@ pub(super) fn open(
 fn inspect(
     url: &str,
     wanted: &Wanted,
-    file: File,
+    (file, kind): (File, PathKind),
     disk: Option<(Disk, Facts)>,
+    names: &dyn Naming,
 ) -> Result<Opened, Error> {
     let bytes = match &disk {
         Some((disk, _)) => disk.bytes(&file),
@@ -122,10 +115,12 @@ fn inspect(
     if wanted.direct == Some(true) && direct.is_none() {
         return Err(Error::refused(url, Refusal::NotDirect { block_bytes }));
     }
-    let name = facts.and_then(|facts| facts.name.as_deref());
-    let uuid =
-        wanted.uuid.unwrap_or_else(|| name.map_or_else(|| uuid_of(&wanted.path), uuid_of_disk));
-    Ok(Opened { file, bytes, block_bytes, direct, read_only: wanted.read_only, disk, uuid })
+    let name = match (wanted.uuid, &disk) {
+        (Some(uuid), _) => Name { uuid, passing: None },
+        (None, Some((disk, facts))) => name_disk(names, &wanted.path, disk, facts),
+        (None, None) => name_file(names, &wanted.path, &file, kind == PathKind::Created),
+    };
+    Ok(Opened { file, bytes, block_bytes, direct, read_only: wanted.read_only, disk, name })
 }
 
 /// What the system tells of an open disk.
@@ -319,19 +314,6 @@ fn extent(
         (_, false, true) => wrong(Refusal::OddSize { bytes, block_bytes }),
         (_, false, false) => wrong(Refusal::OddFile { bytes, block_bytes }),
     }
-}
-
-/// The UUID of a disk, on whatever machine and under whatever path.
-fn uuid_of_disk(name: &str) -> Uuid {
-    Uuid::new_v5(&DISKS, name.as_bytes())
-}
-
-/// The UUID of the data at a path of this machine: always the same, until the file is moved.
-fn uuid_of(path: &Path) -> Uuid {
-    let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let name =
-        [system::machine().as_bytes(), b"\0", canonical.as_os_str().as_encoded_bytes()].concat();
-    Uuid::new_v5(&PATHS, &name)
 }
 
 #[cfg(test)]

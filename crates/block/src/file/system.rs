@@ -11,13 +11,19 @@ pub(super) struct Direct {
     pub(super) memory_align: usize,
 }
 
-/// An identifier of this machine, so that equal paths on two machines get different UUIDs. Empty if
-/// unknown.
-pub(super) fn machine() -> String {
+/// The identifier of this machine from which earlier versions derived names. `None`: it has none
+/// that no other machine has, as in many containers.
+pub(super) fn machine() -> Option<String> {
     let files = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid"];
-    let from_file = files.iter().find_map(|path| std::fs::read_to_string(path).ok());
-    let name = from_file.or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default();
-    name.trim().to_owned()
+    match files.iter().find_map(|path| std::fs::read_to_string(path).ok()) {
+        Some(text) => Some(text.trim().to_owned()).filter(|text| is_machine_id(text)),
+        None => std::env::var("COMPUTERNAME").ok().filter(|name| !name.is_empty()),
+    }
+}
+
+/// Whether a text is 128 bits in hexadecimal, and not all of them zero.
+fn is_machine_id(text: &str) -> bool {
+    uuid::Uuid::parse_str(text).is_ok_and(|id| !id.is_nil())
 }
 
 /// A number of the start of this system; `None`: it does not tell.
@@ -162,4 +168,20 @@ fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn go_direct(_: &File, _: u32, _: u64) -> Option<Direct> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_or_unset_identifier_is_none() {
+        for text in ["3d1219c7c4c5404aaa1f6d2a48adfda4", "3D1219C7-C4C5-404A-AA1F-6D2A48ADFDA4"] {
+            assert!(is_machine_id(text), "{text}");
+        }
+        let zeroes = "0".repeat(32);
+        for text in ["", "uninitialized", &zeroes, "3d1219c7", "\u{1}\u{2}\u{3}\u{4}"] {
+            assert!(!is_machine_id(text), "{text}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use crate::device::{Atomicity, Device, Features, Geometry};
 use crate::limits::MAX_TRANSFER_BYTES;
+use crate::naming::Passing;
 use crate::path::AccessState;
 use uuid::Uuid;
 
@@ -14,6 +15,8 @@ pub(super) struct Members {
     pub(super) layout: Layout,
     pub(super) block_bytes: u32,
     pub(super) uuid: Option<Uuid>,
+    /// Set if another process has another UUID.
+    pub(super) passing: Option<Passing>,
 }
 
 impl Members {

@@ -31,6 +31,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, Features, Geometry, Identit
 use crate::error::Error;
 use crate::grammar::{self, LISTS};
 use crate::limits::{MAX_TRANSFER_BYTES, STRIPE_CHUNK_BYTES, STRIPE_CHUNK_BYTES_MIN};
+use crate::naming::Passing;
 use crate::opening::{Opening, Pending};
 use crate::path::{AccessState, PathStatus};
 use crate::refusal::Refusal;
@@ -117,20 +118,35 @@ impl StripeDevice {
                 return Err(at_fault("the same disk is a member already; name each once".into()));
             }
         }
+        let passing = uuid.is_none().then(|| passing(&members, chunk_bytes)).flatten();
         let uuid = uuid.or_else(|| derived(&members, chunk_bytes));
         let members =
             members.into_iter().map(|member| split::up_to(member, MAX_TRANSFER_BYTES)).collect();
-        Ok(Self(Arc::new(Members { url, members, layout, block_bytes, uuid })))
+        Ok(Self(Arc::new(Members { url, members, layout, block_bytes, uuid, passing })))
     }
 }
 
 /// A UUID that is the same for the same members in the same order.
 fn derived(members: &[Device], chunk_bytes: u64) -> Option<Uuid> {
-    let mut name = chunk_bytes.to_le_bytes().to_vec();
-    for member in members {
-        name.extend_from_slice(member.identity().uuid?.as_bytes());
+    of_names(members.iter().map(|member| member.identity().uuid), chunk_bytes)
+}
+
+/// What is known of that UUID if a member has another name in each process.
+fn passing(members: &[Device], chunk_bytes: u64) -> Option<Passing> {
+    let why = members.iter().find_map(|member| Some(member.identity().passing?.why))?;
+    let names = members.iter().map(|member| {
+        let identity = member.identity();
+        identity.passing.map_or(identity.uuid, |passing| Some(passing.here))
+    });
+    Some(Passing { why, here: of_names(names, chunk_bytes)? })
+}
+
+fn of_names(names: impl Iterator<Item = Option<Uuid>>, chunk_bytes: u64) -> Option<Uuid> {
+    let mut all = chunk_bytes.to_le_bytes().to_vec();
+    for name in names {
+        all.extend_from_slice(name?.as_bytes());
     }
-    Some(Uuid::new_v5(&STRIPES, &name))
+    Some(Uuid::new_v5(&STRIPES, &all))
 }
 
 impl BlockDevice for StripeDevice {
@@ -151,7 +167,12 @@ impl BlockDevice for StripeDevice {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: self.0.uuid, model: Some("weft stripe".into()), ..Identity::default() }
+        Identity {
+            uuid: self.0.uuid,
+            passing: self.0.passing.clone(),
+            model: Some("weft stripe".into()),
+            ..Identity::default()
+        }
     }
 
     fn presence(&self) -> Presence {

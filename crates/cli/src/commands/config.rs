@@ -1,4 +1,4 @@
-//! `weft config`: checks configurations, and makes them.
+//! `weft config`: checks configurations, makes them, and renews names after a machine was copied.
 
 mod check;
 
@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 use weft_endpoint::Control;
+use weft_endpoint::identity::{self, Removed};
 use weft_server::config::example::{EXAMPLE, schema};
 use weft_server::config::{import, text_of};
 
@@ -59,6 +60,15 @@ Example:
   weft config schema > weft.schema.json
       for an editor that completes and checks")]
     Schema,
+    /// Remove the names of this host, of its targets and of the files and disks that it serves from
+    /// the state directory, so that others are drawn: on a machine that was copied together with it
+    #[command(after_help = "\
+Examples:
+  weft config renew-names
+      on the copy, before it serves anything
+  systemctl stop weft && WEFT_STATE_DIR=/var/lib/weft-server weft config renew-names && systemctl start weft
+      the names of the service")]
+    RenewNames,
     #[command(after_help = "\
 Example:
   weft config import /etc/nvmet/config.json > weft.toml
@@ -86,6 +96,7 @@ pub fn run(args: &ConfigArgs, control: &Control) -> Result<(), Failure> {
         }
         ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
         ConfigCommand::Schema => writeln!(out, "{:#}", schema(&CommandLineOptions))?,
+        ConfigCommand::RenewNames => writeln!(out, "{}", renewed(&identity::renew()?))?,
         ConfigCommand::Import { file, group } => {
             let (text, left) =
                 import::import(&text_of(file)?, &file.display().to_string(), *group)?;
@@ -94,4 +105,18 @@ pub fn run(args: &ConfigArgs, control: &Control) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What was removed, and what has other names.
+fn renewed(removed: &Removed) -> String {
+    let directory = removed.directory.display();
+    let names = match &removed.names[..] {
+        [] => "no names of this host and its targets".to_owned(),
+        names => names.join(", "),
+    };
+    format!(
+        "Removed from {directory}: {names}; names of {} files and disks. A weft that runs keeps its names until it is started again. Names of the \
+         system (/etc/nvme/hostnqn, /etc/nvme/hostid, /etc/iscsi/initiatorname.iscsi) and those in configurations are not changed.",
+        removed.disks
+    )
 }

@@ -20,9 +20,24 @@ pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
+        Self::within(&std::env::temp_dir(), name)
+    }
+
+    /// One in which names of disks are recorded: not where files pass. `None`: there is no such
+    /// place, and the test is skipped.
+    pub fn lasting(name: &str) -> Option<Self> {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        if let Some(kind) = weft_io::file_system::passing(place) {
+            weft_testing::skip(format!("{} is on {kind}", place.display()));
+            return None;
+        }
+        Some(Self::within(place, name))
+    }
+
+    fn within(place: &Path, name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let own = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("weft-cli-{name}-{own}"));
+        let path = place.join(format!("weft-cli-{name}-{own}"));
         std::fs::create_dir_all(&path).unwrap();
         // Whatever the user's umask lets others do.
         #[cfg(unix)]

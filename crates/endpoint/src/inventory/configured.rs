@@ -115,8 +115,11 @@ impl NamespaceConfig {
         }
         let same_device = was.filter(|was| Arc::ptr_eq(&was.given, &given));
         let device = same_device.map_or_else(|| Arc::clone(&given), |was| Arc::clone(&was.device));
-        let own = self.uuid.or_else(|| given.identity().uuid);
-        let uuid = uuid_of(at, own, same_device, was);
+        let identity = given.identity();
+        let uuid = uuid_of(at, self.uuid.or(identity.uuid), same_device, was);
+        if let (None, None, Some(passing)) = (self.uuid, same_device, &identity.passing) {
+            tell_of_passing(given.url(), uuid, &passing.why);
+        }
         let blocks = served_blocks(device.as_ref(), nsid, limit)?;
         check_shown(device.as_ref(), nsid, blocks, uuid)?;
         let block_bytes = device.geometry().block_bytes;
@@ -142,6 +145,13 @@ impl NamespaceConfig {
             reserves: self.reservations && at.reserves,
         })
     }
+}
+
+/// Says that hosts will not know the data any more after a restart.
+fn tell_of_passing(url: &str, uuid: Uuid, why: &str) {
+    tracing::warn!(
+        "{url}: its UUID {uuid} is new at each start, because {why}; hosts then take it for another disk. Give uuid=UUID with the source (--uuid with weft namespace add), or set WEFT_STATE_DIR to a directory that lasts"
+    );
 }
 
 /// What hosts know the data of a namespace by; `own`: what it or its device has.

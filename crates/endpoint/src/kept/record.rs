@@ -86,10 +86,14 @@ pub(crate) fn label(namespace: &Namespace) -> u64 {
 
 /// That of a device which gets this UUID if it has none.
 pub(super) fn label_of(uuid: Uuid, device: &dyn BlockDevice) -> u64 {
-    let mut words = match device.identity().uuid {
+    let identity = device.identity();
+    let mut words = match identity.uuid {
         Some(_) => String::new(),
         None => device.url().to_owned(),
     };
+    // A label is needed until the system ends, at most.
+    let here = identity.passing.filter(|_| identity.uuid == Some(uuid));
+    let uuid = here.map_or(uuid, |passing| passing.here);
     // The blocks of a RAM disk end with the process.
     if device.url().split([':', ',']).any(|word| word == "ram") {
         words.push_str(&Uuid::new_v4().to_string());

@@ -32,6 +32,14 @@ pub const PATH_REPEATS_MAX: u8 = 5;
 /// reports that the path works. Then it fails.
 pub const PATH_REFUSALS_MAX: u8 = 100;
 
+/// Bytes of each of the samples by which weft compares the data of two targets before a path to the
+/// second one is used.
+pub const PATH_SAMPLE_BYTES: u32 = 4096;
+
+/// How often a sample is read that is not the same at both. Then they are different, or the sample
+/// is written all the time.
+pub const PATH_SAMPLE_TRIES: u32 = 3;
+
 /// Unflushed writes that are written again at a time, after a restart of their target.
 pub const REPLAY_OPS: usize = 16;
 

@@ -71,6 +71,37 @@ impl Base {
     }
 }
 
+/// Whether two devices may be those of different targets: their targets have other names, or none.
+pub(super) fn are_apart(one: &Identity, other: &Identity) -> bool {
+    one.target.is_none() || one.target != other.target
+}
+
+/// Why a device is not the data of `known`, if its further names say so. Two targets may have given
+/// a UUID to different data: both were copied from one system, say.
+pub(super) fn contradiction(known: &Identity, now: &Identity) -> Option<String> {
+    let of = |identity: &Identity, kind: &str| {
+        let mut names: Vec<String> =
+            identity.names.iter().filter(|it| it.0 == kind).map(|it| it.1.clone()).collect();
+        names.sort_unstable();
+        names.join(", ")
+    };
+    for (kind, _) in &known.names {
+        let (before, after) = (of(known, kind), of(now, kind));
+        if !after.is_empty() && before != after {
+            return Some(format!("its {kind} is {after} instead of {before}"));
+        }
+    }
+    let is_of_data = !known.serial_of_target && !now.serial_of_target;
+    match (&known.serial, &now.serial) {
+        (Some(before), Some(after))
+            if before != after && (is_of_data || !are_apart(known, now)) =>
+        {
+            Some(format!("its serial number is {after} instead of {before}"))
+        }
+        _ => None,
+    }
+}
+
 /// What `now` does not offer of what was promised to users.
 fn lacks(before: &Features, now: &Features) -> Option<&'static str> {
     let all = [
@@ -87,4 +118,53 @@ fn lacks(before: &Features, now: &Features) -> Option<&'static str> {
         (before.compare, now.compare, "compare-and-write"),
     ];
     all.iter().find(|(before, now, _)| *before && !now).map(|(.., what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(kind: &'static str, digits: &str) -> Identity {
+        Identity { names: vec![(kind, digits.into())], ..Identity::default() }
+    }
+
+    fn served(target: Option<&str>, serial: &str, serial_of_target: bool) -> Identity {
+        let (target, serial) = (target.map(str::to_owned), Some(serial.to_owned()));
+        Identity { target, serial, serial_of_target, ..Identity::default() }
+    }
+
+    #[test]
+    fn names_of_one_kind_have_to_be_equal() {
+        let naa = named("NAA", "5000");
+        assert_eq!(contradiction(&naa, &naa), None);
+        assert_eq!(contradiction(&naa, &named("EUI-64", "01")), None);
+        assert_eq!(contradiction(&naa, &Identity::default()), None);
+        let said = contradiction(&naa, &named("NAA", "5001")).unwrap();
+        assert_eq!(said, "its NAA is 5001 instead of 5000");
+        let mut several = named("NAA", "5001");
+        several.names.push(("NAA", "5000".into()));
+        let mut turned = several.clone();
+        turned.names.reverse();
+        assert_eq!(contradiction(&several, &turned), None);
+        assert!(contradiction(&naa, &several).is_some());
+    }
+
+    #[test]
+    fn a_serial_number_is_that_of_the_data_or_of_the_target() {
+        let differ = |target: [Option<&str>; 2], of_target: [bool; 2]| {
+            let one = served(target[0], "1", of_target[0]);
+            contradiction(&one, &served(target[1], "2", of_target[1])).is_some()
+        };
+        let (a, b) = (Some("a/1"), Some("b/1"));
+        assert!(differ([a, a], [false; 2]) && differ([a, b], [false; 2]));
+        assert!(differ([a, a], [true; 2]) && !differ([a, b], [true; 2]));
+        assert!(!differ([a, b], [false, true]) && !differ([None, None], [true, false]));
+    }
+
+    #[test]
+    fn targets_without_a_name_may_be_different_ones() {
+        let apart = |one, other| are_apart(&served(one, "", false), &served(other, "", false));
+        assert!(apart(None, None) && apart(Some("a"), None) && apart(Some("a"), Some("b")));
+        assert!(!apart(Some("a"), Some("a")));
+    }
 }

@@ -1,6 +1,7 @@
 //! The driver on the control loop that opens the paths of a device, and opens them again after
 //! their loss.
 
+mod comparing;
 mod unflushed;
 
 use super::asking::Asked;
@@ -8,6 +9,7 @@ use super::backoff::pause;
 use super::opener::Opener;
 use super::path_group::{Live, PathGroup};
 use super::replay::Replayed;
+use super::samples::Comparison;
 use crate::limits::PATH_LOOK_S;
 use core::future::Future;
 use core::pin::Pin;
@@ -24,6 +26,9 @@ use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 pub(super) enum Phase {
     /// It is being opened.
     Connecting(Opening),
+    /// It is open, and leads to another target: what that has is compared with what a path has that
+    /// is used.
+    Comparing(Device, Comparison),
     /// It is open again, but may have lost writes; queues finish what they have under way on other
     /// paths, for the replay of this number.
     Settling(Device, u64),
@@ -45,6 +50,8 @@ pub(super) struct Path {
     pub(super) phase: Phase,
     /// It was open before.
     pub(super) again: bool,
+    /// What it leads to was compared with what a path to another target leads to.
+    compared: bool,
     /// Attempts since it was last open.
     attempts: u32,
     /// Since when it is not open.
@@ -58,7 +65,17 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn new(opener: Opener, phase: Phase, epoch: Option<u64>) -> Self {
         let again = matches!(phase, Phase::Live);
-        Self { opener, phase, again, epoch, attempts: 0, down_since: None, complaint: None }
+        Self {
+            opener,
+            phase,
+            again,
+            // The others are compared with the first one.
+            compared: again,
+            epoch,
+            attempts: 0,
+            down_since: None,
+            complaint: None,
+        }
     }
 }
 
@@ -129,6 +146,7 @@ impl Keeper {
                     Poll::Ready(Err(e)) => self.failed(on, path, e.to_string(), true),
                 }
             }
+            Phase::Comparing(..) => self.compare_further(on, path),
             Phase::Settling(_, number) => {
                 let number = *number;
                 // One at a time: the older write of one path could undo the newer one of another.
@@ -191,12 +209,29 @@ impl Keeper {
     }
 
     fn opened(&mut self, on: &Handle, path: usize, device: Device) -> bool {
-        if let Some(difference) = self.group.base.difference(device.as_ref()) {
-            let why = format!(
-                "what is there is another device: {difference}; it is not used. Check the target's configuration"
-            );
-            return self.failed(on, path, why, false);
+        let difference = self.group.base.difference(device.as_ref());
+        if let Some(difference) = difference.or_else(|| self.contradiction(path, device.as_ref())) {
+            return self.refuse(on, path, &difference);
         }
+        match self.begin_comparison(path, device.as_ref()) {
+            Some(comparison) => {
+                self.paths[path].phase = Phase::Comparing(device, comparison);
+                true
+            }
+            None => self.accept(on, path, device),
+        }
+    }
+
+    /// A path leads to another device.
+    fn refuse(&mut self, on: &Handle, path: usize, difference: &str) -> bool {
+        let why = format!(
+            "what is there is another device: {difference}; it is not used. Check the target's configuration"
+        );
+        self.failed(on, path, why, false)
+    }
+
+    /// A path leads to the device, as far as is known.
+    fn accept(&mut self, on: &Handle, path: usize, device: Device) -> bool {
         if self.may_have_lost_writes(device.as_ref()) {
             if !is_reached(device.as_ref()) {
                 let why = "the target refuses commands on this path at present, so unflushed writes cannot be written again";
@@ -299,7 +334,10 @@ impl Keeper {
         let limits = &self.group.options;
         let of_path = |path: &Path| {
             let retry = if let Phase::Waiting(at) = path.phase { Some(at) } else { None };
-            let running = matches!(path.phase, Phase::Waiting(_) | Phase::Connecting(_));
+            let running = matches!(
+                path.phase,
+                Phase::Waiting(_) | Phase::Connecting(_) | Phase::Comparing(..)
+            );
             let end = limits
                 .ctrl_loss_timeout
                 .zip(path.down_since)

@@ -15,7 +15,8 @@
 //!   its only writer;
 //! * `ordered` lets overlapping writes over a volatile cache out one after the other;
 //! * `unresolved` holds back operations that overlap a lost write;
-//! * `admit` refuses another device in the place of the one that was opened.
+//! * `admit` refuses another device in the place of the one that was opened; `samples` compares the
+//!   data of paths that lead to different targets.
 //!
 //! While no path can be used, operations wait in bounded memory. See `docs/reconnect.md`,
 //! `docs/multipath.md`, and decision 23.
@@ -38,6 +39,7 @@ mod registered;
 mod replay;
 mod reserved;
 mod route;
+mod samples;
 mod unflushed;
 mod unresolved;
 mod verdict;
@@ -143,7 +145,7 @@ fn assemble(
     let (url, base) = (device.url().to_owned(), Base::of(device.as_ref()));
     if base.identity.uuid.is_none() && openers.len() > 1 {
         tracing::warn!(
-            "{url}: the device has no UUID; weft trusts that all paths lead to the same data"
+            "{url}: the device has no UUID; weft compares only samples of the data of its paths"
         );
     }
     let urls = openers.iter().map(|opener| opener.url.clone()).collect();

@@ -26,6 +26,14 @@ impl Opener {
         (self.begin)(&self.url, &ConnectOptions { opener: Some(opener), ..self.options.clone() })
     }
 
+    /// Begins to open it once more, with one queue, for a short use beside the path itself; as
+    /// another opener of this host if one is given.
+    pub(super) fn begin_beside(&self, opener: Option<Uuid>) -> Result<Opening, Error> {
+        let opener = opener.or(self.options.opener);
+        let options = ConnectOptions { opener, nr_io_queues: 1, ..self.options.clone() };
+        (self.begin)(&self.url, &options)
+    }
+
     /// From now on opens what was opened the first time: the first namespace of a subsystem may be
     /// another one later.
     pub(super) fn settle_on(&mut self, device: &dyn BlockDevice) {

@@ -5,6 +5,7 @@
 
 mod authentication;
 mod dial;
+mod digits;
 pub mod discovered;
 mod idle;
 pub mod iscsi;

@@ -1,7 +1,7 @@
 //! What answers of Windows mean. They are structures of its headers, little-endian; an answer that
 //! is too short for what is asked of it tells nothing.
 
-use super::super::facts::Facts;
+use super::super::facts::{DiskName, Facts};
 
 /// A part of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub(super) fn describe(answer: &[u8], facts: &mut Facts) {
     facts.serial = text(24);
     let parts: Vec<_> = [vendor, product].into_iter().flatten().collect();
     facts.model = Some(parts.join(" ")).filter(|model| !model.is_empty());
-    facts.name = facts
-        .serial
-        .as_ref()
-        .map(|serial| format!("{}\0{serial}", facts.model.as_deref().unwrap_or_default()));
+    facts.name = facts.serial.as_ref().map(|serial| {
+        let name = format!("{}\0{serial}", facts.model.as_deref().unwrap_or_default());
+        DiskName::given(&name, None)
+    });
 }

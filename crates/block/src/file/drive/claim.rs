@@ -1,7 +1,7 @@
 //! What is locked, what is refused and what is told of a drive or volume. It asks Windows by
 //! [`Calls`], so that a script can answer in tests.
 
-use super::super::facts::Facts;
+use super::super::facts::{DiskName, Facts};
 use super::answers::{self, Extent};
 use super::name::Name;
 use crate::error::Error;
@@ -39,8 +39,8 @@ pub(super) trait Calls {
     /// The volumes that the running system needs, as paths that open them; the first is the one
     /// that Windows is on, and must be found.
     fn system_volumes(&self) -> io::Result<Vec<String>>;
-    /// An identifier of this machine.
-    fn machine(&self) -> String;
+    /// The identifier of this machine from which earlier versions derived names.
+    fn machine(&self) -> Option<String>;
     /// Waits before the next try.
     fn pause(&self);
 }
@@ -260,7 +260,9 @@ impl<C: Calls> Claimer<'_, C> {
         if let Name::Volume(path) = name {
             let guid = self.calls.names(path).1;
             facts.name = guid.map(|guid| {
-                format!("{}\0{}", self.calls.machine(), guid.trim_end_matches('\\').to_lowercase())
+                let place = guid.trim_end_matches('\\').to_lowercase();
+                let former = self.calls.machine().map(|machine| format!("{machine}\0{place}"));
+                DiskName::Here { place, former }
             });
         }
         Ok(facts)

@@ -108,8 +108,8 @@ impl Calls for Script {
         Ok(vec![r"\\.\C:".into(), r"\\?\GLOBALROOT\boot".into()])
     }
 
-    fn machine(&self) -> String {
-        "machine".into()
+    fn machine(&self) -> Option<String> {
+        Some("machine".into())
     }
 
     fn pause(&self) {

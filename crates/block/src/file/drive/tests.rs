@@ -1,7 +1,7 @@
 //! What is locked, refused and told, by a scripted machine: drive 0 holds the system and D:, drive
 //! 1 holds E:, and F: lies on drives 1 and 2.
 
-use super::super::facts::Facts;
+use super::super::facts::{DiskName, Facts};
 use super::answers::{Extent, alignment, describe, drive_number, extents, geometry, length};
 use super::claim::{self, claim};
 use super::name::{Name, read};
@@ -127,7 +127,9 @@ fn one_volume_is_locked_dismounted_and_open_to_its_last_block() {
     assert!(claimed.volumes.is_empty());
     let done = ["WriteVolume", "Lock", "Unbound", "Dismount"].map(|what| format!("{what} {E}"));
     assert_eq!(script.done(), done);
-    let name = format!("machine\0{}", E.to_lowercase());
+    let place = E.to_lowercase();
+    let former = Some(format!("machine\0{place}"));
+    let name = DiskName::Here { place, former };
     assert_eq!(claimed.facts.name, Some(name), "the serial number is that of the whole drive");
 }
 
@@ -149,7 +151,7 @@ fn what_is_told_of_a_drive() {
     assert_eq!(claim::bytes(&script, &claimed.open).unwrap(), 4 << 40);
     let facts = claimed.facts;
     assert_eq!((facts.logical_bytes, facts.physical_bytes), (Some(512), Some(4096)));
-    assert_eq!(facts.name.as_deref(), Some("ACME Disk\0S1"));
+    assert_eq!(facts.name, Some(DiskName::Own("ACME Disk\0S1".into())));
     assert!(facts.volatile_cache && facts.unbuffered && !facts.read_only);
     let answers = script.answers.get_mut(DRIVE).unwrap();
     answers.retain(|(question, _)| !matches!(question, Q::Alignment | Q::Writable));
@@ -229,7 +231,7 @@ fn a_serial_number_makes_a_name() {
     };
     let (model, serial, name) = facts("ACME    ", "Disk 1", "  S-1 ");
     assert_eq!((model.as_deref(), serial.as_deref()), (Some("ACME Disk 1"), Some("S-1")));
-    assert_eq!(name.as_deref(), Some("ACME Disk 1\0S-1"));
+    assert_eq!(name, Some(DiskName::Own("ACME Disk 1\0S-1".into())));
     assert_eq!(facts("", "Disk", ""), (Some("Disk".into()), None, None));
     let mut odd = description("a", "b", "c");
     odd[24..28].copy_from_slice(&4000_u32.to_le_bytes());

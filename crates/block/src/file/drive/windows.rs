@@ -77,7 +77,7 @@ impl Calls for Windows {
         Ok([Some(system), drives::boot_partition()].into_iter().flatten().collect())
     }
 
-    fn machine(&self) -> String {
+    fn machine(&self) -> Option<String> {
         system::machine()
     }
 

@@ -6,8 +6,10 @@ use super::table::{Table, Unit, compares_blocks, discards};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::ConnectOptions;
+use crate::source::digits::digits;
 use crate::source::idle::Idle;
 use crate::source::queue::RemoteQueue;
+use crate::url::{ISCSI_PORT, IscsiUrl};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,8 +119,24 @@ impl BlockDevice for IscsiDevice {
     fn identity(&self) -> Identity {
         let identity = &self.disk.identity;
         let model = format!("{} {}", identity.vendor, identity.product);
+        let names = identity.designators.iter().filter_map(|(_, kind, value)| {
+            let kind = match kind {
+                0x02 => "EUI-64",
+                0x03 => "NAA",
+                0x08 => "SCSI name",
+                0x0a => "UUID",
+                // Targets put what names themselves into that of a T10 vendor.
+                _ => return None,
+            };
+            Some((kind, digits(value)))
+        });
+        let target = IscsiUrl::parse(&self.url, ISCSI_PORT).ok().and_then(|url| url.target);
         Identity {
             uuid: identity.uuid.map(Uuid::from_bytes),
+            passing: None,
+            names: names.collect(),
+            target: target.map(|name| format!("{name}/{:x}", self.lun.0)),
+            serial_of_target: false,
             serial: identity.serial.clone(),
             model: Some(model.trim().to_owned()).filter(|model| !model.is_empty()),
             firmware: Some(identity.revision.clone()).filter(|revision| !revision.is_empty()),

@@ -5,7 +5,9 @@ use super::copying;
 use super::queue::IoQueue;
 use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::source::digits::digits;
 use crate::source::queue::RemoteQueue;
+use crate::url::NvmeUrl;
 use core::time::Duration;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -73,9 +75,16 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         let ns = &self.namespace;
         let id = &self.association.0.learned().controller.identify;
         let text = |text: String| Some(text).filter(|t| !t.is_empty());
+        let nguid = ns.nguid.map(|id| ("NGUID", digits(&id.0)));
+        let eui64 = ns.eui64.map(|id| ("EUI-64", digits(&id)));
+        let subsystem = NvmeUrl::parse(&self.url).ok().and_then(|url| url.subsystem);
         Identity {
             uuid: ns.uuid.or(ns.nguid).map(|id| Uuid::from_bytes(id.0)),
+            passing: None,
+            names: nguid.into_iter().chain(eui64).collect(),
+            target: subsystem.map(|nqn| format!("{}/{}", nqn.as_str(), ns.nsid.0)),
             serial: text(id.sn.text()),
+            serial_of_target: true,
             model: text(id.mn.text()),
             firmware: text(id.fr.text()),
         }

@@ -1,0 +1,17 @@
+//! How files and disks are opened, beyond what their URLs say.
+
+use super::created::CreatedFiles;
+use crate::naming::Naming;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'a> {
+    /// A `readonly:` filter precedes.
+    pub(crate) read_only: bool,
+    /// Other processes serve it as well.
+    pub(crate) shared: bool,
+    /// Where files that are created are noted.
+    pub(crate) created: Option<&'a CreatedFiles>,
+    /// Whoever gives names to those that have none.
+    pub(crate) names: &'a dyn Naming,
+}

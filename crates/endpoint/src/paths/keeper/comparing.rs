@@ -1,0 +1,124 @@
+//! Whether a path that leads to another target than the paths in use leads to the same data.
+//!
+//! Names do not decide that alone: two targets may have given one UUID to different disks. So a
+//! path is used only if samples of its data are the same, once one to another target is open. They
+//! are read at that target by a connection of their own, as the queues of the device in use may all
+//! be taken.
+
+use super::super::admit::{are_apart, contradiction};
+use super::super::samples::{Comparison, Verdict, compare};
+use super::{Keeper, Phase, is_reached};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::sync::{Arc, PoisonError};
+use uuid::Uuid;
+use weft_block::{BlockDevice, Device, Presence};
+use weft_io::Handle;
+
+impl Keeper {
+    /// A path in use that leads to another target than a device does, as far as their names tell.
+    fn counterpart(&self, path: usize, device: &dyn BlockDevice) -> Option<(usize, Device)> {
+        let identity = device.identity();
+        self.group.paths().into_iter().enumerate().find_map(|(other, (_, live))| {
+            let live = live?.device;
+            let is_used = live.presence() == Presence::Here && is_reached(live.as_ref());
+            let is_one = other != path && is_used && are_apart(&live.identity(), &identity);
+            is_one.then_some((other, live))
+        })
+    }
+
+    /// Why a device is another one than those of the other paths, beyond what must stay the same
+    /// anyhow.
+    pub(super) fn contradiction(&self, path: usize, device: &dyn BlockDevice) -> Option<String> {
+        let (is_new, base) = (!self.paths[path].again, &self.group.base.identity);
+        let (identity, blocks) = (device.identity(), device.geometry().blocks);
+        let counterpart = self.counterpart(path, device).map(|(_, live)| live);
+        let (known, size) = match &counterpart {
+            Some(live) => (live.identity(), Some(live.geometry().blocks)),
+            None if is_new && are_apart(base, &identity) => {
+                (base.clone(), Some(self.group.blocks()))
+            }
+            // It may have been resized.
+            None if is_new => (base.clone(), None),
+            None => return None,
+        };
+        let by_size = || {
+            let size = size.filter(|size| *size != blocks)?;
+            Some(format!("it has {blocks} blocks instead of {size}"))
+        };
+        contradiction(&known, &identity).or_else(by_size)
+    }
+
+    /// Begins to compare the data of a path, unless that was done before. `None`: it was, or no path
+    /// in use leads to another target, or that cannot be connected to.
+    pub(super) fn begin_comparison(
+        &self,
+        path: usize,
+        device: &dyn BlockDevice,
+    ) -> Option<Comparison> {
+        let (other, _) = self.counterpart(path, device)?;
+        if self.paths[path].compared && self.paths[other].compared {
+            return None;
+        }
+        // What is registered with the target must not be taken for this connection.
+        let own = || Uuid::from_bytes(self.group.control.identities().random());
+        let opening = self.paths[other].opener.begin_beside(self.group.key.map(|_| own()));
+        match opening {
+            Ok(opening) => Some(Comparison::Connecting(opening)),
+            Err(e) => {
+                self.not_compared(path, &e.to_string());
+                None
+            }
+        }
+    }
+
+    /// Goes on with a comparison. Returns whether there may be more to do at once.
+    pub(super) fn compare_further(&mut self, on: &Handle, path: usize) -> bool {
+        let Phase::Comparing(device, comparison) = &mut self.paths[path].phase else {
+            return false;
+        };
+        let device = Arc::clone(device);
+        let unclear = match comparison {
+            Comparison::Connecting(opening) => {
+                match Pin::new(opening).poll(&mut Context::from_waker(&self.waker)) {
+                    Poll::Pending => return false,
+                    Poll::Ready(Err(e)) => e.to_string(),
+                    Poll::Ready(Ok(other)) => {
+                        match compare(on, [other, Arc::clone(&device)], self.id) {
+                            Ok(compared) => {
+                                *comparison = Comparison::Reading(compared);
+                                return true;
+                            }
+                            Err(e) => e.to_string(),
+                        }
+                    }
+                }
+            }
+            Comparison::Reading(compared) => {
+                let verdict = compared.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match verdict {
+                    None => return false,
+                    Some(Verdict::Alike) => {
+                        self.paths[path].compared = true;
+                        return self.accept(on, path, device);
+                    }
+                    Some(Verdict::Different(lba)) => {
+                        let difference = format!("its data differs at block {lba}");
+                        return self.refuse(on, path, &difference);
+                    }
+                    Some(Verdict::Unclear(why)) => why,
+                }
+            }
+        };
+        self.not_compared(path, &unclear);
+        self.accept(on, path, device)
+    }
+
+    fn not_compared(&self, path: usize, why: &str) {
+        tracing::warn!(
+            "{}: its data could not be compared with that of the other paths: {why}; weft trusts its UUID and size",
+            self.name(path)
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Two targets with names of their own as paths of one device: a UUID that both have is not enough.
+
+use crate::served::{self, Served};
+use std::sync::Arc;
+use weft_block::path::PathState;
+use weft_block::{Device, OpenOptions};
+use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::export::{self, ExportConfig, Exports};
+use weft_endpoint::inventory::{
+    InventoryBuilder, LiveInventory, NamespaceConfig, ScsiIdentity, SubsystemConfig,
+};
+use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
+use weft_io::RemoteLoop;
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_testing::wait::until;
+
+const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+
+/// The last block of a device of 1 MiB.
+const LAST: u64 = 2047;
+
+fn memory(size: &str) -> Device {
+    let url = format!("ram:{size},uuid={UUID},volatile=on");
+    weft_block::open(&url, &OpenOptions::default()).unwrap()
+}
+
+/// The same with something in one block.
+fn with_data(lba: u64) -> Device {
+    let device = memory("1MiB");
+    Disk::on(Arc::clone(&device)).unwrap().write(lba, &[1; 512]).unwrap();
+    device
+}
+
+/// A target of its own.
+fn target(name: &str, listen: &str, config: NamespaceConfig) -> Served<Exports> {
+    let nqn = Nqn::new(&format!("nqn.2026-01.example.weft:{name}")).unwrap();
+    let mut builder = InventoryBuilder::default();
+    builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
+    let config = NamespaceConfig { name: Some("disk".into()), ..config };
+    builder.add_namespace(&nqn, Nsid(1), config).unwrap();
+    let name = Some(Name::new(&format!("iqn.2026-01.example.weft:{name}")).unwrap());
+    let config = ExportConfig {
+        inventory: LiveInventory::new(builder.build().unwrap()),
+        iscsi: Settings { name, ..Settings::default() },
+        tls: TlsFiles::default(),
+        late_writers: Default::default(),
+    };
+    let start = |loops: &[RemoteLoop]| export::start(&config, &[listen.to_owned()], loops).unwrap();
+    Served::start(&served::loops(1), start)
+}
+
+fn url(of: &Served<Exports>) -> String {
+    let url = of.urls()[0].clone();
+    let number = match url.split("://").next() {
+        Some("nvme+tcp") => "/1",
+        Some("iscsi") => "/0",
+        _ => "/disk",
+    };
+    format!("{}{number}", url.trim_end_matches(number))
+}
+
+fn same() -> NamespaceConfig {
+    NamespaceConfig::new(memory("1MiB"))
+}
+
+fn with_nguid() -> NamespaceConfig {
+    NamespaceConfig { nguid: Some([7; 16]), ..same() }
+}
+
+fn with_naa() -> NamespaceConfig {
+    let naa = Some("5001405000000001".parse().unwrap());
+    NamespaceConfig { scsi: ScsiIdentity { naa, ..ScsiIdentity::default() }, ..same() }
+}
+
+fn with_serial(serial: &str) -> NamespaceConfig {
+    let serial = Some(serial.parse().unwrap());
+    NamespaceConfig { scsi: ScsiIdentity { serial, ..ScsiIdentity::default() }, ..same() }
+}
+
+/// Opens the first target with a path to the second one. `None`: both are used; otherwise why one
+/// of them is not, whichever was open first.
+fn why_not(listen: &str, first: NamespaceConfig, second: NamespaceConfig) -> Option<String> {
+    let (first, second) = (target("a", listen, first), target("b", listen, second));
+    let paths = PathOptions { further: vec![url(&second)], ..PathOptions::default() };
+    let options = ConnectOptions { paths, ..ConnectOptions::default() };
+    let device = open(&url(&first), &options).unwrap();
+    let settled = || {
+        let paths = device.paths();
+        let refused = paths.iter().find_map(|path| path.why.clone());
+        let are_live = paths.iter().all(|path| path.state == PathState::Live);
+        are_live.then_some(None).or_else(|| refused.map(Some))
+    };
+    until("both paths are used, or one is refused", || settled().is_some());
+    settled().flatten()
+}
+
+#[test]
+fn a_path_to_another_target_is_used_if_all_that_can_be_compared_is_equal() {
+    type Case = (fn() -> NamespaceConfig, &'static str);
+    let of_nvme: &[Case] = &[(with_nguid, "its NGUID is")];
+    let of_iscsi: &[Case] = &[(with_naa, "its NAA is"), (with_nguid, "its EUI-64 is")];
+    let of_nbd: &[Case] = &[];
+    for (protocol, cases) in [("nvme+tcp", of_nvme), ("iscsi", of_iscsi), ("nbd", of_nbd)] {
+        let listen = format!("{protocol}://127.0.0.1:0");
+        let refused = |second: NamespaceConfig, text: &str| {
+            let why = why_not(&listen, same(), second).unwrap_or_default();
+            assert!(why.contains("another device") && why.contains(text), "{protocol}: {why}");
+        };
+        assert_eq!(why_not(&listen, same(), same()), None, "{protocol}");
+        let [one, other] = [9, 9].map(|lba| NamespaceConfig::new(with_data(lba)));
+        assert_eq!(why_not(&listen, one, other), None, "{protocol}");
+        cases.iter().for_each(|(second, text)| refused(second(), text));
+        refused(NamespaceConfig::new(memory("2MiB")), "blocks instead of");
+        for lba in [0, 9, LAST] {
+            refused(NamespaceConfig::new(with_data(lba)), "its data differs at block");
+        }
+    }
+}
+
+#[test]
+fn a_serial_number_counts_where_it_is_that_of_the_data() {
+    let differ = |listen: &str| why_not(listen, with_serial("1"), with_serial("2"));
+    let why = differ("iscsi://127.0.0.1:0").unwrap_or_default();
+    assert!(why.contains("its serial number is"), "{why}");
+    // Of NVMe it is that of the subsystem, and each target is one of its own.
+    assert_eq!(differ("nvme+tcp://127.0.0.1:0"), None);
+}
