@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod networks;
+mod payload;
 
 use crate::support::{Ran, Scratch, Server, run, weft};
 use networks::{Networks, inside};

@@ -37,6 +37,7 @@ mod neighbours;
 mod nvme;
 mod nvme_cli;
 mod packaging;
+mod payload;
 mod rbd;
 mod refusals;
 mod remarks;

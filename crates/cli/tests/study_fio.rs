@@ -81,7 +81,9 @@ fn both(dir: &Path, device: &str, engine: &str) {
     assert!(row["seconds"].as_f64() >= Some(0.9), "a slice takes a second at least: {row}");
     let command = row["command"].as_str().unwrap();
     assert!(
-        command.starts_with("fio ") && command.contains(&format!("--ioengine={engine}")),
+        command.starts_with("fio ")
+            && command.contains(&format!("--ioengine={engine}"))
+            && command.contains("--refill_buffers=1"),
         "{command}"
     );
     let relations = of(&data, "relations", "theirs");

@@ -13,7 +13,7 @@
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
 //! * `event_log`: the event log of Windows.
-//! * [`uncached`]: copies of what is not soon read again.
+//! * [`uncached`]: copies of what is not soon read again; [`masked`]: noise under keys.
 //! * [`random`]: the system's random numbers; [`rng`]: those of a seed; [`secret_file`]: files that
 //!   nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
@@ -37,6 +37,7 @@ pub mod file_system;
 pub mod guest;
 pub mod limits;
 pub mod listening;
+pub mod masked;
 #[cfg(windows)]
 mod overlapped;
 pub mod random;

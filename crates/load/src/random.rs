@@ -29,13 +29,6 @@ impl Random {
         folded.rotate_right((self.state >> 122) as u32)
     }
 
-    /// Fills `bytes`.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
-        }
-    }
-
     /// The next 32 bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {

@@ -1,5 +1,6 @@
 //! `weft bench`: runs a workload on any device, with fio's options.
 
+mod buffers;
 mod imported;
 mod job;
 mod runs;
@@ -19,6 +20,7 @@ use std::path::Path;
 use taken::Taken;
 use weft_bench::Report;
 use weft_bench::ceiling::Tuning;
+use weft_bench::workload::Buffers;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_formats::fio_output;
@@ -150,9 +152,10 @@ fn ceiling(args: BenchArgs) -> Result<(), Failure> {
     if spec.bssplit.is_some()
         || spec.size_percent.is_some()
         || spec.rate.iter().any(Option::is_some)
+        || spec.buffers != Buffers::default()
     {
-        let problem =
-            "--ceiling takes one --bs, a --size in bytes, and --rate_iops instead of --rate";
+        let problem = "--ceiling takes one --bs, a --size in bytes, --rate_iops instead of --rate, \
+                       and no options for buffers";
         return Err(Failure::of(ErrorKind::Usage, problem));
     }
     let (server, pid) = (args.ceiling_server, args.watch_pid);

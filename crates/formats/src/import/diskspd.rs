@@ -81,6 +81,8 @@ struct Reader {
     direct: bool,
     seed: Option<Option<u64>>,
     rate: Option<(u64, bool)>,
+    /// Whether zeroes are written, or fresh data each time.
+    buffers: Option<&'static str>,
     /// Word and text of sizes, which may count blocks.
     stride: Option<(String, String)>,
     thread_stride: Option<(String, String)>,
@@ -132,6 +134,8 @@ impl Reader {
             }
             'z' if value.is_empty() => self.seed = Some(None),
             'z' => self.seed = Some(Some(number(word, value)?)),
+            'Z' if value.is_empty() => self.buffers = Some("zero_buffers"),
+            'Z' if value == "r" => self.buffers = Some("refill_buffers"),
             'X' => {
                 return Err(ImportError::wrong(
                     word,
@@ -249,6 +253,9 @@ impl Reader {
             Some((rate, false)) => job.set("rate", (rate * 1000).to_string()),
             None => {}
         }
+        if let Some(buffers) = self.buffers {
+            job.set(buffers, "1");
+        }
         match self.seed {
             Some(Some(seed)) => job.set("randseed", seed.to_string()),
             Some(None) => job.set("randrepeat", "0"),
@@ -284,7 +291,7 @@ fn bytes(of: &Option<(String, String)>, block: u64) -> Option<u64> {
 fn what_is_missing(letter: char) -> &'static str {
     match letter {
         'a' | 'n' => "cores are chosen with --cpus_allowed",
-        'Z' => "the payload is always random data",
+        'Z' => "the payload is random data, fresh for each write",
         'A' | 'I' => "operations have no priority",
         'N' => "memory is not mapped",
         'i' | 'j' => "operations do not come in bursts with pauses",

@@ -109,6 +109,18 @@ fn diskspd_lines_become_jobs() {
 }
 
 #[test]
+fn diskspd_says_what_is_written() {
+    let read = |option: &str| diskspd::import(&format!("-w100 {option} x")).unwrap();
+    for (option, expected) in [("-Z", "zero_buffers"), ("-Zr", "refill_buffers")] {
+        let imported = read(option);
+        assert_eq!(imported.groups[0][0].get(expected), Some("1"), "{option}");
+        assert!(imported.without.is_empty(), "{option}");
+    }
+    let source = read("-Z1M,words.txt");
+    assert!(source.without[0].starts_with("-Z1M,words.txt: the payload is random data"));
+}
+
+#[test]
 fn diskspd_has_its_own_defaults_and_units() {
     let job = |line: &str| diskspd::import(line).unwrap().groups[0][0].clone();
     let plain = job("-c1G /srv/x.dat");

@@ -7,6 +7,10 @@ use super::pace::Pace;
 use weft_block::{Op, OpKind};
 use weft_io::{Handle, Time};
 
+/// Minimum size of a payload that takes noticeable time to make. An application has its data before
+/// it writes, so a write without a schedule is due once its payload is made.
+const CLOCK_BYTES_MIN: usize = 16 << 10;
+
 /// The next operation.
 struct Choice {
     direction: Direction,
@@ -28,7 +32,7 @@ impl Job {
                     self.spare.push(spare);
                     break;
                 };
-                self.begin(spare, choice);
+                self.begin(on, spare, choice);
             }
         }
         self.submit(on)
@@ -135,11 +139,20 @@ impl Job {
     /// Makes the operation that was chosen.
     fn begin(
         &mut self,
+        on: &Handle,
         Spare { user, data }: Spare,
-        Choice { direction, unit, span, due }: Choice,
+        Choice { direction, unit, span, mut due }: Choice,
     ) {
         let (lba, blocks) = self.blocks_of(unit, span);
-        let data = self.sizes.as_mut().map_or(data, |sizes| sizes.take(span));
+        let mut data = self.sizes.as_mut().map_or(data, |sizes| sizes.take(span));
+        if direction == Direction::Write {
+            let offset = lba * u64::from(self.shared.plan.geometry.block_bytes);
+            let made;
+            (data, made) = self.payload.fill(&self.shared.noise, data, user, offset);
+            if made >= CLOCK_BYTES_MIN && self.pace.is_none() {
+                due = on.clock();
+            }
+        }
         let generation = self.ledger.as_mut().map_or(0, |ledger| match direction {
             Direction::Write => ledger.begin_write(unit),
             _ => ledger.begin_read(unit),
@@ -164,11 +177,11 @@ impl Job {
     }
 
     fn stamp(&self, op: &mut Op, generation: u32) {
-        let Some(pattern) = &self.pattern else { return };
+        let Some(stamp) = &self.stamp else { return };
         let block_bytes = self.shared.plan.geometry.block_bytes as usize;
         let blocks = op.data.iter_mut().flat_map(|segment| segment.chunks_exact_mut(block_bytes));
         for (lba, block) in (op.lba..).zip(blocks) {
-            pattern.stamp(block, lba, generation);
+            stamp.put(block, lba, generation);
         }
     }
 

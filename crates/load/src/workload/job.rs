@@ -10,13 +10,14 @@ use super::direction::Direction;
 use super::job_report::{JobReport, VerifyReport};
 use super::order::Order;
 use super::pace::Pace;
+use super::payload::{Payload, is_made_ahead};
 use super::plan::Share;
 use super::record::Recorder;
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
 use super::spec::Verify;
 use super::split::Sizes;
 use super::verify::ledger::Ledger;
-use super::verify::{self, Expected, Finding, Pattern};
+use super::verify::{self, Expected, Finding, Stamp};
 use crate::error::Error;
 use crate::random::Random;
 use std::collections::VecDeque;
@@ -126,7 +127,8 @@ pub(super) struct Job {
     pub queued: VecDeque<Op>,
     pub queued_slots: VecDeque<u32>,
     done: Vec<Completion>,
-    pub pattern: Option<Pattern>,
+    pub payload: Payload,
+    pub stamp: Option<Stamp>,
     pub ledger: Option<Ledger>,
     /// The unit from which the verifying phase goes on.
     pub cursor: u64,
@@ -148,13 +150,14 @@ impl Job {
         let (spec, share, depth) = (&plan.spec, plan.share(index), plan.spec.iodepth as usize);
         let seed = plan.seed.wrapping_add(u64::from(index));
         let mut rng = Random::new(seed);
-        let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
         let verify = spec.verify == Verify::Crc32c;
-        let memory = |bytes: usize| memory(on, bytes, &pattern);
+        let memory = |bytes: usize| memory(on, bytes);
         let sizes =
             spec.bssplit.as_ref().map(|split| Sizes::new(split, depth, memory)).transpose()?;
         // Where there are sizes, an operation takes its memory when it begins.
         let at_rest = if sizes.is_some() { 0 } else { spec.bs_bytes as usize };
+        let ahead = is_made_ahead(spec).then(|| memory(at_rest)).transpose()?;
+        let region_bytes = share.units * u64::from(plan.unit_bytes());
         Ok(Self {
             id,
             share,
@@ -186,7 +189,8 @@ impl Job {
             queued_slots: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
             ledger: plan.writes_pattern().then(|| Ledger::new(share.units as usize)),
-            pattern: verify.then_some(pattern),
+            payload: Payload::new(spec, region_bytes, ahead),
+            stamp: verify.then(|| Stamp::new(plan.seed, plan.run)),
             cursor: 0,
             timer: TimerSlot::default(),
             shared: Arc::clone(shared),
@@ -353,18 +357,20 @@ impl Driver for Job {
                 break;
             }
         }
+        let is_free = !busy && self.stage != JobStage::Over;
+        busy |= is_free && self.payload.make_ahead(&self.shared.noise);
         match self.await_due(on) {
             Activity::Idle => {
-                Activity::busy_if(busy).or_settled_if(!more && self.stage == JobStage::Running)
+                let is_done = !more && !self.payload.is_behind();
+                Activity::busy_if(busy).or_settled_if(is_done && self.stage == JobStage::Running)
             }
             due => due,
         }
     }
 }
 
-/// Memory for an operation of so many bytes. It holds noise: zeroes would be a gift to devices that
-/// compress.
-fn memory(on: &Handle, bytes: usize, pattern: &Pattern) -> Result<Segments, Error> {
+/// Memory for an operation of `bytes` bytes, all of it touched before the clock starts.
+fn memory(on: &Handle, bytes: usize) -> Result<Segments, Error> {
     let mut data = Segments::new();
     let mut left = bytes;
     while left > 0 {
@@ -372,8 +378,7 @@ fn memory(on: &Handle, bytes: usize, pattern: &Pattern) -> Result<Segments, Erro
             let problem = "no memory for the payload: lower iodepth, numjobs or bs";
             return Err(weft_block::Error::new(ErrorKind::NoResources, problem).into());
         };
-        let noise = pattern.noise();
-        buf.chunks_mut(noise.len()).for_each(|chunk| chunk.copy_from_slice(&noise[..chunk.len()]));
+        buf.fill(0);
         left -= buf.len();
         data.push(buf.into());
     }

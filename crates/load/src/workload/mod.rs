@@ -16,14 +16,21 @@
 //! loop is open: operations are due on a fixed schedule, and latency counts from the time an
 //! operation was due, even if the queue had no room for it then. `rate` does the same by bytes.
 //! Operations that never started are reported as *missed*.
+//!
+//! # Payload
+//! Every write carries new random bytes, so targets that compress, deduplicate or detect zeroes gain
+//! nothing. [`Buffers`] has the options that change this.
 
+mod buffers;
 mod check;
 mod direction;
 mod issue;
 mod job;
 mod job_report;
+mod noise;
 mod order;
 mod pace;
+mod payload;
 mod plan;
 mod queues;
 mod record;
@@ -36,6 +43,7 @@ mod stages;
 mod values;
 pub mod verify;
 
+pub use buffers::{BufferPattern, Buffers};
 pub use check::check;
 pub use direction::{Direction, Rw};
 pub use job_report::{
@@ -45,7 +53,7 @@ pub use report::{LoopReport, Processors, Report, system_calls};
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
 pub use spec::{JobSpec, Verify};
 pub use split::BlockSplit;
-pub use values::{Size, duration, rates};
+pub use values::{Size, duration, rates, switch};
 
 #[cfg(test)]
 mod tests;

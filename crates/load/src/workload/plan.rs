@@ -1,6 +1,7 @@
 //! Converts a [`JobSpec`] and a device into the work of each job, and checks all options.
 
 use super::direction::Direction;
+use super::payload::is_made_ahead;
 use super::spec::{JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
 use crate::limits::{
@@ -117,7 +118,8 @@ impl Plan {
             .into_iter()
             .map(|bytes| u64::from(bytes).next_power_of_two().max(4096))
             .sum::<u64>();
-        u64::from(jobs) * u64::from(self.spec.iodepth) * each
+        let depth = u64::from(self.spec.iodepth) + u64::from(is_made_ahead(&self.spec));
+        u64::from(jobs) * depth * each
     }
 
     /// Whether blocks are written in such a way that they can be checked.
@@ -232,6 +234,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     if spec.bssplit.is_some() && spec.verify != Verify::None {
         return Err(Error::option("bssplit", "verifying needs blocks of one size: use bs instead"));
     }
+    spec.buffers.check()?;
     let bytes: u64 = spec.sizes().into_iter().map(u64::from).sum();
     if u64::from(spec.numjobs) * u64::from(spec.iodepth) * bytes > PAYLOAD_BYTES_MAX {
         let problem = format!(

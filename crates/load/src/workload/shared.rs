@@ -2,6 +2,7 @@
 //! among its own jobs.
 
 use super::job_report::JobReport;
+use super::noise::Noise;
 use super::plan::Plan;
 use super::report::LoopReport;
 use core::cell::Cell;
@@ -33,6 +34,8 @@ pub(super) struct LoopEnd {
 /// Across threads; written now and then, never for each operation by more than one.
 pub(super) struct SharedRun {
     pub plan: Plan,
+    /// Material of the payloads of all jobs.
+    pub noise: Noise,
     /// All jobs are connected: each starts when it sees this.
     pub go: AtomicBool,
     pub stop: AtomicBool,
@@ -71,6 +74,7 @@ impl SharedRun {
         let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
         Self {
             plan,
+            noise: Noise::draw(),
             go: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             watched: watched.into(),

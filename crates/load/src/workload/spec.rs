@@ -1,6 +1,7 @@
 //! The specification of a run, in fio's terms: names, defaults and meanings of options are those of
 //! fio 3 unless a field says otherwise.
 
+use super::buffers::Buffers;
 use super::direction::{Direction, Rw};
 use super::split::BlockSplit;
 use core::str::FromStr;
@@ -70,6 +71,8 @@ pub struct JobSpec {
     /// `number_ios`: operations after which a job ends, even if it transferred fewer than `size`
     /// bytes.
     pub number_ios: Option<u64>,
+    /// The payload of writes (`zero_buffers`, `buffer_pattern` and others): new bytes by default.
+    pub buffers: Buffers,
     /// `verify`. Several jobs then share the region instead of each using all of it: the content of
     /// a block that two jobs write would be unknown.
     pub verify: Verify,
@@ -132,6 +135,7 @@ impl Default for JobSpec {
             size: None,
             size_percent: None,
             number_ios: None,
+            buffers: Buffers::default(),
             verify: Verify::None,
             do_verify: true,
             verify_fatal: false,
@@ -207,6 +211,7 @@ impl JobSpec {
         more("cpus_allowed", !self.cpus_allowed.is_empty(), list(&self.cpus_allowed));
         more("continue_on_error", self.continue_on_error, "io".into());
         more("group_reporting", self.group_reporting == Some(true), "1".into());
+        options.extend(self.buffers.options());
         options
     }
 }

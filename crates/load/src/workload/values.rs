@@ -62,6 +62,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     long.map_or_else(|| parse_duration(text).map_err(|e| e.to_string()), Ok)
 }
 
+/// A boolean: 0 or 1.
+///
+/// # Errors
+/// A value that is neither.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err("use 0 or 1".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,12 @@
 //! The workload options of `weft bench`, with fio's names.
 
 use super::super::serve::DiskIo;
+use super::buffers::BufferArgs;
 use crate::exit::Failure;
 use crate::help::headings::WORKLOAD;
 use clap::{ArgAction, Args};
 use std::time::Duration;
-use weft_bench::workload::{BlockSplit, Size, duration, rates};
+use weft_bench::workload::{BlockSplit, Size, duration, rates, switch};
 use weft_bench::{JobSpec, Rw, Verify};
 use weft_block::{ErrorKind, units};
 
@@ -60,6 +61,8 @@ pub struct JobArgs {
     /// Number of operations after which a job ends
     #[arg(help_heading = WORKLOAD, long = "number_ios", alias = "number-ios")]
     number_ios: Option<u64>,
+    #[command(flatten)]
+    buffers: BufferArgs,
     /// Verify the data: crc32c
     #[arg(help_heading = WORKLOAD, long, default_value = "none")]
     verify: Verify,
@@ -120,15 +123,6 @@ fn any_seed() -> u64 {
     since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40)
 }
 
-/// fio's booleans.
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "1" => Ok(true),
-        "0" => Ok(false),
-        _ => Err("use 0 or 1".into()),
-    }
-}
-
 /// fio's error types to continue after; only I/O errors occur here.
 fn on_error(text: &str) -> Result<bool, String> {
     match text {
@@ -176,6 +170,7 @@ impl JobArgs {
             size,
             size_percent,
             number_ios: self.number_ios,
+            buffers: self.buffers.into(),
             verify: self.verify,
             do_verify: self.do_verify != 0,
             verify_fatal: self.verify_fatal != 0,

@@ -6,12 +6,10 @@ use crate::help::headings::IGNORED;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The options, and why weft ignores them.
-const NAMES: [(&str, &str); 19] = [
+const NAMES: [(&str, &str); 17] = [
     ("ioengine", "weft has its own I/O engine"),
     ("invalidate", "weft does not invalidate the page cache"),
     ("thread", "jobs are not processes; --threads sets the number of threads"),
-    ("refill_buffers", "the payload is always random data"),
-    ("scramble_buffers", "the payload is always random data"),
     ("gtod_reduce", "the clock is read once per batch"),
     ("clocksource", "weft uses the system's monotonic clock"),
     ("mem", "memory comes from the event loop's pool"),

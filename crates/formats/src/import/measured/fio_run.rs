@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io;
 use weft_bench::agents::measured::Part;
 use weft_bench::agents::{Measured, merged};
-use weft_bench::workload::{Direction, JobSpec, Report};
+use weft_bench::workload::{Buffers, Direction, JobSpec, Report};
 use weft_block::Geometry;
 
 /// By what fio reaches a device.
@@ -58,6 +58,10 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
             "rate" => arguments.push(format!("--rate={}", value.trim_end_matches(','))),
             _ => arguments.push(format!("--{name}={value}")),
         }
+    }
+    if spec.rw.has(Direction::Write) && spec.buffers == Buffers::default() {
+        // Otherwise fio repeats its data, except for a few bytes.
+        arguments.push("--refill_buffers=1".into());
     }
     arguments.push(format!("--ioengine={}", engine.name()));
     arguments.extend(engine.options());
@@ -152,6 +156,7 @@ mod tests {
         for one in [
             "--rw=randrw",
             "--rate=,4096",
+            "--refill_buffers=1",
             "--ioengine=io_uring",
             "--filename=/dev/disk/by-path/pci-0\\:1",
             "--direct=1",
@@ -164,6 +169,14 @@ mod tests {
             nbd.contains(&"--uri=nbd://h:1/d".into()) && nbd.contains(&"--ioengine=nbd".into()),
             "{nbd:?}"
         );
+        assert!(!nbd.iter().any(|it| it.contains("buffers")), "it only reads: {nbd:?}");
+        let buffers = Buffers { zero: true, ..Buffers::default() };
+        let zeroes = arguments(
+            &Engine::Nbd("nbd://h:1/d".into()),
+            &JobSpec { rw: Rw::Write, buffers, ..JobSpec::default() },
+        );
+        let given = zeroes.iter().filter(|it| it.contains("buffers"));
+        assert_eq!(given.collect::<Vec<_>>(), ["--zero_buffers=1"]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Whole runs, on a RAM disk and on one that misbehaves on purpose.
 
 mod faults;
+mod kept;
+mod payload;
 mod sharing;
 mod sizes;
 mod tricky;

@@ -1,4 +1,4 @@
-//! The header of a block, and the content behind it.
+//! The header of a block. What stands behind it is the payload of any write.
 //!
 //! | bytes | field (little endian) |
 //! |---|---|
@@ -8,8 +8,6 @@
 //! | 24..32 | run |
 //! | 32..36 | generation |
 //! | 36..40 | CRC-32C of all other bytes of the block |
-
-use crate::random::Random;
 
 const MAGIC: [u8; 8] = *b"weft\0blk";
 const CHECKSUM: core::ops::Range<usize> = 36..40;
@@ -57,32 +55,22 @@ pub fn checksum(block: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// Writes the blocks of one run.
-#[derive(Clone, Debug)]
-pub struct Pattern {
+/// The mark of one run on the blocks that it writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
     seed: u64,
     run: u64,
-    /// Two blocks of noise; each block's content is a window into it.
-    noise: Vec<u8>,
 }
 
-impl Pattern {
-    /// For blocks of `block_bytes` bytes (512 or more).
-    pub fn new(seed: u64, run: u64, block_bytes: usize) -> Self {
-        let mut noise = vec![0; 2 * block_bytes];
-        Random::new(seed).fill(&mut noise);
-        Self { seed, run, noise }
+impl Stamp {
+    /// Of the run of this name, with this seed.
+    pub const fn new(seed: u64, run: u64) -> Self {
+        Self { seed, run }
     }
 
-    /// Makes `block` the given generation of the block at `lba`.
-    pub fn stamp(&self, block: &mut [u8], lba: u64, generation: u32) {
-        let windows = (self.noise.len() - block.len()) as u64 / 8;
-        let window = (lba.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ u64::from(generation).wrapping_mul(0xd6e8_feb8_6659_fd93))
-            >> 32;
-        let from = (window % windows * 8) as usize;
-        let content = block.len() - HEADER_BYTES;
-        block[HEADER_BYTES..].copy_from_slice(&self.noise[from..from + content]);
+    /// Makes `block` (512 bytes or more) the given generation of the block at `lba`. Its bytes
+    /// behind the header stay.
+    pub fn put(&self, block: &mut [u8], lba: u64, generation: u32) {
         block[..8].copy_from_slice(&MAGIC);
         block[8..16].copy_from_slice(&lba.to_le_bytes());
         block[16..24].copy_from_slice(&self.seed.to_le_bytes());
@@ -90,11 +78,6 @@ impl Pattern {
         block[32..36].copy_from_slice(&generation.to_le_bytes());
         let checksum = checksum(block).to_le_bytes();
         block[CHECKSUM].copy_from_slice(&checksum);
-    }
-
-    /// The noise, for buffers whose content does not matter as long as it is not all alike.
-    pub fn noise(&self) -> &[u8] {
-        &self.noise
     }
 }
 
@@ -104,8 +87,8 @@ mod tests {
 
     #[test]
     fn a_stamp_reads_back_and_its_bytes_stay_what_they_are() {
-        let mut block = vec![0; 4096];
-        Pattern::new(1, 2, 4096).stamp(&mut block, 0x0102_0304_0506_0708, 9);
+        let mut block = vec![7; 4096];
+        Stamp::new(1, 2).put(&mut block, 0x0102_0304_0506_0708, 9);
         let header = Header::decode(&block).unwrap();
         assert_eq!(
             (header.lba, header.seed, header.run, header.generation),
@@ -113,6 +96,7 @@ mod tests {
         );
         assert_eq!(header.checksum, checksum(&block));
         assert_eq!(block[..16], *b"weft\0blk\x08\x07\x06\x05\x04\x03\x02\x01");
+        assert_eq!(block[HEADER_BYTES..], [7; 4096 - HEADER_BYTES]);
         assert_eq!(Header::decode(&block[..39]), None);
     }
 }

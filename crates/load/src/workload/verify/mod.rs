@@ -2,8 +2,8 @@
 //!
 //! With `verify=crc32c` every block of the device that a job writes begins with a header: its own
 //! address, the seed and the run that wrote it, how often this place was written in that run (its
-//! *generation*), and a checksum over all of it. The rest is pseudo-random. The [`ledger::Ledger`]
-//! remembers the generation that each place must hold.
+//! *generation*), and a checksum over all of it. The rest is the payload that the write has anyway.
+//! The [`ledger::Ledger`] remembers the generation that each place must hold.
 //!
 //! | found | kind | what has happened |
 //! |---|---|---|
@@ -19,7 +19,7 @@ pub mod ledger;
 
 use core::fmt;
 use header::Header;
-pub use header::Pattern;
+pub use header::Stamp;
 
 /// What a block must be; `None` where any value will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,11 +180,10 @@ pub fn check(block: &[u8], lba: u64, expected: &Expected) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    fn written() -> (Pattern, Vec<u8>) {
-        let pattern = Pattern::new(7, 99, 512);
-        let mut block = vec![0; 512];
-        pattern.stamp(&mut block, 5, 3);
-        (pattern, block)
+    fn written() -> Vec<u8> {
+        let mut block: Vec<u8> = (0..512u32).map(|n| (n * n / 8) as u8).collect();
+        Stamp::new(7, 99).put(&mut block, 5, 3);
+        block
     }
 
     fn kind(block: &[u8], lba: u64, expected: &Expected) -> Option<FaultKind> {
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_sound_block_passes() {
-        let (_, block) = written();
+        let block = written();
         for expected in [
             Expected::default(),
             Expected { seed: Some(7), ..Expected::default() },
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_kinds_are_told_apart() {
-        let (_, block) = written();
+        let block = written();
         let any = Expected::default();
         assert_eq!(check(&block, 6, &any), Err(Fault::Misplaced { lba: 5 }));
         assert_eq!(check(&[0; 512], 5, &any), Err(Fault::Blank));
@@ -219,22 +218,11 @@ mod tests {
 
     #[test]
     fn any_changed_bit_is_found() {
-        let (_, mut block) = written();
+        let mut block = written();
         for bit in 0..512 * 8 {
             block[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(kind(&block, 5, &Expected::default()), Some(FaultKind::Wrong), "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
-        }
-    }
-
-    #[test]
-    fn generations_and_places_differ_in_their_content() {
-        let (pattern, block) = written();
-        let mut other = vec![0; 512];
-        for (lba, generation) in [(5, 4), (6, 3)] {
-            pattern.stamp(&mut other, lba, generation);
-            let equal = block[64..].iter().zip(&other[64..]).filter(|(a, b)| a == b).count();
-            assert!(equal < 40, "{equal}");
         }
     }
 }
