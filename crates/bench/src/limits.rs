@@ -1,7 +1,7 @@
 //! Every limit of studies, suites and agents, with its unit and the effect of reaching it.
 
 use core::time::Duration;
-pub use weft_load::limits::{GROUPED_ABOVE, PROGRESS_EVERY, THREADS_MAX};
+pub use weft_load::limits::{GROUPED_ABOVE, JOBS_MAX, PROGRESS_EVERY, THREADS_MAX};
 
 /// Minimum operations of a round for which the 99.9th percentile is reported: ten of them lie above
 /// it.

@@ -4,9 +4,12 @@ use std::path::Path;
 use weft_block::file::is_windows_device;
 use weft_block::grammar;
 
+/// Bytes of a block of a file.
+const BLOCK_BYTES: u64 = 512;
+
 /// The URL for fio's `filename`, which is a URL or the path of a file. fio writes `\\:` for a colon
 /// within a name, because a plain colon separates names; weft does not split names. A file that
-/// does not exist is created with the given `size`.
+/// does not exist is created with the given `size`, in whole blocks.
 pub fn of_filename(name: &str, size: Option<u64>) -> String {
     let name = name.replace("\\:", ":");
     if grammar::has_scheme(&name) {
@@ -15,7 +18,7 @@ pub fn of_filename(name: &str, size: Option<u64>) -> String {
     let path = if grammar::is_path(&name) { name } else { format!("./{name}") };
     match size {
         Some(size) if !is_windows_device(&path) && !Path::new(&path).exists() => {
-            format!("{path},size={size}")
+            format!("{path},size={}", size.next_multiple_of(BLOCK_BYTES))
         }
         _ => path,
     }
@@ -51,6 +54,7 @@ mod tests {
             assert_eq!(of_filename(name, None), url);
         }
         assert_eq!(of_filename("no-such-file", Some(4096)), "./no-such-file,size=4096");
+        assert_eq!(of_filename("no-such-file", Some(1000)), "./no-such-file,size=1024");
         assert_eq!(of_filename("/", Some(4096)), "/");
     }
 

@@ -89,7 +89,7 @@ fn lines_of_diskspd_and_files_of_vdbench_run_on_any_device() {
     let line = "diskspd.exe -b8K -r -w100 -t2 -o4 -d1 -W0 -Z1M -L C:\\none.dat";
     let (ran, report) = bench(&dir, &["ram:1MiB", "--diskspd", line]);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
-    assert!(ran.err.contains("left out: -Z1M: the payload"), "{ran:?}");
+    assert!(ran.err.contains("left out: -Z1M (every write"), "{ran:?}");
     let all: Vec<&Value> =
         report["jobs"].as_array().unwrap().iter().map(|job| &job["job options"]).collect();
     assert_eq!(all.len(), 2);

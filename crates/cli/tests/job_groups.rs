@@ -28,7 +28,7 @@ fn a_group_that_cannot_run_is_refused_before_the_first_one_writes() {
     let dir = scratch("groups-refused");
     let first = "[first]\nfilename=disk.img\nrw=write\nsize=1m\n";
     for (last, code, text) in [
-        ("filename=disk.img\nrw=write\nbs=1000", 2, "job last: bs"),
+        ("filename=disk.img\nrw=write\nbs=1000\nverify=crc32c", 2, "job last: bs"),
         ("filename=disk.img\nrw=read\noffset=4m", 2, "job last: offset"),
         ("filename=disk.img\nrw=read\nsize=5m", 2, "job last: size"),
         ("filename=none.img\nrw=read", 3, "none.img"),
@@ -42,7 +42,7 @@ fn a_group_that_cannot_run_is_refused_before_the_first_one_writes() {
         assert!(is_untouched(dir.path()), "{last}: the first group has written");
     }
     let runs = "sd=sd1,lun=./disk.img\nwd=w,sd=sd*,rdpct=0\n\
-        rd=r,wd=w,iorate=max,elapsed=1,forxfersize=(4k,1000)\n";
+        rd=r,wd=w,iorate=max,elapsed=1,forxfersize=(4k,8m)\n";
     let ran = bench(dir.path(), "--vdbench", runs);
     assert!(ran.code() == Some(2) && ran.out.is_empty(), "{ran:?}");
     assert!(is_untouched(dir.path()), "the first run has written");

@@ -15,6 +15,7 @@ mod discovered_paths;
 mod discovery;
 mod docs;
 mod fio;
+mod fio_limits;
 mod fio_options;
 mod gateways;
 mod imported;

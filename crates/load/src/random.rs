@@ -29,6 +29,12 @@ impl Random {
         folded.rotate_right((self.state >> 122) as u32)
     }
 
+    /// A number of at least 0 and less than 1.
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// The next 32 bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {

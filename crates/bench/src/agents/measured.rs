@@ -136,6 +136,7 @@ impl Measured {
             directions.iter().map(|direction| direction.runtime).max().unwrap_or_default();
         let error = |count| crate::workload::ErrorCount {
             direction: Direction::Read,
+            is_sync: false,
             known: crate::workload::Execution::Done,
             status: Status::new(StatusKind::Internal),
             first_lba: 0,

@@ -3,24 +3,24 @@
 mod buffers;
 mod imported;
 mod job;
+mod more;
 mod runs;
 mod taken;
 
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use crate::filename;
 use crate::pcap_args::PcapArgs;
 use clap::{Args, ValueEnum};
 use imported::{ImportArgs, Ready};
-use job::JobArgs;
 use runs::{Job, Measured, Runs};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use taken::Taken;
-use weft_bench::Report;
 use weft_bench::ceiling::Tuning;
-use weft_bench::workload::Buffers;
+use weft_bench::{JobSpec, Report};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_formats::fio_output;
@@ -46,11 +46,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["url", "traddr", "nqn", "ceiling"])]
     filename: Option<String>,
     #[command(flatten)]
-    job: JobArgs,
+    taken: Taken,
     #[command(flatten)]
     import: ImportArgs,
-    #[command(flatten)]
-    taken: Taken,
     #[command(flatten)]
     connect: ConnectArgs,
     #[command(flatten)]
@@ -146,16 +144,37 @@ fn text(
     format!("{json:#}\n")
 }
 
+/// Options of a workload that the ceiling has, too.
+const OF_CEILING: [&str; 15] = [
+    "name",
+    "rw",
+    "bs",
+    "iodepth",
+    "numjobs",
+    "threads",
+    "rwmixread",
+    "rate_iops",
+    "size",
+    "runtime",
+    "ramp_time",
+    "time_based",
+    "cpus_allowed",
+    "randseed",
+    "norandommap",
+];
+
 fn ceiling(args: BenchArgs) -> Result<(), Failure> {
-    args.taken.say(false, args.job.direct());
-    let spec = args.job.spec()?;
-    if spec.bssplit.is_some()
-        || spec.size_percent.is_some()
-        || spec.rate.iter().any(Option::is_some)
-        || spec.buffers != Buffers::default()
-    {
-        let problem = "--ceiling takes one --bs, a --size in bytes, --rate_iops instead of --rate, \
-                       and no options for buffers";
+    let mut jobs = args.taken.jobs()?;
+    let Ready { job, left_out, .. } = jobs.swap_remove(0);
+    say_left_out(&left_out);
+    let spec = job.spec()?;
+    let other = spec.options().into_iter().find(|(name, _)| !OF_CEILING.contains(name));
+    let differ = spec.rate_iops.iter().any(|rate| *rate != spec.rate_iops[0]);
+    if other.is_some() || spec.size_percent.is_some() || spec.steps.skip != 0 || differ {
+        let name = other.map_or("--size, --rw and --rate_iops of this form".into(), |(name, _)| {
+            format!("--{name}")
+        });
+        let problem = format!("--ceiling measures a stream of bytes: {name} means nothing to it");
         return Err(Failure::of(ErrorKind::Usage, problem));
     }
     let (server, pid) = (args.ceiling_server, args.watch_pid);
@@ -176,41 +195,113 @@ impl BenchArgs {
     /// What runs: the jobs of the file or line that was given, or the one that the options
     /// describe. A device that is given is used by all.
     fn groups(&self) -> Result<Vec<Vec<Job>>, Failure> {
-        let given = || match &self.filename {
-            Some(name) => Ok(name.clone()),
-            None => self.address.device_url(),
+        let given = match (&self.filename, self.taken.value("directory")) {
+            (Some(name), Some(directory)) => Some(format!("{directory}/{name}")),
+            (Some(name), None) => Some(name.clone()),
+            (None, _) if self.address.is_missing() => None,
+            (None, _) => Some(self.address.device_url()?),
         };
-        let Some(imported) = self.import.read()? else {
-            let direct = self.job.direct();
-            let spec = self.job.clone().spec()?;
-            let url = if self.filename.is_some() {
-                filename::of_filename(&given()?, spec.size)
-            } else {
-                given()?
-            };
-            self.taken.say(filename::is_file(&url), direct);
-            return Ok(vec![vec![(spec, filename::with_direct(url, direct))]]);
+        let imported = self.import.read()?;
+        let is_imported = imported.is_some();
+        let jobs = match imported {
+            Some(groups) => groups,
+            None => vec![self.taken.jobs()?],
         };
-        let has_device = self.filename.is_some() || !self.address.is_missing();
-        let common = if has_device { Some(given()?) } else { None };
-        let ready = |Ready { job, target }: Ready| {
-            let direct = job.direct();
-            let mut spec = job.spec()?;
+        let mut groups = Vec::new();
+        for group in jobs {
+            let on_device = |ready| self.on_device(ready, given.as_deref(), is_imported);
+            groups.push(group.into_iter().map(on_device).collect::<Result<Vec<_>, _>>()?);
+        }
+        let groups = with_urls(groups);
+        let mut left_out: Vec<String> = Vec::new();
+        for text in groups.iter().flatten().flat_map(|(spec, _)| &spec.left_out) {
+            if !left_out.contains(text) {
+                left_out.push(text.clone());
+            }
+        }
+        say_left_out(&left_out);
+        Ok(groups)
+    }
+
+    /// A job and its device: the one that is `given`, or its own.
+    fn on_device(
+        &self,
+        ready: Ready,
+        given: Option<&str>,
+        is_imported: bool,
+    ) -> Result<OnDevice, Failure> {
+        let Ready { job, target, left_out } = ready;
+        let (direct, creates_file) = (job.direct(), job.creates_file());
+        let mut spec = job.spec()?;
+        spec.left_out = left_out;
+        spec.whole_blocks = direct != Some(true);
+        if is_imported {
             // There each job is a thread or a process.
             spec.threads = spec
                 .numjobs
                 .min(std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
-            let Some(name) = common.clone().or(target) else {
+        }
+        let usage = |text: String| Failure::of(ErrorKind::Usage, text);
+        let is_null = target.as_deref().is_some_and(|target| target.starts_with("null:"));
+        let name = match (given, target) {
+            (Some(_), Some(_)) if is_null => {
+                let text = format!("job {} has ioengine=null; omit the device", spec.name);
+                return Err(usage(text));
+            }
+            (Some(given), _) => given.to_owned(),
+            (None, Some(target)) => target,
+            (None, None) if is_imported => {
                 let text = format!(
                     "job {} names no file or device; give one in front, as in weft bench URL …",
                     spec.name
                 );
-                return Err(Failure::of(ErrorKind::Usage, text));
-            };
-            let url = filename::with_direct(filename::of_filename(&name, spec.size), direct);
-            Ok((spec, url))
+                return Err(usage(text));
+            }
+            // The error says which options name a device.
+            (None, None) => self.address.device_url()?,
         };
-        imported.into_iter().map(|group| group.into_iter().map(ready).collect()).collect()
+        // A device that is given in front is a URL or a file as everywhere in weft.
+        let is_filename = is_imported || self.filename.is_some() || given.is_none();
+        let bytes = spec.file_bytes().filter(|_| creates_file && is_filename);
+        Ok(OnDevice { spec, name, is_filename, bytes, direct })
+    }
+}
+
+/// A job and what it uses.
+struct OnDevice {
+    spec: JobSpec,
+    /// A path or a URL.
+    name: String,
+    /// Whether that is fio's `filename`.
+    is_filename: bool,
+    /// Bytes that the job needs if a file of this name is to be created.
+    bytes: Option<u64>,
+    direct: Option<bool>,
+}
+
+/// Jobs with the URLs of their devices. A file that several jobs create has room for each of them.
+fn with_urls(groups: Vec<Vec<OnDevice>>) -> Vec<Vec<Job>> {
+    let mut rooms: BTreeMap<String, Option<u64>> = BTreeMap::new();
+    for job in groups.iter().flatten() {
+        let room = rooms.entry(job.name.clone()).or_default();
+        *room = (*room).max(job.bytes);
+    }
+    let with_url = |job: OnDevice| {
+        let OnDevice { mut spec, name, is_filename, direct, .. } = job;
+        let room = rooms.get(&name).copied().flatten();
+        let url = if is_filename { filename::of_filename(&name, room) } else { name };
+        if direct == Some(false) && !filename::is_file(&url) {
+            spec.left_out.push("direct=0 (only files use the page cache)".to_owned());
+        }
+        (spec, filename::with_direct(url, direct))
+    };
+    groups.into_iter().map(|group| group.into_iter().map(with_url).collect()).collect()
+}
+
+/// Names the options that were left out on standard error. The reports have them as well.
+fn say_left_out(left_out: &[String]) {
+    if !left_out.is_empty() {
+        tell(&format!("weft: left out: {}", left_out.join("; ")));
     }
 }
 
@@ -247,6 +338,12 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         return Err(Failure::new(
             Failure::OPERATIONS,
             format!("{failed} operations failed; see the report above"),
+        ));
+    }
+    if report.jobs.iter().any(|job| job.broken.is_some()) {
+        return Err(Failure::new(
+            Failure::OPERATIONS,
+            "a job ended early, as it did not keep a limit of its own; see the report above",
         ));
     }
     if report.stopped {

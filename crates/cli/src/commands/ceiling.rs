@@ -141,7 +141,7 @@ pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure
         runtime: job.runtime.unwrap_or(RUNTIME),
         cpu: job.cpus_allowed.first().copied(),
         tuning: against.tuning.unwrap_or_default(),
-        rate_iops: job.rate_iops,
+        rate_iops: job.rate_iops[0],
         server_pid,
         secure: against.keys.as_ref().map(|(keys, _)| connecting(keys)).transpose()?,
     };

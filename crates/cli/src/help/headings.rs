@@ -20,5 +20,9 @@ pub const LET_IN: &str = "Who is let in";
 pub const WORKLOAD: &str = "Workload";
 /// Of workloads that are written for other tools.
 pub const OTHER_TOOLS: &str = "Workloads of other tools";
+/// Of fio's options that few workloads need.
+pub const FIO: &str = "More of fio's options";
 /// Of what fio has and weft needs not.
 pub const IGNORED: &str = "Accepted for compatibility with fio, and ignored";
+/// Of what fio has and weft refuses.
+pub const REFUSED: &str = "Options of fio that are refused";

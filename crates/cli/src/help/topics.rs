@@ -1,6 +1,6 @@
 //! What is explained once, as several commands have it: `weft help connection`.
 
-use super::headings::{AUTHENTICATION, CONNECTION, IGNORED, ISCSI, LOG, PATHS};
+use super::headings::{AUTHENTICATION, CONNECTION, FIO, IGNORED, ISCSI, LOG, PATHS, REFUSED};
 use crate::exit;
 use clap::{Arg, Command};
 use std::fmt::Write as _;
@@ -41,8 +41,8 @@ pub const TOPICS: [Topic; 4] = [
     },
     Topic {
         name: "fio",
-        about: "what weft bench takes for fio's sake, and ignores",
-        of: Of::Options { command: Some("bench"), headings: &[IGNORED] },
+        about: "more of fio's options, and those that weft bench ignores or refuses",
+        of: Of::Options { command: Some("bench"), headings: &[FIO, IGNORED, REFUSED] },
     },
     Topic {
         name: "exit-status",

@@ -1,14 +1,13 @@
 //! fio's JSON.
 
-use super::{
-    CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, text, version,
-};
+use super::{CLASSES, Shown, direction, ends, latency_classes, percent, shown, text, version};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 use weft_bench::stats::Latency;
 use weft_bench::workload::verify::{FaultKind, Finding};
 use weft_bench::workload::{
-    Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport,
+    Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Percentiles, Report,
+    VerifyReport,
 };
 use weft_io::cpu_usage::Usage;
 
@@ -74,6 +73,9 @@ fn job(report: &Report, shown: &Shown<'_>, bins: bool) -> Value {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
     put("jobname", report.spec.name.as_str().into());
+    if !report.spec.description.is_empty() {
+        put("desc", report.spec.description.as_str().into());
+    }
     put("groupid", 0.into());
     put("error", job.error_number().into());
     put("eta", 0.into());
@@ -87,10 +89,12 @@ fn job(report: &Report, shown: &Shown<'_>, bins: bool) -> Value {
             .map(|(name, value)| (name.to_owned(), Value::from(value)))
             .collect(),
     );
+    let format = Format { percentiles: &report.spec.percentiles, bins };
     for which in Direction::ALL {
-        put(which.name(), data_direction(&direction(job, which), &report.total(which), bins));
+        put(which.name(), data_direction(&direction(job, which), &report.total(which), format));
     }
-    put("sync", json!({ "total_ios": 0, "lat_ns": latency(&Latency::unused()) }));
+    let syncs = format.completion(&job.syncs);
+    put("sync", json!({ "total_ios": job.syncs.count(), "lat_ns": syncs }));
     put("job_runtime", (job.runtime.as_millis() as u64).into());
     put("usr_cpu", share(usage.user).into());
     put("sys_cpu", share(usage.system).into());
@@ -104,15 +108,15 @@ fn job(report: &Report, shown: &Shown<'_>, bins: bool) -> Value {
     put("latency_ns", class_names(&classes[..10], all));
     put("latency_us", class_names(&classes[10..20], all));
     put("latency_ms", class_names(&classes[20..], all));
-    put("latency_depth", report.spec.iodepth.into());
-    put("latency_target", 0.into());
-    put("latency_percentile", 100.0.into());
-    put("latency_window", 0.into());
-    put("weft", extras(job));
+    ends::put_search(&mut out, &report.spec, job);
+    if let (Some(wanted), Some(found)) = (&report.spec.steady, &job.steady) {
+        out.insert("steadystate".into(), ends::steady(wanted, found));
+    }
+    out.insert("weft".into(), extras(job, &report.spec.left_out));
     Value::Object(out)
 }
 
-fn data_direction(report: &DirectionReport, group: &DirectionReport, bins: bool) -> Value {
+fn data_direction(report: &DirectionReport, group: &DirectionReport, format: Format<'_>) -> Value {
     let bytes_per_second = report.bytes_per_second();
     let (bandwidth, iops) = (&report.bandwidth_kib, &report.iops);
     let aggregate = group.bytes_per_second() / 1024.0;
@@ -126,9 +130,9 @@ fn data_direction(report: &DirectionReport, group: &DirectionReport, bins: bool)
         "total_ios": report.ios,
         "short_ios": 0,
         "drop_ios": 0,
-        "slat_ns": latency(&report.submission),
-        "clat_ns": with_bins(&report.completion, bins),
-        "lat_ns": with_percentiles(&report.total),
+        "slat_ns": format.with(&report.submission, format.percentiles.submission),
+        "clat_ns": format.completion(&report.completion),
+        "lat_ns": format.with(&report.total, format.percentiles.total),
         "bw_min": bandwidth.min() as u64,
         "bw_max": bandwidth.max() as u64,
         "bw_agg": if aggregate > 0.0 { (bandwidth.mean() * 100.0 / aggregate).min(100.0) } else { 0.0 },
@@ -153,27 +157,36 @@ fn latency(latency: &Latency) -> Value {
     })
 }
 
-/// With percentiles where there are values: fio leaves them out otherwise, and so readers expect.
-fn with_percentiles(values: &Latency) -> Value {
-    let mut out = latency(values);
-    if values.count() > 0 {
-        let percentiles = PERCENTILES
-            .iter()
-            .map(|&p| (format!("{p:.6}"), Value::from(values.percentile_ns(p))))
-            .collect();
-        out["percentile"] = Value::Object(percentiles);
-    }
-    out
+/// The form of latencies.
+#[derive(Clone, Copy)]
+struct Format<'a> {
+    percentiles: &'a Percentiles,
+    bins: bool,
 }
 
-/// With percentiles, and with the bins of the histogram where they are wanted.
-fn with_bins(values: &Latency, bins: bool) -> Value {
-    let mut out = with_percentiles(values);
-    if bins && values.count() > 0 {
-        out["bins"] =
-            values.recorded().map(|(ns, count)| (ns.to_string(), Value::from(count))).collect();
+impl Format<'_> {
+    /// With percentiles where there are values: fio leaves them out otherwise, and so readers
+    /// expect.
+    fn with(self, values: &Latency, percentiles: bool) -> Value {
+        let mut out = latency(values);
+        if percentiles && values.count() > 0 {
+            let list = self.percentiles.list.iter();
+            let percentiles =
+                list.map(|&p| (format!("{p:.6}"), Value::from(values.percentile_ns(p)))).collect();
+            out["percentile"] = Value::Object(percentiles);
+        }
+        out
     }
-    out
+
+    /// Completion latency, with the bins of the histogram where they are wanted.
+    fn completion(self, values: &Latency) -> Value {
+        let mut out = self.with(values, self.percentiles.completion);
+        if self.bins && values.count() > 0 {
+            out["bins"] =
+                values.recorded().map(|(ns, count)| (ns.to_string(), Value::from(count))).collect();
+        }
+        out
+    }
 }
 
 fn levels(names: [&str; 7], counts: &[u64; 7]) -> Value {
@@ -192,9 +205,11 @@ fn class_names(counts: &[u64], all: u64) -> Value {
 }
 
 /// What fio has no word for, of a job.
-fn extras(job: &JobReport) -> Value {
+fn extras(job: &JobReport, left_out: &[String]) -> Value {
     json!({
+        "left_out": left_out,
         "errors": job.errors.iter().map(error).collect::<Vec<_>>(),
+        "ended_early": job.broken.as_ref().map(ends::broken),
         "missed_ios": job.missed,
         "unfinished_ios": job.unfinished,
         "verify": job.verify.as_ref().map(verify),
@@ -203,7 +218,7 @@ fn extras(job: &JobReport) -> Value {
 
 fn error(error: &ErrorCount) -> Value {
     json!({
-        "direction": error.direction.name(),
+        "direction": error.name(),
         "kind": format!("{:?}", error.status.kind),
         "known": format!("{:?}", error.known),
         "code": error.status.raw.map(|raw| json!({ "protocol": raw.protocol(), "code": raw.code() })),

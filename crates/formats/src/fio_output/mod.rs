@@ -7,6 +7,7 @@
 //! Results that fio does not have (kinds of errors, bad blocks, system calls) are under `"weft"`,
 //! in each job and at the top level. The verify phase counts as reads, as in fio.
 
+mod ends;
 mod json;
 mod normal;
 mod text;
@@ -24,12 +25,6 @@ use weft_io::cpu_usage::Usage;
 fn version() -> String {
     format!("fio-3.33-weft-{}", env!("CARGO_PKG_VERSION"))
 }
-
-/// The percentiles that fio shows.
-const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
-    99.99,
-];
 
 /// What is shown as a job: one, or the sum of all.
 struct Shown<'a> {

@@ -1,13 +1,15 @@
 //! fio's text output.
 
+use super::ends::{broken_line, search_line, steady_line};
 use super::text::{binary, date, decimal, short, time_unit};
-use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, version};
+use super::{CLASSES, Shown, direction, latency_classes, percent, shown, version};
 use core::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 use weft_bench::limits::GROUPED_ABOVE;
 use weft_bench::stats::{Latency, Moments};
 use weft_bench::workload::{
-    Direction, DirectionReport, ErrorCount, Execution, LoopReport, Report, VerifyReport,
+    Direction, DirectionReport, ErrorCount, Execution, JobReport, LoopReport, Percentiles, Report,
+    VerifyReport,
 };
 
 /// The report as fio writes it with `--output-format=normal`, and what fio has no word for in lines
@@ -68,13 +70,17 @@ fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
         job.index,
         date(ended.as_secs())
     )?;
+    if !report.spec.description.is_empty() {
+        writeln!(out, "  Description  : [{}]", report.spec.description)?;
+    }
     for which in Direction::ALL {
         let measured = direction(job, which);
         if measured.ios > 0 {
             let group = report.total(which).bytes_per_second();
-            data_direction(out, which, &measured, group)?;
+            data_direction(out, which, &measured, group, &report.spec.percentiles)?;
         }
     }
+    syncs(out, job, &report.spec.percentiles)?;
     classes(out, &latency_classes(job))?;
     let share = |used: Duration| used.as_secs_f64() * 100.0 / time.as_secs_f64().max(1e-9);
     let (usr, sys) = (share(usage.user), share(usage.system));
@@ -86,14 +92,23 @@ fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
     let [reads, writes, trims] = Direction::ALL.map(|which| direction(job, which).ios);
     writeln!(
         out,
-        "     issued rwts: total={reads},{writes},{trims},0 short=0,0,0,0 dropped=0,0,0,0"
+        "     issued rwts: total={reads},{writes},{trims},{} short=0,0,0,0 dropped=0,0,0,0",
+        job.syncs.count()
     )?;
-    writeln!(
-        out,
-        "     latency   : target=0, window=0, percentile=100.00%, depth={}",
-        report.spec.iodepth
-    )?;
+    search_line(out, &report.spec, job)?;
     job.errors.iter().try_for_each(|e| error_line(out, e))?;
+    job.broken.map_or(Ok(()), |broken| broken_line(out, broken))?;
+    let left_out = &report.spec.left_out;
+    left_out.iter().try_for_each(|text| writeln!(out, "     left out  : {text}"))?;
+    if let (Some(wanted), Some(found)) = (&report.spec.steady, &job.steady) {
+        steady_line(out, wanted, found)?;
+    }
+    undone(out, job)?;
+    job.verify.as_ref().map_or(Ok(()), |verify| verify_lines(out, verify))
+}
+
+/// Operations that never began, or never completed.
+fn undone(out: &mut String, job: &JobReport) -> fmt::Result {
     if job.missed > 0 {
         writeln!(
             out,
@@ -108,7 +123,7 @@ fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
             job.unfinished
         )?;
     }
-    job.verify.as_ref().map_or(Ok(()), |verify| verify_lines(out, verify))
+    Ok(())
 }
 
 fn data_direction(
@@ -116,6 +131,7 @@ fn data_direction(
     which: Direction,
     report: &DirectionReport,
     group: f64,
+    shown: &Percentiles,
 ) -> fmt::Result {
     let rate = report.bytes_per_second();
     let (iops, ms) = (short(report.iops_mean(), 4), report.runtime.as_millis());
@@ -124,7 +140,12 @@ fn data_direction(
     moments_of_latency(out, "slat", &report.submission)?;
     moments_of_latency(out, "clat", &report.completion)?;
     moments_of_latency(out, " lat", &report.total)?;
-    percentiles(out, &report.completion)?;
+    if shown.completion {
+        percentiles(out, "clat", &report.completion, &shown.list)?;
+    }
+    if shown.submission {
+        percentiles(out, "slat", &report.submission, &shown.list)?;
+    }
     samples(out, "bw (  KiB/s)", &report.bandwidth_kib, Some(group / 1024.0))?;
     samples(out, "iops        ", &report.iops, None)
 }
@@ -144,19 +165,30 @@ fn moments_of_latency(out: &mut String, name: &str, latency: &Latency) -> fmt::R
     )
 }
 
-fn percentiles(out: &mut String, latency: &Latency) -> fmt::Result {
+/// The flushes, in fio's words.
+fn syncs(out: &mut String, job: &JobReport, shown: &Percentiles) -> fmt::Result {
+    if job.syncs.count() == 0 {
+        return Ok(());
+    }
+    writeln!(out, "  fsync/fdatasync/sync_file_range:")?;
+    moments_of_latency(out, "sync", &job.syncs)?;
+    percentiles(out, "sync", &job.syncs, &shown.list)
+}
+
+fn percentiles(out: &mut String, name: &str, latency: &Latency, list: &[f64]) -> fmt::Result {
+    let values: Vec<u64> = list.iter().map(|&p| latency.percentile_ns(p)).collect();
+    let (Some(&first), Some(&last)) = (values.first(), values.last()) else { return Ok(()) };
     if latency.count() == 0 {
         return Ok(());
     }
-    let values = PERCENTILES.map(|p| latency.percentile_ns(p));
-    let (unit, ns) = time_unit(values[0], values[PERCENTILES.len() - 1]);
-    let width = (values[PERCENTILES.len() - 1] / ns).to_string().len().max(5);
+    let (unit, ns) = time_unit(first, last);
+    let width = (last / ns).to_string().len().max(5);
     let per_line = if width > 5 { 3 } else { 4 };
-    writeln!(out, "    clat percentiles ({unit}):")?;
-    let last = PERCENTILES.len() - 1;
-    for (at, (percent, value)) in PERCENTILES.iter().zip(values).enumerate() {
+    writeln!(out, "    {name} percentiles ({unit}):")?;
+    let end = values.len() - 1;
+    for (at, (percent, value)) in list.iter().zip(values).enumerate() {
         let before = if at % per_line == 0 { "     | " } else { " " };
-        let after = if at == last {
+        let after = if at == end {
             "\n"
         } else if at % per_line == per_line - 1 {
             ",\n"
@@ -221,7 +253,7 @@ fn error_line(out: &mut String, error: &ErrorCount) -> fmt::Result {
         Execution::MayStillExecute => "they may have been executed, or may still be",
     };
     let code = error.status.raw.map(|raw| format!(" ({raw})")).unwrap_or_default();
-    let (name, kind) = (error.direction.name(), error.status.kind);
+    let (name, kind) = (error.name(), error.status.kind);
     writeln!(
         out,
         "     errors    : {} {name} {kind:?}{code}, the first at LBA {}; {known}",

@@ -1,6 +1,9 @@
 use super::*;
 use serde_json::Value;
-use weft_bench::workload::{JobSpec, Report, Rw, Verify, run};
+use weft_bench::workload::{
+    Broken, Criterion, JobSpec, LatencyTarget, Report, Rw, SteadyReport, SteadyState, Syncs,
+    Verify, run,
+};
 use weft_block::{OpenOptions, open};
 
 /// What fio 3.33 itself writes for `--rw=randrw --bs=4k --iodepth=4 --runtime=1 --time_based`.
@@ -181,4 +184,96 @@ fn the_text_has_fios_lines() {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
     assert!(text.lines().all(|line| line.len() <= 160), "{text}");
+}
+
+#[test]
+fn flushes_have_their_percentiles() {
+    let syncs = Syncs { fdatasync: 1, ..Syncs::default() };
+    let report = report(|s| (s.rw, s.syncs, s.numjobs) = (Rw::Write, syncs, 1));
+    let sync = &json(&report)["jobs"][0]["sync"];
+    assert_eq!(
+        (sync["total_ios"].as_u64(), sync["lat_ns"]["N"].as_u64()),
+        (Some(2047), Some(2047))
+    );
+    assert!(sync["lat_ns"]["percentile"]["99.000000"].is_u64(), "{sync}");
+    let text = normal(&report);
+    for line in ["  fsync/fdatasync/sync_file_range:", "    sync (", "    sync percentiles ("] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(text.contains("issued rwts: total=0,2048,0,2047"), "{text}");
+}
+
+#[test]
+fn percentiles_are_those_that_were_asked_for() {
+    let report = report(|s| {
+        s.percentiles.list = vec![50.0, 99.9];
+        (s.percentiles.submission, s.percentiles.total) = (true, false);
+    });
+    let read = &json(&report)["jobs"][0]["read"];
+    let keys = |of: &str| {
+        let percentiles = read[of]["percentile"].as_object();
+        percentiles.map(|of| of.keys().cloned().collect::<Vec<_>>())
+    };
+    let expected = Some(vec!["50.000000".to_owned(), "99.900000".to_owned()]);
+    assert_eq!(
+        (keys("clat_ns"), keys("slat_ns"), keys("lat_ns")),
+        (expected.clone(), expected, None)
+    );
+    assert!(normal(&report).contains("| 50.00th=["));
+}
+
+#[test]
+fn what_a_job_looked_for_is_said() {
+    let (most, window) = (Duration::from_millis(2), Duration::from_secs(5));
+    let target = LatencyTarget { most, window, percent: 99.9, runs_on: false };
+    let criterion: Criterion = "iops_slope:0.3%".parse().unwrap();
+    let mut report = report(|s| {
+        s.latency_target = Some(target);
+        s.steady = Some(SteadyState { criterion, window, ramp: Duration::ZERO });
+    });
+    let found =
+        SteadyReport { attained: true, value: 0.25, iops: vec![10.0, 30.0], bytes: vec![4096.0] };
+    (report.jobs[0].depth, report.jobs[0].steady) = (Some(7), Some(found));
+    report.jobs[0].broken = Some(Broken::Target);
+    let job = &json(&report)["jobs"][0];
+    assert_eq!(
+        (job["latency_depth"].as_u64(), job["latency_target"].as_u64()),
+        (Some(7), Some(2_000_000))
+    );
+    assert_eq!((job["latency_window"].as_u64(), &job["error"]), (Some(5_000_000), &110.into()));
+    let steady = &job["steadystate"];
+    assert_eq!((&steady["ss"], &steady["attained"]), (&"iops_slope:0.3%".into(), &1.into()));
+    assert_eq!((&steady["duration"], &steady["slope"]), (&5.into(), &0.25.into()));
+    assert_eq!(steady["data"]["iops_mean"], 20);
+    assert_eq!(job["weft"]["ended_early"]["option"], "latency_target");
+    let text = normal(&report);
+    for line in [
+        "latency   : target=2000000, window=5000000, percentile=99.90%, depth=7",
+        "steadystate  : attained=yes, bw=4096B/s (4096B/s), iops=20, iops slope=0.250%",
+        "not even one operation at a time",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn what_was_left_out_and_what_ended_a_job_is_said() {
+    let mut report = report(|s| {
+        (s.left_out, s.description) = (vec!["unlink=1 (files stay)".into()], "nightly".into());
+    });
+    let broken = Broken::Latency { direction: Direction::Read, took: Duration::from_micros(7) };
+    report.jobs[0].broken = Some(broken);
+    let job = &json(&report)["jobs"][0];
+    assert_eq!(job["weft"]["left_out"][0], "unlink=1 (files stay)");
+    assert_eq!(job["desc"], "nightly");
+    assert_eq!(job["error"], 110);
+    assert_eq!(job["weft"]["ended_early"]["value"], 7000);
+    let text = normal(&report);
+    for line in [
+        "left out  : unlink=1 (files stay)",
+        "Description  : [nightly]",
+        "a read took 7 usec, longer than max_latency",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
 }

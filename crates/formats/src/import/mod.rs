@@ -6,15 +6,21 @@
 //!
 //! [`measured`] reads what these tools have measured.
 //!
-//! An importer takes everything for which `weft bench` has an option. It names the rest, so that
-//! nobody takes a result for one of the workload that was meant.
+//! An importer takes everything for which `weft bench` has an option. It refuses what decides where,
+//! how much, how often or whether to write, and what changes what is measured, if `weft bench` has
+//! no option for it. It names the rest, so that nobody takes a result for one of the workload that
+//! was meant.
 
+mod answer;
 pub mod diskspd;
 pub mod fio;
 pub mod measured;
 mod quoting;
+#[cfg(test)]
+mod tests;
 pub mod vdbench;
 
+pub use answer::{Answer, Options};
 pub use quoting::words;
 
 /// What a file or a command line asks for.
@@ -22,7 +28,8 @@ pub use quoting::words;
 pub struct Imported {
     /// Jobs that run at the same time; one group after the other.
     pub groups: Vec<Vec<ImportedJob>>,
-    /// What has no equivalent, each in a sentence, once.
+    /// What has no equivalent, each in a sentence, once. It changes neither what is written nor what
+    /// is measured.
     pub without: Vec<String>,
 }
 
@@ -33,6 +40,9 @@ pub struct ImportedJob {
     pub options: Vec<(String, String)>,
     /// What it uses: a path or a URL.
     pub target: Option<String>,
+    /// Options that were left out, each with the reason: they change neither what is written nor
+    /// what is measured.
+    pub left_out: Vec<String>,
 }
 
 /// Why something cannot be imported.
@@ -77,12 +87,18 @@ impl Imported {
 }
 
 impl ImportedJob {
-    /// Sets an option; a later value replaces an earlier one, as in fio.
+    /// Sets an option; a later value replaces an earlier one, as in fio. Options stand in the order
+    /// of their last values: of two that exclude each other, the later one counts.
     fn set(&mut self, name: &str, value: impl Into<String>) {
-        let value = value.into();
-        match self.options.iter_mut().find(|(known, _)| known == name) {
-            Some(option) => option.1 = value,
-            None => self.options.push((name.to_owned(), value)),
+        self.take(name);
+        self.options.push((name.to_owned(), value.into()));
+    }
+
+    /// Notes an option that is left out.
+    fn leave(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.left_out.contains(&text) {
+            self.left_out.push(text);
         }
     }
 
@@ -96,6 +112,3 @@ impl ImportedJob {
         Some(self.options.remove(at).1)
     }
 }
-
-#[cfg(test)]
-mod tests;

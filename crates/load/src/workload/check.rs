@@ -1,6 +1,6 @@
 //! Checks a workload before anything of it runs.
 
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::spec::JobSpec;
 use crate::error::Error;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use weft_io::cpu;
 /// # Errors
 /// An invalid option; a core that this process may not use.
 pub fn check(device: &Device, spec: &JobSpec) -> Result<(), Error> {
-    let device = split::up_to(Arc::clone(device), spec.sizes().into_iter().max().unwrap_or(0));
+    let bytes = plan::transfer_bytes(spec, device.geometry().block_bytes);
+    let device = split::up_to(Arc::clone(device), bytes);
     let plan = Plan::new(spec, device.geometry(), device.features(), device.max_queues(), 0)?;
     let used = spec.cpus_allowed.iter().take(plan.threads as usize);
     used.copied().try_for_each(check_core)

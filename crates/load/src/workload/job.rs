@@ -1,21 +1,28 @@
 //! A job: one queue on one loop, kept at its depth.
 //!
 //! Stages: *connecting* (one read that is not measured, so that connections stand before the clock
-//! starts), *waiting* for all jobs, *running*, *draining*, and where blocks were written to be
-//! checked *verifying* and draining again. One turn reaps what completed, moves to the next stage
+//! starts), *waiting* for all jobs, *running*, *draining*, *flushing* if that was asked for, and
+//! where blocks were written to be checked *verifying* and draining again. One turn reaps what completed, moves to the next stage
 //! if it is time, and submits as many as fit. The clock is read when something completed and when
 //! something was submitted.
 
 use super::direction::Direction;
-use super::job_report::{JobReport, VerifyReport};
+use super::floor::Watch;
+use super::job_report::{Broken, JobReport, VerifyReport};
+use super::memory::Memory;
 use super::order::Order;
 use super::pace::Pace;
-use super::payload::{Payload, is_made_ahead};
-use super::plan::Share;
+use super::payload::Payload;
+use super::plan::Plan;
 use super::record::Recorder;
+use super::region::Share;
+use super::search::Search;
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
+use super::spans::Spans;
 use super::spec::Verify;
-use super::split::Sizes;
+use super::steady::Settling;
+use super::syncs::{SyncState, Syncs};
+use super::think::Pauses;
 use super::verify::ledger::Ledger;
 use super::verify::{self, Expected, Finding, Stamp};
 use crate::error::Error;
@@ -36,8 +43,12 @@ const PASSES: usize = 4;
 /// The purpose of an operation in flight, found by [`Op::user`].
 #[derive(Clone, Copy)]
 pub(super) struct OpInFlight {
+    /// That of writes for a flush.
     pub direction: Direction,
+    pub is_sync: bool,
     pub unit: u64,
+    /// Its units; 0 if it is a flush, or is not in flight.
+    pub span: u64,
     /// When it was due, or begun.
     pub due: Time,
     /// When the device took it.
@@ -50,24 +61,13 @@ impl OpInFlight {
     /// In the place of an operation that is not in flight.
     const NONE: Self = Self {
         direction: Direction::Read,
+        is_sync: false,
         unit: 0,
+        span: 0,
         due: Time::ZERO,
         taken: Time::ZERO,
         generation: 0,
     };
-}
-
-/// The memory of an operation that is not in flight.
-pub(super) struct Spare {
-    /// The name that the operation goes by: the index of its slot.
-    pub user: u64,
-    pub data: Segments,
-}
-
-impl From<Op> for Spare {
-    fn from(op: Op) -> Self {
-        Self { user: op.user, data: op.data }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,10 @@ pub(super) enum JobStage {
     Draining {
         give_up: Time,
     },
+    /// A flush after the last write.
+    Flushing {
+        give_up: Time,
+    },
     Verifying,
     DrainingVerify {
         give_up: Time,
@@ -90,6 +94,7 @@ pub(super) enum JobStage {
 /// When things happen, once the start is known.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Schedule {
+    pub start: Option<Time>,
     pub record: Time,
     pub end: Option<Time>,
 }
@@ -110,19 +115,29 @@ pub(super) struct Job {
     pub order: Order,
     pub rng: Random,
     pub pace: Option<Pace>,
-    /// Operations begun.
+    /// Operations begun, without flushes.
     pub begun: u64,
     /// Units of them.
     pub begun_units: u64,
-    /// Memory of the operations at rest, where these have several sizes.
-    pub sizes: Option<Sizes>,
+    /// Operations that completed, likewise.
+    pub ended: u64,
+    /// Lengths of operations.
+    pub spans: Spans,
     /// Units of the smallest operation.
     pub shortest: u64,
-    /// A choice that has to wait for another operation on the same unit.
-    pub held: Option<(Direction, u64)>,
+    pub syncs: SyncState,
+    pub pauses: Option<Pauses>,
+    pub watch: Option<Watch>,
+    pub search: Option<Search>,
+    pub settling: Option<Settling>,
+    /// Whether the depth is being filled up (`iodepth_low`).
+    pub filling: bool,
+    /// A choice that has to wait for another operation on the same units.
+    pub held: Option<(Direction, u64, u64)>,
     pub slots: Box<[OpInFlight]>,
-    /// Memory of the operations that are not in flight.
-    pub spare: Vec<Spare>,
+    pub memory: Memory,
+    /// Names of the operations that are not in flight: their slots.
+    pub spare: Vec<u64>,
     /// Operations that the device did not take yet, and their slots in the same order.
     pub queued: VecDeque<Op>,
     pub queued_slots: VecDeque<u32>,
@@ -148,16 +163,11 @@ impl Job {
     ) -> Result<Self, Error> {
         let plan = &shared.plan;
         let (spec, share, depth) = (&plan.spec, plan.share(index), plan.spec.iodepth as usize);
-        let seed = plan.seed.wrapping_add(u64::from(index));
-        let mut rng = Random::new(seed);
+        let mut rng = Random::new(plan.seed.wrapping_add(u64::from(index)));
         let verify = spec.verify == Verify::Crc32c;
-        let memory = |bytes: usize| memory(on, bytes);
-        let sizes =
-            spec.bssplit.as_ref().map(|split| Sizes::new(split, depth, memory)).transpose()?;
-        // Where there are sizes, an operation takes its memory when it begins.
-        let at_rest = if sizes.is_some() { 0 } else { spec.bs_bytes as usize };
-        let ahead = is_made_ahead(spec).then(|| memory(at_rest)).transpose()?;
-        let region_bytes = share.units * u64::from(plan.unit_bytes());
+        let spans = plan.spans();
+        let differ = spans.differ() || plan.is_odd();
+        let of_one = || memory(on, plan.op_bytes() as usize);
         Ok(Self {
             id,
             share,
@@ -167,29 +177,35 @@ impl Job {
             stage: JobStage::Opening,
             schedule: Schedule::default(),
             recording: false,
-            recorder: Recorder::new(spec.rw),
+            recorder: Recorder::new(spec.rw, spec.syncs != Syncs::default()),
             report: JobReport {
                 index,
                 verify: verify.then(VerifyReport::default),
                 ..JobReport::default()
             },
-            order: Order::new(spec.rw, share.units, spec.norandommap, &mut rng),
+            order: Order::new(&plan.rule(&share), &mut rng),
             rng,
             pace: None,
             begun: 0,
             begun_units: 0,
-            sizes,
+            ended: 0,
+            spans,
             shortest: plan.shortest(),
+            syncs: SyncState::new(spec.syncs),
+            pauses: None,
+            watch: None,
+            search: None,
+            settling: None,
+            filling: true,
             held: None,
             slots: vec![OpInFlight::NONE; depth].into(),
-            spare: (0..depth as u64)
-                .map(|user| Ok::<_, Error>(Spare { user, data: memory(at_rest)? }))
-                .collect::<Result<_, _>>()?,
+            memory: Memory::new(depth, differ, of_one)?,
+            spare: (0..depth as u64).collect(),
             queued: VecDeque::with_capacity(depth),
             queued_slots: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
             ledger: plan.writes_pattern().then(|| Ledger::new(share.units as usize)),
-            payload: Payload::new(spec, region_bytes, ahead),
+            payload: payload(plan, &share, of_one)?,
             stamp: verify.then(|| Stamp::new(plan.seed, plan.run)),
             cursor: 0,
             timer: TimerSlot::default(),
@@ -205,29 +221,29 @@ impl Job {
         self.slots.len() - self.spare.len() - self.queued.len()
     }
 
-    fn unit_lba(&self, unit: u64) -> u64 {
-        self.share.first_lba + unit * u64::from(self.shared.plan.unit_blocks)
-    }
-
-    /// The first block of `span` units, and how many blocks there are.
+    /// The first block of `span` units, and how many blocks there are: all that the units touch.
     pub fn blocks_of(&self, unit: u64, span: u64) -> (u64, u32) {
-        (self.unit_lba(unit), span as u32 * self.shared.plan.unit_blocks)
+        let plan = &self.shared.plan;
+        let block = u64::from(plan.geometry.block_bytes);
+        let begin = self.share.begin + unit * plan.unit_bytes;
+        let (first, end) = (begin / block, (begin + span * plan.unit_bytes).div_ceil(block));
+        (first, (end - first) as u32)
     }
 
     /// Keeps the memory of an operation that has ended.
     pub fn rest(&mut self, op: Op) {
-        let units = u64::from(op.blocks / self.shared.plan.unit_blocks);
-        let mut spare = Spare::from(op);
-        if let Some(sizes) = &mut self.sizes {
-            sizes.give_back(units, core::mem::take(&mut spare.data));
+        let Op { user, data, .. } = op;
+        self.slots[user as usize].span = 0;
+        self.memory.give_back(user, data);
+        if self.memory.has(user) {
+            self.spare.push(user);
         }
-        self.spare.push(spare);
     }
 
     /// Takes in what completed; tells when, if anything did.
     fn reap(&mut self, on: &Handle) -> Option<Time> {
         self.queue.reap(&mut self.done);
-        if self.done.is_empty() {
+        if self.done.is_empty() || self.awaits_more() {
             return None;
         }
         let now = on.clock();
@@ -246,6 +262,12 @@ impl Job {
         Some(now)
     }
 
+    /// Whether too few operations have completed to be taken in (`iodepth_batch_complete_min`).
+    fn awaits_more(&self) -> bool {
+        let least = self.shared.plan.spec.complete_min as usize;
+        self.stage == JobStage::Running && self.done.len() < least.min(self.in_flight())
+    }
+
     fn complete(&mut self, completion: Completion, now: Time) {
         let Completion { op, outcome } = completion;
         let slot = self.slots[op.user as usize];
@@ -256,21 +278,15 @@ impl Job {
             return self.rest(op);
         }
         if outcome.is_success() {
-            self.check(&slot, &op);
-            if self.recording {
-                let bytes = u64::from(op.blocks) * u64::from(self.shared.plan.geometry.block_bytes);
-                self.recorder.completed(
-                    slot.direction,
-                    bytes,
-                    now - slot.taken,
-                    now - slot.due,
-                    now,
-                );
-            }
+            self.succeeded(&slot, &op, now);
         } else {
-            self.report.fail(slot.direction, &outcome, op.lba);
+            self.report.fail(slot.direction, slot.is_sync, &outcome, op.lba);
             self.progress().failed.fetch_add(1, Relaxed);
         }
+        if slot.is_sync {
+            return self.rest(op);
+        }
+        self.ended += 1;
         if let Some(ledger) = &mut self.ledger {
             match (slot.direction, outcome) {
                 (Direction::Write, Outcome::Done(status)) if status.is_success() => {
@@ -284,6 +300,28 @@ impl Job {
         self.rest(op);
     }
 
+    /// Counts an operation that was done.
+    fn succeeded(&mut self, slot: &OpInFlight, op: &Op, now: Time) {
+        self.check(slot, op);
+        let (took, is_flushing) = (now - slot.due, matches!(self.stage, JobStage::Flushing { .. }));
+        if self.recording && slot.is_sync && !is_flushing {
+            self.recorder.synced(took);
+        }
+        if self.recording && !slot.is_sync {
+            let bytes = slot.span * self.shared.plan.unit_bytes;
+            self.recorder.completed(slot.direction, bytes, now - slot.taken, took, now);
+        }
+        if slot.is_sync {
+            return;
+        }
+        self.search.iter_mut().for_each(|search| search.ended(slot.due, took));
+        let most = self.shared.plan.spec.max_latency[slot.direction.index()];
+        if most.is_some_and(|most| took > most) {
+            let broken = Broken::Latency { direction: slot.direction, took };
+            self.report.broken.get_or_insert(broken);
+        }
+    }
+
     /// Checks the blocks of a read whose content is known.
     fn check(&mut self, slot: &OpInFlight, op: &Op) {
         let Some(found) = self.report.verify.as_mut().filter(|_| slot.direction == Direction::Read)
@@ -295,7 +333,8 @@ impl Job {
             Some(_) if slot.generation == 0 => return,
             Some(_) => Expected {
                 seed: Some(plan.seed),
-                run: Some(plan.run),
+                // What is only verified was written by an earlier run.
+                run: (!plan.spec.verify_only).then_some(plan.run),
                 generation: Some(slot.generation),
             },
             None => Expected { seed: plan.spec.randseed, ..Expected::default() },
@@ -314,9 +353,11 @@ impl Job {
 
     /// Makes sure that the next paced operation is not late.
     fn await_due(&self, on: &Handle) -> Activity {
-        let (JobStage::Running, Some(pace), false) =
-            (self.stage, &self.pace, self.spare.is_empty())
-        else {
+        if self.pauses.as_ref().is_some_and(|pauses| pauses.is_spinning(on.now())) {
+            return Activity::Busy;
+        }
+        let is_full = self.spare.is_empty() || self.is_deep_enough(self.spare.len());
+        let (JobStage::Running, Some(pace), false) = (self.stage, &self.pace, is_full) else {
             return Activity::Idle;
         };
         let (_, due) = pace.next();
@@ -367,6 +408,16 @@ impl Driver for Job {
             due => due,
         }
     }
+}
+
+/// The payload of a job; `of_one` takes memory for an operation.
+fn payload(
+    plan: &Plan,
+    share: &Share,
+    of_one: impl FnOnce() -> Result<Segments, Error>,
+) -> Result<Payload, Error> {
+    let ahead = plan.makes_ahead().then(of_one).transpose()?;
+    Ok(Payload::new(&plan.spec, share.units * plan.unit_bytes, plan.op_bytes(), ahead))
 }
 
 /// Memory for an operation of `bytes` bytes, all of it touched before the clock starts.

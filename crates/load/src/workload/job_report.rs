@@ -1,6 +1,7 @@
 //! The report of a job: its operations, how deep its queue was, what failed and what was verified.
 
 use super::direction::Direction;
+use super::steady::SteadyReport;
 use super::verify::{FaultKind, Finding};
 use crate::limits::FINDINGS_MAX;
 use crate::stats::{Latency, Moments};
@@ -15,6 +16,8 @@ pub struct JobReport {
     /// The measured operations, by [`Direction::index`]. For the reads of the verify phase see
     /// `verify`.
     pub directions: [DirectionReport; 3],
+    /// Latency of the flushes, from when one began until its completion was seen.
+    pub syncs: Latency,
     /// From the start of the measurement to the last completion.
     pub runtime: Duration,
     /// Distribution of queue depths.
@@ -25,12 +28,39 @@ pub struct JobReport {
     pub completed: Batches,
     /// Operations that failed.
     pub errors: Vec<ErrorCount>,
+    /// Why the job ended before its time, if it broke one of its own limits.
+    pub broken: Option<Broken>,
+    /// The depth at which the job ended, if it has a `latency_target`.
+    pub depth: Option<u32>,
+    /// Whether the rates have settled, if they were to (`steadystate`).
+    pub steady: Option<SteadyReport>,
     /// Operations that were due by `rate_iops` and never started, because the device was too slow.
     pub missed: u64,
     /// Operations that had not completed when the job stopped waiting.
     pub unfinished: u64,
     /// The result of verifying, if requested.
     pub verify: Option<VerifyReport>,
+}
+
+/// A limit of a job that it did not keep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Broken {
+    /// `max_latency`: an operation took this long.
+    Latency {
+        /// Its direction.
+        direction: Direction,
+        /// Its latency.
+        took: Duration,
+    },
+    /// `rate_min`, `rate_iops_min`: the rate, in bytes or operations per second.
+    Rate {
+        /// The direction.
+        direction: Direction,
+        /// The rate.
+        rate: f64,
+    },
+    /// `latency_target`: not even one operation at a time keeps it.
+    Target,
 }
 
 /// The operations of one direction.
@@ -157,8 +187,10 @@ impl From<&Outcome> for Execution {
 /// Operations with the same failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// Their direction.
+    /// Their direction; that of writes for flushes.
     pub direction: Direction,
+    /// Whether they are flushes.
+    pub is_sync: bool,
     /// Whether they may have been executed.
     pub known: Execution,
     /// The status of the first one; its kind is that of all.
@@ -167,6 +199,13 @@ pub struct ErrorCount {
     pub first_lba: u64,
     /// How many.
     pub count: u64,
+}
+
+impl ErrorCount {
+    /// fio's name of these operations.
+    pub fn name(&self) -> &'static str {
+        if self.is_sync { "sync" } else { self.direction.name() }
+    }
 }
 
 /// The result of verifying.
@@ -219,17 +258,24 @@ impl JobReport {
         self.errors.iter().map(|e| e.count).sum()
     }
 
-    /// Notes a failed operation.
-    pub(super) fn fail(&mut self, direction: Direction, outcome: &Outcome, lba: u64) {
+    /// Notes a failed operation, or a flush.
+    pub(super) fn fail(
+        &mut self,
+        direction: Direction,
+        is_sync: bool,
+        outcome: &Outcome,
+        lba: u64,
+    ) {
         let (known, status) = (Execution::from(outcome), outcome.status());
-        let alike = |e: &&mut ErrorCount| {
-            (e.direction, e.known, e.status.kind) == (direction, known, status.kind)
-        };
-        match self.errors.iter_mut().find(alike) {
-            Some(error) => error.count += 1,
-            None => {
-                self.errors.push(ErrorCount { direction, known, status, first_lba: lba, count: 1 })
-            }
+        let one = ErrorCount { direction, is_sync, known, status, first_lba: lba, count: 1 };
+        self.add_error(&one);
+    }
+
+    fn add_error(&mut self, error: &ErrorCount) {
+        let key = |e: &ErrorCount| (e.direction, e.is_sync, e.known, e.status.kind);
+        match self.errors.iter_mut().find(|e| key(e) == key(error)) {
+            Some(sum) => sum.count += error.count,
+            None => self.errors.push(*error),
         }
     }
 
@@ -242,16 +288,14 @@ impl JobReport {
         self.completed = Batches(sum(&self.completed.0, &other.completed.0));
         self.missed += other.missed;
         self.unfinished += other.unfinished;
-        for error in &other.errors {
-            let alike = |e: &&mut ErrorCount| {
-                (e.direction, e.known, e.status.kind)
-                    == (error.direction, error.known, error.status.kind)
-            };
-            match self.errors.iter_mut().find(alike) {
-                Some(sum) => sum.count += error.count,
-                None => self.errors.push(*error),
-            }
+        self.syncs.merge(&other.syncs);
+        self.broken = self.broken.or(other.broken);
+        self.depth = self.depth.max(other.depth);
+        let attained = |it: &Option<SteadyReport>| it.as_ref().is_some_and(|it| it.attained);
+        if self.steady.is_none() || !attained(&self.steady) && attained(&other.steady) {
+            self.steady.clone_from(&other.steady);
         }
+        other.errors.iter().for_each(|error| self.add_error(error));
     }
 
     /// An error number as fio reports it: 0 when all went well, 5 (`EIO`) or that of the kind of
@@ -259,24 +303,34 @@ impl JobReport {
     /// completed. The numbers are Linux's on any system.
     pub fn error_number(&self) -> u32 {
         if let Some(error) = self.errors.first() {
-            return match error.status.kind {
-                StatusKind::NoSpace => 28,
-                StatusKind::WriteProtected => 30,
-                StatusKind::Unsupported => 95,
-                StatusKind::Invalid | StatusKind::OutOfRange => 22,
-                StatusKind::Aborted => 125,
-                StatusKind::Busy => 16,
-                StatusKind::Path => 121,
-                StatusKind::Gone => 19,
-                StatusKind::ReservationConflict => 52,
-                _ => 5,
-            };
+            return errno(error.status.kind);
+        }
+        match self.broken {
+            Some(Broken::Latency { .. } | Broken::Target) => return 110,
+            Some(Broken::Rate { .. }) => return 5,
+            None => {}
         }
         match &self.verify {
             Some(verify) if verify.bad_blocks() > 0 => 84,
             _ if self.unfinished > 0 => 110,
             _ => 0,
         }
+    }
+}
+
+/// Linux's error number for a failure of this kind.
+pub(super) fn errno(kind: StatusKind) -> u32 {
+    match kind {
+        StatusKind::NoSpace => 28,
+        StatusKind::WriteProtected => 30,
+        StatusKind::Unsupported => 95,
+        StatusKind::Invalid | StatusKind::OutOfRange => 22,
+        StatusKind::Aborted => 125,
+        StatusKind::Busy => 16,
+        StatusKind::Path => 121,
+        StatusKind::Gone => 19,
+        StatusKind::ReservationConflict => 52,
+        _ => 5,
     }
 }
 
@@ -299,10 +353,10 @@ mod tests {
     fn failures_are_counted_by_kind_and_certainty() {
         let mut job = JobReport::default();
         let media = Status::with_raw(StatusKind::Media, weft_block::Raw::Nvme(0x281));
-        job.fail(Direction::Read, &Outcome::Done(media), 5);
-        job.fail(Direction::Read, &Outcome::Done(media), 9);
-        job.fail(Direction::Read, &Outcome::settled(media), 7);
-        job.fail(Direction::Write, &Outcome::Done(Status::new(StatusKind::NoSpace)), 8);
+        job.fail(Direction::Read, false, &Outcome::Done(media), 5);
+        job.fail(Direction::Read, false, &Outcome::Done(media), 9);
+        job.fail(Direction::Read, false, &Outcome::settled(media), 7);
+        job.fail(Direction::Write, false, &Outcome::Done(Status::new(StatusKind::NoSpace)), 8);
         assert_eq!(
             job.errors.iter().map(|e| (e.count, e.first_lba)).collect::<Vec<_>>(),
             [(2, 5), (1, 7), (1, 8)]

@@ -24,35 +24,62 @@
 mod buffers;
 mod check;
 mod direction;
+mod distribution;
+mod drawing;
+mod extent;
+mod floor;
 mod issue;
 mod job;
 mod job_report;
+mod memory;
 mod noise;
+mod on_error;
+mod options;
 mod order;
 mod pace;
 mod payload;
+mod percentiles;
+mod permutation;
 mod plan;
 mod queues;
 mod record;
+mod region;
 mod report;
 mod runner;
+mod search;
 mod shared;
+mod spans;
 mod spec;
 mod split;
 mod stages;
-mod values;
+mod steady;
+mod steps;
+mod syncs;
+mod think;
+pub mod values;
 pub mod verify;
+mod zipf;
 
 pub use buffers::{BufferPattern, Buffers};
 pub use check::check;
 pub use direction::{Direction, Rw};
+pub use distribution::Distribution;
+pub use extent::Extent;
+pub use floor::RateFloor;
 pub use job_report::{
-    Batches, Depths, DirectionReport, ErrorCount, Execution, JobReport, VerifyReport,
+    Batches, Broken, Depths, DirectionReport, ErrorCount, Execution, JobReport, VerifyReport,
 };
+pub use on_error::OnError;
+pub use percentiles::{PERCENTILES, Percentiles};
 pub use report::{LoopReport, Processors, Report, system_calls};
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
-pub use spec::{JobSpec, Verify};
-pub use split::BlockSplit;
+pub use search::LatencyTarget;
+pub use spec::{ExitAll, JobSpec, TotalRate, Verify};
+pub use split::{BlockRange, BlockSplit};
+pub use steady::{Criterion, SteadyReport, SteadyState};
+pub use steps::{Steps, Zones};
+pub use syncs::Syncs;
+pub use think::Think;
 pub use values::{Size, duration, rates, switch};
 
 #[cfg(test)]

@@ -1,21 +1,24 @@
 //! Open-loop pacing: the time of the next operation, independent of the device's speed.
 //!
 //! Each direction has its own clock, as with fio's `rate_iops` and `rate`; the first counts
-//! operations, the second bytes. An operation that cannot start when it is due, because the queue
-//! is full, stays due at that time, and its latency counts from then. A direction without a rate is
-//! always due.
+//! operations, the second bytes. With a total rate there is one clock for all. An operation that
+//! cannot start when it is due, because the queue is full, stays due at that time, and its latency
+//! counts from then. A direction without a rate is always due.
 
 use super::direction::Direction;
-use super::spec::JobSpec;
+use super::spec::{JobSpec, TotalRate};
+use crate::random::Random;
 use core::time::Duration;
 use weft_io::Time;
 
 /// The schedule of one job.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     start: Time,
     /// By direction; `None` for those that do not occur.
     clocks: [Option<Clock>; Direction::ALL.len()],
+    /// Of all directions, instead of those.
+    total: Option<Clock>,
 }
 
 /// The clock of a direction.
@@ -29,6 +32,8 @@ struct Clock {
     begun: u64,
     /// What an operation counts on average, at least 1.
     mean: u64,
+    /// Nanoseconds after the start at which the next operation is due, if these times are random.
+    random: Option<u64>,
 }
 
 impl Clock {
@@ -37,16 +42,38 @@ impl Clock {
     #[inline]
     fn due(&self, start: Time) -> Time {
         let Some(per_second) = self.per_second else { return start };
-        let ns = u128::from(self.begun) * 1_000_000_000 / u128::from(per_second.max(1));
+        let ns = match self.random {
+            Some(ns) => u128::from(ns),
+            None => u128::from(self.begun) * 1_000_000_000 / u128::from(per_second.max(1)),
+        };
         start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Operations that are due before `ns` and have not begun.
+    /// Notes that an operation of so many bytes has begun. A random time to the next one has an
+    /// exponential distribution.
+    #[inline]
+    fn begin(&mut self, bytes: u64, rng: &mut Random) {
+        let counted = if self.bytes { bytes } else { 1 };
+        self.begun += counted;
+        if let (Some(ns), Some(per_second)) = (&mut self.random, self.per_second) {
+            let mean = counted as f64 * 1e9 / per_second.max(1) as f64;
+            // Casting saturates.
+            *ns = ns.saturating_add((-(1.0 - rng.unit()).ln() * mean) as u64);
+        }
+    }
+
+    /// Operations that are due before `ns` and have not begun: on average, if the times are random.
     fn missed(&self, ns: u64) -> u64 {
         let Some(per_second) = self.per_second else { return 0 };
-        let due = (u128::from(ns) * u128::from(per_second))
-            .div_ceil(1_000_000_000 * u128::from(self.mean));
-        u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.begun.div_ceil(self.mean))
+        let operations = |ns: u64| {
+            let due = (u128::from(ns) * u128::from(per_second))
+                .div_ceil(1_000_000_000 * u128::from(self.mean));
+            u64::try_from(due).unwrap_or(u64::MAX)
+        };
+        match self.random {
+            Some(next) => operations(ns.saturating_sub(next)),
+            None => operations(ns).saturating_sub(self.begun.div_ceil(self.mean)),
+        }
     }
 }
 
@@ -54,41 +81,47 @@ impl Pace {
     /// The schedule that `spec` asks for, the first operation at `start`; none where it has no rate
     /// for what it does.
     pub fn new(spec: &JobSpec, start: Time) -> Option<Self> {
-        let clock = |direction: Direction| {
-            let bytes = spec.rate[direction.index()];
-            let mean = if bytes.is_some() { spec.mean_bytes(direction).max(1) } else { 1 };
-            let per_second = bytes.or(spec.rate_iops.map(u64::from));
-            spec.rw.has(direction).then_some(Clock {
-                per_second,
-                bytes: bytes.is_some(),
-                begun: 0,
-                mean,
-            })
+        let clock = |per_second: Option<u64>, bytes: bool, mean: u64| Clock {
+            per_second,
+            bytes,
+            begun: 0,
+            mean: if bytes { mean.max(1) } else { 1 },
+            random: spec.poisson.then_some(0),
         };
-        let clocks = Direction::ALL.map(clock);
-        clocks
-            .iter()
-            .flatten()
-            .any(|clock| clock.per_second.is_some())
-            .then_some(Self { start, clocks })
+        let directions = || Direction::ALL.into_iter().filter(|d| spec.rw.has(*d));
+        let total = spec.rate_total.map(|rate| match rate {
+            TotalRate::Iops(rate) => clock(Some(rate.into()), false, 1),
+            TotalRate::Bytes(rate) => {
+                let sum: u64 = directions().map(|d| spec.mean_bytes(d)).sum();
+                clock(Some(rate), true, sum / directions().count().max(1) as u64)
+            }
+        });
+        let clocks = Direction::ALL.map(|direction| {
+            let bytes = spec.rate[direction.index()];
+            let iops = spec.rate_iops[direction.index()].map(u64::from);
+            let mean = spec.mean_bytes(direction);
+            spec.rw.has(direction).then(|| clock(bytes.or(iops), bytes.is_some(), mean))
+        });
+        let is_paced = clocks.iter().flatten().any(|clock| clock.per_second.is_some());
+        (is_paced || total.is_some()).then_some(Self { start, clocks, total })
     }
 
-    /// The direction that is due next, and when.
+    /// The direction that is due next, and when; no direction if there is one clock for all.
     #[inline]
-    pub fn next(&self) -> (Direction, Time) {
-        let due = |d: &Direction| self.clocks[d.index()].map(|clock| (*d, clock.due(self.start)));
-        Direction::ALL
-            .iter()
-            .filter_map(due)
-            .min_by_key(|(_, at)| *at)
-            .unwrap_or((Direction::Read, self.start))
+    pub fn next(&self) -> (Option<Direction>, Time) {
+        if let Some(total) = &self.total {
+            return (None, total.due(self.start));
+        }
+        let due = |d: Direction| self.clocks[d.index()].map(|clock| (d, clock.due(self.start)));
+        let next = Direction::ALL.into_iter().filter_map(due).min_by_key(|(_, at)| *at);
+        next.map_or((Some(Direction::Read), self.start), |(d, at)| (Some(d), at))
     }
 
     /// The direction that has no rate beside one that has.
     pub fn free(&self) -> Option<Direction> {
         let free =
             |d: &Direction| self.clocks[d.index()].is_some_and(|clock| clock.per_second.is_none());
-        Direction::ALL.into_iter().find(free)
+        Direction::ALL.into_iter().find(free).filter(|_| self.total.is_none())
     }
 
     /// When `direction` is due next.
@@ -98,16 +131,28 @@ impl Pace {
 
     /// Notes that an operation of so many bytes has begun.
     #[inline]
-    pub fn begin(&mut self, direction: Direction, bytes: u64) {
-        if let Some(clock) = &mut self.clocks[direction.index()] {
-            clock.begun += if clock.bytes { bytes } else { 1 };
+    pub fn begin(&mut self, direction: Direction, bytes: u64, rng: &mut Random) {
+        let clock = match &mut self.total {
+            Some(total) => Some(total),
+            None => self.clocks[direction.index()].as_mut(),
+        };
+        if let Some(clock) = clock {
+            clock.begin(bytes, rng);
         }
+    }
+
+    /// Moves all that is still due by a pause.
+    pub fn delay(&mut self, pause: Duration) {
+        self.start = self.start + pause;
     }
 
     /// Operations that are due before `end` and have not begun.
     pub fn missed(&self, end: Time) -> u64 {
         let ns = end.as_nanos().saturating_sub(self.start.as_nanos());
-        self.clocks.iter().flatten().map(|clock| clock.missed(ns)).sum()
+        match &self.total {
+            Some(total) => total.missed(ns),
+            None => self.clocks.iter().flatten().map(|clock| clock.missed(ns)).sum(),
+        }
     }
 }
 
@@ -117,15 +162,16 @@ mod tests {
     use super::*;
 
     fn iops(rw: Rw, rate: u32, start: Time) -> Pace {
-        Pace::new(&JobSpec { rw, rate_iops: Some(rate), ..JobSpec::default() }, start).unwrap()
+        let spec = JobSpec { rw, rate_iops: [Some(rate); 3], ..JobSpec::default() };
+        Pace::new(&spec, start).unwrap()
     }
 
     fn count(pace: &mut Pace, until: u64) -> [u32; 3] {
-        let mut counts = [0; 3];
+        let (mut counts, mut rng) = ([0; 3], Random::new(9));
         while pace.next().1 < Time::from_nanos(until) {
-            let (direction, _) = pace.next();
+            let direction = pace.next().0.unwrap_or(Direction::Read);
             counts[direction.index()] += 1;
-            pace.begin(direction, 4096);
+            pace.begin(direction, 4096, &mut rng);
         }
         counts
     }
@@ -137,9 +183,9 @@ mod tests {
         let mut due = Vec::new();
         for _ in 0..4 {
             let (direction, at) = pace.next();
-            assert_eq!(direction, Direction::Read);
+            assert_eq!(direction, Some(Direction::Read));
             due.push((at - start).as_nanos());
-            pace.begin(direction, 4096);
+            pace.begin(Direction::Read, 4096, &mut Random::new(1));
         }
         assert_eq!(due, [0, 333_333_333, 666_666_666, 1_000_000_000]);
     }
@@ -175,12 +221,58 @@ mod tests {
     fn what_has_no_rate_is_always_due() {
         let spec = JobSpec { rw: Rw::RandRw, rate: [None, Some(4096), None], ..JobSpec::default() };
         let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
-        pace.begin(Direction::Write, 4096);
+        pace.begin(Direction::Write, 4096, &mut Random::new(1));
         assert_eq!((pace.free(), pace.next().1), (Some(Direction::Read), Time::ZERO));
         assert_eq!(pace.due(Direction::Write), Time::from_nanos(1_000_000_000));
         assert!(
             Pace::new(&JobSpec { rate: [None, Some(1), None], ..JobSpec::default() }, Time::ZERO)
                 .is_none()
         );
+    }
+
+    #[test]
+    fn each_direction_may_have_a_rate_of_its_own() {
+        let rate_iops = [Some(90), Some(10), None];
+        let spec = JobSpec { rw: Rw::RandRw, rate_iops, ..JobSpec::default() };
+        let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
+        assert_eq!(count(&mut pace, 1_000_000_000), [90, 10, 0]);
+    }
+
+    #[test]
+    fn a_total_rate_is_that_of_all_directions() {
+        let spec = |rate| JobSpec { rw: Rw::RandRw, rate_total: Some(rate), ..JobSpec::default() };
+        for rate in [TotalRate::Iops(100), TotalRate::Bytes(409_600)] {
+            let mut pace = Pace::new(&spec(rate), Time::ZERO).unwrap();
+            assert_eq!((pace.next().0, pace.free()), (None, None));
+            assert_eq!(count(&mut pace, 1_000_000_000), [100, 0, 0], "{rate:?}");
+            assert_eq!(pace.missed(Time::from_nanos(1_500_000_000)), 50);
+        }
+    }
+
+    #[test]
+    fn random_times_have_the_rate_and_the_spread_of_independent_clients() {
+        let rate_iops = [Some(10_000); 3];
+        let spec = JobSpec { rw: Rw::RandRead, rate_iops, poisson: true, ..JobSpec::default() };
+        let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
+        let mut rng = Random::new(4);
+        let mut gaps = Vec::new();
+        for _ in 0..50_000 {
+            let (_, before) = pace.next();
+            pace.begin(Direction::Read, 4096, &mut rng);
+            gaps.push((pace.next().1 - before).as_nanos() as f64);
+        }
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // The standard deviation of an exponential distribution is its mean.
+        assert!((mean / 100_000.0 - 1.0).abs() < 0.03, "{mean}");
+        assert!((square.sqrt() / mean - 1.0).abs() < 0.05, "{square}");
+    }
+
+    #[test]
+    fn a_pause_moves_what_is_due() {
+        let mut pace = iops(Rw::RandRead, 10, Time::ZERO);
+        pace.begin(Direction::Read, 4096, &mut Random::new(1));
+        pace.delay(Duration::from_secs(2));
+        assert_eq!(pace.next().1, Time::from_nanos(2_100_000_000));
     }
 }

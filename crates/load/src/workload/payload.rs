@@ -10,7 +10,7 @@
 use super::buffers::{BufferPattern, Buffers, Renewal};
 use super::direction::Direction;
 use super::noise::{Keys, Noise, PIECE_BYTES};
-use super::order::below;
+use super::permutation::below;
 use super::spec::{JobSpec, Verify};
 use crate::random::Random;
 use weft_io::segment::{pieces_mut, total_len};
@@ -83,9 +83,10 @@ impl Ahead {
     }
 }
 
-/// Whether a job makes payloads ahead, and so needs memory for one more operation.
+/// Whether a job makes payloads ahead: not if its operations differ in their size.
 pub(super) fn is_made_ahead(spec: &JobSpec) -> bool {
     spec.bssplit.is_none()
+        && spec.bsrange.is_none()
         && spec.bs_bytes >= AHEAD_BYTES_MIN
         && spec.rw.has(Direction::Write)
         && spec.buffers.is_random()
@@ -93,14 +94,15 @@ pub(super) fn is_made_ahead(spec: &JobSpec) -> bool {
 }
 
 impl Payload {
-    /// The payload of a job with a region of `region_bytes` bytes. `ahead` is memory for one
-    /// operation, if the job [makes payloads ahead](is_made_ahead).
-    pub fn new(spec: &JobSpec, region_bytes: u64, ahead: Option<Segments>) -> Self {
-        let (smallest, largest) = spec.bs_range(Direction::Write);
+    /// The payload of a job with a region of `region_bytes` bytes, and operations of at most
+    /// `op_bytes` bytes. `ahead` is memory for one operation, if the job [makes payloads
+    /// ahead](is_made_ahead).
+    pub fn new(spec: &JobSpec, region_bytes: u64, op_bytes: u64, ahead: Option<Segments>) -> Self {
+        let (smallest, _) = spec.bs_range(Direction::Write);
         let content = Content::new(&spec.buffers, smallest);
         let keys = Keys::draw();
         let mut payload = Self {
-            keys_per_buffer: content.keys(u64::from(largest)),
+            keys_per_buffer: content.keys(op_bytes),
             content,
             renewal: spec.buffers.renewal(spec.verify != Verify::None),
             dedupe: Dedupe::new(&spec.buffers, region_bytes / u64::from(smallest.max(1)), keys),

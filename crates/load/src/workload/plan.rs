@@ -4,9 +4,7 @@ use super::direction::Direction;
 use super::payload::is_made_ahead;
 use super::spec::{JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
-use crate::limits::{
-    BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX, VERIFIED_UNITS_MAX,
-};
+use crate::limits::{BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX};
 use weft_block::{Features, Geometry};
 
 /// What all jobs have in common.
@@ -14,27 +12,14 @@ use weft_block::{Features, Geometry};
 pub(super) struct Plan {
     pub spec: JobSpec,
     pub geometry: Geometry,
-    /// Blocks of an operation.
-    pub unit_blocks: u32,
+    /// Bytes of which all addresses and all operations are multiples.
+    pub unit_bytes: u64,
     pub seed: u64,
     /// Tells this run's blocks from those of all others.
     pub run: u64,
     pub threads: u32,
     /// Queues that the device grants, for all loops.
     pub queues: usize,
-}
-
-/// What one job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
-    pub index: u32,
-    pub first_lba: u64,
-    /// Units of the region.
-    pub units: u64,
-    /// Operations after which the job ends, if any number ends it.
-    pub limit: Option<u64>,
-    /// Units after which it ends, where operations have several sizes.
-    pub unit_limit: Option<u64>,
 }
 
 impl Plan {
@@ -50,11 +35,15 @@ impl Plan {
         run: u64,
     ) -> Result<Self, Error> {
         check_numbers(spec)?;
-        check_device(spec, geometry, features)?;
+        check_together(spec)?;
+        check_blocks(spec, geometry.block_bytes)?;
+        if spec.writes() && !features.write {
+            return Err(Error::option("rw", format!("{} needs a writable device", spec.rw)));
+        }
         let plan = Self {
             spec: spec.clone(),
             geometry,
-            unit_blocks: spec.unit_bytes() / geometry.block_bytes,
+            unit_bytes: spec.unit_bytes().into(),
             seed: spec.randseed.unwrap_or(SEED_DEFAULT),
             run,
             threads: spec
@@ -68,37 +57,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What job `index` does.
-    pub fn share(&self, index: u32) -> Share {
-        let spec = &self.spec;
-        let begin = spec.offset + spec.offset_increment * u64::from(index);
-        let units = self.region_bytes() / u64::from(self.unit_bytes());
-        let block_bytes = u64::from(self.geometry.block_bytes);
-        let (first_unit, units) = if self.is_divided() {
-            let at =
-                |job: u32| (u128::from(units) * u128::from(job) / u128::from(spec.numjobs)) as u64;
-            (at(index), at(index + 1) - at(index))
-        } else {
-            (0, units)
-        };
-        let by_units = (!spec.time_based).then_some(units);
-        let (limit, unit_limit) = match spec.bssplit {
-            Some(_) => (spec.number_ios, by_units),
-            None => (
-                spec.number_ios
-                    .map_or(by_units, |ios| Some(by_units.map_or(ios, |units| units.min(ios)))),
-                None,
-            ),
-        };
-        Share {
-            index,
-            unit_limit,
-            first_lba: begin / block_bytes + first_unit * u64::from(self.unit_blocks),
-            units,
-            limit,
-        }
-    }
-
     /// Jobs of loop `thread`.
     pub fn jobs_of(&self, thread: u32) -> impl Iterator<Item = u32> + use<> {
         (thread..self.spec.numjobs).step_by(self.threads as usize)
@@ -110,97 +68,53 @@ impl Plan {
         self.queues / threads + usize::from(thread < self.queues % threads)
     }
 
+    /// Bytes of memory of an operation.
+    pub fn op_bytes(&self) -> u64 {
+        transfer_bytes(&self.spec, self.geometry.block_bytes).into()
+    }
+
     /// Bytes of payload memory for `jobs` jobs.
     pub fn payload_bytes(&self, jobs: u32) -> u64 {
-        let each = self
-            .spec
-            .sizes()
-            .into_iter()
-            .map(|bytes| u64::from(bytes).next_power_of_two().max(4096))
-            .sum::<u64>();
-        let depth = u64::from(self.spec.iodepth) + u64::from(is_made_ahead(&self.spec));
+        let each = self.op_bytes().next_power_of_two().max(4096);
+        let depth = u64::from(self.spec.iodepth) + u64::from(self.makes_ahead());
         u64::from(jobs) * depth * each
     }
 
-    /// Whether blocks are written in such a way that they can be checked.
-    pub fn writes_pattern(&self) -> bool {
-        self.spec.verify == Verify::Crc32c && self.spec.rw.has(Direction::Write)
+    /// Whether jobs make payloads ahead, and so need memory for one more operation each.
+    pub fn makes_ahead(&self) -> bool {
+        !self.is_odd() && is_made_ahead(&self.spec)
     }
 
-    /// Whether jobs share the region instead of each using all of it.
-    fn is_divided(&self) -> bool {
-        self.spec.verify == Verify::Crc32c && self.spec.offset_increment == 0
+    /// Whether operations have addresses or sizes that are not multiples of a block. They cover all
+    /// blocks that they touch.
+    pub fn is_odd(&self) -> bool {
+        !self.unit_bytes.is_multiple_of(self.geometry.block_bytes.into())
     }
 
-    /// Bytes of which all operations are multiples.
-    pub fn unit_bytes(&self) -> u32 {
-        self.unit_blocks * self.geometry.block_bytes
+    /// Units of an operation, if all have one size.
+    pub fn op_units(&self) -> Option<u64> {
+        let (least, most) = self.spec.all_sizes();
+        (least == most).then_some(u64::from(most) / self.unit_bytes)
     }
 
     /// Units of the smallest operation.
     pub fn shortest(&self) -> u64 {
-        self.spec.sizes().first().map_or(1, |bytes| u64::from(bytes / self.unit_bytes()))
+        u64::from(self.spec.all_sizes().0) / self.unit_bytes
     }
 
-    /// Bytes of a job's region, or of the whole where it is divided.
-    fn region_bytes(&self) -> u64 {
-        let last_begin =
-            self.spec.offset + self.spec.offset_increment * u64::from(self.spec.numjobs - 1);
-        let left = self.geometry.bytes().saturating_sub(last_begin);
-        match self.spec.size_percent {
-            Some(percent) => {
-                let part = u128::from(self.geometry.bytes()) * u128::from(percent) / 100;
-                let part = u64::try_from(part).unwrap_or(u64::MAX).min(left);
-                part - part % u64::from(self.unit_bytes())
-            }
-            None => self.spec.size.unwrap_or(left),
-        }
+    /// Whether blocks are written in such a way that they can be checked, or were.
+    pub fn writes_pattern(&self) -> bool {
+        self.spec.verify == Verify::Crc32c && self.spec.rw.has(Direction::Write)
     }
+}
 
-    fn check_regions(&self) -> Result<(), Error> {
-        let spec = &self.spec;
-        let last = u128::from(spec.offset)
-            + u128::from(spec.offset_increment) * u128::from(spec.numjobs - 1);
-        if last >= u128::from(self.geometry.bytes()) {
-            return Err(Error::option(
-                "offset",
-                format!("the device ends at {} bytes", self.geometry.bytes()),
-            ));
-        }
-        let bytes = self.region_bytes();
-        if last + u128::from(bytes) > u128::from(self.geometry.bytes()) {
-            let problem = format!(
-                "offset and size reach beyond the device's {} bytes",
-                self.geometry.bytes()
-            );
-            return Err(Error::option("size", problem));
-        }
-        if spec.verify == Verify::Crc32c
-            && spec.numjobs > 1
-            && (1..bytes).contains(&spec.offset_increment)
-        {
-            return Err(Error::option(
-                "offset_increment",
-                "jobs that verify must not overlap: use at least the size, or none",
-            ));
-        }
-        let units = bytes / u64::from(self.unit_bytes());
-        let largest = spec.sizes().last().map_or(1, |bytes| u64::from(bytes / self.unit_bytes()));
-        let shares = if self.is_divided() { u64::from(spec.numjobs) } else { 1 };
-        if units < shares * largest {
-            let bs = largest * u64::from(self.unit_bytes());
-            return Err(Error::option(
-                "size",
-                format!("{bytes} bytes are too few for a block of {bs} for each job"),
-            ));
-        }
-        if self.writes_pattern() && units > VERIFIED_UNITS_MAX {
-            let problem = format!(
-                "at most {VERIFIED_UNITS_MAX} blocks of bs bytes can be verified: set size, or raise bs"
-            );
-            return Err(Error::option("size", problem));
-        }
-        Ok(())
+/// Bytes of the largest operation. One whose address or size is not a multiple of a block covers
+/// all blocks that it touches.
+pub(super) fn transfer_bytes(spec: &JobSpec, block: u32) -> u32 {
+    let most = spec.all_sizes().1;
+    match spec.unit_bytes().is_multiple_of(block) {
+        true => most,
+        false => most.div_ceil(block).saturating_add(1).saturating_mul(block),
     }
 }
 
@@ -212,7 +126,7 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     between("iodepth", spec.iodepth, IODEPTH_MAX)?;
     between("numjobs", spec.numjobs, JOBS_MAX)?;
     between("threads", spec.threads, THREADS_MAX)?;
-    between("rate_iops", spec.rate_iops.unwrap_or(1), u32::MAX)?;
+    between("loops", spec.extent.loops, u32::MAX)?;
     if spec.rwmixread > 100 {
         return Err(Error::option(
             "rwmixread",
@@ -225,17 +139,11 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     if spec.number_ios == Some(0) {
         return Err(Error::option("number_ios", "it must be at least 1"));
     }
-    if spec.rate_iops.is_some() && spec.rate.iter().any(Option::is_some) {
-        return Err(Error::option("rate", "rate and rate_iops exclude each other: use only one"));
-    }
     if spec.size.is_some() && spec.size_percent.is_some() {
         return Err(Error::option("size", "use bytes or a percentage, not both"));
     }
-    if spec.bssplit.is_some() && spec.verify != Verify::None {
-        return Err(Error::option("bssplit", "verifying needs blocks of one size: use bs instead"));
-    }
     spec.buffers.check()?;
-    let bytes: u64 = spec.sizes().into_iter().map(u64::from).sum();
+    let bytes = u64::from(spec.all_sizes().1);
     if u64::from(spec.numjobs) * u64::from(spec.iodepth) * bytes > PAYLOAD_BYTES_MAX {
         let problem = format!(
             "numjobs × iodepth × bs exceeds {} GiB of memory: lower one of them",
@@ -246,15 +154,50 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Result<(), Error> {
-    let block = geometry.block_bytes;
+/// Options that exclude each other.
+fn check_together(spec: &JobSpec) -> Result<(), Error> {
+    let rates = [
+        spec.rate.iter().any(Option::is_some),
+        spec.rate_iops.iter().any(Option::is_some),
+        spec.rate_total.is_some(),
+    ];
+    if rates.iter().filter(|is_set| **is_set).count() > 1 {
+        return Err(Error::option("rate", "rate and rate_iops exclude each other: use only one"));
+    }
+    if spec.bssplit.is_some() && spec.bsrange.is_some() {
+        return Err(Error::option("bsrange", "bssplit and bsrange exclude each other"));
+    }
+    if spec.verify_only && (spec.verify == Verify::None || spec.time_based) {
+        return Err(Error::option("verify_only", "it needs verify, and a job that ends by itself"));
+    }
+    if spec.verify == Verify::None {
+        return Ok(());
+    }
+    let problem = "verifying needs blocks of one size at multiples of it";
+    let option = match spec.op_is_unit() {
+        _ if spec.bssplit.is_some() => "bssplit",
+        _ if spec.bsrange.is_some() => "bsrange",
+        false if spec.steps.skip != 0 => "rw",
+        false if spec.blockalign.is_some() => "blockalign",
+        false => "zonerange",
+        true => return Ok(()),
+    };
+    Err(Error::option(option, format!("{problem}: use bs, and omit {option}")))
+}
+
+/// Options of sizes and addresses, against the blocks of the device.
+fn check_blocks(spec: &JobSpec, block: u32) -> Result<(), Error> {
     let multiple = |bytes: u64| bytes.is_multiple_of(block.into());
+    let wrong = |option, bytes: u64| {
+        let text = format!("{bytes} is not a multiple of the device's block size, {block}");
+        Error::option(option, text)
+    };
+    // Trims and blocks that are verified cannot be rounded up.
+    let may_round =
+        spec.whole_blocks && spec.verify == Verify::None && !spec.rw.has(Direction::Trim);
     for bs in spec.sizes() {
-        if bs == 0 || !multiple(bs.into()) {
-            return Err(Error::option(
-                "bs",
-                format!("{bs} is not a multiple of the device's block size, {block}"),
-            ));
+        if bs == 0 || !(may_round || multiple(bs.into())) {
+            return Err(wrong("bs", bs.into()));
         }
         if bs > BLOCK_BYTES_MAX {
             return Err(Error::option(
@@ -263,17 +206,19 @@ fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Resul
             ));
         }
     }
+    let zones = spec.extent.zones.map_or([0; 2], |zones| [zones.range, zones.skip]);
+    let align = spec.blockalign.unwrap_or([block; 3]).map(u64::from);
+    let mut distances = vec![("rw", spec.steps.skip.unsigned_abs())];
+    distances.extend(align.map(|bytes| ("blockalign", bytes)));
+    distances.extend(zones.map(|bytes| ("zonerange", bytes)));
+    if let Some((option, bytes)) = distances.into_iter().find(|(_, b)| !may_round && !multiple(*b))
+    {
+        return Err(wrong(option, bytes));
+    }
     for (option, value) in [("offset", spec.offset), ("offset_increment", spec.offset_increment)] {
         if !multiple(value) {
-            return Err(Error::option(
-                option,
-                format!("{value} is not a multiple of the device's block size, {block}"),
-            ));
+            return Err(wrong(option, value));
         }
-    }
-    let needs_write = spec.rw.has(Direction::Write) || spec.rw.has(Direction::Trim);
-    if needs_write && !features.write {
-        return Err(Error::option("rw", format!("{} needs a writable device", spec.rw)));
     }
     Ok(())
 }
@@ -281,6 +226,7 @@ fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Resul
 #[cfg(test)]
 mod tests {
     use super::super::direction::Rw;
+    use super::super::region::Share;
     use super::*;
     use core::time::Duration;
 
@@ -304,7 +250,14 @@ mod tests {
         let plan = plan(|_| ()).unwrap();
         assert_eq!(
             plan.share(0),
-            Share { index: 0, first_lba: 0, units: 256, limit: Some(256), unit_limit: None }
+            Share {
+                index: 0,
+                begin: 0,
+                units: 256,
+                limit: Some(256),
+                unit_limit: None,
+                bytes: Some(1 << 20)
+            }
         );
     }
 
@@ -312,10 +265,13 @@ mod tests {
     fn jobs_use_the_same_region_unless_they_verify() {
         let shares = |verify| {
             let plan = plan(|s| (s.numjobs, s.offset, s.verify) = (3, 4096, verify)).unwrap();
-            [0, 1, 2].map(|job| (plan.share(job).first_lba, plan.share(job).units))
+            [0, 1, 2].map(|job| (plan.share(job).begin / 512, plan.share(job).units))
         };
         assert_eq!(shares(Verify::None), [(8, 255); 3]);
         assert_eq!(shares(Verify::Crc32c), [(8, 85), (8 + 85 * 8, 85), (8 + 170 * 8, 85)]);
+        // Jobs that begin at different places each reach to the end of the device, as in fio.
+        let apart = plan(|s| (s.numjobs, s.offset_increment) = (2, 4096)).unwrap();
+        assert_eq!([0, 1].map(|job| apart.share(job).units), [256, 255]);
     }
 
     #[test]
@@ -328,15 +284,6 @@ mod tests {
             None
         );
         assert_eq!(limit(|s| s.size = Some(65_536)), Some(16));
-    }
-
-    #[test]
-    fn a_part_of_the_device_is_fios() {
-        let bytes = |change: fn(&mut JobSpec)| plan(change).unwrap().region_bytes();
-        // 10 % of 1 MiB in whole blocks of 4 KiB; no more than what follows the offset.
-        assert_eq!(bytes(|s| s.size_percent = Some(10)), 102_400);
-        assert_eq!(bytes(|s| (s.size_percent, s.offset) = (Some(10), 8192)), 102_400);
-        assert_eq!(bytes(|s| (s.size_percent, s.offset) = (Some(100), 8192)), (1 << 20) - 8192);
     }
 
     #[test]
@@ -369,7 +316,7 @@ mod tests {
         assert_eq!(wrong(|s| s.bs_bytes = 1000), "bs");
         assert_eq!(wrong(|s| s.bs_bytes = BLOCK_BYTES_MAX + 512), "bs");
         assert_eq!(wrong(|s| s.bs_bytes = 2 << 20), "size");
-        assert_eq!(wrong(|s| (s.rate, s.rate_iops) = ([Some(1); 3], Some(1))), "rate");
+        assert_eq!(wrong(|s| (s.rate, s.rate_iops) = ([Some(1); 3], [Some(1); 3])), "rate");
         assert_eq!(
             wrong(|s| (s.bssplit, s.verify) = ("4k:8k".parse().ok(), Verify::Crc32c)),
             "bssplit"

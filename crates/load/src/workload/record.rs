@@ -3,6 +3,7 @@
 use super::direction::{Direction, Rw};
 use super::job_report::{Batches, Depths, DirectionReport, JobReport};
 use crate::limits::SAMPLE_EVERY;
+use crate::stats::Latency;
 use core::time::Duration;
 use weft_io::Time;
 
@@ -10,6 +11,8 @@ use weft_io::Time;
 pub(super) struct Recorder {
     /// `None`: no operations of this direction occur.
     directions: [Option<Box<DirectionReport>>; 3],
+    /// `None`: no flushes occur.
+    syncs: Option<Box<Latency>>,
     begin: Time,
     /// Last completion of each direction.
     last: [Time; 3],
@@ -27,11 +30,12 @@ struct Samples {
 }
 
 impl Recorder {
-    /// For a job that does `rw`.
-    pub fn new(rw: Rw) -> Self {
+    /// For a job that does `rw`, and flushes if `syncs` is set.
+    pub fn new(rw: Rw, syncs: bool) -> Self {
         Self {
             directions: Direction::ALL
                 .map(|d| rw.has(d).then(|| Box::new(DirectionReport::recording()))),
+            syncs: syncs.then(|| Box::new(Latency::new())),
             begin: Time::ZERO,
             last: [Time::ZERO; 3],
             depths: Depths::default(),
@@ -87,6 +91,14 @@ impl Recorder {
         }
     }
 
+    /// A flush was done.
+    #[inline]
+    pub fn synced(&mut self, took: Duration) {
+        if let Some(syncs) = &mut self.syncs {
+            syncs.record(took.as_nanos() as u64);
+        }
+    }
+
     /// Takes a sample if one is due.
     #[inline]
     pub fn sample(&mut self, now: Time) {
@@ -120,6 +132,9 @@ impl Recorder {
             direction.runtime = self.last[at] - self.begin;
             report.directions[at] = *direction;
         }
+        if let Some(syncs) = self.syncs.take() {
+            report.syncs = *syncs;
+        }
         report.runtime = self.last.iter().map(|&last| last - self.begin).max().unwrap_or_default();
         report.depths = self.depths;
         [report.submitted, report.completed] = self.batches;
@@ -133,7 +148,7 @@ mod tests {
     #[test]
     fn records_and_samples() {
         let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
-        let mut recorder = Recorder::new(Rw::RandWrite);
+        let mut recorder = Recorder::new(Rw::RandWrite, true);
         recorder.begin(ms(1000));
         for i in 1..=1500 {
             let now = ms(1000 + i);
@@ -148,6 +163,7 @@ mod tests {
             recorder.sample(now);
         }
         recorder.batch_submitted(4, 32);
+        recorder.synced(Duration::from_micros(7));
         let mut report = JobReport::default();
         recorder.finish(&mut report);
         let write = &report.directions[Direction::Write.index()];
@@ -166,5 +182,6 @@ mod tests {
         );
         assert_eq!((report.depths.0[5], report.submitted.0[1]), (4, 1));
         assert_eq!(report.directions[Direction::Read.index()].ios, 0);
+        assert_eq!((report.syncs.count(), report.syncs.mean_ns()), (1, 7000.0));
     }
 }

@@ -3,11 +3,11 @@
 use super::direction::Direction;
 use super::job::Job;
 use super::job_report::JobReport;
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::queues::Queues;
 use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
-use super::spec::JobSpec;
+use super::spec::{ExitAll, JobSpec};
 use crate::error::Error;
 use crate::limits::{GATE_EVERY, PROGRESS_EVERY};
 use core::time::Duration;
@@ -88,6 +88,11 @@ pub trait Gate {
 
     /// They were started.
     fn opened(&mut self, at: Instant);
+
+    /// Whether the jobs end now, although they have not done everything: because others did.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Starts the jobs at once.
@@ -131,7 +136,8 @@ pub fn run_gated(
     let started = SystemTime::now();
     // Blocks that are longer than the device takes at once go in parts; the latency is that of the
     // whole.
-    let device = split::up_to(device, spec.sizes().into_iter().max().unwrap_or(0));
+    let transfer_bytes = plan::transfer_bytes(spec, device.geometry().block_bytes);
+    let device = split::up_to(device, transfer_bytes);
     let plan = Plan::new(
         spec,
         device.geometry(),
@@ -214,6 +220,7 @@ impl Runner {
         let mut jobs = Vec::new();
         let mut loops = vec![LoopReport::default(); self.loops.len()];
         let (mut begin, mut end): (Option<[Usage; 2]>, Option<[Usage; 2]>) = (None, None);
+        let mut is_over = false;
         let mut ready = 0;
         let mut last_report = Instant::now();
         while jobs.len() < self.shared.plan.spec.numjobs as usize {
@@ -225,7 +232,10 @@ impl Runner {
             };
             match self.events.recv_timeout(wait) {
                 Ok(Event::Ready) => ready += 1,
-                Ok(Event::Done(report)) => jobs.push(*report),
+                Ok(Event::Done(report)) => {
+                    is_over |= self.shared.plan.spec.ended_by(&report) != ExitAll::No;
+                    jobs.push(*report);
+                }
                 Ok(Event::Loop(ended)) => {
                     loops[ended.thread as usize] = ended.report;
                     let [first, last] = ended.processes;
@@ -239,7 +249,8 @@ impl Runner {
                     return Err(Error::Thread("its jobs did not report".into()));
                 }
             }
-            if stop.load(Relaxed) && !self.shared.stop.swap(true, Relaxed) {
+            let ends = stop.load(Relaxed) || is_over || gate.is_over();
+            if ends && !self.shared.stop.swap(true, Relaxed) {
                 self.wake();
             }
             if last_report.elapsed() >= PROGRESS_EVERY {
@@ -412,9 +423,7 @@ fn fraction(shared: &SharedRun, phase: Phase, elapsed: Duration, counts: &[(u64,
     };
     let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>();
     let by_ios = part(shares().map(|share| share.limit).sum(), sum(|count| count.0));
-    let bytes = shares()
-        .map(|share| share.unit_limit.map(|units| units * u64::from(plan.unit_bytes())))
-        .sum();
+    let bytes = shares().map(|share| share.unit_limit.map(|units| units * plan.unit_bytes)).sum();
     let by_count = by_ios.max(part(bytes, sum(|count| count.1)));
     by_time.max(by_count).min(1.0)
 }

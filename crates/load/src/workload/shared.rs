@@ -39,6 +39,8 @@ pub(super) struct SharedRun {
     /// All jobs are connected: each starts when it sees this.
     pub go: AtomicBool,
     pub stop: AtomicBool,
+    /// The rates of all jobs together have settled.
+    pub settled: AtomicBool,
     /// Another process whose processor time interests.
     pub watched: Arc<[u32]>,
     /// What each job has done so far, for the progress line.
@@ -77,6 +79,7 @@ impl SharedRun {
             noise: Noise::draw(),
             go: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
             watched: watched.into(),
             progress,
         }

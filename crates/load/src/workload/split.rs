@@ -1,16 +1,15 @@
-//! Several sizes of operations: the choice (`bssplit`, `bs` with commas), and the memory for each
-//! size.
+//! Several sizes of operations: `bssplit`, `bsrange`, and `bs` with commas.
 //!
 //! A *unit* is then the greatest common divisor of the sizes. Random addresses are chosen by units,
 //! so an operation may overlap an earlier one; sequential operations follow one another.
 
 use super::direction::Direction;
-use super::order::below;
-use crate::random::Random;
 use core::fmt;
 use core::str::FromStr;
 use weft_block::units::parse_size;
-use weft_io::Segments;
+
+/// Size of operations of a direction that has none, as in fio.
+const BYTES_DEFAULT: u32 = 4096;
 
 /// Sizes and how many of 100 operations have each, by [`Direction::index`]; their sum is 100 in
 /// each.
@@ -21,9 +20,14 @@ pub struct BlockSplit(pub [Vec<(u32, u8)>; 3]);
 const PARTS_MAX: usize = 64;
 
 impl BlockSplit {
-    /// One size for each direction: `bs=4k,16k`.
+    /// One size for each direction: `bs=4k,16k`. A direction without one, as the trims of
+    /// `bs=4k,16k,`, has 4 KiB.
     pub fn of_directions(text: &str) -> Result<Self, String> {
-        by_direction(text, |part| Ok(vec![(bytes(part)?, 100)])).map(Self)
+        let size = |part: &str| match part.is_empty() {
+            true => Ok(BYTES_DEFAULT),
+            false => bytes(part),
+        };
+        by_direction(text, |part| Ok(vec![(size(part)?, 100)])).map(Self)
     }
 
     /// All sizes, each once, the smallest first.
@@ -55,7 +59,47 @@ impl BlockSplit {
     }
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
+/// `bsrange`: least and most bytes of an operation, by [`Direction::index`]. An operation is a
+/// multiple of the least size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRange(pub [(u32, u32); 3]);
+
+impl BlockRange {
+    /// The smallest and the largest size of a direction.
+    pub fn range(&self, direction: Direction) -> (u32, u32) {
+        let (least, most) = self.0[direction.index()];
+        (least, most - most % least)
+    }
+
+    /// The greatest size of which all are multiples.
+    pub fn unit_bytes(&self) -> u32 {
+        self.0.iter().map(|(least, _)| *least).fold(0, gcd)
+    }
+}
+
+impl FromStr for BlockRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let range = |part: &str| {
+            let (one, other) = part
+                .split_once(['-', ':'])
+                .ok_or_else(|| format!("{part}: write two sizes, as in 4k-64k"))?;
+            let (one, other) = (bytes(one)?, bytes(other)?);
+            Ok((one.min(other), one.max(other)))
+        };
+        by_direction(&text.replace('/', ","), range).map(Self)
+    }
+}
+
+impl fmt::Display for BlockRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |(least, most): &(u32, u32)| format!("{least}-{most}");
+        f.write_str(&self.0.each_ref().map(of).join(","))
+    }
+}
+
+pub(super) fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
@@ -136,76 +180,6 @@ impl fmt::Display for BlockSplit {
     }
 }
 
-/// What a job draws sizes from, and the memory that is at rest for each.
-pub(super) struct Sizes {
-    classes: Vec<Class>,
-    /// By direction: up to which of 100 a size goes, and its class.
-    draw: [Vec<(u64, usize)>; 3],
-}
-
-struct Class {
-    units: u64,
-    memory: Vec<Segments>,
-}
-
-impl Sizes {
-    /// With `depth` pieces of memory of each size, which `make` takes.
-    pub fn new<E>(
-        split: &BlockSplit,
-        depth: usize,
-        mut make: impl FnMut(usize) -> Result<Segments, E>,
-    ) -> Result<Self, E> {
-        let (sizes, unit) = (split.sizes(), split.unit_bytes());
-        let class = |bytes: &u32| {
-            let memory = (0..depth).map(|_| make(*bytes as usize)).collect::<Result<_, E>>()?;
-            Ok(Class { units: u64::from(bytes / unit), memory })
-        };
-        let classes = sizes.iter().map(class).collect::<Result<_, E>>()?;
-        let cumulate = |parts: &Vec<(u32, u8)>| {
-            let mut up_to = 0;
-            let mut one = |(bytes, percent): &(u32, u8)| {
-                up_to += u64::from(*percent);
-                (up_to, sizes.binary_search(bytes).unwrap_or(0))
-            };
-            parts.iter().map(&mut one).collect()
-        };
-        Ok(Self { classes, draw: split.0.each_ref().map(cumulate) })
-    }
-
-    /// The units of the next operation: as drawn, or the largest that `most` has room for; none
-    /// where none fits.
-    #[inline]
-    pub fn draw(&self, direction: Direction, most: u64, rng: &mut Random) -> Option<u64> {
-        let of = &self.draw[direction.index()];
-        let drawn = below(100, rng);
-        let class =
-            of.iter().find(|(up_to, _)| drawn < *up_to).or(of.last()).map(|(_, class)| *class)?;
-        let fits = |class: &usize| self.classes[*class].units <= most;
-        let class = Some(class)
-            .filter(fits)
-            .or_else(|| of.iter().map(|(_, class)| *class).filter(fits).max())?;
-        Some(self.classes[class].units)
-    }
-
-    fn of_units(&mut self, units: u64) -> Option<&mut Class> {
-        self.classes.iter_mut().find(|class| class.units == units)
-    }
-
-    /// Memory for an operation of so many units.
-    #[inline]
-    pub fn take(&mut self, units: u64) -> Segments {
-        self.of_units(units).and_then(|class| class.memory.pop()).unwrap_or_default()
-    }
-
-    /// Takes it back.
-    #[inline]
-    pub fn give_back(&mut self, units: u64, memory: Segments) {
-        if let Some(class) = self.of_units(units) {
-            class.memory.push(memory);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,22 +216,26 @@ mod tests {
         assert_eq!(parse("6k/50:4k/50").unwrap().unit_bytes(), 2048);
         assert_eq!(parse(&sizes.to_string()), Ok(sizes));
     }
+    #[test]
+    fn ranges_have_two_sizes_for_each_direction() {
+        let parse = |text: &str| text.parse::<BlockRange>();
+        assert_eq!(parse("4k-64k"), Ok(BlockRange([(4096, 65_536); 3])));
+        let two = BlockRange([(1024, 4096), (2048, 8192), (2048, 8192)]);
+        for text in ["1k-4k,2k-8k", "1k:4k,8k:2k", "1k-4k/2k-8k", "1024-4096,2048-8192"] {
+            assert_eq!(parse(text), Ok(two), "{text}");
+        }
+        assert_eq!((parse(&two.to_string()), two.unit_bytes()), (Ok(two), 1024));
+        assert_eq!(parse("4k-10k").unwrap().range(Direction::Read), (4096, 8192));
+        for wrong in ["", "4k", "4k-", "0-4k", "1k-2k,1k-2k,1k-2k,1k-2k"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
-    fn sizes_are_drawn_as_often_as_was_asked() {
-        let split: BlockSplit = "512/10:4k/60:2k/30".parse().unwrap();
-        let sizes = Sizes::new(&split, 1, |_| Ok::<_, ()>(Segments::new())).unwrap();
-        let mut rng = Random::new(1);
-        let mut counts = [0; 9];
-        (0..10_000).for_each(|_| {
-            counts[sizes.draw(Direction::Read, 100, &mut rng).unwrap() as usize] += 1
-        });
-        assert!(
-            (800..1200).contains(&counts[1])
-                && (2700..3300).contains(&counts[4])
-                && (5700..6300).contains(&counts[8])
-        );
-        assert!((0..100).all(|_| sizes.draw(Direction::Write, 7, &mut rng).unwrap() <= 4));
-        assert_eq!(sizes.draw(Direction::Read, 0, &mut rng), None);
+    fn directions_without_a_size_have_that_of_fio() {
+        let sizes = |text| BlockSplit::of_directions(text).map(|sizes| sizes.0.map(|of| of[0].0));
+        assert_eq!(sizes("8k,32k,"), Ok([8192, 32_768, 4096]));
+        assert_eq!(sizes(",8k"), Ok([4096, 8192, 8192]));
+        assert_eq!(sizes(",8k,"), Ok([4096, 8192, 4096]));
     }
 }

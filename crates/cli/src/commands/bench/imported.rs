@@ -1,10 +1,9 @@
-//! Workloads from files and command lines of other tools: what runs, and what is said about it.
+//! Workloads from files and command lines of other tools: what runs, and what is left out of it.
 
 use super::job::JobArgs;
-use super::taken::Taken;
-use crate::exit::{Failure, tell};
+use crate::exit::Failure;
 use crate::help::headings::OTHER_TOOLS;
-use clap::{Args, CommandFactory, Parser};
+use clap::{Args, Parser};
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
 use weft_formats::import::fio::Surroundings;
@@ -31,6 +30,8 @@ pub struct Ready {
     pub job: JobArgs,
     /// A path or a URL.
     pub target: Option<String>,
+    /// Options that were left out.
+    pub left_out: Vec<String>,
 }
 
 /// The options of a job that a file may have.
@@ -39,26 +40,22 @@ pub struct Ready {
 struct OneJob {
     #[command(flatten)]
     job: JobArgs,
-    #[command(flatten)]
-    taken: Taken,
 }
 
 impl ImportArgs {
-    /// What is to be run, if a file or line was given: groups of jobs. What has no equivalent is
-    /// said on standard error.
+    /// What is to be run, if a file or line was given: groups of jobs.
     pub fn read(&self) -> Result<Option<Vec<Vec<Ready>>>, Failure> {
         let refused = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         let imported = match (&self.fio, &self.diskspd, &self.vdbench) {
             (Some(path), ..) => {
-                let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-                import::fio::import(
-                    path,
-                    &Surroundings {
-                        read: &text_of,
-                        variable: &|name| std::env::var(name).ok(),
-                        cpus,
-                    },
-                )
+                let surroundings = Surroundings {
+                    read: &text_of,
+                    variable: &|name| std::env::var(name).ok(),
+                    cpus: std::thread::available_parallelism().map_or(1, usize::from),
+                    page_bytes: PAGE_BYTES,
+                    memory_mib: memory_mib(),
+                };
+                import::fio::import(path, &surroundings)
             }
             (_, Some(line), _) => import::diskspd::import(line),
             (.., Some(path)) => {
@@ -70,52 +67,66 @@ impl ImportArgs {
             }
             _ => return Ok(None),
         };
-        let Imported { groups, mut without } = imported.map_err(refused)?;
-        let mut ready = Vec::new();
-        for group in groups {
-            ready.push(
-                group
-                    .into_iter()
-                    .map(|job| parse(job, &mut without))
-                    .collect::<Result<Vec<_>, _>>()?,
-            );
-        }
-        if !without.is_empty() {
-            tell(&format!("weft: without an equivalent, and left out: {}", without.join("; ")));
-        }
-        Ok(Some(ready))
+        let Imported { groups, without } = imported.map_err(refused)?;
+        let with_all = |mut job: ImportedJob| {
+            job.left_out.extend(without.iter().cloned());
+            ready(job)
+        };
+        let groups = groups.into_iter().map(|group| group.into_iter().map(with_all).collect());
+        groups.collect::<Result<_, _>>().map(Some)
     }
+}
+
+/// Bytes of a page, of fio's `$pagesize`: those of nearly all machines.
+const PAGE_BYTES: usize = 4096;
+
+/// MiB of memory of this machine, where Linux tells them.
+fn memory_mib() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib >> 10)
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"))
 }
 
-/// The options of an imported job, as if they had been given on the command line. Those that weft
-/// does not have are added to `without`.
-fn parse(job: ImportedJob, without: &mut Vec<String>) -> Result<Ready, Failure> {
-    let command = OneJob::command();
-    let is_known = |name: &str| {
-        command.get_arguments().any(|arg| {
-            arg.get_long() == Some(name)
-                || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
-        })
-    };
+/// The options of an imported job, as if they had been given on the command line.
+pub fn ready(job: ImportedJob) -> Result<Ready, Failure> {
     let name = job.get("name").unwrap_or_default().to_owned();
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        job.options.into_iter().partition(|(name, _)| is_known(name));
-    for (option, value) in unknown {
-        let text = format!("{option}={value}");
-        if !without.contains(&text) {
-            without.push(text);
-        }
-    }
-    let words = known.iter().map(|(name, value)| format!("--{name}={value}"));
+    let words = job.options.iter().map(|(name, value)| format!("--{name}={value}"));
     let parsed = OneJob::try_parse_from(words).map_err(|e| {
         let text = e.to_string();
         let first =
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::of(ErrorKind::Usage, format!("job {name}: {first}"))
     })?;
-    Ok(Ready { job: parsed.job, target: job.target })
+    Ok(Ready { job: parsed.job, target: job.target, left_out: job.left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use weft_formats::import::Answer;
+    use weft_formats::import::fio::TRANSLATED;
+    use weft_formats::import::fio::options::FioOption;
+
+    /// What the table promises, this program has.
+    #[test]
+    fn each_option_that_is_honoured_exists() {
+        let command = OneJob::command();
+        let has = |name: &str| {
+            command.get_arguments().any(|arg| {
+                arg.get_long() == Some(name)
+                    || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+            })
+        };
+        for option in FioOption::all() {
+            let name = option.name();
+            let is_honoured = option.answer == Answer::Honoured;
+            let is_own = TRANSLATED.contains(&name) || name == "threads";
+            assert!(is_own || has(name) == is_honoured, "{name}: {:?}", option.answer);
+        }
+    }
 }

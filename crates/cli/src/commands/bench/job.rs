@@ -2,13 +2,15 @@
 
 use super::super::serve::DiskIo;
 use super::buffers::BufferArgs;
+use super::more::MoreArgs;
 use crate::exit::Failure;
 use crate::help::headings::WORKLOAD;
 use clap::{ArgAction, Args};
 use std::time::Duration;
-use weft_bench::workload::{BlockSplit, Size, duration, rates, switch};
+use weft_bench::workload::values::{iops, place};
+use weft_bench::workload::{BlockSplit, OnError, Size, Steps, duration, rates, switch};
 use weft_bench::{JobSpec, Rw, Verify};
-use weft_block::{ErrorKind, units};
+use weft_block::ErrorKind;
 
 /// The workload of the jobs; names and meanings are fio's.
 #[derive(Args, Clone, Debug)]
@@ -16,9 +18,10 @@ pub struct JobArgs {
     /// Name of the job
     #[arg(help_heading = WORKLOAD, long, default_value = "weft")]
     name: String,
-    /// read, write, randread, randwrite, rw, randrw, trim, randtrim
-    #[arg(help_heading = WORKLOAD, long, visible_alias = "readwrite", default_value = "read")]
-    rw: Rw,
+    /// read, write, randread, randwrite, rw, randrw, trim, randtrim; with a number behind a colon,
+    /// bytes between sequential operations, or operations for each random address
+    #[arg(help_heading = WORKLOAD, long, visible_alias = "readwrite", default_value = "read", value_parser = Steps::of_rw)]
+    rw: (Rw, Steps),
     /// Bytes per operation; with commas, for reads, writes and trims
     #[arg(help_heading = WORKLOAD, long, visible_alias = "blocksize", default_value = "4k")]
     bs: String,
@@ -35,7 +38,7 @@ pub struct JobArgs {
     #[arg(help_heading = WORKLOAD, long, default_value_t = 1)]
     threads: u32,
     /// Duration. Without --size, jobs repeat the region until it is over
-    #[arg(help_heading = WORKLOAD, long, value_parser = duration)]
+    #[arg(help_heading = WORKLOAD, long, alias = "timeout", value_parser = duration)]
     runtime: Option<Duration>,
     /// Repeat the region until --runtime is over; 0: at most once
     #[arg(help_heading = WORKLOAD, long = "time_based", alias = "time-based", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
@@ -49,12 +52,12 @@ pub struct JobArgs {
     /// Percentage of writes in mixed patterns; if both are given, the last one applies
     #[arg(help_heading = WORKLOAD, long, overrides_with = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixwrite: Option<u8>,
-    /// Start of the region
-    #[arg(help_heading = WORKLOAD, long, default_value = "0", value_parser = units::parse_size)]
-    offset: u64,
-    /// Distance between the starts of the regions of successive jobs
-    #[arg(help_heading = WORKLOAD, long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = units::parse_size)]
-    offset_increment: u64,
+    /// Start of the region, in bytes or as a percentage of the device
+    #[arg(help_heading = WORKLOAD, long, alias = "fileoffset", default_value = "0", value_parser = place)]
+    offset: Size,
+    /// Distance between the starts of the regions of successive jobs, likewise
+    #[arg(help_heading = WORKLOAD, long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = place)]
+    offset_increment: Size,
     /// Size of the region, in bytes or as a percentage of the device [default: the whole device]
     #[arg(help_heading = WORKLOAD, long)]
     size: Option<Size>,
@@ -81,10 +84,10 @@ pub struct JobArgs {
     /// Choose each random block independently, instead of visiting each block once
     #[arg(help_heading = WORKLOAD, long, num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     norandommap: bool,
-    /// Operations per second that each job starts; latency counts from the time an operation was
-    /// due
-    #[arg(help_heading = WORKLOAD, long = "rate_iops", alias = "rate-iops")]
-    rate_iops: Option<u32>,
+    /// Operations per second that each job starts, for reads, writes and trims; latency counts from
+    /// the time an operation was due
+    #[arg(help_heading = WORKLOAD, long = "rate_iops", alias = "rate-iops", value_parser = iops)]
+    rate_iops: Option<[Option<u32>; 3]>,
     /// Bytes per second that each job starts, for reads, writes and trims, as in 10m or 10m,5m
     #[arg(help_heading = WORKLOAD, long, value_parser = rates)]
     rate: Option<[Option<u64>; 3]>,
@@ -96,9 +99,9 @@ pub struct JobArgs {
     /// Cores for the event loops, assigned in turn, as in 0,2-3
     #[arg(help_heading = WORKLOAD, long = "cpus_allowed", alias = "cpus-allowed", value_parser = weft_server::values::cores::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
-    /// Count failed operations and continue
-    #[arg(help_heading = WORKLOAD, long = "continue_on_error", alias = "continue-on-error", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "io", value_parser = on_error)]
-    continue_on_error: bool,
+    /// Count failed operations and continue: read, write, io or all, none
+    #[arg(help_heading = WORKLOAD, long = "continue_on_error", alias = "continue-on-error", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "io")]
+    continue_on_error: OnError,
     /// Report the sum of all jobs; the default for text output of more than 4 jobs
     #[arg(help_heading = WORKLOAD, long = "group_reporting", alias = "group-reporting", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     group_reporting: Option<bool>,
@@ -114,6 +117,8 @@ pub struct JobArgs {
     /// I/O method for files
     #[arg(help_heading = WORKLOAD, long, value_enum, default_value_t)]
     disk_io: DiskIo,
+    #[command(flatten)]
+    more: MoreArgs,
 }
 
 /// A random seed for this run.
@@ -123,12 +128,12 @@ fn any_seed() -> u64 {
     since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40)
 }
 
-/// fio's error types to continue after; only I/O errors occur here.
-fn on_error(text: &str) -> Result<bool, String> {
-    match text {
-        "io" | "all" | "1" => Ok(true),
-        "none" | "0" => Ok(false),
-        _ => Err("use none, io or all".into()),
+/// Bytes, or a percentage.
+fn bytes_or_part(size: Option<Size>) -> (Option<u64>, Option<u8>) {
+    match size {
+        Some(Size::Bytes(bytes)) => (Some(bytes), None),
+        Some(Size::Percent(percent)) => (None, Some(percent)),
+        None => (None, None),
     }
 }
 
@@ -138,38 +143,54 @@ impl JobArgs {
         self.direct.or(self.buffered.map(|buffered| !buffered))
     }
 
+    /// Whether a file that does not exist is created.
+    pub fn creates_file(&self) -> bool {
+        self.more.creates_file()
+    }
+
+    /// Takes the options that fio does not have from `own`.
+    pub fn keep_own(&mut self, own: &Self) {
+        (self.threads, self.poll, self.disk_io) = (own.threads, own.poll, own.disk_io);
+        self.rate_spin = own.rate_spin;
+        self.more.keep_own(&own.more);
+    }
+
     pub fn spec(self) -> Result<JobSpec, Failure> {
         let wrong = |option, problem| Failure::of(ErrorKind::Usage, format!("{option}: {problem}"));
         let sizes =
             BlockSplit::of_directions(&self.bs).map_err(|problem| wrong("--bs", problem))?;
         let bs_bytes = sizes.sizes().first().copied().unwrap_or_default();
         let split = self.bssplit.or((sizes.sizes().len() > 1).then_some(sizes));
-        let (size, size_percent) = match self.size {
-            Some(Size::Bytes(bytes)) => (Some(bytes), None),
-            Some(Size::Percent(percent)) => (None, Some(percent)),
-            None => (None, None),
-        };
-        let goes_on = self.runtime.is_some()
-            && self.number_ios.is_none()
-            && self.size.is_none()
-            && self.verify == Verify::None;
-        Ok(JobSpec {
+        let runtime = self.runtime.filter(|runtime| !runtime.is_zero());
+        // As in fio, no bytes and no operations are those of the device.
+        let size = self.size.filter(|size| *size != Size::Bytes(0));
+        let number_ios = self.number_ios.filter(|ios| *ios > 0);
+        let goes_on = runtime.is_some()
+            && number_ios.is_none()
+            && size.is_none()
+            && self.verify == Verify::None
+            && !self.more.ends_by_itself();
+        let ((size, size_percent), (rw, steps)) = (bytes_or_part(size), self.rw);
+        let (offset, offset_percent) = bytes_or_part(Some(self.offset));
+        let (increment, increment_percent) = bytes_or_part(Some(self.offset_increment));
+        let mut spec = JobSpec {
             name: self.name,
-            rw: self.rw,
+            rw,
+            steps,
             bs_bytes,
             bssplit: split,
             iodepth: self.iodepth,
             numjobs: self.numjobs,
             threads: self.threads,
             time_based: self.time_based.unwrap_or(goes_on),
-            runtime: self.runtime,
+            runtime,
             ramp_time: self.ramp_time,
             rwmixread: self.rwmixwrite.map_or(self.rwmixread, |writes| 100 - writes),
-            offset: self.offset,
-            offset_increment: self.offset_increment,
+            offset: offset.unwrap_or(0),
+            offset_increment: increment.unwrap_or(0),
             size,
             size_percent,
-            number_ios: self.number_ios,
+            number_ios,
             buffers: self.buffers.into(),
             verify: self.verify,
             do_verify: self.do_verify != 0,
@@ -178,7 +199,7 @@ impl JobArgs {
                 .randseed
                 .or((!self.randrepeat && self.verify == Verify::None).then(any_seed)),
             norandommap: self.norandommap,
-            rate_iops: self.rate_iops,
+            rate_iops: self.rate_iops.unwrap_or_default(),
             rate: self.rate.unwrap_or_default(),
             rate_spin: self.rate_spin,
             cpus_allowed: self.cpus_allowed.unwrap_or_default(),
@@ -186,6 +207,11 @@ impl JobArgs {
             group_reporting: self.group_reporting,
             poll: self.poll,
             disk: self.disk_io.into(),
-        })
+            ..JobSpec::default()
+        };
+        (spec.extent.offset_percent, spec.extent.increment_percent) =
+            (offset_percent, increment_percent);
+        self.more.apply(&mut spec).map_err(|problem| Failure::of(ErrorKind::Usage, problem))?;
+        Ok(spec)
     }
 }

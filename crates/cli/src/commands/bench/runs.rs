@@ -9,8 +9,9 @@ use crate::progress::Bar;
 use crate::signals::on_interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_bench::workload::{Direction, check, run_watching};
-use weft_bench::{JobSpec, Report};
+use std::time::Instant;
+use weft_bench::workload::{ExitAll, Gate, check, run_gated};
+use weft_bench::{Error, JobSpec, Progress, Report};
 use weft_block::Device;
 use weft_block::file::CreatedFiles;
 use weft_endpoint::source::discovered;
@@ -19,9 +20,40 @@ use weft_endpoint::{Control, overwrite};
 /// A job and the URL of its device.
 pub type Job = (JobSpec, String);
 
-/// Whether a job changes what its device holds.
-fn writes(spec: &JobSpec) -> bool {
-    spec.rw.has(Direction::Write) || spec.rw.has(Direction::Trim)
+/// Starts a job at once, and ends it with another one of its group.
+struct WithOthers<'a>(&'a AtomicBool);
+
+impl Gate for WithOthers<'_> {
+    fn opens(&mut self) -> Option<Instant> {
+        Some(Instant::now())
+    }
+
+    fn opened(&mut self, _: Instant) {}
+
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs a job, and ends the others of its group with it if it asks for that (`exitall`).
+fn run_one(
+    (spec, device): (JobSpec, Device),
+    watched: &[u32],
+    is_over: &AtomicBool,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
+    let report = run_gated(device, &spec, watched, &mut WithOthers(is_over), stop, progress)?;
+    if ends(&report) != ExitAll::No {
+        is_over.store(true, Ordering::Relaxed);
+    }
+    Ok(report)
+}
+
+/// What ends with the jobs of a report.
+fn ends(report: &Report) -> ExitAll {
+    let what = report.jobs.iter().map(|job| report.spec.ended_by(job));
+    what.max().unwrap_or_default()
 }
 
 /// What all runs have in common.
@@ -67,9 +99,10 @@ impl Runs<'_> {
                 ),
                 Err(failure) => (Vec::new(), Some(failure)),
             };
+            let is_last = reports.iter().any(|report| ends(report) == ExitAll::All);
             measured.groups.push(reports);
             measured.failure = failure;
-            if measured.failure.is_some() || stop.load(Ordering::Relaxed) {
+            if is_last || measured.failure.is_some() || stop.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -125,7 +158,7 @@ impl Runs<'_> {
             options.created = created.cloned();
             discovered::look_up(url, &mut options)?;
             let device = weft_endpoint::open(url, &options)?;
-            if !self.destroy_data && group.iter().any(|(spec, other)| other == url && writes(spec))
+            if !self.destroy_data && group.iter().any(|(spec, other)| other == url && spec.writes())
             {
                 overwrite::refuse_data(&device)?;
             }
@@ -143,18 +176,16 @@ impl Runs<'_> {
         stop: &AtomicBool,
     ) -> (Vec<Report>, Option<Failure>) {
         let mut bar = Bar::new();
+        let is_over = &AtomicBool::new(false);
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let mut jobs = jobs.into_iter();
             let first = jobs.next();
             let others: Vec<_> = jobs
-                .map(|(spec, device)| {
-                    scope.spawn(move || run_watching(device, &spec, &[], stop, &mut |_| ()))
-                })
+                .map(|job| scope.spawn(move || run_one(job, &[], is_over, stop, &mut |_| ())))
                 .collect();
             let show = &mut |progress| bar.show(&progress);
-            let first = first.map(|(spec, device)| {
-                run_watching(device, &spec, self.watch_pid.as_slice(), stop, show)
-            });
+            let first =
+                first.map(|job| run_one(job, self.watch_pid.as_slice(), is_over, stop, show));
             let others = others.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });

@@ -95,6 +95,11 @@ fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> 
                 .to_owned(),
         );
     }
+    let left_out = jobs[0]["weft"]["left_out"].as_array().into_iter().flatten();
+    let left_out: Vec<&str> = left_out.filter_map(Value::as_str).collect();
+    if !left_out.is_empty() {
+        remarks.push(format!("Options that were left out: {}.", left_out.join("; ")));
+    }
     let ios = sum("read", "total_ios") + sum("write", "total_ios");
     let share = |key: &str| {
         let of =

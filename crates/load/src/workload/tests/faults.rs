@@ -1,7 +1,7 @@
 //! Verifying against the `error:` filter, which knows more ways to lie than the disk of the other
 //! tests.
 
-use super::{JobSpec, Report, Rw, Verify, go, ram};
+use super::{JobSpec, OnError, Report, Rw, Verify, go, ram};
 use crate::workload::verify::FaultKind;
 use std::sync::Arc;
 use weft_block::{BlockDevice, OpenOptions, Opening, StatusKind, open};
@@ -77,7 +77,7 @@ fn failures_of_each_kind_are_told() {
         [("media", StatusKind::Media), ("nospace", StatusKind::NoSpace), ("gone", StatusKind::Gone)]
     {
         let report = through(&format!("error:rate=0.02,kind={kind},ops=write"), |spec| {
-            spec.continue_on_error = true
+            spec.continue_on_error = OnError::all()
         });
         let (errors, verify) = (&report.jobs[0].errors, report.verify().unwrap());
         assert_eq!((errors.len(), errors[0].status.kind), (1, expected));

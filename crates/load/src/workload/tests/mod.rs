@@ -1,6 +1,7 @@
 //! Whole runs, on a RAM disk and on one that misbehaves on purpose.
 
 mod faults;
+mod fio;
 mod kept;
 mod payload;
 mod sharing;
@@ -226,7 +227,7 @@ fn a_stray_write_is_misplaced() {
 
 #[test]
 fn failed_writes_are_told_and_not_checked() {
-    let report = tricky(Trick::Fail(8), |s| s.continue_on_error = true);
+    let report = tricky(Trick::Fail(8), |s| s.continue_on_error = OnError::all());
     let (job, verify) = (&report.jobs[0], report.verify().unwrap());
     assert_eq!(job.errors.len(), 1);
     let error = job.errors[0];
@@ -274,7 +275,7 @@ fn nothing_hangs_with_the_device() {
 fn open_loop_latency_counts_from_when_it_was_due() {
     let spec = |rate| JobSpec {
         rw: Rw::RandRead,
-        rate_iops: Some(rate),
+        rate_iops: [Some(rate); 3],
         time_based: true,
         runtime: Some(Duration::from_millis(400)),
         ..JobSpec::default()

@@ -32,7 +32,13 @@ pub(super) struct Tricky {
     pub(super) writes: Arc<Mutex<Vec<u32>>>,
     trick: Trick,
     pub(super) submitted: Arc<AtomicU64>,
+    /// Kind, first block and blocks of each operation.
+    pub(super) log: Log,
+    /// Operations that overlapped another one in flight.
+    pub(super) overlaps: Arc<AtomicU64>,
 }
+
+pub(super) type Log = Arc<Mutex<Vec<(OpKind, u64, u32)>>>;
 
 pub(super) const BLOCK: usize = 512;
 
@@ -43,6 +49,8 @@ impl Tricky {
             writes: Arc::new(Mutex::new(vec![0; blocks])),
             trick,
             submitted: Arc::default(),
+            log: Arc::default(),
+            overlaps: Arc::default(),
         }
     }
 
@@ -53,6 +61,8 @@ impl Tricky {
             writes: self.writes.clone(),
             trick,
             submitted: Arc::default(),
+            log: self.log.clone(),
+            overlaps: self.overlaps.clone(),
         }
     }
 }
@@ -103,6 +113,14 @@ struct TrickyQueue {
 impl TrickyQueue {
     fn execute(&mut self, mut op: Op) {
         self.submitted.fetch_add(1, Ordering::Relaxed);
+        self.disk.log.lock().unwrap().push((op.kind, op.lba, op.blocks));
+        let overlaps = |other: &Completion| {
+            let (one, other) = (&op, &other.op);
+            one.lba < other.lba + u64::from(other.blocks)
+                && other.lba < one.lba + u64::from(one.blocks)
+        };
+        let overlapping = self.ready.iter().any(overlaps);
+        self.disk.overlaps.fetch_add(overlapping.into(), Ordering::Relaxed);
         let covers = |lba: u64| (op.lba..op.lba + u64::from(op.blocks)).contains(&lba);
         match self.disk.trick {
             Trick::Hang(lba) if covers(lba) && op.kind != OpKind::Read => {

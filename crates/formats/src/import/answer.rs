@@ -1,0 +1,41 @@
+//! What becomes of the options of other tools.
+
+use std::fmt::Write as _;
+
+/// What becomes of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is honoured.
+    Honoured,
+    /// A job that has it does not run.
+    Refused,
+    /// It has no meaning here: it changes neither what is written nor what is measured. It is left
+    /// out, and named in the report.
+    LeftOut,
+}
+
+impl Answer {
+    /// The word for it in tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Honoured => "honoured",
+            Self::Refused => "refused",
+            Self::LeftOut => "meaningless here",
+        }
+    }
+}
+
+/// Options of a tool: their names, what becomes of them, and why or with which limits.
+pub type Options = [(&'static str, Answer, &'static str)];
+
+/// The options as a table of `docs/bench.md`.
+pub(super) fn table(tool: &str, options: &Options) -> String {
+    let mut text = format!("| {tool} | | remarks |\n|---|---|---|\n");
+    for (names, answer, note) in options {
+        let names = names.split(' ').map(|name| format!("`{name}`"));
+        let names = names.collect::<Vec<_>>().join(", ");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {names} | {} | {note} |", answer.word());
+    }
+    text
+}
