@@ -122,4 +122,19 @@ mod tests {
         let option = &schema["$defs"]["ConnectTable"]["properties"]["io-timeout"];
         assert!(option["description"].as_str().is_some_and(|text| !text.is_empty()), "{schema}");
     }
+
+    #[test]
+    fn options_that_an_import_writes_are_known() {
+        let spdk = r#"{"subsystems": [{"subsystem": "bdev", "config": [{"method": "bdev_nvme_attach_controller", "params": {
+            "name": "A", "trtype": "TCP", "traddr": "192.0.2.1", "trsvcid": "4420", "subnqn": "nqn.2026-01.example:b", "psk": "p",
+            "dhchap_key": "k", "dhchap_ctrlr_key": "c", "hostnqn": "nqn.2026-01.example:h"}}]}, {"subsystem": "nvmf", "config": [
+            {"method": "nvmf_create_subsystem", "params": {"nqn": "nqn.2026-01.example:a"}}]}]}"#;
+        let (toml, _) = weft_server::config::import::import(spdk, "spdk.json", false).unwrap();
+        let place = (Path::new("/etc/weft-none"), &CommandLineOptions as &dyn SourceOptions);
+        let faults = read(&toml, "weft.toml", place).unwrap_err();
+        let files =
+            faults.lines().iter().filter(|line| line.contains("cannot read /etc/weft-none/A."));
+        assert_eq!(files.count(), 3, "{faults:?}");
+        assert!(!faults.lines().iter().any(|line| line.contains("there is no key")), "{faults:?}");
+    }
 }

@@ -72,9 +72,13 @@ Examples:
     #[command(after_help = "\
 Example:
   weft config import /etc/nvmet/config.json > weft.toml
-      the configuration of the Linux kernel's target, as nvmetcli saved it; what is not carried over is said
+      the configuration of the Linux kernel's target, as nvmetcli saved it
   rados -p rbd get gateway.conf gateway.json && weft config import gateway.json > weft.toml
-      that of Ceph's iSCSI gateway; passwords are not carried over")]
+      that of Ceph's iSCSI gateway
+
+The result never serves more data, to more hosts, or with weaker authentication than the original.
+What is not carried over is closed and reported. Passwords and keys are not copied: the result names
+files for them, which must exist before a server starts.")]
     /// Print a configuration made from that of another target: a file of nvmetcli,
     /// targetcli or tgt, of SPDK's save_config, or the gateway.conf of Ceph's iSCSI gateway
     Import {

@@ -1,8 +1,12 @@
 //! What Ceph's iSCSI gateway (ceph-iscsi) keeps in the object `gateway.conf`: `disks`, `targets`
 //! and `gateways`, as of version 11 of its form.
+//!
+//! The gateway makes targets of LIO from it. A target demands CHAP of all its initiators as soon as
+//! one of them, or the target, has a user.
 
-use super::imported::{Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
-use super::json::{list, text};
+use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
+use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::json::{list, report_unknown, switch, text, word};
 use super::lio_names;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -30,24 +34,30 @@ pub fn import(json: &Value) -> Result<Imported, String> {
         ));
     }
     let mut imported = Imported::default();
-    if is_given(&json["discovery_auth"], "username") {
-        imported.left.push(
-            "discovery demands a user and a password: in weft it demands what the target does"
-                .into(),
-        );
-    }
-    let targets = entries(json, "targets");
-    for (n, (iqn, target)) in targets.enumerate() {
-        let subsystem = subsystem(iqn, target, &json["disks"], &mut imported.left);
-        imported.subsystems.push(subsystem);
+    let known = [
+        "created",
+        "discovery_auth",
+        "disks",
+        "epoch",
+        "gateways",
+        "targets",
+        "updated",
+        "version",
+    ];
+    report_unknown("the file", json, &known, &mut imported.left);
+    for (n, (iqn, target)) in entries(json, "targets").enumerate() {
         if n == 0 {
             imported.iscsi_name = Some(iqn.clone());
             portals(target, &mut imported);
         } else {
-            imported
-                .left
-                .push(format!("{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"));
+            imported.leave(format!(
+                "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
+            ));
         }
+        let mut subsystem = subsystem(iqn, target, &json["disks"], &mut imported.left);
+        let rules = rules(target, chap(&json["discovery_auth"]));
+        admit(rules, iqn, &mut subsystem, n == 0, &mut imported);
+        imported.subsystems.push(subsystem);
     }
     Ok(imported)
 }
@@ -55,10 +65,6 @@ pub fn import(json: &Value) -> Result<Imported, String> {
 /// The members of an object.
 fn entries<'a>(of: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     of[name].as_object().into_iter().flat_map(Map::iter)
-}
-
-fn is_given(of: &Value, name: &str) -> bool {
-    text(of, name).is_some_and(|text| !text.is_empty())
 }
 
 /// The addresses of the first gateway; those of others are for the weft there.
@@ -88,69 +94,73 @@ fn subsystem(
     disks: &Value,
     left: &mut Vec<String>,
 ) -> ImportedSubsystem {
-    let clients: BTreeMap<&String, &Value> = entries(target, "clients").collect();
-    passwords(iqn, target, &clients, left);
+    let known = [
+        "acl_enabled",
+        "auth",
+        "clients",
+        "controls",
+        "created",
+        "disks",
+        "groups",
+        "ip_list",
+        "portals",
+        "updated",
+    ];
+    report_unknown(iqn, target, &known, left);
     settings(&format!("target {iqn}"), target, left);
-    left.push(format!("{iqn} has no NVMe hosts: name those that may connect in hosts"));
-    let is_open = target["acl_enabled"] == false;
-    let names = |of: Vec<&&String>| {
-        (!is_open).then(|| of.into_iter().map(|name| (*name).clone()).collect::<Vec<_>>())
-    };
-    let mut namespaces = Vec::new();
+    let mut subsystem = ImportedSubsystem::of_target(iqn, left);
     for (key, place) in entries(target, "disks") {
-        let Some(mut namespace) = namespace(iqn, key, place, &disks[key], left) else { continue };
-        let seen = clients.iter().filter(|(_, client)| client["luns"].get(key).is_some());
-        for (name, client) in seen.clone() {
-            if let Some(lun) = client["luns"][key]["lun_id"]
-                .as_u64()
-                .filter(|lun| Some(*lun) != place["lun_id"].as_u64())
-            {
+        let Some(namespace) = namespace(iqn, key, place, &disks[key], left) else { continue };
+        for (name, client) in entries(target, "clients") {
+            let own = client["luns"][key]["lun_id"].as_u64();
+            if let Some(lun) = own.filter(|lun| Some(*lun) != place["lun_id"].as_u64()) {
                 left.push(format!(
                     "{name} has {key} as LUN {lun}: in weft it is LUN {} for all",
                     namespace.nsid - 1
                 ));
             }
         }
-        namespace.initiators = names(seen.map(|(name, _)| name).collect());
-        namespaces.push(namespace);
+        subsystem.namespaces.push(namespace);
     }
-    if namespaces.iter().any(|namespace| namespace.scsi.naa.is_none()) {
+    if subsystem.namespaces.iter().any(|namespace| namespace.scsi.naa.is_none()) {
         left.push(format!("some disks of {iqn} have no wwn: initiators see other disks"));
     }
-    let nqn = iqn.strip_prefix("iqn.").map_or_else(|| iqn.to_owned(), |rest| format!("nqn.{rest}"));
-    ImportedSubsystem {
-        nqn,
-        hosts: Some(Vec::new()),
-        initiators: names(clients.keys().collect()),
-        namespaces,
-        ..ImportedSubsystem::default()
-    }
+    subsystem
 }
 
-/// What is said of secrets; they stay where they are.
-fn passwords(
-    iqn: &str,
-    target: &Value,
-    clients: &BTreeMap<&String, &Value>,
-    left: &mut Vec<String>,
-) {
-    let target = (format!("target {iqn}"), "initiators", &target["auth"]);
-    let each =
-        clients.iter().map(|(name, client)| (format!("initiator {name}"), "it", &client["auth"]));
-    for (whose, who, auth) in std::iter::once(target).chain(each) {
-        if is_given(auth, "username") {
-            let user = text(auth, "username").unwrap_or_default();
-            left.push(format!(
-                "{whose}: {who} must log in as \"{user}\": write the password into a file, and name both in [[iscsi.user]], or by --login-user and --login-secret-file"
-            ));
-        }
-        if is_given(auth, "mutual_username") {
-            let user = text(auth, "mutual_username").unwrap_or_default();
-            left.push(format!(
-                "{whose}: the target proves itself as \"{user}\": write the password into a file, and name both in [iscsi.target], or by --login-target-user and --login-target-secret-file"
-            ));
-        }
-    }
+/// Who logs in, and how, and what each may do.
+fn rules(target: &Value, discovery: Option<Chap>) -> Rules {
+    let own = chap(&target["auth"]);
+    let mut clients = entries(target, "clients");
+    let demands_chap = own.is_some() || clients.any(|(_, client)| chap(&client["auth"]).is_some());
+    let initiator = |(name, client): (&String, &Value)| Initiator {
+        name: name.clone(),
+        login: match chap(&client["auth"]) {
+            _ if !demands_chap => Login::Free,
+            Some(chap) => Login::Chap(chap),
+            None => Login::Never("CHAP is demanded, and there is no user for it".into()),
+        },
+        rights: rights(target, client),
+    };
+    let initiators = entries(target, "clients").map(initiator).collect();
+    let is_open = switch(target, "acl_enabled") == Some(false);
+    let login = if demands_chap { Login::Shared } else { Login::Free };
+    let others = is_open.then_some(Others { login, right: Right::Write });
+    let users = own.into_iter().filter(|_| is_open).collect();
+    Rules { initiators, others, users, discovery }
+}
+
+/// The rights of a client, by namespace identifier.
+fn rights(target: &Value, client: &Value) -> BTreeMap<u64, Right> {
+    let nsid = |key: &String| target["disks"][key]["lun_id"].as_u64()?.checked_add(1);
+    let luns = entries(client, "luns").filter_map(|(key, _)| nsid(key));
+    luns.map(|nsid| (nsid, Right::Write)).collect()
+}
+
+fn chap(of: &Value) -> Option<Chap> {
+    let mutual = word(of, "mutual_username").zip(word(of, "mutual_password"));
+    let password = word(of, "password").unwrap_or_default();
+    Some(Chap { user: word(of, "username")?, password, mutual })
 }
 
 /// What was tuned.
@@ -190,6 +200,8 @@ fn namespace(
         nsid: lun + 1,
         source: format!("rbd:{pool}/{image}"),
         scsi,
+        hosts: Admitted::Any,
+        is_writable: true,
         ..ImportedNamespace::default()
     })
 }

@@ -1,9 +1,8 @@
 //! Names of disks that move: what hosts knew them by is what they know them by here.
 
 use super::import;
+use super::tests;
 use crate::config::Desired;
-use crate::config::tests::read;
-use std::path::Path;
 use weft_endpoint::inventory::{Access, ScsiIdentity, SubsystemNumbers};
 use weft_proto::iscsi::text::Name;
 
@@ -13,10 +12,7 @@ const CEPH_ISCSI: &str = include_str!("../data/ceph-iscsi.json");
 const TARGETCLI: &str = include_str!("../data/targetcli.json");
 
 fn imported(text: &str) -> (Desired, String) {
-    let (toml, left) = import(text, "config.json", false).unwrap();
-    let desired = read(&toml, "weft.toml", Path::new(""))
-        .unwrap_or_else(|e| panic!("{:?}\n{toml}", e.lines()));
-    assert!(!toml.contains("never-shown"), "{toml}");
+    let (desired, left) = tests::imported(text);
     (desired, left.join("\n"))
 }
 
@@ -78,7 +74,7 @@ fn raid(params: &str) -> (String, String) {
 
 #[test]
 fn a_raid_of_level_0_is_a_stripe() {
-    let stripe = "stripe:64KiB,/srv/a.img,/srv/b.img";
+    let stripe = "stripe:64KiB,/srv/a.img,block=512,/srv/b.img,block=512";
     for level in ["\"raid0\"", "\"0\"", "0"] {
         let (source, left) = raid(&format!("\"raid_level\": {level}, \"strip_size_kb\": 64"));
         assert_eq!(source, stripe);
@@ -114,10 +110,11 @@ fn disks_of_targetcli_keep_their_names() {
         .map(|it| (it.nsid.0, it.source.as_str(), it.initiators.clone()))
         .collect();
     let wanted = [
-        (1, "/dev/vg0/mail", names(&["one"])),
-        (2, "/srv/web.img,block=4096", names(&["one", "two"])),
-        (3, "ram:64MiB", names(&[])),
+        (1, "/dev/vg0/mail,block=512", names(&["one"])),
+        (2, "/srv/web.img,block=4096", names(&["two"])),
+        (3, "readonly:ram:64MiB", names(&[])),
     ];
+    assert_eq!(store.namespaces[1].bytes, Some(1 << 30), "what is behind that is not served");
     assert_eq!((told, &store.initiators), (wanted.to_vec(), &names(&["one", "two"])));
     let mail = "2f1a1f2e-6d0c-4c3b-9a57-0d6f7f0f5e01";
     let naa = "60014052f1a1f2e6d0c4c3b9a570d6f7";
@@ -128,8 +125,8 @@ fn disks_of_targetcli_keep_their_names() {
     for part in [
         "naa.5001405000000001 is one of loopback",
         "as LUN 5: in weft it is LUN 1 for all",
-        "may only read LUN 1",
-        "has the chap_userid \"one-user\"",
+        "iqn.1994-05.com.example:one may only read LUN 1",
+        "initiators log in as \"one-user\"",
         "serves /backstores/user:rbd/cloud",
         "ramdisk/scratch keeps no identity",
     ] {
@@ -163,7 +160,8 @@ fn disks_of_tgt_keep_their_names() {
     let [store, test] = &desired.subsystems[..] else { panic!("{desired:?}") };
     let found: Vec<_> = store.namespaces.iter().map(|of| (of.nsid.0, &*of.source)).collect();
     // The one that is said first, then the lowest numbers that are free, by paths.
-    let wanted = [(2, "/dev/vg0/a"), (6, "/dev/vg0/mail"), (3, "/srv/z.img,block=4096")];
+    let wanted =
+        [(2, "/dev/vg0/a,block=512"), (6, "/dev/vg0/mail,block=512"), (3, "/srv/z.img,block=4096")];
     assert_eq!(found, wanted);
     let own = |lun: u32| {
         let (serial, t10) = (format!("beaf1{lun}"), format!("IET     0001{lun:04x}"));
@@ -178,10 +176,11 @@ fn disks_of_tgt_keep_their_names() {
     assert_eq!(test.namespaces[0].scsi.serial.as_ref().unwrap().as_str(), "beaf71");
     for part in [
         "iqn.2003-01.com.example:store is taken for target 1",
-        "has the incominguser \"one-user\"",
-        "lets in 192.0.2.0/24",
+        "initiators log in as \"one-user\"",
+        "admits only 192.0.2.0/24, and weft knows initiators by their names",
+        "name those that may among iqn.1994-05.com.example:one in initiators",
         "iqn.2003-01.com.example:test is another target",
-        "include is not followed",
+        "include /etc/tgt/conf.d/*.conf is not followed",
     ] {
         assert!(left.contains(part), "{part}: {left}");
     }

@@ -1,44 +1,140 @@
 //! What is read from a configuration of another target.
+//!
+//! Access is closed by default: nobody is admitted, and nothing is written to, unless the code that
+//! reads a configuration grants it. A rule that an import does not know can therefore not open
+//! anything.
 
+use super::secret_files::SecretFiles;
+use std::collections::BTreeMap;
 use weft_endpoint::inventory::{Naa, Printable};
 
+/// Hosts or initiators that have access.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Admitted {
+    /// All.
+    Any,
+    /// Those with these names.
+    Only(Vec<String>),
+}
+
+impl Default for Admitted {
+    /// Nobody.
+    fn default() -> Self {
+        Self::Only(Vec::new())
+    }
+}
+
+impl Admitted {
+    /// Admits a name, too.
+    pub fn add(&mut self, name: String) {
+        if let Self::Only(names) = self
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+
+    /// The names; none where all are admitted.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::Any => &[],
+            Self::Only(names) => names,
+        }
+    }
+}
+
 /// A configuration from elsewhere.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Imported {
     /// URLs to listen at.
     pub listen: Vec<String>,
-    /// Name of the iSCSI target; `None`: nothing is said of it.
+    /// Identifiers of the server's controllers; `None`: all.
+    pub cntlids: Option<(u16, u16)>,
+    /// Options of connections to remote sources, each with its value in TOML.
+    pub connect: BTreeMap<&'static str, String>,
+    /// File with the keys of NVMe/TCP hosts; with it TLS is mandatory.
+    pub psk_file: Option<String>,
+    /// ANA states of groups.
+    pub states: Vec<ImportedState>,
+    /// Name of the iSCSI target; `None`: the default.
     pub iscsi_name: Option<String>,
-    /// Subsystems.
+    /// CHAP users of initiators.
+    pub users: Vec<ImportedUser>,
+    /// The CHAP user that the target is, and the file with its secret.
+    pub target_user: Option<(String, String)>,
+    /// Subsystems; the first one is the iSCSI target.
     pub subsystems: Vec<ImportedSubsystem>,
     /// What could not be carried over, each in a sentence.
     pub left: Vec<String>,
+    /// Names of the files for secrets.
+    pub files: SecretFiles,
+}
+
+/// The ANA state of a group of namespaces.
+#[derive(Debug, PartialEq)]
+pub struct ImportedState {
+    /// The group.
+    pub group: u32,
+    /// The word for the state.
+    pub state: &'static str,
+    /// `ADDR:PORT` of the only listener that it applies to.
+    pub listener: Option<String>,
+}
+
+/// A CHAP user.
+#[derive(Debug, PartialEq)]
+pub struct ImportedUser {
+    /// Name.
+    pub name: String,
+    /// File with the secret.
+    pub secret_file: String,
+    /// Initiators that log in with it; empty: all that have no other user.
+    pub initiators: Vec<String>,
 }
 
 /// A subsystem from elsewhere.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct ImportedSubsystem {
     /// NQN.
     pub nqn: String,
-    /// Hosts that may connect; `None`: any.
-    pub hosts: Option<Vec<String>>,
-    /// iSCSI initiators that may log in; `None`: any.
-    pub initiators: Option<Vec<String>>,
+    /// Hosts that may connect.
+    pub hosts: Admitted,
+    /// iSCSI initiators that may log in.
+    pub initiators: Admitted,
+    /// What hosts prove; `None`: nothing.
+    pub authentication: Option<ImportedAuthentication>,
     /// Serial number that NVMe hosts see.
     pub serial: Option<String>,
     /// Model number that they see.
     pub model: Option<String>,
+    /// Identifiers of its controllers; `None`: all.
+    pub cntlids: Option<(u16, u16)>,
     /// Namespaces.
     pub namespaces: Vec<ImportedNamespace>,
 }
 
+/// What NVMe hosts of a subsystem prove by DH-HMAC-CHAP.
+#[derive(Debug, Default)]
+pub struct ImportedAuthentication {
+    /// Hosts, each with the file of its secret. All others are refused.
+    pub hosts: Vec<(String, String)>,
+    /// File with the secret of the controllers.
+    pub controller: Option<String>,
+    /// Hash functions; empty: the default.
+    pub hashes: Vec<String>,
+    /// Diffie-Hellman groups; empty: the default.
+    pub groups: Vec<String>,
+}
+
 /// A namespace from elsewhere.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct ImportedNamespace {
     /// Identifier.
     pub nsid: u64,
     /// Source URL.
     pub source: String,
+    /// Bytes to serve at most; `None`: all.
+    pub bytes: Option<u64>,
     /// Identities, as text.
     pub uuid: Option<String>,
     /// See above.
@@ -47,12 +143,16 @@ pub struct ImportedNamespace {
     pub eui64: Option<String>,
     /// Names of the logical unit.
     pub scsi: ImportedScsi,
-    /// Hosts that see it; `None`: all.
-    pub hosts: Option<Vec<String>>,
-    /// iSCSI initiators that see it; `None`: all.
-    pub initiators: Option<Vec<String>>,
-    /// Refuses writes.
-    pub read_only: bool,
+    /// Hosts that see it, of those that may connect.
+    pub hosts: Admitted,
+    /// iSCSI initiators that see it, of those that may log in.
+    pub initiators: Admitted,
+    /// Accepts writes.
+    pub is_writable: bool,
+    /// ANA group; `None`: the default.
+    pub ana_group: Option<u32>,
+    /// Offers reservations; `None`: the default.
+    pub reservations: Option<bool>,
 }
 
 /// Names of a logical unit from elsewhere.
@@ -70,7 +170,24 @@ pub struct ImportedScsi {
     pub t10_id: Option<String>,
 }
 
+impl Imported {
+    /// Reports what could not be carried over, once.
+    pub fn leave(&mut self, sentence: String) {
+        if !self.left.contains(&sentence) {
+            self.left.push(sentence);
+        }
+    }
+}
+
 impl ImportedSubsystem {
+    /// The subsystem of an iSCSI target: it has the target's name, and no NVMe hosts.
+    pub fn of_target(iqn: &str, left: &mut Vec<String>) -> Self {
+        left.push(format!("{iqn} has no NVMe hosts: name those that may connect in hosts"));
+        let nqn =
+            iqn.strip_prefix("iqn.").map_or_else(|| iqn.to_owned(), |rest| format!("nqn.{rest}"));
+        Self { nqn, ..Self::default() }
+    }
+
     /// Takes over serial and model number, as far as hosts can be told them.
     pub fn number(
         &mut self,

@@ -1,10 +1,22 @@
 //! What targetcli saves of the Linux kernel's SCSI target: `storage_objects` and `targets`.
+//!
+//! What is absent has the kernel's default: no initiator is admitted without an ACL, one that is
+//! admitted so (demo mode) may only read, and logins demand CHAP.
 
-use super::imported::{Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
-use super::json::{list, text};
-use super::lio_names;
+use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
+use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::json::{list, number, report_unknown, switch, text, word};
+use super::sources::{Place, memory, place, with_path};
+use super::{lio_names, ports};
 use serde_json::Value;
-use weft_block::units;
+use std::collections::{BTreeMap, HashMap};
+use weft_block::AccessState;
+
+/// Block size of a file or RAM disk, where nothing is said.
+const BLOCK_BYTES: u64 = 512;
+
+/// Largest LUN that is carried over.
+const LUN_MAX: u64 = 255;
 
 /// Whether it is such a configuration.
 pub fn is_of(json: &Value) -> bool {
@@ -14,45 +26,257 @@ pub fn is_of(json: &Value) -> bool {
 /// Takes over what can be taken over.
 pub fn import(json: &Value) -> Imported {
     let mut imported = Imported::default();
+    let known = ["fabric_modules", "storage_objects", "targets"];
+    report_unknown("the file", json, &known, &mut imported.left);
+    let mut states = States::new();
     for target in list(json, "targets") {
         let iqn = text(target, "wwn").unwrap_or_default();
         let fabric = text(target, "fabric").unwrap_or_default();
         if fabric != "iscsi" {
-            let text = format!("the target {iqn} is one of {fabric}: only those of iscsi are read");
-            imported.left.push(text);
+            imported.leave(format!(
+                "the target {iqn} is one of {fabric}: only those of iscsi are read"
+            ));
             continue;
         }
-        let groups = list(target, "tpgs").iter().filter(|group| group["enable"] != false);
-        for (n, group) in groups.enumerate() {
-            if n > 0 {
-                let tag = text(group, "tag").unwrap_or_default();
-                imported.left.push(format!(
-                    "{iqn} has the portal group {tag}: in weft a target has one set of disks, that of the first"
-                ));
-            } else {
-                serve(&iqn, group, list(json, "storage_objects"), &mut imported);
+        let mut groups =
+            list(target, "tpgs").iter().filter(|of| switch(of, "enable") != Some(false));
+        match groups.next() {
+            Some(group) => {
+                let place = Target { iqn: &iqn, group, json };
+                states.extend(place.serve(&mut imported));
             }
+            None => imported.leave(format!("{iqn} has no portal group that is enabled")),
+        }
+        for group in groups {
+            let tag = text(group, "tag").unwrap_or_default();
+            imported.leave(format!(
+                "{iqn} has the portal group {tag}: in weft a target has one set of disks, that of the first"
+            ));
         }
     }
+    let listen = imported.listen.clone();
+    ports::set_states(&mut imported, &listen, &|_, subsystem, namespace| {
+        let name = (subsystem.nqn.clone(), namespace.nsid);
+        states.get(&name).copied().unwrap_or_default()
+    });
     imported
 }
 
-/// A target; the first is the one that is served by iSCSI.
-fn serve(iqn: &str, group: &Value, objects: &[Value], imported: &mut Imported) {
-    if imported.iscsi_name.is_some() {
-        imported.left.push(format!(
-            "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
-        ));
-    } else {
-        imported.iscsi_name = Some(iqn.to_owned());
-        imported.listen = list(group, "portals").iter().filter_map(portal).collect();
-    }
-    let subsystem = subsystem(iqn, group, objects, &mut imported.left);
-    imported.subsystems.push(subsystem);
+/// States of namespaces, by NQN and identifier.
+type States = HashMap<(String, u64), AccessState>;
+
+/// A target with its portal group.
+struct Target<'a> {
+    iqn: &'a str,
+    group: &'a Value,
+    json: &'a Value,
 }
 
-fn portal(of: &Value) -> Option<String> {
+impl Target<'_> {
+    /// Takes it over; the first target is the one that is served by iSCSI.
+    fn serve(&self, imported: &mut Imported) -> States {
+        let Self { iqn, group, .. } = *self;
+        let is_served = imported.iscsi_name.is_none();
+        if is_served {
+            imported.iscsi_name = Some(iqn.to_owned());
+            imported.listen = list(group, "portals")
+                .iter()
+                .filter_map(|of| portal(of, &mut imported.left))
+                .collect();
+        } else {
+            imported.leave(format!(
+                "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
+            ));
+        }
+        let mut subsystem = ImportedSubsystem::of_target(iqn, &mut imported.left);
+        let mut states = States::new();
+        for lun in list(group, "luns") {
+            let Some((namespace, state)) = self.namespace(lun, &mut imported.left) else {
+                continue;
+            };
+            states.insert((subsystem.nqn.clone(), namespace.nsid), state);
+            subsystem.namespaces.push(namespace);
+        }
+        let rules = self.rules(imported);
+        admit(rules, iqn, &mut subsystem, is_served, imported);
+        imported.subsystems.push(subsystem);
+        states
+    }
+
+    /// Who logs in, and how, and what each may do.
+    fn rules(&self, imported: &mut Imported) -> Rules {
+        let Self { iqn, group, json } = *self;
+        let attributes = &group["attributes"];
+        report_unknown(iqn, attributes, &ATTRIBUTES, &mut imported.left);
+        report_unknown(iqn, group, &GROUP, &mut imported.left);
+        if ["fabric_prot_type", "t10_pi"].iter().any(|key| switch(attributes, key) == Some(true)) {
+            imported.leave(format!("{iqn} has protection information: weft has none"));
+        }
+        let demands_chap = switch(attributes, "authentication") != Some(false)
+            || text(&group["parameters"], "AuthMethod").is_some_and(|all| !all.contains("None"));
+        let acls = list(group, "node_acls");
+        let initiator = |acl: &Value| {
+            let own = number(&acl["attributes"], "authentication").map(|number| number == 1);
+            Some(Initiator {
+                name: text(acl, "node_wwn")?,
+                login: login(acl, own.unwrap_or(demands_chap)),
+                rights: rights(acl),
+            })
+        };
+        let initiators = acls.iter().filter_map(initiator).collect();
+        acls.iter().for_each(|acl| self.report(acl, imported));
+        let is_demo = switch(attributes, "generate_node_acls") == Some(true);
+        let users: Vec<Chap> =
+            chap(group, "chap").filter(|_| is_demo && demands_chap).into_iter().collect();
+        let others = is_demo.then(|| Others {
+            login: if demands_chap { Login::Shared } else { Login::Free },
+            right: match switch(attributes, "demo_mode_write_protect") {
+                Some(false) => Right::Write,
+                _ => Right::Read,
+            },
+        });
+        Rules { initiators, others, users, discovery: discovery(json) }
+    }
+
+    /// Reports what an ACL loses, such as LUNs that have another number for one initiator.
+    fn report(&self, acl: &Value, imported: &mut Imported) {
+        let name = text(acl, "node_wwn").unwrap_or_default();
+        report_unknown(&name, acl, &ACL, &mut imported.left);
+        for mapped in list(acl, "mapped_luns") {
+            let numbers = number(mapped, "tpg_lun").zip(number(mapped, "index"));
+            let Some((lun, other)) = numbers.filter(|(lun, other)| lun != other) else { continue };
+            imported.leave(format!(
+                "{name} has LUN {lun} of {} as LUN {other}: in weft it is LUN {lun} for all",
+                self.iqn
+            ));
+        }
+    }
+
+    /// A disk, and the state of the way to it.
+    fn namespace(
+        &self,
+        lun: &Value,
+        left: &mut Vec<String>,
+    ) -> Option<(ImportedNamespace, AccessState)> {
+        let (iqn, path) = (self.iqn, text(lun, "storage_object").unwrap_or_default());
+        let mut parts = path.trim_start_matches("/backstores/").splitn(2, '/');
+        let (plugin, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let is_it = |of: &&Value| of["plugin"] == plugin && of["name"] == name;
+        let found = list(self.json, "storage_objects").iter().find(is_it);
+        let index = number(lun, "index").filter(|lun| *lun <= LUN_MAX);
+        let Some((index, object)) = index.zip(found) else {
+            left.push(format!(
+                "{iqn} serves {path}, whose LUN or storage object is not clear: add it by hand"
+            ));
+            return None;
+        };
+        report_unknown(&path, object, &OBJECT, left);
+        let source = match source(plugin, object) {
+            Ok(source) => source,
+            Err(why) => {
+                left.push(format!("{iqn} serves {path}, which is left out: {why}"));
+                return None;
+            }
+        };
+        let is_forgetful = source.starts_with("ram:");
+        if is_forgetful {
+            left.push(format!("{path} keeps no identity: a RAM disk is empty after a restart"));
+        }
+        let scsi = match text(object, "wwn").filter(|_| !is_forgetful) {
+            Some(wwn) => scsi(plugin, name, &wwn, object).checked(&path, left),
+            None => ImportedScsi::default(),
+        };
+        let namespace = ImportedNamespace {
+            nsid: index + 1,
+            source,
+            // What is behind the size in the file is not served.
+            bytes: number(object, "size").filter(|_| plugin == "fileio"),
+            scsi,
+            hosts: Admitted::Any,
+            is_writable: switch(object, "readonly") != Some(true),
+            reservations: (switch(&object["attributes"], "emulate_pr") == Some(false))
+                .then_some(false),
+            ..ImportedNamespace::default()
+        };
+        Some((namespace, state(lun, object)))
+    }
+}
+
+/// Members of a portal group that are read, or make no difference.
+const GROUP: [&str; 13] = [
+    "attributes",
+    "authenticate_target",
+    "chap_mutual_password",
+    "chap_mutual_userid",
+    "chap_password",
+    "chap_userid",
+    "enable",
+    "luns",
+    "node_acl_groups",
+    "node_acls",
+    "parameters",
+    "portals",
+    "tag",
+];
+
+/// Those of an ACL.
+const ACL: [&str; 9] = [
+    "attributes",
+    "authenticate_target",
+    "chap_mutual_password",
+    "chap_mutual_userid",
+    "chap_password",
+    "chap_userid",
+    "mapped_luns",
+    "node_wwn",
+    "tag",
+];
+
+/// Attributes of a portal group.
+const ATTRIBUTES: [&str; 14] = [
+    "authentication",
+    "cache_dynamic_acls",
+    "default_cmdsn_depth",
+    "default_erl",
+    "demo_mode_discovery",
+    "demo_mode_write_protect",
+    "fabric_prot_type",
+    "generate_node_acls",
+    "login_keys_workaround",
+    "login_timeout",
+    "netif_timeout",
+    "prod_mode_write_protect",
+    "t10_pi",
+    "tpg_enabled_sendtargets",
+];
+
+/// Members of a storage object.
+const OBJECT: [&str; 17] = [
+    "aio",
+    "alua_tpgs",
+    "attributes",
+    "buffered_mode",
+    "config",
+    "control",
+    "dev",
+    "exclusive",
+    "exists",
+    "hw_max_sectors",
+    "name",
+    "nullio",
+    "plugin",
+    "readonly",
+    "size",
+    "write_back",
+    "wwn",
+];
+
+fn portal(of: &Value, left: &mut Vec<String>) -> Option<String> {
     let (address, port) = (text(of, "ip_address")?, text(of, "port")?);
+    if switch(of, "iser") == Some(true) {
+        left.push(format!("the portal {address}:{port} is one of iSER: weft has iSCSI over TCP"));
+        return None;
+    }
     let address = address.trim_start_matches('[').trim_end_matches(']');
     Some(match address.contains(':') {
         true => format!("iscsi://[{address}]:{port}"),
@@ -60,119 +284,65 @@ fn portal(of: &Value) -> Option<String> {
     })
 }
 
-fn subsystem(
-    iqn: &str,
-    group: &Value,
-    objects: &[Value],
-    left: &mut Vec<String>,
-) -> ImportedSubsystem {
-    let is_open = group["attributes"]["generate_node_acls"] == 1;
-    let acls = list(group, "node_acls");
-    passwords(iqn, group, left);
-    acls.iter().for_each(|of| passwords(&text(of, "node_wwn").unwrap_or_default(), of, left));
-    left.push(format!("{iqn} has no NVMe hosts: name those that may connect in hosts"));
-    let mut namespaces = Vec::new();
-    for lun in list(group, "luns") {
-        let Some(mut namespace) = namespace(iqn, lun, objects, left) else { continue };
-        namespace.initiators = (!is_open).then(|| seen_by(iqn, acls, namespace.nsid - 1, left));
-        namespaces.push(namespace);
-    }
-    let nqn = iqn.strip_prefix("iqn.").map_or_else(|| iqn.to_owned(), |rest| format!("nqn.{rest}"));
-    let names = || acls.iter().filter_map(|of| text(of, "node_wwn")).collect();
-    ImportedSubsystem {
-        nqn,
-        hosts: Some(Vec::new()),
-        initiators: (!is_open).then(names),
-        namespaces,
-        ..ImportedSubsystem::default()
+/// What discovery demands.
+fn discovery(json: &Value) -> Option<Chap> {
+    let mut modules = list(json, "fabric_modules").iter();
+    let module = modules.find(|of| of["name"] == "iscsi")?;
+    let demands = switch(module, "discovery_enable_auth") == Some(true);
+    chap(module, "discovery").filter(|_| demands)
+}
+
+/// How an initiator with an ACL logs in: as the user there, not as that of the portal group.
+fn login(of: &Value, demands_chap: bool) -> Login {
+    match chap(of, "chap") {
+        _ if !demands_chap => Login::Free,
+        Some(chap) => Login::Chap(chap),
+        None => Login::Never("CHAP is demanded, and there is no user for it".into()),
     }
 }
 
-/// What is said of secrets; they stay where they are.
-fn passwords(whose: &str, of: &Value, left: &mut Vec<String>) {
-    for (key, instead) in [
-        ("chap_userid", "[[iscsi.user]], or by --login-user and --login-secret-file"),
-        (
-            "chap_mutual_userid",
-            "[iscsi.target], or by --login-target-user and --login-target-secret-file",
-        ),
-    ] {
-        if let Some(user) = text(of, key).filter(|user| !user.is_empty()) {
-            left.push(format!(
-                "{whose} has the {key} \"{user}\": write the password into a file, and name both in {instead}"
-            ));
-        }
-    }
+fn chap(of: &Value, prefix: &str) -> Option<Chap> {
+    let field = |name: &str| word(of, &format!("{prefix}_{name}"));
+    let mutual = field("mutual_userid").zip(field("mutual_password"));
+    Some(Chap { user: field("userid")?, password: field("password").unwrap_or_default(), mutual })
 }
 
-/// The initiators that see a disk. What differs between them is said.
-fn seen_by(iqn: &str, acls: &[Value], lun: u64, left: &mut Vec<String>) -> Vec<String> {
-    let mut names = Vec::new();
-    for acl in acls {
-        let mapped = list(acl, "mapped_luns").iter().find(|of| of["tpg_lun"].as_u64() == Some(lun));
-        let (Some(mapped), Some(name)) = (mapped, text(acl, "node_wwn")) else { continue };
-        if let Some(other) = mapped["index"].as_u64().filter(|other| *other != lun) {
-            left.push(format!(
-                "{name} has LUN {lun} of {iqn} as LUN {other}: in weft it is LUN {lun} for all"
-            ));
-        }
-        if mapped["write_protect"] == true {
-            left.push(format!(
-                "{name} may only read LUN {lun} of {iqn}: in weft a disk is read-only for all or for none"
-            ));
-        }
-        names.push(name);
-    }
-    names
-}
-
-fn namespace(
-    iqn: &str,
-    lun: &Value,
-    objects: &[Value],
-    left: &mut Vec<String>,
-) -> Option<ImportedNamespace> {
-    let path = text(lun, "storage_object").unwrap_or_default();
-    let mut parts = path.trim_start_matches("/backstores/").splitn(2, '/');
-    let (plugin, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let is_it = |of: &&Value| of["plugin"] == plugin && of["name"] == name;
-    let found = lun["index"].as_u64().filter(|lun| *lun < 256).zip(objects.iter().find(is_it));
-    let Some((number, object)) = found else {
-        left.push(format!(
-            "{iqn} serves {path}, whose LUN or storage object is not clear: add it by hand"
-        ));
-        return None;
+/// The rights of an initiator, by namespace identifier.
+fn rights(acl: &Value) -> BTreeMap<u64, Right> {
+    let right = |mapped: &Value| {
+        let nsid = number(mapped, "tpg_lun")?.checked_add(1)?;
+        let is_protected = switch(mapped, "write_protect") == Some(true);
+        Some((nsid, if is_protected { Right::Read } else { Right::Write }))
     };
-    let Some(source) = source(plugin, object) else {
-        left.push(format!("{iqn} serves {path}: weft has no source for what {plugin} is"));
-        return None;
-    };
-    let is_forgetful = source.starts_with("ram:");
-    if is_forgetful {
-        left.push(format!("{path} keeps no identity: a RAM disk is empty after a restart"));
-    }
-    let scsi = match text(object, "wwn").filter(|_| !is_forgetful) {
-        Some(wwn) => scsi(plugin, name, &wwn, object).checked(&path, left),
-        None => ImportedScsi::default(),
-    };
-    let read_only = object["readonly"] == true;
-    Some(ImportedNamespace { nsid: number + 1, source, scsi, read_only, ..Default::default() })
+    list(acl, "mapped_luns").iter().filter_map(right).collect()
 }
 
-fn source(plugin: &str, object: &Value) -> Option<String> {
-    let path = text(object, "dev").filter(|path| path.starts_with('/'));
-    let block = object["attributes"]["block_size"].as_u64().filter(|bytes| *bytes == 4096);
+/// The state of the target port group that a LUN is in.
+fn state(lun: &Value, object: &Value) -> AccessState {
+    let name = text(lun, "alua_tg_pt_gp_name").unwrap_or_default();
+    let mut groups = list(object, "alua_tpgs").iter();
+    let found = groups.find(|of| of["name"] == name.as_str());
+    match found.and_then(|of| number(of, "alua_access_state")).unwrap_or(0) {
+        0 => AccessState::Optimized,
+        1 => AccessState::NonOptimized,
+        14 => AccessState::PersistentLoss,
+        _ => AccessState::Inaccessible,
+    }
+}
+
+fn source(plugin: &str, object: &Value) -> Result<String, String> {
+    let given = number(&object["attributes"], "block_size");
+    let path = text(object, "dev").unwrap_or_default();
     match plugin {
-        "block" => path,
-        "fileio" => path.map(|path| match block.filter(|_| !path.starts_with("/dev/")) {
-            Some(bytes) => format!("{path},block={bytes}"),
-            None => path,
-        }),
-        "ramdisk" => object["size"].as_u64().map(|size| match object["nullio"] == true {
-            true => format!("null:{}", units::format_size(size)),
-            false => format!("ram:{}", units::format_size(size)),
-        }),
-        _ => None,
+        "block" => with_path(&path, given),
+        "fileio" if place(&path) == Place::Disk => with_path(&path, given),
+        "fileio" => with_path(&path, Some(given.unwrap_or(BLOCK_BYTES))),
+        "ramdisk" => {
+            let scheme = if switch(object, "nullio") == Some(true) { "null" } else { "ram" };
+            let size = number(object, "size").ok_or("it has no size")?;
+            memory(scheme, size, given.unwrap_or(BLOCK_BYTES))
+        }
+        _ => Err(format!("weft has no source for what {plugin} is")),
     }
 }
 

@@ -6,16 +6,27 @@
 //! * `nvmet`: what nvmetcli saves (`/etc/nvmet/config.json`).
 //! * `spdk`: the parts `bdev` and `nvmf` of what SPDK's `save_config` prints.
 //! * `tgt`: what tgt-admin reads (`/etc/tgt/targets.conf`); `tgt_text`: the form of that.
-//! * `imported`: what is read from them.
-//! * `json`: their parts.
+//! * `imported`: what is read from them. Access is closed unless it is granted.
+//! * `json`: their parts. `sources`: files and disks, with their block sizes.
+//! * `ports`: listeners of NVMe. `iscsi_access`: initiators, their passwords and rights.
+//! * `gateways`: the part of it that a group of gateways shares.
+//! * `secret_files`: names of files for secrets.
 //! * `writer`: writes the file, with comments on what could not be carried over.
+//!
+//! An import never serves more data, to more hosts, or with weaker authentication than the
+//! original. What weft cannot express is closed and reported.
 
 mod ceph_iscsi;
+mod gateways;
 mod imported;
+mod iscsi_access;
 mod json;
 mod lio;
 mod lio_names;
 mod nvmet;
+mod ports;
+mod secret_files;
+mod sources;
 mod spdk;
 mod tgt;
 mod tgt_text;
@@ -35,8 +46,9 @@ pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String
         return Err(wrong("it has no subsystem or target, and nothing else is imported".into()));
     }
     distinguish(&mut imported);
+    number_controllers(&mut imported);
     match group {
-        true => leave_to_gateways(&mut imported),
+        true => gateways::leave(&mut imported),
         false if imported.listen.is_empty() => {
             imported.left.push(
                 "there is no TCP listener: give addresses in listen, as in nvme+tcp://0.0.0.0:4420"
@@ -86,17 +98,16 @@ fn distinguish(imported: &mut Imported) {
     }
 }
 
-/// Takes out what each gateway of a group has on its command line.
-fn leave_to_gateways(imported: &mut Imported) {
-    for url in core::mem::take(&mut imported.listen) {
-        imported
-            .left
-            .push(format!("{url} is an address of one gateway: give each its own with --listen"));
-    }
-    if let Some(name) = imported.iscsi_name.take() {
-        imported
-            .left
-            .push(format!("the iSCSI target is called {name}: give all gateways --iqn {name}"));
+/// Takes over the identifiers of controllers, which in weft belong to the server.
+fn number_controllers(imported: &mut Imported) {
+    let mut all: Vec<_> = imported.subsystems.iter().map(|of| of.cntlids).collect();
+    all.dedup();
+    match all[..] {
+        [same] => imported.cntlids = same,
+        _ => imported.left.push(
+            "subsystems have other ranges of controller identifiers: in weft the server has one, cntlid_range in [server]"
+                .into(),
+        ),
     }
 }
 

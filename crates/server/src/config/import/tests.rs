@@ -3,20 +3,82 @@
 use super::import;
 use crate::config::Desired;
 use crate::config::tests::read;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use toml::{Table, Value};
+use weft_block::AccessState;
 use weft_endpoint::inventory::Access;
 use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::auth::Secret;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 const NVMET: &str = include_str!("../data/nvmet.json");
 const SPDK: &str = include_str!("../data/spdk.json");
 const CEPH_ISCSI: &str = include_str!("../data/ceph-iscsi.json");
 
-fn imported(text: &str) -> (Desired, Vec<String>) {
-    let (toml, left) = import(text, "config.json", false).unwrap();
-    let desired = read(&toml, "weft.toml", Path::new(""))
-        .unwrap_or_else(|e| panic!("{:?}\n{toml}", e.lines()));
+/// A directory, which is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let own = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("weft-import-{own}"));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The files with secrets that a configuration names.
+fn secret_files(of: &Value, found: &mut Vec<String>) {
+    match of {
+        Value::Table(table) => {
+            for (key, value) in table {
+                match value {
+                    Value::String(file) if key.ends_with("secret_file") => found.push(file.clone()),
+                    Value::Array(files) if key == "secret_files" => {
+                        found.extend(files.iter().filter_map(Value::as_str).map(str::to_owned));
+                    }
+                    other => secret_files(other, found),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| secret_files(value, found)),
+        _ => {}
+    }
+}
+
+/// What an imported configuration asks for, once there are the files that it names; and what was
+/// left out. A file `/srv/disk.img` exists while it is imported.
+pub fn imported(text: &str) -> (Desired, Vec<String>) {
+    let scratch = Scratch::new();
+    let disk = scratch.0.join("disk.img");
+    std::fs::write(&disk, vec![0; 1 << 20]).unwrap();
+    let text = text.replace("/srv/disk.img", &disk.to_str().unwrap().replace('\\', "/"));
+    let (toml, left) = import(&text, "config.json", false).unwrap();
     assert!(left.iter().all(|sentence| toml.contains(sentence)));
+    assert!(!toml.contains("never-shown") && !toml.contains("DHHC-1"), "{toml}");
+    let mut files = Vec::new();
+    secret_files(&Value::Table(toml.parse::<Table>().unwrap()), &mut files);
+    files.sort();
+    files.dedup();
+    for (n, file) in (1..).zip(&files) {
+        // Without its secrets it does not start.
+        assert!(read(&toml, "weft.toml", &scratch.0).is_err(), "{file} is missing");
+        let secret = match file.ends_with("dhchap") {
+            true => Secret::of_key(&[n; 32], None).unwrap().text().to_string(),
+            false => format!("the secret in {file}"),
+        };
+        crate::secret::create_private(&scratch.0.join(file), &secret).unwrap();
+    }
+    let desired =
+        read(&toml, "weft.toml", &scratch.0).unwrap_or_else(|e| panic!("{:?}\n{toml}", e.lines()));
     (desired, left)
 }
 
@@ -27,7 +89,7 @@ fn only(host: &str) -> Access<Nqn> {
 #[test]
 fn what_nvmetcli_saves() {
     let (desired, left) = imported(NVMET);
-    assert_eq!(desired.listen, ["nvme+tcp://192.0.2.1:4420", "nvme+tcp://[2001:db8::1]:4420"]);
+    assert_eq!(desired.listen, ["nvme+tcp://192.0.2.1:4420", "nvme+rdma://192.0.2.1:4421"]);
     let [open, closed] = &desired.subsystems[..] else { panic!("{desired:?}") };
     assert_eq!((&open.hosts, open.namespaces.len()), (&Access::Any, 1), "one is disabled");
     assert_eq!(open.namespaces[0].source, "/dev/nvme0n1");
@@ -36,20 +98,28 @@ fn what_nvmetcli_saves() {
         "91fdba0d-f87b-4c25-b80f-db7be1418b9e"
     );
     assert_eq!(open.namespaces[0].nguid, None, "it was not set");
-    assert_eq!(
-        closed.hosts,
-        only("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555")
-    );
-    assert_eq!(
-        (closed.namespaces[0].nsid, closed.namespaces[0].nguid.unwrap()[0]),
-        (Nsid(7), 0xef)
-    );
+    let host = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555";
+    assert_eq!(closed.hosts, only(host));
+    let demanded = closed.authentication.as_ref().unwrap();
+    assert_eq!(demanded.hosts.keys().map(Nqn::as_str).collect::<Vec<_>>(), [host]);
+    assert!(demanded.others.is_empty() && open.authentication.is_none());
     let left = left.join("\n");
-    for part in
-        ["transport rdma", "serves 1 of 2 subsystems", "disabled", "ANA group 2", "DH-HMAC-CHAP"]
-    {
+    for part in [
+        "port 2 at nvme+tcp://[2001:db8::1]:4420 serves 1 of 2 subsystems",
+        "disabled",
+        "has a DH-HMAC-CHAP key: write it into nqn.2014-08.org.nvmexpress-uuid-1",
+    ] {
         assert!(left.contains(part), "{part}: {left}");
     }
+    // Only Unix tells the block size of a file system, without which a file is left out.
+    let [file] = &closed.namespaces[..] else { return assert!(cfg!(not(unix)), "{left}") };
+    assert_eq!((file.nsid, file.nguid.unwrap()[0]), (Nsid(7), 0xef));
+    assert!(file.source.ends_with("/disk.img,block=4096"), "{file:?}");
+    // No port says that its group is accessible.
+    let states: Vec<_> =
+        desired.states.iter().map(|of| (of.group, of.listener, of.state)).collect();
+    assert_eq!((file.group, open.namespaces[0].group), (2, 1));
+    assert_eq!(states, [(2, None, AccessState::Inaccessible)]);
 }
 
 #[test]
@@ -78,7 +148,6 @@ fn what_spdk_saves() {
         "Nvme1 is a controller at PCIe",
         "bdev_lvol",
         "keeps no identity",
-        "RDMA",
         "serves lvs/vol, which",
         "vhost_blk",
     ] {
@@ -98,19 +167,21 @@ fn what_the_iscsi_gateway_of_ceph_keeps() {
     );
     let name = |name: &&str| Name::new(&format!("iqn.1994-05.com.example:{name}")).unwrap();
     let names = |names: &[&str]| Access::Only(names.iter().map(name).collect());
-    assert_eq!((&store.initiators, &test.initiators), (&names(&["one", "two"]), &Access::Any));
+    // Initiator two has no user, and cannot log in where CHAP is demanded. The other target demands
+    // CHAP, too, and has no users here.
+    assert_eq!((&store.initiators, &test.initiators), (&names(&["one"]), &names(&[])));
+    let [user] = &desired.iscsi.chap[..] else { panic!("{desired:?}") };
+    assert_eq!((user.credentials.name.as_str(), user.initiators.len()), ("one-user", 1));
+    assert_eq!(desired.iscsi.chap_target.as_ref().unwrap().name, "store-user");
     let told: Vec<_> = store
         .namespaces
         .iter()
         .map(|it| (it.nsid.0, it.source.as_str(), it.initiators.clone()))
         .collect();
-    assert_eq!(
-        told,
-        [(1, "rbd:rbd/mail", names(&["one"])), (2, "rbd:vms/web_1", names(&["one", "two"]))]
-    );
+    assert_eq!(told, [(1, "rbd:rbd/mail", names(&["one"])), (2, "rbd:vms/web_1", names(&["one"]))]);
     assert_eq!(
         test.namespaces.iter().map(|it| it.source.as_str()).collect::<Vec<_>>(),
-        ["rbd:vms/spare"]
+        ["readonly:rbd:vms/spare"]
     );
 }
 
@@ -121,8 +192,10 @@ fn what_the_iscsi_gateway_of_ceph_loses_is_told() {
         "gateway gw2.example listens at iscsi://[2001:db8::12]:3260",
         "iqn.2003-01.com.example:test is another target",
         "as LUN 5: in weft it is LUN 1 for all",
-        "it must log in as \"one-user\"",
-        "proves itself as \"store-user\"",
+        "initiators log in as \"one-user\": write the password into one-user.secret",
+        "proves itself to initiators as \"store-user\"",
+        "iqn.1994-05.com.example:two is not admitted",
+        "iqn.2003-01.com.example:test demands passwords",
         "discovery demands",
         "settings of LIO: max_data_area_mb",
         "serves vms/gone, whose",
@@ -140,13 +213,20 @@ fn a_group_gets_no_passwords_and_no_addresses_from_the_iscsi_gateway_of_ceph() {
     );
     let (toml, left) = import(CEPH_ISCSI, "gateway.json", true).unwrap();
     assert!(
-        toml.contains("rbd:rbd/mail") && !toml.contains("\nlisten") && !toml.contains("\n[iscsi]"),
+        toml.contains("rbd:rbd/mail") && !toml.contains("\nlisten") && !toml.contains("\n[iscsi"),
         "{toml}"
     );
     assert!(
         left.iter().any(|it| it.ends_with("give all gateways --iqn iqn.2003-01.com.example:store")),
         "{left:?}"
     );
+    // The gateways have the passwords, so that nobody is admitted before they do.
+    let group = crate::config::group::read(&toml, "gateway.toml").unwrap();
+    for subsystem in &group.subsystems {
+        assert_eq!(subsystem.initiators, Access::Only([].into()), "{toml}");
+    }
+    let said = "--login-secret-file for one-user, and then admit iqn.1994-05.com.example:one";
+    assert!(left.iter().any(|it| it.ends_with(said)), "{left:?}");
 }
 
 #[test]
@@ -184,12 +264,9 @@ fn what_is_left_out_is_told() {
         "trsvcid": "4420", "subnqn": "nqn.2026-01.example:b", "psk": "hidden", "hostnqn": "nqn.2026-01.example:h"}}"#;
     let (toml, left) = calls(remote, &serve(""));
     let left = left.join("\n");
-    assert!(
-        left.contains("A has the psk: ")
-            && left.contains("A has the hostnqn nqn.2026-01.example:h"),
-        "{left}"
-    );
-    assert!(!toml.contains("hidden"));
+    assert!(left.contains("A has a psk: A.source.keys must hold it"), "{left}");
+    let connect = "[connect]\nhostnqn = \"nqn.2026-01.example:h\"\ntls = true\ntls-key-file = \"A.source.keys\"\n";
+    assert!(toml.contains(connect) && !toml.contains("hidden"), "{toml}");
     let huge = r#"{"method": "bdev_null_create", "params": {"name": "A", "num_blocks": 18446744073709551615, "block_size": 4096}}"#;
     assert!(
         calls(huge, &serve("")).1.join("\n").contains("bdev_null_create A is not carried over")

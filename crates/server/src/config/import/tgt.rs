@@ -1,12 +1,102 @@
 //! What tgt-admin reads and dumps (`/etc/tgt/targets.conf`): targets with their stores, as a text
 //! of lines and of parts in angle brackets.
+//!
+//! An initiator is admitted if its address and its name are among those of the target, as far as it
+//! names some, and it knows the password of one of the target's users, if there are any. weft does
+//! not know initiators by their addresses, so a target with addresses admits nobody, unless all of
+//! them are of this machine.
 
-use super::imported::{Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
+use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
+use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::sources::with_path;
 use super::tgt_text::{Part, parts};
+use crate::config::exposure::is_loopback;
 use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
 
 /// Where it listens by itself.
 const LISTEN: &str = "iscsi://0.0.0.0:3260";
+
+/// Block size of a disk, where nothing is said.
+const BLOCK_BYTES: u64 = 512;
+
+/// Largest LUN that is carried over.
+const LUN_MAX: u64 = 255;
+
+/// Options for all targets that are read, or make no difference to access.
+const OF_ALL: [&str; 10] = [
+    "control-port",
+    "default-driver",
+    "iSNS",
+    "iSNSAccessControl",
+    "iSNSServerIP",
+    "iSNSServerPort",
+    "ignore-errors",
+    "include",
+    "incomingdiscoveryuser",
+    "outgoingdiscoveryuser",
+];
+
+/// Options of a target that are read, or make no difference to access. Those of disks may stand
+/// there, too.
+const OF_TARGETS: [&str; 28] = [
+    "DataDigest",
+    "DataPDUInOrder",
+    "DataSequenceInOrder",
+    "DefaultTime2Retain",
+    "DefaultTime2Wait",
+    "ErrorRecoveryLevel",
+    "FirstBurstLength",
+    "HeaderDigest",
+    "IFMarkInt",
+    "IFMarker",
+    "ImmediateData",
+    "InitialR2T",
+    "MaxBurstLength",
+    "MaxConnections",
+    "MaxOutstandingR2T",
+    "MaxRecvDataSegmentLength",
+    "MaxXmitDataSegmentLength",
+    "OFMarkInt",
+    "OFMarker",
+    "RDMAExtensions",
+    "backing-store",
+    "controller_tid",
+    "direct-store",
+    "driver",
+    "incominguser",
+    "initiator-address",
+    "initiator-name",
+    "outgoinguser",
+];
+
+/// Options of a disk.
+const OF_DISKS: [&str; 24] = [
+    "allow-in-use",
+    "block-size",
+    "bs-type",
+    "bsoflags",
+    "bsopts",
+    "device-type",
+    "la_lba",
+    "lbppbe",
+    "lun",
+    "mode_page",
+    "online",
+    "optimal_xfer_gran",
+    "optimal_xfer_len",
+    "params",
+    "path",
+    "product_id",
+    "product_rev",
+    "readonly",
+    "removable",
+    "scsi_id",
+    "scsi_sn",
+    "sense_format",
+    "vendor_id",
+    "write-cache",
+];
 
 /// Whether it is such a configuration.
 pub fn is_of(text: &str) -> bool {
@@ -20,8 +110,9 @@ pub fn is_of(text: &str) -> bool {
 pub fn import(text: &str) -> Result<Imported, String> {
     let root = parts(text)?;
     let mut imported = Imported::default();
-    for (key, _) in root.options.iter().filter(|(key, _)| key.starts_with("include")) {
-        imported.left.push(format!("{key} is not followed: import those files, too"));
+    unknown("the file", &root, &OF_ALL, &mut imported.left);
+    for (key, value) in root.options.iter().filter(|(key, _)| key.starts_with("include")) {
+        imported.leave(format!("{key} {value} is not followed: import those files, too"));
     }
     // tgt-admin numbers targets in the order of their names, from 1, unless they have a number.
     let targets: BTreeMap<&str, &Part> = root.named("target").collect();
@@ -29,7 +120,7 @@ pub fn import(text: &str) -> Result<Imported, String> {
         let given = target.option("controller_tid").and_then(|text| text.parse::<u32>().ok());
         let number = given.unwrap_or(n);
         if given.is_none() {
-            imported.left.push(format!(
+            imported.leave(format!(
                 "{iqn} is taken for target {number}, of which names of its disks are made: compare with tgtadm --mode target --op show"
             ));
         }
@@ -42,57 +133,104 @@ pub fn import(text: &str) -> Result<Imported, String> {
 fn serve(iqn: &str, (target, number): (&Part, u32), root: &Part, imported: &mut Imported) {
     let driver = target.option("driver").or(root.option("default-driver")).unwrap_or("iscsi");
     if driver != "iscsi" {
-        imported
-            .left
-            .push(format!("the target {iqn} is one of {driver}: only those of iscsi are read"));
-        return;
+        return imported
+            .leave(format!("the target {iqn} is one of {driver}: only those of iscsi are read"));
     }
-    if imported.iscsi_name.is_some() {
-        imported.left.push(format!(
-            "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
-        ));
-    } else {
+    let is_served = imported.iscsi_name.is_none();
+    if is_served {
         imported.iscsi_name = Some(iqn.to_owned());
         imported.listen = vec![LISTEN.to_owned()];
-        imported.left.push(format!(
+        imported.leave(format!(
             "{LISTEN} is where tgtd listens unless --iscsi portal= tells it otherwise"
         ));
+    } else {
+        imported.leave(format!(
+            "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
+        ));
     }
-    let subsystem = subsystem(iqn, (target, number), &mut imported.left);
+    unknown(iqn, target, &[&OF_TARGETS[..], &OF_DISKS[..]].concat(), &mut imported.left);
+    let mut subsystem = ImportedSubsystem::of_target(iqn, &mut imported.left);
+    for (lun, store) in numbered(&stores(target)) {
+        let place = Place { iqn, number, lun, target };
+        subsystem.namespaces.extend(namespace(&place, store, &mut imported.left));
+    }
+    let names: Vec<&str> = target.all("initiator-name").collect();
+    if target.option("outgoinguser").is_some() && target.option("incominguser").is_none() {
+        imported.leave(format!(
+            "{iqn} has an outgoinguser and no incominguser: in weft a target proves itself only to initiators that do"
+        ));
+    }
+    let rules = rules(target, root, &subsystem);
+    admit(rules, iqn, &mut subsystem, is_served, imported);
+    if let Some(why) = closed(target, root, is_served, imported) {
+        subsystem.initiators = Admitted::default();
+        let named =
+            if names.is_empty() { String::new() } else { format!(" among {}", names.join(", ")) };
+        imported.leave(format!(
+            "{iqn} {why}: nobody may log in (initiators = []); name those that may{named} in initiators"
+        ));
+    }
     imported.subsystems.push(subsystem);
 }
 
-fn subsystem(
-    iqn: &str,
-    (target, number): (&Part, u32),
-    left: &mut Vec<String>,
-) -> ImportedSubsystem {
-    for (key, instead) in [("incominguser", "[[iscsi.user]]"), ("outgoinguser", "[iscsi.target]")] {
-        for user in target.all(key).filter_map(|text| text.split_whitespace().next()) {
-            left.push(format!(
-                "{iqn} has the {key} \"{user}\": write the password into a file, and name both in {instead}"
-            ));
+/// Reports options that are not known.
+fn unknown(whose: &str, of: &Part, known: &[&str], left: &mut Vec<String>) {
+    let others = of.options.iter().map(|(key, _)| key.as_str());
+    let others: Vec<&str> = others.filter(|key| !known.contains(key)).collect();
+    if !others.is_empty() {
+        left.push(format!("{whose} has {}, which weft does not know", others.join(", ")));
+    }
+}
+
+/// Why nobody may log in to a target, whoever is named: weft does not know the rule.
+fn closed(target: &Part, root: &Part, is_served: bool, imported: &mut Imported) -> Option<String> {
+    if target.options.iter().any(|(key, _)| key.starts_with("include")) {
+        return Some("includes a file, which may have rules of access".to_owned());
+    }
+    let isns = root.option("iSNSAccessControl").filter(|value| !value.eq_ignore_ascii_case("off"));
+    if isns.is_some() {
+        return Some("asks an iSNS server for the initiators that it admits".to_owned());
+    }
+    let addresses: Vec<&str> = target.all("initiator-address").collect();
+    if addresses.is_empty() || addresses.contains(&"ALL") {
+        return None;
+    }
+    let local: Option<Vec<IpAddr>> = addresses.iter().map(|text| text.parse().ok()).collect();
+    if let Some(local) = local.filter(|all| all.iter().all(|ip| is_loopback(*ip))) {
+        if is_served {
+            let has = |is_it: fn(&IpAddr) -> bool| local.iter().any(is_it);
+            let urls = [
+                ("iscsi://127.0.0.1:3260", has(IpAddr::is_ipv4)),
+                ("iscsi://[::1]:3260", has(IpAddr::is_ipv6)),
+            ];
+            let urls = urls.into_iter().filter(|(_, is_used)| *is_used);
+            imported.listen = urls.map(|(url, _)| url.to_owned()).collect();
         }
+        return None;
     }
-    for address in target.all("initiator-address").filter(|address| *address != "ALL") {
-        left.push(format!(
-            "{iqn} lets in {address}: weft knows initiators by their names, so give those in initiators"
-        ));
-    }
-    left.push(format!("{iqn} has no NVMe hosts: name those that may connect in hosts"));
-    let names: Vec<String> = target.all("initiator-name").map(str::to_owned).collect();
-    let mut namespaces = Vec::new();
-    for (lun, store) in numbered(&stores(target)) {
-        namespaces.extend(namespace(&Place { iqn, number, lun, target }, store, left));
-    }
-    let nqn = iqn.strip_prefix("iqn.").map_or_else(|| iqn.to_owned(), |rest| format!("nqn.{rest}"));
-    ImportedSubsystem {
-        nqn,
-        hosts: Some(Vec::new()),
-        initiators: (!names.is_empty()).then_some(names),
-        namespaces,
-        ..ImportedSubsystem::default()
-    }
+    Some(format!("admits only {}, and weft knows initiators by their names", addresses.join(", ")))
+}
+
+/// Who logs in, and how. All that log in may do the same, each as any of the users.
+fn rules(target: &Part, root: &Part, subsystem: &ImportedSubsystem) -> Rules {
+    let account = |text: &str| {
+        let (user, password) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        (user.to_owned(), password.trim().to_owned())
+    };
+    let mutual = target.option("outgoinguser").map(account);
+    let chap = |text| {
+        let (user, password) = account(text);
+        Chap { user, password, mutual: mutual.clone() }
+    };
+    let users: Vec<Chap> = target.all("incominguser").map(chap).collect();
+    let login = || if users.is_empty() { Login::Free } else { Login::Shared };
+    let rights = || subsystem.namespaces.iter().map(|of| (of.nsid, Right::Write)).collect();
+    let initiator =
+        |name: &str| Initiator { name: name.to_owned(), login: login(), rights: rights() };
+    let initiators: Vec<Initiator> = target.all("initiator-name").map(initiator).collect();
+    let others = initiators.is_empty().then(|| Others { login: login(), right: Right::Write });
+    let discovery = root.option("incomingdiscoveryuser").map(chap);
+    Rules { initiators, others, users, discovery }
 }
 
 /// The disks of a target, in the order in which tgt-admin adds them: a kind after the other, by
@@ -148,34 +286,90 @@ struct Place<'a> {
 
 fn namespace(
     place: &Place<'_>,
-    Store { is_direct, path, options }: &Store,
+    store: &Store,
     left: &mut Vec<String>,
 ) -> Option<ImportedNamespace> {
     let Place { iqn, lun, target, .. } = place;
+    let Store { is_direct, path, options } = store;
     let option = |key: &str| options.option(key).or(target.option(key));
     let whose = format!("{iqn}, LUN {lun},");
-    if *lun > 255 || !path.starts_with('/') {
-        left.push(format!("{whose} serves {path}: add it by hand"));
-        return None;
-    }
-    let other = |key, known: &[&str]| option(key).filter(|value| !known.contains(value));
-    let kind = other("device-type", &["disk"]).or(other("bs-type", &["rdwr", "aio"]));
-    if let Some(kind) = kind {
-        left.push(format!("{whose} is of the kind {kind}, which is not carried over"));
-        return None;
-    }
+    unknown(&whose, options, &OF_DISKS, left);
+    let source = match source(store, option) {
+        Ok(source) if *lun <= LUN_MAX => source,
+        Ok(_) => {
+            left.push(format!("{whose} is left out: weft has LUNs up to {LUN_MAX}"));
+            return None;
+        }
+        Err(why) => {
+            left.push(format!("{whose} is left out: {path}: {why}"));
+            return None;
+        }
+    };
     if *is_direct {
         left.push(format!(
             "{whose} has the serial number, vendor and product of {path}: set them by hand"
         ));
     }
-    let mut source = path.clone();
-    if option("block-size") == Some("4096") && !path.starts_with("/dev/") {
-        source.push_str(",block=4096");
+    let is_protected = is_protected(&[options, target]);
+    if is_protected == Protected::Perhaps {
+        left.push(format!("{whose} has mode_page or params: it is read-only"));
     }
     let scsi = names(place, option).checked(&whose, left);
-    let read_only = option("readonly").is_some_and(|value| ["1", "on", "yes"].contains(&value));
-    Some(ImportedNamespace { nsid: lun + 1, source, scsi, read_only, ..Default::default() })
+    Some(ImportedNamespace {
+        nsid: lun + 1,
+        source,
+        scsi,
+        hosts: Admitted::Any,
+        is_writable: is_protected == Protected::No,
+        ..ImportedNamespace::default()
+    })
+}
+
+/// The source of a disk that is online.
+fn source<'a>(
+    Store { is_direct, path, .. }: &Store,
+    option: impl Fn(&str) -> Option<&'a str>,
+) -> Result<String, String> {
+    let other = |key: &str, known: &[&str]| option(key).filter(|value| !known.contains(value));
+    if let Some(kind) = other("device-type", &["disk"]).or(other("bs-type", &["rdwr", "aio"])) {
+        return Err(format!("it is of the kind {kind}"));
+    }
+    if other("online", &["1"]).is_some() {
+        return Err("it is not online".into());
+    }
+    if option("path").is_some() {
+        return Err("its option path names another file".into());
+    }
+    let block = option("block-size").map(|text| text.parse::<u64>().map_err(|_| text)).transpose();
+    let block = block.map_err(|text| format!("its block-size is {text}"))?;
+    // A device that is passed on has its own.
+    with_path(path, block.or((!is_direct).then_some(BLOCK_BYTES)))
+}
+
+/// Whether a disk refuses writes.
+#[derive(Clone, Copy, PartialEq)]
+enum Protected {
+    No,
+    Yes,
+    /// It has parameters that may say so.
+    Perhaps,
+}
+
+/// Whether a disk refuses writes, by the options of the disk and the target.
+fn is_protected(options: &[&Part]) -> Protected {
+    let readonly = options.iter().find_map(|of| of.option("readonly"));
+    if readonly.is_some_and(|value| !["0", "off", "no"].contains(&value)) {
+        return Protected::Yes;
+    }
+    let all = |key: &'static str| options.iter().flat_map(move |of| of.all(key));
+    // The control mode page has a bit for it (SWP).
+    let is_control = |page: &str| {
+        ["10:", "0xa:", "0x0a:", "0xA:", "0x0A:"].iter().any(|at| page.starts_with(at))
+    };
+    if all("mode_page").any(is_control) || all("params").next().is_some() {
+        return Protected::Perhaps;
+    }
+    Protected::No
 }
 
 /// What tgt tells of a disk: what is set, or what it makes of the numbers of target and disk.

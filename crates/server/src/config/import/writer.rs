@@ -1,15 +1,29 @@
 //! Writes a configuration.
 
-use super::imported::{Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
+use super::imported::{
+    Admitted, Imported, ImportedAuthentication, ImportedNamespace, ImportedScsi, ImportedSubsystem,
+};
 use std::fmt::Write;
 
 /// A text as TOML writes it. JSON's escapes are TOML's, too.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 fn quoted_list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// Prints the keys that have a value.
+fn given<'a>(
+    out: &mut String,
+    pairs: impl IntoIterator<Item = (&'static str, &'a Option<String>)>,
+) {
+    for (key, value) in pairs {
+        if let Some(value) = value {
+            _ = writeln!(out, "{key} = {}", quoted(value));
+        }
+    }
 }
 
 /// The file; `group`: for a group of gateways.
@@ -25,63 +39,114 @@ pub fn write(imported: &Imported, from: &str, group: bool) -> String {
     if !group {
         _ = writeln!(out, "\nlisten = {}", quoted_list(&imported.listen));
     }
-    if let Some(name) = &imported.iscsi_name {
-        _ = writeln!(out, "\n[iscsi]\nname = {}", quoted(name));
-    }
+    process(&mut out, imported);
     imported.subsystems.iter().for_each(|of| subsystem(&mut out, of));
     out
 }
 
-/// Hosts and initiators, where they are named.
-fn who(out: &mut String, hosts: Option<&[String]>, initiators: Option<&[String]>) {
-    for (key, names) in [("hosts", hosts), ("initiators", initiators)] {
-        names.into_iter().for_each(|names| _ = writeln!(out, "{key} = {}", quoted_list(names)));
+/// Tables that are not about one subsystem.
+fn process(out: &mut String, imported: &Imported) {
+    if let Some((first, last)) = imported.cntlids {
+        _ = writeln!(out, "\n[server]\ncntlid_range = \"{first}-{last}\"");
+    }
+    if !imported.connect.is_empty() {
+        out.push_str("\n[connect]\n");
+        imported.connect.iter().for_each(|(key, value)| _ = writeln!(out, "{key} = {value}"));
+    }
+    iscsi(out, imported);
+    if let Some(file) = &imported.psk_file {
+        _ = writeln!(out, "\n[tls]\npsk_file = {}", quoted(file));
+    }
+    for of in &imported.states {
+        _ = writeln!(out, "\n[[ana]]\ngroup = {}\nstate = {}", of.group, quoted(of.state));
+        given(out, [("listener", &of.listener)]);
+    }
+}
+
+fn iscsi(out: &mut String, imported: &Imported) {
+    if let Some(name) = &imported.iscsi_name {
+        _ = writeln!(out, "\n[iscsi]\nname = {}", quoted(name));
+    }
+    for of in &imported.users {
+        let (name, file) = (quoted(&of.name), quoted(&of.secret_file));
+        _ = writeln!(out, "\n[[iscsi.user]]\nname = {name}\nsecret_file = {file}");
+        if !of.initiators.is_empty() {
+            _ = writeln!(out, "initiators = {}", quoted_list(&of.initiators));
+        }
+    }
+    if let Some((name, file)) = &imported.target_user {
+        let (name, file) = (quoted(name), quoted(file));
+        _ = writeln!(out, "\n[iscsi.target]\nname = {name}\nsecret_file = {file}");
+    }
+}
+
+/// Hosts and initiators, where not all are admitted.
+fn admitted(out: &mut String, hosts: &Admitted, initiators: &Admitted) {
+    for (key, of) in [("hosts", hosts), ("initiators", initiators)] {
+        if let Admitted::Only(names) = of {
+            _ = writeln!(out, "{key} = {}", quoted_list(names));
+        }
     }
 }
 
 fn subsystem(out: &mut String, of: &ImportedSubsystem) {
     _ = writeln!(out, "\n[[subsystem]]\nnqn = {}", quoted(&of.nqn));
-    for (key, value) in [("serial", &of.serial), ("model", &of.model)] {
-        if let Some(value) = value {
-            _ = writeln!(out, "{key} = {}", quoted(value));
-        }
-    }
-    who(out, of.hosts.as_deref(), of.initiators.as_deref());
+    given(out, [("serial", &of.serial), ("model", &of.model)]);
+    admitted(out, &of.hosts, &of.initiators);
+    of.authentication.iter().for_each(|of| authentication(out, of));
     of.namespaces.iter().for_each(|of| namespace(out, of));
 }
 
-fn namespace(out: &mut String, of: &ImportedNamespace) {
-    _ = writeln!(
-        out,
-        "\n[[subsystem.namespace]]\nnsid = {}\nsource = {}",
-        of.nsid,
-        quoted(&of.source)
-    );
-    for (key, value) in [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)] {
-        if let Some(value) = value {
-            _ = writeln!(out, "{key} = {}", quoted(value));
+fn authentication(out: &mut String, of: &ImportedAuthentication) {
+    out.push_str("\n[subsystem.authentication]\n");
+    given(out, [("ctrl_secret_file", &of.controller)]);
+    for (key, words) in [("hashes", &of.hashes), ("dhgroups", &of.groups)] {
+        if !words.is_empty() {
+            _ = writeln!(out, "{key} = {}", quoted_list(words));
         }
     }
-    who(out, of.hosts.as_deref(), of.initiators.as_deref());
-    if of.read_only {
+    for (nqn, file) in &of.hosts {
+        let (nqn, file) = (quoted(nqn), quoted(file));
+        _ = writeln!(
+            out,
+            "\n[[subsystem.authentication.host]]\nnqn = {nqn}\nsecret_files = [{file}]"
+        );
+    }
+}
+
+fn namespace(out: &mut String, of: &ImportedNamespace) {
+    let source = quoted(&of.source);
+    _ = writeln!(out, "\n[[subsystem.namespace]]\nnsid = {}\nsource = {source}", of.nsid);
+    given(out, [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)]);
+    if let Some(bytes) = of.bytes {
+        _ = writeln!(out, "size = \"{bytes}\"");
+    }
+    if let Some(group) = of.ana_group {
+        _ = writeln!(out, "ana_group = {group}");
+    }
+    if let Some(are_offered) = of.reservations {
+        _ = writeln!(out, "reservations = {are_offered}");
+    }
+    admitted(out, &of.hosts, &of.initiators);
+    if !of.is_writable {
         out.push_str("read_only = true\n");
     }
     scsi(out, &of.scsi);
 }
 
 fn scsi(out: &mut String, of: &ImportedScsi) {
-    let names = [
-        ("serial", &of.serial),
-        ("vendor", &of.vendor),
-        ("product", &of.product),
-        ("naa", &of.naa),
-        ("t10_id", &of.t10_id),
-    ];
-    let given = |(key, value): (&str, &Option<String>)| {
-        value.as_deref().map(|value| format!("{key} = {}", quoted(value)))
-    };
-    let lines: Vec<String> = names.into_iter().filter_map(given).collect();
-    if !lines.is_empty() {
-        _ = writeln!(out, "\n[subsystem.namespace.scsi]\n{}", lines.join("\n"));
+    let mut names = String::new();
+    given(
+        &mut names,
+        [
+            ("serial", &of.serial),
+            ("vendor", &of.vendor),
+            ("product", &of.product),
+            ("naa", &of.naa),
+            ("t10_id", &of.t10_id),
+        ],
+    );
+    if !names.is_empty() {
+        _ = write!(out, "\n[subsystem.namespace.scsi]\n{names}");
     }
 }
