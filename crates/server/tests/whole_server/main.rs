@@ -2,6 +2,8 @@
 //! end, after which nothing is in use any more.
 
 mod group;
+#[cfg(unix)]
+mod imports;
 mod memory_store;
 
 use serde_json::{Value, json};
