@@ -11,6 +11,7 @@ mod imports;
 mod layers;
 mod length;
 mod links;
+mod local_users;
 mod options;
 mod planted;
 mod testing;

@@ -26,6 +26,7 @@ mod iscsi_tools;
 mod job_groups;
 mod killed;
 mod limitations;
+mod local_users;
 mod manage;
 mod many_jobs;
 mod mirror;

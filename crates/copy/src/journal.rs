@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_block::placement::placement;
 use weft_block::{Device, Error, ErrorKind, grammar};
 use weft_io::durable::{self, Readers};
+use weft_io::private_files::kept_lock_file;
 
 /// The version of the format; others are refused.
 const VERSION: u32 = 1;
@@ -202,8 +203,7 @@ impl Journal {
             fs::create_dir_all(dir).map_err(|e| cannot("create", dir, e))?;
         }
         let place = beside(path, "lock");
-        let lock = File::options().create(true).append(true).open(&place);
-        let lock = lock.map_err(|e| cannot("open", &place, e))?;
+        let lock = kept_lock_file(&place).map_err(|e| cannot("open", &place, e))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => {

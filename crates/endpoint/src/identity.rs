@@ -13,6 +13,7 @@ use std::{env, fs, io};
 use uuid::Uuid;
 use weft_block::naming::{Naming, PassingNames};
 use weft_block::{Error, ErrorKind};
+use weft_io::durable::{self, Readers};
 use weft_io::rng::Rng;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -209,7 +210,7 @@ fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
 fn keep(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let fresh = dir.join(format!(".{}", Uuid::new_v4()));
-    fs::write(&fresh, format!("{text}\n"))?;
+    durable::create(&fresh, format!("{text}\n").as_bytes(), Readers::Mask)?;
     let placed = match fs::hard_link(&fresh, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(_) => fs::rename(&fresh, path),

@@ -73,6 +73,10 @@ pub const DISK_NAME_BYTES_MAX: u64 = 256 << 10;
 /// Places at which a file was found that its record has; by them a copy of its file system is told.
 pub const DISK_PLACES_MAX: usize = 8;
 
+/// Maximum length of the file that a disk's process keeps for the one that takes the disk over,
+/// bytes. A longer one counts as none.
+pub const KEPT_RECORD_BYTES_MAX: u64 = 1 << 20;
+
 /// Pieces of a device's own memory that one RDMA WRITE sends; results in more pieces are copied. A
 /// RAM disk has pieces of 64 KiB, so these are enough for the largest transfer.
 pub const RDMA_LENT_PIECES: u8 = 17;

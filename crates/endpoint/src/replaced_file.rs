@@ -1,6 +1,5 @@
 //! Files of JSON that are replaced as a whole, by way of one beside them with the extension `new`.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use weft_io::durable::{self, Readers};
@@ -12,7 +11,5 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 /// The same, but durable only when the system sees fit: a loss of power may leave none of the two.
 pub(crate) fn replace_soon(path: &Path, text: &str) -> io::Result<()> {
-    let fresh = path.with_extension("new");
-    fs::write(&fresh, text)?;
-    fs::rename(&fresh, path)
+    durable::replace_soon(path, &path.with_extension("new"), text.as_bytes(), Readers::Mask)
 }

@@ -21,19 +21,35 @@ pub enum Readers {
 /// The old content is still there, or, where the directory alone could not be made durable, may be
 /// after a loss of power.
 pub fn replace(path: &Path, fresh: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+    place(path, fresh, |fresh| create(fresh, bytes, readers)?.sync_all())?;
+    sync_directory_of(path)
+}
+
+/// Like [`replace`], but durable only when the system sees fit: a loss of power may leave neither
+/// content.
+///
+/// # Errors
+/// The old content is still there.
+pub fn replace_soon(path: &Path, fresh: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+    place(path, fresh, |fresh| create(fresh, bytes, readers).map(drop))
+}
+
+fn place(path: &Path, fresh: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     match fs::remove_file(fresh) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let written = write(fresh, bytes, readers).and_then(|()| fs::rename(fresh, path));
-    if let Err(e) = written {
+    make(fresh).and_then(|()| fs::rename(fresh, path)).inspect_err(|_| {
         let _ = fs::remove_file(fresh);
-        return Err(e);
-    }
-    sync_directory_of(path)
+    })
 }
 
-fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+/// Creates a file with these bytes, which are not durable yet. Returns it, so that the caller can
+/// make them so.
+///
+/// # Errors
+/// `AlreadyExists`, also for a symbolic link; otherwise the error of creating or writing it.
+pub fn create(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -44,7 +60,7 @@ fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let _ = readers;
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// Makes the name of a file durable, or that it is gone. Windows does so by itself, and opens no
@@ -87,6 +103,27 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(replace(&path, &fresh, b"three", Readers::Mask).is_err() && !fresh.exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn no_link_is_followed() {
+        let dir = std::env::temp_dir().join(format!("weft-durable-links-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (precious, path, fresh) = (dir.join("precious"), dir.join("file"), dir.join("new"));
+        fs::write(&precious, "as it was").unwrap();
+        for replace in [replace, replace_soon] {
+            for link in [&path, &fresh] {
+                let _ = fs::remove_file(link);
+                std::os::unix::fs::symlink(&precious, link).unwrap();
+            }
+            assert!(create(&path, b"lost", Readers::Mask).is_err());
+            replace(&path, &fresh, b"written", Readers::Owner).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "written");
+            assert!(fs::symlink_metadata(&path).unwrap().is_file() && !fresh.exists());
+            assert_eq!(fs::read_to_string(&precious).unwrap(), "as it was");
+        }
         fs::remove_dir_all(dir).unwrap();
     }
 }

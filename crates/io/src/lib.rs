@@ -8,7 +8,9 @@
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`drives`]: drives and volumes of Windows.
-//! * [`durable`]: files that are replaced as a whole; [`file_system`]: where a file lies.
+//! * [`durable`]: files that are replaced as a whole; [`private_files`]: those that other users must
+//!   not lead elsewhere; [`output`], [`kernel_file`]: those of a user's choice, and of the kernel.
+//! * [`file_system`]: where a file lies; `socket_file`: the file of a listening Unix socket.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
@@ -35,11 +37,14 @@ pub mod event_loop;
 pub mod file_system;
 #[cfg(target_os = "linux")]
 pub mod guest;
+pub mod kernel_file;
 pub mod limits;
 pub mod listening;
 pub mod masked;
+pub mod output;
 #[cfg(windows)]
 mod overlapped;
+pub mod private_files;
 pub mod random;
 pub mod rdma;
 pub mod region;
@@ -48,6 +53,8 @@ pub mod secret_file;
 pub mod segment;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(unix)]
+pub mod socket_file;
 pub mod stream;
 mod sync;
 pub mod tcp;

@@ -2,6 +2,7 @@
 
 use crate::event_loop::Registrar;
 use crate::limits::SOCKET_BUFFER_BYTES;
+use crate::socket_file;
 use crate::stream::{Listener, Stream};
 use mio::net::{UnixListener, UnixStream};
 use socket2::SockRef;
@@ -9,6 +10,9 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted, as for TCP.
+const BACKLOG: i32 = 1024;
 
 /// A connection over a Unix socket.
 pub struct Unix {
@@ -82,15 +86,18 @@ pub struct UnixAcceptor {
 
 impl UnixAcceptor {
     /// Binds and listens. A socket file left behind by a process that has ended is replaced; one
-    /// with a listener is not.
-    pub fn listen(path: &Path) -> io::Result<Self> {
-        let socket = match UnixListener::bind(path) {
+    /// with a listener is not. With a mode, the file has these permissions: see
+    /// [`socket_file::bind`].
+    pub fn listen(path: &Path, mode: Option<u32>) -> io::Result<Self> {
+        let socket = match socket_file::bind(path, mode, BACKLOG) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
                 std::fs::remove_file(path)?;
-                UnixListener::bind(path)?
+                socket_file::bind(path, mode, BACKLOG)?
             }
             other => other?,
         };
+        socket.set_nonblocking(true)?;
+        let socket = UnixListener::from_std(socket);
         Ok(Self { socket, path: path.to_owned(), file: file_at(path) })
     }
 }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::Renewed;
 use weft_endpoint::identity::Identities;
+use weft_io::private_files::create_new;
 use weft_io::secret_file;
 use zeroize::Zeroizing;
 
@@ -126,18 +127,9 @@ pub fn create_private(path: &Path, secret: &str) -> Result<(), Error> {
         };
         Error::io(format!("cannot make {}: {e}{hint}", path.display()), e)
     };
-    let mut file = private(path).map_err(cannot)?;
+    let mut file = create_new(path).map_err(cannot)?;
     writeln!(file, "{secret}").and_then(|()| file.sync_all()).map_err(cannot)?;
     Ok(())
-}
-
-/// A new file that only its owner can read, where the system knows such.
-pub fn private(path: &Path) -> std::io::Result<File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 /// What this process does as soon as it holds a secret.
@@ -247,7 +239,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("weft-secret-{}", std::process::id()));
         for text in ["0123456789ab", "0123456789ab\n", "0123456789ab\r\n"] {
             let _ = std::fs::remove_file(&path);
-            private(&path).unwrap().write_all(text.as_bytes()).unwrap();
+            create_new(&path).unwrap().write_all(text.as_bytes()).unwrap();
             assert_eq!(**from_file(&path).unwrap(), *b"0123456789ab");
         }
         std::fs::write(&path, "\n").unwrap();

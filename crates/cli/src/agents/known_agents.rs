@@ -4,7 +4,7 @@
 use crate::limits::AGENT_FILE_BYTES_MAX;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use weft_server::secret::private;
+use weft_io::private_files::append;
 
 /// Name of the file in the state directory.
 const FILE: &str = "known-agents";
@@ -47,13 +47,7 @@ impl KnownAgents {
         }
         // A line at a time, so that studies that end together do not mix theirs.
         let line = format!("{name} {fingerprint}\n");
-        match private(&self.0) {
-            Ok(mut file) => file.write_all(line.as_bytes()),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                std::fs::OpenOptions::new().append(true).open(&self.0)?.write_all(line.as_bytes())
-            }
-            Err(e) => Err(e),
-        }
+        append(&self.0)?.write_all(line.as_bytes())
     }
 }
 

@@ -24,6 +24,7 @@ use weft_bench::{JobSpec, Report};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_formats::fio_output;
+use weft_io::output;
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]
@@ -310,7 +311,7 @@ fn say_left_out(left_out: &[String]) {
 fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     let print = || std::io::stdout().write_all(text.as_bytes());
     let Some(path) = path else { return Ok(print()?) };
-    let Err(e) = std::fs::write(path, text) else { return Ok(()) };
+    let Err(e) = output::write(path, text) else { return Ok(()) };
     let instead = match print() {
         Ok(()) => "the report is on standard output instead",
         Err(_) => "the report is lost",

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use weft_block::Error;
 use weft_extras::generators;
+use weft_io::output;
 
 /// Options of `weft completions`.
 #[derive(Args, Debug)]
@@ -67,7 +68,7 @@ fn complete_pages(directory: &Path) -> std::io::Result<()> {
         let page = std::fs::read_to_string(&path)?;
         // Those of an earlier call are whole, and other pages may be there.
         if !page.contains(SEE_ALSO) {
-            std::fs::write(&path, whole(&page))?;
+            output::write(&path, whole(&page))?;
         }
     }
     Ok(())

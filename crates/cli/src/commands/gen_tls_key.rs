@@ -3,11 +3,11 @@
 
 use crate::exit::Failure;
 use clap::Args;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::{HostIdentity, Identities};
+use weft_io::private_files;
 use weft_proto::nvme::auth::{Derivation, Hash, Identity, IdentityVersion, InterchangeKey};
 use weft_proto::nvme::types::Nqn;
 use weft_server::secret::{hexadecimal, named_file};
@@ -150,11 +150,7 @@ impl Names {
 /// Appends an identity and its PSK to a file that only its owner can read, as nvme-cli does.
 fn append(path: &Path, identity: &Identity) -> Result<(), Failure> {
     let cannot = |e| Error::io(format!("cannot write to {}: {e}", path.display()), e);
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(cannot)?;
+    let mut file = private_files::append(path).map_err(cannot)?;
     let psk = InterchangeKey::of_key(identity.psk.as_bytes(), Some(identity.hash));
     let psk = psk.map(|psk| psk.text()).unwrap_or_default();
     Ok(writeln!(file, "{} {}", identity.text, psk.as_str()).map_err(cannot)?)

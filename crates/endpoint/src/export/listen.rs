@@ -102,7 +102,7 @@ impl Open {
             };
             Error::io(format!("cannot listen at {name}: {e}{hint}"), e)
         };
-        let listener = weft_io::unix::UnixAcceptor::listen(at).map_err(cannot_here)?;
+        let listener = weft_io::unix::UnixAcceptor::listen(at, None).map_err(cannot_here)?;
         Self::on(on, Box::new(listener) as Box<dyn weft_io::Listener>, &name, accepted)
     }
 

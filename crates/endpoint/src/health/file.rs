@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use uuid::Uuid;
+use weft_io::private_files::kept_lock_file;
 use weft_proto::nvme::controller::{HealthCounts, IoStatistics};
 use weft_proto::nvme::types::Nqn;
 
@@ -188,12 +189,7 @@ fn decode(text: &str, nqn: &Nqn) -> Result<Content, Unreadable> {
 
 /// Becomes the process that writes the file.
 fn hold(path: &Path) -> Result<File, NotKept> {
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path.with_extension("lock"))
-        .map_err(NotKept::Impossible)?;
+    let lock = kept_lock_file(&path.with_extension("lock")).map_err(NotKept::Impossible)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(NotKept::Elsewhere),

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
+use weft_io::private_files::kept_lock_file;
 use weft_proto::nvme::types::Nqn;
 
 /// The namespace of UUIDs that stand for names of subsystems.
@@ -101,8 +102,7 @@ type Taken = ((u16, u16), String);
 fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<Claim, Taken>> {
     fs::create_dir_all(directory)?;
     // One process looks at a time.
-    let door =
-        File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
+    let door = kept_lock_file(&directory.join("lock"))?;
     door.lock()?;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -116,14 +116,14 @@ fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<Claim, Taken>
         }
     }
     let path = directory.join(format!("{}-{}-{}", range.0, range.1, std::process::id()));
-    let file = File::create(&path)?;
+    let file = kept_lock_file(&path)?;
     file.try_lock()?;
     Ok(Ok(Claim { path, _file: file }))
 }
 
 /// Whether a file is held by no process.
 fn is_left(path: &Path) -> bool {
-    let Ok(file) = File::options().write(true).open(path) else { return false };
+    let Ok(file) = kept_lock_file(path) else { return false };
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 

@@ -5,11 +5,14 @@
 #[cfg(target_os = "linux")]
 use crate::inventory::Namespace;
 use crate::late::LateWrites;
+use crate::limits::KEPT_RECORD_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::{fs, io};
 use uuid::Uuid;
 use weft_block::BlockDevice;
+use weft_io::durable::{self, Readers};
+use weft_io::private_files::read_own;
 
 /// The record of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,13 +53,15 @@ impl Record {
     fn write(&self, place: &Path) -> io::Result<()> {
         let mut fresh = place.as_os_str().to_owned();
         fresh.push(".new");
-        fs::write(&fresh, serde_json::to_vec(self)?)?;
-        fs::rename(fresh, place)
+        let bytes = serde_json::to_vec(self)?;
+        durable::replace_soon(place, Path::new(&fresh), &bytes, Readers::Owner)
     }
 
-    /// That of a disk with this label; `None`: there is none that can be read.
+    /// That of a disk with this label; `None`: there is none that can be read. Others may write to
+    /// the directory of a socket, so what they have put there counts for nothing.
     pub fn read(place: &Path, label: u64) -> Option<Self> {
-        let record: Self = serde_json::from_slice(&fs::read(place).ok()?).ok()?;
+        let bytes = read_own(place, KEPT_RECORD_BYTES_MAX).ok()?;
+        let record: Self = serde_json::from_slice(&bytes).ok()?;
         Some(record).filter(|record| record.label == label)
     }
 }

@@ -1,6 +1,8 @@
 //! Whose a state directory was before names of files and disks were recorded in it.
 
-use super::record::{DISKS, LOCK, all, enter, make, since_1970};
+#[cfg(unix)]
+use super::record::LOCK;
+use super::record::{DISKS, all, enter, make, since_1970};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -87,21 +89,8 @@ pub(crate) fn forget(state: &Path) -> io::Result<usize> {
     Origin::default().write(&disks)?;
     let all = all(&disks)?;
     all.iter().try_for_each(fs::remove_file)?;
+    // Root may have renewed the names of a service.
     #[cfg(unix)]
-    give(state, &disks)?;
+    weft_io::private_files::give(&disks, &[FILE, LOCK], state)?;
     Ok(all.len())
-}
-
-/// Gives what was made in a state directory to its owner: root may have renewed the names of a
-/// service.
-#[cfg(unix)]
-fn give(state: &Path, disks: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, chown};
-    let owner = fs::metadata(state)?;
-    for path in [disks.to_owned(), disks.join(FILE), disks.join(LOCK)] {
-        if fs::metadata(&path)?.uid() != owner.uid() {
-            chown(&path, Some(owner.uid()), Some(owner.gid()))?;
-        }
-    }
-    Ok(())
 }

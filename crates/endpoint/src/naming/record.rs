@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 use weft_block::naming::Subject;
 use weft_io::durable::{self, Readers};
+use weft_io::private_files::kept_lock_file;
 
 /// The directory of the records, in the state directory.
 pub(super) const DISKS: &str = "disks";
@@ -122,7 +123,7 @@ impl Record {
 /// is made if it is not there.
 pub(super) fn enter(disks: &Path) -> io::Result<File> {
     make(disks)?;
-    let door = File::options().create(true).truncate(false).write(true).open(disks.join(LOCK))?;
+    let door = kept_lock_file(&disks.join(LOCK))?;
     door.lock()?;
     Ok(door)
 }

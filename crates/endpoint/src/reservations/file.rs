@@ -15,6 +15,7 @@ use weft_group::reservations::stored::{
     self, Document, StoredRegistration, StoredReservation, VERSION,
 };
 use weft_io::durable;
+use weft_io::private_files::kept_lock_file;
 use weft_proto::reservation::ReservationState;
 
 /// What is in the file.
@@ -107,7 +108,7 @@ impl StateFile {
         if self.lock.is_none() {
             fs::create_dir_all(&self.directory)?;
             let path = self.directory.join(format!("{}.lock", self.uuid));
-            let lock = File::options().create(true).truncate(false).write(true).open(path)?;
+            let lock = kept_lock_file(&path)?;
             lock.try_lock().map_err(|e| match e {
                 TryLockError::WouldBlock => {
                     io::Error::new(io::ErrorKind::WouldBlock, "another process keeps them")

@@ -83,17 +83,12 @@ impl MessageSocket {
 pub struct MessageListener(UnixAcceptor);
 
 impl MessageListener {
-    /// See [`UnixAcceptor::listen`]. With a mode, the socket's file has these permissions.
+    /// See [`UnixAcceptor::listen`].
     ///
     /// # Errors
     /// Somebody else listens there, or the path is not one for a socket.
     pub fn listen(path: &Path, mode: Option<u32>) -> io::Result<Self> {
-        let listener = UnixAcceptor::listen(path)?;
-        if let Some(mode) = mode {
-            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            std::fs::set_permissions(path, permissions)?;
-        }
-        Ok(Self(listener))
+        UnixAcceptor::listen(path, mode).map(Self)
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::device::path_of;
 use super::encoding::{INFO_BYTES, Info, PARAMETER_BYTES, Parameters, command, control};
+use crate::kernel_file;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +31,7 @@ struct Command<'a> {
 impl Control {
     /// Opens it, and asks what the driver can do.
     pub fn open() -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open("/dev/ublk-control")?;
+        let file = kernel_file::open("/dev/ublk-control")?;
         let ring = Mutex::new(IoUring::builder().build(4)?);
         let mut this = Self { file, ring, features: 0 };
         let mut features = [0; 8];

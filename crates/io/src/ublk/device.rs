@@ -2,10 +2,11 @@
 
 use super::encoding::{DEPTH_MAX, DESCRIPTOR_BYTES, Info, data_offset, flag};
 use super::memory::Mapping;
+use crate::kernel_file;
 use rustix::fs::Access;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 
 /// A device, opened by its server.
 pub struct Device {
@@ -16,7 +17,7 @@ pub struct Device {
 impl Device {
     /// Opens it. One process at a time can.
     pub fn open(info: &Info) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path_of(info.device))?;
+        let file = kernel_file::open(&path_of(info.device))?;
         Ok(Self { file, info: *info })
     }
 
@@ -57,8 +58,7 @@ impl Device {
 /// Opens a disk that nobody else uses: a mounted one, or one of a volume, is busy. As long as it is
 /// open, nobody can begin to use it so.
 pub fn open_alone(device: u32) -> io::Result<File> {
-    let path = format!("/dev/ublkb{device}");
-    OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
+    kernel_file::open_alone(&format!("/dev/ublkb{device}"))
 }
 
 /// Whether this process may read and write a disk: the system may give it to a user only some time

@@ -8,7 +8,7 @@
 
 use super::plan::Served;
 use super::runtime_place::{self, DIRECTORY};
-use crate::private_files::{Lock, make_private, private};
+use crate::private_files::{Lock, create_new, make_private};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -349,7 +349,7 @@ pub fn create(path: &Path) -> io::Result<File> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    private().create_new(true).open(path)
+    create_new(path)
 }
 
 fn read(path: &Path) -> Option<Entry> {

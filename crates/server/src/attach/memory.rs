@@ -9,6 +9,7 @@
 /// Protects this process, as far as the system permits it; what it does not is said once.
 #[cfg(target_os = "linux")]
 pub fn protect() {
+    use weft_io::kernel_file;
     let refused: Vec<&str> = [
         (
             rustix::process::configure_io_flusher_behavior(true).is_ok(),
@@ -16,7 +17,7 @@ pub fn protect() {
         ),
         (lock(), "locked memory (needs CAP_IPC_LOCK, or LimitMEMLOCK=infinity)"),
         (
-            std::fs::write("/proc/self/oom_score_adj", "-1000").is_ok(),
+            kernel_file::write("/proc/self/oom_score_adj", "-1000").is_ok(),
             "protection from the OOM killer (needs CAP_SYS_RESOURCE)",
         ),
     ]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
+use weft_io::kernel_file;
 
 /// Time limit for an attached disk to appear.
 const APPEARS: Duration = Duration::from_secs(30);
@@ -60,8 +61,7 @@ pub fn is_installed(program: &str) -> bool {
 
 /// Whether this process may make disks by the ublk driver, which is loaded.
 pub fn has_ublk() -> bool {
-    let control = std::fs::OpenOptions::new().read(true).write(true).open("/dev/ublk-control");
-    control.is_ok()
+    kernel_file::open("/dev/ublk-control").is_ok()
 }
 
 /// Loads a module of Linux, if that can be; its driver may also be built in, or there already.
@@ -110,7 +110,7 @@ pub fn iscsi_disk(iqn: &str, system: System) -> String {
 pub fn wait_for_commands(device: &str) -> Option<String> {
     let name = device.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
     let file = format!("/sys/block/{name}/device/timeout");
-    match std::fs::write(&file, COMMAND_S.to_string()) {
+    match kernel_file::write(&file, &COMMAND_S.to_string()) {
         Ok(()) => Some(file),
         Err(e) => {
             tracing::warn!(

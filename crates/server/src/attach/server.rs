@@ -146,8 +146,7 @@ impl Plan {
         let exports = export::start(config, &[self.listen(runtime, port)], loops.remotes())?;
         #[cfg(unix)]
         if self.protocol == Protocol::Nbd {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            std::fs::set_permissions(runtime.socket(&self.name), mode).map_err(plain)?;
+            weft_io::socket_file::restrict(&runtime.socket(&self.name), 0o600).map_err(plain)?;
         }
         Ok(exports)
     }
@@ -344,7 +343,7 @@ fn tell_to_end(_: &Runtime, entry: &Entry) -> Result<(), Error> {
 
 #[cfg(not(unix))]
 fn tell_to_end(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
-    std::fs::write(runtime.stop(&entry.name), "").map_err(plain)
+    create(&runtime.stop(&entry.name)).map(drop).map_err(plain)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+use weft_io::durable::{self, Readers};
 use widestring::u16cstr;
 
 /// What the names of our pipes begin with.
@@ -52,7 +53,9 @@ impl Listener {
             .security_descriptor(Some(descriptor))
             .accept_remote(false);
         let listener = options.create_duplex::<Bytes>()?;
-        std::fs::write(path, name)?;
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(".new");
+        durable::replace_soon(path, Path::new(&fresh), name.as_bytes(), Readers::Owner)?;
         Ok(Self(listener))
     }
 

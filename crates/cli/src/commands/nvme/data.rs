@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{Control, overwrite};
+use weft_io::output;
 use weft_proto::nvme::types::Nsid;
 
 /// Bytes to send: as many as there are in the file or on standard input, up to `most`.
@@ -30,7 +31,7 @@ fn taken(from: impl Read, most: u32) -> std::io::Result<Vec<u8>> {
 /// Keeps bytes that came: in the file, or on standard output.
 pub fn received(file: Option<&PathBuf>, data: &[u8]) -> Result<(), Failure> {
     match file {
-        Some(path) => std::fs::write(path, data).map_err(|e| at(path, "write", e)),
+        Some(path) => output::write(path, data).map_err(|e| at(path, "write", e)),
         None => Ok(std::io::stdout().lock().write_all(data)?),
     }
 }

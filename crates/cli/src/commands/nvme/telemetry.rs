@@ -8,6 +8,7 @@ use clap::Args;
 use std::path::PathBuf;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::Control;
+use weft_io::output;
 use weft_proto::nvme::log_page::LogPageId;
 
 /// Bytes of a data block, and of the header.
@@ -54,7 +55,7 @@ pub fn telemetry_log(args: &TelemetryLogArgs, control: &Control) -> Result<(), F
     }
     let connected = args.target.connect(control)?;
     let page = args.read(&connected)?;
-    std::fs::write(path, page)
+    output::write(path, page)
         .map_err(|e| Error::io(format!("cannot write {}: {e}", path.display()), e).into())
 }
 

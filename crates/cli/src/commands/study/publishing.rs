@@ -9,6 +9,7 @@ use weft_bench::report::{self, Letters};
 use weft_bench::results::Results;
 use weft_bench::table;
 use weft_block::ErrorKind;
+use weft_io::output;
 
 /// Where the files go, and which.
 #[derive(Args, Debug)]
@@ -112,7 +113,7 @@ fn writable(dir: &Path) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, content).map_err(|e| cannot_write(path, e))
+    output::write(path, content).map_err(|e| cannot_write(path, e))
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
