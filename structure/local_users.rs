@@ -1,5 +1,5 @@
-//! What other users of the machine must not be able to lead elsewhere: where files are made, opened
-//! for writing and given modes, and where sockets are bound.
+//! What other users of the machine, and peers, must not be able to do: to lead elsewhere what is
+//! written, and to fill the log.
 
 use syn::{
     Attribute, ItemMod, ItemUse, Macro, Meta, UseTree,
@@ -24,6 +24,19 @@ const EXCEPTIONS: [(&str, &str); 2] = [
     ("crates/io/src/drives/windows.rs", "drives of Windows are in no directory"),
 ];
 
+/// Where the log has lines that peers and other users cause.
+const FACING: [&str; 3] =
+    ["crates/endpoint/src/export/", "crates/server/src/management/", "crates/server/src/metrics/"];
+
+/// Files there with lines that they do not cause, and what does.
+const NOT_CAUSED: [(&str, &str); 5] = [
+    ("crates/endpoint/src/export/nvme/subsystems.rs", "a change of the configuration"),
+    ("crates/endpoint/src/export/ublk/disk.rs", "the kernel's driver"),
+    ("crates/endpoint/src/export/ublk/mod.rs", "the end of the export"),
+    ("crates/server/src/management/capture.rs", "the end of a capture, of which there is one"),
+    ("crates/server/src/management/running.rs", "the start of the server"),
+];
+
 /// Ends of the paths of functions that follow links, or take a path where a descriptor is safe.
 const UNSAFE: [[&str; 2]; 18] = [
     ["File", "create"],
@@ -46,22 +59,25 @@ const UNSAFE: [[&str; 2]; 18] = [
     ["libc", "openat"],
 ];
 
-/// What a file uses of that, outside of its tests.
+/// What a file uses of that, and its lines in the log, outside of its tests.
 #[derive(Default)]
-struct Uses(Vec<String>);
+struct Uses {
+    functions: Vec<String>,
+    lines: Vec<String>,
+}
 
 impl Uses {
-    fn of(text: &str) -> Vec<String> {
+    fn of(text: &str) -> Self {
         let mut uses = Self::default();
         uses.visit_file(&syn::parse_file(text).unwrap_or_else(|error| panic!("{error}")));
-        uses.0
+        uses
     }
 
     fn path(&mut self, path: &[String]) {
         if let [.., place, name] = path
             && UNSAFE.iter().any(|[of, function]| place == of && name == function)
         {
-            self.0.push(format!("{place}::{name}"));
+            self.functions.push(format!("{place}::{name}"));
         }
     }
 
@@ -95,6 +111,8 @@ impl<'a> Visit<'a> for Uses {
     }
 
     fn visit_macro(&mut self, item: &'a Macro) {
+        let name = item.path.segments.last().map(|last| last.ident.to_string());
+        self.lines.extend(name.filter(|name| ["warn", "error"].contains(&name.as_str())));
         tokens::paths_in(item.tokens.clone()).iter().for_each(|path| self.path(path));
     }
 }
@@ -126,7 +144,8 @@ fn files_are_written_where_nobody_else_leads() {
         |path: &str| HOMES.contains(&path) || EXCEPTIONS.iter().any(|(place, _)| *place == path);
     let mut faults = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| !is_allowed(path)) {
-        faults.extend(Uses::of(text).into_iter().map(|name| format!("{path}: {name}")));
+        let functions = Uses::of(text).functions.into_iter();
+        faults.extend(functions.map(|name| format!("{path}: {name}")));
     }
     let rule = "another user could have put a link there: use `weft_io::durable`, `private_files`, \
                 `secret_file`, `output`, `kernel_file` or `socket_file`";
@@ -138,9 +157,28 @@ fn each_home_and_exception_is_needed() {
     let sources = sources();
     let listed = HOMES.into_iter().chain(EXCEPTIONS.map(|(path, _)| path));
     let faults = listed.filter(|listed| {
-        !sources.iter().any(|(path, text)| path == listed && !Uses::of(text).is_empty())
+        !sources.iter().any(|(path, text)| path == listed && !Uses::of(text).functions.is_empty())
     });
     demand("remove it from the lists in local_users.rs", faults.map(str::to_owned).collect());
+}
+
+#[test]
+fn lines_that_others_cause_have_a_limited_rate() {
+    let (mut faults, mut not_needed) = (Vec::new(), NOT_CAUSED.map(|(path, _)| path).to_vec());
+    for (path, text) in sources() {
+        let lines = Uses::of(&text).lines;
+        if lines.is_empty() || !FACING.iter().any(|place| path.starts_with(place)) {
+            continue;
+        }
+        let listed = not_needed.len();
+        not_needed.retain(|listed| *listed != path);
+        if not_needed.len() == listed {
+            faults.extend(lines.into_iter().map(|name| format!("{path}: {name}!")));
+        }
+    }
+    demand("others could fill the log: use `weft_endpoint::refusals`", faults);
+    let not_needed = not_needed.into_iter().map(str::to_owned).collect();
+    demand("remove it from the list in local_users.rs", not_needed);
 }
 
 #[test]
@@ -150,9 +188,10 @@ fn finds_calls_imports_and_macros_but_no_tests() {
          fn f() { fs::write(p, b); let o = std::fs::OpenOptions::new(); vec![File::create(p)]; }
          fn g() { File::open(p); file.write(b); file.set_permissions(m); OpenOptions::default(); }
          #[cfg(all(test, unix))] mod tests { fn h() { fs::write(p, b) } }
-         mod system { fn i() { UnixListener::bind(p) } }",
+         mod system { fn i() { UnixListener::bind(p); tracing::warn!(p); info!(p) } }",
     );
     let expected =
         ["fs::write", "fs::write", "OpenOptions::new", "File::create", "UnixListener::bind"];
-    assert_eq!(found, expected);
+    assert_eq!(found.functions, expected);
+    assert_eq!(found.lines, ["warn"]);
 }

@@ -3,11 +3,17 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::{Scratch, run, weft};
-use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
+use rustix::process::Uid;
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+use std::time::Instant;
+use weft_endpoint::limits::{
+    REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S, VHOST_USER_CONNECTIONS_MAX,
+};
 
 /// A user that owns nothing here.
 const NOBODY: u32 = 65_534;
@@ -83,4 +89,113 @@ fn no_link_of_a_journal_is_followed() {
         assert_eq!(ran.status.success(), !refused, "{ran:?}");
         assert!(!refused || ran.message().contains("symbolic link"), "{ran:?}");
     }
+}
+
+/// A running weft whose log is a file.
+struct Logging {
+    child: Child,
+    log: PathBuf,
+    since: Instant,
+}
+
+impl Logging {
+    fn start(dir: &Scratch, args: &[&str]) -> Self {
+        let (log, since) = (dir.path().join("log"), Instant::now());
+        let mut command = weft(dir.path(), args);
+        command.stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("listening on ")), "{args:?}");
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, log, since }
+    }
+
+    /// There are such lines, and no more than the limit of their rate lets through.
+    fn check(&self, what: &str) {
+        let log = fs::read_to_string(&self.log).unwrap();
+        let lines = log.lines().filter(|line| line.contains(what)).count() as u64;
+        let steps = self.since.elapsed().as_secs() / REFUSALS_LOGGED_STEP_S + 1;
+        let most = u64::from(REFUSALS_LOGGED_MAX) + steps;
+        assert!((1..=most).contains(&lines), "{lines} lines: {log}");
+    }
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Greets as a client of NBD: the loop has done what came before.
+fn greet_nbd(socket: &Path) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+}
+
+#[test]
+fn connections_that_wait_take_few_descriptors() {
+    let dir = Scratch::new("waiting");
+    let [disk, nbd] = ["disk.sock", "nbd.sock"].map(|name| dir.path().join(name));
+    let listen = [
+        format!("vhost-user:{}", disk.display()),
+        format!("nbd+unix:///?socket={}", nbd.display()),
+    ];
+    let args =
+        ["serve", "ram:1MiB", "--threads", "1", "--listen", &listen[0], "--listen", &listen[1]];
+    let server = Logging::start(&dir, &args);
+    let descriptors = || {
+        greet_nbd(&nbd);
+        fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count()
+    };
+    let before = descriptors();
+    let waiting: Vec<_> = (0..200).map(|_| UnixStream::connect(&disk).unwrap()).collect();
+    // One more for a client of NBD that is not closed yet.
+    let more = descriptors().saturating_sub(before);
+    assert!(more <= VHOST_USER_CONNECTIONS_MAX + 1, "{more} more");
+    drop(waiting);
+}
+
+/// Connections that are refused: many more than are logged.
+const REFUSED: usize = 500;
+
+#[test]
+fn front_ends_that_break_rules_do_not_fill_the_log() {
+    let dir = Scratch::new("garbage");
+    let socket = dir.path().join("disk.sock");
+    let listen = format!("vhost-user:{}", socket.display());
+    let server = Logging::start(&dir, &["serve", "ram:1MiB", "--listen", &listen]);
+    for _ in 0..REFUSED {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(&[0xff; 64]).unwrap();
+        // It is closed, or reset with what was not read.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    server.check("the connection ends");
+}
+
+#[test]
+fn strangers_at_a_socket_do_not_fill_the_log() {
+    if !rustix::process::geteuid().is_root() {
+        return weft_testing::skip("only root can be another user");
+    }
+    let dir = Scratch::new("flood");
+    let socket = dir.path().join("daemon.sock");
+    let given = socket.to_str().unwrap();
+    let daemon = Logging::start(&dir, &["daemon", "--socket", given, "--allow-user", "65533"]);
+    let stranger = {
+        let socket = socket.clone();
+        move || {
+            // Of this thread alone, which ends so.
+            let nobody = Uid::from_raw(NOBODY);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            for _ in 0..REFUSED {
+                let _ = UnixStream::connect(&socket).unwrap().read(&mut [0]);
+            }
+        }
+    };
+    std::thread::spawn(stranger).join().unwrap();
+    daemon.check("a client of the control socket was refused");
+    let listed = run(weft(dir.path(), &["list", "--daemon", given]));
+    assert!(listed.status.success(), "{listed:?}");
 }

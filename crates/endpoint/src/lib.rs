@@ -42,6 +42,7 @@ pub mod overwrite;
 pub mod paths;
 mod psk;
 pub mod pump;
+pub mod refusals;
 mod renewal;
 mod replaced_file;
 pub mod report;

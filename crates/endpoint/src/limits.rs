@@ -95,7 +95,8 @@ pub const RDMA_RECEIVES_GUARANTEED_BYTES: usize = 8 << 20;
 /// Events of a queue pair that one turn takes.
 pub const RDMA_EVENTS_PER_TURN: usize = 256;
 
-/// Refused peers of an export that are logged at once...
+/// Lines of the log of one kind that peers and other users can cause, logged at once: refused peers
+/// of an export, clients of the control socket and of metrics, hosts whose keep alive expired...
 pub const REFUSALS_LOGGED_MAX: u32 = 20;
 
 /// ...and seconds until each further one is logged; the log reports the number of omitted ones.
@@ -389,3 +390,7 @@ pub const VHOST_USER_TURN_WAIT_MS: u64 = 10;
 
 /// ...and seconds after which the front end is refused.
 pub const VHOST_USER_WAIT_S: u64 = 30;
+
+/// Connections of one socket of vhost-user that are accepted: one that is served, and others that
+/// wait. Further ones stay with the system until there is room.
+pub const VHOST_USER_CONNECTIONS_MAX: usize = 8;

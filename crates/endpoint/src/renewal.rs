@@ -1,6 +1,7 @@
 //! Secrets that may be replaced where they came from while a host uses them: they are read anew
 //! before each association.
 
+use crate::refusals::Refusals;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,8 @@ struct RenewalState<T> {
     read: Read<T>,
     /// What was read last.
     last: Mutex<Option<T>>,
+    /// Attempts that failed, for the log: whoever connects causes one.
+    unread: Refusals,
 }
 
 impl<T> Clone for Renewed<T> {
@@ -32,7 +35,8 @@ impl<T: Clone> Renewed<T> {
     /// Read by a function that must not wait, or tells why it cannot be read. It is called where
     /// connections are opened.
     pub fn new(read: impl Fn() -> Result<T, String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(RenewalState { read: Box::new(read), last: Mutex::default() }))
+        let (last, unread) = (Mutex::default(), Refusals::new());
+        Self(Arc::new(RenewalState { read: Box::new(read), last, unread }))
     }
 
     /// What is there now. Where it cannot be read the log says why, and it is what was read last,
@@ -42,7 +46,10 @@ impl<T: Clone> Renewed<T> {
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         match (self.0.read)() {
             Ok(new) => *last = Some(new),
-            Err(why) => tracing::warn!("{why}; the secrets that were read before are used"),
+            Err(why) => {
+                let text = || format!("{why}; the secrets that were read before are used");
+                self.0.unread.log_now(text);
+            }
         }
         last.as_ref().unwrap_or(first).clone()
     }

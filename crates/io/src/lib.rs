@@ -28,6 +28,8 @@ pub mod connect;
 pub mod counters;
 pub mod cpu;
 pub mod cpu_usage;
+#[cfg(unix)]
+mod descriptors;
 pub mod disk;
 pub mod drives;
 pub mod durable;

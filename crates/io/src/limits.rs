@@ -52,6 +52,11 @@ pub const REGION_SPARE_FRAMES: u32 = 1024;
 /// Connections that one listener accepts in a turn; others wait for the next.
 pub const ACCEPTS_PER_TURN: usize = 64;
 
+/// Descriptors of the limit of open files that connections, and what they bring, leave to files and
+/// control sockets; of a small limit a quarter. A connection beyond is closed when it is accepted.
+/// It is more than a message can bring.
+pub const DESCRIPTORS_RESERVED: u64 = 256;
+
 /// Pause, milliseconds, of a listener that cannot accept because the system has no descriptor or
 /// memory left. It doubles with each failed attempt, up to [`ACCEPT_BACKOFF_MS_MAX`].
 pub const ACCEPT_BACKOFF_MS_MIN: u64 = 20;

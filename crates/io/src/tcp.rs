@@ -190,6 +190,8 @@ fn bound(at: SocketAddr) -> io::Result<std::net::TcpListener> {
 impl TcpAcceptor {
     fn next(&mut self) -> io::Result<Tcp> {
         let (stream, _) = self.socket.accept()?;
+        #[cfg(unix)]
+        crate::descriptors::leave_some(&stream)?;
         keep_alive(&stream);
         Ok(Tcp::connected(stream))
     }

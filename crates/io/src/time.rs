@@ -2,6 +2,20 @@
 
 use core::ops::{Add, Sub};
 use core::time::Duration;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// The epoch of all real loops of this process.
+pub(crate) fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+/// The present time of the real loops of this process, for those who have none.
+#[inline]
+pub fn of_process() -> Time {
+    Time::from_epoch(epoch().elapsed())
+}
 
 /// Nanoseconds since the epoch of the process (real loops) or of the world (simulated ones).
 /// Monotonic.

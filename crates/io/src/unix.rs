@@ -1,5 +1,6 @@
 //! Unix sockets: streams between processes of one machine, found by a path.
 
+use crate::descriptors::leave_some;
 use crate::event_loop::Registrar;
 use crate::limits::SOCKET_BUFFER_BYTES;
 use crate::socket_file;
@@ -104,9 +105,10 @@ impl UnixAcceptor {
 
 impl UnixAcceptor {
     /// The next connection, or `WouldBlock`, as the system has it.
-    #[cfg(target_os = "linux")]
     pub(crate) fn accept_socket(&mut self) -> io::Result<UnixStream> {
-        self.socket.accept().map(|(socket, _)| socket)
+        let (socket, _) = self.socket.accept()?;
+        leave_some(&socket)?;
+        Ok(socket)
     }
 }
 
@@ -132,7 +134,7 @@ impl Drop for UnixAcceptor {
 
 impl Listener for UnixAcceptor {
     fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
-        let (stream, _) = self.socket.accept()?;
+        let stream = self.accept_socket()?;
         Ok(Box::new(Unix::tuned(stream, &self.path)))
     }
 

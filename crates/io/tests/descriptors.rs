@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use weft_io::LoopConfig;
 use weft_io::event_loop::spawn;
 use weft_testing::wait::until;
@@ -21,8 +21,46 @@ fn allow(count: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current: count, ..getrlimit(Resource::Nofile) }).unwrap();
 }
 
+/// The limit is that of the process: one test at a time.
+static LIMIT: Mutex<()> = Mutex::new(());
+
+#[test]
+fn connections_leave_descriptors_to_files() {
+    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = getrlimit(Resource::Nofile).current;
+    let (address, remote, thread) =
+        spawn(LoopConfig::default(), |on| serve_echo(on, "127.0.0.1:0", |_, _, _| ())).unwrap();
+    // Of 256 a quarter is reserved.
+    allow(Some(256));
+    let mut peers = Vec::new();
+    let refused = loop {
+        let mut peer = TcpStream::connect(&address).expect("there are descriptors for this end");
+        // One that is refused may be closed by now, or reset.
+        let _ = peer.write_all(b"hello");
+        match peer.read(&mut [0; 5]) {
+            Ok(0) | Err(_) => break peer,
+            Ok(_) => peers.push(peer),
+        }
+    };
+    assert!((64..=96).contains(&peers.len()), "{} connections", peers.len());
+    let files: Vec<_> = (0..16).map(|_| std::fs::File::open("/dev/null")).collect();
+    assert!(files.iter().all(Result::is_ok), "{files:?}");
+    // Those that are there are served as ever, and one that comes when others went.
+    let served = |peer: &mut TcpStream| {
+        let mut back = [0; 5];
+        peer.write_all(b"again").is_ok() && peer.read_exact(&mut back).is_ok()
+    };
+    assert!(peers.iter_mut().all(served));
+    drop((files, refused, peers));
+    until("a new one is served", || served(&mut TcpStream::connect(&address).unwrap()));
+    allow(before);
+    remote.post(|on| on.stop());
+    thread.join().unwrap().unwrap();
+}
+
 #[test]
 fn a_listener_without_descriptors_waits_and_recovers() {
+    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let before = getrlimit(Resource::Nofile).current;
     let troubles = Arc::new(AtomicU64::new(0));
     let noted = Arc::clone(&troubles);

@@ -36,9 +36,6 @@ pub const CONTROL_ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// request, or are refused.
 pub const METRICS_CLIENTS_MAX: usize = 8;
 
-/// Seconds between two lines of the log about clients of the metrics that were turned away.
-pub const METRICS_LOG_S: u64 = 10;
-
 /// Longest request for metrics with its header, in bytes.
 pub const METRICS_REQUEST_BYTES_MAX: usize = 8 << 10;
 

@@ -1,5 +1,6 @@
 //! The devices of an export, and their queues on one connection's loop.
 
+use crate::refusals::Refusals;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::limit::{Rate, with_rate};
@@ -8,6 +9,9 @@ use weft_block::{
     spare,
 };
 use weft_io::{DriverId, Handle, Segments};
+
+/// Devices of which a connection gets no queue, for the log: each connection tells of them.
+static UNUSABLE: Refusals = Refusals::of_errors();
 
 /// The device of each number; `None`: none.
 pub(crate) type Wanted = [Option<Arc<dyn BlockDevice>>];
@@ -91,7 +95,7 @@ impl OpenDevices {
             if self.devices.iter().all(|open| open.number != number)
                 && let Err(e) = self.add(wanted, number, on, owner)
             {
-                tracing::error!("cannot use a new device: {e}");
+                UNUSABLE.log_now(|| format!("cannot use a new device: {e}"));
             }
         }
         self.find_places(wanted.len());

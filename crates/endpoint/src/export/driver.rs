@@ -212,6 +212,7 @@ impl<S: Service> Homeless<S> {
         make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S,
     ) {
         let Self { mut link, mailbox, seat } = self;
+        let seats = seat.seats();
         let spawned = on.try_spawn(|id| {
             link.register(on, id)?;
             let service = make(on, id, &mut link, &mailbox);
@@ -228,7 +229,9 @@ impl<S: Service> Homeless<S> {
             })
         });
         if let Err(e) = spawned {
-            tracing::error!("cannot watch an accepted connection: {e}");
+            seats.refusals().log(on.now().since_epoch(), || {
+                format!("cannot watch an accepted connection: {e}")
+            });
         }
     }
 }
@@ -291,7 +294,9 @@ impl<S: Service> Connection<S> {
         on.remove(self.id);
         let Some(seat) = self.seat.take() else { return };
         if let Err(e) = link.deregister(on, self.id) {
-            tracing::warn!("{}: cannot move the connection to its loop: {e}", link.peer());
+            seat.refusals().log(on.now().since_epoch(), || {
+                format!("{}: cannot move the connection to its loop: {e}", link.peer())
+            });
         }
         let connection = Homeless { link, mailbox: Arc::clone(&self.mailbox), seat };
         to.post(move |on| connection.settle(on, make));

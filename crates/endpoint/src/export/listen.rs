@@ -1,6 +1,6 @@
 //! Listens, and distributes connections over the loops.
 
-use super::refusals::Refusals;
+use crate::refusals::Refusals;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -141,6 +141,13 @@ impl Open {
         };
         let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;
         Ok(Self { remote: on.remote(), driver })
+    }
+
+    /// What has a listener look whether it may accept.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        let (remote, driver) = (self.remote.clone(), self.driver);
+        move || remote.wake(driver)
     }
 
     /// Stops accepting. Does not wait.

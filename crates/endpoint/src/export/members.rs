@@ -1,10 +1,10 @@
 //! The connections of one export: their limit, their mailboxes, and telling them to end.
 
 use super::mailbox::Mailbox;
-use super::refusals::Refusals;
 use super::seats::{Newcomer, Seat, Seats};
 use crate::capture::Capture;
 use crate::lock::lock;
+use crate::refusals::Refusals;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;

@@ -21,7 +21,6 @@ pub mod nbd;
 pub mod nvme;
 pub mod origin;
 mod reach;
-pub(crate) mod refusals;
 mod running;
 pub(crate) mod seats;
 mod serving;

@@ -1,9 +1,9 @@
 //! Counts connections, up to an export's limit; a host with many connections leaves room for others
 //! ([`shares`](super::shares)).
 
-use super::refusals::Refusals;
 use super::shares::{Bounds, NewShare, Refused, Share, Shares};
 use crate::limits::{NEWCOMERS_MAX, SEATS_GUARANTEED};
+use crate::refusals::Refusals;
 use std::sync::Arc;
 
 /// The seats of an export.
@@ -68,6 +68,11 @@ impl Seat {
     /// Peers that were refused, for the log.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.seats.refusals
+    }
+
+    /// Those of which this is one.
+    pub(crate) fn seats(&self) -> Arc<Seats> {
+        Arc::clone(&self.seats)
     }
 }
 

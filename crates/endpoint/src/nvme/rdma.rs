@@ -2,6 +2,7 @@
 //! `weft_proto`, and what passes between them.
 
 use crate::limits::RDMA_EVENTS_PER_TURN;
+use crate::refusals::Refusals;
 use std::io;
 use weft_io::event_loop::TimerSlot;
 use weft_io::rdma::{DeviceLimits, Event, NotLent, QueuePair};
@@ -10,6 +11,12 @@ use weft_proto::nvme_rdma::{
     Buffer, Ended, QueuePairEngine, QueuePairLimits, Received, Work, WorkError, WorkId,
 };
 use weft_proto::stream::Tag;
+
+/// Memory that cannot be registered, for the log.
+static COPIED: Refusals = Refusals::new();
+
+/// Work that could not be done, for the log.
+pub(crate) static FAILED: Refusals = Refusals::new();
 
 /// An engine on its queue pair, whose commands are with `C`: what both ends of a connection do
 /// alike in a turn.
@@ -245,7 +252,9 @@ impl Wire {
             }
             Err(NotLent { memory, why }) => {
                 if let Some(why) = why {
-                    tracing::warn!("memory of devices that cannot be registered is copied: {why}");
+                    COPIED.log_now(|| {
+                        format!("memory of devices that cannot be registered is copied: {why}")
+                    });
                 }
                 Err(memory)
             }
@@ -288,7 +297,7 @@ impl Wire {
     /// Work that could not be done: for the engine it has failed.
     #[cold]
     pub(crate) fn fail(&mut self, id: WorkId, why: io::Error, end: &mut impl QueuePairEngine) {
-        tracing::warn!("{}: {why}", self.pair.peer());
+        FAILED.log_now(|| format!("{}: {why}", self.pair.peer()));
         self.error.get_or_insert(why);
         end.completed(id, Ended::Failed(WorkError::LocalProtection));
     }

@@ -10,6 +10,7 @@
 use super::common::Common;
 use super::pending::{Answer, Done, Pending};
 use super::store::{Asked, Got, GroupStore, Object};
+use crate::refusals::Refusals;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,9 @@ use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::{Change, Ended, Lane, Namespace, Order, Record, Step};
 use weft_proto::reservation::Reservations;
+
+/// What the store did not do, for the log.
+static FAILED: Refusals = Refusals::new();
 
 /// Told once whether the state was read.
 pub(super) type Loaded = Box<dyn FnOnce(Result<(), Error>) + Send>;
@@ -153,16 +157,15 @@ impl InGroup {
     fn ended(&self, lane: Lane, got: Result<Got, Error>) -> Ended {
         let ended = got.map_err(|e| e.to_string()).and_then(|got| self.understood(got));
         ended.unwrap_or_else(|why| {
-            match lane {
-                Lane::Readings => tracing::warn!(
-                    "namespace {}: what another gateway has changed in its reservations cannot be read now: {why}",
-                    self.uuid
-                ),
-                Lane::Load | Lane::Operations => tracing::warn!(
-                    "namespace {}: its reservations cannot be shared with other gateways now: {why}",
-                    self.uuid
-                ),
-            }
+            let failed = match lane {
+                Lane::Readings => {
+                    "what another gateway has changed in its reservations cannot be read now"
+                }
+                Lane::Load | Lane::Operations => {
+                    "its reservations cannot be shared with other gateways now"
+                }
+            };
+            FAILED.log_now(|| format!("namespace {}: {failed}: {why}", self.uuid));
             Ended::Failed(why)
         })
     }

@@ -4,12 +4,16 @@ use super::common::Common;
 use super::file::StateFile;
 use super::group::{InGroup, Loaded};
 use super::pending::{Answer, Done, Pending};
+use crate::refusals::Refusals;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::Step;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Changes, Operation, Refusal, ReservationState, Reservations};
+
+/// Changes that could not be stored, for the log.
+static NOT_STORED: Refusals = Refusals::of_errors();
 
 /// The reservations of one namespace.
 pub struct NamespaceReservations {
@@ -133,10 +137,12 @@ impl NamespaceReservations {
         if let Some(file) = &mut *file
             && let Err(e) = file.store(&next)
         {
-            tracing::error!(
-                "namespace {}: cannot store its reservations, so they stay as they are: {e}",
-                self.uuid
-            );
+            let uuid = self.uuid;
+            NOT_STORED.log_now(|| {
+                format!(
+                    "namespace {uuid}: cannot store its reservations, so they stay as they are: {e}"
+                )
+            });
             return answer(Err(Refusal::NotStored));
         }
         self.shared.install(next, &changes);

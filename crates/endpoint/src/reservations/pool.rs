@@ -1,9 +1,13 @@
 //! Threads that wait for a disk or a cluster, so that no loop has to.
 
 use super::threads::system;
+use crate::refusals::Refusals;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Threads that could not be started, for the log.
+static FAILED: Refusals = Refusals::of_errors();
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -42,7 +46,7 @@ impl Pool {
         drop(work);
         let shared = Arc::clone(&self.work);
         if let Err(e) = system().start(self.name, Box::new(move || run_all(&shared))) {
-            tracing::error!("cannot start a thread for reservations: {e}");
+            FAILED.log_now(|| format!("cannot start a thread for reservations: {e}"));
             let mut work = lock(&self.work);
             if work.threads > 1 {
                 work.threads -= 1;

@@ -5,7 +5,7 @@
 //! have left the clock is read.
 
 use super::names::{ConnectionName, NamespaceName};
-use crate::export::refusals::Refusals;
+use crate::refusals::Refusals;
 use core::fmt;
 use core::fmt::Write as _;
 use std::sync::Arc;

@@ -8,20 +8,13 @@ use crate::listening::Listening;
 use crate::rdma::{QueuePair, QueuePairListener};
 use crate::stream::{Listener, Stream};
 use crate::tcp::{Tcp, TcpAcceptor};
-use crate::time::Time;
+use crate::time::{Time, epoch, of_process};
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::Arc;
 
 const WAKER: mio::Token = mio::Token(usize::MAX);
-
-/// The epoch of all real loops of this process.
-fn epoch() -> Instant {
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
-}
 
 /// The system's poller and clock.
 pub(super) struct System {
@@ -44,7 +37,7 @@ impl System {
 impl Backend for System {
     #[inline]
     fn now(&mut self) -> Time {
-        Time::from_epoch(epoch().elapsed())
+        of_process()
     }
 
     #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! Unix sockets whose messages bring descriptors.
 
 use crate::accept::Accept;
+use crate::descriptors::leave_some;
 use crate::event_loop::Registrar;
 use crate::stream::Listener;
 use crate::unix::UnixAcceptor;
@@ -9,6 +10,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
+use socket2::SockRef;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,7 +35,8 @@ impl MessageSocket {
     /// other end has closed the connection.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: there are none yet. Otherwise the connection is broken.
+    /// [`io::ErrorKind::WouldBlock`]: there are none yet. Otherwise the connection is broken, or has
+    /// brought a descriptor where few are left.
     pub fn receive(&self, into: &mut [u8], files: &mut Vec<OwnedFd>) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -41,10 +44,17 @@ impl MessageSocket {
         let received = recvmsg(&self.0, bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                let before = files.len();
                 files.extend(descriptors);
+                files[before..].iter().try_for_each(leave_some)?;
             }
         }
         Ok(received.bytes)
+    }
+
+    /// Whether the other end has closed the connection, and nothing is left to be received.
+    pub fn is_closed(&self) -> bool {
+        matches!(SockRef::from(&self.0).peek(&mut [MaybeUninit::uninit()]), Ok(0))
     }
 
     /// Sends bytes, with a descriptor if there is one. Returns how many were taken; the descriptor

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weft_block::Error;
+use weft_endpoint::refusals::Refusals;
 
 /// A control socket that answers. Dropping it closes the socket and removes its file.
 pub struct ControlServer {
@@ -28,6 +29,7 @@ pub struct ControlServer {
 /// The clients, and what they can ask for.
 struct ControlClients {
     methods: Methods,
+    refusals: Refusals,
     /// Those that are connected, by number, with what closes their connections.
     connected: Mutex<HashMap<u64, system::Closer>>,
 }
@@ -41,6 +43,15 @@ struct ClientPlace {
 impl ControlClients {
     fn connected(&self) -> MutexGuard<'_, HashMap<u64, system::Closer>> {
         self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accepting failed. With other users permitted, anybody can connect, and does so as fast as it
+    /// is refused.
+    fn refuse(&self, error: &io::Error) {
+        self.refusals.log_now(|| format!("a client of the control socket was refused: {error}"));
+        if error.kind() != io::ErrorKind::PermissionDenied {
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// A place for a client; `None`: all are taken.
@@ -87,7 +98,8 @@ impl ControlServer {
             )
         };
         let listener = system::Listener::bind(path, users).map_err(failed)?;
-        let clients = Arc::new(ControlClients { methods, connected: Mutex::default() });
+        let (refusals, connected) = (Refusals::new(), Mutex::default());
+        let clients = Arc::new(ControlClients { methods, refusals, connected });
         let all = Arc::clone(&clients);
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
@@ -99,7 +111,7 @@ impl ControlServer {
                         serve(&all, client, numbers.next().unwrap_or_default())
                     }
                     Ok(_) => {}
-                    Err(e) => refuse(&e),
+                    Err(e) => all.refuse(&e),
                 }
             }
         };
@@ -126,14 +138,6 @@ impl Drop for ControlServer {
     }
 }
 
-/// Accepting failed. A peer cannot cause this faster than it connects.
-fn refuse(error: &io::Error) {
-    tracing::warn!("a client of the control socket was refused: {error}");
-    if error.kind() != io::ErrorKind::PermissionDenied {
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 fn serve(clients: &Arc<ControlClients>, mut client: system::Stream, number: u64) {
     let prepared = system::limit(
         &client,
@@ -141,7 +145,7 @@ fn serve(clients: &Arc<ControlClients>, mut client: system::Stream, number: u64)
         Duration::from_secs(CONTROL_SEND_S),
     );
     if let Err(e) = prepared {
-        return refuse(&e);
+        return clients.refuse(&e);
     }
     let place = match clients.place(&client, number) {
         Ok(Some(place)) => place,
@@ -152,14 +156,14 @@ fn serve(clients: &Arc<ControlClients>, mut client: system::Stream, number: u64)
             let refusal = Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text)));
             return drop(say(&mut client, &refusal));
         }
-        Err(e) => return refuse(&e),
+        Err(e) => return clients.refuse(&e),
     };
     let work = move || {
         // It is gone, slow, or idle: nothing is owed to it any more.
         let _ = converse(&place.of.methods, client);
     };
     if let Err(e) = std::thread::Builder::new().name("weft-client".into()).spawn(work) {
-        refuse(&e);
+        clients.refuse(&e);
     }
 }
 

@@ -3,8 +3,7 @@
 
 use super::page::{METRICS, Page, Pages, Wanted};
 use crate::limits::{
-    METRICS_CLIENTS_MAX, METRICS_LOG_S, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S,
-    METRICS_SEND_S,
+    METRICS_CLIENTS_MAX, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S, METRICS_SEND_S,
 };
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use weft_block::Error;
+use weft_endpoint::refusals::Refusals;
 use zeroize::Zeroizing;
 
 /// Header fields of a request at most.
@@ -34,8 +34,7 @@ struct Scrapes {
     clients: AtomicUsize,
     /// The clients that have not sent their request, the oldest first: they make room for others.
     silent: Mutex<VecDeque<(u64, TcpStream)>>,
-    /// When the last refusal was logged.
-    logged: Mutex<Option<Instant>>,
+    refusals: Refusals,
 }
 
 /// A status, and what is sent with it.
@@ -66,7 +65,7 @@ impl MetricsServer {
             pages,
             clients: AtomicUsize::default(),
             silent: Mutex::default(),
-            logged: Mutex::default(),
+            refusals: Refusals::new(),
         });
         let stop = Arc::clone(&stopping);
         let accept = move || {
@@ -158,7 +157,7 @@ fn serve(scrapes: &Arc<Scrapes>, client: TcpStream, id: u64) {
     };
     if let Err(e) = std::thread::Builder::new().name("weft-scrape".into()).spawn(work) {
         scrapes.speak(id);
-        tracing::warn!("a scrape of the metrics was refused: {e}");
+        scrapes.refusals.log_now(|| format!("a scrape of the metrics was refused: {e}"));
     }
 }
 
@@ -226,16 +225,14 @@ impl Scrapes {
             b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         );
         let _ = client.shutdown(std::net::Shutdown::Both);
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.is_none_or(|last| last.elapsed() > Duration::from_secs(METRICS_LOG_S)) {
-            *logged = Some(Instant::now());
+        self.refusals.log_now(|| {
             let peer = client
                 .peer_addr()
                 .map_or_else(|_| "that has gone".to_owned(), |peer| peer.to_string());
-            tracing::warn!(
+            format!(
                 "a client of the metrics, {peer}, {what}: there are {METRICS_CLIENTS_MAX} at a time"
-            );
-        }
+            )
+        });
     }
 
     fn answer(&self, request: &[u8]) -> Response {

@@ -154,7 +154,11 @@ impl Connection {
                         pump.resume();
                     }
                     Err(e) => {
-                        tracing::error!("{}: cannot let {} in: {e}", pump.peer(), login.initiator);
+                        let (peer, now) = (pump.peer(), on.now().since_epoch());
+                        self.shared
+                            .members
+                            .refusals()
+                            .log(now, || format!("{peer}: cannot let {} in: {e}", login.initiator));
                         drop(nexus);
                         self.shared.leave(&login, self.port, &self.mailbox, pump.engine.takeover());
                         self.refuse(on, pump, LoginStatus::OUT_OF_RESOURCES);

@@ -102,7 +102,8 @@ impl Connection {
             match Session::open(&namespace, rate, on, self.id, &self.peer, meter) {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {
-                    tracing::error!("export {}: {e}", listed.name);
+                    let text = || format!("{}: export {}: {e}", self.peer, listed.name);
+                    self.shared.members.refusals().log(on.now().since_epoch(), text);
                     return engine
                         .answer(Err((ReplyCode::ERR_PLATFORM, "the device has no free queue")));
                 }
@@ -194,7 +195,7 @@ impl Service for Connection {
     }
 
     /// The client was told that TLS begins: with the next byte it does.
-    fn replace(&mut self, _: &Handle, mut pump: Pump) -> Place<Self> {
+    fn replace(&mut self, on: &Handle, mut pump: Pump) -> Place<Self> {
         self.start_tls = false;
         let Some(tls) = self.tls.clone().filter(|_| pump.is_quiet()) else {
             // Whatever came with the option is looked at by the engine, which does not stand for
@@ -203,9 +204,14 @@ impl Service for Connection {
             return Place::Here(pump);
         };
         let peer = pump.peer();
-        let wrapped =
-            pump.wrap(|stream| tls.wrap(stream)).inspect_err(|e| tracing::error!("{peer}: {e}"));
-        let Ok(mut pump) = wrapped else { return Place::Nowhere };
+        let mut pump = match pump.wrap(|stream| tls.wrap(stream)) {
+            Ok(pump) => pump,
+            Err(e) => {
+                let text = || format!("{peer}: {e}");
+                self.shared.members.refusals().log(on.now().since_epoch(), text);
+                return Place::Nowhere;
+            }
+        };
         pump.engine.secured();
         pump.resume();
         Place::Here(pump)

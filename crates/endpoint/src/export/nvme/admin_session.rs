@@ -213,7 +213,7 @@ impl AdminSession {
         self.go_on_quiescing(on, id);
         while let Some(event) = self.control.poll(on.now().since_epoch()) {
             busy = true;
-            self.control_event(engine, event);
+            self.control_event(on, engine, event);
             self.go_on_quiescing(on, id);
         }
         self.heed_key(on);
@@ -273,7 +273,7 @@ impl AdminSession {
         }
     }
 
-    fn control_event(&mut self, engine: &mut impl Engine, event: ControlEvent) {
+    fn control_event(&mut self, on: &Handle, engine: &mut impl Engine, event: ControlEvent) {
         match event {
             ControlEvent::Reply { tag, cqe } => self.reply(engine, tag, cqe, 0),
             ControlEvent::Quiesce { flush } => self.quiesce(flush),
@@ -294,10 +294,9 @@ impl AdminSession {
             ControlEvent::Persist { ticket, nsid, persist } => self.persist(ticket, nsid, persist),
             ControlEvent::KeepAliveExpired => {
                 self.shared.inventory.statistics().keep_alive_expired();
-                tracing::warn!(
-                    "host {}: keep alive expired, ending its association",
-                    self.control.host()
-                );
+                let host = self.control.host();
+                let text = || format!("host {host}: keep alive expired, ending its association");
+                self.shared.expired.log(on.now().since_epoch(), text);
                 self.over = true;
             }
         }

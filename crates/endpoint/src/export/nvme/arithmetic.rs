@@ -6,12 +6,16 @@ use super::attempts::Standing;
 use super::mailbox::{Mailbox, Told};
 use crate::export::members::Message;
 use crate::limits::AUTHENTICATION_THREADS;
+use crate::refusals::Refusals;
 use crate::reservations::Threads;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weft_proto::nvme::auth::Arithmetic;
+
+/// Threads that could not be started, for the log.
+static FAILED: Refusals = Refusals::of_errors();
 
 /// What is to be computed for a connection, which has at most one of these.
 pub(super) struct Job {
@@ -100,7 +104,7 @@ impl Jobs {
         let Err(e) = threads.start("weft-auth", Box::new(move || compute_all(&shared))) else {
             return;
         };
-        tracing::error!("cannot start a thread for authentications: {e}");
+        FAILED.log_now(|| format!("cannot start a thread for authentications: {e}"));
         let mut waiting = lock(&self.0);
         waiting.threads -= 1;
         if waiting.threads == 0 {

@@ -271,7 +271,8 @@ impl Authenticating {
         let (Some(owner), keys) = (self.owner, self.engine.keys()) else { return };
         let names = (keys.hostnqn.as_str(), keys.subnqn.as_str());
         if !self.shared.generated.insert(on.now().since_epoch(), psk, names, owner) {
-            tracing::warn!("{}: no key for TLS can have these names", self.names());
+            let text = || format!("{}: no key for TLS can have these names", self.names());
+            self.shared.members.refusals().log(on.now().since_epoch(), text);
         }
     }
 

@@ -107,7 +107,8 @@ impl<L: Link> Connection<L> {
                 let host = shared.names(controller).map(|(_, host)| host).unwrap_or_default();
                 let rate = shared.inventory.host_limits().of(&host);
                 let devices = OpenDevices::open(&view.devices, rate, on, id).unwrap_or_else(|e| {
-                    tracing::error!("I/O queue {}: {e}", queue.qid());
+                    let text = || format!("{}: I/O queue {}: {e}", link.peer(), queue.qid());
+                    shared.members.refusals().log(on.now().since_epoch(), text);
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });

@@ -1,12 +1,19 @@
 //! Flushes written data when a host shuts its controller down.
 
 use crate::limits::QUEUE_RETRY_MS;
+use crate::refusals::Refusals;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{BlockDevice, BlockQueue, Completion, Op, OpKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
+
+/// Flushes that wait for a queue, for the log.
+static LATE: Refusals = Refusals::new();
+
+/// Flushes that failed, for the log.
+static FAILED: Refusals = Refusals::of_errors();
 
 /// A flush of every device that needs one.
 pub(super) struct Flush {
@@ -44,7 +51,7 @@ impl Flush {
                 false
             }
             Err(e) => {
-                tracing::warn!("cannot flush {} yet: {e}", device.url());
+                LATE.log_now(|| format!("cannot flush {} yet: {e}", device.url()));
                 true
             }
         });
@@ -57,7 +64,7 @@ impl Flush {
             queue.reap(&mut done);
         }
         for failed in done.iter().filter(|completion| !completion.outcome.is_success()) {
-            tracing::error!("a flush at shutdown failed: {:?}", failed.outcome.status());
+            FAILED.log_now(|| format!("a flush at shutdown failed: {:?}", failed.outcome.status()));
         }
         self.left -= done.len();
         self.left == 0

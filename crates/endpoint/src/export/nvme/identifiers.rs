@@ -8,6 +8,7 @@ use super::target_state::TargetState;
 use crate::export::members::Message;
 use crate::inventory::IdentifierRefusal;
 use crate::lock::lock;
+use crate::refusals::Refusals;
 use crate::reservations::Pending;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, subsystem_name};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Action, Operation, Refusal, Registrant};
+
+/// Hosts with the identifier of another one, for the log.
+static SHARED: Refusals = Refusals::new();
 
 /// HOSTID and HOSTNQN of a Connect, if it has both.
 fn names(data: &[u8; CONNECT_BYTES]) -> Option<(Id128, Nqn)> {
@@ -94,10 +98,13 @@ impl TargetState {
         drop(associations);
         let registers = matches!(operation.action, Action::Register { key, .. } if key != 0);
         if is_shared && registers && self.inventory.owner(id).is_none_or(|owner| owner != name) {
-            tracing::warn!(
-                "host {name} cannot register: another host is connected with its identifier {id}; give each host its own \
-                 (/etc/nvme/hostid), or say whose it is in a table [[host_identifier]]"
-            );
+            let text = || {
+                format!(
+                    "host {name} cannot register: another host is connected with its identifier {id}; give each host its own \
+                     (/etc/nvme/hostid), or say whose it is in a table [[host_identifier]]"
+                )
+            };
+            SHARED.log_now(text);
             return Err(Refusal::Conflict);
         }
         Ok(Some(name))
@@ -127,9 +134,12 @@ impl TargetState {
         for association in associations.values_mut().filter(|of| !of.ending) {
             let Some((id, name)) = &association.proven else { continue };
             let Some(owner) = owners.get(id).filter(|owner| *owner != name) else { continue };
-            tracing::warn!(
-                "host {name} is disconnected: its identifier is that of host {owner}, which has registered with it"
-            );
+            let text = || {
+                format!(
+                    "host {name} is disconnected: its identifier is that of host {owner}, which has registered with it"
+                )
+            };
+            SHARED.log_now(text);
             association.ending = true;
             let preempted =
                 || Message::Own(Told::Preempted { nsid: None, pending: Arc::clone(pending) });

@@ -18,6 +18,7 @@ use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use crate::lock::lock;
 use crate::nvme::names::HostRemarks;
+use crate::refusals::Refusals;
 use crate::reservations::{self, Pending};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
@@ -66,6 +67,8 @@ pub(crate) struct TargetState {
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
+    /// Hosts whose keep alive timers expired, for the log.
+    pub(super) expired: Refusals,
     /// Authentications that were begun.
     pub(super) attempts: Attempts,
     /// What is computed for them.
@@ -108,6 +111,7 @@ impl TargetState {
                 held_back: Mutex::default(),
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
+                expired: Refusals::new(),
                 attempts: Attempts::default(),
                 jobs: Jobs::default(),
                 generated: Arc::default(),

@@ -46,6 +46,8 @@ pub(super) struct Device {
     /// Of the socket.
     pub kept: Option<Arc<KeptOfSocket>>,
     pub last_flush: LastFlush,
+    /// What is to be logged of the driver, and of its disk.
+    pub remarks: Vec<String>,
 }
 
 impl Device {
@@ -80,6 +82,7 @@ impl Device {
             record_file: None,
             kept,
             last_flush: LastFlush::default(),
+            remarks: Vec::new(),
             view,
         }
     }

@@ -3,7 +3,7 @@
 
 use super::device::Device;
 use super::dispatch::{Answer, Failure};
-use super::gate::{Gate, Pass};
+use super::gate::{Gate, Pass, Visitor};
 use super::guest::{Guest, Requests};
 use super::incoming::{Incoming, Message, Nothing};
 use super::kept::KeptOfSocket;
@@ -56,6 +56,7 @@ pub(super) struct FrontEnd {
     name: Arc<str>,
     socket: MessageSocket,
     gate: Gate,
+    _visitor: Visitor,
     pass: Option<Pass>,
     /// When it gives up to wait.
     until: Time,
@@ -78,7 +79,7 @@ impl FrontEnd {
         on: &Handle,
         socket: MessageSocket,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        (gate, kept, name): (Gate, Option<Arc<KeptOfSocket>>, Arc<str>),
+        ((gate, visitor), kept, name): ((Gate, Visitor), Option<Arc<KeptOfSocket>>, Arc<str>),
     ) -> Result<DriverId, Error> {
         on.try_spawn(|id| {
             let view = opened.view(&hosts.inventory.now()).ok_or_else(|| {
@@ -103,6 +104,7 @@ impl FrontEnd {
                 name,
                 socket,
                 gate,
+                _visitor: visitor,
                 pass: None,
                 until: on.now() + Duration::from_secs(VHOST_USER_WAIT_S),
                 phase: Phase::Waiting,
@@ -129,8 +131,10 @@ impl FrontEnd {
             self.look();
             return true;
         }
-        if on.now() >= self.until {
-            self.end("another front end is connected, and the disk serves one at a time");
+        if self.socket.is_closed() {
+            self.end(on, "");
+        } else if on.now() >= self.until {
+            self.end(on, "another front end is connected, and the disk serves one at a time");
         } else {
             let next = on.now() + Duration::from_millis(VHOST_USER_TURN_WAIT_MS);
             self.timer.arm(on, self.id, next);
@@ -147,10 +151,10 @@ impl FrontEnd {
     }
 
     /// Nothing is answered any more.
-    fn end(&mut self, why: &str) {
+    fn end(&mut self, on: &Handle, why: &str) {
         if self.phase < Phase::Ending {
             if !why.is_empty() {
-                tracing::warn!("{}: the connection ends: {why}", self.name);
+                self.log(on, &format!("the connection ends: {why}"));
             }
             self.phase = Phase::Ending;
             let gone = Outcome::NotSent(Status::new(StatusKind::Gone));
@@ -159,6 +163,11 @@ impl FrontEnd {
             let names = names.into_iter().chain(self.device.last_flush.under_way());
             names.for_each(|name| self.queue.cancel(name));
         }
+    }
+
+    /// Logs what the front end, or the driver behind it, has done.
+    fn log(&self, on: &Handle, what: &str) {
+        self.gate.refusals().log(on.now().since_epoch(), || format!("{}: {what}", self.name));
     }
 
     /// Receives messages, as long as each is answered at once.
@@ -172,9 +181,9 @@ impl FrontEnd {
             match self.incoming.next(&self.socket) {
                 Ok(message) => self.obey(message, on),
                 Err(Nothing::Yet) => return is_busy,
-                Err(Nothing::More) => self.end(""),
-                Err(Nothing::Broken(e)) => self.end(&e.to_string()),
-                Err(Nothing::Violation(violation)) => self.end(&violation.to_string()),
+                Err(Nothing::More) => self.end(on, ""),
+                Err(Nothing::Broken(e)) => self.end(on, &e.to_string()),
+                Err(Nothing::Violation(violation)) => self.end(on, &violation.to_string()),
             }
             is_busy = true;
         }
@@ -195,11 +204,11 @@ impl FrontEnd {
             Ok(Answer::Done) if acknowledges => self.reply(code, &Reply::Number(0)),
             Ok(Answer::Done) => {}
             Err(Failure::Refused(why)) if acknowledges => {
-                tracing::warn!("{}: message {code} of the front end is refused: {why}", self.name);
+                self.log(on, &format!("message {code} of the front end is refused: {why}"));
                 self.reply(code, &Reply::Number(1));
             }
-            Err(Failure::Refused(why)) => self.end(&format!("message {code}: {why}")),
-            Err(Failure::Violation(violation)) => self.end(&violation.to_string()),
+            Err(Failure::Refused(why)) => self.end(on, &format!("message {code}: {why}")),
+            Err(Failure::Violation(violation)) => self.end(on, &violation.to_string()),
         }
     }
 
@@ -287,7 +296,7 @@ impl FrontEnd {
         let mut is_busy = self.reap();
         self.follow();
         if self.device.is_lost() {
-            self.end("memory of the virtual machine was truncated");
+            self.end(on, "memory of the virtual machine was truncated");
         }
         if self.phase == Phase::Serving {
             self.device.start_all();
@@ -300,9 +309,12 @@ impl FrontEnd {
         }
         self.device.notify_all();
         self.device.tell();
+        for remark in core::mem::take(&mut self.device.remarks) {
+            self.log(on, &remark);
+        }
         self.settle(on);
         if self.phase == Phase::Draining && self.device.guest.requests.borrow().in_use() == 0 {
-            self.end("");
+            self.end(on, "");
         }
         if self.device.vrings.iter().any(Vring::is_polled) {
             let next = on.now() + Duration::from_micros(VHOST_USER_POLL_US);
@@ -345,7 +357,7 @@ impl Driver for FrontEnd {
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Activity::Idle,
             Err(e) => {
-                self.end(&e.to_string());
+                self.end(on, &e.to_string());
                 on.wake(self.id);
                 Activity::Busy
             }

@@ -36,18 +36,10 @@ impl LastFlush {
     }
 
     /// Whether an operation was this one, which has ended then.
-    pub fn ended(&mut self, user: u64, outcome: Outcome) -> bool {
-        if user != NAME {
-            return false;
-        }
-        self.is_under_way = false;
-        if !outcome.is_success() {
-            let why = outcome.status().kind;
-            tracing::warn!(
-                "the flush before a queue stops has failed, so data that was written may be lost: {why:?}"
-            );
-        }
-        true
+    pub fn ended(&mut self, user: u64) -> bool {
+        let is_this = user == NAME;
+        self.is_under_way &= !is_this;
+        is_this
     }
 
     /// The name of the operation that is under way.

@@ -34,7 +34,7 @@ use crate::late::LateWriters;
 use crate::loops::ask;
 use crate::tls::TlsFiles;
 use front_end::FrontEnd;
-use gate::Gate;
+use gate::{Gate, Visitor};
 use kept::KeptOfSocket;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -85,27 +85,27 @@ fn find(hosts: &LocalHosts, url: &VhostUserUrl, host: &HostIdentity) -> Result<O
 
 /// Serves a connection on the loop whose turn it is.
 fn accepted(
-    socket: MessageSocket,
+    (socket, visitor): (MessageSocket, Visitor),
     homes: &Homes,
     hosts: &Arc<LocalHosts>,
     (url, host): (&VhostUserUrl, &HostIdentity),
     (gate, kept): (&Gate, &Option<Arc<KeptOfSocket>>),
 ) {
+    let name: Arc<str> = format!("vhost-user:{}", url.path.display()).into();
     let (hosts, gate, url, host) = (Arc::clone(hosts), gate.clone(), url.clone(), host.clone());
     let kept = kept.clone();
     homes.next().post(move |on| {
-        let name: Arc<str> = format!("vhost-user:{}", url.path.display()).into();
         let started = find(&hosts, &url, &host).and_then(|opened| {
             FrontEnd::start(
                 on,
                 socket,
                 (&hosts, &Arc::new(opened)),
-                (gate, kept, Arc::clone(&name)),
+                ((gate.clone(), visitor), kept, Arc::clone(&name)),
             )
         });
         if let Err(e) = started {
             let now = on.now().since_epoch();
-            hosts.members.refusals().log(now, || format!("{name}: connection refused: {e}"));
+            gate.refusals().log(now, || format!("{name}: connection refused: {e}"));
         }
     });
 }
@@ -131,9 +131,12 @@ impl VhostUser {
         let listener = MessageListener::listen(&url.path, url.mode).map_err(cannot)?;
         let (homes, hosts) = (self.homes.clone(), Arc::clone(&self.hosts));
         let gate = Gate::default();
-        Open::on(on, listener, &name.clone(), move |_, socket| {
-            accepted(socket, &homes, &hosts, (&url, &host), (&gate, &kept));
-        })
+        let (listener, of_socket) = (gate.before(listener), gate.clone());
+        let open = Open::on(on, listener, &name, move |_, one| {
+            accepted(one, &homes, &hosts, (&url, &host), (&of_socket, &kept));
+        })?;
+        gate.wakes(open.waker());
+        Ok(open)
     }
 }
 

@@ -61,7 +61,7 @@ impl Device {
 
     /// A driver has broken a rule: its queue stands still.
     pub fn break_off(&mut self, index: u16, why: &str) {
-        tracing::warn!("the driver of a virtual machine broke queue {index}: {why}");
+        self.remarks.push(format!("the driver of the virtual machine broke queue {index}: {why}"));
         if let Some(vring) = self.vrings.get_mut(usize::from(index)) {
             vring.break_off();
         }
@@ -200,7 +200,13 @@ impl Device {
 
     /// An operation will not be done by this process.
     pub fn ended(&mut self, user: u64, outcome: Outcome) {
-        if self.last_flush.ended(user, outcome) {
+        if self.last_flush.ended(user) {
+            if !outcome.is_success() {
+                let why = outcome.status().kind;
+                self.remarks.push(format!(
+                    "the flush before a queue stops has failed, so data that was written may be lost: {why:?}"
+                ));
+            }
             return;
         }
         let slot = slot_of(user);

@@ -43,7 +43,10 @@ fn accept(
         Security::None => (stream, None),
         Security::Tls(tls) => match tls.wrap(stream) {
             Ok((stream, peer)) => (stream, Some(Proven { peer, is_required: true })),
-            Err(e) => return tracing::error!("{peer}: {e}"),
+            Err(e) => {
+                let now = on.now().since_epoch();
+                return shared.members.refusals().log(now, || format!("{peer}: {e}"));
+            }
         },
         Security::Either(tls) => {
             shared.generated.forget(on.now().since_epoch());

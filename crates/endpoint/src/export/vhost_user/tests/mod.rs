@@ -7,6 +7,7 @@ mod monitor;
 use super::super::running::{ExportConfig, ListeningExport, stop_all};
 use crate::export::iscsi;
 use crate::inventory::{InventoryBuilder, LiveInventory, SubsystemConfig};
+use crate::limits::VHOST_USER_CONNECTIONS_MAX;
 use crate::loops::{Loops, LoopsConfig};
 use devices::Testing;
 use monitor::{Monitor, wait};
@@ -261,6 +262,23 @@ fn a_hostile_front_end_harms_itself_only() {
         guest.ask(code::GET_PROTOCOL_FEATURES, &[], None).0,
         protocol_feature::ALL.to_le_bytes()
     );
+    served.stop();
+}
+
+#[test]
+fn many_front_ends_wait_and_make_room_when_they_leave() {
+    let served = Served::start("waiting", "ram:1MiB");
+    let mut guest = Monitor::connect(&served.path, false, false);
+    guest.set_up(None);
+    let connect = || UnixStream::connect(&served.path).unwrap();
+    let waiting: Vec<_> = (0..20 * VHOST_USER_CONNECTIONS_MAX).map(|_| connect()).collect();
+    assert_eq!(guest.run(READ, 0, &[], 512).1, 0);
+    drop((guest, waiting));
+    // All that were there before are accepted first, and go.
+    let mut next = Monitor::connect(&served.path, false, false);
+    next.set_up(None);
+    assert_eq!(next.run(READ, 0, &[], 512).1, 0);
+    drop(next);
     served.stop();
 }
 

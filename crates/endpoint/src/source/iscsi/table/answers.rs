@@ -2,6 +2,7 @@
 
 use super::{Table, TaskSlot};
 use crate::limits::ISCSI_BUSY_PAUSE_MS;
+use crate::refusals::Refusals;
 use crate::source::iscsi::identity::is_missing;
 use crate::source::iscsi::step::Running;
 use crate::source::settle::GONE;
@@ -15,6 +16,9 @@ use weft_proto::scsi::initiator::{Change as Attention, Verdict};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::Tag;
+
+/// Commands that targets rejected, for the log.
+static REJECTED: Refusals = Refusals::new();
 
 impl Table {
     #[inline]
@@ -82,7 +86,9 @@ impl Table {
                 self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)))
             }
             CommandOutcome::Rejected(reason) => {
-                tracing::warn!("the target rejected a command: reason {:#04x}", reason.0);
+                let url = &self.url;
+                let text = || format!("{url}: the target rejected a command: {:#04x}", reason.0);
+                REJECTED.log_now(text);
                 self.finish(running.op, Outcome::Done(Status::new(StatusKind::Invalid)));
             }
         }

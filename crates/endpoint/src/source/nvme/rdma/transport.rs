@@ -5,7 +5,7 @@
 //! another command is free.
 
 use crate::capture::{CapsuleTap, Capture, Start};
-use crate::nvme::rdma::{NoMemoryNow, Turn, Wire};
+use crate::nvme::rdma::{FAILED, NoMemoryNow, Turn, Wire};
 use crate::source::nvme::transport::{Commands, Engine, Event, Link};
 use weft_io::rdma::Memory;
 use weft_io::{Activity, DriverId, Handle};
@@ -179,7 +179,7 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                 match exposed {
                     Ok(at) => queue.exposed(tag, at.address, at.key),
                     Err(e) => {
-                        tracing::warn!("{}: {e}", wire.pair.peer());
+                        FAILED.log_now(|| format!("{}: {e}", wire.pair.peer()));
                         wire.release(tag);
                         queue.not_exposed(tag);
                     }

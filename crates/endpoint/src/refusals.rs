@@ -1,13 +1,18 @@
-//! Logs refused peers and closed connections, with a limited rate.
+//! Lines of the log that a peer, or another user of this machine, can cause as often as it likes:
+//! refused peers, closed connections and the like. Their rate is limited.
 
 use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The refusals of one export. Some are logged at once; after that one per time step, with the
-/// number of omitted ones.
+/// The lines of one kind, or of one export. Some are logged at once; after that one per time step,
+/// with the number of omitted ones.
 #[derive(Default)]
-pub(crate) struct Refusals(Mutex<Count>);
+pub struct Refusals {
+    /// They are logged as errors, and not as warnings.
+    are_errors: bool,
+    count: Mutex<Count>,
+}
 
 #[derive(Default)]
 struct Count {
@@ -20,20 +25,46 @@ struct Count {
 }
 
 impl Refusals {
-    /// Logs the refusal of a peer: `what` describes the peer and the reason.
+    /// Lines that are warnings.
+    pub const fn new() -> Self {
+        Self::of(false)
+    }
+
+    /// Lines that are errors.
+    pub const fn of_errors() -> Self {
+        Self::of(true)
+    }
+
+    const fn of(are_errors: bool) -> Self {
+        let count = Count { written: 0, step: Duration::ZERO, left_out: 0 };
+        Self { are_errors, count: Mutex::new(count) }
+    }
+
+    /// Logs that something happened at this time of a loop: `what` describes the peer and the
+    /// reason.
     pub(crate) fn log(&self, now: Duration, what: impl FnOnce() -> String) {
-        match self.count(now) {
-            None => {}
-            Some(0) => tracing::warn!("{}", what()),
+        let omitted = match self.count(now) {
+            None => return,
+            Some(0) => String::new(),
             Some(left_out) => {
-                tracing::warn!("{} ({left_out} earlier lines of this kind were not logged)", what())
+                format!(" ({left_out} earlier lines of this kind were not logged)")
             }
+        };
+        match self.are_errors {
+            false => tracing::warn!("{}{omitted}", what()),
+            true => tracing::error!("{}{omitted}", what()),
         }
+    }
+
+    /// Logs that something happened now, for those who do not know the time of a loop. All lines of
+    /// one kind are logged by the same of both functions.
+    pub fn log_now(&self, what: impl FnOnce() -> String) {
+        self.log(weft_io::time::of_process().since_epoch(), what);
     }
 
     /// Whether to log another one, and how many were omitted before it.
     fn count(&self, now: Duration) -> Option<u64> {
-        let count = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = &mut *self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let steps = now.saturating_sub(count.step).as_secs() / REFUSALS_LOGGED_STEP_S;
         if steps > 0 {
             count.written = count.written.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX));
