@@ -3,13 +3,16 @@
 
 use crate::support::{Scratch, Server, weft};
 use memmap2::MmapMut;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use virtio_driver::{
     VhostUser, VirtioBlkFeatureFlags, VirtioBlkQueue, VirtioBlkTransport, VirtioFeatureFlags,
 };
 use weft_io::sim::Rng;
+use weft_testing::wait::PATIENCE;
 
 /// Bytes of a unit: what a request has at most, and where it may begin.
 const UNIT: usize = 64 << 10;
@@ -193,6 +196,36 @@ fn libblkios_driver_reads_what_it_has_written() {
             assert!(buffer == expected, "{unit}");
         }
     }
+}
+
+/// The eventfd of a queue is one open file of both sides: the front end fills its counter, and has a
+/// write to it wait.
+#[test]
+fn a_front_end_that_is_not_notified_stops_nobody_else() {
+    let dir = Scratch::new("vhost-user-full");
+    let [path, nbd] =
+        ["disk.sock", "nbd.sock"].map(|name| dir.path().join(name).display().to_string());
+    let listen = [format!("vhost-user:{path}"), format!("nbd+unix:///?socket={nbd}")];
+    let server = Server::start(
+        dir.path(),
+        &["ram:8MiB", "--threads", "1", "--listen", &listen[0], "--listen", &listen[1]],
+    );
+    let mut guest = Guest::connect(&path, false, 1);
+    let call = guest.transport.get_completion_fd(0);
+    let set = |flags| rustix::fs::fcntl_setfl(&*call, flags).unwrap();
+    set(OFlags::RDWR | OFlags::NONBLOCK);
+    let _ = call.read();
+    call.write(u64::MAX - 1).unwrap();
+    set(OFlags::RDWR);
+    for _ in 0..100 {
+        guest.queues[0].write(0, &guest.memory[..UNIT], 0).unwrap();
+        guest.one();
+        let mut client = UnixStream::connect(&nbd).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.read_exact(&mut [0; 18]).expect("the loop goes on");
+    }
+    drop(guest);
+    assert!(server.terminate().success());
 }
 
 #[test]

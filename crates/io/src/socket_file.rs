@@ -7,14 +7,30 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+/// What messages of peers may bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brings {
+    /// Nothing but bytes. The system closes descriptors that come with them, on the thread that
+    /// receives, and closing one may wait for whatever it stands for: so they are refused
+    /// (SO_PASSRIGHTS, since Linux 6.16).
+    Bytes,
+    /// Descriptors, too, which the receiver takes.
+    Descriptors,
+}
+
 /// Listens at a path, where nothing may be yet. With a mode, the socket's file has it, whatever the
 /// umask is; without one, it has what the umask leaves.
 ///
 /// # Errors
 /// `AddrInUse` if something is there; `PermissionDenied` if somebody has put another file in the
 /// place of the socket.
-pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<UnixListener> {
-    system::bind(path, mode, backlog)
+pub fn bind(
+    path: &Path,
+    mode: Option<u32>,
+    backlog: i32,
+    brings: Brings,
+) -> io::Result<UnixListener> {
+    system::bind(path, mode, backlog, brings)
 }
 
 /// Gives the socket of this user at a path these permissions.
@@ -27,17 +43,26 @@ pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod system {
+    use super::Brings;
     use rustix::fs::{FileType, Mode, OFlags};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     use std::io;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixListener;
     use std::path::Path;
 
-    pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<UnixListener> {
+    pub fn bind(
+        path: &Path,
+        mode: Option<u32>,
+        backlog: i32,
+        brings: Brings,
+    ) -> io::Result<UnixListener> {
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        if brings == Brings::Bytes {
+            refuse_descriptors(&socket);
+        }
         // The file gets the mode that the socket has, less what the umask takes from it. Where that
         // is too little, nobody gets anything before the file has been looked at.
         let late = mode.filter(|mode| mode & umask() != 0);
@@ -51,6 +76,26 @@ mod system {
         }
         rustix::net::listen(&socket, backlog)?;
         Ok(socket.into())
+    }
+
+    /// See [`Brings::Bytes`]. Connections have the option of their listener.
+    fn refuse_descriptors(socket: &OwnedFd) {
+        // Of the machines whose options have the usual numbers.
+        const SO_PASSRIGHTS: libc::c_int = 83;
+        if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
+            return;
+        }
+        let passes: libc::c_int = 0;
+        // SAFETY: the value of the option is a number, which is there during the call.
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_PASSRIGHTS,
+                (&raw const passes).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            );
+        }
     }
 
     /// Sets the mode of a socket by a descriptor of it, which no other file can take the place of.
@@ -87,13 +132,14 @@ mod system {
 /// enter.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod system {
+    use super::Brings;
     use std::fs::{self, Permissions};
     use std::io;
     use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixListener;
     use std::path::Path;
 
-    pub fn bind(path: &Path, mode: Option<u32>, _: i32) -> io::Result<UnixListener> {
+    pub fn bind(path: &Path, mode: Option<u32>, _: i32, _: Brings) -> io::Result<UnixListener> {
         let Some(mode) = mode else { return UnixListener::bind(path) };
         if fs::symlink_metadata(path).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -143,10 +189,11 @@ mod tests {
         let dir = directory("mode");
         for mode in [0o600, 0o660, 0o666, 0o777] {
             let path = dir.join("a.sock");
-            let listener = bind(&path, Some(mode), 1).unwrap();
+            let listener = bind(&path, Some(mode), 1, Brings::Bytes).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode, "{mode:o}");
             UnixStream::connect(&path).unwrap();
-            assert_eq!(bind(&path, Some(mode), 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+            let again = bind(&path, Some(mode), 1, Brings::Bytes);
+            assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
             drop(listener);
             fs::remove_file(&path).unwrap();
         }
@@ -157,14 +204,14 @@ mod tests {
     fn only_a_socket_gets_a_mode() {
         let dir = directory("swapped");
         let (socket, precious, link) = (dir.join("a.sock"), dir.join("precious"), dir.join("link"));
-        let _listener = bind(&socket, Some(0o600), 1).unwrap();
+        let _listener = bind(&socket, Some(0o600), 1, Brings::Bytes).unwrap();
         fs::write(&precious, "as it was").unwrap();
         fs::set_permissions(&precious, Permissions::from_mode(0o600)).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         for target in [&precious, &socket] {
             symlink(target, &link).unwrap();
             assert!(restrict(&link, 0o666).is_err());
-            assert!(bind(&link, Some(0o666), 1).is_err());
+            assert!(bind(&link, Some(0o666), 1, Brings::Bytes).is_err());
             fs::remove_file(&link).unwrap();
         }
         assert!(restrict(&precious, 0o666).is_err());

@@ -3,7 +3,7 @@
 use crate::descriptors::leave_some;
 use crate::event_loop::Registrar;
 use crate::limits::SOCKET_BUFFER_BYTES;
-use crate::socket_file;
+use crate::socket_file::{self, Brings};
 use crate::stream::{Listener, Stream};
 use mio::net::{UnixListener, UnixStream};
 use socket2::SockRef;
@@ -80,8 +80,13 @@ impl Stream for Unix {
 /// A listening Unix socket. Its file goes away with it.
 pub struct UnixAcceptor {
     socket: UnixListener,
+    file: SocketFile,
+}
+
+/// The file of a socket.
+struct SocketFile {
     path: PathBuf,
-    /// Device and inode of the file, so that only our own file is removed.
+    /// Device and inode, so that only our own file is removed.
     file: Option<(u64, u64)>,
 }
 
@@ -89,26 +94,31 @@ impl UnixAcceptor {
     /// Binds and listens. A socket file left behind by a process that has ended is replaced; one
     /// with a listener is not. With a mode, the file has these permissions: see
     /// [`socket_file::bind`].
-    pub fn listen(path: &Path, mode: Option<u32>) -> io::Result<Self> {
-        let socket = match socket_file::bind(path, mode, BACKLOG) {
+    pub fn listen(path: &Path, mode: Option<u32>, brings: Brings) -> io::Result<Self> {
+        let socket = match socket_file::bind(path, mode, BACKLOG, brings) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
                 std::fs::remove_file(path)?;
-                socket_file::bind(path, mode, BACKLOG)?
+                socket_file::bind(path, mode, BACKLOG, brings)?
             }
             other => other?,
         };
         socket.set_nonblocking(true)?;
         let socket = UnixListener::from_std(socket);
-        Ok(Self { socket, path: path.to_owned(), file: file_at(path) })
+        Ok(Self { socket, file: SocketFile { path: path.to_owned(), file: file_at(path) } })
     }
 }
 
 impl UnixAcceptor {
-    /// The next connection, or `WouldBlock`, as the system has it.
+    /// The next connection, or `WouldBlock`, as the system has it, for those who count them.
+    #[cfg(target_os = "linux")]
     pub(crate) fn accept_socket(&mut self) -> io::Result<UnixStream> {
-        let (socket, _) = self.socket.accept()?;
-        leave_some(&socket)?;
-        Ok(socket)
+        self.socket.accept().map(|(socket, _)| socket)
+    }
+
+    /// Removes the file. The socket is for those to close to whom it matters on which thread.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn into_socket(self) -> std::os::fd::OwnedFd {
+        self.socket.into()
     }
 }
 
@@ -123,7 +133,7 @@ fn is_left_behind(path: &Path) -> bool {
     is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
-impl Drop for UnixAcceptor {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.file.is_some() && file_at(&self.path) == self.file {
             // It may be gone by now; then there is nothing to do.
@@ -134,12 +144,13 @@ impl Drop for UnixAcceptor {
 
 impl Listener for UnixAcceptor {
     fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
-        let stream = self.accept_socket()?;
-        Ok(Box::new(Unix::tuned(stream, &self.path)))
+        let (stream, _) = self.socket.accept()?;
+        leave_some(&stream)?;
+        Ok(Box::new(Unix::tuned(stream, &self.file.path)))
     }
 
     fn local(&self) -> String {
-        self.path.display().to_string()
+        self.file.path.display().to_string()
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {

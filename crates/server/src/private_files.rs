@@ -11,14 +11,15 @@ mod system {
     use std::io;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::Path;
-    use weft_io::socket_file;
+    use weft_io::socket_file::{self, Brings};
 
     /// Clients that wait to be accepted.
     const BACKLOG: i32 = 128;
 
-    /// Listens at a path, where nobody but this user and root can connect at any time.
+    /// Listens at a path, where nobody but this user and root can connect at any time, and messages
+    /// may bring descriptors.
     pub fn bind(path: &Path) -> io::Result<UnixListener> {
-        bind_for(path, &Permitted::default())
+        socket_file::bind(path, Some(0o600), BACKLOG, Brings::Descriptors)
     }
 
     /// Refuses a process at the other end that is neither this user's nor root's.
@@ -30,7 +31,7 @@ mod system {
     /// apart. They are permitted on Linux only.
     pub fn bind_for(path: &Path, users: &Permitted) -> io::Result<UnixListener> {
         let mode = if users.is_empty() { 0o600 } else { 0o666 };
-        socket_file::bind(path, Some(mode), BACKLOG)
+        socket_file::bind(path, Some(mode), BACKLOG, Brings::Bytes)
     }
 
     /// Refuses a process at the other end that is neither this user's nor root's, nor that of a

@@ -102,7 +102,9 @@ impl Open {
             };
             Error::io(format!("cannot listen at {name}: {e}{hint}"), e)
         };
-        let listener = weft_io::unix::UnixAcceptor::listen(at, None).map_err(cannot_here)?;
+        let brings = weft_io::socket_file::Brings::Bytes;
+        let listener =
+            weft_io::unix::UnixAcceptor::listen(at, None, brings).map_err(cannot_here)?;
         Self::on(on, Box::new(listener) as Box<dyn weft_io::Listener>, &name, accepted)
     }
 

@@ -1,14 +1,12 @@
 //! A file of memory that another process shares, mapped.
 
+use super::foreign::is_memory;
 use super::truncated::Guard;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU16, Ordering};
-use rustix::fs::{FileType, MemfdFlags, SealFlags, fstat, fstatfs};
+use rustix::fs::{FileType, MemfdFlags, SealFlags, fstat};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-
-/// File systems whose files are memory: an access never waits for a disk, a network, or a process.
-const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 
 /// Largest page of any system, bytes.
 const PAGE_BYTES_MAX: u64 = 1 << 30;
@@ -31,12 +29,13 @@ impl Mapping {
     /// system does not map it.
     pub fn of(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<Self> {
         let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
-        let (stat, system) = (fstat(file)?, fstatfs(file)?);
-        let is_memory = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && IN_MEMORY.contains(&(system.f_type as u64));
-        if !is_memory {
+        // Asked first: an access to memory, and a question about it, never waits for a disk, a
+        // network, or a process.
+        let stat = if is_memory(file) { Some(fstat(file)?) } else { None };
+        let is_regular = |mode: u32| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        let Some(stat) = stat.filter(|stat| is_regular(stat.st_mode)) else {
             return Err(invalid("it is not a memfd, nor a file in tmpfs or hugetlbfs"));
-        }
+        };
         let end = offset.checked_add(len).filter(|_| len > 0).ok_or_else(|| invalid("no size"))?;
         if end > stat.st_size as u64 {
             return Err(invalid("the file is shorter than the memory that is said to be in it"));

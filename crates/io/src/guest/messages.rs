@@ -1,8 +1,10 @@
 //! Unix sockets whose messages bring descriptors.
 
+use super::foreign::{Bin, Foreign, is_unix_stream};
 use crate::accept::Accept;
 use crate::descriptors::leave_some;
 use crate::event_loop::Registrar;
+use crate::socket_file::Brings;
 use crate::stream::Listener;
 use crate::unix::UnixAcceptor;
 use mio::net::UnixStream;
@@ -11,16 +13,23 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 use socket2::SockRef;
+use std::any::Any;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 
-/// Descriptors that one call receives; the system closes others.
-const DESCRIPTORS_MAX: usize = 16;
+/// Descriptors that one call receives: as many as a message can have (`SCM_MAX_FD`). The system
+/// would close others on this thread.
+const DESCRIPTORS_MAX: usize = 253;
 
-/// A connection.
-pub struct MessageSocket(UnixStream);
+/// A connection. It is closed on a thread of its own: what the peer has sent, and nobody has
+/// received, is closed with it.
+pub struct MessageSocket {
+    socket: ManuallyDrop<UnixStream>,
+    bin: Arc<Bin>,
+}
 
 impl MessageSocket {
     /// Connects to the listener at `path`.
@@ -28,7 +37,16 @@ impl MessageSocket {
     /// # Errors
     /// Nobody listens there.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        UnixStream::connect(path).map(Self)
+        UnixStream::connect(path).map(Self::new)
+    }
+
+    fn new(socket: UnixStream) -> Self {
+        Self { socket: ManuallyDrop::new(socket), bin: Arc::default() }
+    }
+
+    /// Drops this when the connection is closed, and all that it has brought.
+    pub fn hold(&self, guard: impl Any + Send) {
+        self.bin.hold(Box::new(guard));
     }
 
     /// Receives bytes, and adds the descriptors that came with them. Returns how many bytes; 0: the
@@ -37,15 +55,16 @@ impl MessageSocket {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`]: there are none yet. Otherwise the connection is broken, or has
     /// brought a descriptor where few are left.
-    pub fn receive(&self, into: &mut [u8], files: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    pub fn receive(&self, into: &mut [u8], files: &mut Vec<Foreign>) -> io::Result<usize> {
+        self.bin.check()?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let bytes = &mut [IoSliceMut::new(into)];
-        let received = recvmsg(&self.0, bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let received = recvmsg(&*self.socket, bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 let before = files.len();
-                files.extend(descriptors);
+                files.extend(descriptors.map(|file| Foreign::new(file, &self.bin)));
                 files[before..].iter().try_for_each(leave_some)?;
             }
         }
@@ -54,7 +73,7 @@ impl MessageSocket {
 
     /// Whether the other end has closed the connection, and nothing is left to be received.
     pub fn is_closed(&self) -> bool {
-        matches!(SockRef::from(&self.0).peek(&mut [MaybeUninit::uninit()]), Ok(0))
+        matches!(SockRef::from(&*self.socket).peek(&mut [MaybeUninit::uninit()]), Ok(0))
     }
 
     /// Sends bytes, with a descriptor if there is one. Returns how many were taken; the descriptor
@@ -69,7 +88,7 @@ impl MessageSocket {
         if !file.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(file));
         }
-        Ok(sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+        Ok(sendmsg(&*self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
     }
 
     /// Like [`crate::Stream::register`].
@@ -77,7 +96,7 @@ impl MessageSocket {
     /// # Errors
     /// The poller does not take it.
     pub fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.register_mio(&mut self.0)
+        registrar.register_mio(&mut *self.socket)
     }
 
     /// Undoes [`MessageSocket::register`].
@@ -85,12 +104,21 @@ impl MessageSocket {
     /// # Errors
     /// It was not registered.
     pub fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.deregister_mio(&mut self.0)
+        registrar.deregister_mio(&mut *self.socket)
     }
 }
 
-/// Listens at a path.
-pub struct MessageListener(UnixAcceptor);
+impl Drop for MessageSocket {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this.
+        let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
+        self.bin.put(socket.into());
+    }
+}
+
+/// Listens at a path. It is closed on a thread of its own, with the connections that nobody has
+/// accepted and what these have brought.
+pub struct MessageListener(ManuallyDrop<UnixAcceptor>);
 
 impl MessageListener {
     /// See [`UnixAcceptor::listen`].
@@ -98,7 +126,7 @@ impl MessageListener {
     /// # Errors
     /// Somebody else listens there, or the path is not one for a socket.
     pub fn listen(path: &Path, mode: Option<u32>) -> io::Result<Self> {
-        UnixAcceptor::listen(path, mode).map(Self)
+        UnixAcceptor::listen(path, mode, Brings::Descriptors).map(ManuallyDrop::new).map(Self)
     }
 }
 
@@ -106,7 +134,7 @@ impl Accept for MessageListener {
     type Accepted = MessageSocket;
 
     fn accept(&mut self) -> io::Result<MessageSocket> {
-        self.0.accept_socket().map(MessageSocket)
+        self.0.accept_socket().map(MessageSocket::new)
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
@@ -114,19 +142,34 @@ impl Accept for MessageListener {
     }
 }
 
+impl Drop for MessageListener {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this.
+        let listener = unsafe { ManuallyDrop::take(&mut self.0) };
+        Bin::default().put(listener.into_socket());
+    }
+}
+
 /// The other end's socket for messages that nobody has asked for.
-pub struct SideChannel(OwnedFd);
+pub struct SideChannel(Foreign);
 
 impl SideChannel {
     /// Sends by this descriptor.
-    pub fn new(file: OwnedFd) -> Self {
-        Self(file)
+    ///
+    /// # Errors
+    /// It is not a Unix stream: others may wait in spite of MSG_DONTWAIT.
+    pub fn new(file: Foreign) -> io::Result<Self> {
+        if is_unix_stream(file.as_fd()) {
+            return Ok(Self(file));
+        }
+        let text = "the descriptor for messages to the front end is not a Unix stream";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
     /// Sends a message if there is room for it; `false`: there is none.
     ///
     /// # Errors
-    /// It is no socket, or the other end has closed it.
+    /// The other end has closed it.
     pub fn send(&self, message: &[u8]) -> io::Result<bool> {
         match send(self.0.as_fd(), message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             // A socket that takes a part of so few bytes is none that a front end makes.

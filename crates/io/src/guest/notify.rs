@@ -1,20 +1,21 @@
 //! Eventfds by which a guest's monitor and this process wake each other.
 
+use super::foreign::{Foreign, STACK_BYTES, is_eventfd};
+use super::signal;
 use crate::event_loop::{DriverId, Handle};
 use mio::unix::SourceFd;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
-/// An eventfd, and not a descriptor on which a write could wait for somebody.
-fn eventfd(file: OwnedFd) -> io::Result<OwnedFd> {
-    let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    if name.as_os_str() != "anon_inode:[eventfd]" {
-        let text = "a descriptor for notifications is not an eventfd";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+/// Refuses what is not an eventfd.
+fn check(file: &Foreign) -> io::Result<()> {
+    if is_eventfd(file.as_fd()) {
+        return Ok(());
     }
-    fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::NONBLOCK)?;
-    Ok(file)
+    let text = "a descriptor for notifications is not an eventfd";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// A new eventfd, for whoever makes the other side: nothing is to be read from it yet.
@@ -28,7 +29,7 @@ pub fn new_eventfd() -> io::Result<OwnedFd> {
 
 /// Wakes a driver when the other side writes to it. Registered until it is dropped.
 pub struct Kick {
-    file: OwnedFd,
+    file: Foreign,
     on: Handle,
     driver: DriverId,
 }
@@ -38,8 +39,8 @@ impl Kick {
     ///
     /// # Errors
     /// It is not one, or the poller does not take it.
-    pub fn register(file: OwnedFd, on: &Handle, driver: DriverId) -> io::Result<Self> {
-        let file = eventfd(file)?;
+    pub fn register(file: Foreign, on: &Handle, driver: DriverId) -> io::Result<Self> {
+        check(&file)?;
         let raw = file.as_raw_fd();
         on.registrar(driver, |registrar| registrar.register_mio(&mut SourceFd(&raw)))?;
         Ok(Self { file, on: on.clone(), driver })
@@ -57,19 +58,52 @@ impl Drop for Kick {
 }
 
 /// Wakes the other side.
-pub struct Call(OwnedFd);
+pub struct Call(By);
+
+/// How the other side is notified.
+enum By {
+    /// By the kernel, which does not wait.
+    Kernel(Foreign),
+    /// By a thread, which may: it serves nothing else.
+    Thread(SyncSender<()>),
+}
 
 impl Call {
     /// Notifies by an eventfd.
     ///
     /// # Errors
     /// It is not one.
-    pub fn new(file: OwnedFd) -> io::Result<Self> {
-        eventfd(file).map(Self)
+    pub fn new(file: Foreign) -> io::Result<Self> {
+        check(&file)?;
+        match signal::prepare() {
+            Ok(()) => Ok(Self(By::Kernel(file))),
+            Err(_) => Self::by_thread(file),
+        }
     }
 
-    /// Notifies. If the counter is full, the other side has been notified already.
+    /// Notifies on a thread, for systems without asynchronous I/O.
+    pub(super) fn by_thread(file: Foreign) -> io::Result<Self> {
+        let (give, take) = sync_channel(1);
+        let write = move || {
+            for () in take {
+                let _ = rustix::io::write(file.as_fd(), &1_u64.to_ne_bytes());
+            }
+        };
+        let thread = thread::Builder::new().name("weft-notify".into()).stack_size(STACK_BYTES);
+        thread.spawn(write)?;
+        Ok(Self(By::Thread(give)))
+    }
+
+    /// Notifies, and never waits. If the counter is full, the other side has been notified already.
     pub fn signal(&self) {
-        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        match &self.0 {
+            By::Kernel(file) => {
+                let _ = signal::signal(file.as_fd());
+            }
+            // If the thread has not taken the one before, that one is enough.
+            By::Thread(give) => {
+                let _ = give.try_send(());
+            }
+        }
     }
 }

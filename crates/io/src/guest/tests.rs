@@ -1,7 +1,21 @@
+use super::foreign::{CALLS, Foreign, is_eventfd, is_memory, is_unix_stream};
 use super::mapping::{Mapping, shared_memory};
 use super::memory::{GuestMemory, GuestRegion};
+use super::messages::{MessageListener, MessageSocket, SideChannel};
+use super::notify::Call;
+use crate::accept::Accept;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use socket2::SockRef;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use weft_testing::wait::PATIENCE;
 
 fn file(len: u64) -> OwnedFd {
     let file = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
@@ -72,4 +86,144 @@ fn what_is_written_is_logged() {
     assert_eq!(bytes, [0, 6, 2, 0]);
     memory.log_to(None);
     assert!(memory.write(0, &[1]) && !memory.is_lost());
+}
+
+/// Descriptors of many kinds, and what each is taken for.
+fn kinds() -> Vec<(OwnedFd, &'static str)> {
+    let (stream, _) = UnixStream::pair().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let program = std::env::current_exe().unwrap();
+    let flags = rustix::fs::OFlags::PATH;
+    let place = rustix::fs::open(&program, flags, rustix::fs::Mode::empty()).unwrap();
+    vec![
+        (eventfd(0, EventfdFlags::CLOEXEC).unwrap(), "eventfd"),
+        (file(4096), "memory"),
+        (stream.into(), "stream"),
+        (UnixDatagram::unbound().unwrap().into(), ""),
+        (listener.into(), ""),
+        (std::io::pipe().unwrap().0.into(), ""),
+        (File::open(program).unwrap().into(), ""),
+        (File::open("/proc/self").unwrap().into(), ""),
+        (File::open("/dev/null").unwrap().into(), ""),
+        (place, ""),
+    ]
+}
+
+#[test]
+fn descriptors_of_other_kinds_are_refused() {
+    for (file, kind) in kinds() {
+        let of = file.as_fd();
+        assert_eq!(is_eventfd(of), kind == "eventfd", "{file:?}");
+        assert_eq!(is_memory(of), kind == "memory", "{file:?}");
+        assert_eq!(is_unix_stream(of), kind == "stream", "{file:?}");
+        let foreign = || Foreign::alone(file.try_clone().unwrap());
+        assert_eq!(Call::new(foreign()).is_ok(), kind == "eventfd");
+        assert_eq!(SideChannel::new(foreign()).is_ok(), kind == "stream");
+        assert_eq!(Mapping::of(of, 0, 4096).is_ok(), kind == "memory");
+    }
+}
+
+#[test]
+fn the_page_has_each_call_on_descriptors_of_others() {
+    let page = include_str!("../../../../docs/attach/vhost-user.md");
+    let (_, table) = page.split_once("<!-- calls -->\n").unwrap();
+    let (table, _) = table.split_once("<!-- end of calls -->").unwrap();
+    let rows: Vec<&str> = table.trim().lines().skip(2).collect();
+    let expected = CALLS.map(|row| format!("| {} |", row.join(" | ")));
+    assert_eq!(rows, expected);
+}
+
+/// An eventfd whose counter is full, and a write to which waits; and what it was.
+fn full() -> (File, Foreign) {
+    let mut file = File::from(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+    file.write_all(&(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let of_peer = Foreign::alone(file.try_clone().unwrap().into());
+    (file, of_peer)
+}
+
+fn count(file: &mut File) -> u64 {
+    let mut count = [0; 8];
+    file.read_exact(&mut count).unwrap();
+    u64::from_ne_bytes(count)
+}
+
+#[test]
+fn notifying_never_waits() {
+    let (mut file, of_peer) = full();
+    let call = Call::new(of_peer).unwrap();
+    for _ in 0..1000 {
+        call.signal();
+    }
+    assert!(count(&mut file) >= u64::MAX - 1);
+    (0..3).for_each(|_| call.signal());
+    assert_eq!(count(&mut file), 3);
+    // Where the system has no asynchronous I/O a thread waits, and nobody waits for that.
+    let (mut file, of_peer) = full();
+    let call = Call::by_thread(of_peer).unwrap();
+    for _ in 0..1000 {
+        call.signal();
+    }
+    assert!(count(&mut file) >= u64::MAX - 1);
+    assert!((1..=2).contains(&count(&mut file)), "those in between are one");
+}
+
+/// A connection that waits for its peer when it is closed, for longer than any test; and the peer.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[0; 65536]).is_ok() {}
+    SockRef::from(&stream).set_linger(Some(Duration::from_secs(3600))).unwrap();
+    (stream, peer)
+}
+
+/// A connection that has brought such a one, which nobody else has any more; the peer of that; and
+/// what tells that all is closed.
+fn brings_lingering(name: &str) -> (MessageListener, MessageSocket, TcpStream, Receiver<()>) {
+    let name = format!("weft-foreign-{name}-{}.sock", std::process::id());
+    let path: PathBuf = std::env::temp_dir().join(name);
+    let mut listener = MessageListener::listen(&path, Some(0o600)).unwrap();
+    let sender = MessageSocket::connect(&path).unwrap();
+    let socket = listener.accept().unwrap();
+    let (stream, peer) = lingering();
+    assert_eq!(sender.send(b"x", Some(stream.as_fd())).unwrap(), 1);
+    let (give, closed) = channel();
+    struct Guard(std::sync::mpsc::Sender<()>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    socket.hold(Guard(give));
+    (listener, socket, peer, closed)
+}
+
+/// Does something on a thread that must not wait.
+fn at_once(act: impl FnOnce() + Send + 'static) {
+    let (give, done) = channel();
+    std::thread::spawn(move || {
+        act();
+        give.send(()).unwrap();
+    });
+    done.recv_timeout(PATIENCE).expect("it does not wait");
+}
+
+#[test]
+fn what_lingers_is_closed_elsewhere() {
+    for is_received in [true, false] {
+        let (_listener, socket, peer, closed) = brings_lingering(&is_received.to_string());
+        at_once(move || {
+            let mut files = Vec::new();
+            if is_received {
+                assert_eq!(socket.receive(&mut [0; 8], &mut files).unwrap(), 1);
+                assert_eq!(files.len(), 1);
+                assert!(Call::new(files.pop().unwrap()).is_err());
+            }
+        });
+        assert!(closed.try_recv().is_err(), "its place is taken as long as it lingers");
+        // The peer resets the connection, as it has not read.
+        drop(peer);
+        closed.recv_timeout(PATIENCE).expect("it is closed then");
+    }
 }

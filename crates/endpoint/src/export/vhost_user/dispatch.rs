@@ -4,7 +4,8 @@ use super::device::{Device, Records, records_bytes};
 use super::incoming::Message;
 use super::vring::Vring;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use weft_io::guest::foreign::Foreign;
 use weft_io::guest::mapping::{Mapping, shared_memory};
 use weft_io::guest::memory::{GuestMemory, GuestRegion};
 use weft_io::guest::messages::SideChannel;
@@ -87,7 +88,9 @@ impl Device {
                 }
             }
             Request::SetLogBase(of) => return self.set_log(&of, files.pop()),
-            Request::SetBackendReqFd => self.channel = files.pop().map(SideChannel::new),
+            Request::SetBackendReqFd => {
+                self.channel = files.pop().map(SideChannel::new).transpose()?;
+            }
             Request::GetConfig { offset, len, flags } => {
                 return Ok(Answer::Reply(self.get_config(offset, len, flags)));
             }
@@ -104,7 +107,7 @@ impl Device {
     fn set_vring(
         &mut self,
         request: &Request,
-        file: Option<OwnedFd>,
+        file: Option<Foreign>,
         on: &Handle,
         driver: DriverId,
     ) -> Result<(), Failure> {
@@ -178,7 +181,7 @@ impl Device {
 
     /// Takes other memory. What is under way keeps the guest's addresses, which are looked up when
     /// data is copied.
-    fn set_memory(&mut self, regions: &[Region], files: &[OwnedFd]) -> Result<(), Failure> {
+    fn set_memory(&mut self, regions: &[Region], files: &[Foreign]) -> Result<(), Failure> {
         let mut memory = GuestMemory::default();
         for (of, file) in regions.iter().zip(files) {
             memory.add(region(of), file.as_fd())?;
@@ -187,7 +190,7 @@ impl Device {
         Ok(())
     }
 
-    fn add_region(&mut self, of: &Region, file: Option<OwnedFd>) -> Result<(), Failure> {
+    fn add_region(&mut self, of: &Region, file: Option<Foreign>) -> Result<(), Failure> {
         let mut memory = self.guest.memory.borrow_mut();
         if memory.len() >= VHOST_USER_REGIONS_MAX {
             return refused("there are too many regions of memory");
@@ -198,7 +201,7 @@ impl Device {
         }
     }
 
-    fn set_log(&mut self, of: &LogDescription, file: Option<OwnedFd>) -> Result<Answer, Failure> {
+    fn set_log(&mut self, of: &LogDescription, file: Option<Foreign>) -> Result<Answer, Failure> {
         let Some(file) = file else { return refused("the log has no descriptor") };
         let log = Mapping::of(file.as_fd(), of.offset, of.bytes)?;
         self.guest.memory.borrow_mut().log_to(Some(log));
@@ -237,7 +240,7 @@ impl Device {
     fn set_records(
         &mut self,
         of: &InflightDescription,
-        file: Option<OwnedFd>,
+        file: Option<Foreign>,
     ) -> Result<(), Failure> {
         let is_enough = fits(of) && of.bytes >= records_bytes(of.queues, of.queue_size);
         let Some(file) = file.filter(|_| is_enough) else {

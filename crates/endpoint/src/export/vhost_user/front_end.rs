@@ -3,7 +3,7 @@
 
 use super::device::Device;
 use super::dispatch::{Answer, Failure};
-use super::gate::{Gate, Pass, Visitor};
+use super::gate::{Gate, Pass};
 use super::guest::{Guest, Requests};
 use super::incoming::{Incoming, Message, Nothing};
 use super::kept::KeptOfSocket;
@@ -56,7 +56,6 @@ pub(super) struct FrontEnd {
     name: Arc<str>,
     socket: MessageSocket,
     gate: Gate,
-    _visitor: Visitor,
     pass: Option<Pass>,
     /// When it gives up to wait.
     until: Time,
@@ -79,7 +78,7 @@ impl FrontEnd {
         on: &Handle,
         socket: MessageSocket,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        ((gate, visitor), kept, name): ((Gate, Visitor), Option<Arc<KeptOfSocket>>, Arc<str>),
+        (gate, kept, name): (Gate, Option<Arc<KeptOfSocket>>, Arc<str>),
     ) -> Result<DriverId, Error> {
         on.try_spawn(|id| {
             let view = opened.view(&hosts.inventory.now()).ok_or_else(|| {
@@ -104,7 +103,6 @@ impl FrontEnd {
                 name,
                 socket,
                 gate,
-                _visitor: visitor,
                 pass: None,
                 until: on.now() + Duration::from_secs(VHOST_USER_WAIT_S),
                 phase: Phase::Waiting,

@@ -31,8 +31,8 @@ pub(super) struct Gated {
     gate: Gate,
 }
 
-/// A connection, served or not.
-pub(super) struct Visitor(Arc<GateState>);
+/// A connection, served or not, until it is closed.
+struct Visitor(Arc<GateState>);
 
 /// Held by the front end that is served.
 pub(super) struct Pass(Arc<GateState>);
@@ -71,7 +71,7 @@ impl Gate {
 }
 
 impl Accept for Gated {
-    type Accepted = (MessageSocket, Visitor);
+    type Accepted = MessageSocket;
 
     fn accept(&mut self) -> io::Result<Self::Accepted> {
         let is_full = || io::Error::from(io::ErrorKind::WouldBlock);
@@ -79,8 +79,9 @@ impl Accept for Gated {
             return Err(is_full());
         }
         let socket = self.listener.accept()?;
-        // Nobody else accepts for this gate, so there still is room.
-        Ok((socket, self.gate.visit().ok_or_else(is_full)?))
+        // Nobody else accepts for this gate, so there still is room. What closes slowly takes it.
+        socket.hold(self.gate.visit().ok_or_else(is_full)?);
+        Ok(socket)
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What has come of a message, which may come in pieces.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use weft_io::guest::foreign::Foreign;
 use weft_io::guest::messages::MessageSocket;
 use weft_proto::limits::{VHOST_USER_DESCRIPTORS_MAX, VHOST_USER_MESSAGE_BYTES_MAX};
 use weft_proto::vhost_user::{Header, Request, Violation};
@@ -11,14 +11,14 @@ pub(super) struct Incoming {
     bytes: Vec<u8>,
     have: usize,
     header: Option<Header>,
-    files: Vec<OwnedFd>,
+    files: Vec<Foreign>,
 }
 
 /// A whole message.
 pub(super) struct Message {
     pub header: Header,
     pub request: Request,
-    pub files: Vec<OwnedFd>,
+    pub files: Vec<Foreign>,
 }
 
 /// Why there is no message.

@@ -34,7 +34,7 @@ use crate::late::LateWriters;
 use crate::loops::ask;
 use crate::tls::TlsFiles;
 use front_end::FrontEnd;
-use gate::{Gate, Visitor};
+use gate::Gate;
 use kept::KeptOfSocket;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn find(hosts: &LocalHosts, url: &VhostUserUrl, host: &HostIdentity) -> Result<O
 
 /// Serves a connection on the loop whose turn it is.
 fn accepted(
-    (socket, visitor): (MessageSocket, Visitor),
+    socket: MessageSocket,
     homes: &Homes,
     hosts: &Arc<LocalHosts>,
     (url, host): (&VhostUserUrl, &HostIdentity),
@@ -100,7 +100,7 @@ fn accepted(
                 on,
                 socket,
                 (&hosts, &Arc::new(opened)),
-                ((gate.clone(), visitor), kept, Arc::clone(&name)),
+                (gate.clone(), kept, Arc::clone(&name)),
             )
         });
         if let Err(e) = started {
@@ -132,8 +132,8 @@ impl VhostUser {
         let (homes, hosts) = (self.homes.clone(), Arc::clone(&self.hosts));
         let gate = Gate::default();
         let (listener, of_socket) = (gate.before(listener), gate.clone());
-        let open = Open::on(on, listener, &name, move |_, one| {
-            accepted(one, &homes, &hosts, (&url, &host), (&of_socket, &kept));
+        let open = Open::on(on, listener, &name, move |_, socket| {
+            accepted(socket, &homes, &hosts, (&url, &host), (&of_socket, &kept));
         })?;
         gate.wakes(open.waker());
         Ok(open)

@@ -3,10 +3,11 @@
 use super::driver_model::{DriverMemory, DriverModel, Part};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use weft_io::guest::foreign::Foreign;
 use weft_io::guest::mapping::shared_memory;
 use weft_io::guest::messages::MessageSocket;
 use weft_io::guest::notify::new_eventfd;
@@ -89,7 +90,7 @@ impl Monitor {
     }
 
     /// Bytes of the other end, or that it has closed the connection.
-    fn receive(&self, len: usize, files: &mut Vec<OwnedFd>) -> Option<Vec<u8>> {
+    fn receive(&self, len: usize, files: &mut Vec<Foreign>) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
         let mut have = 0;
         while have < len {
@@ -116,12 +117,12 @@ impl Monitor {
         code: u32,
         body: &[u8],
         file: Option<BorrowedFd<'_>>,
-    ) -> (Vec<u8>, Vec<OwnedFd>) {
+    ) -> (Vec<u8>, Vec<Foreign>) {
         self.send(code, 0, body, file);
         self.answer(code)
     }
 
-    fn answer(&self, code: u32) -> (Vec<u8>, Vec<OwnedFd>) {
+    fn answer(&self, code: u32) -> (Vec<u8>, Vec<Foreign>) {
         let mut files = Vec::new();
         let head = self.receive(12, &mut files).expect("the connection is open");
         assert_eq!(head[..8], [code.to_le_bytes(), 5_u32.to_le_bytes()].concat());
@@ -167,7 +168,8 @@ impl Monitor {
         if self.records.is_none() {
             let wanted = [&[0; 16][..], &[1, 0, 8, 0], &[0; 4]].concat();
             let (body, mut files) = self.ask(code::GET_INFLIGHT_FD, &wanted, None);
-            self.records = Some((File::from(files.pop().unwrap()), body));
+            let file = files.pop().unwrap().as_fd().try_clone_to_owned().unwrap();
+            self.records = Some((File::from(file), body));
         }
         let (file, body) = self.records.as_ref().unwrap();
         assert!(self.tell(code::SET_INFLIGHT_FD, body, Some(file.as_fd())));

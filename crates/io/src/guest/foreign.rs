@@ -1,0 +1,162 @@
+//! Descriptors that a peer has sent. Each may stand for anything: a file of a server that never
+//! answers (FUSE), a socket that waits for its peer when it is closed (SO_LINGER), an open file
+//! whose flags the peer changes at any time. A call on it could so stop the loop.
+//!
+//! [`CALLS`] are those that are made, each after a call by which the kind of the descriptor is
+//! known, and which itself asks no file system. All other descriptors are closed on a thread of
+//! their own, with the connection that has brought them.
+
+use core::mem::ManuallyDrop;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use std::any::Any;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Descriptors of unknown kinds that a connection may have brought. One that brings more is broken.
+const UNKNOWN_MAX: usize = 64;
+
+/// Stack of a thread that makes one call.
+pub(super) const STACK_BYTES: usize = 64 << 10;
+
+/// Every call on descriptors that a peer has sent: the call, the descriptors on which it is made,
+/// and why it does not wait for the peer. The page on vhost-user has the same table.
+pub const CALLS: [[&str; 3]; 9] = [
+    ["readlink of `/proc/self/fd/N`", "of any kind", "the kernel knows the name of an open file"],
+    ["fcntl F_GET_SEALS", "of any kind", "succeeds for memory alone, and asks no file system"],
+    ["getsockopt SO_DOMAIN, SO_TYPE", "for configuration changes", "sockets alone have options"],
+    ["fstat, mmap", "memory: memfd, tmpfs, hugetlbfs", "nothing is read from a disk or a server"],
+    ["epoll_ctl", "eventfds, for kicks", "an eventfd is in memory"],
+    [
+        "io_submit with IOCB_FLAG_RESFD",
+        "eventfds, for calls and errors",
+        "adds to the counter in the kernel, which does not wait if it is full, whatever O_NONBLOCK says",
+    ],
+    ["write", "eventfds, if io_setup fails", "it may wait: each eventfd has a thread for it"],
+    [
+        "send with MSG_DONTWAIT",
+        "Unix streams, for configuration changes",
+        "the flag is of the call, and the peer cannot change it",
+    ],
+    [
+        "close",
+        "of any kind",
+        "of eventfds and memory it does not wait; others, and the connection, are closed on a thread of their own",
+    ],
+];
+
+/// A descriptor that a peer has sent.
+#[derive(Debug)]
+pub struct Foreign {
+    file: ManuallyDrop<OwnedFd>,
+    bin: Arc<Bin>,
+}
+
+/// What is closed elsewhere, when nobody has anything of the connection any more.
+#[derive(Debug, Default)]
+pub(super) struct Bin(Mutex<Content>);
+
+#[derive(Debug, Default)]
+struct Content {
+    files: Vec<OwnedFd>,
+    /// Dropped when all are closed.
+    guard: Option<Box<dyn Any + Send>>,
+}
+
+/// Whether it is an eventfd.
+pub(super) fn is_eventfd(file: BorrowedFd<'_>) -> bool {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    link.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]")
+}
+
+/// Whether it is a file whose content is memory: a memfd, or one of tmpfs or hugetlbfs. Only such
+/// have seals.
+pub(super) fn is_memory(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_get_seals(file).is_ok()
+}
+
+/// Whether it is a Unix stream, whose calls know MSG_DONTWAIT.
+pub(super) fn is_unix_stream(file: BorrowedFd<'_>) -> bool {
+    sockopt::socket_domain(file) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(file) == Ok(SocketType::STREAM)
+}
+
+impl Foreign {
+    pub(super) fn new(file: OwnedFd, bin: &Arc<Bin>) -> Self {
+        Self { file: ManuallyDrop::new(file), bin: Arc::clone(bin) }
+    }
+
+    /// One that no connection has brought.
+    pub fn alone(file: OwnedFd) -> Self {
+        Self::new(file, &Arc::default())
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl AsRawFd for Foreign {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this.
+        let file = unsafe { ManuallyDrop::take(&mut self.file) };
+        if !is_memory(file.as_fd()) && !is_eventfd(file.as_fd()) {
+            self.bin.put(file);
+        }
+    }
+}
+
+impl Bin {
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes it later.
+    pub fn put(&self, file: OwnedFd) {
+        self.lock().files.push(file);
+    }
+
+    /// Drops this when all is closed.
+    pub fn hold(&self, guard: Box<dyn Any + Send>) {
+        self.lock().guard = Some(guard);
+    }
+
+    /// # Errors
+    /// There is too much in it.
+    pub fn check(&self) -> io::Result<()> {
+        if self.lock().files.len() < UNKNOWN_MAX {
+            return Ok(());
+        }
+        let text = format!("{UNKNOWN_MAX} descriptors are of kinds that are not used");
+        Err(io::Error::new(io::ErrorKind::InvalidData, text))
+    }
+}
+
+impl Drop for Bin {
+    fn drop(&mut self) {
+        let content = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if content.files.is_empty() {
+            return;
+        }
+        let content = Arc::new(Mutex::new(Some(content)));
+        let of_thread = Arc::clone(&content);
+        let close = move || {
+            let content = of_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(content);
+        };
+        let thread = thread::Builder::new().name("weft-close".into()).stack_size(STACK_BYTES);
+        if thread.spawn(close).is_err() {
+            // Rather are they kept than closed where that may wait.
+            core::mem::forget(content);
+        }
+    }
+}
