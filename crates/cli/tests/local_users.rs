@@ -7,10 +7,10 @@ use rustix::process::Uid;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weft_endpoint::limits::{
     REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S, VHOST_USER_CONNECTIONS_MAX,
 };
@@ -89,6 +89,26 @@ fn no_link_of_a_journal_is_followed() {
         assert_eq!(ran.status.success(), !refused, "{ran:?}");
         assert!(!refused || ran.message().contains("symbolic link"), "{ran:?}");
     }
+}
+
+/// Connecting to such a listener may never end.
+#[test]
+fn a_listener_with_a_full_queue_delays_nobody() {
+    let dir = Scratch::new("full");
+    let socket = dir.path().join("full.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let limit = Duration::from_millis(10);
+    let waiting: Vec<_> =
+        std::iter::from_fn(|| weft_io::unix::connect(&socket, limit).ok()).collect();
+    let path = socket.display();
+    for listen in [format!("vhost-user:{path}"), format!("nbd+unix:///?socket={path}")] {
+        let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--listen", &listen]));
+        assert!(ran.message().contains("another program listens there"), "{ran:?}");
+    }
+    let ran = run(weft(dir.path(), &["status", "--control", socket.to_str().unwrap()]));
+    assert!(ran.message().contains("it is busy, or hangs"), "{ran:?}");
+    drop((listener, waiting));
 }
 
 /// A running weft whose log is a file.

@@ -73,6 +73,14 @@ pub const DISK_NAME_BYTES_MAX: u64 = 256 << 10;
 /// Places at which a file was found that its record has; by them a copy of its file system is told.
 pub const DISK_PLACES_MAX: usize = 8;
 
+/// Seconds that a process waits for another one that records a name. Then it gives a name that is
+/// not recorded, and says so.
+pub const DISK_NAME_S: u64 = 30;
+
+/// Seconds that a process waits for another one that looks which controller identifiers others
+/// give. Then it serves, and warns.
+pub const CLAIM_S: u64 = 5;
+
 /// Maximum length of the file that a disk's process keeps for the one that takes the disk over,
 /// bytes. A longer one counts as none.
 pub const KEPT_RECORD_BYTES_MAX: u64 = 1 << 20;

@@ -57,6 +57,10 @@ pub const ACCEPTS_PER_TURN: usize = 64;
 /// It is more than a message can bring.
 pub const DESCRIPTORS_RESERVED: u64 = 256;
 
+/// Descriptors that a front end of vhost-user sent, that are not used, and that are not closed yet.
+/// One that has sent so many is disconnected.
+pub const FOREIGN_DESCRIPTORS_MAX: usize = 64;
+
 /// Pause, milliseconds, of a listener that cannot accept because the system has no descriptor or
 /// memory left. It doubles with each failed attempt, up to [`ACCEPT_BACKOFF_MS_MAX`].
 pub const ACCEPT_BACKOFF_MS_MIN: u64 = 20;

@@ -8,6 +8,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 pub use system::give;
@@ -79,6 +80,22 @@ pub fn kept_lock_file(path: &Path) -> io::Result<File> {
     let file = private().truncate(false).open(path).map_err(|e| system::told(e, path))?;
     system::restrict_lock(&file, path)?;
     Ok(file)
+}
+
+/// Locks a file, and waits for a limited time for whoever has the lock.
+///
+/// # Errors
+/// `WouldBlock` if that one keeps it.
+pub fn lock_within(file: &File, limit: Duration) -> Result<(), TryLockError> {
+    let end = Instant::now() + limit;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// A lock file that this process holds, and that goes with it.

@@ -6,11 +6,12 @@ use crate::limits::SOCKET_BUFFER_BYTES;
 use crate::socket_file::{self, Brings};
 use crate::stream::{Listener, Stream};
 use mio::net::{UnixListener, UnixStream};
-use socket2::SockRef;
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Connections that wait to be accepted, as for TCP.
 const BACKLOG: i32 = 1024;
@@ -126,11 +127,41 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
+/// How connecting to a path ends at once: `WouldBlock` if the queue of the listener is full.
+fn probe(path: &Path) -> io::Result<()> {
+    UnixStream::connect(path).map(drop)
+}
+
+/// Whether somebody listens at a path, also if the queue there is full. Does not wait.
+pub fn has_listener(path: &Path) -> bool {
+    match probe(path) {
+        Ok(()) => true,
+        Err(e) => e.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
 /// Whether there is a socket without a listener.
 fn is_left_behind(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
+    is_socket && probe(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Connects to the listener at a path, and waits for a place in its queue for a limited time.
+///
+/// # Errors
+/// `TimedOut` if the queue stays full.
+pub fn connect(path: &Path, limit: Duration) -> io::Result<std::os::unix::net::UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // It is the limit of connecting, too (socket(7)).
+    socket.set_write_timeout(Some(limit))?;
+    socket.connect(&SockAddr::unix(path)?).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "the listener there accepts nobody")
+        }
+        _ => e,
+    })?;
+    socket.set_write_timeout(None)?;
+    Ok(socket.into())
 }
 
 impl Drop for SocketFile {
@@ -159,5 +190,43 @@ impl Listener for UnixAcceptor {
 
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
         registrar.deregister_mio(&mut self.socket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket_file::Brings;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn nobody_waits_at_a_full_queue() {
+        let path = std::env::temp_dir().join(format!("weft-full-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        assert!(!has_listener(&path));
+        let listener = UnixListener::bind(&path).unwrap();
+        SockRef::from(&listener).listen(0).unwrap();
+        assert!(has_listener(&path));
+        let mut waiting = Vec::new();
+        let full = loop {
+            match super::UnixStream::connect(&path) {
+                Ok(stream) => waiting.push(stream),
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        assert!(has_listener(&path) && !is_left_behind(&path));
+        let late = connect(&path, Duration::from_millis(10)).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let taken = UnixAcceptor::listen(&path, None, Brings::Bytes).err().unwrap();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        // What its process has left is replaced.
+        drop((listener, waiting));
+        assert!(!has_listener(&path) && is_left_behind(&path));
+        let acceptor = UnixAcceptor::listen(&path, None, Brings::Bytes).unwrap();
+        connect(&path, Duration::from_millis(10)).unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(acceptor);
+        assert!(!path.exists());
     }
 }

@@ -24,6 +24,10 @@ pub const CONTROL_SEND_S: u64 = 10;
 /// Seconds after which a client of a control socket that asks nothing loses its connection.
 pub const CONTROL_IDLE_S: u64 = 600;
 
+/// Seconds that a command waits for its place in the queue of a control socket, and a server for
+/// that in the queue of the one that takes over.
+pub const CONTROL_CONNECT_S: u64 = 5;
+
 /// Seconds that a command waits for an answer of a server: opening a source may take as long as
 /// connecting does.
 pub const CONTROL_ANSWER_S: u64 = 120;

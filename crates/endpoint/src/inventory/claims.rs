@@ -8,14 +8,16 @@
 
 use super::{ControllerRange, Sharing};
 use crate::identity::state_dir;
+use crate::limits::CLAIM_S;
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_io::private_files::kept_lock_file;
+use weft_io::private_files::{kept_lock_file, lock_within};
 use weft_proto::nvme::types::Nqn;
 
 /// The namespace of UUIDs that stand for names of subsystems.
@@ -103,7 +105,7 @@ fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<Claim, Taken>
     fs::create_dir_all(directory)?;
     // One process looks at a time.
     let door = kept_lock_file(&directory.join("lock"))?;
-    door.lock()?;
+    lock_within(&door, Duration::from_secs(CLAIM_S))?;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let Some((other, process)) = path.file_name().and_then(|name| parse(name.to_str()?)) else {

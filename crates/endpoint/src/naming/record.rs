@@ -1,15 +1,15 @@
 //! The record of a name: a file of its own.
 
-use crate::limits::{DISK_NAME_BYTES_MAX, DISK_NAMES_MAX, DISK_PLACES_MAX};
+use crate::limits::{DISK_NAME_BYTES_MAX, DISK_NAME_S, DISK_NAMES_MAX, DISK_PLACES_MAX};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 use weft_block::naming::Subject;
 use weft_io::durable::{self, Readers};
-use weft_io::private_files::kept_lock_file;
+use weft_io::private_files::{kept_lock_file, lock_within};
 
 /// The directory of the records, in the state directory.
 pub(super) const DISKS: &str = "disks";
@@ -121,10 +121,13 @@ impl Record {
 
 /// Waits until no other process records a name; until the file is dropped none does. The directory
 /// is made if it is not there.
+///
+/// # Errors
+/// `WouldBlock` after [`DISK_NAME_S`]; otherwise the error of making, opening or locking.
 pub(super) fn enter(disks: &Path) -> io::Result<File> {
     make(disks)?;
     let door = kept_lock_file(&disks.join(LOCK))?;
-    door.lock()?;
+    lock_within(&door, Duration::from_secs(DISK_NAME_S))?;
     Ok(door)
 }
 

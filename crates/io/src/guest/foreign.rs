@@ -6,6 +6,7 @@
 //! known, and which itself asks no file system. All other descriptors are closed on a thread of
 //! their own, with the connection that has brought them.
 
+use crate::limits::FOREIGN_DESCRIPTORS_MAX;
 use core::mem::ManuallyDrop;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::any::Any;
@@ -13,9 +14,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-
-/// Descriptors of unknown kinds that a connection may have brought. One that brings more is broken.
-const UNKNOWN_MAX: usize = 64;
 
 /// Stack of a thread that makes one call.
 pub(super) const STACK_BYTES: usize = 64 << 10;
@@ -133,10 +131,10 @@ impl Bin {
     /// # Errors
     /// There is too much in it.
     pub fn check(&self) -> io::Result<()> {
-        if self.lock().files.len() < UNKNOWN_MAX {
+        if self.lock().files.len() < FOREIGN_DESCRIPTORS_MAX {
             return Ok(());
         }
-        let text = format!("{UNKNOWN_MAX} descriptors are of kinds that are not used");
+        let text = format!("{FOREIGN_DESCRIPTORS_MAX} descriptors are of kinds that are not used");
         Err(io::Error::new(io::ErrorKind::InvalidData, text))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::protocol::{Answer, Fault, Request, VERSION};
 use super::server::system;
-use crate::limits::{CONTROL_ANSWER_BYTES_MAX, CONTROL_ANSWER_S};
+use crate::limits::{CONTROL_ANSWER_BYTES_MAX, CONTROL_ANSWER_S, CONTROL_CONNECT_S};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,7 +33,8 @@ impl Client {
             };
             Error::io(format!("no server answers at {}: {e}; {hint}", path.display()), e)
         };
-        let stream = system::connect(path).map_err(failed)?;
+        let limit = Duration::from_secs(CONTROL_CONNECT_S);
+        let stream = system::connect(path, limit).map_err(failed)?;
         let limit = Duration::from_secs(CONTROL_ANSWER_S);
         system::limit(&stream, limit, limit).map_err(failed)?;
         Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), id: 0 })

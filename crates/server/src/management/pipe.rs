@@ -5,7 +5,6 @@
 //! `NAME.control` of the runtime directory, which belongs to the user. So nobody can take the name
 //! before the server does, and a client that finds the file speaks to the server that wrote it.
 
-use crate::limits::CONTROL_ANSWER_S;
 use crate::permitted::Permitted;
 use interprocess::ConnectWaitMode;
 use interprocess::os::windows::named_pipe::{
@@ -76,8 +75,8 @@ pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects to the pipe whose name stands at `path`.
-pub fn connect(path: &Path) -> io::Result<Stream> {
+/// Connects to the pipe whose name stands at `path`, for which it waits for so long at most.
+pub fn connect(path: &Path, limit: Duration) -> io::Result<Stream> {
     let name = std::fs::read_to_string(path)?;
     if !name.starts_with(PREFIX) {
         return Err(io::Error::new(
@@ -85,6 +84,5 @@ pub fn connect(path: &Path) -> io::Result<Stream> {
             "the file does not name a pipe of weft's",
         ));
     }
-    let limit = ConnectWaitMode::Timeout(Duration::from_secs(CONTROL_ANSWER_S));
-    Stream::connect_by_path_with_wait_mode(name.as_str(), limit)
+    Stream::connect_by_path_with_wait_mode(name.as_str(), ConnectWaitMode::Timeout(limit))
 }

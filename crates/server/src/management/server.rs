@@ -129,7 +129,8 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         // Wakes the thread that accepts, so that it closes the socket.
-        if system::connect(self.claim.path()).is_ok()
+        let limit = Duration::from_secs(1);
+        if system::connect(self.claim.path(), limit).is_ok()
             && let Some(accepting) = self.accepting.take()
         {
             let _ = accepting.join();
@@ -251,9 +252,9 @@ pub mod system {
         stream.set_write_timeout(Some(send))
     }
 
-    /// Connects to the socket at `path`.
-    pub fn connect(path: &Path) -> io::Result<Stream> {
-        UnixStream::connect(path)
+    /// Connects to the socket at `path`, for which it waits for so long at most.
+    pub fn connect(path: &Path, limit: Duration) -> io::Result<Stream> {
+        weft_io::unix::connect(path, limit)
     }
 }
 
@@ -263,6 +264,7 @@ pub use super::pipe as system;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_testing::wait::PATIENCE;
 
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weft-control-{name}-{}", std::process::id()));
@@ -289,7 +291,7 @@ mod tests {
         let path = directory.join("a.control");
         let server = ControlServer::start(&path, methods()).unwrap();
         assert!(ControlServer::start(&path, methods()).is_err(), "it is alive");
-        let connect = || BufReader::new(system::connect(&path).unwrap());
+        let connect = || BufReader::new(system::connect(&path, PATIENCE).unwrap());
         let mut clients: Vec<_> = (0..CONTROL_CLIENTS_MAX).map(|_| connect()).collect();
         let echo = "{\"version\":1,\"method\":\"echo\",\"params\":7}\n";
         // In the other order: a client that says nothing delays nobody.
@@ -315,7 +317,7 @@ mod tests {
         let path = directory.join("a.control");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let _server = ControlServer::start(&path, methods()).unwrap();
-        let mut client = BufReader::new(system::connect(&path).unwrap());
+        let mut client = BufReader::new(system::connect(&path, PATIENCE).unwrap());
         assert_eq!(
             asked(&mut client, "{\"version\":1,\"method\":\"echo\",\"params\":1}\n")["result"],
             1

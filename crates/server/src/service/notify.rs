@@ -58,7 +58,10 @@ mod system {
                 Some(name) => SocketAddr::from_abstract_name(name)?,
                 None => SocketAddr::from_pathname(&socket)?,
             };
-            UnixDatagram::unbound()?.send_to_addr(what.as_bytes(), &address)
+            let from = UnixDatagram::unbound()?;
+            // A service manager that does not read delays nothing for long.
+            from.set_write_timeout(Some(Duration::from_secs(1)))?;
+            from.send_to_addr(what.as_bytes(), &address)
         };
         if let Err(e) = sent() {
             tracing::warn!("cannot notify the service manager: {e}");

@@ -202,8 +202,10 @@ fn check_metrics(
 /// By Unix sockets, with SCM_RIGHTS (unix(7)).
 #[cfg(unix)]
 mod system {
-    use crate::limits::HANDOVER_SOCKETS_MAX;
+    use crate::limits::{CONTROL_CONNECT_S, HANDOVER_SOCKETS_MAX};
     use crate::private_files;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
     use rustix::net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -228,9 +230,10 @@ mod system {
         if sockets.len() > HANDOVER_SOCKETS_MAX {
             return Err(io::Error::other(format!("there are more than {HANDOVER_SOCKETS_MAX}")));
         }
-        let stream = UnixStream::connect(to)?;
+        let limit = Duration::from_secs(CONTROL_CONNECT_S);
+        let stream = weft_io::unix::connect(to, limit)?;
         private_files::check_peer(&stream)?;
-        stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_write_timeout(Some(limit))?;
         let mut text: String = sockets.iter().map(|(at, _)| format!("{at} ")).collect();
         text.push('\n');
         let descriptors: Vec<_> = sockets.iter().map(|(_, socket)| socket.as_fd()).collect();
@@ -252,6 +255,18 @@ mod system {
         let mut waiting: &UnixStream = waiting;
         waiting.set_nonblocking(true).is_err()
             || waiting.read(&mut [0]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Waits until there is something to be accepted.
+    fn wait_readable(listener: &UnixListener, limit: Duration) -> io::Result<()> {
+        let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+        loop {
+            match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&limit)) {
+                Err(Errno::INTR) => {}
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                other => return Ok(other.map(drop)?),
+            }
+        }
     }
 
     /// Where a process waits for sockets.
@@ -281,9 +296,11 @@ mod system {
 
         /// Receives what was sent.
         pub fn receive(self) -> io::Result<(Vec<(SocketAddr, TcpListener)>, Gone)> {
+            let limit = Duration::from_secs(CONTROL_CONNECT_S);
+            wait_readable(&self.listener, limit)?;
             let (mut stream, _) = self.listener.accept()?;
             private_files::check_peer(&stream)?;
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+            stream.set_read_timeout(Some(limit))?;
             let (mut text, mut descriptors) = (vec![0; 64 << 10], Vec::new());
             let mut space = [MaybeUninit::uninit(); SPACE];
             let mut control = RecvAncillaryBuffer::new(&mut space);

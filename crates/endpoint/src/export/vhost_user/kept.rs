@@ -6,7 +6,6 @@ use crate::kept::label;
 use crate::kept::{Kept, KeptDisk};
 use crate::late::LateWriters;
 use std::ops::Deref;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +19,7 @@ impl KeptOfSocket {
     /// Takes over what a killed process has kept, and keeps what the next one has to know. `None`:
     /// nothing can be served at this path, as listening there will tell.
     pub fn begin(socket: &Path, view: &View, late_writers: &LateWriters) -> Option<Self> {
-        let is_of_another = UnixStream::connect(socket).is_ok();
+        let is_of_another = weft_io::unix::has_listener(socket);
         let has_directory =
             socket.parent().is_some_and(|of| of.as_os_str().is_empty() || of.is_dir());
         if is_of_another || !has_directory {
