@@ -344,6 +344,41 @@ mod tests {
     }
 
     #[test]
+    fn the_kind_of_an_error_survives_all_filters_and_lists() {
+        for kind in [
+            ErrorKind::Usage,
+            ErrorKind::NotFound,
+            ErrorKind::PermissionDenied,
+            ErrorKind::InUse,
+            ErrorKind::NoResources,
+            ErrorKind::Refused,
+            ErrorKind::TimedOut,
+            ErrorKind::Protocol,
+            ErrorKind::Unsupported,
+            ErrorKind::Io,
+        ] {
+            let resolver = |url: &str| {
+                let fails = || Opening::ready(Err(Error::new(kind, "it is away")));
+                url.starts_with("other:").then(fails)
+            };
+            let options = OpenOptions::with_resolver(&resolver).time_limit(Duration::from_secs(1));
+            for url in [
+                "other:a",
+                "delay:read=1us,other:a",
+                "error:rate=0.01,other:a",
+                "limit:iops=1k,other:a",
+                "readonly:other:a",
+                "stats:other:a",
+                "stripe:other:a,other:b",
+                "stripe:ram:1MiB,other:a",
+                "readonly:stripe:ram:1MiB,stats:other:a",
+            ] {
+                assert_eq!(open(url, &options).err().map(|e| e.kind()), Some(kind), "{url}");
+            }
+        }
+    }
+
+    #[test]
     fn other_schemes_go_to_the_resolver() {
         let resolver = |url: &str| {
             let other = url.starts_with("other:");

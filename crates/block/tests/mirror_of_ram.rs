@@ -79,11 +79,22 @@ impl Bench {
             };
             LegSource { url: "a leg".into(), is_remote: false, open: Box::new(open) }
         };
+        let legs = self.legs.iter().map(|leg| source(&leg.disk, Arc::clone(&leg.is_here)));
+        let state = self.state.as_ref().map(|disk| source(disk, Arc::new(AtomicBool::new(true))));
+        self.begin_with((legs.collect(), state), opener, force)
+    }
+
+    fn begin_with(
+        &self,
+        (legs, state): (Vec<LegSource>, Option<LegSource>),
+        opener: u128,
+        force: bool,
+    ) -> (Result<Device, Error>, mpsc::Receiver<()>) {
         let (guard, closed) = mpsc::channel();
         let options = Options {
             url: "mirror:test".into(),
-            legs: self.legs.iter().map(|leg| source(&leg.disk, Arc::clone(&leg.is_here))).collect(),
-            state: self.state.as_ref().map(|disk| source(disk, Arc::new(AtomicBool::new(true)))),
+            legs,
+            state,
             force,
             settle: Duration::ZERO,
             patience: None,
@@ -130,6 +141,42 @@ fn a_new_mirror_waits_for_the_leg_that_holds_the_data() {
     assert!(text.contains("leg 0 holds the data"), "{text}");
     let (device, closed) = bench.begin(2, true);
     close(device.unwrap_or_else(|e| panic!("{e}")), &closed);
+}
+
+/// A server that takes over tries again what is in use, as the one before may release it late.
+#[test]
+fn the_kind_of_an_error_survives() {
+    let bench = Bench::new(2, 512, true);
+    let works = |disk: &Device| {
+        let disk = Arc::clone(disk);
+        let open = move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))));
+        LegSource { url: "here".into(), is_remote: false, open: Box::new(open) }
+    };
+    let fails = |kind: ErrorKind| {
+        let open = move |_| Err(Error::new(kind, "it is away"));
+        LegSource { url: "away".into(), is_remote: false, open: Box::new(open) }
+    };
+    let leg = |place: usize| works(&bench.legs[place].disk);
+    let state = || bench.state.as_ref().map(works);
+    let kind = |sources| bench.begin_with(sources, 1, false).0.err().expect("it fails").kind();
+    for of in [
+        ErrorKind::Usage,
+        ErrorKind::NotFound,
+        ErrorKind::PermissionDenied,
+        ErrorKind::InUse,
+        ErrorKind::NoResources,
+        ErrorKind::Refused,
+        ErrorKind::TimedOut,
+        ErrorKind::Protocol,
+        ErrorKind::Unsupported,
+        ErrorKind::Io,
+    ] {
+        assert_eq!(kind((vec![leg(0), leg(1)], Some(fails(of)))), of, "the state file");
+        assert_eq!(kind((vec![fails(of), fails(of)], state())), of, "both legs");
+        assert_eq!(kind((vec![fails(of), leg(1)], state())), of, "the leg that has the data");
+        let others = vec![fails(of), fails(ErrorKind::InUse)];
+        assert_eq!(kind((others, state())), ErrorKind::InUse, "it may be free soon");
+    }
 }
 
 #[test]

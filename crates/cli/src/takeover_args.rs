@@ -16,7 +16,7 @@ impl TakeoverArgs {
     /// The server that is taken over, if there is one. With `insecure` it may demand more of its
     /// hosts.
     pub fn takeover(&self, insecure: bool) -> Takeover {
-        Takeover { from: self.takeover.clone(), insecure }
+        Takeover { from: self.takeover.clone(), insecure, has_failed: false }
     }
 
     /// Where that is.

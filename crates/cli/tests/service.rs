@@ -237,6 +237,33 @@ fn a_server_lives_on_where_the_next_one_cannot_take_over() {
     assert_eq!(new.terminate().code(), Some(0));
 }
 
+#[test]
+fn a_server_goes_on_where_the_next_one_fails_after_it_has_released_everything() {
+    let dir = Scratch::new("fails");
+    let args = ["file:./disk.img,size=16MiB", "--nqn", NQN, "--control"];
+    let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
+    let other = Server::start(dir.path(), &["file:./other.img,size=1MiB", "--control", "other"]);
+    let written = run(weft(dir.path(), &["namespace", "add", "ram:1MiB", "--control", "first"]));
+    assert_eq!(written.code(), Some(0), "{written:?}");
+    // The file of the next one is in use, which it finds when it opens it.
+    let take = ["second", "--takeover", "first", "--listen", "127.0.0.1:0"];
+    for _ in 0..2 {
+        let fails = [&["serve", "file:./other.img"], &args[1..], &take].concat();
+        let ran = run(weft(dir.path(), &fails));
+        assert!(ran.code() != Some(0) && ran.message().contains("other.img"), "{ran:?}");
+        // Whoever connects before the old one listens again waits.
+        let disk = weft_endpoint::Disk::open(old.url(), &Default::default()).unwrap();
+        disk.read(0, &mut [0; 512]).unwrap();
+        // What was changed while it ran is there again.
+        let ran = run(weft(dir.path(), &["status", "--json", "--control", "first"]));
+        assert!(ran.out.contains("ram:1MiB"), "{ran:?}");
+    }
+    drop(other);
+    let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
+    assert_eq!(old.wait().0.code(), Some(0));
+    assert_eq!(new.terminate().code(), Some(0));
+}
+
 /// A port at which nobody listens.
 fn closed_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

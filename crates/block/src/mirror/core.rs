@@ -11,7 +11,7 @@ use super::status::MirrorStatus;
 use super::unflushed::Unflushed;
 use super::user_op::UserOp;
 use crate::device::{Change, Device, Features, Geometry, Presence};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::limits::{MIRROR_POOL_BYTES, MIRROR_ROUNDS, MIRROR_TIDY_S};
 use crate::op::{Completion, Outcome};
 use crate::opening::Promise;
@@ -290,6 +290,7 @@ impl Core {
             self.changes.push_back(Change::Back);
         }
         if let (Some(promise), Some((geometry, features))) = (self.promise.take(), self.geometry) {
+            self.legs.iter().for_each(|leg| leg.say(&self.options.url));
             promise.complete(Ok(self.device(geometry, features)));
         }
     }
@@ -414,7 +415,8 @@ impl Core {
 
     /// A leg cannot be used; it is tried again.
     pub(super) fn refuse_leg(&mut self, place: usize, why: &str) {
-        self.legs[place].complain(&self.options.url, why);
+        let is_opening = self.promise.is_some();
+        self.legs[place].complain(&self.options.url, (ErrorKind::Refused, why), is_opening);
         self.retire(place);
     }
 }

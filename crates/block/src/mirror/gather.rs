@@ -5,7 +5,7 @@ use super::claim::name;
 use super::core::{Before, Core, Mode};
 use super::engine::Engine;
 use super::labels::FoundLeg;
-use super::leg::{Leg, Phase};
+use super::leg::{Leg, Phase, kind_of};
 use super::port::Port;
 use super::record::{Claim, LEGS_MAX, LegMask};
 use super::start::{Start, decide};
@@ -96,8 +96,9 @@ impl Core {
 
     fn failed(&mut self, place: usize, error: &Error) {
         let (now, url) = (self.on.now(), self.options.url.clone());
+        let is_opening = self.promise.is_some();
         if let Some(leg) = self.place(place) {
-            leg.complain(&url, &error.to_string());
+            leg.complain(&url, (error.kind(), &error.to_string()), is_opening);
             leg.wait(now);
         }
     }
@@ -144,12 +145,11 @@ impl Core {
         let is_state_lost =
             self.state.as_ref().is_some_and(|state| state.is_decided() && !is_state_ready);
         if is_state_lost && self.promise.is_some() {
-            let why =
-                self.state.as_ref().and_then(|state| state.complaint.clone()).unwrap_or_default();
-            self.fail(Error::new(
-                ErrorKind::Io,
-                format!("{}: the state file cannot be opened: {why}", self.options.url),
-            ));
+            let complaint = self.state.as_ref().and_then(|state| state.complaint.clone());
+            let (kind, why) =
+                complaint.map_or((ErrorKind::Io, String::new()), |it| (it.kind, it.text));
+            let text = format!("{}: the state file cannot be opened: {why}", self.options.url);
+            self.fail(Error::new(kind, text));
             return true;
         }
         let waits = matches!(self.before, Before::Until(at) if self.on.now() < at);
@@ -246,12 +246,11 @@ impl Core {
 
     fn refused(&mut self, why: String) -> bool {
         if self.promise.is_some() {
-            let why: Vec<String> =
-                self.legs.iter().filter_map(|leg| leg.complaint.clone()).chain([why]).collect();
-            self.fail(Error::new(
-                ErrorKind::Refused,
-                format!("{}: {}", self.options.url, why.join("; ")),
-            ));
+            let complaints = || self.legs.iter().filter_map(|leg| leg.complaint.as_ref());
+            let kind = kind_of(complaints()).unwrap_or(ErrorKind::Refused);
+            let why: Vec<String> = complaints().map(|it| it.text.clone()).chain([why]).collect();
+            let text = format!("{}: {}", self.options.url, why.join("; "));
+            self.fail(Error::new(kind, text));
             return true;
         }
         if self.complaint.as_ref() != Some(&why) {

@@ -4,6 +4,7 @@ use super::labels::FoundLeg;
 use super::options::LegSource;
 use super::port::Port;
 use super::reserve::{Hold, Reserving};
+use crate::error::ErrorKind;
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
 use crate::opening::Opening;
 use core::time::Duration;
@@ -45,7 +46,7 @@ pub(super) struct Leg {
     /// Ports that are not used any more, and still have something under way.
     pub(super) old: Vec<Port>,
     attempts: u32,
-    pub(super) complaint: Option<String>,
+    pub(super) complaint: Option<Complaint>,
     /// The first attempt has ended.
     is_tried: bool,
     /// What the device said of its cache when the engine took it.
@@ -54,6 +55,23 @@ pub(super) struct Leg {
     pub(super) hold: Hold,
     /// This opening has reserved it before, so nobody else can have since, unless by force.
     pub(super) was_held: bool,
+}
+
+/// Why a leg, or the state file, is not used now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Complaint {
+    pub(super) kind: ErrorKind,
+    pub(super) text: String,
+}
+
+/// The kind of error of what cannot start because of these: that of all of them, if it is one. What
+/// is in use may be free soon, which counts more than what else is missing.
+pub(super) fn kind_of<'a>(complaints: impl Iterator<Item = &'a Complaint>) -> Option<ErrorKind> {
+    let kinds: Vec<ErrorKind> = complaints.map(|complaint| complaint.kind).collect();
+    if kinds.contains(&ErrorKind::InUse) {
+        return Some(ErrorKind::InUse);
+    }
+    kinds.first().copied().filter(|first| kinds.iter().all(|kind| kind == first))
 }
 
 /// The state file is opened and read as a leg is.
@@ -103,10 +121,27 @@ impl Leg {
         !is_cached || self.epoch.is_some() && self.epoch == self.cache_epoch()
     }
 
-    pub(super) fn complain(&mut self, mirror: &str, why: &str) {
-        if self.complaint.as_deref() != Some(why) {
-            tracing::warn!("{mirror}: {why}; weft keeps trying");
-            self.complaint = Some(why.to_owned());
+    /// It is not used now. While the mirror `is_opening` that is not logged: it is said of what
+    /// cannot start, and logged of what starts without it.
+    pub(super) fn complain(
+        &mut self,
+        mirror: &str,
+        (kind, why): (ErrorKind, &str),
+        is_opening: bool,
+    ) {
+        let complaint = Complaint { kind, text: why.to_owned() };
+        if self.complaint.as_ref() != Some(&complaint) {
+            self.complaint = Some(complaint);
+            if !is_opening {
+                self.say(mirror);
+            }
+        }
+    }
+
+    /// Logs why it is not used, if it is not.
+    pub(super) fn say(&self, mirror: &str) {
+        if let Some(Complaint { text, .. }) = &self.complaint {
+            tracing::warn!("{mirror}: {text}; weft keeps trying");
         }
     }
 

@@ -78,7 +78,7 @@ fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
                     )),
                 )
             }
-            _ => (PathState::Waiting, leg.complaint.clone()),
+            _ => (PathState::Waiting, leg.complaint.as_ref().map(|it| it.text.clone())),
         };
     PathStatus {
         url: leg.source.url.clone(),

@@ -26,6 +26,7 @@ use weft_endpoint::Control;
 use weft_io::listening::Listening;
 use weft_server::attach::memory::protect;
 use weft_server::served::orders;
+use weft_server::service::takeover::Takeover;
 use weft_server::service::{activation, notify};
 use weft_server::{Event, Server};
 
@@ -36,37 +37,71 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         protect();
     }
     let listening = Listening::default();
-    let desired = args.desired(activation::take(&listening)?, &listening)?;
+    let mut desired = args.desired(activation::take(&listening)?, &listening)?;
     args.pcap.begin(control)?;
     let requests = Requests::default();
-    let environment = args.environment(&desired, control, requests.events())?;
-    let server = Server::start(desired, environment)?;
-    requests.catch_signals(args.until_eof, args.config.is_some())?;
-    let announced = args.announce.start(&server.urls(), &server.desired().listen)?;
-    args.security.warn(server.desired());
-    whole(printed::start(&server))?;
-    notify::ready(args.takeover.from().is_some());
-    let _watchdog = notify::watch(server.loops());
-    let lost = serve(&requests, &server)?;
-    notify::stopping();
-    drop(announced);
-    ended(lost, server.stop().map_err(Failure::from))
+    let mut environment = args.environment(&desired, control, requests.events())?;
+    let mut is_first = true;
+    loop {
+        let server = Server::start(desired, environment)?;
+        if is_first {
+            requests.catch_signals(args.until_eof, args.config.is_some())?;
+        }
+        let announced = args.announce.start(&server.urls(), &server.desired().listen)?;
+        if is_first {
+            args.security.warn(server.desired());
+            whole(printed::start(&server))?;
+        }
+        notify::ready(is_first && args.takeover.from().is_some());
+        let watchdog = notify::watch(server.loops());
+        let end = serve(&requests, &server)?;
+        if !matches!(end, End::Release) {
+            notify::stopping();
+        }
+        drop(announced);
+        let lost = match end {
+            End::Asked => None,
+            End::Lost(url) => Some(url),
+            End::Release => {
+                drop(watchdog);
+                let Some(again) = server.hand_over(|| requests.is_ending())? else {
+                    return Ok(());
+                };
+                desired = again;
+                environment = args.environment(&desired, control, requests.events())?;
+                environment.takeover = Takeover { has_failed: true, ..Takeover::default() };
+                is_first = false;
+                continue;
+            }
+        };
+        return ended(lost, server.stop().map_err(Failure::from));
+    }
 }
 
-/// Does what is asked, until it is time to end; the source that is lost, if that is why.
-fn serve(requests: &Requests, server: &Server) -> Result<Option<String>, Failure> {
+/// Why a server ends.
+enum End {
+    Asked,
+    /// The source with this URL is lost.
+    Lost(String),
+    /// Another process takes over. If it fails, this one goes on.
+    Release,
+}
+
+/// Does what is asked, until it is time to end; why.
+fn serve(requests: &Requests, server: &Server) -> Result<End, Failure> {
     loop {
         match requests.next() {
             Request::Counters => printed::counters(server)?,
             Request::Change(order) => printed::line(&orders::carry_out(&order, server.served()))?,
             Request::Reload => server.served().reload(),
-            Request::Event(Event::SourceLost(url)) => return Ok(Some(url)),
+            Request::Event(Event::SourceLost(url)) => return Ok(End::Lost(url)),
+            Request::Event(Event::ReleaseRequested) => return Ok(End::Release),
             // Nothing that is under way is of any effect any more: hosts are served best by
             // connections that close at once.
             Request::Event(Event::GroupLost(ending)) => {
                 at_once(&Failure::of(ErrorKind::Refused, ending.to_string()))
             }
-            Request::End | Request::Event(Event::EndRequested) => return Ok(None),
+            Request::End | Request::Event(Event::EndRequested) => return Ok(End::Asked),
         }
     }
 }

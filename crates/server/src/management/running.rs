@@ -8,7 +8,7 @@ use super::protocol::VERSION;
 use super::server::ControlServer;
 use crate::served::{Served, verbs};
 use crate::service::demands::Demands;
-use crate::service::takeover::{Giver, HandedOver, Handover, Replaced};
+use crate::service::takeover::{Giver, HandedOver, Handover, RELEASE, Replaced};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -82,6 +82,9 @@ impl Running {
         });
         let end = Arc::clone(&self.giver.end);
         methods.add_answered_first("server.end", move || end());
+        if let Some(release) = self.giver.release.clone() {
+            methods.add_answered_first(RELEASE, move || release());
+        }
         let names: Vec<_> = methods.names().into_iter().chain(["server.info"]).collect();
         methods.add("server.info", move |NoParams {}| {
             let (weft, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());

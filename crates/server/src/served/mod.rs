@@ -111,6 +111,11 @@ pub struct Shown {
 }
 
 impl Served {
+    /// What is served now, as it was asked for; `None`: a change is under way.
+    pub(crate) fn state(&self) -> Option<ServedState> {
+        self.state.turn(Duration::from_secs(1)).map(|state| state.clone())
+    }
+
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -35,8 +35,10 @@ impl Served {
             desired.subsystems.iter().try_for_each(|subsystem| claims.claim(&subsystem.nqn))?;
             opener.open(desired.namespaces().map(|(_, namespace)| namespace))
         };
-        // The sources of a server from which this one takes over may be in use for a moment yet.
-        let released = environment.takeover.from.is_some().then(Instant::now);
+        // The sources of a server from which this one takes over, or of one that was to, may be in
+        // use for a moment yet.
+        let takeover = &environment.takeover;
+        let released = (takeover.from.is_some() || takeover.has_failed).then(Instant::now);
         let devices = open_released::open(released, open)?;
         let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
         inventory.keep_health(environment.health.clone());

@@ -47,6 +47,15 @@ impl ServedState {
         Self { listen: once, subsystems, discovery, psk, states, limits, identifiers }
     }
 
+    /// Has a server that starts serve this.
+    pub fn put_into(self, desired: &mut Desired) {
+        let Self { listen, subsystems, discovery, psk, states, limits, identifiers } = self;
+        (desired.listen, desired.subsystems, desired.discovery) = (listen, subsystems, discovery);
+        (desired.states, desired.limits, desired.identifiers) = (states, limits, identifiers);
+        // The keys themselves are shared with the server that has ended.
+        drop(psk);
+    }
+
     /// A subsystem.
     pub fn subsystem(&self, nqn: &Nqn) -> Option<&DesiredSubsystem> {
         self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)

@@ -41,6 +41,9 @@ pub struct Environment {
     pub metrics: MetricsConfig,
     /// The server that this one takes over from.
     pub takeover: Takeover,
+    /// The process answers [`Event::ReleaseRequested`] by [`super::Server::hand_over`]: if another
+    /// one that takes over fails, it goes on.
+    pub goes_on: bool,
     /// The group of gateways that it belongs to.
     pub group: Option<Joining>,
     /// Where reservations are kept; a gateway of a group keeps them in the cluster.
@@ -63,6 +66,7 @@ impl Default for Environment {
             control_socket: None,
             metrics: MetricsConfig::default(),
             takeover: Takeover::default(),
+            goes_on: false,
             group: None,
             reservations: ReservationTable::volatile(),
             health: HealthStore::default(),
@@ -76,6 +80,8 @@ impl Default for Environment {
 pub enum Event {
     /// An administrator, or a process that takes over, asks it to end.
     EndRequested,
+    /// A process that takes over asks it to release everything ([`Environment::goes_on`]).
+    ReleaseRequested,
     /// The source with this URL is lost, and the server was to end then
     /// ([`crate::config::Desired::exit_on_loss`]).
     SourceLost(String),

@@ -18,7 +18,7 @@ use crate::metrics::MetricsServer;
 use crate::served::Served;
 use crate::service::activation;
 use crate::service::demands::Demands;
-use crate::service::takeover::Giver;
+use crate::service::takeover::{Giver, Taken};
 use crate::sources::LossWatch;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -56,21 +56,23 @@ impl Server {
     pub fn start(mut desired: Desired, environment: Environment) -> Result<Self, Error> {
         let successor = check::check(&desired, &environment)?;
         let loops = Loops::start(&desired.loops)?;
-        let joined = environment
-            .takeover
-            .run(&desired.loops.listening, successor)
-            .and_then(|()| Joined::join(environment.group.as_ref(), &mut desired));
-        let joined = match joined {
+        let taken = match environment.takeover.run(&desired.loops.listening, successor) {
+            Ok(taken) => taken,
+            Err(e) => return Err(ended(loops, e)),
+        };
+        let joined = match Joined::join(environment.group.as_ref(), &mut desired) {
             Ok(joined) => joined,
             Err(e) => return Err(ended(loops, e)),
         };
         match Parts::start(&mut desired, &environment, &joined, loops.remotes()) {
             Ok(parts) => {
                 joined.stays();
+                taken.into_iter().for_each(Taken::serves);
                 Ok(Self { desired, parts, loops })
             }
             Err(e) => {
                 environment.health.end();
+                // The other process goes on when `taken` is dropped: nothing is in use then.
                 Err(ended(loops, e))
             }
         }
@@ -129,33 +131,69 @@ impl Server {
     /// # Errors
     /// A device could not be flushed, or a loop has failed.
     pub fn stop(self) -> Result<(), Error> {
-        let Self { parts: Parts { running, control, metrics, losses, group }, loops, .. } = self;
-        drop(losses);
-        if let Some(group) = &group {
-            group.leave();
-        }
-        drop((control, metrics));
-        let exports = Arc::clone(&running.served.exports);
-        // A process that takes over learns from its end that nothing is in use any more.
-        let giver = running.giver.clone();
-        tracing::info!("stopping: {} connections are open", exports.connections());
-        log_counters(&loops);
-        if !giver.has_given() {
-            exports.withdraw();
-        }
-        let stopped = exports.stop();
-        running.capture.end();
-        // A cache that was not flushed is what counts as an unsafe shutdown.
-        if stopped.is_ok() {
-            running.served.inventory.health().end();
-        }
-        drop((exports, running));
-        loops.stop()?;
-        if let Some(group) = group.filter(|_| stopped.is_ok()) {
-            group.closed();
-        }
-        stopped
+        stop(self.parts, self.loops)
     }
+
+    /// Ends it like [`Server::stop`], for a process that takes over, and waits until that one
+    /// serves. If it fails instead, returns what was served at last, for a server that goes on with
+    /// it, and the sockets on which this one listened. A process that `is_ending` meanwhile waits
+    /// for nothing.
+    ///
+    /// # Errors
+    /// Those of [`Server::stop`], if the other process serves.
+    pub fn hand_over(self, is_ending: impl Fn() -> bool) -> Result<Option<Desired>, Error> {
+        let Self { mut desired, parts, loops } = self;
+        let (giver, state) = (parts.running.giver.clone(), parts.running.served.state());
+        let listening = desired.loops.listening.clone();
+        // They stay open, so that hosts that connect meanwhile wait.
+        let sockets = listening.open();
+        let stopped = stop(parts, loops);
+        if giver.release(&is_ending) {
+            return stopped.map(|()| None);
+        }
+        if let Err(e) = stopped {
+            tracing::error!("before another process was to take over: {e}");
+        }
+        tracing::warn!("the process that was to take over has failed; this one goes on");
+        state.into_iter().for_each(|state| state.put_into(&mut desired));
+        for (at, socket) in sockets {
+            let again = socket
+                .try_clone()
+                .map_err(|e| Error::io(format!("cannot listen at {at} again: {e}"), e))?;
+            listening.give(at, again);
+        }
+        Ok(Some(desired))
+    }
+}
+
+/// Ends a server in order.
+fn stop(parts: Parts, loops: Loops) -> Result<(), Error> {
+    let Parts { running, control, metrics, losses, group } = parts;
+    drop(losses);
+    if let Some(group) = &group {
+        group.leave();
+    }
+    drop((control, metrics));
+    let exports = Arc::clone(&running.served.exports);
+    // A process that takes over learns from its end that nothing is in use any more.
+    let giver = running.giver.clone();
+    tracing::info!("stopping: {} connections are open", exports.connections());
+    log_counters(&loops);
+    if !giver.has_given() {
+        exports.withdraw();
+    }
+    let stopped = exports.stop();
+    running.capture.end();
+    // A cache that was not flushed is what counts as an unsafe shutdown.
+    if stopped.is_ok() {
+        running.served.inventory.health().end();
+    }
+    drop((exports, running));
+    loops.stop()?;
+    if let Some(group) = group.filter(|_| stopped.is_ok()) {
+        group.closed();
+    }
+    stopped
 }
 
 impl Parts {
@@ -168,8 +206,16 @@ impl Parts {
         let on_event = || Arc::clone(&environment.on_event);
         let served = serve(desired, environment, joined.group(), loops)?;
         activation::check(&desired.loops.listening)?;
-        let ends = on_event();
-        let giver = Giver::new(desired.loops.listening.clone(), move || ends(Event::EndRequested));
+        let (ends, releases) = (on_event(), on_event());
+        // A gateway of a group joins it again from its start.
+        let can_go_on = environment.goes_on && joined.group().is_none();
+        let release: Arc<dyn Fn() + Send + Sync> =
+            Arc::new(move || releases(Event::ReleaseRequested));
+        let giver = Giver::new(
+            desired.loops.listening.clone(),
+            move || ends(Event::EndRequested),
+            can_go_on.then_some(release),
+        );
         let running = Arc::new(Running {
             served,
             loops: loops.to_vec(),

@@ -32,6 +32,7 @@ impl ServeArgs {
             control_socket: Some(self.control_socket(desired)),
             metrics: self.metrics.config(),
             takeover: self.takeover.takeover(self.security.insecure()),
+            goes_on: true,
             group: self.group.joining()?,
             reservations: ReservationTable::of_this_user(),
             health: HealthStore::of_this_user(),

@@ -42,6 +42,12 @@ impl Requests {
         self.take.recv().unwrap_or(Request::End)
     }
 
+    /// Whether it is asked to end. Other requests are dropped: there is no server for them.
+    pub fn is_ending(&self) -> bool {
+        let ends = |request| matches!(request, Request::End | Request::Event(Event::EndRequested));
+        self.take.try_iter().any(ends)
+    }
+
     /// Takes the events of a server.
     pub fn events(&self) -> Arc<dyn Fn(Event) + Send + Sync> {
         let give = self.give.clone();
