@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use weft_testing::programs;
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:daemon";
@@ -40,7 +41,10 @@ impl Dir {
     }
 
     fn daemon(&self, args: &[&str]) -> Daemon {
-        let mut command = weft(self.path(), &[&["daemon"], args].concat());
+        Self::begun(weft(self.path(), &[&["daemon"], args].concat()))
+    }
+
+    fn begun(mut command: Command) -> Daemon {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -68,6 +72,15 @@ impl Dir {
         let json = self.json();
         let all = json["Devices"].as_array().unwrap();
         all.iter().find(|it| it["Name"] == name)?["Pid"].as_u64()
+    }
+
+    /// Kills the process of a connection, and waits for the next one.
+    fn kill(&self, name: &str) {
+        let killed = self.pid(name).unwrap();
+        kill("KILL", killed);
+        until("there is another process", || {
+            self.pid(name).is_some_and(|now| now != killed) && self.state(name) == "connected"
+        });
     }
 
     fn record(&self) -> PathBuf {
@@ -136,10 +149,7 @@ fn a_connection_lasts_until_it_is_forgotten() {
     assert_eq!((dir.pid("disk"), dir.state("disk")), (Some(pid), "connected".into()));
 
     // Its server is started again when it is killed.
-    kill("KILL", pid);
-    until("there is another server", || {
-        dir.pid("disk").is_some_and(|now| now != pid) && dir.state("disk") == "connected"
-    });
+    dir.kill("disk");
 
     // An order holds until the next start, and to forget holds for ever.
     let said = dir.done(&["disconnect", target.url()]);
@@ -233,6 +243,62 @@ fn a_damaged_record_is_refused_and_kept() {
     let ran = dir.weft(&["daemon"]);
     assert_eq!(ran.code(), Some(4), "{ran:?}");
     assert!(ran.message().contains("other users can read it"), "{ran:?}");
+}
+
+/// As a package manager does it, or one that removes the old version first.
+#[test]
+fn a_daemon_goes_on_after_its_program_was_replaced() {
+    let dir = Dir::new("replaced");
+    let program = dir.path().join("weft");
+    // Not by this process: a child of another test could have the file open for writing.
+    let copied = programs::command("cp").arg(env!("CARGO_BIN_EXE_weft")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    let like = weft(dir.path(), &["daemon"]);
+    let mut command = Command::new(&program);
+    command.args(like.get_args()).current_dir(dir.path()).stdin(Stdio::null());
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let _daemon = Dir::begun(command);
+    dir.done(&connect("ram:1MiB", "first"));
+    for (name, is_replaced) in [("second", true), ("third", false)] {
+        if is_replaced {
+            let new = dir.path().join("new");
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weft"), &new).unwrap();
+            std::fs::rename(new, &program).unwrap();
+        } else {
+            std::fs::remove_file(&program).unwrap();
+        }
+        dir.kill("first");
+        dir.done(&connect("ram:1MiB", name));
+        dir.done(&["disconnect", name]);
+    }
+}
+
+#[test]
+fn a_connection_without_relative_paths_needs_no_directory() {
+    let dir = Dir::new("homeless");
+    let home = dir.path().join("home");
+    let settle = || {
+        std::fs::create_dir(&home).unwrap();
+        std::fs::File::create(home.join("data.img")).unwrap().set_len(1 << 20).unwrap();
+    };
+    settle();
+    let _daemon = dir.daemon(&[]);
+    for (url, name) in [("ram:1MiB", "disk"), ("file:data.img", "relative")] {
+        let mut command = weft(dir.path(), &connect(url, name));
+        command.current_dir(&home);
+        let ran = run(command);
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+    }
+    std::fs::remove_dir_all(&home).unwrap();
+    dir.kill("disk");
+    kill("KILL", dir.pid("relative").unwrap());
+    until("it is tried again", || dir.held("relative")["NextAttemptSeconds"].is_number());
+    let why = dir.held("relative")["LastError"].as_str().unwrap().to_owned();
+    for part in ["data.img", "tried without the directory", home.to_str().unwrap()] {
+        assert!(why.contains(part), "{why}");
+    }
+    settle();
+    until("its file is there", || dir.state("relative") == "connected");
 }
 
 /// `weft list` of a user who owns nothing, from the daemon at a socket.

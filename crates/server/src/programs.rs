@@ -1,6 +1,9 @@
 //! Programs that weft starts. Programs of the system do not inherit its secrets: every one of them
 //! could show its environment.
 
+#[cfg(target_os = "linux")]
+mod replaced;
+
 use crate::secret::VARIABLES;
 use std::process::Command;
 
@@ -13,7 +16,23 @@ pub fn system(program: &str) -> Command {
     command
 }
 
+/// This program, which reads its secrets itself. If its file was replaced, this is the next
+/// version, and the running one if there is none.
+#[cfg(target_os = "linux")]
+pub fn this_program() -> std::io::Result<Command> {
+    Ok(to_start(&replaced::Program::of_this()?))
+}
+
+#[cfg(target_os = "linux")]
+fn to_start(program: &replaced::Program) -> Command {
+    let (path, told) = program.paths();
+    let mut command = Command::new(path);
+    std::os::unix::process::CommandExt::arg0(&mut command, told);
+    command
+}
+
 /// This program, which reads its secrets itself.
+#[cfg(not(target_os = "linux"))]
 pub fn this_program() -> std::io::Result<Command> {
     Ok(Command::new(std::env::current_exe()?))
 }
@@ -82,6 +101,15 @@ mod tests {
         }
         found.retain(|name| name != "tests.rs");
         assert_eq!(found, ["programs.rs"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_without_a_file_can_be_started() {
+        let program = replaced::Program::Running("/gone".into());
+        let ran = to_start(&program).arg("--list").output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(text.contains("a_program_without_a_file_can_be_started: test"), "{text}");
     }
 
     #[test]

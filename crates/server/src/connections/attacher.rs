@@ -1,5 +1,6 @@
 //! What makes and ends connections: weft's own commands, each in a process of its own.
 
+use super::place::Place;
 use super::record::Connection;
 use crate::attach::entries::{Entry, Runtime};
 use crate::attach::plan::System;
@@ -51,19 +52,24 @@ impl OwnCommands {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs this program to its end; what it printed.
+    /// Runs this program to its end; what it printed. Relative paths among its words begin in
+    /// `directory`.
     fn run(&self, words: &[String], directory: &Path) -> Result<String, Error> {
-        let failed = |e| {
-            let directory = directory.display();
-            Error::io(format!("cannot start weft in the directory {directory}: {e}"), e)
-        };
-        let mut program = this_program().map_err(failed)?;
+        Place::of(directory, self.runtime.path())?.within(|place| self.run_in(words, place))
+    }
+
+    fn run_in(&self, words: &[String], place: &Path) -> Result<String, Error> {
+        let mut program =
+            this_program().map_err(|e| Error::io(format!("cannot find this program: {e}"), e))?;
         // It is no part of what the service manager watches.
         for variable in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"] {
             program.env_remove(variable);
         }
-        let program = program.args(words).current_dir(directory).stdin(Stdio::null());
-        let output = program.output().map_err(failed)?;
+        program.args(words).current_dir(place).stdin(Stdio::null());
+        let output = program.output().map_err(|e| {
+            let program = program.get_program().display();
+            Error::io(format!("cannot start {program}: {e}"), e)
+        })?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
         }

@@ -9,12 +9,14 @@
 //! * [`supervision`]: the state of each connection, and when it is tried again. No I/O.
 //! * [`store`]: the file of the record, and its lock.
 //! * [`attacher`]: what makes and ends a connection: weft's own commands.
+//! * `place`: the directory in which such a command runs.
 //! * [`daemon`]: drives all of it.
 //! * [`orders`]: what can be asked of a daemon, for both ends.
 
 pub mod attacher;
 pub mod daemon;
 pub mod orders;
+mod place;
 pub mod record;
 pub mod store;
 pub mod supervision;
