@@ -160,10 +160,14 @@ impl Record {
         }
     }
 
-    /// Whether it is of these two devices, as they may be now.
+    /// Whether it is of these two devices, as they may be now: by their names, or by where they
+    /// are, as another file may have taken the place of one.
     pub fn is_of(&self, ends: &Ends) -> bool {
-        let [from, to] = [&ends.from, &ends.to].map(|end| Known::of(end, false));
-        self.from.name() == from.name() && self.to.name() == to.name()
+        let is = |before: &Known, end| {
+            let now = Known::of(end, false);
+            before.name() == now.name() || before.url == now.url
+        };
+        is(&self.from, &ends.from) && is(&self.to, &ends.to)
     }
 
     /// Whether it is of these two devices, and they are as they were.
