@@ -95,6 +95,16 @@ impl Geometry {
         self.bytes().saturating_sub(self.padding_bytes as u64)
     }
 
+    /// Blocks that consist of data alone: all but a last one with padding.
+    pub const fn whole_blocks(&self) -> u64 {
+        self.data_bytes() / self.block_bytes as u64
+    }
+
+    /// Bytes of the blocks that consist of data alone.
+    pub const fn whole_bytes(&self) -> u64 {
+        self.whole_blocks() * self.block_bytes as u64
+    }
+
     /// The geometry of the first `blocks` blocks.
     pub const fn of_first(self, blocks: u64) -> Self {
         let padding_bytes = if blocks < self.blocks { 0 } else { self.padding_bytes };

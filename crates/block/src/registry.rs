@@ -69,6 +69,8 @@ pub struct OpenOptions<'a> {
     /// Whether what has that limit is a part of a device whose users need their memory back at the
     /// limit.
     in_composite: bool,
+    /// Whether it is a part of a list, which uses only whole blocks of it.
+    is_member: bool,
     /// The resolver gets local sources, too: they are only checked.
     is_check: bool,
 }
@@ -106,6 +108,12 @@ impl<'a> OpenOptions<'a> {
     /// its memory.
     pub fn in_composite(self, in_composite: bool) -> Self {
         Self { in_composite, ..self }
+    }
+
+    /// The same for a part of a list if `is_member`: the list uses only its whole blocks, so it may
+    /// end within one.
+    pub fn of_list(self, is_member: bool) -> Self {
+        Self { is_member, ..self }
     }
 
     /// Options for the inner device of a filter.
@@ -179,7 +187,8 @@ fn is_local(url: &str) -> bool {
 
 fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let opening = begin_of_any_size(url, options)?;
-    Ok(if options.read_only { opening } else { opening.and_then(refuse_odd_size) })
+    let may_be_odd = options.read_only || options.is_member;
+    Ok(if may_be_odd { opening } else { opening.and_then(refuse_odd_size) })
 }
 
 /// Refuses a device for writing if it has only the beginning of its last block: what is written
@@ -229,7 +238,7 @@ fn begin_of_any_size(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Er
         Some("stripe") => {
             let is_shared = options.in_composite || !is_local(url);
             return StripeDevice::begin(url, rest, |member| {
-                begin(member, &options.inner(url)?.in_composite(is_shared))
+                begin(member, &options.inner(url)?.in_composite(is_shared).of_list(true))
             });
         }
         Some("file") => Arc::new(file()?),

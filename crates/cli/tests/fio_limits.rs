@@ -81,6 +81,8 @@ fn what_cannot_be_honoured_is_refused_before_the_first_write() {
         ("rw=write trim_percentage=50", "trim_percentage=50 is not supported"),
         ("rw=write ioengine=splice-and-dice", "ioengine=splice-and-dice is not supported"),
         ("rw=write verify_only=1", "verify_only"),
+        ("rw=randwrite size=1m bs=1000", "bs: 1000 is not a multiple of the device's block size"),
+        ("rw=write:2k size=1m bs=1000", "bs: 1000 is not a multiple of the device's block size"),
     ] {
         let (ran, _, blocks) = changed(dir.path(), lines);
         assert_eq!((ran.code(), blocks.len()), (Some(2), 0), "{lines}: {ran:?}");
@@ -107,6 +109,9 @@ fn the_disk_test_of_etcd_measures_flushes() {
     let job = &report["jobs"][0];
     assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&89.into(), &89.into()));
     assert_eq!(job["write"]["io_bytes"], 89 * 2300);
+    // An operation covers whole blocks of the file.
+    assert!(job["weft"]["left_out"].to_string().contains("bs=2300 ("), "{job}");
+    assert!(ran.err.contains("left out: bs=2300 ("), "{ran:?}");
     let percentiles = job["sync"]["lat_ns"]["percentile"].as_object().unwrap();
     assert!(percentiles["99.000000"].as_u64().unwrap() > 0, "{percentiles:?}");
     let bytes = std::fs::metadata(dir.path().join("mytest.0.0")).unwrap().len();

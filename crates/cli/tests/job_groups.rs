@@ -82,13 +82,31 @@ fn passing_one(to: &str) -> String {
     own
 }
 
+/// The URL of a server whose disk can be connected to once.
+fn once(server: &Server) -> String {
+    let to = server.url().trim_start_matches("nbd://").split('/').next().unwrap();
+    server.url().replace(to, &passing_one(to))
+}
+
+#[test]
+fn the_first_group_runs_on_the_connection_of_the_check() {
+    let dir = scratch("groups-once");
+    let server = Server::start(dir.path(), &["ram:1MiB", "--listen", "nbd://127.0.0.1:0"]);
+    for last in ["", "[last]\nstonewall\nfilename=ram:1MiB\nrw=read\n"] {
+        let jobs = format!("[first]\nfilename={}\nrw=write\n{last}", once(&server));
+        let ran = bench(dir.path(), "--fio", &jobs);
+        assert_eq!(ran.code(), Some(0), "{last}: {ran:?}");
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(report["jobs"][0]["write"]["io_bytes"], 1 << 20, "{last}: {report}");
+    }
+}
+
 #[test]
 fn what_was_measured_is_printed_if_a_later_group_fails() {
     let dir = scratch("groups-failing");
     let server = Server::start(dir.path(), &["ram:1MiB", "--listen", "nbd://127.0.0.1:0"]);
-    let to = server.url().trim_start_matches("nbd://").split('/').next().unwrap().to_owned();
     // The check uses up the connection.
-    let lost = server.url().replace(&to, &passing_one(&to));
+    let lost = once(&server);
     let jobs = format!(
         "[first]\nfilename=disk.img\nrw=write\nsize=1m\n[second]\nfilename=ram:1MiB\nrw=read\n\
          [lost]\nstonewall\nfilename={lost}\nrw=read\n[never]\nstonewall\nfilename=ram:1MiB\n"

@@ -72,7 +72,7 @@ fn urls_and_options() {
         (&["discover", "iscsi://127.0.0.1/iqn.2026-01.example:x"], &["only an address"]),
         (&["discover", "iscsi://127.0.0.1", "--initiator-name", "a\tb"], &["name"]),
         (&["bench", "ram:1MiB", "--rw=sideways"], &["randread"]),
-        (&["bench", "ram:1MiB", "--bs=1000"], &["bs"]),
+        (&["bench", "ram:1MiB", "--rw=randwrite", "--bs=1000"], &["bs"]),
         (&["bench", "ram:1MiB", "--iodepth=0"], &["iodepth"]),
         (&["bench", "ram:1MiB", "--size=2m"], &["size"]),
         (&["bench", "ram:1MiB", "--frobnicate"], &["--frobnicate"]),

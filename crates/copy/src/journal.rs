@@ -4,6 +4,7 @@
 //! process holds a lock beside it, so that no other one goes on with the same copy.
 
 use crate::ends::Ends;
+use crate::limits::JOURNAL_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -12,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_block::placement::placement;
 use weft_block::{Device, Error, ErrorKind, grammar};
 use weft_io::durable::{self, Readers};
-use weft_io::private_files::kept_lock_file;
+use weft_io::private_files::{kept_lock_file, read_own};
 
 /// The version of the format; others are refused.
 const VERSION: u32 = 1;
@@ -88,6 +89,9 @@ impl Known {
         if self.bytes != now.bytes || self.block_bytes != now.block_bytes {
             return Some(format!("its size is {} bytes now, it was {}", now.bytes, self.bytes));
         }
+        // Earlier programs, which noted no placement, noted UUIDs that do not last.
+        let is_noted = self.placement.is_some() || now.uuid.is_some();
+        let now = &Self { uuid: if is_noted { now.uuid } else { self.uuid }, ..now.clone() };
         let of = |known: &Self| {
             let files: Vec<_> =
                 known.files.iter().map(|it| (it.device, it.inode, it.created)).collect();
@@ -223,7 +227,7 @@ impl Journal {
     /// # Errors
     /// It cannot be read, or is none of this version.
     pub fn read(&self) -> Result<Option<Record>, Error> {
-        let bytes = match fs::read(&self.path) {
+        let bytes = match read_own(&self.path, JOURNAL_BYTES_MAX) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|e| cannot("read", &self.path, e))?,
         };

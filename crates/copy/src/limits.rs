@@ -38,6 +38,9 @@ pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// How often what was written is flushed, and the journal advances.
 pub const JOURNAL_EVERY: Duration = Duration::from_secs(5);
 
+/// Longest journal that is read, bytes.
+pub const JOURNAL_BYTES_MAX: u64 = 1 << 20;
+
 /// Shortest time over which a size and number of chunks is judged.
 pub const TRIAL: Duration = Duration::from_millis(300);
 

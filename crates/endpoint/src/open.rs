@@ -47,7 +47,8 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
         .shared(options.shared)
         .noting(options.created.as_deref())
         .naming(options.control.identities().of_disks());
-    weft_block::begin(url, &local.time_limit(options.disk_timeout).in_composite(options.in_mirror))
+    let local = local.time_limit(options.disk_timeout).in_composite(options.in_mirror);
+    weft_block::begin(url, &local.of_list(options.in_mirror))
 }
 
 /// Begins to open a URL that is no local one; `None`: nor one of ours.

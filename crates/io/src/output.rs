@@ -43,6 +43,9 @@ mod system {
         if found.is_file() && found.nlink() > 1 && !is_trusted(found.uid()) {
             return refused("it belongs to another user, and has another name, too");
         }
+        if found.is_file() && found.nlink() > 1 && others_can_link(path)? {
+            return refused("it has another name, too, and other users can make names beside it");
+        }
         Ok(file)
     }
 
@@ -52,6 +55,14 @@ mod system {
             return refused("it is a symbolic link of another user, which is not followed");
         }
         check_directory(path.parent().unwrap_or(path))
+    }
+
+    /// Whether other users can make names in the directory of a path: also names of files that they
+    /// cannot write to.
+    fn others_can_link(path: &Path) -> io::Result<bool> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let found = fs::metadata(directory.unwrap_or(Path::new(".")))?;
+        Ok(!is_trusted(found.uid()) || found.mode() & 0o022 != 0)
     }
 
     fn is_trusted(user: u32) -> bool {

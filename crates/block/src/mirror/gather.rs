@@ -268,7 +268,8 @@ impl Core {
             .filter_map(|leg| start.places[leg])
         {
             let Some(port) = &self.legs[place].port else { continue };
-            let room = super::layout::area_of_leg(port.device.geometry().bytes()).unwrap_or(0);
+            let room =
+                super::layout::area_of_leg(port.device.geometry().whole_bytes()).unwrap_or(0);
             if port.block_bytes != record.block_bytes || room < record.data_bytes {
                 return Err(format!(
                     "{} is smaller than the mirror, or has other blocks",

@@ -80,8 +80,9 @@ impl Port {
         if !device.features().write {
             return wrong("a mirror needs to write to it");
         }
-        let area = if is_state { Some(0) } else { area_of_leg(geometry.bytes()) };
-        let Some(area) = area.filter(|area| area + AREA_BYTES as u64 <= geometry.bytes()) else {
+        let bytes = geometry.whole_bytes();
+        let area = if is_state { Some(0) } else { area_of_leg(bytes) };
+        let Some(area) = area.filter(|area| area + AREA_BYTES as u64 <= bytes) else {
             return wrong("it is too small for a mirror");
         };
         let device = up_to(device, most);

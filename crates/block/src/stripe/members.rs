@@ -21,8 +21,9 @@ pub(super) struct Members {
 
 impl Members {
     pub(super) fn blocks(&self) -> u64 {
-        self.layout
-            .blocks(self.members.iter().map(|member| member.geometry().blocks).min().unwrap_or(0))
+        self.layout.blocks(
+            self.members.iter().map(|member| member.geometry().whole_blocks()).min().unwrap_or(0),
+        )
     }
 
     pub(super) fn geometry(&self) -> Geometry {

@@ -101,13 +101,7 @@ impl StripeDevice {
                     geometry.block_bytes
                 )));
             }
-            if geometry.padding_bytes > 0 {
-                let bytes = geometry.data_bytes();
-                return Err(at_fault(format!(
-                    "it has {bytes} bytes, and a member has to consist of whole blocks of {block_bytes} bytes"
-                )));
-            }
-            if layout.blocks(geometry.blocks) == 0 {
+            if layout.blocks(geometry.whole_blocks()) == 0 {
                 let (has, chunk) = (format_size(geometry.bytes()), format_size(chunk_bytes));
                 return Err(at_fault(format!(
                     "it has {has}, which is less than a chunk of {chunk}"

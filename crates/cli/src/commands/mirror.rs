@@ -116,10 +116,11 @@ fn usage(text: String) -> Failure {
 
 impl Leg {
     fn open(url: &str, options: &ConnectOptions) -> Result<Self, Failure> {
-        let device = weft_endpoint::open(url, options)?;
+        let options = ConnectOptions { in_mirror: true, ..options.clone() };
+        let device = weft_endpoint::open(url, &options)?;
         let disk = Disk::on(Device::clone(&device))?;
         let (url, geometry) = (without_secret(url), disk.geometry());
-        let Some((offset, area_bytes)) = admin::area(geometry.bytes()) else {
+        let Some((offset, area_bytes)) = admin::area(geometry.whole_bytes()) else {
             return Err(usage(format!(
                 "{url} is too small for a mirror, which keeps the last MiB of each leg"
             )));
@@ -247,7 +248,7 @@ fn label(
             other.block_bytes()
         )));
     }
-    let sizes: Vec<u64> = legs.iter().map(|leg| leg.disk.geometry().bytes()).collect();
+    let sizes: Vec<u64> = legs.iter().map(|leg| leg.disk.geometry().whole_bytes()).collect();
     let uuid = Uuid::from_bytes(control.identities().random());
     let tag = u64::from_le_bytes(control.identities().random());
     let areas = admin::create(uuid, &sizes, min_legs, block_bytes, tag, holding)?;
@@ -402,7 +403,7 @@ fn replace(args: &ReplaceArgs, control: &Control) -> Result<(), Failure> {
         &good.read_area()?,
         good.block_bytes(),
         args.leg,
-        new.disk.geometry().bytes(),
+        new.disk.geometry().whole_bytes(),
     )?;
     if !args.destroy_data {
         new.refuse_data("")?;

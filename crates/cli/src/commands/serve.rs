@@ -63,7 +63,9 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
             End::Asked => None,
             End::Lost(url) => Some(url),
             End::Release => {
+                // Not its event loops, which end, but the process, which may be needed again.
                 drop(watchdog);
+                let _watchdog = notify::watch_that(|_| true);
                 let Some(again) = server.hand_over(|| requests.is_ending())? else {
                     return Ok(());
                 };

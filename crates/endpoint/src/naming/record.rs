@@ -76,13 +76,17 @@ impl Record {
         self.clone().with(subject) == *self
     }
 
-    /// Whether the file is the one that was recorded, and no later one in its place.
+    /// Whether the file is the one that was recorded, and no later one in its place. Where the time
+    /// of creation is not told, a later file may have its inode, so the path counts as well.
     pub(super) fn is_of(&self, subject: &Subject) -> bool {
         let now = Self::new(self.uuid, subject);
         let agree = |one: Option<u64>, other: Option<u64>| {
             one.zip(other).is_none_or(|(one, other)| one == other)
         };
-        agree(self.inode, now.inode) && agree(self.born_ns, now.born_ns)
+        let is_sure = self.born_ns.and(now.born_ns).is_some()
+            || self.places.contains(&now.places[0])
+            || self.places.len() == DISK_PLACES_MAX;
+        is_sure && agree(self.inode, now.inode) && agree(self.born_ns, now.born_ns)
     }
 
     /// Whether the file is a copy of the one that was recorded, which is still where it was found
@@ -152,15 +156,19 @@ pub(super) fn all(disks: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Removes the records of files that are at none of their places any more, if there are many
-/// records.
+/// records. Those of disks stay, and those of files in directories that are not there now.
 pub(super) fn remove_lost(disks: &Path) -> io::Result<()> {
     let all = all(disks)?;
     if all.len() < DISK_NAMES_MAX {
         return Ok(());
     }
     for path in all {
-        let is_there = |record: &Record| record.places.iter().any(|it| Path::new(it).exists());
-        if matches!(Record::read(&path), Ok(Some(record)) if !is_there(&record)) {
+        let is_gone = |place: &String| {
+            let place = Path::new(place);
+            !place.exists() && place.parent().is_some_and(Path::is_dir)
+        };
+        let is_lost = |record: &Record| record.inode.is_some() && record.places.iter().all(is_gone);
+        if matches!(Record::read(&path), Ok(Some(record)) if is_lost(&record)) {
             fs::remove_file(path)?;
         }
     }

@@ -71,9 +71,13 @@ impl Base {
     }
 }
 
-/// Whether two devices may be those of different targets: their targets have other names, or none.
+/// Whether two devices may be those of different targets: their targets have other names or serial
+/// numbers, or no names. Two copies of one system may have one name; and the kernel's target draws
+/// another serial number whenever it is configured.
 pub(super) fn are_apart(one: &Identity, other: &Identity) -> bool {
-    one.target.is_none() || one.target != other.target
+    let of_target =
+        |identity: &Identity| identity.serial_of_target.then(|| identity.serial.clone()).flatten();
+    one.target.is_none() || one.target != other.target || of_target(one) != of_target(other)
 }
 
 /// Why a device is not the data of `known`, if its further names say so. Two targets may have given
@@ -93,9 +97,7 @@ pub(super) fn contradiction(known: &Identity, now: &Identity) -> Option<String> 
     }
     let is_of_data = !known.serial_of_target && !now.serial_of_target;
     match (&known.serial, &now.serial) {
-        (Some(before), Some(after))
-            if before != after && (is_of_data || !are_apart(known, now)) =>
-        {
+        (Some(before), Some(after)) if before != after && is_of_data => {
             Some(format!("its serial number is {after} instead of {before}"))
         }
         _ => None,
@@ -150,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_serial_number_is_that_of_the_data_or_of_the_target() {
+    fn a_serial_number_of_the_target_says_nothing_of_the_data() {
         let differ = |target: [Option<&str>; 2], of_target: [bool; 2]| {
             let one = served(target[0], "1", of_target[0]);
             contradiction(&one, &served(target[1], "2", of_target[1])).is_some()
         };
         let (a, b) = (Some("a/1"), Some("b/1"));
         assert!(differ([a, a], [false; 2]) && differ([a, b], [false; 2]));
-        assert!(differ([a, a], [true; 2]) && !differ([a, b], [true; 2]));
+        assert!(!differ([a, a], [true; 2]) && !differ([a, b], [true; 2]));
         assert!(!differ([a, b], [false, true]) && !differ([None, None], [true, false]));
     }
 
@@ -166,5 +168,8 @@ mod tests {
         let apart = |one, other| are_apart(&served(one, "", false), &served(other, "", false));
         assert!(apart(None, None) && apart(Some("a"), None) && apart(Some("a"), Some("b")));
         assert!(!apart(Some("a"), Some("a")));
+        let numbered = |serial| served(Some("a"), serial, true);
+        assert!(are_apart(&numbered("1"), &numbered("2")));
+        assert!(!are_apart(&numbered("1"), &numbered("1")));
     }
 }

@@ -35,29 +35,30 @@ pub(super) type Compared = Arc<Mutex<Option<Verdict>>>;
 
 /// How far a comparison is.
 pub(super) enum Comparison {
-    /// The target of a path in use is connected to.
-    Connecting(Opening),
+    /// Both targets are connected to, first that of a path in use.
+    Connecting(VecDeque<Opening>, Vec<Device>),
     /// Samples are read.
     Reading(Compared),
 }
 
-/// Starts; `keeper` is woken at the end. Nobody else uses the devices, which have the same size.
+/// Starts to compare two devices; `keeper` is woken at the end. Nobody else uses them, and they have
+/// the same size.
 ///
 /// # Errors
 /// That one of them cannot be used.
 pub(super) fn compare(
     on: &Handle,
-    devices: [Device; 2],
+    devices: Vec<Device>,
     keeper: DriverId,
 ) -> Result<Compared, Error> {
     let outcome = Compared::default();
     let told = Arc::clone(&outcome);
     let geometry = devices[0].geometry();
     let driver = on.try_spawn(|id| {
-        let [first, second] = &devices;
+        let queues = devices.iter().map(|device| device.open_queue(on, id));
         Ok::<_, Error>(Samples {
-            queues: [first.open_queue(on, id)?, second.open_queue(on, id)?],
-            _devices: devices.clone(),
+            queues: queues.collect::<Result<_, _>>()?,
+            _devices: devices,
             places: places(geometry),
             blocks: blocks(geometry),
             bytes: blocks(geometry) as usize * geometry.block_bytes as usize,
@@ -96,9 +97,9 @@ fn places(of: Geometry) -> VecDeque<u64> {
 
 struct Samples {
     /// That of the device that is known, and that of the other one.
-    queues: [Box<dyn BlockQueue>; 2],
+    queues: Vec<Box<dyn BlockQueue>>,
     /// Open as long as the queues are.
-    _devices: [Device; 2],
+    _devices: Vec<Device>,
     /// The samples that were not compared yet.
     places: VecDeque<u64>,
     blocks: u32,

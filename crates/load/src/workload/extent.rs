@@ -15,6 +15,9 @@ pub struct Extent {
     /// `offset_align`: a start that is given as a percentage is moved up to a multiple of this; by
     /// default of the size of an operation.
     pub offset_align: Option<u64>,
+    /// `offset_end=60%`: the end of the region as a percentage of the device, instead of a size.
+    /// Not an option of fio.
+    pub end_percent: Option<u8>,
     /// `filesize`: least and most bytes of the device that are used, from its start on. A larger or
     /// smaller device counts as one of a random size between them. `size` is then the bytes to
     /// transfer.
@@ -33,6 +36,7 @@ impl Default for Extent {
             offset_percent: None,
             increment_percent: None,
             offset_align: None,
+            end_percent: None,
             filesize: None,
             io_size: None,
             loops: 1,

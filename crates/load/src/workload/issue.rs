@@ -2,7 +2,6 @@
 
 use super::direction::Direction;
 use super::job::{Job, JobStage, OpInFlight};
-use super::pace::Pace;
 use super::permutation::below;
 use super::think::Hold;
 use weft_block::{Op, OpKind};
@@ -110,10 +109,7 @@ impl Job {
         if self.syncs.is_due() {
             return Some(Choice::sync(now));
         }
-        let (paced, due) = match &self.pace {
-            None => (None, now),
-            Some(pace) => self.next_paced(*pace, now)?,
-        };
+        let (paced, due) = self.next_due(now)?;
         let (direction, unit, span) = match self.held.take() {
             Some(held) => held,
             None => {
@@ -126,12 +122,18 @@ impl Job {
             self.held = Some((direction, unit, span));
             return None;
         }
+        self.note_begun(direction, span);
+        Some(Choice { direction: Some(direction), unit, span, due })
+    }
+
+    /// Counts an operation of `span` units, and moves the schedule on.
+    #[inline]
+    pub(super) fn note_begun(&mut self, direction: Direction, span: u64) {
         self.begun += 1;
         self.begun_units += span;
         if let Some(pace) = &mut self.pace {
-            pace.begin(direction, span * self.shared.plan.unit_bytes, &mut self.rng);
+            pace.begin(direction, span * self.shared.plan.unit_bytes);
         }
-        Some(Choice { direction: Some(direction), unit, span, due })
     }
 
     /// Whether these units are in use by an operation that the next one has to wait for.
@@ -149,14 +151,17 @@ impl Job {
     }
 
     /// The next direction that is due, and since when; none before it is, and after the end of the
-    /// schedule. No direction if all have one clock.
-    fn next_paced(&mut self, pace: Pace, now: Time) -> Option<(Option<Direction>, Time)> {
+    /// schedule. No direction if all have one clock, or none.
+    #[inline]
+    fn next_due(&mut self, now: Time) -> Option<(Option<Direction>, Time)> {
+        let Some(pace) = &self.pace else { return Some((None, now)) };
         let (direction, due) = match pace.free() {
             None => pace.next(),
-            Some(free) => match self.draw_direction() {
-                drawn if drawn != free && pace.due(drawn) <= now => (Some(drawn), pace.due(drawn)),
-                _ => (Some(free), now),
-            },
+            Some(free) => {
+                let drawn = self.draw_direction();
+                let due = self.pace.as_ref().map_or(now, |pace| pace.due(drawn));
+                if drawn != free && due <= now { (Some(drawn), due) } else { (Some(free), now) }
+            }
         };
         let over = due > now || self.schedule.end.is_some_and(|end| due >= end);
         (!over).then_some((direction, due))

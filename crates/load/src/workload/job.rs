@@ -163,7 +163,7 @@ impl Job {
     ) -> Result<Self, Error> {
         let plan = &shared.plan;
         let (spec, share, depth) = (&plan.spec, plan.share(index), plan.spec.iodepth as usize);
-        let mut rng = Random::new(plan.seed.wrapping_add(u64::from(index)));
+        let mut rng = Random::new(plan.seed_of(index));
         let verify = spec.verify == Verify::Crc32c;
         let spans = plan.spans();
         let differ = spans.differ() || plan.is_odd();

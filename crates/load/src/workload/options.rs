@@ -36,11 +36,7 @@ impl JobSpec {
         let mut list = List(vec![
             ("name", self.name.clone()),
             ("rw", self.steps.named(self.rw)),
-            match (&self.bssplit, &self.bsrange) {
-                (Some(split), _) => ("bssplit", split.to_string()),
-                (None, Some(range)) => ("bsrange", range.to_string()),
-                (None, None) => ("bs", self.bs_bytes.to_string()),
-            },
+            self.sizes_option(),
             ("iodepth", self.iodepth.to_string()),
             ("numjobs", self.numjobs.to_string()),
         ]);
@@ -50,6 +46,15 @@ impl JobSpec {
         self.rates(&mut list);
         self.course(&mut list);
         list.0
+    }
+
+    /// The sizes of operations.
+    pub(super) fn sizes_option(&self) -> (&'static str, String) {
+        match (&self.bssplit, &self.bsrange) {
+            (Some(split), _) => ("bssplit", split.to_string()),
+            (None, Some(range)) => ("bsrange", range.to_string()),
+            (None, None) => ("bs", self.bs_bytes.to_string()),
+        }
     }
 
     /// The order of addresses.
@@ -79,6 +84,7 @@ impl JobSpec {
         list.add("offset_increment", self.offset_increment != 0, self.offset_increment);
         list.some("offset_increment", extent.increment_percent.map(percent));
         list.some("offset_align", extent.offset_align);
+        list.some("offset_end", extent.end_percent.map(percent));
         list.some("size", self.size);
         list.some("size", self.size_percent.map(percent));
         list.some(

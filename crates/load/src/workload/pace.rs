@@ -12,13 +12,15 @@ use core::time::Duration;
 use weft_io::Time;
 
 /// The schedule of one job.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pace {
     start: Time,
     /// By direction; `None` for those that do not occur.
     clocks: [Option<Clock>; Direction::ALL.len()],
     /// Of all directions, instead of those.
     total: Option<Clock>,
+    /// Of random times only, so that addresses do not depend on these.
+    rng: Random,
 }
 
 /// The clock of a direction.
@@ -79,8 +81,8 @@ impl Clock {
 
 impl Pace {
     /// The schedule that `spec` asks for, the first operation at `start`; none where it has no rate
-    /// for what it does.
-    pub fn new(spec: &JobSpec, start: Time) -> Option<Self> {
+    /// for what it does. `seed` is that of the job.
+    pub fn new(spec: &JobSpec, start: Time, seed: u64) -> Option<Self> {
         let clock = |per_second: Option<u64>, bytes: bool, mean: u64| Clock {
             per_second,
             bytes,
@@ -103,7 +105,8 @@ impl Pace {
             spec.rw.has(direction).then(|| clock(bytes.or(iops), bytes.is_some(), mean))
         });
         let is_paced = clocks.iter().flatten().any(|clock| clock.per_second.is_some());
-        (is_paced || total.is_some()).then_some(Self { start, clocks, total })
+        let rng = Random::new(!seed);
+        (is_paced || total.is_some()).then_some(Self { start, clocks, total, rng })
     }
 
     /// The direction that is due next, and when; no direction if there is one clock for all.
@@ -131,13 +134,13 @@ impl Pace {
 
     /// Notes that an operation of so many bytes has begun.
     #[inline]
-    pub fn begin(&mut self, direction: Direction, bytes: u64, rng: &mut Random) {
+    pub fn begin(&mut self, direction: Direction, bytes: u64) {
         let clock = match &mut self.total {
             Some(total) => Some(total),
             None => self.clocks[direction.index()].as_mut(),
         };
         if let Some(clock) = clock {
-            clock.begin(bytes, rng);
+            clock.begin(bytes, &mut self.rng);
         }
     }
 
@@ -163,15 +166,15 @@ mod tests {
 
     fn iops(rw: Rw, rate: u32, start: Time) -> Pace {
         let spec = JobSpec { rw, rate_iops: [Some(rate); 3], ..JobSpec::default() };
-        Pace::new(&spec, start).unwrap()
+        Pace::new(&spec, start, 4).unwrap()
     }
 
     fn count(pace: &mut Pace, until: u64) -> [u32; 3] {
-        let (mut counts, mut rng) = ([0; 3], Random::new(9));
+        let mut counts = [0; 3];
         while pace.next().1 < Time::from_nanos(until) {
             let direction = pace.next().0.unwrap_or(Direction::Read);
             counts[direction.index()] += 1;
-            pace.begin(direction, 4096, &mut rng);
+            pace.begin(direction, 4096);
         }
         counts
     }
@@ -185,7 +188,7 @@ mod tests {
             let (direction, at) = pace.next();
             assert_eq!(direction, Some(Direction::Read));
             due.push((at - start).as_nanos());
-            pace.begin(Direction::Read, 4096, &mut Random::new(1));
+            pace.begin(Direction::Read, 4096);
         }
         assert_eq!(due, [0, 333_333_333, 666_666_666, 1_000_000_000]);
     }
@@ -205,7 +208,7 @@ mod tests {
             rate: [Some(40_960), Some(8192), None],
             ..JobSpec::default()
         };
-        let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
+        let mut pace = Pace::new(&spec, Time::ZERO, 4).unwrap();
         assert_eq!(count(&mut pace, 1_000_000_000), [10, 2, 0]);
         assert_eq!(
             (
@@ -220,21 +223,19 @@ mod tests {
     #[test]
     fn what_has_no_rate_is_always_due() {
         let spec = JobSpec { rw: Rw::RandRw, rate: [None, Some(4096), None], ..JobSpec::default() };
-        let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
-        pace.begin(Direction::Write, 4096, &mut Random::new(1));
+        let mut pace = Pace::new(&spec, Time::ZERO, 4).unwrap();
+        pace.begin(Direction::Write, 4096);
         assert_eq!((pace.free(), pace.next().1), (Some(Direction::Read), Time::ZERO));
         assert_eq!(pace.due(Direction::Write), Time::from_nanos(1_000_000_000));
-        assert!(
-            Pace::new(&JobSpec { rate: [None, Some(1), None], ..JobSpec::default() }, Time::ZERO)
-                .is_none()
-        );
+        let of_writes = JobSpec { rate: [None, Some(1), None], ..JobSpec::default() };
+        assert!(Pace::new(&of_writes, Time::ZERO, 4).is_none());
     }
 
     #[test]
     fn each_direction_may_have_a_rate_of_its_own() {
         let rate_iops = [Some(90), Some(10), None];
         let spec = JobSpec { rw: Rw::RandRw, rate_iops, ..JobSpec::default() };
-        let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
+        let mut pace = Pace::new(&spec, Time::ZERO, 4).unwrap();
         assert_eq!(count(&mut pace, 1_000_000_000), [90, 10, 0]);
     }
 
@@ -242,7 +243,7 @@ mod tests {
     fn a_total_rate_is_that_of_all_directions() {
         let spec = |rate| JobSpec { rw: Rw::RandRw, rate_total: Some(rate), ..JobSpec::default() };
         for rate in [TotalRate::Iops(100), TotalRate::Bytes(409_600)] {
-            let mut pace = Pace::new(&spec(rate), Time::ZERO).unwrap();
+            let mut pace = Pace::new(&spec(rate), Time::ZERO, 4).unwrap();
             assert_eq!((pace.next().0, pace.free()), (None, None));
             assert_eq!(count(&mut pace, 1_000_000_000), [100, 0, 0], "{rate:?}");
             assert_eq!(pace.missed(Time::from_nanos(1_500_000_000)), 50);
@@ -253,12 +254,11 @@ mod tests {
     fn random_times_have_the_rate_and_the_spread_of_independent_clients() {
         let rate_iops = [Some(10_000); 3];
         let spec = JobSpec { rw: Rw::RandRead, rate_iops, poisson: true, ..JobSpec::default() };
-        let mut pace = Pace::new(&spec, Time::ZERO).unwrap();
-        let mut rng = Random::new(4);
+        let mut pace = Pace::new(&spec, Time::ZERO, 4).unwrap();
         let mut gaps = Vec::new();
         for _ in 0..50_000 {
             let (_, before) = pace.next();
-            pace.begin(Direction::Read, 4096, &mut rng);
+            pace.begin(Direction::Read, 4096);
             gaps.push((pace.next().1 - before).as_nanos() as f64);
         }
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_pause_moves_what_is_due() {
         let mut pace = iops(Rw::RandRead, 10, Time::ZERO);
-        pace.begin(Direction::Read, 4096, &mut Random::new(1));
+        pace.begin(Direction::Read, 4096);
         pace.delay(Duration::from_secs(2));
         assert_eq!(pace.next().1, Time::from_nanos(2_100_000_000));
     }

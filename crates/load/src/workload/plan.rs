@@ -1,11 +1,13 @@
 //! Converts a [`JobSpec`] and a device into the work of each job, and checks all options.
 
-use super::direction::Direction;
+use super::direction::{Direction, Rw};
+use super::pace::Pace;
 use super::payload::is_made_ahead;
 use super::spec::{JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
 use crate::limits::{BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX};
 use weft_block::{Features, Geometry};
+use weft_io::Time;
 
 /// What all jobs have in common.
 #[derive(Clone, Debug)]
@@ -66,6 +68,11 @@ impl Plan {
     pub fn queues_of(&self, thread: u32) -> usize {
         let (threads, thread) = (self.threads as usize, thread as usize);
         self.queues / threads + usize::from(thread < self.queues % threads)
+    }
+
+    /// The seed of job `index`.
+    pub fn seed_of(&self, index: u32) -> u64 {
+        self.seed.wrapping_add(index.into())
     }
 
     /// Bytes of memory of an operation.
@@ -170,6 +177,11 @@ fn check_together(spec: &JobSpec) -> Result<(), Error> {
     if spec.verify_only && (spec.verify == Verify::None || spec.time_based) {
         return Err(Error::option("verify_only", "it needs verify, and a job that ends by itself"));
     }
+    let has_free = || Pace::new(spec, Time::ZERO, 0).is_some_and(|pace| pace.free().is_some());
+    if spec.verify_only && has_free() {
+        let problem = "with a rate for reads or for writes alone the mix is not known: give both";
+        return Err(Error::option("verify_only", problem));
+    }
     if spec.verify == Verify::None {
         return Ok(());
     }
@@ -192,9 +204,7 @@ fn check_blocks(spec: &JobSpec, block: u32) -> Result<(), Error> {
         let text = format!("{bytes} is not a multiple of the device's block size, {block}");
         Error::option(option, text)
     };
-    // Trims and blocks that are verified cannot be rounded up.
-    let may_round =
-        spec.whole_blocks && spec.verify == Verify::None && !spec.rw.has(Direction::Trim);
+    let may_round = spec.whole_blocks && spec.verify == Verify::None && loses_nothing(spec);
     for bs in spec.sizes() {
         if bs == 0 || !(may_round || multiple(bs.into())) {
             return Err(wrong("bs", bs.into()));
@@ -223,9 +233,15 @@ fn check_blocks(spec: &JobSpec, block: u32) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether operations may cover more than their bytes: reads, and writes that follow one another
+/// without gaps, as they write the bytes beside them, too. Others would replace what is to stay.
+fn loses_nothing(spec: &JobSpec) -> bool {
+    let has_gaps = spec.steps.skip != 0 || spec.extent.zones.is_some();
+    matches!(spec.rw, Rw::Read | Rw::RandRead) || spec.rw == Rw::Write && !has_gaps
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::direction::Rw;
     use super::super::region::Share;
     use super::*;
     use core::time::Duration;
@@ -346,6 +362,11 @@ mod tests {
             "offset_increment"
         );
         assert_eq!(wrong(|s| (s.bs_bytes, s.iodepth, s.numjobs) = (1 << 20, 65_536, 2)), "iodepth");
+        let half_paced = |s: &mut JobSpec| {
+            (s.rw, s.verify, s.verify_only) = (Rw::RandRw, Verify::Crc32c, true);
+            s.rate_iops = [Some(1), None, None];
+        };
+        assert_eq!(wrong(half_paced), "verify_only");
         let read_only = Plan::new(
             &JobSpec { rw: Rw::RandRw, ..JobSpec::default() },
             GEOMETRY,

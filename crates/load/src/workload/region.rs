@@ -116,13 +116,13 @@ impl Plan {
         let placed = if spec.verify == Verify::Crc32c { spec.numjobs - 1 } else { index };
         let whole = self.used_bytes(index);
         let left = whole.saturating_sub(self.begin(placed));
-        match (spec.size_percent, spec.size) {
-            (Some(percent), _) => {
-                let part = u128::from(whole) * u128::from(percent) / 100;
-                let part = u64::try_from(part).unwrap_or(u64::MAX).min(left);
-                part - part % u64::from(spec.all_sizes().0)
-            }
-            (None, Some(size)) if spec.extent.filesize.is_none() => size,
+        let part = |percent: u8| (u128::from(whole) * u128::from(percent) / 100) as u64;
+        let in_operations = |bytes: u64| bytes - bytes % u64::from(spec.all_sizes().0);
+        match (spec.extent.end_percent, spec.size_percent, spec.size) {
+            // The start was moved up, the end is not.
+            (Some(end), ..) => in_operations(part(end).saturating_sub(self.begin(placed))),
+            (None, Some(percent), _) => in_operations(part(percent).min(left)),
+            (None, None, Some(size)) if spec.extent.filesize.is_none() => size,
             _ => left,
         }
     }
@@ -289,6 +289,26 @@ mod tests {
     }
 
     #[test]
+    fn a_region_does_not_reach_beyond_its_end_in_per_cent() {
+        let until = |from, end, change: fn(&mut JobSpec)| {
+            let plan = plan(|s| {
+                (s.extent.offset_percent, s.extent.end_percent) = (Some(from), Some(end));
+                change(s);
+            });
+            plan.map(|plan| plan.begin(0) + plan.region_bytes(0))
+        };
+        // 60 % of 1 MiB are 629145 bytes: 153 blocks of 4 KiB, and a part of another one.
+        assert_eq!(until(33, 60, |_| ()).unwrap(), 153 * 4096);
+        assert_eq!(until(33, 100, |_| ()).unwrap(), 1 << 20);
+        assert!(until(33, 60, |s| s.bs_bytes = 512).unwrap() <= 629_145);
+        assert!(until(33, 60, |s| s.bssplit = "4k:64k".parse().ok()).unwrap() <= 629_145);
+        for (from, end) in [(60, 60), (61, 60), (33, 34)] {
+            let refused = until(from, end, |s| s.bs_bytes = 16_384);
+            assert!(matches!(refused, Err(Error::Option { option: "size", .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
     fn as_much_is_transferred_as_fio_transfers() {
         let share = |change: fn(&mut JobSpec)| plan(change).unwrap().share(0);
         let ops = |change: fn(&mut JobSpec)| share(change).limit.unwrap();
@@ -335,6 +355,12 @@ mod tests {
         };
         assert!(!refused(|_| ()) && refused(|s| s.whole_blocks = false));
         assert!(refused(|s| s.rw = Rw::Trim) && refused(|s| s.verify = Verify::Crc32c));
+        // Writes that would replace bytes which no operation writes.
+        assert!(refused(|s| s.rw = Rw::RandWrite) && refused(|s| s.rw = Rw::ReadWrite));
+        assert!(refused(|s| s.rw = Rw::RandRw) && refused(|s| s.steps.skip = 2300));
+        let zoned =
+            |s: &mut JobSpec| s.extent.zones = Some(Zones { bytes: 4600, range: 4600, skip: 0 });
+        assert!(refused(zoned) && !refused(|s| s.rw = Rw::RandRead));
     }
 
     #[test]

@@ -149,10 +149,13 @@ pub fn run_gated(
     let collected = runner.collect(gate, stop, progress);
     runner.shut_down(collected.is_err())?;
     let (jobs, loops, [process, other]) = collected?;
+    let rounded = spec.rounded(device.geometry().block_bytes);
+    let mut spec = spec.clone();
+    spec.left_out.extend(rounded);
     Ok(Report {
         url: device.url().to_owned(),
         geometry: device.geometry(),
-        spec: spec.clone(),
+        spec,
         started,
         jobs,
         loops,

@@ -87,7 +87,7 @@ pub struct JobSpec {
     /// `norandommap`.
     pub blockalign: Option<[u32; 3]>,
     /// Operations whose size is not a multiple of the device's block size cover all blocks that
-    /// they touch. Otherwise such a size is refused.
+    /// they touch, if they read, or write one behind the other. Otherwise such a size is refused.
     pub whole_blocks: bool,
     /// `iodepth`: operations that each job keeps in flight.
     pub iodepth: u32,
@@ -200,7 +200,7 @@ pub struct JobSpec {
     /// The percentiles that are reported.
     pub percentiles: Percentiles,
     /// Options of the job that were left out, each with the reason: they change neither what is
-    /// written nor what is measured.
+    /// written nor what is measured. A report adds [`JobSpec::rounded`].
     pub left_out: Vec<String>,
     /// Never sleep, even when there is nothing to do.
     pub poll: bool,
@@ -377,6 +377,17 @@ impl JobSpec {
             }
             _ => None,
         }
+    }
+
+    /// The size of operations, with what is done instead, if they are not whole blocks of `block`
+    /// bytes.
+    pub fn rounded(&self, block: u32) -> Option<String> {
+        let (name, value) = self.sizes_option();
+        let is_odd = !self.unit_bytes().is_multiple_of(block);
+        is_odd.then(|| {
+            let why = format!("operations cover whole blocks of {block} bytes");
+            format!("{name}={value} ({why}; the report counts their own bytes)")
+        })
     }
 
     /// Whether jobs change what the device holds.

@@ -97,11 +97,12 @@ impl Job {
     }
 
     fn begin_running(&mut self, on: &Handle, start: Time) {
-        let spec = &self.shared.plan.spec;
+        let plan = &self.shared.plan;
+        let spec = &plan.spec;
         let record = start + spec.ramp_time;
         let end = spec.runtime.map(|runtime| record + runtime);
         self.schedule = Schedule { start: Some(start), record, end };
-        self.pace = Pace::new(spec, start);
+        self.pace = Pace::new(spec, start, plan.seed_of(self.share.index));
         self.pauses = Pauses::new(spec.think, start);
         self.search = Search::new(spec.latency_target, spec.iodepth, start);
         self.stage = JobStage::Running;
@@ -117,15 +118,15 @@ impl Job {
     /// Does what a run that wrote would have done, without operations, and verifies the result.
     fn only_verify(&mut self, on: &Handle) {
         while !self.is_over_by_count() {
-            let direction = self.draw_direction();
+            let paced = self.pace.as_ref().and_then(|pace| pace.next().0);
+            let direction = paced.unwrap_or_else(|| self.draw_direction());
             let Some(span) = self.draw_span(direction) else { break };
             let unit = self.order.next(direction, span, &mut self.rng);
             if let (Some(ledger), Direction::Write) = (&mut self.ledger, direction) {
                 ledger.begin_write(unit);
                 ledger.end_write(unit);
             }
-            self.begun += 1;
-            self.begun_units += span;
+            self.note_begun(direction, span);
         }
         self.end_measurement(on);
     }

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use weft_io::private_files::check_directory;
 
 /// The program that runs, also if no path leads to it any more.
 const RUNNING: &str = "/proc/self/exe";
@@ -43,7 +44,9 @@ impl Program {
             None => named,
         };
         match std::fs::metadata(&path) {
-            Ok(found) if is_program(&found) && is_trusted(&found, running) => Self::At(path),
+            Ok(found) if is_program(&found) && is_trusted(&found, running) && is_kept(&path) => {
+                Self::At(path)
+            }
             _ => Self::Running(path),
         }
     }
@@ -59,6 +62,11 @@ impl Program {
 
 fn is_program(found: &Metadata) -> bool {
     found.is_file() && found.mode() & 0o111 != 0
+}
+
+/// Whether nobody else can put another file there before it is started.
+fn is_kept(path: &Path) -> bool {
+    path.parent().is_some_and(|directory| check_directory(directory).is_ok())
 }
 
 /// Whether it belongs to the owner of the program that runs, to this user, or to root.

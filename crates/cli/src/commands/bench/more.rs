@@ -56,6 +56,9 @@ pub struct MoreArgs {
     /// Boundary of a start that is given as a percentage [default: the size of an operation]
     #[arg(help_heading = FIO, long = "offset_align", default_value = "0", value_parser = parse_size)]
     offset_align: u64,
+    /// End of the region as a percentage of the device, instead of --size (not an option of fio)
+    #[arg(help_heading = FIO, long = "offset_end", conflicts_with = "size", value_parser = part)]
+    offset_end: Option<u8>,
     /// How often all is repeated
     #[arg(help_heading = FIO, long, default_value_t = 1)]
     loops: u32,
@@ -192,6 +195,14 @@ fn sync(text: &str) -> Result<bool, String> {
     }
 }
 
+/// A part of the device.
+fn part(text: &str) -> Result<u8, String> {
+    match text.parse::<Size>()? {
+        Size::Percent(percent) => Ok(percent),
+        Size::Bytes(_) => Err("use 1% to 100%".into()),
+    }
+}
+
 /// `zonemode`.
 fn zonemode(text: &str) -> Result<bool, String> {
     match text {
@@ -210,12 +221,14 @@ impl MoreArgs {
 
     /// Whether an option ends a job that has a time as well.
     pub fn ends_by_itself(&self) -> bool {
-        self.io_size.is_some() || self.filesize.is_some() || self.loops > 1
+        let has_size = self.io_size.is_some() || self.filesize.is_some();
+        has_size || self.offset_end.is_some() || self.loops > 1
     }
 
     /// Takes the options that fio does not have from `own`.
     pub fn keep_own(&mut self, own: &Self) {
         (self.rate_total, self.rate_total_iops) = (own.rate_total, own.rate_total_iops);
+        self.offset_end = own.offset_end;
     }
 
     /// Sets all of it in a job.
@@ -271,6 +284,7 @@ impl MoreArgs {
         extent.io_size = self.io_size.filter(|size| *size != Size::Bytes(0));
         extent.filesize = self.filesize;
         extent.offset_align = Some(self.offset_align).filter(|align| *align > 0);
+        extent.end_percent = self.offset_end;
         extent.loops = self.loops.max(1);
     }
 

@@ -5,8 +5,11 @@
 
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
+use crate::filename;
 use crate::progress::Bar;
 use crate::signals::on_interrupt;
+use std::collections::BTreeSet;
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -19,6 +22,9 @@ use weft_endpoint::{Control, overwrite};
 
 /// A job and the URL of its device.
 pub type Job = (JobSpec, String);
+
+/// A device that is open, and its URL.
+type Known = (String, Device);
 
 /// Starts a job at once, and ends it with another one of its group.
 struct WithOthers<'a>(&'a AtomicBool);
@@ -56,6 +62,29 @@ fn ends(report: &Report) -> ExitAll {
     what.max().unwrap_or_default()
 }
 
+/// Checks the jobs of all groups that use one of the `devices`, which are those of the jobs
+/// `opened`. Adds what is not taken literally with the blocks of a device to `rounded`, once.
+fn check_on(
+    opened: &[Job],
+    devices: &[Device],
+    groups: &[Vec<Job>],
+    rounded: &mut Vec<String>,
+) -> Result<(), Failure> {
+    for (spec, url) in groups.iter().flatten() {
+        let at = opened.iter().position(|(_, other)| other == url);
+        let Some(device) = at.map(|at| &devices[at]) else { continue };
+        check(device, spec).map_err(|e| match groups {
+            [only] if only.len() == 1 => Failure::from(e),
+            _ => Failure::from(e).about(&format!("job {}", spec.name)),
+        })?;
+        let text = spec.rounded(device.geometry().block_bytes);
+        if let Some(text) = text.filter(|text| !rounded.contains(text)) {
+            rounded.push(text);
+        }
+    }
+    Ok(())
+}
+
 /// What all runs have in common.
 pub struct Runs<'a> {
     /// Options of remote devices.
@@ -83,7 +112,7 @@ impl Runs<'_> {
     /// # Errors
     /// A group cannot run: none was started.
     pub fn all(&self, groups: Vec<Vec<Job>>) -> Result<Measured, Failure> {
-        let mut checked = self.check(&groups)?;
+        let mut kept = self.check(&groups)?;
         let stop = Arc::new(AtomicBool::new(false));
         let signalled = Arc::clone(&stop);
         // Without the handler a signal ends the run without a report; that is no reason to refuse
@@ -91,8 +120,8 @@ impl Runs<'_> {
         let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
         let mut measured = Measured::default();
         for group in groups {
-            let devices = checked.take().map_or_else(|| self.open(&group, None), Ok);
-            let (reports, failure) = match devices {
+            let known = core::mem::take(&mut kept);
+            let (reports, failure) = match self.open(&group, from_ref(&group), None, known) {
                 Ok(devices) => self.together(
                     group.into_iter().map(|(spec, _)| spec).zip(devices).collect(),
                     &stop,
@@ -109,45 +138,57 @@ impl Runs<'_> {
         Ok(measured)
     }
 
-    /// Opens the devices of each group in turn, and checks its jobs with them. A group that is the
-    /// only one keeps its devices; otherwise they are closed, because the next group may use the
-    /// same ones. Files that were created are removed if a group cannot run.
-    fn check(&self, groups: &[Vec<Job>]) -> Result<Option<Vec<Device>>, Failure> {
+    /// Checks all jobs with their devices, each of which is opened once. Returns those of the first
+    /// group, which stay open for its run: some servers end with their first connection. Files that
+    /// were created are removed if a group cannot run.
+    fn check(&self, groups: &[Vec<Job>]) -> Result<Vec<Known>, Failure> {
         let created = Arc::new(CreatedFiles::default());
-        let check_group = |group: &Vec<Job>| {
-            let devices = self.open(group, Some(&created))?;
-            for ((spec, _), device) in group.iter().zip(&devices) {
-                check(device, spec).map_err(|e| match groups {
-                    [only] if only.len() == 1 => Failure::from(e),
-                    _ => Failure::from(e).about(&format!("job {}", spec.name)),
-                })?;
-            }
-            Ok(devices)
-        };
-        let mut kept = None;
-        for group in groups {
-            match check_group(group) {
-                Ok(devices) => kept = (groups.len() == 1).then_some(devices),
-                Err(failure) => {
-                    created.remove();
-                    return Err(failure);
-                }
+        let mut rounded = Vec::new();
+        let kept = self.check_all(groups, &created, &mut rounded);
+        match &kept {
+            Ok(_) => super::say_left_out(&rounded),
+            Err(_) => created.remove(),
+        }
+        kept
+    }
+
+    /// Does that. Files of the first group are closed before those of others are opened, as a file
+    /// may be open only once.
+    fn check_all(
+        &self,
+        groups: &[Vec<Job>],
+        created: &Arc<CreatedFiles>,
+        rounded: &mut Vec<String>,
+    ) -> Result<Vec<Known>, Failure> {
+        let mut kept: Vec<Known> = Vec::new();
+        let mut checked: BTreeSet<&str> = BTreeSet::new();
+        for (n, group) in groups.iter().enumerate() {
+            let is_new = |(_, url): &&Job| !checked.contains(url.as_str());
+            let new: Vec<Job> = group.iter().filter(is_new).cloned().collect();
+            checked.extend(group.iter().map(|(_, url)| url.as_str()));
+            let devices = self.open(&new, groups, Some(created), Vec::new())?;
+            check_on(&new, &devices, groups, rounded)?;
+            if n == 0 {
+                kept = new.into_iter().map(|(_, url)| url).zip(devices).collect();
+                kept.retain(|(url, _)| groups.len() == 1 || !filename::is_file(url));
             }
         }
         Ok(kept)
     }
 
-    /// Opens the devices of a group. Jobs of one name share a device, as a file may be open only
-    /// once.
+    /// Opens the devices of a group that are not among the `known` ones. Jobs of one name share a
+    /// device, as a file may be open only once. Data on it is refused if a job of `all` groups
+    /// would write there.
     fn open(
         &self,
         group: &[Job],
+        all: &[Vec<Job>],
         created: Option<&Arc<CreatedFiles>>,
+        mut known: Vec<Known>,
     ) -> Result<Vec<Device>, Failure> {
-        let mut open: Vec<(&str, Device)> = Vec::new();
         let mut devices = Vec::new();
         for (_, url) in group {
-            if let Some((_, device)) = open.iter().find(|(known, _)| known == url) {
+            if let Some((_, device)) = known.iter().find(|(other, _)| other == url) {
                 devices.push(Arc::clone(device));
                 continue;
             }
@@ -158,11 +199,11 @@ impl Runs<'_> {
             options.created = created.cloned();
             discovered::look_up(url, &mut options)?;
             let device = weft_endpoint::open(url, &options)?;
-            if !self.destroy_data && group.iter().any(|(spec, other)| other == url && spec.writes())
-            {
+            let writes = |(spec, other): &Job| other == url && spec.writes();
+            if !self.destroy_data && all.iter().flatten().any(writes) {
                 overwrite::refuse_data(&device)?;
             }
-            open.push((url, Arc::clone(&device)));
+            known.push((url.clone(), Arc::clone(&device)));
             devices.push(device);
         }
         Ok(devices)

@@ -2,8 +2,8 @@
 //!
 //! Names do not decide that alone: two targets may have given one UUID to different disks. So a
 //! path is used only if samples of its data are the same, once one to another target is open. They
-//! are read at that target by a connection of their own, as the queues of the device in use may all
-//! be taken.
+//! are read at both targets by connections of their own, as the queues of the device in use may all
+//! be taken, and those of the new one must be free when it is used.
 
 use super::super::admit::{are_apart, contradiction};
 use super::super::samples::{Comparison, Verdict, compare};
@@ -13,7 +13,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::{Arc, PoisonError};
 use uuid::Uuid;
-use weft_block::{BlockDevice, Device, Presence};
+use weft_block::{BlockDevice, Device, Error, Presence};
 use weft_io::Handle;
 
 impl Keeper {
@@ -51,21 +51,28 @@ impl Keeper {
     }
 
     /// Begins to compare the data of a path, unless that was done before. `None`: it was, or no path
-    /// in use leads to another target, or that cannot be connected to.
+    /// in use leads to another target, or one of them cannot be connected to.
     pub(super) fn begin_comparison(
         &self,
         path: usize,
         device: &dyn BlockDevice,
     ) -> Option<Comparison> {
-        let (other, _) = self.counterpart(path, device)?;
+        let Some((other, _)) = self.counterpart(path, device) else {
+            let is_known = self.paths[path].compared || self.paths[path].again;
+            if !is_known && are_apart(&self.group.base.identity, &device.identity()) {
+                self.not_compared(path, "no other path can be used now");
+            }
+            return None;
+        };
         if self.paths[path].compared && self.paths[other].compared {
             return None;
         }
-        // What is registered with the target must not be taken for this connection.
+        // What is registered with a target must not be taken for these connections.
         let own = || Uuid::from_bytes(self.group.control.identities().random());
-        let opening = self.paths[other].opener.begin_beside(self.group.key.map(|_| own()));
-        match opening {
-            Ok(opening) => Some(Comparison::Connecting(opening)),
+        let beside = |of: usize| self.paths[of].opener.begin_beside(self.group.key.map(|_| own()));
+        let openings: Result<_, Error> = [other, path].into_iter().map(beside).collect();
+        match openings {
+            Ok(openings) => Some(Comparison::Connecting(openings, Vec::new())),
             Err(e) => {
                 self.not_compared(path, &e.to_string());
                 None
@@ -80,19 +87,24 @@ impl Keeper {
         };
         let device = Arc::clone(device);
         let unclear = match comparison {
-            Comparison::Connecting(opening) => {
-                match Pin::new(opening).poll(&mut Context::from_waker(&self.waker)) {
-                    Poll::Pending => return false,
-                    Poll::Ready(Err(e)) => e.to_string(),
-                    Poll::Ready(Ok(other)) => {
-                        match compare(on, [other, Arc::clone(&device)], self.id) {
-                            Ok(compared) => {
-                                *comparison = Comparison::Reading(compared);
-                                return true;
-                            }
-                            Err(e) => e.to_string(),
-                        }
+            Comparison::Connecting(openings, open) => {
+                let opening = openings.front_mut().map(Pin::new);
+                let opened = opening.map(|it| it.poll(&mut Context::from_waker(&self.waker)));
+                match opened {
+                    Some(Poll::Pending) => return false,
+                    Some(Poll::Ready(Err(e))) => e.to_string(),
+                    Some(Poll::Ready(Ok(device))) => {
+                        openings.pop_front();
+                        open.push(device);
+                        return true;
                     }
+                    None => match compare(on, core::mem::take(open), self.id) {
+                        Ok(compared) => {
+                            *comparison = Comparison::Reading(compared);
+                            return true;
+                        }
+                        Err(e) => e.to_string(),
+                    },
                 }
             }
             Comparison::Reading(compared) => {

@@ -133,16 +133,20 @@ impl Reader<'_> {
             }
             (Some(from), Some(to), None) => {
                 job.set("offset", format!("{from}%"));
-                job.set("size", format!("{}%", to - from));
+                job.set("offset_end", format!("{to}%"));
                 Ok(())
             }
             (Some(from), Some(to), Some(size)) => {
                 let size = bytes(size)?;
                 let part = |percent: u64| (u128::from(size) * u128::from(percent) / 100) as u64;
                 // In whole blocks of any size.
-                let from = part(from).next_multiple_of(1 << 20).min(size);
+                let (from, to) = (part(from).next_multiple_of(1 << 20), part(to));
+                if from >= to {
+                    let of = format!("range=({begin},{end}) of {size} bytes");
+                    return Err(wrong(format!("{of} holds no whole MiB")));
+                }
                 job.set("offset", from.to_string());
-                job.set("size", part(to).saturating_sub(from).to_string());
+                job.set("size", (to - from).to_string());
                 Ok(())
             }
             _ => {

@@ -74,10 +74,16 @@ fn only_the_named_storage_and_part_of_it_is_used() {
     assert_eq!(targets("wd=w\nrd=r,wd=w,sd=t"), ["/y"]);
     assert_eq!(targets("wd=w,sd=(s,t)\nrd=r,wd=w,sd=u"), ["/z"]);
     assert_eq!(targets("wd=w,sd=(s,t)\nrd=r,wd=w"), ["/x", "/y"]);
+    for (lines, offset, end) in [
+        ("wd=w,range=(40,60)\nrd=r,wd=w", "40%", "60%"),
+        ("sd=v,lun=/v,range=(10,20)\nwd=w,sd=v\nrd=r,wd=w", "10%", "20%"),
+    ] {
+        let job = first(lines);
+        let placed = ["offset", "offset_end", "size"].map(|name| job.get(name));
+        assert_eq!(placed, [Some(offset), Some(end), None], "{lines}");
+    }
     for (lines, offset, size) in [
-        ("wd=w,range=(40,60)\nrd=r,wd=w", "40%", "20%"),
         ("wd=w,range=(1m,3m)\nrd=r,wd=w", "1048576", "2097152"),
-        ("sd=v,lun=/v,range=(10,20)\nwd=w,sd=v\nrd=r,wd=w", "10%", "10%"),
         ("sd=v,lun=/v,size=100m\nwd=w,sd=v,range=(10,20)\nrd=r,wd=w", "10485760", "10485760"),
     ] {
         let job = first(lines);
@@ -132,6 +138,7 @@ fn what_is_wrong_or_refused_is_named() {
         ("sd=s,lun=/x,count=(1,8)\nwd=w\nrd=r\n".to_owned(), "count=1,8 is not supported"),
         ("sd=s,lun=/x,openflags=o_what\nwd=w\nrd=r\n".to_owned(), "openflags=o_what"),
         ("sd=s,lun=/x\nwd=w,range=(60,40)\nrd=r\n".to_owned(), "is empty"),
+        ("sd=s,lun=/x,size=1m\nwd=w,range=(10,20)\nrd=r\n".to_owned(), "no whole MiB"),
         ("sd=s,lun=/x\nwd=w,sd=s,skew=30\nwd=x\nrd=r,wd=(w,x)\n".to_owned(), "skew=30 needs"),
         (with(""), "no job"),
     ] {

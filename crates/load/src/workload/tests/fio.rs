@@ -76,6 +76,8 @@ fn blocks_of_an_odd_size_cover_all_that_they_touch() {
     // 28 blocks of 2300 bytes fit into 64 KiB. As some bytes are left, a flush follows the last.
     assert_eq!((count(&ops, WRITE), count(&ops, OpKind::Flush)), (28, 28));
     assert_eq!(report.all().bytes, 28 * 2300);
+    let left_out = &report.spec.left_out;
+    assert!(left_out.len() == 1 && left_out[0].starts_with("bs=2300 ("), "{left_out:?}");
     let writes: Vec<_> = ops.iter().filter(|op| op.0 == WRITE).map(|op| (op.1, op.2)).collect();
     assert_eq!(writes[..4], [(0, 5), (4, 5), (8, 6), (13, 5)]);
     assert!(writes.iter().all(|(lba, blocks)| lba + u64::from(*blocks) <= 128), "{writes:?}");
@@ -158,6 +160,26 @@ fn what_is_only_verified_is_not_written() {
     // Only what the workload writes is read.
     let half = only(&disk, |s| s.number_ios = Some(128));
     assert_eq!((half.is_clean(), half.verify().unwrap().blocks), (true, 1024));
+}
+
+/// Reads and writes are those of the run that wrote, whenever these were due.
+#[test]
+fn schedules_do_not_change_what_is_verified() {
+    for (rw, poisson) in [(Rw::RandWrite, true), (Rw::RandRw, true), (Rw::RandRw, false)] {
+        let spec = JobSpec {
+            rw,
+            poisson,
+            rate_iops: [Some(20_000), Some(10_000), None],
+            verify: Verify::Crc32c,
+            norandommap: true,
+            number_ios: Some(128),
+            ..JobSpec::default()
+        };
+        let disk = Tricky::new(2048, Trick::None);
+        assert!(go(Arc::new(disk.with(Trick::None)), spec.clone()).is_clean());
+        let found = go(Arc::new(disk), JobSpec { verify_only: true, ..spec }).verify().unwrap();
+        assert!(found.bad == [0; 3] && found.blocks > 0, "{rw} {poisson}: {found:?}");
+    }
 }
 
 #[test]

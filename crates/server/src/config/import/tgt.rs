@@ -111,7 +111,7 @@ pub fn import(text: &str) -> Result<Imported, String> {
     let root = parts(text)?;
     let mut imported = Imported::default();
     unknown("the file", &root, &OF_ALL, &mut imported.left);
-    for (key, value) in root.options.iter().filter(|(key, _)| key.starts_with("include")) {
+    for (key, value) in root.options.iter().filter(|(key, _)| is_include(key)) {
         imported.leave(format!("{key} {value} is not followed: import those files, too"));
     }
     // tgt-admin numbers targets in the order of their names, from 1, unless they have a number.
@@ -173,6 +173,11 @@ fn serve(iqn: &str, (target, number): (&Part, u32), root: &Part, imported: &mut 
     imported.subsystems.push(subsystem);
 }
 
+/// Whether an option includes files. tgt-admin takes it however it is written.
+fn is_include(key: &str) -> bool {
+    key.get(.."include".len()).is_some_and(|start| start.eq_ignore_ascii_case("include"))
+}
+
 /// Reports options that are not known.
 fn unknown(whose: &str, of: &Part, known: &[&str], left: &mut Vec<String>) {
     let others = of.options.iter().map(|(key, _)| key.as_str());
@@ -184,7 +189,7 @@ fn unknown(whose: &str, of: &Part, known: &[&str], left: &mut Vec<String>) {
 
 /// Why nobody may log in to a target, whoever is named: weft does not know the rule.
 fn closed(target: &Part, root: &Part, is_served: bool, imported: &mut Imported) -> Option<String> {
-    if target.options.iter().any(|(key, _)| key.starts_with("include")) {
+    if target.options.iter().any(|(key, _)| is_include(key)) {
         return Some("includes a file, which may have rules of access".to_owned());
     }
     let isns = root.option("iSNSAccessControl").filter(|value| !value.eq_ignore_ascii_case("off"));
@@ -197,15 +202,18 @@ fn closed(target: &Part, root: &Part, is_served: bool, imported: &mut Imported) 
     }
     let local: Option<Vec<IpAddr>> = addresses.iter().map(|text| text.parse().ok()).collect();
     if let Some(local) = local.filter(|all| all.iter().all(|ip| is_loopback(*ip))) {
-        if is_served {
-            let has = |is_it: fn(&IpAddr) -> bool| local.iter().any(is_it);
-            let urls = [
-                ("iscsi://127.0.0.1:3260", has(IpAddr::is_ipv4)),
-                ("iscsi://[::1]:3260", has(IpAddr::is_ipv6)),
-            ];
-            let urls = urls.into_iter().filter(|(_, is_used)| *is_used);
-            imported.listen = urls.map(|(url, _)| url.to_owned()).collect();
+        if !is_served {
+            return Some(
+                "admits only this machine, and is not served by this configuration".into(),
+            );
         }
+        let has = |is_it: fn(&IpAddr) -> bool| local.iter().any(is_it);
+        let urls = [
+            ("iscsi://127.0.0.1:3260", has(IpAddr::is_ipv4)),
+            ("iscsi://[::1]:3260", has(IpAddr::is_ipv6)),
+        ];
+        let urls = urls.into_iter().filter(|(_, is_used)| *is_used);
+        imported.listen = urls.map(|(url, _)| url.to_owned()).collect();
         return None;
     }
     Some(format!("admits only {}, and weft knows initiators by their names", addresses.join(", ")))

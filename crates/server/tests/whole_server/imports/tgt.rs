@@ -56,6 +56,9 @@ fn initiators() -> Vec<Case> {
         Case::new("`include` in a target", config("", "    include /etc/tgt/rules/*.conf"))
             .may(initiator("one", LUN_1), Right::None)
             .reports("includes a file, which may have rules of access"),
+        Case::new("`Include` in a target", config("", "    Include acl.conf"))
+            .may(initiator("one", LUN_1), Right::None)
+            .reports("includes a file, which may have rules of access"),
     ]
 }
 
