@@ -49,6 +49,7 @@ pub const PACKAGES: &[Package] = &[
     package("dosfstools", "mkfs.vfat", Use::Tests),
     package("e2fsprogs", "mkfs.ext4", Use::Tests),
     package("fdisk", "sfdisk", Use::Tests),
+    package("fio-examples", "", Use::Tests),
     package("fonts-dejavu-core", "", Use::Tests),
     package("librbd1", "", Use::Tests),
     package("libxml2-utils", "xmllint", Use::Tests),
