@@ -85,11 +85,12 @@ impl Rounds<'_> {
             };
             let left = until.saturating_sub(self.clock.elapsed());
             let slot = TimeSlot::measuring(left / (2 * WINDOW as u32));
+            // One round at least: a busy machine may have taken all of the time to fill the device.
             let mut rounds = Vec::new();
             while rounds.len() < ROUNDS_MAX as usize
                 && !is_steady(&rounds)
                 && !self.stopped()
-                && self.clock.elapsed() < until
+                && (rounds.is_empty() || self.clock.elapsed() < until)
             {
                 match self.random_writes(at, slot.run) {
                     Ok(iops) => rounds.push(iops),

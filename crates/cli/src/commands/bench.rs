@@ -8,12 +8,12 @@ mod runs;
 mod taken;
 
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::{Failure, tell};
+use crate::exit::Failure;
 use crate::filename;
 use crate::pcap_args::PcapArgs;
 use clap::{Args, ValueEnum};
 use imported::{ImportArgs, Ready};
-use runs::{Job, Measured, Runs};
+use runs::{Job, Measured, Runs, say_left_out};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -297,13 +297,6 @@ fn with_urls(groups: Vec<Vec<OnDevice>>) -> Vec<Vec<Job>> {
         (spec, filename::with_direct(url, direct))
     };
     groups.into_iter().map(|group| group.into_iter().map(with_url).collect()).collect()
-}
-
-/// Names the options that were left out on standard error. The reports have them as well.
-fn say_left_out(left_out: &[String]) {
-    if !left_out.is_empty() {
-        tell(&format!("weft: left out: {}", left_out.join("; ")));
-    }
 }
 
 /// Writes the report to a file or to standard output, where it goes as well if the file cannot be

@@ -187,7 +187,7 @@ fn where_nothing_lasts_a_process_gives_names_of_its_own() {
 #[test]
 fn records_of_files_that_are_gone_make_room() {
     let state = State::new();
-    let (gone, here) = (file(1, "/no/such/file", 10), file(2, "/", 10));
+    let (gone, here) = (file(1, "/no-such-file", 10), file(2, "/", 10));
     let names = [&gone, &here].map(|subject| state.name(subject));
     let text = fs::read(find(&state.disks(), &gone).unwrap().place).unwrap();
     for _ in 2..DISK_NAMES_MAX {

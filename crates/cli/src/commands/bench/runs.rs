@@ -4,7 +4,7 @@
 //! one fails all the same, what was measured before is kept.
 
 use crate::connection::ConnectArgs;
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use crate::filename;
 use crate::progress::Bar;
 use crate::signals::on_interrupt;
@@ -85,6 +85,13 @@ fn check_on(
     Ok(())
 }
 
+/// Names the options that were left out on standard error. The reports have them as well.
+pub fn say_left_out(left_out: &[String]) {
+    if !left_out.is_empty() {
+        tell(&format!("weft: left out: {}", left_out.join("; ")));
+    }
+}
+
 /// What all runs have in common.
 pub struct Runs<'a> {
     /// Options of remote devices.
@@ -146,7 +153,7 @@ impl Runs<'_> {
         let mut rounded = Vec::new();
         let kept = self.check_all(groups, &created, &mut rounded);
         match &kept {
-            Ok(_) => super::say_left_out(&rounded),
+            Ok(_) => say_left_out(&rounded),
             Err(_) => created.remove(),
         }
         kept
