@@ -258,7 +258,16 @@ fn a_server_goes_on_where_the_next_one_fails_after_it_has_released_everything() 
         let ran = run(weft(dir.path(), &["status", "--json", "--control", "first"]));
         assert!(ran.out.contains("ram:1MiB"), "{ran:?}");
     }
-    drop(other);
+    // It serves, and cannot say so.
+    let fails = [&["serve"], &args[..], &take].concat();
+    let mut cannot_print = weft(dir.path(), &fails);
+    cannot_print.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    assert!(!cannot_print.stderr(Stdio::null()).status().unwrap().success());
+    let disk = weft_endpoint::Disk::open(old.url(), &Default::default()).unwrap();
+    disk.read(0, &mut [0; 512]).unwrap();
+    let ran = run(weft(dir.path(), &["status", "--json", "--control", "first"]));
+    assert!(ran.out.contains("ram:1MiB"), "{ran:?}");
+    drop((disk, other));
     let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
     assert_eq!(old.wait().0.code(), Some(0));
     assert_eq!(new.terminate().code(), Some(0));

@@ -20,6 +20,7 @@ pub use args::{DiskIo, ServeArgs};
 
 use crate::exit::{Failure, at_once, printed as whole};
 use crate::exit_on_loss::ended;
+use crate::mdns::Announcement;
 use requests::{Request, Requests};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
@@ -43,16 +44,19 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let mut environment = args.environment(&desired, control, requests.events())?;
     let mut is_first = true;
     loop {
-        let server = Server::start(desired, environment)?;
-        if is_first {
-            requests.catch_signals(args.until_eof, args.config.is_some())?;
-        }
-        let announced = args.announce.start(&server.urls(), &server.desired().listen)?;
-        if is_first {
-            args.security.warn(server.desired());
-            whole(printed::start(&server))?;
-        }
+        let mut server = Server::start(desired, environment)?;
+        let announced = match announce(&args, &requests, &server, is_first) {
+            Ok(announced) => announced,
+            Err(why) => {
+                // A server from which this one was to take over goes on then. Why this one ends
+                // matters more than how.
+                let _ = server.stop();
+                return Err(why);
+            }
+        };
+        // Before the other process ends: the service manager must not take that for the end.
         notify::ready(is_first && args.takeover.from().is_some());
+        server.took_over();
         let watchdog = notify::watch(server.loops());
         let end = serve(&requests, &server)?;
         if !matches!(end, End::Release) {
@@ -78,6 +82,24 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         };
         return ended(lost, server.stop().map_err(Failure::from));
     }
+}
+
+/// Tells those who start a server, and the network, that it serves.
+fn announce(
+    args: &ServeArgs,
+    requests: &Requests,
+    server: &Server,
+    is_first: bool,
+) -> Result<Option<Announcement>, Failure> {
+    if is_first {
+        requests.catch_signals(args.until_eof, args.config.is_some())?;
+    }
+    let announced = args.announce.start(&server.urls(), &server.desired().listen)?;
+    if is_first {
+        args.security.warn(server.desired());
+        whole(printed::start(server))?;
+    }
+    Ok(announced)
 }
 
 /// Why a server ends.

@@ -111,9 +111,10 @@ pub struct Shown {
 }
 
 impl Served {
-    /// What is served now, as it was asked for; `None`: a change is under way.
-    pub(crate) fn state(&self) -> Option<ServedState> {
-        self.state.turn(Duration::from_secs(1)).map(|state| state.clone())
+    /// What is served now, as it was asked for, without a change that is under way: nobody has
+    /// been told yet that it is made.
+    pub(crate) fn state(&self) -> ServedState {
+        self.state.completed()
     }
 
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {

@@ -7,29 +7,44 @@ use std::time::Duration;
 
 /// A state that is changed by one after the other.
 pub struct StateInTurn {
-    /// `None`: somebody changes it.
-    state: Mutex<Option<ServedState>>,
+    content: Mutex<Content>,
     is_back: Condvar,
+}
+
+struct Content {
+    /// After the last change that was completed.
+    state: ServedState,
+    /// Somebody changes it.
+    is_taken: bool,
 }
 
 impl StateInTurn {
     /// This state.
     pub fn new(state: ServedState) -> Self {
-        Self { state: Mutex::new(Some(state)), is_back: Condvar::new() }
+        let content = Content { state, is_taken: false };
+        Self { content: Mutex::new(content), is_back: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<ServedState>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The state after the last change that was completed. Does not wait for one under way.
+    pub fn completed(&self) -> ServedState {
+        self.lock().state.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the turn to change it; `None`: it has not come within the limit.
     pub fn turn(&self, limit: Duration) -> Option<Turn<'_>> {
-        let taken = |state: &mut Option<ServedState>| state.is_none();
-        let (mut state, _) = self
+        let (mut content, _) = self
             .is_back
-            .wait_timeout_while(self.lock(), limit, taken)
+            .wait_timeout_while(self.lock(), limit, |content| content.is_taken)
             .unwrap_or_else(PoisonError::into_inner);
-        Some(Turn { of: self, state: state.take()? })
+        if content.is_taken {
+            return None;
+        }
+        content.is_taken = true;
+        Some(Turn { of: self, state: content.state.clone() })
     }
 }
 
@@ -55,7 +70,8 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.of.lock() = Some(std::mem::take(&mut self.state));
+        let state = std::mem::take(&mut self.state);
+        *self.of.lock() = Content { state, is_taken: false };
         self.of.is_back.notify_one();
     }
 }
@@ -72,8 +88,10 @@ mod tests {
         std::thread::scope(|scope| {
             let second = scope.spawn(|| state.turn(Duration::MAX).unwrap().listen.clone());
             first.listen.push("nbd://127.0.0.1".into());
+            assert!(state.completed().listen.is_empty(), "the change is under way");
             drop(first);
             assert_eq!(second.join().unwrap(), ["nbd://127.0.0.1"]);
+            assert_eq!(state.completed().listen, ["nbd://127.0.0.1"]);
         });
     }
 }

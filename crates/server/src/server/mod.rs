@@ -35,6 +35,9 @@ pub struct Server {
     desired: Desired,
     parts: Parts,
     loops: Loops,
+    /// What another server has released for this one, until [`Server::took_over`]. That one goes on
+    /// when this is dropped: so it is the last.
+    taken: Option<Taken>,
 }
 
 /// What ends before the loops do.
@@ -47,7 +50,8 @@ struct Parts {
 }
 
 impl Server {
-    /// Starts a server. When this returns hosts can connect.
+    /// Starts a server. When this returns hosts can connect. One that takes over from another
+    /// server calls [`Server::took_over`] then.
     ///
     /// # Errors
     /// What is wrong with what is desired; what opening a source or listening says. Then nothing is
@@ -67,8 +71,7 @@ impl Server {
         match Parts::start(&mut desired, &environment, &joined, loops.remotes()) {
             Ok(parts) => {
                 joined.stays();
-                taken.into_iter().for_each(Taken::serves);
-                Ok(Self { desired, parts, loops })
+                Ok(Self { desired, parts, loops, taken })
             }
             Err(e) => {
                 environment.health.end();
@@ -76,6 +79,13 @@ impl Server {
                 Err(ended(loops, e))
             }
         }
+    }
+
+    /// Ends the server from which this one takes over, if there is one. Until then that one waits,
+    /// and goes on when this one stops: so it is called when nothing is left to be done that can
+    /// fail.
+    pub fn took_over(&mut self) {
+        self.taken.take().into_iter().for_each(Taken::serves);
     }
 
     /// What it was started with; a gateway of a group has got from it what the group serves.
@@ -126,12 +136,16 @@ impl Server {
 
     /// Ends it: accepts no more connections, lets commands in flight end for a bounded time, closes
     /// all connections, flushes, and ends its threads. When this returns nothing is in use any
-    /// more.
+    /// more, and a server from which this one was to take over goes on.
     ///
     /// # Errors
     /// A device could not be flushed, or a loop has failed.
     pub fn stop(self) -> Result<(), Error> {
-        stop(self.parts, self.loops)
+        let Self { desired: _, mut parts, loops, taken } = self;
+        parts.refuse_changes();
+        let stopped = stop(parts, loops, taken.is_some());
+        drop(taken);
+        stopped
     }
 
     /// Ends it like [`Server::stop`], for a process that takes over, and waits until that one
@@ -142,12 +156,14 @@ impl Server {
     /// # Errors
     /// Those of [`Server::stop`], if the other process serves.
     pub fn hand_over(self, is_ending: impl Fn() -> bool) -> Result<Option<Desired>, Error> {
-        let Self { mut desired, parts, loops } = self;
+        let Self { mut desired, mut parts, loops, taken: _taken } = self;
+        parts.refuse_changes();
+        // Not before: a change that a client was told of would be lost.
         let (giver, state) = (parts.running.giver.clone(), parts.running.served.state());
         let listening = desired.loops.listening.clone();
         // They stay open, so that hosts that connect meanwhile wait.
         let sockets = listening.open();
-        let stopped = stop(parts, loops);
+        let stopped = stop(parts, loops, false);
         if giver.release(&is_ending) {
             return stopped.map(|()| None);
         }
@@ -155,7 +171,7 @@ impl Server {
             tracing::error!("before another process was to take over: {e}");
         }
         tracing::warn!("the process that was to take over has failed; this one goes on");
-        state.into_iter().for_each(|state| state.put_into(&mut desired));
+        state.put_into(&mut desired);
         for (at, socket) in sockets {
             let again = socket
                 .try_clone()
@@ -166,20 +182,16 @@ impl Server {
     }
 }
 
-/// Ends a server in order.
-fn stop(parts: Parts, loops: Loops) -> Result<(), Error> {
-    let Parts { running, control, metrics, losses, group } = parts;
-    drop(losses);
-    if let Some(group) = &group {
-        group.leave();
-    }
-    drop((control, metrics));
+/// Ends a server in order, when it refuses changes. `is_followed`: another one goes on at the same
+/// addresses, also if it does not take over.
+fn stop(parts: Parts, loops: Loops, is_followed: bool) -> Result<(), Error> {
+    let Parts { running, group, .. } = parts;
     let exports = Arc::clone(&running.served.exports);
     // A process that takes over learns from its end that nothing is in use any more.
     let giver = running.giver.clone();
     tracing::info!("stopping: {} connections are open", exports.connections());
     log_counters(&loops);
-    if !giver.has_given() {
+    if !is_followed && !giver.has_given() {
         exports.withdraw();
     }
     let stopped = exports.stop();
@@ -248,6 +260,16 @@ impl Parts {
             group.serve(inventory, move |ending| leaves(Event::GroupLost(ending)))?;
         }
         Ok(Self { running, control, metrics, losses, group })
+    }
+
+    /// Ends what changes the server. What a client was told of before is part of its state; a
+    /// change that is under way gets no answer.
+    fn refuse_changes(&mut self) {
+        drop(self.losses.take());
+        if let Some(group) = &self.group {
+            group.leave();
+        }
+        drop((self.control.take(), self.metrics.take()));
     }
 }
 

@@ -7,13 +7,15 @@ mod imports;
 mod memory_store;
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use weft_endpoint::inventory::Access;
 use weft_endpoint::{ConnectOptions, Disk};
-use weft_proto::nvme::types::Nsid;
+use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_server::config::desired::DesiredNamespace;
 use weft_server::config::{Desired, NoSourceOptions, read};
 use weft_server::management::client::Client;
@@ -182,6 +184,37 @@ fn servers_live_beside_each_other_and_after_each_other() {
         scope.spawn(|| lives("two", 20));
     });
     lives("one", 30);
+}
+
+/// Also if it was made when the server was asked to release everything already.
+#[test]
+fn no_change_that_a_client_was_told_of_is_lost_where_a_takeover_fails() {
+    let (place, at) = (Place::new("resumed"), free());
+    let (environment, _events) = place.environment();
+    let mut desired = place.desired(&[at], &[&place.disk()]);
+    desired.subsystems[0].hosts = Access::Only(BTreeSet::new());
+    let server = Server::start(desired, environment).unwrap();
+    let mut client = Client::connect(&place.socket()).unwrap();
+    let (give, told) = mpsc::channel();
+    let changing = std::thread::spawn(move || {
+        for host in (0..).map(|n| format!("nqn.2026-01.example:host-{n}")) {
+            if client.ask::<Value>("host.allow", json!({ "host": host })).is_err() {
+                break;
+            }
+            give.send(host).unwrap();
+        }
+    });
+    let mut hosts: Vec<String> = (0..3).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
+    let resumed = server.hand_over(|| false).unwrap().expect("nobody has taken over");
+    changing.join().unwrap();
+    hosts.extend(told);
+    let lost: Vec<_> = hosts
+        .iter()
+        .filter(|host| !resumed.subsystems[0].hosts.allows(&Nqn::new(host).unwrap()))
+        .collect();
+    assert!(lost.is_empty(), "of {}: {lost:?}", hosts.len());
+    drop(resumed);
+    is_released(&place, at);
 }
 
 #[test]
