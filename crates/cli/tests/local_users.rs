@@ -5,7 +5,10 @@
 use crate::support::{Scratch, run, weft};
 use rustix::process::Uid;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use std::time::{Duration, Instant};
 use weft_endpoint::limits::{
     REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S, VHOST_USER_CONNECTIONS_MAX,
 };
+use weft_io::limits::CLOSING_SOCKETS_MAX;
 
 /// A user that owns nothing here.
 const NOBODY: u32 = 65_534;
@@ -174,6 +178,48 @@ fn connections_that_wait_take_few_descriptors() {
     let more = descriptors().saturating_sub(before);
     assert!(more <= VHOST_USER_CONNECTIONS_MAX + 1, "{more} more");
     drop(waiting);
+}
+
+/// Sends a descriptor of a connection that waits for its peer when it is closed, if the system lets
+/// it pass. Returns the peer.
+fn send_lingering(to: &UnixStream) -> TcpStream {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[0; 65536]).is_ok() {}
+    sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [stream.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    let sent = sendmsg(to, &[IoSlice::new(b"{")], &mut control, SendFlags::NOSIGNAL);
+    assert!(matches!(sent, Ok(1) | Err(rustix::io::Errno::PERM)), "{sent:?}");
+    // If it did not pass, or is closed already, this one is the last.
+    std::thread::spawn(move || drop(stream));
+    peer
+}
+
+#[test]
+fn descriptors_that_linger_delay_nobody() {
+    let dir = Scratch::new("lingering");
+    let nbd = dir.path().join("nbd.sock");
+    let listen = format!("nbd+unix:///?socket={}", nbd.display());
+    let args = ["serve", "ram:1MiB", "--threads", "1", "--listen", &listen, "--control", "disks"];
+    let _server = Logging::start(&dir, &args);
+    let control = dir.path().join("run/disks.control");
+    let mut peers = Vec::new();
+    for socket in [&nbd, &control] {
+        for _ in 0..CLOSING_SOCKETS_MAX / 2 - 1 {
+            let stream = UnixStream::connect(socket).unwrap();
+            peers.push(send_lingering(&stream));
+        }
+    }
+    greet_nbd(&nbd);
+    let ran = run(weft(dir.path(), &["status", "--control", "disks"]));
+    assert!(ran.status.success(), "{ran:?}");
+    drop(peers);
 }
 
 /// Connections that are refused: many more than are logged.

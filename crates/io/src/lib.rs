@@ -13,6 +13,7 @@
 //! * [`file_system`]: where a file lies; `socket_file`: the file of a listening Unix socket.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
+//! * `unasked`: descriptors that nobody wants, and closing that may wait.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
 //! * `event_log`: the event log of Windows.
 //! * [`uncached`]: copies of what is not soon read again; [`masked`]: noise under keys.
@@ -64,6 +65,8 @@ pub mod time;
 pub mod tls;
 #[cfg(target_os = "linux")]
 pub mod ublk;
+#[cfg(unix)]
+pub mod unasked;
 pub mod uncached;
 #[cfg(unix)]
 pub mod unix;

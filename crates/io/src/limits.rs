@@ -53,13 +53,18 @@ pub const REGION_SPARE_FRAMES: u32 = 1024;
 pub const ACCEPTS_PER_TURN: usize = 64;
 
 /// Descriptors of the limit of open files that connections, and what they bring, leave to files and
-/// control sockets; of a small limit a quarter. A connection beyond is closed when it is accepted.
-/// It is more than a message can bring.
-pub const DESCRIPTORS_RESERVED: u64 = 256;
+/// control sockets; of a small limit a half. A connection beyond is closed when it is accepted. One
+/// message of a front end of vhost-user may bring 253 before it is refused, so as many as that are
+/// left.
+pub const DESCRIPTORS_RESERVED: u64 = 512;
 
 /// Descriptors that a front end of vhost-user sent, that are not used, and that are not closed yet.
 /// One that has sent so many is disconnected.
 pub const FOREIGN_DESCRIPTORS_MAX: usize = 64;
+
+/// Connections of a Unix socket that are being closed while descriptors keep them open, which their
+/// peers sent unasked (Linux before 6.16). Until one of them is closed, no more are accepted.
+pub const CLOSING_SOCKETS_MAX: usize = 16;
 
 /// Pause, milliseconds, of a listener that cannot accept because the system has no descriptor or
 /// memory left. It doubles with each failed attempt, up to [`ACCEPT_BACKOFF_MS_MAX`].

@@ -10,9 +10,8 @@ use std::path::Path;
 /// What messages of peers may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brings {
-    /// Nothing but bytes. The system closes descriptors that come with them, on the thread that
-    /// receives, and closing one may wait for whatever it stands for: so they are refused
-    /// (SO_PASSRIGHTS, since Linux 6.16).
+    /// Nothing but bytes. Descriptors are refused where the system can do that: see
+    /// [`crate::unasked`].
     Bytes,
     /// Descriptors, too, which the receiver takes.
     Descriptors,
@@ -47,7 +46,7 @@ mod system {
     use rustix::fs::{FileType, Mode, OFlags};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     use std::io;
-    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixListener;
     use std::path::Path;
 
@@ -61,7 +60,9 @@ mod system {
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         if brings == Brings::Bytes {
-            refuse_descriptors(&socket);
+            // Connections have the option of their listener. Where the system has none, they are
+            // a matter of those who accept: see `unasked`.
+            crate::unasked::refuse(&socket);
         }
         // The file gets the mode that the socket has, less what the umask takes from it. Where that
         // is too little, nobody gets anything before the file has been looked at.
@@ -76,26 +77,6 @@ mod system {
         }
         rustix::net::listen(&socket, backlog)?;
         Ok(socket.into())
-    }
-
-    /// See [`Brings::Bytes`]. Connections have the option of their listener.
-    fn refuse_descriptors(socket: &OwnedFd) {
-        // Of the machines whose options have the usual numbers.
-        const SO_PASSRIGHTS: libc::c_int = 83;
-        if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
-            return;
-        }
-        let passes: libc::c_int = 0;
-        // SAFETY: the value of the option is a number, which is there during the call.
-        unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                SO_PASSRIGHTS,
-                (&raw const passes).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            );
-        }
     }
 
     /// Sets the mode of a socket by a descriptor of it, which no other file can take the place of.

@@ -5,32 +5,38 @@ use crate::event_loop::Registrar;
 use crate::limits::SOCKET_BUFFER_BYTES;
 use crate::socket_file::{self, Brings};
 use crate::stream::{Listener, Stream};
+use crate::unasked::{Closing, PeerSocket, refuse};
 use mio::net::{UnixListener, UnixStream};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Connections that wait to be accepted, as for TCP.
 const BACKLOG: i32 = 1024;
 
+/// Connections of this process to listeners of others.
+static CONNECTED: LazyLock<Closing> = LazyLock::new(Closing::default);
+
 /// A connection over a Unix socket.
 pub struct Unix {
-    socket: UnixStream,
+    socket: PeerSocket<UnixStream>,
     path: PathBuf,
 }
 
 impl Unix {
     /// Connects to the listener at `path`.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        Ok(Self::tuned(UnixStream::connect(path)?, path))
+        CONNECTED.check()?;
+        Ok(Self::tuned(connect_at_once(path)?, path))
     }
 
     /// Options that make it faster; a system that refuses one still has a correct socket.
-    fn tuned(socket: UnixStream, path: &Path) -> Self {
-        let options = SockRef::from(&socket);
+    fn tuned(socket: PeerSocket<UnixStream>, path: &Path) -> Self {
+        let options = SockRef::from(&*socket);
         let _ = options.set_send_buffer_size(SOCKET_BUFFER_BYTES);
         let _ = options.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
         Self { socket, path: path.to_owned() }
@@ -39,10 +45,7 @@ impl Unix {
 
 impl Stream for Unix {
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match bufs {
-            [one] => self.socket.read(one),
-            many => self.socket.read_vectored(many),
-        }
+        self.socket.recv(bufs)
     }
 
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -70,17 +73,19 @@ impl Stream for Unix {
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.register_mio(&mut self.socket)
+        registrar.register_mio(&mut *self.socket)
     }
 
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.deregister_mio(&mut self.socket)
+        registrar.deregister_mio(&mut *self.socket)
     }
 }
 
-/// A listening Unix socket. Its file goes away with it.
+/// A listening Unix socket. Its file goes away with it. It may be closed later, with the connections
+/// that nobody has accepted.
 pub struct UnixAcceptor {
-    socket: UnixListener,
+    socket: PeerSocket<UnixListener>,
+    closing: Closing,
     file: SocketFile,
 }
 
@@ -104,8 +109,13 @@ impl UnixAcceptor {
             other => other?,
         };
         socket.set_nonblocking(true)?;
-        let socket = UnixListener::from_std(socket);
-        Ok(Self { socket, file: SocketFile { path: path.to_owned(), file: file_at(path) } })
+        let closing = Closing::default();
+        let socket = PeerSocket::new(UnixListener::from_std(socket), &closing);
+        Ok(Self {
+            socket,
+            closing,
+            file: SocketFile { path: path.to_owned(), file: file_at(path) },
+        })
     }
 }
 
@@ -115,21 +125,27 @@ impl UnixAcceptor {
     pub(crate) fn accept_socket(&mut self) -> io::Result<UnixStream> {
         self.socket.accept().map(|(socket, _)| socket)
     }
-
-    /// Removes the file. The socket is for those to close to whom it matters on which thread.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn into_socket(self) -> std::os::fd::OwnedFd {
-        self.socket.into()
-    }
 }
 
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// How connecting to a path ends at once: `WouldBlock` if the queue of the listener is full.
+/// Connects to the listener at a path, or fails at once: `WouldBlock` if its queue is full.
+fn connect_at_once(path: &Path) -> io::Result<PeerSocket<UnixStream>> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    refuse(&socket);
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::unix(path)?) {
+        Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => return Err(e),
+        _ => {}
+    }
+    Ok(PeerSocket::new(UnixStream::from_std(socket.into()), &CONNECTED))
+}
+
+/// How connecting to a path ends at once.
 fn probe(path: &Path) -> io::Result<()> {
-    UnixStream::connect(path).map(drop)
+    connect_at_once(path).map(drop)
 }
 
 /// Whether somebody listens at a path, also if the queue there is full. Does not wait.
@@ -152,6 +168,7 @@ fn is_left_behind(path: &Path) -> bool {
 /// `TimedOut` if the queue stays full.
 pub fn connect(path: &Path, limit: Duration) -> io::Result<std::os::unix::net::UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    refuse(&socket);
     // It is the limit of connecting, too (socket(7)).
     socket.set_write_timeout(Some(limit))?;
     socket.connect(&SockAddr::unix(path)?).map_err(|e| match e.kind() {
@@ -175,8 +192,10 @@ impl Drop for SocketFile {
 
 impl Listener for UnixAcceptor {
     fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
+        self.closing.check()?;
         let (stream, _) = self.socket.accept()?;
-        leave_some(&stream)?;
+        let stream = PeerSocket::new(stream, &self.closing);
+        leave_some(&*stream)?;
         Ok(Box::new(Unix::tuned(stream, &self.file.path)))
     }
 
@@ -185,11 +204,11 @@ impl Listener for UnixAcceptor {
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.register_mio(&mut self.socket)
+        registrar.register_mio(&mut *self.socket)
     }
 
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.deregister_mio(&mut self.socket)
+        registrar.deregister_mio(&mut *self.socket)
     }
 }
 

@@ -6,17 +6,15 @@
 //! known, and which itself asks no file system. All other descriptors are closed on a thread of
 //! their own, with the connection that has brought them.
 
+use crate::descriptors::Brought;
 use crate::limits::FOREIGN_DESCRIPTORS_MAX;
+use crate::unasked::drop_elsewhere;
 use core::mem::ManuallyDrop;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-
-/// Stack of a thread that makes one call.
-pub(super) const STACK_BYTES: usize = 64 << 10;
 
 /// Every call on descriptors that a peer has sent: the call, the descriptors on which it is made,
 /// and why it does not wait for the peer. The page on vhost-user has the same table.
@@ -47,7 +45,7 @@ pub const CALLS: [[&str; 3]; 9] = [
 /// A descriptor that a peer has sent.
 #[derive(Debug)]
 pub struct Foreign {
-    file: ManuallyDrop<OwnedFd>,
+    file: ManuallyDrop<Brought>,
     bin: Arc<Bin>,
 }
 
@@ -57,7 +55,7 @@ pub(super) struct Bin(Mutex<Content>);
 
 #[derive(Debug, Default)]
 struct Content {
-    files: Vec<OwnedFd>,
+    files: Vec<Brought>,
     /// Dropped when all are closed.
     guard: Option<Box<dyn Any + Send>>,
 }
@@ -82,7 +80,7 @@ pub(super) fn is_unix_stream(file: BorrowedFd<'_>) -> bool {
 
 impl Foreign {
     pub(super) fn new(file: OwnedFd, bin: &Arc<Bin>) -> Self {
-        Self { file: ManuallyDrop::new(file), bin: Arc::clone(bin) }
+        Self { file: ManuallyDrop::new(Brought::new(file)), bin: Arc::clone(bin) }
     }
 
     /// One that no connection has brought.
@@ -119,7 +117,7 @@ impl Bin {
     }
 
     /// Closes it later.
-    pub fn put(&self, file: OwnedFd) {
+    pub fn put(&self, file: Brought) {
         self.lock().files.push(file);
     }
 
@@ -145,16 +143,6 @@ impl Drop for Bin {
         if content.files.is_empty() {
             return;
         }
-        let content = Arc::new(Mutex::new(Some(content)));
-        let of_thread = Arc::clone(&content);
-        let close = move || {
-            let content = of_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(content);
-        };
-        let thread = thread::Builder::new().name("weft-close".into()).stack_size(STACK_BYTES);
-        if thread.spawn(close).is_err() {
-            // Rather are they kept than closed where that may wait.
-            core::mem::forget(content);
-        }
+        drop_elsewhere(content);
     }
 }

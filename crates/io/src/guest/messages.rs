@@ -2,10 +2,11 @@
 
 use super::foreign::{Bin, Foreign, is_unix_stream};
 use crate::accept::Accept;
-use crate::descriptors::leave_some;
+use crate::descriptors::{Brought, leave_some, one_message};
 use crate::event_loop::Registrar;
 use crate::socket_file::Brings;
 use crate::stream::Listener;
+use crate::unasked::MESSAGE_DESCRIPTORS_MAX;
 use crate::unix::UnixAcceptor;
 use mio::net::UnixStream;
 use rustix::net::{
@@ -19,10 +20,6 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Descriptors that one call receives: as many as a message can have (`SCM_MAX_FD`). The system
-/// would close others on this thread.
-const DESCRIPTORS_MAX: usize = 253;
 
 /// A connection. It is closed on a thread of its own: what the peer has sent, and nobody has
 /// received, is closed with it.
@@ -53,11 +50,17 @@ impl MessageSocket {
     /// other end has closed the connection.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: there are none yet. Otherwise the connection is broken, or has
-    /// brought a descriptor where few are left.
+    /// [`io::ErrorKind::WouldBlock`]: there are none yet. Otherwise the connection is broken, or few
+    /// descriptors are left.
     pub fn receive(&self, into: &mut [u8], files: &mut Vec<Foreign>) -> io::Result<usize> {
         self.bin.check()?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        one_message(|| self.receive_now(into, files))
+    }
+
+    fn receive_now(&self, into: &mut [u8], files: &mut Vec<Foreign>) -> io::Result<usize> {
+        // For as many as a message can have: the system would close others on this thread.
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let bytes = &mut [IoSliceMut::new(into)];
         let received = recvmsg(&*self.socket, bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
@@ -112,13 +115,13 @@ impl Drop for MessageSocket {
     fn drop(&mut self) {
         // SAFETY: nobody uses it after this.
         let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
-        self.bin.put(socket.into());
+        self.bin.put(Brought::uncounted(socket.into()));
     }
 }
 
 /// Listens at a path. It is closed on a thread of its own, with the connections that nobody has
 /// accepted and what these have brought.
-pub struct MessageListener(ManuallyDrop<UnixAcceptor>);
+pub struct MessageListener(UnixAcceptor);
 
 impl MessageListener {
     /// See [`UnixAcceptor::listen`].
@@ -126,7 +129,7 @@ impl MessageListener {
     /// # Errors
     /// Somebody else listens there, or the path is not one for a socket.
     pub fn listen(path: &Path, mode: Option<u32>) -> io::Result<Self> {
-        UnixAcceptor::listen(path, mode, Brings::Descriptors).map(ManuallyDrop::new).map(Self)
+        UnixAcceptor::listen(path, mode, Brings::Descriptors).map(Self)
     }
 }
 
@@ -134,19 +137,13 @@ impl Accept for MessageListener {
     type Accepted = MessageSocket;
 
     fn accept(&mut self) -> io::Result<MessageSocket> {
-        self.0.accept_socket().map(MessageSocket::new)
+        let socket = self.0.accept_socket().map(MessageSocket::new)?;
+        leave_some(&*socket.socket)?;
+        Ok(socket)
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
         self.0.register(registrar)
-    }
-}
-
-impl Drop for MessageListener {
-    fn drop(&mut self) {
-        // SAFETY: nobody uses it after this.
-        let listener = unsafe { ManuallyDrop::take(&mut self.0) };
-        Bin::default().put(listener.into_socket());
     }
 }
 

@@ -1,8 +1,9 @@
 //! Eventfds by which a guest's monitor and this process wake each other.
 
-use super::foreign::{Foreign, STACK_BYTES, is_eventfd};
+use super::foreign::{Foreign, is_eventfd};
 use super::signal;
 use crate::event_loop::{DriverId, Handle};
+use crate::unasked::STACK_BYTES;
 use mio::unix::SourceFd;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

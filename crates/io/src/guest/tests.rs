@@ -4,9 +4,9 @@ use super::memory::{GuestMemory, GuestRegion};
 use super::messages::{MessageListener, MessageSocket, SideChannel};
 use super::notify::Call;
 use crate::accept::Accept;
+use crate::unasked::tests::{at_once, lingering};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use socket2::SockRef;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 use weft_testing::wait::PATIENCE;
 
 fn file(len: u64) -> OwnedFd {
@@ -167,17 +166,6 @@ fn notifying_never_waits() {
     assert!((1..=2).contains(&count(&mut file)), "those in between are one");
 }
 
-/// A connection that waits for its peer when it is closed, for longer than any test; and the peer.
-fn lingering() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (peer, _) = listener.accept().unwrap();
-    stream.set_nonblocking(true).unwrap();
-    while stream.write(&[0; 65536]).is_ok() {}
-    SockRef::from(&stream).set_linger(Some(Duration::from_secs(3600))).unwrap();
-    (stream, peer)
-}
-
 /// A connection that has brought such a one, which nobody else has any more; the peer of that; and
 /// what tells that all is closed.
 fn brings_lingering(name: &str) -> (MessageListener, MessageSocket, TcpStream, Receiver<()>) {
@@ -197,16 +185,6 @@ fn brings_lingering(name: &str) -> (MessageListener, MessageSocket, TcpStream, R
     }
     socket.hold(Guard(give));
     (listener, socket, peer, closed)
-}
-
-/// Does something on a thread that must not wait.
-fn at_once(act: impl FnOnce() + Send + 'static) {
-    let (give, done) = channel();
-    std::thread::spawn(move || {
-        act();
-        give.send(()).unwrap();
-    });
-    done.recv_timeout(PATIENCE).expect("it does not wait");
 }
 
 #[test]

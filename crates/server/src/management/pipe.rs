@@ -21,15 +21,18 @@ use widestring::u16cstr;
 /// What the names of our pipes begin with.
 pub const PREFIX: &str = r"\\.\pipe\weft-";
 
-/// A connection.
+/// A connection to a server.
 pub type Stream = DuplexPipeStream<Bytes>;
+
+/// The connection of a client.
+pub type Accepted = Stream;
 
 /// Connections of pipes are closed by those who have them: a client that stays is told that the
 /// server has ended.
 pub type Closer = ();
 
 /// Does nothing.
-pub fn closer(_: &Stream) -> io::Result<Closer> {
+pub fn closer(_: &Accepted) -> io::Result<Closer> {
     Ok(())
 }
 
@@ -59,7 +62,7 @@ impl Listener {
     }
 
     /// The next client.
-    pub fn accept(&self) -> io::Result<Stream> {
+    pub fn accept(&self) -> io::Result<Accepted> {
         self.0.accept()
     }
 }

@@ -21,7 +21,6 @@ use weft_endpoint::refusals::Refusals;
 /// A control socket that answers. Dropping it closes the socket and removes its file.
 pub struct ControlServer {
     claim: Claim,
-    stopping: Arc<AtomicBool>,
     clients: Arc<ControlClients>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -30,6 +29,8 @@ pub struct ControlServer {
 struct ControlClients {
     methods: Methods,
     refusals: Refusals,
+    /// The server ends: no client gets a place.
+    stopping: AtomicBool,
     /// Those that are connected, by number, with what closes their connections.
     connected: Mutex<HashMap<u64, system::Closer>>,
 }
@@ -57,10 +58,13 @@ impl ControlClients {
     /// A place for a client; `None`: all are taken.
     fn place(
         self: &Arc<Self>,
-        client: &system::Stream,
+        client: &system::Accepted,
         number: u64,
     ) -> io::Result<Option<ClientPlace>> {
         let mut connected = self.connected();
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server ends"));
+        }
         if connected.len() >= CONTROL_CLIENTS_MAX {
             return Ok(None);
         }
@@ -98,16 +102,18 @@ impl ControlServer {
             )
         };
         let listener = system::Listener::bind(path, users).map_err(failed)?;
-        let (refusals, connected) = (Refusals::new(), Mutex::default());
-        let clients = Arc::new(ControlClients { methods, refusals, connected });
+        let clients = Arc::new(ControlClients {
+            methods,
+            refusals: Refusals::new(),
+            stopping: AtomicBool::new(false),
+            connected: Mutex::default(),
+        });
         let all = Arc::clone(&clients);
-        let stopping = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopping);
         let accept = move || {
             let mut numbers = 0..;
-            while !stop.load(Ordering::Acquire) {
+            while !all.stopping.load(Ordering::Acquire) {
                 match listener.accept() {
-                    Ok(client) if !stop.load(Ordering::Acquire) => {
+                    Ok(client) if !all.stopping.load(Ordering::Acquire) => {
                         serve(&all, client, numbers.next().unwrap_or_default())
                     }
                     Ok(_) => {}
@@ -116,7 +122,7 @@ impl ControlServer {
             }
         };
         let accepting = std::thread::Builder::new().name("weft-control".into()).spawn(accept);
-        Ok(Self { claim, stopping, clients, accepting: Some(accepting.map_err(failed)?) })
+        Ok(Self { claim, clients, accepting: Some(accepting.map_err(failed)?) })
     }
 
     /// Where it listens.
@@ -127,7 +133,7 @@ impl ControlServer {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Release);
+        self.clients.stopping.store(true, Ordering::Release);
         // Wakes the thread that accepts, so that it closes the socket.
         let limit = Duration::from_secs(1);
         if system::connect(self.claim.path(), limit).is_ok()
@@ -139,7 +145,7 @@ impl Drop for ControlServer {
     }
 }
 
-fn serve(clients: &Arc<ControlClients>, mut client: system::Stream, number: u64) {
+fn serve(clients: &Arc<ControlClients>, mut client: system::Accepted, number: u64) {
     let prepared = system::limit(
         &client,
         Duration::from_secs(CONTROL_IDLE_S),
@@ -203,21 +209,53 @@ fn say(client: &mut impl Write, answer: &Answer) -> io::Result<()> {
 pub mod system {
     use crate::permitted::Permitted;
     use crate::private_files;
-    use std::io;
+    use std::io::{self, IoSliceMut, Read, Write};
     use std::net::Shutdown;
+    use std::ops::Deref;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::Path;
+    use std::sync::Arc;
     use std::time::Duration;
+    use weft_io::unasked::{Closing, PeerSocket};
 
-    /// A connection.
+    /// A connection to a server.
     pub type Stream = UnixStream;
 
+    /// The connection of a client, which may send descriptors: to close it does not wait for what
+    /// they stand for.
+    pub struct Accepted(Arc<PeerSocket<UnixStream>>);
+
+    impl Deref for Accepted {
+        type Target = UnixStream;
+
+        fn deref(&self) -> &UnixStream {
+            &self.0
+        }
+    }
+
+    impl Read for Accepted {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.recv(&mut [IoSliceMut::new(buf)])
+        }
+    }
+
+    impl Write for Accepted {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            let mut stream: &UnixStream = self;
+            stream.write(buf)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     /// What closes a connection.
-    pub type Closer = UnixStream;
+    pub type Closer = Accepted;
 
     /// What closes this one.
-    pub fn closer(stream: &Stream) -> io::Result<Closer> {
-        stream.try_clone()
+    pub fn closer(client: &Accepted) -> io::Result<Closer> {
+        Ok(Accepted(Arc::clone(&client.0)))
     }
 
     /// Closes a connection, whoever reads from it; what was written arrives.
@@ -227,21 +265,28 @@ pub mod system {
     }
 
     /// A listening socket.
-    pub struct Listener(UnixListener, Permitted);
+    pub struct Listener {
+        socket: PeerSocket<UnixListener>,
+        closing: Closing,
+        users: Permitted,
+    }
 
     impl Listener {
         /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the
         /// path.
         pub fn bind(path: &Path, users: Permitted) -> io::Result<Self> {
             crate::management::place::remove(path)?;
-            Ok(Self(private_files::bind_for(path, &users)?, users))
+            let (socket, closing) = (private_files::bind_for(path, &users)?, Closing::default());
+            Ok(Self { socket: PeerSocket::new(socket, &closing), closing, users })
         }
 
         /// The next client, if it belongs to the user of this process, to root, or to one of those
         /// that are permitted.
-        pub fn accept(&self) -> io::Result<Stream> {
-            let (client, _) = self.0.accept()?;
-            private_files::check_user(&client, &self.1)?;
+        pub fn accept(&self) -> io::Result<Accepted> {
+            self.closing.check()?;
+            let (client, _) = self.socket.accept()?;
+            let client = Accepted(Arc::new(PeerSocket::new(client, &self.closing)));
+            private_files::check_user(&client, &self.users)?;
             Ok(client)
         }
     }

@@ -1,0 +1,308 @@
+//! Descriptors that peers send over Unix sockets although none are wanted.
+//!
+//! A descriptor may stand for anything, and to close the last one may wait for whoever has the
+//! other end: for hours at a TCP connection with SO_LINGER. Since Linux 6.16 a socket can refuse
+//! them (SO_PASSRIGHTS). Elsewhere they are received and closed on a thread of their own, and so is
+//! the socket, with what nobody has received from it. A read without space for them would have the
+//! system close them on the thread that reads.
+
+use crate::limits::CLOSING_SOCKETS_MAX;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::{Deref, DerefMut};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::{self, IoSliceMut, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Descriptors that a message can have (`SCM_MAX_FD`).
+pub(crate) const MESSAGE_DESCRIPTORS_MAX: usize = 253;
+
+/// Stack of a thread that makes one call.
+pub(crate) const STACK_BYTES: usize = 64 << 10;
+
+/// Drops something on a thread of its own.
+pub(crate) fn drop_elsewhere(what: impl Send + 'static) {
+    let what = ManuallyDrop::new(what);
+    let thread = thread::Builder::new().name("weft-close".into()).stack_size(STACK_BYTES);
+    // Without a thread it is kept: to close it here might wait.
+    let _ = thread.spawn(move || drop(ManuallyDrop::into_inner(what)));
+}
+
+/// Has a socket, and those that it accepts, refuse descriptors; `false`: the system cannot.
+pub(crate) fn refuse(socket: &impl AsFd) -> bool {
+    system::refuse(socket.as_fd())
+}
+
+/// Sockets of one listener that are being closed on threads of their own.
+#[derive(Clone, Debug, Default)]
+pub struct Closing(Arc<AtomicUsize>);
+
+/// One of them.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Closing {
+    /// Whether one more connection may be taken: before it is.
+    ///
+    /// # Errors
+    /// `ResourceBusy`: [`CLOSING_SOCKETS_MAX`] are being closed.
+    pub fn check(&self) -> io::Result<()> {
+        if self.0.load(Ordering::Acquire) < CLOSING_SOCKETS_MAX {
+            return Ok(());
+        }
+        let text = format!(
+            "{CLOSING_SOCKETS_MAX} connections are being closed, whose peers sent descriptors that keep them open"
+        );
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    }
+
+    fn drop_elsewhere(&self, what: impl Send + 'static) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        // In this order: it counts until it is closed.
+        drop_elsewhere((what, Counted(Arc::clone(&self.0))));
+    }
+}
+
+/// A Unix socket whose peers may send descriptors, and of which only bytes are wanted. Nobody waits
+/// for what they stand for.
+#[derive(Debug)]
+pub struct PeerSocket<S: AsFd + Send + 'static> {
+    socket: ManuallyDrop<S>,
+    refuses: bool,
+    closing: Closing,
+}
+
+impl<S: AsFd + Send + 'static> PeerSocket<S> {
+    /// This socket, which counts in `closing` while it is closed.
+    pub fn new(socket: S, closing: &Closing) -> Self {
+        let refuses = system::refuses(socket.as_fd());
+        Self { socket: ManuallyDrop::new(socket), refuses, closing: closing.clone() }
+    }
+
+    /// Receives bytes.
+    ///
+    /// # Errors
+    /// `InvalidData` if a descriptor came with them; otherwise that of the socket.
+    pub fn recv(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>
+    where
+        for<'a> &'a S: Read,
+    {
+        if self.refuses {
+            let mut socket: &S = &self.socket;
+            return match bufs {
+                [one] => socket.read(one),
+                many => socket.read_vectored(many),
+            };
+        }
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(&*self.socket, bufs, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let mut files: Vec<OwnedFd> = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                files.extend(descriptors);
+            }
+        }
+        if files.is_empty() {
+            return Ok(received.bytes);
+        }
+        self.closing.drop_elsewhere(files);
+        let text = "the other end sent file descriptors, which this protocol does not have";
+        Err(io::Error::new(io::ErrorKind::InvalidData, text))
+    }
+}
+
+impl<S: AsFd + Send + 'static> Deref for PeerSocket<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.socket
+    }
+}
+
+impl<S: AsFd + Send + 'static> DerefMut for PeerSocket<S> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.socket
+    }
+}
+
+impl<S: AsFd + Send + 'static> Drop for PeerSocket<S> {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this.
+        let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
+        if self.refuses {
+            drop(socket);
+        } else {
+            self.closing.drop_elsewhere(socket);
+        }
+    }
+}
+
+/// SO_PASSRIGHTS. SPARC has other numbers of options.
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(any(target_arch = "sparc", target_arch = "sparc64"))
+))]
+mod system {
+    use std::os::fd::{AsRawFd, BorrowedFd};
+
+    const SO_PASSRIGHTS: libc::c_int = 83;
+
+    pub fn refuse(socket: BorrowedFd<'_>) -> bool {
+        let passes: libc::c_int = 0;
+        // SAFETY: the value of the option is a number, which is there during the call.
+        let outcome = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_PASSRIGHTS,
+                (&raw const passes).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        outcome == 0
+    }
+
+    /// Whether it has the option, or its listener had.
+    pub fn refuses(socket: BorrowedFd<'_>) -> bool {
+        let mut passes: libc::c_int = 1;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the value of the option is a number, for which there is room during the call.
+        let outcome = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_PASSRIGHTS,
+                (&raw mut passes).cast(),
+                &raw mut length,
+            )
+        };
+        outcome == 0 && passes == 0
+    }
+}
+
+/// No socket refuses them.
+#[cfg(not(all(
+    any(target_os = "linux", target_os = "android"),
+    not(any(target_arch = "sparc", target_arch = "sparc64"))
+)))]
+mod system {
+    use std::os::fd::BorrowedFd;
+
+    pub fn refuse(_: BorrowedFd<'_>) -> bool {
+        false
+    }
+
+    pub fn refuses(_: BorrowedFd<'_>) -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) mod tests {
+    use super::*;
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    use socket2::SockRef;
+    use std::io::{IoSlice, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+    use weft_testing::wait::{PATIENCE, until};
+
+    /// A connection that waits for its peer when it is closed, for longer than any test; and the
+    /// peer.
+    pub fn lingering() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&[0; 65536]).is_ok() {}
+        SockRef::from(&stream).set_linger(Some(Duration::from_secs(3600))).unwrap();
+        (stream, peer)
+    }
+
+    /// Does something on a thread that must not wait.
+    pub fn at_once(act: impl FnOnce() + Send + 'static) {
+        let (give, done) = channel();
+        std::thread::spawn(move || {
+            act();
+            give.send(()).unwrap();
+        });
+        done.recv_timeout(PATIENCE).expect("it does not wait");
+    }
+
+    fn send(to: &UnixStream, file: &impl AsFd) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = [file.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+        sendmsg(to, &[IoSlice::new(b"x")], &mut control, SendFlags::empty())
+    }
+
+    #[test]
+    fn what_came_unasked_is_closed_elsewhere_received_or_not() {
+        for is_received in [true, false] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let closing = Closing::default();
+            let socket = PeerSocket::new(ours, &closing);
+            let (stream, peer) = lingering();
+            assert_eq!(send(&theirs, &stream), Ok(1));
+            drop(stream);
+            at_once(move || {
+                if is_received {
+                    let mut bytes = [0; 8];
+                    let outcome = socket.recv(&mut [IoSliceMut::new(&mut bytes)]);
+                    assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::InvalidData);
+                }
+            });
+            until("the socket alone is closed", || closing.0.load(Ordering::Acquire) <= 1);
+            assert_eq!(closing.0.load(Ordering::Acquire), 1, "it lingers");
+            // The peer resets the connection, as it has not read.
+            drop(peer);
+            until("all is closed", || closing.0.load(Ordering::Acquire) == 0);
+        }
+    }
+
+    #[test]
+    fn no_more_are_taken_while_many_are_being_closed() {
+        let closing = Closing::default();
+        let (give, take) = channel::<()>();
+        struct Waits(std::sync::mpsc::Receiver<()>);
+        impl Drop for Waits {
+            fn drop(&mut self) {
+                let _ = self.0.recv();
+            }
+        }
+        closing.0.store(CLOSING_SOCKETS_MAX - 1, Ordering::Release);
+        closing.check().unwrap();
+        closing.drop_elsewhere(Waits(take));
+        assert_eq!(closing.check().unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        drop(give);
+        until("one is closed", || closing.check().is_ok());
+    }
+
+    #[test]
+    fn a_socket_that_refuses_descriptors_gets_bytes_alone() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        if !refuse(&ours) {
+            return weft_testing::skip("Linux before 6.16 has no SO_PASSRIGHTS");
+        }
+        let socket = PeerSocket::new(ours, &Closing::default());
+        assert!(socket.refuses);
+        assert_eq!(send(&theirs, &socket), Err(rustix::io::Errno::PERM));
+        theirs.write_all(b"plain").unwrap();
+        let (mut first, mut second) = ([0; 2], [0; 3]);
+        let bufs = &mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(socket.recv(bufs).unwrap(), 5);
+        assert_eq!((&first, &second), (b"pl", b"ain"));
+    }
+}
