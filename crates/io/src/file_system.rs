@@ -1,5 +1,6 @@
 //! The file system of a file: an identifier of it that outlasts restarts and is the same on every
-//! machine, and whether what is written there lasts.
+//! machine, whether what is written there lasts, whether it is on this machine, and the block size
+//! of its inodes.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,6 +16,21 @@ mod magic {
     pub(super) const OVERLAY: u32 = 0x794c_7630;
     pub(super) const AUFS: u32 = 0x6175_6673;
     pub(super) const FUSE: u32 = 0x6573_5546;
+    pub(super) const ZFS: u32 = 0x2fc1_2fc1;
+    /// Others of this machine: F2FS, bcachefs, FAT, exFAT, NTFS by two drivers, ReiserFS, JFS,
+    /// NILFS, hugetlbfs.
+    pub(super) const FURTHER: [u32; 10] = [
+        0xf2f5_2010,
+        0xca45_1a4e,
+        0x4d44,
+        0x2011_bab0,
+        0x5346_544e,
+        0x7366_746e,
+        0x5265_4973,
+        0x3153_464a,
+        0x3434,
+        0x9584_58f6,
+    ];
 }
 
 /// An identifier of the file system of an open file, made of its UUID. `None`: it has none, or the
@@ -37,6 +53,54 @@ pub fn identifier(file: &File) -> Option<String> {
 #[cfg(not(target_os = "linux"))]
 pub fn identifier(_: &File) -> Option<String> {
     None
+}
+
+/// Whether a file is on this machine, so that nobody else can change its length without this system
+/// knowing. False also for kinds of file systems that are not known.
+#[cfg(target_os = "linux")]
+pub fn is_local(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| is_local_kind(found.f_type as u32))
+}
+
+/// Not known on this system: its files count as local.
+#[cfg(not(target_os = "linux"))]
+pub fn is_local(_: &File) -> bool {
+    true
+}
+
+#[cfg(target_os = "linux")]
+fn is_local_kind(kind: u32) -> bool {
+    use magic::{AUFS, BTRFS, EXT, FURTHER, OVERLAY, RAMFS, TMPFS, XFS, ZFS};
+    // What is written to an overlay is in its upper layer, which is of this machine.
+    [EXT, XFS, BTRFS, TMPFS, RAMFS, OVERLAY, AUFS, ZFS].contains(&kind) || FURTHER.contains(&kind)
+}
+
+/// The block size of the inode of a file in bytes (`i_blkbits` of the kernel). `None`: that of this
+/// kind of file system is not known.
+#[cfg(target_os = "linux")]
+pub fn inode_block_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statfs(path).ok()?;
+    inode_block_of(found.f_type as u32, u64::try_from(found.f_bsize).ok()?)
+}
+
+/// Not known on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn inode_block_bytes(_: &Path) -> Option<u64> {
+    None
+}
+
+/// `f_bsize` is the block size of the super block, which inodes take over, on file systems that have
+/// one. `st_blksize` is not: on XFS it is a page, the stripe width (`largeio`) or the extent of a
+/// realtime file, on tmpfs a huge page.
+#[cfg(target_os = "linux")]
+fn inode_block_of(kind: u32, f_bsize: u64) -> Option<u64> {
+    match kind {
+        magic::EXT | magic::XFS | magic::BTRFS | magic::TMPFS => Some(f_bsize),
+        // It gives its inodes the smallest block of a pool, whatever the size of records.
+        magic::ZFS => Some(512),
+        // Inodes of overlays and of file systems on servers have other sizes, or none.
+        _ => None,
+    }
 }
 
 /// The UUID of an XFS file system, which only this request tells without a privilege on all
@@ -113,6 +177,33 @@ mod tests {
         ["a", "b"].iter().for_each(|name| std::fs::remove_file(path(name)).unwrap());
         // It has none.
         assert_eq!(identifier(&File::open("/proc/version").unwrap()), None);
+    }
+
+    #[test]
+    fn files_on_servers_are_not_local() {
+        for kind in [magic::EXT, magic::XFS, magic::BTRFS, magic::TMPFS, magic::ZFS] {
+            assert!(is_local_kind(kind), "{kind:x}");
+        }
+        let (nfs, smb2, cifs, ceph, plan9) =
+            (0x6969, 0xfe53_4d42, 0xff53_4d42, 0x00c3_6400, 0x0102_1997);
+        for kind in [nfs, smb2, cifs, ceph, plan9, magic::FUSE, 0x1234_5678] {
+            assert!(!is_local_kind(kind), "{kind:x}");
+        }
+    }
+
+    #[test]
+    fn inodes_have_the_blocks_of_their_file_system() {
+        for bytes in [512, 1024, 4096, 65536] {
+            for kind in [magic::EXT, magic::XFS, magic::BTRFS, magic::TMPFS] {
+                assert_eq!(inode_block_of(kind, bytes), Some(bytes), "{kind:x}");
+            }
+        }
+        // The size of records is none of inodes.
+        assert_eq!(inode_block_of(magic::ZFS, 128 << 10), Some(512));
+        for kind in [magic::OVERLAY, magic::FUSE, 0x6969, 0x1234_5678] {
+            assert_eq!(inode_block_of(kind, 4096), None, "{kind:x}");
+        }
+        assert_eq!(inode_block_bytes(Path::new("/none/such")), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::durability::{Before, Ticket, is_durable};
 use super::room::ReservedRoom;
 use super::scratch::{self, Use};
+use super::server::Server;
 use super::shared::SharedFile;
 use crate::check;
 use crate::interlock::{Mode, Span};
@@ -42,6 +43,8 @@ pub(super) struct Core {
     pub(super) aside: VecDeque<Op>,
     /// The second half of a compare-and-write for which the disk had no room.
     pub(super) stalled: Option<DiskOp>,
+    /// Questions to the server of a file that is not on this machine.
+    pub(super) server: Server,
     pub(super) ready: Vec<Completion>,
     /// Successful operations that can be reported when others have ended.
     pub(super) held: Vec<(Before, Op)>,
@@ -229,6 +232,7 @@ impl Core {
         if !self.held.is_empty() {
             self.tell_held();
         }
+        self.ask_server();
         if let Some(op) = self.stalled.take() {
             self.stalled = self.disk.submit(op).err();
         }
@@ -241,6 +245,9 @@ impl Core {
 
     fn finish(&mut self, done: DiskDone) {
         let DiskDone { op: disk_op, result } = done;
+        if disk_op.kind == DiskKind::Refresh {
+            return self.server_answered();
+        }
         let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user)
         else {
             return;
@@ -287,6 +294,7 @@ impl Core {
         if op.kind == OpKind::Flush {
             // What was cut off is not stored, although the system has made the rest durable.
             self.shared.look_at_end();
+            self.ask_after_flush(status);
         }
         let before = self.shared.durability.end(ticket);
         if !status.is_success() {
@@ -301,6 +309,35 @@ impl Core {
         }
         self.held.push((before, op));
         self.tell_held();
+    }
+
+    /// Asks the server of a file for its length after a flush, which is held back until the answer:
+    /// a ticket that is taken before that of the flush ends is among those that it waits for.
+    fn ask_after_flush(&mut self, status: Status) {
+        if self.shared.is_remote
+            && status.is_success()
+            && let Ok(ticket) = self.shared.durability.begin()
+        {
+            self.server.want(Some(ticket));
+            self.ask_server();
+        }
+    }
+
+    fn ask_server(&mut self) {
+        if let Some(op) = self.server.question()
+            && self.disk.submit(op).is_err()
+        {
+            self.server.refused();
+        }
+    }
+
+    /// The system knows the length now. If the server did not answer, the next look asks again.
+    fn server_answered(&mut self) {
+        self.shared.look_at_end();
+        for ticket in self.server.answered() {
+            self.shared.durability.end(ticket);
+        }
+        self.ask_server();
     }
 
     /// Whether a failure may concern cached data, whose error the system reports only once.
@@ -340,6 +377,10 @@ impl Core {
         let now = self.on.now();
         if now >= self.look_at {
             self.shared.look();
+            if self.shared.is_remote {
+                self.server.want(None);
+                self.ask_server();
+            }
             let every = if self.shared.disk.is_some() { DISK_LOOK_MS } else { FILE_LOOK_MS };
             let every = Duration::from_millis(every).as_nanos() as u64;
             self.look_at = Time::from_nanos((now.as_nanos() / every + 1).saturating_mul(every));
@@ -380,6 +421,9 @@ impl Drop for Core {
                 self.shared.durability.end(ticket);
             }
             op.give_up();
+        }
+        for ticket in self.server.give_up() {
+            self.shared.durability.end(ticket);
         }
         self.held.drain(..).for_each(|(_, op)| op.give_up());
         self.aside.drain(..).for_each(Op::give_up);

@@ -38,7 +38,9 @@
 //! until the source is opened again; [`BlockDevice::trouble`] says why. A write must not make the
 //! file long again, as the blocks between would read as zeroes. The size of the open file is read
 //! every [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS), before the writes of a turn of the loop and
-//! after each flush. If the file cannot grow because the disk is full, writes fail with
+//! after each flush. The server of a file that is not on this machine is asked for it every
+//! [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS), and a flush waits for its answer, as this system
+//! may know an older size; a write does not wait. If the file cannot grow because the disk is full, writes fail with
 //! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
 mod access;
@@ -53,9 +55,12 @@ mod open;
 mod queue;
 mod room;
 mod scratch;
+mod server;
 mod shared;
 mod subject;
 mod system;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use access::Access;
 pub use created::CreatedFiles;
@@ -127,6 +132,7 @@ impl FileDevice {
             model: facts.map_or_else(|| Some("weft file".into()), |facts| facts.model),
             ..Identity::default()
         };
+        let is_remote = opened.disk.is_none() && !weft_io::file_system::is_local(&opened.file);
         Ok(Self(Arc::new(SharedFile {
             url: url.into(),
             file: Arc::new(opened.file),
@@ -143,6 +149,7 @@ impl FileDevice {
             room: Arc::default(),
             durability: durability::Durability::default(),
             end: AtomicU64::new(opened.bytes),
+            is_remote,
         })))
     }
 

@@ -35,6 +35,8 @@ pub(super) struct SharedFile {
     /// Bytes from the start that the file has had ever since it was opened. A file that was cut
     /// may be long again; it has lost what was behind this. Not of a disk.
     pub(super) end: AtomicU64,
+    /// A file that may be on a server: this system does not know when others cut it.
+    pub(super) is_remote: bool,
 }
 
 impl SharedFile {
@@ -70,7 +72,7 @@ impl SharedFile {
         }
     }
 
-    /// Looks whether a file is shorter than it was.
+    /// Looks whether a file is shorter than it was, as far as this system knows.
     #[inline]
     pub(super) fn look_at_end(&self) {
         if self.disk.is_none()

@@ -19,6 +19,9 @@ pub enum DiskKind {
     },
     /// Make written data durable (`fdatasync`: the data, and the metadata needed to read it).
     Sync,
+    /// Ask the server of the file for its length, so that the system knows the present one. It may
+    /// wait for the server.
+    Refresh,
     /// Free the range; it reads as zeroes. Fails with [`io::ErrorKind::Unsupported`] if the system
     /// does not support it.
     Discard,
@@ -42,7 +45,7 @@ impl DiskKind {
 pub struct DiskOp {
     /// Kind of operation.
     pub kind: DiskKind,
-    /// Offset of the first byte; ignored by a sync.
+    /// Offset of the first byte; ignored by a sync and a refresh.
     pub offset: u64,
     /// Number of bytes; for reads and writes equal to that of `data`.
     pub len: u64,
@@ -61,7 +64,8 @@ impl DiskOp {
         if !in_range || total_len(&self.data) as u64 != data {
             return Some(Err(io::ErrorKind::InvalidInput.into()));
         }
-        (self.len == 0 && self.kind != DiskKind::Sync).then_some(Ok(()))
+        let is_bare = matches!(self.kind, DiskKind::Sync | DiskKind::Refresh);
+        (self.len == 0 && !is_bare).then_some(Ok(()))
     }
 }
 
