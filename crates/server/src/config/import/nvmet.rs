@@ -283,13 +283,42 @@ fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNa
     })
 }
 
-/// A file has the block size of its file system, 4096 at most.
 fn source(path: &str) -> Result<String, String> {
-    match place(path) {
+    source_at(path, place(path))
+}
+
+/// A file has the block size of its inode, 4096 at most.
+fn source_at(path: &str, place: Place) -> Result<String, String> {
+    match place {
         Place::Disk => with_path(path, None),
         Place::File(Some(bytes)) => with_path(path, Some(bytes.min(FILE_BLOCK_BYTES_MAX))),
-        Place::File(None) | Place::Unknown => Err(
+        Place::File(None) => Err(format!(
+            "nvmet takes its block size from the inode, and weft does not know that of this file system: add a namespace with \
+             source = \"{path},block=N\", where N is the block size that hosts have now (blockdev --getss)"
+        )),
+        Place::Unknown => Err(
             "its block size is that of its file system, which is not known here: import it on the machine that has it".into(),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_blocks_of_its_inode_or_is_left_out() {
+        let of = |bytes| source_at("/srv/a.img", Place::File(bytes));
+        for (bytes, served) in [(512, 512), (4096, 4096), (8192, 4096), (65536, 4096)] {
+            assert_eq!(of(Some(bytes)), Ok(format!("/srv/a.img,block={served}")));
+        }
+        for bytes in [1024, 2048] {
+            let why = of(Some(bytes)).unwrap_err();
+            assert!(why.contains(&format!("blocks of {bytes} bytes")), "{why}");
+        }
+        let why = of(None).unwrap_err();
+        assert!(why.contains("source = \"/srv/a.img,block=N\""), "{why}");
+        assert!(source_at("/srv/a.img", Place::Unknown).unwrap_err().contains("on the machine"));
+        assert_eq!(source_at("/dev/sda", Place::Disk), Ok("/dev/sda".to_owned()));
     }
 }

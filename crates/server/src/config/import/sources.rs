@@ -3,7 +3,9 @@
 //! left out.
 
 use std::fs::Metadata;
+use std::path::Path;
 use weft_block::grammar;
+use weft_io::file_system;
 
 /// Block sizes that weft serves.
 const BLOCK_BYTES: [u64; 2] = [512, 4096];
@@ -11,7 +13,7 @@ const BLOCK_BYTES: [u64; 2] = [512, 4096];
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A file, and the block size of its file system.
+    /// A file, and the block size of its inode, where that is known.
     File(Option<u64>),
     /// A disk, which has a block size of its own.
     Disk,
@@ -22,22 +24,14 @@ pub enum Place {
 /// Looks at a path. One below `/dev` that does not exist here counts as a disk.
 pub fn place(path: &str) -> Place {
     match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => Place::File(file_system_block(&metadata)),
+        Ok(metadata) if metadata.is_file() => {
+            Place::File(file_system::inode_block_bytes(Path::new(path)))
+        }
         Ok(metadata) if is_disk(&metadata) => Place::Disk,
         Ok(_) => Place::Unknown,
         Err(_) if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") => Place::Disk,
         Err(_) => Place::Unknown,
     }
-}
-
-#[cfg(unix)]
-fn file_system_block(metadata: &Metadata) -> Option<u64> {
-    Some(std::os::unix::fs::MetadataExt::blksize(metadata))
-}
-
-#[cfg(not(unix))]
-fn file_system_block(_: &Metadata) -> Option<u64> {
-    None
 }
 
 #[cfg(unix)]
@@ -118,7 +112,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("weft-import-place-{}", std::process::id()));
         std::fs::write(&file, "x").unwrap();
         let found = place(file.to_str().unwrap());
-        assert!(matches!(found, Place::File(bytes) if bytes.is_some() == cfg!(unix)), "{found:?}");
+        assert_eq!(found, Place::File(file_system::inode_block_bytes(&file)));
         std::fs::remove_file(&file).unwrap();
         assert_eq!(place(file.to_str().unwrap()), Place::Unknown);
         assert_eq!(place(std::env::temp_dir().to_str().unwrap()), Place::Unknown);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, TlsPsk};
+use weft_io::file_system::inode_block_bytes;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::auth::{Hash, InterchangeKey, PskKeys, Secret};
 use weft_proto::nvme::types::Nqn;
@@ -243,7 +244,11 @@ impl Place {
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let own = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(format!("weft-imports-{own}"));
+        // Files of nvmet have the blocks of their inodes. In a container these may not be known.
+        let parents = [std::env::temp_dir(), PathBuf::from("/dev/shm")];
+        let known = parents.iter().find(|path| inode_block_bytes(path) == Some(4096));
+        let parent = known.unwrap_or(&parents[0]);
+        let directory = parent.join(format!("weft-imports-{own}"));
         std::fs::create_dir_all(&directory).unwrap();
         for n in 1..=4 {
             std::fs::write(directory.join(format!("disk{n}")), vec![0; 1 << 20]).unwrap();
