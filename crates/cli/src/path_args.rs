@@ -16,6 +16,10 @@ pub struct PathArgs {
     /// tells; may be repeated
     #[arg(help_heading = PATHS, long, value_name = "URL|discover[=HOST[:PORT]]")]
     path: Vec<String>,
+    /// All paths lead to the same data: use one to another target also while its data cannot be
+    /// compared with that of the others
+    #[arg(help_heading = PATHS, long)]
+    same_data: bool,
     /// Seconds after which a lost path is given up; -1 never, 0 does not reconnect
     #[arg(help_heading = PATHS, short = 'l', long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     ctrl_loss_tmo: i64,
@@ -74,6 +78,7 @@ impl PathArgs {
         })?;
         Ok(PathOptions {
             further: self.path.clone(),
+            same_data: self.same_data,
             ctrl_loss_timeout: limit(self.ctrl_loss_tmo),
             reconnect_delay: Duration::from_secs(self.reconnect_delay),
             fast_io_fail_timeout: limit(self.fast_io_fail_tmo),

@@ -78,11 +78,25 @@ fn with_serial(serial: &str) -> NamespaceConfig {
     NamespaceConfig { scsi: ScsiIdentity { serial, ..ScsiIdentity::default() }, ..same() }
 }
 
+/// The same, of which nothing can be read.
+fn unreadable() -> NamespaceConfig {
+    let url = format!("error:rate=1,ops=read,ram:1MiB,uuid={UUID},volatile=on");
+    NamespaceConfig::new(weft_block::open(&url, &OpenOptions::default()).unwrap())
+}
+
 /// Opens the first target with a path to the second one. `None`: both are used; otherwise why one
 /// of them is not, whichever was open first.
 fn why_not(listen: &str, first: NamespaceConfig, second: NamespaceConfig) -> Option<String> {
+    why_not_with(listen, (first, second), PathOptions::default())
+}
+
+fn why_not_with(
+    listen: &str,
+    (first, second): (NamespaceConfig, NamespaceConfig),
+    options: PathOptions,
+) -> Option<String> {
     let (first, second) = (target("a", listen, first), target("b", listen, second));
-    let paths = PathOptions { further: vec![url(&second)], ..PathOptions::default() };
+    let paths = PathOptions { further: vec![url(&second)], ..options };
     let options = ConnectOptions { paths, ..ConnectOptions::default() };
     let device = open(&url(&first), &options).unwrap();
     let settled = || {
@@ -115,6 +129,23 @@ fn a_path_to_another_target_is_used_if_all_that_can_be_compared_is_equal() {
         for lba in [0, 9, LAST] {
             refused(NamespaceConfig::new(with_data(lba)), "its data differs at block");
         }
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_compared_is_used_only_if_it_is_said_to_lead_to_the_same_data() {
+    for protocol in ["nvme+tcp", "iscsi", "nbd"] {
+        let listen = format!("{protocol}://127.0.0.1:0");
+        let with = |same_data, second| {
+            let options = PathOptions { same_data, ..PathOptions::default() };
+            why_not_with(&listen, (unreadable(), second), options)
+        };
+        let why = with(false, same()).unwrap_or_default();
+        assert!(why.contains("could not be compared") && why.contains("--same-data"), "{why}");
+        assert_eq!(with(true, same()), None, "{protocol}");
+        // What can be compared has to be the same.
+        let why = with(true, NamespaceConfig::new(memory("2MiB"))).unwrap_or_default();
+        assert!(why.contains("another device"), "{protocol}: {why}");
     }
 }
 

@@ -167,8 +167,9 @@ impl Config {
         let is_alone = !self.overlap || self.initiators == 1;
         let only_writer = is_alone && self.unflushed_bytes.is_none_or(|bytes| bytes % 2 == 0);
         let further = further.to_vec();
-        let times = PathOptions { reconnect_delay, ..PathOptions::default() };
-        PathOptions { further, io_policy, failover, unflushed_bytes, only_writer, ..times }
+        // All gateways are in front of one target.
+        let rest = PathOptions { reconnect_delay, same_data: true, ..PathOptions::default() };
+        PathOptions { further, io_policy, failover, unflushed_bytes, only_writer, ..rest }
     }
 
     /// The quiesce time of the initiators. Behind a gateway it has to cover how long that goes on

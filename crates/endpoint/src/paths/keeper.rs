@@ -214,11 +214,12 @@ impl Keeper {
             return self.refuse(on, path, &difference);
         }
         match self.begin_comparison(path, device.as_ref()) {
-            Some(comparison) => {
+            Ok(Some(comparison)) => {
                 self.paths[path].phase = Phase::Comparing(device, comparison);
                 true
             }
-            None => self.accept(on, path, device),
+            Ok(None) => self.accept(on, path, device),
+            Err(why) => self.not_compared(on, path, device, &why),
         }
     }
 

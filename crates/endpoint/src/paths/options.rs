@@ -9,6 +9,10 @@ use std::time::Duration;
 pub struct PathOptions {
     /// URLs of further paths to the same data.
     pub further: Vec<String>,
+    /// All paths lead to the same data: one to another target is used, with a warning, also where
+    /// its data could not be compared with that of the others. Otherwise it is not used until that
+    /// works.
+    pub same_data: bool,
     /// How long to try to reconnect a path (`ctrl_loss_tmo`). `None`: for ever. Zero: not at all;
     /// with a single path the device is then the source itself.
     pub ctrl_loss_timeout: Option<Duration>,
@@ -43,6 +47,7 @@ impl Default for PathOptions {
     fn default() -> Self {
         Self {
             further: Vec::new(),
+            same_data: false,
             ctrl_loss_timeout: None,
             reconnect_delay: Duration::from_secs(RECONNECT_DELAY_S),
             fast_io_fail_timeout: None,

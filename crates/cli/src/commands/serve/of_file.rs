@@ -65,6 +65,7 @@ pub const OF_FILE: [&str; 71] = [
     "target_chap_secret_file",
     "chap_secret",
     "path",
+    "same_data",
     "ctrl_loss_tmo",
     "reconnect_delay",
     "fast_io_fail_tmo",

@@ -1,9 +1,10 @@
 //! Whether a path that leads to another target than the paths in use leads to the same data.
 //!
 //! Names do not decide that alone: two targets may have given one UUID to different disks. So a
-//! path is used only if samples of its data are the same, once one to another target is open. They
-//! are read at both targets by connections of their own, as the queues of the device in use may all
-//! be taken, and those of the new one must be free when it is used.
+//! path to another target is used only if samples of its data are the same as those of a path in
+//! use, or if the user says that they are. They are read at both targets by connections of their
+//! own, as the queues of the device in use may all be taken, and those of the new one must be free
+//! when it is used.
 
 use super::super::admit::{are_apart, contradiction};
 use super::super::samples::{Comparison, Verdict, compare};
@@ -50,33 +51,34 @@ impl Keeper {
         contradiction(&known, &identity).or_else(by_size)
     }
 
-    /// Begins to compare the data of a path, unless that was done before. `None`: it was, or no path
-    /// in use leads to another target, or one of them cannot be connected to.
+    /// Begins to compare the data of a path. `None`: that was done before, or all paths lead to one
+    /// target.
+    ///
+    /// # Errors
+    /// Why it cannot be compared now: no path that it is compared with is in use, or one of the two
+    /// targets cannot be connected to.
     pub(super) fn begin_comparison(
         &self,
         path: usize,
         device: &dyn BlockDevice,
-    ) -> Option<Comparison> {
+    ) -> Result<Option<Comparison>, String> {
         let Some((other, _)) = self.counterpart(path, device) else {
             let is_known = self.paths[path].compared || self.paths[path].again;
             if !is_known && are_apart(&self.group.base.identity, &device.identity()) {
-                self.not_compared(path, "no other path can be used now");
+                return Err("no other path can be used now".to_owned());
             }
-            return None;
+            return Ok(None);
         };
         if self.paths[path].compared && self.paths[other].compared {
-            return None;
+            return Ok(None);
         }
         // What is registered with a target must not be taken for these connections.
         let own = || Uuid::from_bytes(self.group.control.identities().random());
         let beside = |of: usize| self.paths[of].opener.begin_beside(self.group.key.map(|_| own()));
         let openings: Result<_, Error> = [other, path].into_iter().map(beside).collect();
         match openings {
-            Ok(openings) => Some(Comparison::Connecting(openings, Vec::new())),
-            Err(e) => {
-                self.not_compared(path, &e.to_string());
-                None
-            }
+            Ok(openings) => Ok(Some(Comparison::Connecting(openings, Vec::new()))),
+            Err(e) => Err(e.to_string()),
         }
     }
 
@@ -123,14 +125,26 @@ impl Keeper {
                 }
             }
         };
-        self.not_compared(path, &unclear);
-        self.accept(on, path, device)
+        self.not_compared(on, path, device, &unclear)
     }
 
-    fn not_compared(&self, path: usize, why: &str) {
-        tracing::warn!(
-            "{}: its data could not be compared with that of the other paths: {why}; weft trusts its UUID and size",
-            self.name(path)
-        );
+    /// Refuses a path to another target whose data could not be compared: with equal names it may
+    /// be another disk nevertheless. It is used only if the user says that it is not.
+    pub(super) fn not_compared(
+        &mut self,
+        on: &Handle,
+        path: usize,
+        device: Device,
+        why: &str,
+    ) -> bool {
+        let text = format!("its data could not be compared with that of the other paths: {why}");
+        if !self.group.options.same_data {
+            let why = format!(
+                "{text}. It is not used until that works, or with --same-data, which says that it leads to the same data"
+            );
+            return self.failed(on, path, why, true);
+        }
+        tracing::warn!("{}: {text}; weft trusts its UUID and size", self.name(path));
+        self.accept(on, path, device)
     }
 }
