@@ -96,7 +96,7 @@ pub fn inode_block_bytes(_: &Path) -> Option<u64> {
 fn inode_block_of(kind: u32, f_bsize: u64) -> Option<u64> {
     match kind {
         magic::EXT | magic::XFS | magic::BTRFS | magic::TMPFS => Some(f_bsize),
-        // It gives its inodes the smallest block of a pool, whatever the size of records.
+        // Its inodes always have this size, whatever the records and sectors of the pool have.
         magic::ZFS => Some(512),
         // Inodes of overlays and of file systems on servers have other sizes, or none.
         _ => None,
