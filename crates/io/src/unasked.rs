@@ -298,7 +298,7 @@ pub(crate) mod tests {
         }
         let socket = PeerSocket::new(ours, &Closing::default());
         assert!(socket.refuses);
-        assert_eq!(send(&theirs, &socket), Err(rustix::io::Errno::PERM));
+        assert_eq!(send(&theirs, &*socket), Err(rustix::io::Errno::PERM));
         theirs.write_all(b"plain").unwrap();
         let (mut first, mut second) = ([0; 2], [0; 3]);
         let bufs = &mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];

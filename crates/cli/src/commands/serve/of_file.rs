@@ -1,7 +1,7 @@
 //! The options of `weft serve` that a configuration file has instead.
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub const OF_FILE: [&str; 71] = [
+pub const OF_FILE: [&str; 72] = [
     "source",
     "listen",
     "name",
