@@ -336,8 +336,10 @@ mod tests {
         outcome.err().map(|e| e.to_string()).unwrap_or_default()
     }
 
+    type Open = fn(&Path) -> io::Result<()>;
+
     /// Every function of this module that opens a file, by its name.
-    const OPENERS: [(&str, fn(&Path) -> io::Result<()>); 5] = [
+    const OPENERS: [(&str, Open); 5] = [
         ("create_new", |path| create_new(path).map(drop)),
         ("append", |path| append(path).and_then(|mut file| file.write_all(b"more"))),
         ("read_own", |path| read_own(path, 100).map(drop)),

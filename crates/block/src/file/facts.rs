@@ -91,6 +91,6 @@ mod tests {
         ] {
             assert_eq!(DiskName::given(name, None), DiskName::Own(name.into()));
         }
-        assert_eq!(DiskName::given("naa.5", Some("1")), DiskName::Own("naa.5\01".into()));
+        assert_eq!(DiskName::given("naa.5", Some("1")), DiskName::Own("naa.5\x001".into()));
     }
 }

@@ -168,10 +168,7 @@ fn where_nothing_lasts_a_process_gives_names_of_its_own() {
     assert_ne!(passing(&StateNames::new(None), "there is no state directory"), none);
     let state = State::new();
     fs::write(state.disks(), "in the way").unwrap();
-    let text = match file_system::passing(&state.0) {
-        Some(kind) => kind,
-        None => "cannot be used",
-    };
+    let text = file_system::passing(&state.0).unwrap_or("cannot be used");
     let names = StateNames::new(Some(state.0.clone()));
     passing(&names, text);
     // Whatever can be recorded later.
