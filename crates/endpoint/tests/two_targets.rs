@@ -1,9 +1,11 @@
 //! Two targets with names of their own as paths of one device: a UUID that both have is not enough.
 
 use crate::served::{self, Served};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 use weft_block::path::PathState;
-use weft_block::{Device, OpenOptions};
+use weft_block::{AccessState, Device, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{
@@ -34,11 +36,22 @@ fn with_data(lba: u64) -> Device {
 
 /// A target of its own.
 fn target(name: &str, listen: &str, config: NamespaceConfig) -> Served<Exports> {
+    target_in(AccessState::Optimized, name, listen, config)
+}
+
+/// The same, whose namespace is in this access state.
+fn target_in(
+    state: AccessState,
+    name: &str,
+    listen: &str,
+    config: NamespaceConfig,
+) -> Served<Exports> {
     let nqn = Nqn::new(&format!("nqn.2026-01.example.weft:{name}")).unwrap();
     let mut builder = InventoryBuilder::default();
     builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
     let config = NamespaceConfig { name: Some("disk".into()), ..config };
     builder.add_namespace(&nqn, Nsid(1), config).unwrap();
+    builder.set_access_state(1, None, state).unwrap();
     let name = Some(Name::new(&format!("iqn.2026-01.example.weft:{name}")).unwrap());
     let config = ExportConfig {
         inventory: LiveInventory::new(builder.build().unwrap()),
@@ -156,4 +169,42 @@ fn a_serial_number_counts_where_it_is_that_of_the_data() {
     assert!(why.contains("its serial number is"), "{why}");
     // Of NVMe it is that of the subsystem, and each target is one of its own.
     assert_eq!(differ("nvme+tcp://127.0.0.1:0"), None);
+}
+
+/// The path that was open first is down, and the new one leads to the target of a path that was
+/// compared with it.
+#[test]
+fn a_path_to_the_target_of_a_path_in_use_needs_no_other_one() {
+    let ports = [(); 2].map(|()| weft_testing::port::free(Ipv4Addr::LOCALHOST));
+    let at = ports.map(|port| format!("iscsi://127.0.0.1:{port}"));
+    let first = target("a", "iscsi://127.0.0.1:0", same());
+    let further = at.iter().map(|at| format!("{at}/iqn.2026-01.example.weft:b/0")).collect();
+    let reconnect_delay = Duration::from_millis(100);
+    let paths = PathOptions { further, reconnect_delay, ..PathOptions::default() };
+    let options = ConnectOptions { paths, ..ConnectOptions::default() };
+    let device = open(&url(&first), &options).unwrap();
+    let is_live = |path: usize| device.paths()[path].state == PathState::Live;
+    let compared = target("b", &at[0], same());
+    until("the second path is used", || is_live(1));
+    drop(first);
+    until("the first path is lost", || !is_live(0));
+    let same_target = target("b", &at[1], same());
+    until("the third path is used", || is_live(2));
+    drop((device, compared, same_target));
+}
+
+/// Others are compared with the path that was open first.
+#[test]
+fn a_path_that_reaches_the_data_is_used_whatever_another_target_refuses() {
+    let listen = "nvme+tcp://127.0.0.1:0";
+    let refuses = target_in(AccessState::Inaccessible, "a", listen, same());
+    let serves = target("b", listen, same());
+    let paths = PathOptions { further: vec![url(&serves)], ..PathOptions::default() };
+    let options = ConnectOptions { paths, ..ConnectOptions::default() };
+    let device = open(&url(&refuses), &options).unwrap();
+    until("the second path is used", || device.paths()[1].state == PathState::Live);
+    let disk = Disk::on(Arc::clone(&device)).unwrap();
+    disk.read(0, &mut [0; 512]).unwrap();
+    assert_ne!(device.paths()[0].state, PathState::Live, "it cannot be compared");
+    drop((disk, device));
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
 use weft_block::path::PathState;
-use weft_block::{AccessState, BlockDevice, Device, Error, Opening, Presence};
+use weft_block::{AccessState, BlockDevice, Device, Error, Identity, Opening, Presence};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 
@@ -52,6 +52,8 @@ pub(super) struct Path {
     pub(super) again: bool,
     /// What it leads to was compared with what a path to another target leads to.
     compared: bool,
+    /// What it led to when it was last opened.
+    identity: Option<Identity>,
     /// Attempts since it was last open.
     attempts: u32,
     /// Since when it is not open.
@@ -71,6 +73,7 @@ impl Path {
             again,
             // The others are compared with the first one.
             compared: again,
+            identity: None,
             epoch,
             attempts: 0,
             down_since: None,
@@ -248,7 +251,7 @@ impl Keeper {
     fn admit(&mut self, on: &Handle, path: usize, device: Device) {
         let name = self.name(path);
         let state = &mut self.paths[path];
-        state.epoch = device.cache_epoch();
+        (state.epoch, state.identity) = (device.cache_epoch(), Some(device.identity()));
         let again = core::mem::replace(&mut state.again, true);
         match state.down_since.take() {
             Some(since) => tracing::warn!(
@@ -304,10 +307,14 @@ impl Keeper {
         })
     }
 
+    /// Whether any path takes operations.
+    fn has_usable_path(&self) -> bool {
+        self.group.paths().iter().any(|(_, live)| Self::is_usable(live.as_ref()))
+    }
+
     /// Whether operations wait, fail, or have nothing to wait for any more.
     fn judge(&mut self, on: &Handle) {
-        let is_usable = self.group.paths().iter().any(|(_, live)| Self::is_usable(live.as_ref()));
-        if is_usable {
+        if self.has_usable_path() {
             self.stranded_since = None;
             return self.group.set_failing(false);
         }
@@ -377,7 +384,7 @@ impl Driver for Keeper {
 }
 
 /// Whether a path reaches the data.
-fn is_reached(device: &dyn BlockDevice) -> bool {
+pub(super) fn is_reached(device: &dyn BlockDevice) -> bool {
     matches!(device.access_state(), AccessState::Optimized | AccessState::NonOptimized)
 }
 

@@ -53,7 +53,7 @@ use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use device::PathsDevice;
-use keeper::{Keeper, Path, Phase, begin_all};
+use keeper::{Keeper, Path, Phase, begin_all, is_reached};
 use path_group::PathGroup;
 use registered::Others;
 use reserved::Key;
@@ -63,8 +63,8 @@ use weft_block::losses::report_losses;
 use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 
 /// Begins to open a device over the paths of `openers` (at least one). It is open with the first
-/// path that is; the others are opened in the background. The paths are reconnected as the options
-/// of the first opener say.
+/// path that reaches the data, or with one that does not if no other can be opened; the others are
+/// opened in the background. The paths are reconnected as the options of the first opener say.
 ///
 /// # Errors
 /// What is wrong with a URL or the options. Later: that no path could be opened, and why the first
@@ -109,27 +109,36 @@ pub(crate) fn begin(mut openers: Vec<Opener>) -> Result<Opening, Error> {
     }))
 }
 
-/// The first path that is open; none when all have failed.
+/// The first path that is open and reaches the data, or, when none of the others can be opened, the
+/// first one that is open; none when all have failed. Others are compared with it, so it has to be
+/// one that can be read, if there is one.
 fn first_opened(
     openings: &mut [Option<Opening>],
     problems: &mut [Option<Error>],
     context: &mut Context<'_>,
 ) -> Poll<Option<(usize, Device)>> {
+    let mut is_pending = false;
     for (path, slot) in openings.iter_mut().enumerate() {
         let Some(opening) = slot else { continue };
         match Pin::new(opening).poll(context) {
-            Poll::Pending => {}
-            Poll::Ready(Ok(device)) => {
+            Poll::Pending => is_pending = true,
+            Poll::Ready(Ok(device)) if is_reached(device.as_ref()) => {
                 *slot = None;
                 return Poll::Ready(Some((path, device)));
             }
+            Poll::Ready(Ok(device)) => *slot = Some(Opening::ready(Ok(device))),
             Poll::Ready(Err(e)) => {
                 *slot = None;
                 problems[path] = Some(e);
             }
         }
     }
-    if openings.iter().all(Option::is_none) { Poll::Ready(None) } else { Poll::Pending }
+    if is_pending {
+        return Poll::Pending;
+    }
+    let open = openings.iter_mut().enumerate().find_map(|(path, slot)| Some((path, slot.take()?)));
+    let Some((path, mut opening)) = open else { return Poll::Ready(None) };
+    Pin::new(&mut opening).poll(context).map(|opened| Some((path, opened.ok()?)))
 }
 
 /// What the paths of the device share, of which one is open.

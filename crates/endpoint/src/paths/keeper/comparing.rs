@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::{Arc, PoisonError};
 use uuid::Uuid;
-use weft_block::{BlockDevice, Device, Error, Presence};
+use weft_block::{BlockDevice, Device, Error, Identity, Presence};
 use weft_io::Handle;
 
 impl Keeper {
@@ -29,20 +29,26 @@ impl Keeper {
         })
     }
 
+    /// What is known of the target of a device: as a path last opened it there, or as the first one
+    /// was. `None`: all paths have led to other targets.
+    fn at_same_target(&self, identity: &Identity) -> Option<&Identity> {
+        let opened = self.paths.iter().filter_map(|path| path.identity.as_ref());
+        opened.chain([&self.group.base.identity]).find(|known| !are_apart(known, identity))
+    }
+
     /// Why a device is another one than those of the other paths, beyond what must stay the same
     /// anyhow.
     pub(super) fn contradiction(&self, path: usize, device: &dyn BlockDevice) -> Option<String> {
-        let (is_new, base) = (!self.paths[path].again, &self.group.base.identity);
         let (identity, blocks) = (device.identity(), device.geometry().blocks);
         let counterpart = self.counterpart(path, device).map(|(_, live)| live);
         let (known, size) = match &counterpart {
             Some(live) => (live.identity(), Some(live.geometry().blocks)),
-            None if is_new && are_apart(base, &identity) => {
-                (base.clone(), Some(self.group.blocks()))
-            }
-            // It may have been resized.
-            None if is_new => (base.clone(), None),
-            None => return None,
+            None if self.paths[path].again => return None,
+            None => match self.at_same_target(&identity) {
+                // It may have been resized.
+                Some(known) => (known.clone(), None),
+                None => (self.group.base.identity.clone(), Some(self.group.blocks())),
+            },
         };
         let by_size = || {
             let size = size.filter(|size| *size != blocks)?;
@@ -51,8 +57,8 @@ impl Keeper {
         contradiction(&known, &identity).or_else(by_size)
     }
 
-    /// Begins to compare the data of a path. `None`: that was done before, or all paths lead to one
-    /// target.
+    /// Begins to compare the data of a path. `None`: that was done before, or the path leads to no
+    /// other target than those in use, or than one that was used before.
     ///
     /// # Errors
     /// Why it cannot be compared now: no path that it is compared with is in use, or one of the two
@@ -64,7 +70,7 @@ impl Keeper {
     ) -> Result<Option<Comparison>, String> {
         let Some((other, _)) = self.counterpart(path, device) else {
             let is_known = self.paths[path].compared || self.paths[path].again;
-            if !is_known && are_apart(&self.group.base.identity, &device.identity()) {
+            if !is_known && self.at_same_target(&device.identity()).is_none() {
                 return Err("no other path can be used now".to_owned());
             }
             return Ok(None);
@@ -142,7 +148,8 @@ impl Keeper {
             let why = format!(
                 "{text}. It is not used until that works, or with --same-data, which says that it leads to the same data"
             );
-            return self.failed(on, path, why, true);
+            // If no path can be used, operations wait until somebody decides that.
+            return self.failed(on, path, why, self.has_usable_path());
         }
         tracing::warn!("{}: {text}; weft trusts its UUID and size", self.name(path));
         self.accept(on, path, device)
