@@ -32,6 +32,7 @@ pub use inventory::inventory;
 pub use opener::Opener;
 pub(crate) use start::complete;
 pub use state::ServedState;
+pub(crate) use turn::Changes;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};
 use crate::config::{SourceOptions, load, read};
@@ -117,6 +118,14 @@ impl Served {
         self.state.completed()
     }
 
+    /// Decides when what is served is changed from now on. Changes of a group of gateways are kept
+    /// by its cluster, and depend on no process.
+    pub(crate) fn allow(&self, changes: Changes) {
+        if self.group.is_none() {
+            self.state.allow(changes);
+        }
+    }
+
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,6 +135,9 @@ impl Served {
     fn turn(&self) -> Result<Turn<'_>, Fault> {
         let limit = if self.group.is_some() { CHANGES_WAIT } else { Duration::MAX };
         self.state.turn(limit).ok_or_else(|| {
+            if self.group.is_none() {
+                return Fault::new(Code::Refused, "the server ends: nothing was changed");
+            }
             let text = "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
             Fault::new(Code::TimedOut, text)
         })

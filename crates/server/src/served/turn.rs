@@ -16,12 +16,24 @@ struct Content {
     state: ServedState,
     /// Somebody changes it.
     is_taken: bool,
+    changes: Changes,
+}
+
+/// When the state is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// By one after the other.
+    InTurn,
+    /// Not yet: whoever wants to change it waits.
+    Later,
+    /// Not any more.
+    Never,
 }
 
 impl StateInTurn {
     /// This state.
     pub fn new(state: ServedState) -> Self {
-        let content = Content { state, is_taken: false };
+        let content = Content { state, is_taken: false, changes: Changes::InTurn };
         Self { content: Mutex::new(content), is_back: Condvar::new() }
     }
 
@@ -34,13 +46,24 @@ impl StateInTurn {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn to change it; `None`: it has not come within the limit.
+    /// Decides when it is changed from now on.
+    pub fn allow(&self, changes: Changes) {
+        self.lock().changes = changes;
+        self.is_back.notify_all();
+    }
+
+    /// Waits for the turn to change it; `None`: it has not come within the limit, or will not come.
     pub fn turn(&self, limit: Duration) -> Option<Turn<'_>> {
+        let waits = |content: &mut Content| match content.changes {
+            Changes::InTurn => content.is_taken,
+            Changes::Later => true,
+            Changes::Never => false,
+        };
         let (mut content, _) = self
             .is_back
-            .wait_timeout_while(self.lock(), limit, |content| content.is_taken)
+            .wait_timeout_while(self.lock(), limit, waits)
             .unwrap_or_else(PoisonError::into_inner);
-        if content.is_taken {
+        if content.is_taken || content.changes != Changes::InTurn {
             return None;
         }
         content.is_taken = true;
@@ -71,7 +94,9 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let state = std::mem::take(&mut self.state);
-        *self.of.lock() = Content { state, is_taken: false };
+        let mut content = self.of.lock();
+        (content.state, content.is_taken) = (state, false);
+        drop(content);
         self.of.is_back.notify_one();
     }
 }
@@ -93,5 +118,19 @@ mod tests {
             assert_eq!(second.join().unwrap(), ["nbd://127.0.0.1"]);
             assert_eq!(state.completed().listen, ["nbd://127.0.0.1"]);
         });
+    }
+
+    #[test]
+    fn who_wants_to_change_it_too_early_waits_until_it_may_be_changed_or_never_will() {
+        let state = StateInTurn::new(ServedState::default());
+        for (changes, gets_turn) in [(Changes::InTurn, true), (Changes::Never, false)] {
+            state.allow(Changes::Later);
+            assert!(state.turn(Duration::ZERO).is_none(), "not yet");
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| state.turn(Duration::MAX).is_some());
+                state.allow(changes);
+                assert_eq!(waiting.join().unwrap(), gets_turn, "{changes:?}");
+            });
+        }
     }
 }

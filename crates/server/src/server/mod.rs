@@ -15,7 +15,7 @@ use crate::management::capture::LastCapture;
 use crate::management::running::Running;
 use crate::management::server::ControlServer;
 use crate::metrics::MetricsServer;
-use crate::served::Served;
+use crate::served::{Changes, Served};
 use crate::service::activation;
 use crate::service::demands::Demands;
 use crate::service::takeover::{Giver, Taken};
@@ -83,9 +83,10 @@ impl Server {
 
     /// Ends the server from which this one takes over, if there is one. Until then that one waits,
     /// and goes on when this one stops: so it is called when nothing is left to be done that can
-    /// fail.
+    /// fail. Changes of what is served wait until then, as they would be lost.
     pub fn took_over(&mut self) {
         self.taken.take().into_iter().for_each(Taken::serves);
+        self.served().allow(Changes::InTurn);
     }
 
     /// What it was started with; a gateway of a group has got from it what the group serves.
@@ -218,6 +219,9 @@ impl Parts {
         let on_event = || Arc::clone(&environment.on_event);
         let served = serve(desired, environment, joined.group(), loops)?;
         activation::check(&desired.loops.listening)?;
+        if environment.takeover.from.is_some() {
+            served.allow(Changes::Later);
+        }
         let (ends, releases) = (on_event(), on_event());
         // A gateway of a group joins it again from its start.
         let can_go_on = environment.goes_on && joined.group().is_none();
@@ -263,8 +267,9 @@ impl Parts {
     }
 
     /// Ends what changes the server. What a client was told of before is part of its state; a
-    /// change that is under way gets no answer.
+    /// change that is under way gets no answer, and one that waits is not made.
     fn refuse_changes(&mut self) {
+        self.running.served.allow(Changes::Never);
         drop(self.losses.take());
         if let Some(group) = &self.group {
             group.leave();
