@@ -167,8 +167,10 @@ impl Config {
         let is_alone = !self.overlap || self.initiators == 1;
         let only_writer = is_alone && self.unflushed_bytes.is_none_or(|bytes| bytes % 2 == 0);
         let further = further.to_vec();
-        // All gateways are in front of one target.
-        let rest = PathOptions { reconnect_delay, same_data: true, ..PathOptions::default() };
+        // All targets and gateways have one name and one store. NBD has no names, so its paths
+        // would be compared, and not be used while that fails.
+        let same_data = further.iter().any(|url| url.starts_with("nbd://"));
+        let rest = PathOptions { reconnect_delay, same_data, ..PathOptions::default() };
         PathOptions { further, io_policy, failover, unflushed_bytes, only_writer, ..rest }
     }
 
