@@ -3,12 +3,13 @@
 #![cfg(target_os = "linux")]
 
 use crate::support::{Scratch, run, weft};
-use rustix::process::Uid;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Resource, Rlimit, Uid, prlimit};
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,11 @@ use weft_endpoint::limits::{
     REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S, VHOST_USER_CONNECTIONS_MAX,
 };
 use weft_io::limits::CLOSING_SOCKETS_MAX;
+use weft_proto::vhost_user::code;
+use weft_testing::wait::until;
+
+/// Descriptors that a message can have.
+const MESSAGE_FILES_MAX: usize = 253;
 
 /// A user that owns nothing here.
 const NOBODY: u32 = 65_534;
@@ -180,22 +186,26 @@ fn connections_that_wait_take_few_descriptors() {
     drop(waiting);
 }
 
-/// Sends a descriptor of a connection that waits for its peer when it is closed, if the system lets
-/// it pass. Returns the peer.
-fn send_lingering(to: &UnixStream) -> TcpStream {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
+/// Sends descriptors with bytes, if the system lets them pass.
+fn send_with(to: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_FILES_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(files)));
+    let sent = sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+    assert!(sent == Ok(bytes.len()) || sent == Err(rustix::io::Errno::PERM), "{sent:?}");
+}
+
+/// Sends bytes and some descriptors, the last of them that of a connection that waits for its peer
+/// when it is closed. Returns the peer.
+fn send_lingering(to: &UnixStream, bytes: &[u8], others: &[BorrowedFd<'_>]) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (peer, _) = listener.accept().unwrap();
     stream.set_nonblocking(true).unwrap();
     while stream.write(&[0; 65536]).is_ok() {}
-    sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = [stream.as_fd()];
-    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
-    let sent = sendmsg(to, &[IoSlice::new(b"{")], &mut control, SendFlags::NOSIGNAL);
-    assert!(matches!(sent, Ok(1) | Err(rustix::io::Errno::PERM)), "{sent:?}");
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
+    send_with(to, bytes, &[others, &[stream.as_fd()]].concat());
     // If it did not pass, or is closed already, this one is the last.
     std::thread::spawn(move || drop(stream));
     peer
@@ -213,13 +223,54 @@ fn descriptors_that_linger_delay_nobody() {
     for socket in [&nbd, &control] {
         for _ in 0..CLOSING_SOCKETS_MAX / 2 - 1 {
             let stream = UnixStream::connect(socket).unwrap();
-            peers.push(send_lingering(&stream));
+            peers.push(send_lingering(&stream, b"{", &[]));
         }
     }
     greet_nbd(&nbd);
     let ran = run(weft(dir.path(), &["status", "--control", "disks"]));
     assert!(ran.status.success(), "{ran:?}");
     drop(peers);
+}
+
+/// A message of a front end of vhost-user that has no content.
+fn front_end_message(code: u32) -> Vec<u8> {
+    [code, 1, 0].map(u32::to_le_bytes).concat()
+}
+
+/// Asks as a front end for the features, and waits for the answer.
+fn ask_features(socket: &mut UnixStream) {
+    socket.write_all(&front_end_message(code::GET_FEATURES)).unwrap();
+    socket.read_exact(&mut [0; 20]).unwrap();
+}
+
+#[test]
+fn descriptors_of_one_virtual_machine_disconnect_no_other() {
+    let dir = Scratch::new("reserve");
+    let paths = ["greedy.sock", "other.sock"].map(|name| dir.path().join(name));
+    let [first, second] = paths.each_ref().map(|path| format!("vhost-user:{}", path.display()));
+    let args = ["serve", "ram:1MiB", "--threads", "1", "--listen", &first, "--listen", &second];
+    let server = Logging::start(&dir, &args);
+    let [mut greedy, mut other] = paths.each_ref().map(|path| UnixStream::connect(path).unwrap());
+    ask_features(&mut other);
+    ask_features(&mut greedy);
+    // Half of so few are reserved: as many as one message can bring.
+    let few = Some(2 * MESSAGE_FILES_MAX as u64);
+    let limit = Rlimit { current: few, maximum: few };
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, limit).unwrap();
+    let memory = memfd_create("memory", MemfdFlags::CLOEXEC).unwrap();
+    let others = [memory.as_fd(); MESSAGE_FILES_MAX - 1];
+    let message = front_end_message(code::GET_FEATURES);
+    let peer = send_lingering(&greedy, &message, &others);
+    // It is disconnected, and its last descriptor stays in the reserve.
+    let _ = greedy.read_to_end(&mut Vec::new());
+    for _ in 0..3 {
+        ask_features(&mut other);
+    }
+    // What brings descriptors waits for the reserve.
+    send_with(&other, &front_end_message(code::SET_LOG_FD), &[memory.as_fd()]);
+    until("it waits", || fs::read_to_string(&server.log).unwrap().contains("a message waits"));
+    drop(peer);
+    ask_features(&mut other);
 }
 
 /// Connections that are refused: many more than are logged.

@@ -393,7 +393,8 @@ pub const VHOST_USER_MESSAGES_PER_TURN: usize = 32;
 /// Microseconds between two looks at a queue whose driver does not notify.
 pub const VHOST_USER_POLL_US: u64 = 100;
 
-/// Milliseconds between two looks whether a front end's predecessor has ended...
+/// Milliseconds between two looks whether there is room for the descriptors of a message, or whether
+/// a front end's predecessor has ended...
 pub const VHOST_USER_TURN_WAIT_MS: u64 = 10;
 
 /// ...and seconds after which the front end is refused.

@@ -40,24 +40,25 @@ mod messages {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Mutex, PoisonError};
 
-    /// Held while a message is received.
+    /// Held while a message with descriptors is received.
     static RECEIVING: Mutex<()> = Mutex::new(());
 
     /// Brought descriptors that are part of the reserve, until they are closed.
     static OF_RESERVE: AtomicUsize = AtomicUsize::new(0);
 
-    /// Receives a message, whose descriptors become [`Brought`]. `receive` does not wait.
+    /// Receives a message with descriptors, which become [`Brought`]. `receive` does not wait.
     ///
     /// # Errors
-    /// `receive`'s; that of a system without free descriptors, if a message could bring more than
-    /// the reserve has.
+    /// `receive`'s; `ResourceBusy` while others use the reserve; that of a system without free
+    /// descriptors, if a message could bring more than the reserve has.
     pub(crate) fn one_message<T>(receive: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let _one = RECEIVING.lock().unwrap_or_else(PoisonError::into_inner);
         let reserve = getrlimit(Resource::Nofile).current.map(|limit| limit - for_peers(limit));
-        if reserve.is_some_and(|reserve| reserve < MESSAGE_DESCRIPTORS_MAX as u64)
-            || OF_RESERVE.load(Ordering::Acquire) > 0
-        {
+        if reserve.is_some_and(|reserve| reserve < MESSAGE_DESCRIPTORS_MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        if OF_RESERVE.load(Ordering::Acquire) > 0 {
+            return Err(io::ErrorKind::ResourceBusy.into());
         }
         receive()
     }

@@ -10,13 +10,14 @@ use crate::unasked::MESSAGE_DESCRIPTORS_MAX;
 use crate::unix::UnixAcceptor;
 use mio::net::UnixStream;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 use socket2::SockRef;
 use std::any::Any;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -50,11 +51,22 @@ impl MessageSocket {
     /// other end has closed the connection.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: there are none yet. Otherwise the connection is broken, or few
-    /// descriptors are left.
+    /// [`io::ErrorKind::WouldBlock`]: there are none yet. [`io::ErrorKind::ResourceBusy`]: they come
+    /// with descriptors, for which there is no room as long as others have the reserve; nothing
+    /// announces its end. Otherwise the connection is broken, or few descriptors are left.
     pub fn receive(&self, into: &mut [u8], files: &mut Vec<Foreign>) -> io::Result<usize> {
         self.bin.check()?;
-        one_message(|| self.receive_now(into, files))
+        // Descriptors stay in the queue: without room for them the system tells that there are some.
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let bytes = &mut [IoSliceMut::new(into)];
+        let there = recvmsg(&*self.socket, bytes, &mut RecvAncillaryBuffer::default(), flags)?;
+        // What has come since then may have others.
+        let into = &mut into[..there.bytes];
+        if there.flags.contains(ReturnFlags::CTRUNC) {
+            return one_message(|| self.receive_now(into, files));
+        }
+        let mut socket: &UnixStream = &self.socket;
+        if into.is_empty() { Ok(0) } else { socket.read(into) }
     }
 
     fn receive_now(&self, into: &mut [u8], files: &mut Vec<Foreign>) -> io::Result<usize> {
@@ -113,6 +125,8 @@ impl MessageSocket {
 
 impl Drop for MessageSocket {
     fn drop(&mut self) {
+        // The other end knows at once. It may have closed it already.
+        let _ = self.socket.shutdown(Shutdown::Both);
         // SAFETY: nobody uses it after this.
         let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
         self.bin.put(Brought::uncounted(socket.into()));

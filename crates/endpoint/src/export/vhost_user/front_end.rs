@@ -61,6 +61,8 @@ pub(super) struct FrontEnd {
     until: Time,
     phase: Phase,
     incoming: Incoming,
+    /// There is a message whose descriptors have no room.
+    is_put_off: bool,
     outgoing: (Vec<u8>, Option<OwnedFd>),
     stopping: Option<Stopping>,
     device: Device,
@@ -107,6 +109,7 @@ impl FrontEnd {
                 until: on.now() + Duration::from_secs(VHOST_USER_WAIT_S),
                 phase: Phase::Waiting,
                 incoming: Incoming::new(),
+                is_put_off: false,
                 outgoing: (Vec::new(), None),
                 stopping: None,
                 device: Device::new(guest, view, kept),
@@ -177,8 +180,15 @@ impl FrontEnd {
                 return is_busy;
             }
             match self.incoming.next(&self.socket) {
-                Ok(message) => self.obey(message, on),
+                Ok(message) => {
+                    self.is_put_off = false;
+                    self.obey(message, on);
+                }
                 Err(Nothing::Yet) => return is_busy,
+                Err(Nothing::Later) => {
+                    self.put_off(on);
+                    return is_busy;
+                }
                 Err(Nothing::More) => self.end(on, ""),
                 Err(Nothing::Broken(e)) => self.end(on, &e.to_string()),
                 Err(Nothing::Violation(violation)) => self.end(on, &violation.to_string()),
@@ -188,6 +198,14 @@ impl FrontEnd {
         // The socket may have more, and nothing announces it.
         on.wake(self.id);
         is_busy
+    }
+
+    /// Looks for the message again soon. Requests go on.
+    fn put_off(&mut self, on: &Handle) {
+        if !core::mem::replace(&mut self.is_put_off, true) {
+            self.log(on, "a message waits, as others have taken the descriptors that are reserved");
+        }
+        self.timer.arm(on, self.id, on.now() + Duration::from_millis(VHOST_USER_TURN_WAIT_MS));
     }
 
     fn obey(&mut self, message: Message, on: &Handle) {

@@ -25,6 +25,8 @@ pub(super) struct Message {
 pub(super) enum Nothing {
     /// It has not all come yet.
     Yet,
+    /// There is no room for its descriptors now.
+    Later,
     /// The front end has closed the connection.
     More,
     Broken(io::Error),
@@ -70,6 +72,7 @@ impl Incoming {
                 Ok(0) => return Err(Nothing::More),
                 Ok(bytes) => self.have += bytes,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(Nothing::Yet),
+                Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(Nothing::Later),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(Nothing::Broken(e)),
             }
