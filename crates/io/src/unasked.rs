@@ -3,7 +3,7 @@
 //! A descriptor may stand for anything, and to close the last one may wait for whoever has the
 //! other end: for hours at a TCP connection with SO_LINGER. Since Linux 6.16 a socket can refuse
 //! them (SO_PASSRIGHTS). Elsewhere they are received and closed on a thread of their own, and so is
-//! the socket, with what nobody has received from it. A read without space for them would have the
+//! a socket from which not everything was received. A read without space for them would have the
 //! system close them on the thread that reads.
 
 use crate::limits::CLOSING_SOCKETS_MAX;
@@ -12,8 +12,8 @@ use core::ops::{Deref, DerefMut};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Descriptors that a message can have (`SCM_MAX_FD`).
@@ -22,12 +22,33 @@ pub(crate) const MESSAGE_DESCRIPTORS_MAX: usize = 253;
 /// Stack of a thread that makes one call.
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
+/// What waits for a thread that drops it.
+static WAITING: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
+
+fn waiting() -> MutexGuard<'static, Vec<Box<dyn Send>>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Drops something on a thread of its own.
 pub(crate) fn drop_elsewhere(what: impl Send + 'static) {
-    let what = ManuallyDrop::new(what);
-    let thread = thread::Builder::new().name("weft-close".into()).stack_size(STACK_BYTES);
-    // Without a thread it is kept: to close it here might wait.
-    let _ = thread.spawn(move || drop(ManuallyDrop::into_inner(what)));
+    waiting().push(Box::new(what));
+    start_threads();
+}
+
+/// Starts a thread for each thing that waits for one. Without threads they wait for the next call:
+/// to close them here might wait.
+fn start_threads() {
+    let count = waiting().len();
+    for _ in 0..count {
+        let thread = thread::Builder::new().name("weft-close".into()).stack_size(STACK_BYTES);
+        let work = || {
+            let what = waiting().pop();
+            drop(what);
+        };
+        if thread.spawn(work).is_err() {
+            return;
+        }
+    }
 }
 
 /// Has a socket, and those that it accepts, refuse descriptors; `false`: the system cannot.
@@ -57,10 +78,17 @@ impl Closing {
         if self.0.load(Ordering::Acquire) < CLOSING_SOCKETS_MAX {
             return Ok(());
         }
+        // They may lack a thread.
+        start_threads();
         let text = format!(
             "{CLOSING_SOCKETS_MAX} connections are being closed, whose peers sent descriptors that keep them open"
         );
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    }
+
+    /// Whether others have it, too: sockets that are open or being closed.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 
     fn drop_elsewhere(&self, what: impl Send + 'static) {
@@ -138,12 +166,29 @@ impl<S: AsFd + Send + 'static> Drop for PeerSocket<S> {
     fn drop(&mut self) {
         // SAFETY: nobody uses it after this.
         let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
-        if self.refuses {
+        if self.refuses || ends_empty(&socket) {
             drop(socket);
         } else {
             self.closing.drop_elsewhere(socket);
         }
     }
+}
+
+/// Ends a connection. Whether its peer has sent nothing that is not received: after its end nothing
+/// can come any more. `false` for a listener.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn ends_empty(socket: &impl AsFd) -> bool {
+    use rustix::net::{Shutdown, recv, shutdown};
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let is_empty = || recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, bytes)| bytes == 0);
+    // The first look may tell an error instead: that the peer has gone.
+    shutdown(socket, Shutdown::Both).is_ok() && (is_empty() || is_empty())
+}
+
+/// Other systems close what is not received when a connection is ended, and that may wait.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn ends_empty(_: &impl AsFd) -> bool {
+    false
 }
 
 /// SO_PASSRIGHTS. SPARC has other numbers of options.
@@ -264,12 +309,43 @@ pub(crate) mod tests {
                     assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::InvalidData);
                 }
             });
-            until("the socket alone is closed", || closing.0.load(Ordering::Acquire) <= 1);
             assert_eq!(closing.0.load(Ordering::Acquire), 1, "it lingers");
             // The peer resets the connection, as it has not read.
             drop(peer);
             until("all is closed", || closing.0.load(Ordering::Acquire) == 0);
         }
+    }
+
+    #[test]
+    fn a_socket_that_has_brought_nothing_more_is_closed_at_once() {
+        for is_reset in [false, true] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let closing = Closing::default();
+            let mut socket = PeerSocket::new(ours, &closing);
+            theirs.write_all(b"x").unwrap();
+            assert_eq!(socket.recv(&mut [IoSliceMut::new(&mut [0; 8])]).unwrap(), 1);
+            socket.write_all(b"y").unwrap();
+            let theirs = (!is_reset).then_some(theirs);
+            drop(socket);
+            assert_eq!(closing.0.load(Ordering::Acquire), 0);
+            assert!(!closing.is_shared());
+            let read = theirs.map(|mut theirs| theirs.read_to_end(&mut Vec::new()).unwrap());
+            assert!(read.is_none_or(|bytes| bytes == 1), "what was written arrives");
+        }
+    }
+
+    #[test]
+    fn what_got_no_thread_is_closed_with_the_next() {
+        struct Tells(std::sync::mpsc::Sender<()>);
+        impl Drop for Tells {
+            fn drop(&mut self) {
+                let _ = self.0.send(());
+            }
+        }
+        let (give, closed) = channel();
+        waiting().push(Box::new(Tells(give)));
+        drop_elsewhere(());
+        closed.recv_timeout(PATIENCE).expect("it is closed");
     }
 
     #[test]

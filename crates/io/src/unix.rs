@@ -8,18 +8,26 @@ use crate::stream::{Listener, Stream};
 use crate::unasked::{Closing, PeerSocket, refuse};
 use mio::net::{UnixListener, UnixStream};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Connections that wait to be accepted, as for TCP.
 const BACKLOG: i32 = 1024;
 
-/// Connections of this process to listeners of others.
-static CONNECTED: LazyLock<Closing> = LazyLock::new(Closing::default);
+/// Connections of this process to listeners of others, by their paths.
+static CONNECTED: Mutex<BTreeMap<PathBuf, Closing>> = Mutex::new(BTreeMap::new());
+
+/// What the connections to the listener at a path share.
+fn connected_to(path: &Path) -> Closing {
+    let mut all = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|_, closing| closing.is_shared());
+    all.entry(path.to_owned()).or_default().clone()
+}
 
 /// A connection over a Unix socket.
 pub struct Unix {
@@ -30,7 +38,7 @@ pub struct Unix {
 impl Unix {
     /// Connects to the listener at `path`.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        CONNECTED.check()?;
+        connected_to(path).check()?;
         Ok(Self::tuned(connect_at_once(path)?, path))
     }
 
@@ -140,7 +148,7 @@ fn connect_at_once(path: &Path) -> io::Result<PeerSocket<UnixStream>> {
         Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => return Err(e),
         _ => {}
     }
-    Ok(PeerSocket::new(UnixStream::from_std(socket.into()), &CONNECTED))
+    Ok(PeerSocket::new(UnixStream::from_std(socket.into()), &connected_to(path)))
 }
 
 /// How connecting to a path ends at once.
