@@ -3,7 +3,6 @@
 use super::durability::{Before, Ticket, is_durable};
 use super::room::ReservedRoom;
 use super::scratch::{self, Use};
-use super::server::Server;
 use super::shared::SharedFile;
 use crate::check;
 use crate::interlock::{Mode, Span};
@@ -43,8 +42,6 @@ pub(super) struct Core {
     pub(super) aside: VecDeque<Op>,
     /// The second half of a compare-and-write for which the disk had no room.
     pub(super) stalled: Option<DiskOp>,
-    /// Questions to the server of a file that is not on this machine.
-    pub(super) server: Server,
     pub(super) ready: Vec<Completion>,
     /// Successful operations that can be reported when others have ended.
     pub(super) held: Vec<(Before, Op)>,
@@ -232,7 +229,6 @@ impl Core {
         if !self.held.is_empty() {
             self.tell_held();
         }
-        self.ask_server();
         if let Some(op) = self.stalled.take() {
             self.stalled = self.disk.submit(op).err();
         }
@@ -245,9 +241,6 @@ impl Core {
 
     fn finish(&mut self, done: DiskDone) {
         let DiskDone { op: disk_op, result } = done;
-        if disk_op.kind == DiskKind::Refresh {
-            return self.server_answered();
-        }
         let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user)
         else {
             return;
@@ -313,31 +306,13 @@ impl Core {
 
     /// Asks the server of a file for its length after a flush, which is held back until the answer:
     /// a ticket that is taken before that of the flush ends is among those that it waits for.
-    fn ask_after_flush(&mut self, status: Status) {
-        if self.shared.is_remote
+    fn ask_after_flush(&self, status: Status) {
+        if let Some(server) = &self.shared.server
             && status.is_success()
             && let Ok(ticket) = self.shared.durability.begin()
         {
-            self.server.want(Some(ticket));
-            self.ask_server();
+            server.ask(ticket);
         }
-    }
-
-    fn ask_server(&mut self) {
-        if let Some(op) = self.server.question()
-            && self.disk.submit(op).is_err()
-        {
-            self.server.refused();
-        }
-    }
-
-    /// The system knows the length now. If the server did not answer, the next look asks again.
-    fn server_answered(&mut self) {
-        self.shared.look_at_end();
-        for ticket in self.server.answered() {
-            self.shared.durability.end(ticket);
-        }
-        self.ask_server();
     }
 
     /// Whether a failure may concern cached data, whose error the system reports only once.
@@ -377,10 +352,6 @@ impl Core {
         let now = self.on.now();
         if now >= self.look_at {
             self.shared.look();
-            if self.shared.is_remote {
-                self.server.want(None);
-                self.ask_server();
-            }
             let every = if self.shared.disk.is_some() { DISK_LOOK_MS } else { FILE_LOOK_MS };
             let every = Duration::from_millis(every).as_nanos() as u64;
             self.look_at = Time::from_nanos((now.as_nanos() / every + 1).saturating_mul(every));
@@ -398,8 +369,8 @@ impl Core {
         } else if error.kind() == io::ErrorKind::UnexpectedEof {
             self.shared.look();
             // It is long again already: nobody knows how short it was.
-            if !self.shared.is_cut() {
-                self.shared.cut(offset);
+            if !self.shared.length.is_cut() {
+                self.shared.length.cut(offset);
             }
         }
         Status::from(error)
@@ -421,9 +392,6 @@ impl Drop for Core {
                 self.shared.durability.end(ticket);
             }
             op.give_up();
-        }
-        for ticket in self.server.give_up() {
-            self.shared.durability.end(ticket);
         }
         self.held.drain(..).for_each(|(_, op)| op.give_up());
         self.aside.drain(..).for_each(Op::give_up);

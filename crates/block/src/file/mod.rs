@@ -39,8 +39,9 @@
 //! file long again, as the blocks between would read as zeroes. The size of the open file is read
 //! every [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS), before the writes of a turn of the loop and
 //! after each flush. The server of a file that is not on this machine is asked for it every
-//! [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS), and a flush waits for its answer, as this system
-//! may know an older size; a write does not wait. If the file cannot grow because the disk is full, writes fail with
+//! [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS) by a thread of the file's own, and a flush waits
+//! for its answer, as this system may know an older size; a write does not wait. If the file cannot
+//! grow because the disk is full, writes fail with
 //! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
 mod access;
@@ -51,6 +52,7 @@ mod durability;
 mod execution;
 mod facts;
 mod holders;
+mod length;
 mod open;
 mod queue;
 mod room;
@@ -79,7 +81,10 @@ use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
+use length::Length;
+use open::Opened;
+use server::{Ask, Server};
 use shared::SharedFile;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -97,6 +102,13 @@ impl FileDevice {
     /// Opens `rest`, a path with options, for `url`.
     pub(crate) fn open(url: &str, rest: &str, access: &Access<'_>) -> Result<Self, Error> {
         let opened = open::open(url, rest, access)?;
+        let is_remote = opened.disk.is_none() && !weft_io::file_system::is_local(&opened.file);
+        let ask = is_remote.then(|| system::question(&opened.file)).transpose();
+        ask.and_then(|ask| Self::new(url, opened, access.shared, ask))
+            .map_err(|e| Error::io(format!("{url}: cannot ask its server: {e}"), e))
+    }
+
+    fn new(url: &str, opened: Opened, shared: bool, ask: Option<Ask>) -> std::io::Result<Self> {
         let extent = Extent::of(opened.bytes, opened.block_bytes);
         let write = !opened.read_only;
         let facts = opened.disk.as_ref().map(|(_, facts)| facts.clone());
@@ -113,7 +125,7 @@ impl FileDevice {
             discard_zeroes: holes,
             write_zeroes: write,
             // Locks of this process do not count for others.
-            compare: !access.shared,
+            compare: !shared,
             reservations: false,
         };
         let physical = facts.as_ref().and_then(|facts| facts.physical_bytes).unwrap_or(0).max(4096);
@@ -132,7 +144,9 @@ impl FileDevice {
             model: facts.map_or_else(|| Some("weft file".into()), |facts| facts.model),
             ..Identity::default()
         };
-        let is_remote = opened.disk.is_none() && !weft_io::file_system::is_local(&opened.file);
+        let durability = Arc::default();
+        let length = Arc::new(Length::new(url, opened.bytes, &durability));
+        let server = ask.map(|ask| Server::start(Arc::clone(&length), ask)).transpose()?;
         Ok(Self(Arc::new(SharedFile {
             url: url.into(),
             file: Arc::new(opened.file),
@@ -147,9 +161,9 @@ impl FileDevice {
             epoch: system::start(),
             interlock: Interlock::new(),
             room: Arc::default(),
-            durability: durability::Durability::default(),
-            end: AtomicU64::new(opened.bytes),
-            is_remote,
+            durability,
+            length,
+            server,
         })))
     }
 
@@ -194,7 +208,7 @@ impl BlockDevice for FileDevice {
         let geometry = self.geometry();
         let (block, blocks) = (u64::from(geometry.block_bytes), geometry.blocks);
         // What it has lost is not a hole: a read reports it.
-        if self.0.disk.is_some() || self.0.is_cut() {
+        if self.0.disk.is_some() || self.0.length.is_cut() {
             return None;
         }
         let bytes = system::next_data(&self.0.file, lba * block, geometry.data_bytes())?;

@@ -1,7 +1,6 @@
 //! A queue of a file.
 
 use super::execution::Core;
-use super::server::Server;
 use super::shared::SharedFile;
 use crate::device::{BlockQueue, Change};
 use crate::limits::FILE_QUEUE_OPS;
@@ -45,7 +44,6 @@ impl FileQueue {
             flying: Slots::default(),
             aside: VecDeque::new(),
             stalled: None,
-            server: Server::default(),
             ready: Vec::new(),
             held: Vec::new(),
             reaped: Vec::new(),

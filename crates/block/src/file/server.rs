@@ -1,55 +1,81 @@
 //! Questions to the server of a file. The system knows the length of a file on a server from the
 //! server's last answer: a file that was cut elsewhere keeps its old length here until the server
-//! is asked. That is an operation of its own ([`DiskKind::Refresh`]), as the answer may take long.
+//! is asked. The answer may take long, so each such file has a thread that asks, and a server that
+//! hangs holds up no thread that other files need.
 
 use super::durability::Ticket;
-use weft_io::Segments;
-use weft_io::disk::{DiskKind, DiskOp};
+use super::length::Length;
+use crate::limits::FILE_LOOK_MS;
+use core::time::Duration;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
-/// The questions of a queue, of which one is under way at most.
+/// Asks for the length of a file and waits for the answer.
+pub(super) type Ask = Box<dyn FnMut() -> io::Result<u64> + Send>;
+
+/// The server of a file. When it is dropped, a question under way keeps neither the file nor its
+/// lock.
+pub(super) struct Server(Arc<Questions>);
+
 #[derive(Default)]
-pub(super) struct Server {
-    is_asked: bool,
-    /// The length is wanted as it is after the question under way.
-    is_due: bool,
-    /// Held by flushes that wait for the answer to the question under way.
-    answering: Vec<Ticket>,
+struct Questions {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
     /// Held by flushes that wait for the answer to the next question.
     waiting: Vec<Ticket>,
+    is_closed: bool,
 }
 
 impl Server {
-    /// Wants the length as it is now or later; `ticket` is returned with the answer.
-    pub(super) fn want(&mut self, ticket: Option<Ticket>) {
-        self.waiting.extend(ticket);
-        self.is_due = true;
+    /// Starts the thread.
+    pub(super) fn start(length: Arc<Length>, mut ask: Ask) -> io::Result<Self> {
+        let questions = Arc::<Questions>::default();
+        let of_thread = Arc::clone(&questions);
+        thread::Builder::new().name("weft-length".into()).spawn(move || {
+            while let Some(tickets) = of_thread.next() {
+                // If there is no answer, the next question may get one.
+                if let Ok(bytes) = ask() {
+                    length.found(bytes);
+                }
+                for ticket in tickets {
+                    length.durability.end(ticket);
+                }
+            }
+        })?;
+        Ok(Self(questions))
     }
 
-    /// Begins a question if one is due and none is under way.
-    pub(super) fn question(&mut self) -> Option<DiskOp> {
-        if self.is_asked || !self.is_due {
-            return None;
-        }
-        (self.is_asked, self.is_due) = (true, false);
-        core::mem::swap(&mut self.answering, &mut self.waiting);
-        let (kind, data) = (DiskKind::Refresh, Segments::new());
-        Some(DiskOp { kind, offset: 0, len: 0, data, user: 0 })
+    /// Asks for the length as it is now or later; the ticket ends with the answer.
+    pub(super) fn ask(&self, ticket: Ticket) {
+        self.0.state().waiting.push(ticket);
+        self.0.news.notify_one();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.news.notify_one();
+    }
+}
+
+impl Questions {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Undoes [`Server::question`]: there was no room for the operation.
-    pub(super) fn refused(&mut self) {
-        (self.is_asked, self.is_due) = (false, true);
-        core::mem::swap(&mut self.answering, &mut self.waiting);
-    }
-
-    /// Ends the question under way; the tickets that waited for it.
-    pub(super) fn answered(&mut self) -> Vec<Ticket> {
-        self.is_asked = false;
-        core::mem::take(&mut self.answering)
-    }
-
-    /// All tickets, when nobody waits for answers any more.
-    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ticket> {
-        self.answering.drain(..).chain(self.waiting.drain(..))
+    /// Waits until it is time for a question. Returns the tickets that wait for its answer; `None`:
+    /// the file is closed.
+    fn next(&self) -> Option<Vec<Ticket>> {
+        let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let limit = Duration::from_millis(FILE_LOOK_MS);
+        let waited = self.news.wait_timeout_while(self.state(), limit, is_idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!state.is_closed).then(|| core::mem::take(&mut state.waiting))
     }
 }

@@ -2,15 +2,17 @@
 
 use super::disk::Disk;
 use super::durability::Durability;
+use super::length::Length;
 use super::room::Room;
+use super::server::Server;
 use super::system::{self, Direct};
 use crate::device::{Features, Geometry, Identity};
 use crate::extent::{CurrentExtent, Extent};
 use crate::interlock::Interlock;
 use crate::op::Op;
 use crate::owners::Owners;
-use crate::status::{Status, StatusKind};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::status::Status;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// The part that all queues of the device share.
@@ -31,12 +33,10 @@ pub(super) struct SharedFile {
     pub(super) epoch: Option<u64>,
     pub(super) interlock: Interlock,
     pub(super) room: Arc<Room>,
-    pub(super) durability: Durability,
-    /// Bytes from the start that the file has had ever since it was opened. A file that was cut
-    /// may be long again; it has lost what was behind this. Not of a disk.
-    pub(super) end: AtomicU64,
-    /// A file that may be on a server: this system does not know when others cut it.
-    pub(super) is_remote: bool,
+    pub(super) durability: Arc<Durability>,
+    pub(super) length: Arc<Length>,
+    /// Of a file that may be on a server: this system does not know when others cut it.
+    pub(super) server: Option<Server>,
 }
 
 impl SharedFile {
@@ -77,52 +77,23 @@ impl SharedFile {
     pub(super) fn look_at_end(&self) {
         if self.disk.is_none()
             && let Ok(bytes) = system::length(&self.file)
-            && bytes < self.end.load(Ordering::Acquire)
         {
-            self.cut(bytes);
+            self.length.found(bytes);
         }
-    }
-
-    /// The file has lost what was behind its first `bytes` bytes, even if it is long again. What was
-    /// written there and not flushed is lost as well, so nothing that is to be durable succeeds.
-    #[cold]
-    pub(super) fn cut(&self, bytes: u64) {
-        let had = self.geometry.data_bytes();
-        // Before anybody can see it, so that no flush succeeds in between.
-        self.durability.fail(Status::new(StatusKind::Media));
-        let before = self.end.fetch_min(bytes, Ordering::AcqRel);
-        if before == had && bytes < had {
-            tracing::error!(
-                "{}: the file was cut to {bytes} bytes, it had {had}; what was behind that is lost: operations on it, every flush and \
-                 every write with FUA fail until the source is opened again",
-                self.url
-            );
-        }
-    }
-
-    /// Whether a file was cut since it was opened.
-    pub(super) fn is_cut(&self) -> bool {
-        self.disk.is_none() && self.end.load(Ordering::Acquire) < self.geometry.data_bytes()
     }
 
     /// Whether the file has lost some of the blocks of an operation.
     #[inline]
     pub(super) fn has_lost(&self, op: &Op) -> bool {
         let end = (op.lba + u64::from(op.blocks)) * u64::from(self.geometry.block_bytes);
-        op.blocks > 0 && self.is_cut() && end > self.end.load(Ordering::Acquire)
+        op.blocks > 0 && self.length.is_cut() && end > self.length.end()
     }
 
     /// Why a part of the file cannot be used, for users.
     pub(super) fn trouble(&self) -> Option<String> {
-        if self.is_cut() {
-            let (end, had) = (self.end.load(Ordering::Acquire), self.geometry.data_bytes());
-            return Some(format!(
-                "the file was cut to {end} bytes, it had {had}; operations on what is lost, and every flush, fail until the source is \
-                 opened again"
-            ));
-        }
-        self.durability.has_failed().then(|| {
-            "data that was written could not be made durable; every flush fails until the source is opened again".into()
+        self.length.trouble().or_else(|| {
+            let text = "data that was written could not be made durable; every flush fails until the source is opened again";
+            self.durability.has_failed().then(|| text.into())
         })
     }
 

@@ -1,6 +1,7 @@
 //! Functions that depend on the operating system: the size of a block device, lock holders,
 //! bypassing the page cache.
 
+use super::server::Ask;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
@@ -67,6 +68,35 @@ pub(super) fn length(file: &File) -> io::Result<u64> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn length(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.len())
+}
+
+/// Returns what asks the server of an open file for its length. It has no part in the lock of the
+/// file, which is free when the file is closed although a question is under way.
+#[cfg(target_os = "linux")]
+pub(super) fn question(file: &File) -> io::Result<Ask> {
+    use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, fstat, open, statx};
+    use std::os::fd::{AsRawFd, OwnedFd};
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let place = match open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(place) => place,
+        // There may be no /proc.
+        Err(_) => OwnedFd::from(file.try_clone()?),
+    };
+    Ok(Box::new(move || {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        match statx(&place, c"", flags, StatxFlags::SIZE) {
+            Ok(found) => Ok(found.stx_size),
+            // Old systems and sandboxes lack it.
+            Err(_) => Ok(fstat(&place)?.st_size as u64),
+        }
+    }))
+}
+
+/// Returns what asks the system for the length of an open file.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn question(file: &File) -> io::Result<Ask> {
+    let file = file.try_clone()?;
+    Ok(Box::new(move || length(&file)))
 }
 
 /// The first run of bytes from `from` on that is no hole of the file; an empty one at the end if

@@ -1,107 +1,46 @@
 //! A file on a server that is cut elsewhere: this system has the old length until it has asked.
 
-use super::{Access, FileDevice};
+use super::{Access, FileDevice, open, system};
 use crate::testing::{Plan, Rig};
 use crate::{Device, OpKind, StatusKind, naming};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::fs::File;
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::sync::Arc;
-use weft_io::disk::{DiskBackend, DiskKind, DiskOp, OpenFile};
-use weft_io::{Activity, Driver, DriverId, Handle};
+use std::sync::{Arc, Mutex};
 use weft_testing::wait::until;
 
-/// The file, and what its server is asked.
+/// The file, and how its server answers.
 struct Server {
     path: PathBuf,
-    /// It is cut by the next question after this many flushes.
-    flushes: AtomicUsize,
+    /// Held while the server hangs.
+    gate: Mutex<()>,
     is_cut: AtomicBool,
     questions: AtomicUsize,
 }
 
-/// A disk that keeps nothing, of which only a question finds the new length.
-struct Fake(Arc<Server>);
-
-impl DiskBackend for Fake {
-    fn submit(&self, on: &Handle, file: &Rc<OpenFile>, op: DiskOp) -> Result<(), DiskOp> {
-        let (server, file) = (Arc::clone(&self.0), Rc::clone(file));
-        on.spawn(move |id| {
-            on.wake(id);
-            Later { server, file, op: Some(op), id }
-        });
-        Ok(())
-    }
-
-    fn name(&self) -> &'static str {
-        "fake"
-    }
-}
-
-/// Ends an operation.
-struct Later {
-    server: Arc<Server>,
-    file: Rc<OpenFile>,
-    op: Option<DiskOp>,
-    id: DriverId,
-}
-
-impl Driver for Later {
-    fn work(&mut self, on: &Handle) -> Activity {
-        let Some(op) = self.op.take() else { return Activity::Idle };
-        on.remove(self.id);
-        let server = &self.server;
-        match op.kind {
-            DiskKind::Refresh => {
-                server.questions.fetch_add(1, SeqCst);
-                if server.flushes.load(SeqCst) == 0 && server.is_cut.load(SeqCst) {
-                    let file = File::options().write(true).open(&server.path).unwrap();
-                    file.set_len(16_384).unwrap();
-                }
-            }
-            DiskKind::Sync => {
-                let left = server.flushes.load(SeqCst).saturating_sub(1);
-                server.flushes.store(left, SeqCst);
-            }
-            _ => {}
-        }
-        self.file.complete(on, op, Ok(()));
-        Activity::Busy
-    }
-}
-
 impl Server {
-    /// A file of 1 MiB that is cut after some flushes.
-    fn new(name: &str, flushes: usize) -> Arc<Self> {
+    /// A file of 1 MiB.
+    fn new(name: &str) -> Arc<Self> {
         let name = format!("weft-block-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        Arc::new(Self {
-            path,
-            flushes: AtomicUsize::new(flushes),
-            is_cut: AtomicBool::new(false),
-            questions: AtomicUsize::new(0),
-        })
+        let (gate, is_cut, questions) = Default::default();
+        Arc::new(Self { path, gate, is_cut, questions })
     }
 
-    fn device(&self, is_remote: bool) -> Device {
+    /// Opens the file, which no other device has.
+    fn device(self: &Arc<Self>) -> Device {
         let rest = format!("{},size=1MiB,direct=off", self.path.display());
+        let url = format!("file:{rest}");
         let names = naming::of_this_process();
         let access = Access { read_only: false, shared: false, created: None, names };
-        let opened = FileDevice::open(&format!("file:{rest}"), &rest, &access);
-        let mut device = opened.unwrap_or_else(|e| panic!("{e}"));
-        Arc::get_mut(&mut device.0).unwrap().is_remote = is_remote;
-        Arc::new(device)
-    }
-
-    fn rig(self: &Arc<Self>, device: &Device) -> Rig {
-        Rig::with(Plan { loops: 2, ..Plan::default() }, |loops| {
-            for one in loops {
-                let server = Arc::clone(self);
-                one.post(move |on| on.disk().set_backend(Rc::new(Fake(server))));
-            }
-            Arc::clone(device)
-        })
+        let opened = open::open(&url, &rest, &access).unwrap_or_else(|e| panic!("{e}"));
+        let mut question = system::question(&opened.file).unwrap();
+        let server = Arc::clone(self);
+        let ask = move || {
+            server.questions.fetch_add(1, SeqCst);
+            drop(server.gate.lock().unwrap());
+            if server.is_cut.load(SeqCst) { Ok(16_384) } else { question() }
+        };
+        Arc::new(FileDevice::new(&url, opened, false, Some(Box::new(ask))).unwrap())
     }
 
     fn questions(&self) -> usize {
@@ -116,40 +55,48 @@ impl Drop for Server {
 }
 
 #[test]
-fn a_flush_waits_for_the_length_that_the_server_has() {
-    let server = Server::new("flush", 2);
-    let device = server.device(true);
-    let rig = server.rig(&device);
+fn a_flush_alone_waits_for_the_length_that_the_server_has() {
+    let server = Server::new("flush");
+    let device = server.device();
+    let rig = Rig::new(&device, Plan { loops: 2, ..Plan::default() });
     let flush = || rig.request(OpKind::Flush, 0, vec![]);
     let before = server.questions();
     rig.one(0, flush());
     assert!(server.questions() > before);
+    let hangs = server.gate.lock().unwrap();
+    let flushes = rig.start(0, vec![flush(), flush()]);
+    let data = vec![7; rig.block_bytes()];
+    rig.write(1, 1, &data);
+    assert_eq!(rig.read(1, 1, 1), data);
     server.is_cut.store(true, SeqCst);
-    rig.fails(1, flush(), StatusKind::Media);
+    drop(hangs);
+    for answer in rig.wait(0, &flushes) {
+        assert_eq!(answer.outcome.status().kind, StatusKind::Media);
+    }
     assert!(device.trouble().unwrap().contains("cut to 16384 bytes"));
-    rig.fails(0, flush(), StatusKind::Media);
+    rig.fails(1, flush(), StatusKind::Media);
     rig.end();
 }
 
 #[test]
 fn a_cut_elsewhere_is_noticed_without_any_operation() {
-    let server = Server::new("look", 0);
-    let device = server.device(true);
-    let rig = server.rig(&device);
+    let server = Server::new("look");
+    let device = server.device();
+    let asked = server.questions();
+    until("the server is asked", || server.questions() > asked + 1);
     assert_eq!(device.trouble(), None);
     server.is_cut.store(true, SeqCst);
     until("the cut is noticed", || device.trouble().is_some());
-    rig.end();
 }
 
+#[cfg(target_os = "linux")]
 #[test]
-fn nobody_is_asked_for_a_file_of_this_machine() {
-    let server = Server::new("local", 0);
-    let device = server.device(false);
-    let rig = server.rig(&device);
-    for on_loop in [0, 1, 0] {
-        rig.one(on_loop, rig.request(OpKind::Flush, 0, vec![]));
-    }
-    rig.end();
-    assert_eq!(server.questions(), 0);
+fn a_server_that_hangs_does_not_keep_the_lock_of_a_closed_file() {
+    let server = Server::new("lock");
+    let hangs = server.gate.lock().unwrap();
+    let device = server.device();
+    until("the server is asked", || server.questions() > 0);
+    drop(device);
+    drop(server.device());
+    drop(hangs);
 }

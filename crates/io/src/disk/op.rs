@@ -19,9 +19,6 @@ pub enum DiskKind {
     },
     /// Make written data durable (`fdatasync`: the data, and the metadata needed to read it).
     Sync,
-    /// Ask the server of the file for its length, so that the system knows the present one. It may
-    /// wait for the server.
-    Refresh,
     /// Free the range; it reads as zeroes. Fails with [`io::ErrorKind::Unsupported`] if the system
     /// does not support it.
     Discard,
@@ -45,7 +42,7 @@ impl DiskKind {
 pub struct DiskOp {
     /// Kind of operation.
     pub kind: DiskKind,
-    /// Offset of the first byte; ignored by a sync and a refresh.
+    /// Offset of the first byte; ignored by a sync.
     pub offset: u64,
     /// Number of bytes; for reads and writes equal to that of `data`.
     pub len: u64,
@@ -64,8 +61,7 @@ impl DiskOp {
         if !in_range || total_len(&self.data) as u64 != data {
             return Some(Err(io::ErrorKind::InvalidInput.into()));
         }
-        let is_bare = matches!(self.kind, DiskKind::Sync | DiskKind::Refresh);
-        (self.len == 0 && !is_bare).then_some(Ok(()))
+        (self.len == 0 && self.kind != DiskKind::Sync).then_some(Ok(()))
     }
 }
 

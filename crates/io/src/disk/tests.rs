@@ -127,7 +127,6 @@ fn reads_and_writes(mode: DiskMode) {
     assert_eq!(rig.read(1000, 300_000), text);
     rig.one(rig.op(DiskKind::Write { dsync: true }, 0, &[&[7; 512]])).1.unwrap();
     rig.bare(DiskKind::Sync, 0, 0).unwrap();
-    rig.bare(DiskKind::Refresh, 0, 0).unwrap();
     assert_eq!(rig.read(0, 512), [7; 512]);
     assert_eq!(std::fs::read(&scratch.path).unwrap()[1000..301_000], text);
     let (op, result) = rig.one(rig.op(DiskKind::Read, 1000, &[&[0; 5000], &[0; 200_000]]));

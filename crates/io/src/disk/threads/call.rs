@@ -43,7 +43,6 @@ pub(super) fn execute(
             sys::write(file, data, done, offset + done, dsync)
         }),
         DiskKind::Sync => file.sync_data(),
-        DiskKind::Refresh => sys::refresh(file),
         DiskKind::Discard => sys::discard(file, offset, len),
         DiskKind::WriteZeroes { free, dsync } => {
             match sys::zero(file, offset, len, free) {

@@ -19,24 +19,6 @@ pub fn make_sparse(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks the server of a file for its length.
-#[cfg(target_os = "linux")]
-pub(super) fn refresh(file: &File) -> io::Result<()> {
-    use rustix::fs::{AtFlags, StatxFlags, statx};
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-    match statx(file, c"", flags, StatxFlags::SIZE) {
-        Ok(_) => Ok(()),
-        // Old systems and sandboxes lack it.
-        Err(_) => file.metadata().map(drop),
-    }
-}
-
-/// Asks the server of a file for its length, if the system finds its answer too old.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn refresh(file: &File) -> io::Result<()> {
-    file.metadata().map(drop)
-}
-
 /// Reads into the data behind its first `skip` bytes.
 pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> io::Result<usize> {
     let mut skip = skip as usize;

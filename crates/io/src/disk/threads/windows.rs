@@ -23,11 +23,6 @@ pub fn make_sparse(file: &File) -> io::Result<()> {
     control::<()>(file, FSCTL_SET_SPARSE, &[], &mut []).map(drop)
 }
 
-/// Asks the server of a file for its length.
-pub(super) fn refresh(file: &File) -> io::Result<()> {
-    file.metadata().map(drop)
-}
-
 /// Reads into the data behind its first `skip` bytes: the rest of one piece.
 pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> io::Result<usize> {
     let mut skip = skip as usize;

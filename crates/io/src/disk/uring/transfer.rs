@@ -21,9 +21,6 @@ static ZEROES: Zeroes = Zeroes([0; ZEROES_BYTES]);
 /// Bytes of one piece of memory that one call moves at most.
 const CALL_BYTES: usize = 1 << 30;
 
-/// Memory for a `struct statx`, of which nothing is read: the system keeps what it has learnt.
-type Answer = [u64; 32];
-
 /// What the system does now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
@@ -52,8 +49,6 @@ pub(super) struct Transfer {
     done_bytes: u64,
     /// What the system reads when an entry is submitted; kept for its memory.
     vectors: Vec<libc::iovec>,
-    /// What the system writes to when it refreshes a length; kept for its memory.
-    answer: Option<Box<Answer>>,
 }
 
 impl Transfer {
@@ -82,13 +77,6 @@ impl Transfer {
         match (self.step, op.kind) {
             (Step::Sync, _) | (_, DiskKind::Sync) => {
                 opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
-            }
-            (_, DiskKind::Refresh) => {
-                let answer = self.answer.get_or_insert_with(|| Box::new([0; 32]));
-                opcode::Statx::new(fd, c"".as_ptr(), answer.as_mut_ptr().cast())
-                    .flags(libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC)
-                    .mask(libc::STATX_SIZE)
-                    .build()
             }
             (Step::WriteZeroes, _) => {
                 fill_zeroes(&mut self.vectors, op.len - self.done_bytes);
@@ -158,8 +146,9 @@ impl Transfer {
             }
             (Step::Main, DiskKind::Write { .. }) | (Step::WriteZeroes, _) => self.moved(result),
             (Step::Main, DiskKind::WriteZeroes { .. }) => self.zeroed(),
-            (Step::Main, DiskKind::Discard | DiskKind::Sync | DiskKind::Refresh)
-            | (Step::Sync, _) => Next::Done(Ok(())),
+            (Step::Main, DiskKind::Discard | DiskKind::Sync) | (Step::Sync, _) => {
+                Next::Done(Ok(()))
+            }
         }
     }
 

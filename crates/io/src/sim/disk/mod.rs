@@ -128,8 +128,6 @@ impl Disks {
                 cached.write(op.offset, bytes, dsync)
             }
             DiskKind::Sync => cached.sync(mark),
-            // The files are on this machine.
-            DiskKind::Refresh => Ok(()),
             DiskKind::Discard => cached.discard(op.offset, op.len),
             DiskKind::WriteZeroes { dsync, .. } => cached.zero(op.offset, op.len, dsync),
         }
@@ -137,7 +135,7 @@ impl Disks {
 
     /// Lets an operation that does not end take effect in part.
     fn tear(&mut self, file: &Arc<File>, op: &mut DiskOp) -> io::Result<()> {
-        if matches!(op.kind, DiskKind::Read | DiskKind::Sync | DiskKind::Refresh) {
+        if matches!(op.kind, DiskKind::Read | DiskKind::Sync) {
             return Ok(());
         }
         op.kind = match op.kind {
@@ -164,7 +162,6 @@ fn name(kind: DiskKind) -> &'static str {
         DiskKind::Read => "disk read",
         DiskKind::Write { .. } => "disk write",
         DiskKind::Sync => "disk sync",
-        DiskKind::Refresh => "disk refresh",
         DiskKind::Discard => "disk discard",
         DiskKind::WriteZeroes { .. } => "disk zero",
     }

@@ -1,0 +1,71 @@
+//! The length of an open file: whether it was cut, and what that means.
+
+use super::durability::Durability;
+use crate::status::{Status, StatusKind};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// See the module. That of a disk stays as it was: it has a size that may change.
+pub(super) struct Length {
+    url: String,
+    /// Bytes when it was opened.
+    had: u64,
+    /// Bytes from the start that the file has had ever since it was opened. A file that was cut
+    /// may be long again; it has lost what was behind this.
+    end: AtomicU64,
+    pub(super) durability: Arc<Durability>,
+}
+
+impl Length {
+    pub(super) fn new(url: &str, had: u64, durability: &Arc<Durability>) -> Self {
+        let durability = Arc::clone(durability);
+        Self { url: url.into(), had, end: AtomicU64::new(had), durability }
+    }
+
+    /// The file has this length now.
+    #[inline]
+    pub(super) fn found(&self, bytes: u64) {
+        if bytes < self.end() {
+            self.cut(bytes);
+        }
+    }
+
+    /// The file has lost what was behind its first `bytes` bytes, even if it is long again. What was
+    /// written there and not flushed is lost as well, so nothing that is to be durable succeeds.
+    #[cold]
+    pub(super) fn cut(&self, bytes: u64) {
+        let had = self.had;
+        // Before anybody can see it, so that no flush succeeds in between.
+        self.durability.fail(Status::new(StatusKind::Media));
+        let before = self.end.fetch_min(bytes, Ordering::AcqRel);
+        if before == had && bytes < had {
+            tracing::error!(
+                "{}: the file was cut to {bytes} bytes, it had {had}; what was behind that is lost: operations on it, every flush and \
+                 every write with FUA fail until the source is opened again",
+                self.url
+            );
+        }
+    }
+
+    /// See the field.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Whether it was cut since it was opened.
+    pub(super) fn is_cut(&self) -> bool {
+        self.end() < self.had
+    }
+
+    /// Why a part of the file cannot be used, for users.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.is_cut().then(|| {
+            format!(
+                "the file was cut to {} bytes, it had {}; operations on what is lost, and every flush, fail until the source is \
+                 opened again",
+                self.end(),
+                self.had
+            )
+        })
+    }
+}
