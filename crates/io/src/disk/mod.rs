@@ -14,6 +14,8 @@
 mod mode;
 mod op;
 mod service;
+#[cfg(unix)]
+mod short;
 mod slab;
 mod threads;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! Calls of Unix systems.
 
+use crate::disk::short;
 use crate::limits::DISK_VECTORS;
 use crate::segment::Segments;
 use rustix::io::{preadv, pwritev};
@@ -31,12 +32,8 @@ pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> 
         }
     }
     let n = preadv(file, &mut vectors, offset)?;
-    let cut = !(offset + n as u64).is_multiple_of(512);
-    if cut && is_direct(file) && n < vectors.iter().map(|v| v.len()).sum() {
-        // The file ends within a sector; going on from there would be misaligned.
-        return Ok(0);
-    }
-    Ok(n)
+    let is_short = n < vectors.iter().map(|v| v.len()).sum();
+    Ok(if is_short { short::counts(file, offset, n as u64) as usize } else { n })
 }
 
 /// Writes the data behind its first `skip` bytes.
@@ -74,16 +71,6 @@ fn write_durably(file: &File, vectors: &[IoSlice<'_>], offset: u64) -> io::Resul
     let n = pwritev(file, vectors, offset)?;
     file.sync_data()?;
     Ok(n)
-}
-
-#[cfg(target_os = "linux")]
-fn is_direct(file: &File) -> bool {
-    rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::DIRECT))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_direct(_: &File) -> bool {
-    false
 }
 
 /// Frees the range: of a disk by its own command, of a file by a hole.

@@ -2,11 +2,12 @@
 //! cannot zero a range, or does not make a write durable at once.
 
 use super::super::op::{DiskKind, DiskOp, OpenFile};
+use super::super::short;
 use crate::event_loop::Handle;
 use crate::limits::DISK_VECTORS;
 use crate::segment::Segments;
 use io_uring::{opcode, squeue, types};
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::FallocateFlags;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
@@ -133,18 +134,22 @@ impl Transfer {
         }
         match (self.step, op.kind) {
             (Step::Main, DiskKind::Read) => {
-                let torn = !(op.offset + self.done_bytes + result as u64).is_multiple_of(512)
-                    && is_direct(file);
-                let left = op.len - self.done_bytes - result as u64;
-                if result == 0 || (torn && left > 0) {
+                let at = op.offset + self.done_bytes;
+                let mut bytes = result as u64;
+                if self.done_bytes + bytes < op.len {
+                    bytes = short::counts(file.file(), at, bytes);
+                }
+                if bytes == 0 {
                     return Next::Done(Err(io::ErrorKind::UnexpectedEof.into()));
                 }
-                self.moved(result)
+                self.moved(bytes)
             }
             (Step::Main, DiskKind::Write { .. }) | (Step::WriteZeroes, _) if result == 0 => {
                 Next::Done(Err(io::ErrorKind::WriteZero.into()))
             }
-            (Step::Main, DiskKind::Write { .. }) | (Step::WriteZeroes, _) => self.moved(result),
+            (Step::Main, DiskKind::Write { .. }) | (Step::WriteZeroes, _) => {
+                self.moved(result as u64)
+            }
             (Step::Main, DiskKind::WriteZeroes { .. }) => self.zeroed(),
             (Step::Main, DiskKind::Discard | DiskKind::Sync) | (Step::Sync, _) => {
                 Next::Done(Ok(()))
@@ -152,8 +157,8 @@ impl Transfer {
         }
     }
 
-    fn moved(&mut self, bytes: i32) -> Next {
-        self.done_bytes += bytes as u64;
+    fn moved(&mut self, bytes: u64) -> Next {
+        self.done_bytes += bytes;
         match &self.running {
             Some((_, op)) if self.done_bytes < op.len => Next::Again,
             _ if self.step == Step::WriteZeroes => self.zeroed(),
@@ -194,12 +199,6 @@ impl Transfer {
 fn fallocate(fd: types::Fd, op: &DiskOp, how: FallocateFlags) -> squeue::Entry {
     let mode = (how | FallocateFlags::KEEP_SIZE).bits() as i32;
     opcode::Fallocate::new(fd, op.len).offset(op.offset).mode(mode).build()
-}
-
-/// Whether reads bypass the cache, so that one which ends within a sector has met the end of the
-/// file.
-fn is_direct(file: &OpenFile) -> bool {
-    rustix::fs::fcntl_getfl(file.file()).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
 }
 
 /// Lists the memory behind the first `skip` bytes, as much as one call takes. With `reads` the
