@@ -7,6 +7,7 @@ use crate::support::{Scratch, Server, run, weft};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -237,6 +238,13 @@ fn a_server_lives_on_where_the_next_one_cannot_take_over() {
     assert_eq!(new.terminate().code(), Some(0));
 }
 
+/// Whether the first server answers, which it does a moment after it serves again, and has what was
+/// added to it.
+fn has_change(dir: &Path) -> bool {
+    let ran = run(weft(dir, &["status", "--json", "--control", "first"]));
+    ran.status.success() && ran.out.contains("ram:1MiB")
+}
+
 #[test]
 fn a_server_goes_on_where_the_next_one_fails_after_it_has_released_everything() {
     let dir = Scratch::new("fails");
@@ -255,8 +263,7 @@ fn a_server_goes_on_where_the_next_one_fails_after_it_has_released_everything() 
         let disk = weft_endpoint::Disk::open(old.url(), &Default::default()).unwrap();
         disk.read(0, &mut [0; 512]).unwrap();
         // What was changed while it ran is there again.
-        let ran = run(weft(dir.path(), &["status", "--json", "--control", "first"]));
-        assert!(ran.out.contains("ram:1MiB"), "{ran:?}");
+        until("it has the change", || has_change(dir.path()));
     }
     // It serves, and cannot say so.
     let fails = [&["serve"], &args[..], &take].concat();
@@ -265,8 +272,7 @@ fn a_server_goes_on_where_the_next_one_fails_after_it_has_released_everything() 
     assert!(!cannot_print.stderr(Stdio::null()).status().unwrap().success());
     let disk = weft_endpoint::Disk::open(old.url(), &Default::default()).unwrap();
     disk.read(0, &mut [0; 512]).unwrap();
-    let ran = run(weft(dir.path(), &["status", "--json", "--control", "first"]));
-    assert!(ran.out.contains("ram:1MiB"), "{ran:?}");
+    until("it has the change", || has_change(dir.path()));
     drop((disk, other));
     let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
     assert_eq!(old.wait().0.code(), Some(0));
