@@ -78,6 +78,10 @@ impl Io {
         match target {
             AbortTarget::Unknown => false,
             AbortTarget::Aborted => true,
+            AbortTarget::Doomed(tag) => {
+                assert!(self.queue.revoked(tag).is_some(), "{tag:?} does not end");
+                true
+            }
             AbortTarget::InDevice(tag) => {
                 assert!(
                     matches!(self.states[tag.index()], State::Device { .. }),

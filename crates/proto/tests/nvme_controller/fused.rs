@@ -253,7 +253,7 @@ fn data_of_one_half_is_damaged() {
         queue.start(damaged, &blocks(NvmOpcode::WRITE, 1, 0, 1), 0);
         assert_eq!(
             queue.abort(if healthy == A { Cid(0xa) } else { Cid(0xb) }),
-            AbortTarget::Aborted
+            AbortTarget::Doomed(healthy)
         );
         assert_eq!(replied(queue.data(healthy, &[])).status, Status::FAILED_FUSED);
         assert_eq!(submitted(queue.data(damaged, &[])).kind, RequestKind::Write);
@@ -279,10 +279,14 @@ fn aborts_of_single_commands() {
 
     queue.start(A, &cid(blocks(NvmOpcode::WRITE, 1, 0, 1), 9), 0);
     assert!(queue.destination(A).is_some());
-    assert_eq!(queue.abort(Cid(9)), AbortTarget::Aborted);
+    assert_eq!(queue.abort(Cid(9)), AbortTarget::Doomed(A));
     assert_eq!(orphan(&mut queue), None, "its data is on the way");
+    assert_eq!(queue.revoked(A), Some(Status::ABORT_REQUESTED), "until it completes");
     assert_eq!(queue.destination(A), None, "nor is it stored where it arrives");
     assert_eq!(replied(queue.data(A, &[])).status, Status::ABORT_REQUESTED);
+    assert_eq!(queue.revoked(A), None);
+    queue.start(A, &blocks(NvmOpcode::WRITE, 1, 0, 1), 0);
+    assert_eq!(queue.revoked(A), None, "another command under the same tag");
 }
 
 #[test]
@@ -290,7 +294,7 @@ fn aborts_of_halves() {
     for (target, id, partner) in [(A, Cid(0xa), B), (B, Cid(0xb), A)] {
         // Both wait for data.
         let mut queue = paired();
-        assert_eq!(queue.abort(id), AbortTarget::Aborted);
+        assert_eq!(queue.abort(id), AbortTarget::Doomed(target));
         assert_eq!(replied(queue.data(target, &[])).status, Status::ABORT_REQUESTED);
         assert_eq!(replied(queue.data(partner, &[])).status, Status::FAILED_FUSED);
 
@@ -304,7 +308,7 @@ fn aborts_of_halves() {
         // The partner has its data.
         let mut queue = paired();
         queue.data(partner, &[]);
-        assert_eq!(queue.abort(id), AbortTarget::Aborted);
+        assert_eq!(queue.abort(id), AbortTarget::Doomed(target));
         assert_eq!(orphan(&mut queue), Some((partner, Status::FAILED_FUSED)));
         assert_eq!(replied(queue.data(target, &[])).status, Status::ABORT_REQUESTED);
 

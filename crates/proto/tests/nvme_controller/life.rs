@@ -205,9 +205,14 @@ fn there_is_a_limit_of_waiting_requests_and_they_can_be_aborted() {
         ids.push(rig.last_cid());
     }
     assert_eq!(rig.status(aer()), Status::ASYNC_EVENT_LIMIT_EXCEEDED);
-    assert_eq!(rig.run(abort(0, ids[1])).0.result, 0);
+    // The request completes first, and then the Abort.
+    assert_eq!(rig.start(7, abort(0, ids[1])), Next::Hold);
+    let of_abort = rig.last_cid();
     let (tag, cqe) = rig.poll_reply();
     assert_eq!((tag, cqe.cid, cqe.status), (Tag(2), ids[1], Status::ABORT_REQUESTED));
+    let (tag, cqe) = rig.poll_reply();
+    assert_eq!((tag, cqe.cid, cqe.result), (Tag(7), of_abort, 0));
+    assert_eq!(cqe.status, Status::SUCCESS);
     assert_eq!(rig.run(abort(0, ids[1])).0.result, 1, "it is gone");
     assert_eq!(rig.start(2, aer()), Next::Hold);
 }

@@ -181,7 +181,8 @@ impl Pair {
                     .queues
                     .get_mut(&sqid)
                     .map_or(AbortTarget::Unknown, |queue| queue.abort(cid));
-                control.abort_result(ticket, target == AbortTarget::Aborted);
+                let aborted = matches!(target, AbortTarget::Aborted | AbortTarget::Doomed(_));
+                control.abort_result(ticket, aborted);
             }
             ControlEvent::CrossReset(named) => {
                 let found = self.subsystem.cross_reset(control.cntlid(), named);

@@ -2,7 +2,7 @@
 
 use super::authenticating::{Authenticating, Exchange};
 use super::flush::Flush;
-use super::mailbox::{Mailbox, Told};
+use super::mailbox::{AbortAnswer, Mailbox, Told};
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use super::transport::{Engine, Event};
@@ -278,13 +278,10 @@ impl AdminSession {
             ControlEvent::Reply { tag, cqe } => self.reply(engine, tag, cqe, 0),
             ControlEvent::Quiesce { flush } => self.quiesce(flush),
             ControlEvent::Abort { ticket, sqid, cid } => {
+                let answer = AbortAnswer::new(ticket, &self.mailbox);
                 match self.shared.queue_mailbox(self.id, sqid) {
-                    Some(queue) => queue.post(Message::Own(Told::Abort {
-                        ticket,
-                        cid,
-                        reply_to: Arc::clone(&self.mailbox),
-                    })),
-                    None => self.control.abort_result(ticket, false),
+                    Some(queue) => queue.post(Message::Own(Told::Abort { cid, answer })),
+                    None => answer.give(false),
                 }
             }
             ControlEvent::CrossReset(named) => {

@@ -18,7 +18,6 @@ use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Place, Service};
-use crate::export::members::Message;
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
 use crate::statistics::Meter;
@@ -276,10 +275,7 @@ impl<L: Link> Service for Connection<L> {
             (Session::Io(io), Told::Namespaces(view)) => {
                 io.set_view(on, self.id, link.engine(), view)
             }
-            (Session::Io(io), Told::Abort { ticket, cid, reply_to }) => {
-                let aborted = io.abort(link.engine(), cid);
-                reply_to.post(Message::Own(Told::Aborted { ticket, aborted }));
-            }
+            (Session::Io(io), Told::Abort { cid, answer }) => io.abort(link.engine(), cid, answer),
             (Session::Io(io), Told::Reserved { tag, outcome }) => {
                 io.reserved(on, link.engine(), tag, outcome)
             }
@@ -366,8 +362,11 @@ impl<L: Link> Service for Connection<L> {
 
     #[inline]
     fn advance(&mut self, on: &Handle, link: &mut L) -> bool {
-        match &self.session {
+        match &mut self.session {
             Session::Io(io) => {
+                if io.has_aborts() {
+                    io.settle_aborts(!link.has_unsent());
+                }
                 let is_drained = self.draining && io.queue.outstanding() == 0 && !link.has_unsent();
                 if is_drained || io.is_over() {
                     link.close();
@@ -417,7 +416,11 @@ impl<L: Link> Service for Connection<L> {
 
     #[inline]
     fn awaits_sending(&self, _: &L) -> bool {
-        self.draining || matches!(self.session, Session::Authenticating(_))
+        match &self.session {
+            Session::Io(io) => self.draining || io.has_aborts(),
+            Session::Authenticating(_) => true,
+            Session::New(_) | Session::Admin(_) => false,
+        }
     }
 
     #[inline]

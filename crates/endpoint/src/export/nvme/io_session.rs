@@ -8,6 +8,7 @@
 use super::authenticating::{Authenticating, Exchange};
 use super::counting::Counting;
 use super::io_reserve::Reserving;
+use super::mailbox::AbortAnswer;
 use super::subsystems::{ControllerId, View};
 use super::transport::{Engine, Event};
 use crate::export::device_side::DeviceSide;
@@ -43,6 +44,8 @@ pub(crate) struct IoSession {
     pub(super) reserving: Reserving,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
+    /// Aborts of commands that are completed, or will be under this tag when their data has come.
+    aborts: Vec<(Option<Tag>, AbortAnswer)>,
 }
 
 impl IoSession {
@@ -53,8 +56,8 @@ impl IoSession {
         counting: Counting,
         reserving: Reserving,
     ) -> Self {
-        let direct = DirectWrite::default();
-        Self { controller, queue, side, direct, counting, reserving, authenticating: None }
+        let (direct, aborts) = (DirectWrite::default(), Vec::new());
+        Self { controller, queue, side, direct, counting, reserving, authenticating: None, aborts }
     }
 
     #[inline]
@@ -293,19 +296,38 @@ impl IoSession {
         !self.side.waiting().is_empty()
     }
 
-    /// The host wants a command aborted; tells whether it will be completed as aborted.
-    pub(super) fn abort(&mut self, engine: &mut impl Engine, cid: Cid) -> bool {
+    /// The host wants a command aborted.
+    pub(super) fn abort(&mut self, engine: &mut impl Engine, cid: Cid, answer: AbortAnswer) {
         let target = self.queue.abort(cid);
         if let Some((tag, cqe)) = self.queue.orphan() {
             self.reply(engine, tag, cqe, 0);
         }
         match target {
-            AbortTarget::Unknown => false,
-            AbortTarget::Aborted => true,
+            AbortTarget::Unknown => answer.give(false),
+            AbortTarget::Aborted => self.aborts.push((None, answer)),
+            AbortTarget::Doomed(tag) => self.aborts.push((Some(tag), answer)),
             AbortTarget::InDevice(tag) => {
                 self.side.cancel(tag.0.into());
-                false
+                answer.give(false);
             }
+        }
+    }
+
+    /// Whether Aborts wait for completions.
+    #[inline]
+    pub(super) fn has_aborts(&self) -> bool {
+        !self.aborts.is_empty()
+    }
+
+    /// Answers the Aborts whose commands have completed, when the completions have left.
+    #[cold]
+    pub(super) fn settle_aborts(&mut self, all_sent: bool) {
+        for (tag, _) in &mut self.aborts {
+            *tag = tag.filter(|tag| self.queue.revoked(*tag).is_some());
+        }
+        if all_sent {
+            let completed = self.aborts.extract_if(.., |(tag, _)| tag.is_none());
+            completed.for_each(|(_, answer)| answer.give(true));
         }
     }
 

@@ -15,7 +15,7 @@ use weft_proto::stream::Tag;
 /// Messages between connections.
 pub(crate) enum Told {
     /// To an I/O queue: abort a command, and report the result to the admin queue.
-    Abort { ticket: AbortTicket, cid: Cid, reply_to: Arc<Mailbox> },
+    Abort { cid: Cid, answer: AbortAnswer },
     /// The visible namespaces, or the devices behind them, have changed.
     Namespaces(View),
     /// To an admin queue of a discovery controller: the log has changed.
@@ -47,3 +47,33 @@ pub(crate) enum Told {
 
 /// The mailbox of one connection.
 pub(crate) type Mailbox = mailbox::Mailbox<Message<Told>>;
+
+/// The answer to an Abort, for the admin queue. If it is dropped, as the I/O queue ends, the command
+/// was not aborted.
+pub(crate) struct AbortAnswer {
+    ticket: AbortTicket,
+    to: Option<Arc<Mailbox>>,
+}
+
+impl AbortAnswer {
+    pub(super) fn new(ticket: AbortTicket, to: &Arc<Mailbox>) -> Self {
+        Self { ticket, to: Some(Arc::clone(to)) }
+    }
+
+    /// Gives the answer.
+    pub(super) fn give(mut self, aborted: bool) {
+        self.post(aborted);
+    }
+
+    fn post(&mut self, aborted: bool) {
+        if let Some(to) = self.to.take() {
+            to.post(Message::Own(Told::Aborted { ticket: self.ticket, aborted }));
+        }
+    }
+}
+
+impl Drop for AbortAnswer {
+    fn drop(&mut self) {
+        self.post(false);
+    }
+}

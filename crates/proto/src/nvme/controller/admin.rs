@@ -48,6 +48,8 @@ enum Answer {
     Fetch(AdminStage, u32),
     /// Completed later.
     Wait(AdminStage),
+    /// Completed by an event that is already there, behind others.
+    Queued,
 }
 
 /// Bytes of an extended host identifier.
@@ -65,6 +67,7 @@ impl Control {
             }
             Ok(Answer::Fetch(stage, bytes)) => self.held(tag, sqe, stage, Next::Fetch { bytes }),
             Ok(Answer::Wait(stage)) => self.held(tag, sqe, stage, Next::Hold),
+            Ok(Answer::Queued) => Next::Hold,
             Err(fault) => self.refuse(sqe, fault),
         }
     }
@@ -125,7 +128,7 @@ impl Control {
         match opcode {
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(sqe),
             AdminOpcode::IDENTIFY => self.identify(sqe),
-            AdminOpcode::ABORT => self.abort(sqe),
+            AdminOpcode::ABORT => self.abort(tag, sqe),
             AdminOpcode::SET_FEATURES => self.set_features(now, sqe, in_capsule),
             AdminOpcode::GET_FEATURES => self.get_features(sqe),
             AdminOpcode::ASYNC_EVENT_REQUEST => self.async_event_request(tag, sqe),
@@ -262,13 +265,13 @@ impl Control {
     }
 
     /// Abort (Base §5.1): dword 0 of the completion is 0 where the command was aborted, 1 where it
-    /// was not. nvmet and SPDK know no limit, so that a host which sends more than ACL allows gets
-    /// an answer that is true, and nothing is kept for it.
-    fn abort(&mut self, sqe: &Sqe) -> Result<Answer, Fault> {
+    /// was not. An aborted command completes first. nvmet and SPDK know no limit, so that a host
+    /// which sends more than ACL allows gets an answer that is true, and nothing is kept for it.
+    fn abort(&mut self, tag: Tag, sqe: &Sqe) -> Result<Answer, Fault> {
         no_namespace(sqe)?;
         let (sqid, cid) = (Qid(sqe.dword(10) as u16), Cid((sqe.dword(10) >> 16) as u16));
         if sqid == Qid(0) {
-            return Ok(Answer::Done(u64::from(!self.abort_event_request(cid))));
+            return self.abort_event_request(tag, sqe.cid(), cid);
         }
         let waiting =
             self.slots.iter().filter(|slot| matches!(slot.stage, AdminStage::Abort(_))).count();
@@ -281,17 +284,22 @@ impl Control {
         Ok(Answer::Wait(AdminStage::Abort(ticket)))
     }
 
-    /// Of the commands of the admin queue only Asynchronous Event Requests wait long enough to be
-    /// aborted.
-    fn abort_event_request(&mut self, cid: Cid) -> bool {
+    /// The Abort `own` of the command `cid` of the admin queue. Of these commands only Asynchronous
+    /// Event Requests wait long enough to be aborted. The Abort is completed behind the request.
+    fn abort_event_request(&mut self, tag: Tag, own: Cid, cid: Cid) -> Result<Answer, Fault> {
         let found =
             self.slots.iter().position(|slot| slot.stage == AdminStage::Event && slot.cid == cid);
-        let Some(tag) = found.map(|index| Tag(index as u16)) else {
-            return false;
+        let Some(aborted) = found.map(|index| Tag(index as u16)) else {
+            return Ok(Answer::Done(1));
         };
-        self.events.withdraw(tag);
-        self.complete(tag, Cqe::new(cid, Status::ABORT_REQUESTED));
-        true
+        let ticket = self.next_ticket();
+        if !self.hold(tag, own, AdminStage::Abort(ticket)) {
+            return Err(Fault::new(Status::INTERNAL_ERROR));
+        }
+        self.events.withdraw(aborted);
+        self.complete(aborted, Cqe::new(cid, Status::ABORT_REQUESTED));
+        self.abort_result(ticket, true);
+        Ok(Answer::Queued)
     }
 
     /// Writes the data of a command.

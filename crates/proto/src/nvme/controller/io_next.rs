@@ -78,8 +78,11 @@ impl DeviceOutcome {
 pub enum AbortTarget {
     /// There is no such command.
     Unknown,
-    /// The command will be completed as aborted; [`IoQueue::orphan`](super::IoQueue::orphan) may have it at once.
+    /// The command has been completed as aborted: [`IoQueue::orphan`](super::IoQueue::orphan) has it.
     Aborted,
+    /// The command under this tag will be completed as aborted when its data has come or failed;
+    /// [`IoQueue::revoked`](super::IoQueue::revoked) has a status until then.
+    Doomed(Tag),
     /// The device has the command under this tag: cancel it there and [`IoQueue::finished`](super::IoQueue::finished) it.
     InDevice(Tag),
 }

@@ -272,7 +272,10 @@ impl IoQueue {
         }
         self.fail_partner(tag);
         self.give_up(tag, Status::ABORT_REQUESTED);
-        AbortTarget::Aborted
+        match self.slots[tag.index()].stage {
+            CommandStage::Idle => AbortTarget::Aborted,
+            _ => AbortTarget::Doomed(tag),
+        }
     }
 
     /// Which half of a fused operation a command is, if it is one. Either is no longer than what
