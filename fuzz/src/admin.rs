@@ -119,6 +119,11 @@ impl Admin {
                 }
                 ControlEvent::KeepAliveExpired => self.ended = true,
                 ControlEvent::Persist { ticket, .. } => self.control.persisted(ticket, Ok(())),
+                // While a reset is under way there are none left.
+                ControlEvent::Queues { ticket, wanted } => {
+                    let left = if self.quiesce { 0 } else { wanted };
+                    self.control.queues_allocated(ticket, left);
+                }
                 ControlEvent::Abort { ticket, sqid, cid } => {
                     let queue = self.io.iter_mut().find(|io| io.queue.qid() == sqid);
                     let aborted = queue.is_some_and(|io| io.abort(cid));

@@ -36,13 +36,14 @@ pub struct GroupArgs {
 }
 
 /// What the group says, so the command line does not.
-const OF_GROUP: [&str; 19] = [
+const OF_GROUP: [&str; 20] = [
     "source",
     "config",
     "name",
     "nqn",
     "serial",
     "model",
+    "max_queues",
     "allow_host",
     "read_only",
     "no_reservations",

@@ -10,7 +10,8 @@ pub use capture::*;
 pub use paths::*;
 pub use pump::*;
 
-/// Maximum connections of a target. Further ones are closed when they are accepted, and logged.
+/// Default maximum connections of a target (`--max-connections`), with those that controllers were
+/// granted and have not used. Further ones are closed when they are accepted, and logged.
 pub const CONNECTIONS_MAX: usize = 4096;
 
 /// Maximum connections of one export that are not admitted yet: before NVMe's Connect, iSCSI's
@@ -23,6 +24,23 @@ pub const NEWCOMERS_MAX: usize = 1024;
 /// applies to connections that are not admitted yet. An address is an IPv4 address, or the first 64
 /// bits of an IPv6 address.
 pub const SEATS_GUARANTEED: usize = 16;
+
+/// A controller is granted I/O queues from one of this many parts of the connections that are left
+/// to its address, so that further controllers get some, too...
+pub const GRANT_PARTS: usize = 8;
+
+/// ...and at least this many, as far as they are left.
+pub const GRANT_LEAST: usize = 4;
+
+/// Minimum connections of a target that can be configured (`--max-connections`)...
+pub const CONNECTIONS_CONFIGURED_MIN: usize = SEATS_GUARANTEED;
+
+/// ...and the maximum.
+pub const CONNECTIONS_CONFIGURED_MAX: usize = 65_000;
+
+/// Entries of a queue over RDMA for which memory counts when queues are granted: what hosts ask for
+/// by default.
+pub const RDMA_GRANTED_ENTRIES: usize = 128;
 
 /// Maximum addresses of this machine, by which hosts connected, in the NVMe discovery log page.
 /// Further addresses are not listed, and count as one of these.
@@ -345,7 +363,7 @@ pub const INHERITED_FLUSH_S: u64 = 10;
 pub const UBLK_CLOSE_S: u64 = 5;
 
 const _: () = assert!(
-    weft_proto::limits::CONTROLLERS_MAX as usize >= CONNECTIONS_MAX,
+    weft_proto::nvme::controller::CNTLID_MAX as usize >= CONNECTIONS_CONFIGURED_MAX,
     "connections run out first: they are shared fairly"
 );
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);

@@ -19,7 +19,8 @@ fn nqn() -> Nqn {
 }
 
 fn numbers(serial: &str, model: &str) -> SubsystemNumbers {
-    SubsystemNumbers { serial: Some(serial.parse().unwrap()), model: Some(model.parse().unwrap()) }
+    let (serial, model) = (serial.parse().unwrap(), model.parse().unwrap());
+    SubsystemNumbers { serial: Some(serial), model: Some(model), queues: None }
 }
 
 fn scsi() -> ScsiIdentity {

@@ -2,17 +2,20 @@
 //! connected.
 
 use crate::served::{self, Served};
+use std::io::{ErrorKind as Io, Read};
+use std::net::TcpStream;
 use weft_block::{ErrorKind, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ConnectedHost, ExportConfig, Exports, HostProtocol};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::limits::{CONNECTIONS_CONFIGURED_MIN, CONNECTIONS_MAX};
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
 use weft_io::RemoteLoop;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
-use weft_testing::wait::until;
+use weft_testing::wait::{PATIENCE, until};
 
 const HOST: &str = "nqn.2026-01.example.host:listeners";
 const INITIATOR: &str = "iqn.2026-01.example.host:listeners";
@@ -24,9 +27,15 @@ fn nqn() -> Nqn {
 }
 
 fn serve() -> Served<Exports> {
+    serve_limited(CONNECTIONS_MAX)
+}
+
+/// With at most so many connections of each protocol.
+fn serve_limited(connections: usize) -> Served<Exports> {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
     inventory.change(|builder| builder.add_listener(FIRST).map(drop)).unwrap();
+    inventory.limit_connections(connections);
     let iscsi = Settings {
         name: Some(Name::new("iqn.2026-01.example.weft:listeners").unwrap()),
         ..Settings::default()
@@ -85,7 +94,7 @@ fn listeners_come_and_go_and_hosts_stay() {
     assert_eq!(served.urls(), urls[..1]);
     let is_closed = |url: &String| {
         let at = url.split(['/', '?']).nth(2).unwrap().to_owned();
-        move || std::net::TcpStream::connect(&at).is_err()
+        move || TcpStream::connect(&at).is_err()
     };
     urls[1..].iter().for_each(|url| until("a port is closed", is_closed(url)));
     let mut block = [0; 512];
@@ -110,4 +119,29 @@ fn a_port_that_is_in_use_changes_nothing() {
     let urls = served.urls();
     assert_eq!(urls.len(), 1, "{urls:?}");
     drop(connect(&urls[0]));
+}
+
+#[test]
+fn each_protocol_accepts_as_many_connections_as_are_configured() {
+    let served = serve_limited(CONNECTIONS_CONFIGURED_MIN);
+    served
+        .change(|builder| LATER[1..].iter().try_for_each(|url| builder.add_listener(url).map(drop)))
+        .unwrap();
+    let urls = served.urls();
+    assert_eq!(urls.len(), 3, "{urls:?}");
+    for url in urls {
+        let at = url.split(['/', '?']).nth(2).unwrap();
+        let kept: Vec<_> =
+            (0..CONNECTIONS_CONFIGURED_MIN).map(|_| TcpStream::connect(at).unwrap()).collect();
+        until("all are accepted", || served.connections() == CONNECTIONS_CONFIGURED_MIN);
+        let mut more = TcpStream::connect(at).unwrap();
+        more.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ended = match more.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(e) => !matches!(e.kind(), Io::WouldBlock | Io::TimedOut),
+        };
+        assert!(ended, "{url}: one more is accepted");
+        drop(kept);
+        until("all are gone", || served.connections() == 0);
+    }
 }

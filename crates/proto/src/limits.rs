@@ -46,9 +46,13 @@ pub const NAMESPACES_MAX: u32 = 1024;
 /// Busy.
 pub const CONTROLLERS_MAX: u16 = 4096;
 
-/// Default maximum I/O queues of a controller, reported by the feature Number of Queues. A Connect
-/// with a higher queue identifier is refused with Connect Invalid Parameters.
+/// Default maximum I/O queues of a controller. The feature Number of Queues allocates no more, and
+/// fewer if few connections are left. A Connect with a higher queue identifier is refused with
+/// Connect Invalid Parameters.
 pub const IO_QUEUES_MAX: u16 = 128;
+
+/// Maximum I/O queues of a controller that can be configured (`--max-queues`).
+pub const IO_QUEUES_CONFIGURED_MAX: u16 = 1024;
 
 /// Asynchronous Event Requests that a controller holds (AERL + 1). A further one fails with
 /// Asynchronous Event Request Limit Exceeded.

@@ -2,6 +2,7 @@
 
 use super::mailbox::Mailbox;
 use super::seats::{Newcomer, Seat, Seats};
+use super::shares::Grant;
 use crate::capture::Capture;
 use crate::lock::lock;
 use crate::refusals::Refusals;
@@ -63,6 +64,11 @@ impl<M> Members<M> {
             self.refusals().log(now, || format!("{peer}: connection refused: {why}"))
         };
         self.seats.take(peer).inspect_err(refused).ok()
+    }
+
+    /// Up to `wanted` connections that the host of `peer` makes soon; `None`: none are left.
+    pub(crate) fn grant(&self, peer: &str, wanted: usize) -> Option<Grant> {
+        self.seats.grant(peer, wanted)
     }
 
     /// Peers that were refused, for the log.

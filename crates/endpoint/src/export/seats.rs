@@ -1,7 +1,7 @@
 //! Counts connections, up to an export's limit; a host with many connections leaves room for others
 //! ([`shares`](super::shares)).
 
-use super::shares::{Bounds, NewShare, Refused, Share, Shares};
+use super::shares::{Bounds, Grant, NewShare, Refused, Share, Shares};
 use crate::limits::{NEWCOMERS_MAX, SEATS_GUARANTEED};
 use crate::refusals::Refusals;
 use std::sync::Arc;
@@ -37,6 +37,12 @@ impl Seats {
         &self.refusals
     }
 
+    /// Up to `wanted` seats for connections that the host of `peer` makes soon; `None`: none are
+    /// left. It may then hold so many more, whatever others take.
+    pub(crate) fn grant(&self, peer: &str, wanted: usize) -> Option<Grant> {
+        self.shares.grant(peer, wanted)
+    }
+
     /// A seat for an accepted connection from `peer`, an address with its port.
     ///
     /// # Errors
@@ -50,10 +56,10 @@ impl Seats {
                 Err(match (of_newcomers, is_left_to_others) {
                     (false, true) => {
                         format!(
-                            "{own} of {all} open connections are from this address; the rest is reserved for others"
+                            "{own} of {all} open or granted connections are from this address; the rest is reserved for others"
                         )
                     }
-                    (false, false) => format!("{all} connections are already open"),
+                    (false, false) => format!("{all} connections are already open or granted"),
                     (true, true) => format!(
                         "{own} of {all} connections that have not logged in are from this address"
                     ),
@@ -127,5 +133,74 @@ mod tests {
     fn who_has_no_address_is_counted_among_all() {
         let seats = Seats::new(100);
         assert_eq!(all(&seats, "/run/weft.sock", true).len(), 100);
+    }
+
+    /// As many as one address is granted by controllers that ask for `wanted` each, until none is
+    /// left.
+    fn granted(seats: &Arc<Seats>, peer: &str, wanted: usize) -> Vec<Grant> {
+        std::iter::from_fn(|| seats.grant(peer, wanted)).collect()
+    }
+
+    #[test]
+    fn grants_become_smaller_and_leave_a_quarter() {
+        let seats = Seats::new(4096);
+        let grants = granted(&seats, "192.0.2.1:1", 128);
+        let sizes: Vec<usize> = grants.iter().map(Grant::amount).collect();
+        assert_eq!(sizes[..17], [128; 17]);
+        assert!(sizes.is_sorted_by(|a, b| a >= b) && sizes.len() > 50, "{sizes:?}");
+        assert_eq!(sizes.iter().sum::<usize>(), 4096 / 4 * 3);
+        assert!(seats.take("192.0.2.1:1").is_ok(), "it may be one of those");
+        assert_eq!(seats.grant("192.0.2.2:1", 64).map(|of| of.amount()), Some(64));
+        assert_eq!(seats.taken(), 0, "nobody has connected");
+        drop(grants);
+        assert!(seats.shares.is_empty());
+    }
+
+    #[test]
+    fn what_is_granted_is_there_and_is_used_once() {
+        let seats = Seats::new(64);
+        let mut grant = seats.grant("192.0.2.1:1", 6).unwrap();
+        assert_eq!(grant.amount(), 6);
+        // Others take all that they can have.
+        let others: Vec<_> =
+            (2..40).flat_map(|n| all(&seats, &format!("192.0.2.{n}:1"), true)).collect();
+        assert_eq!(others.len(), 58);
+        assert!(seats.take("192.0.2.99:1").is_err());
+        let mut kept = Vec::new();
+        while let Some(part) = grant.split() {
+            let (seat, mut newcomer) = seats.take("192.0.2.1:7").unwrap();
+            newcomer.admit(Some(part)).unwrap();
+            kept.push(seat);
+        }
+        assert_eq!((kept.len(), seats.taken()), (6, 64));
+        assert!(seats.take("192.0.2.1:1").is_err(), "there were no more");
+        drop((grant, others, kept));
+        assert!(seats.shares.is_empty());
+    }
+
+    #[test]
+    fn who_comes_with_the_hope_of_a_grant_needs_room_without_it() {
+        let seats = Seats::new(4);
+        let grant = seats.grant("192.0.2.1:1", 1).unwrap();
+        let (_seat, mut newcomer) = seats.take("192.0.2.1:1").unwrap();
+        let _others = all(&seats, "192.0.2.2:1", true);
+        assert_eq!(seats.taken(), 4);
+        let full = newcomer.admit(None).unwrap_err();
+        assert_eq!((full.all, full.own), (4, 1), "the grant is another one's");
+        newcomer.admit(Some(grant)).unwrap();
+    }
+
+    #[test]
+    fn a_part_that_comes_back_and_one_of_another_address_change_nothing() {
+        let seats = Seats::new(64);
+        let mut grant = seats.grant("192.0.2.1:1", 2).unwrap();
+        let part = grant.split().unwrap();
+        grant.join(part);
+        assert_eq!(grant.amount(), 2);
+        let (_seat, mut newcomer) = seats.take("192.0.2.2:1").unwrap();
+        newcomer.admit(grant.split()).unwrap();
+        assert_eq!(grant.amount(), 1);
+        drop((grant, newcomer, _seat));
+        assert!(seats.shares.is_empty());
     }
 }

@@ -2,9 +2,13 @@
 //! leaves room for others. There are two counts: of everything, and of what is held by those who
 //! are not admitted yet. A host is identified by its address, because a name is whatever the peer
 //! claims. For the cold path only.
+//!
+//! A host can be granted something that it takes later ([`Shares::grant`]). Others cannot have it
+//! until the grant is used or dropped. Until somebody is admitted, it is not known whether it uses
+//! a grant of its host or not, so that of newcomers and grants of a host the larger number counts.
 
 use super::origin::origin;
-use crate::limits::HOST_TIMES_LEFT;
+use crate::limits::{GRANT_LEAST, GRANT_PARTS, HOST_TIMES_LEFT};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +34,9 @@ pub(crate) struct Shares {
 #[derive(Debug, Default)]
 struct HeldByHosts {
     all: Held,
-    hosts: HashMap<IpAddr, Held>,
+    /// The sum of what is committed to each host.
+    committed: usize,
+    hosts: HashMap<Option<IpAddr>, Held>,
 }
 
 /// What all hosts hold, or one.
@@ -39,6 +45,15 @@ struct Held {
     taken: usize,
     /// The part of those who are not admitted yet.
     new: usize,
+    /// Granted, and not used yet.
+    granted: usize,
+}
+
+impl Held {
+    /// What others cannot have. The two shares of a newcomer may end in either order.
+    fn committed(&self) -> usize {
+        self.taken.saturating_sub(self.new) + self.new.max(self.granted)
+    }
 }
 
 /// Which of the two counts is at its limit, with what all hosts hold of it, and the one that asks.
@@ -48,7 +63,9 @@ pub(crate) struct Refused {
     pub(crate) of_newcomers: bool,
     /// There is some left, but for others.
     pub(crate) is_left_to_others: bool,
+    /// What all hosts hold, with what they were granted.
     pub(crate) all: usize,
+    /// What this host holds, likewise.
     pub(crate) own: usize,
 }
 
@@ -68,11 +85,21 @@ pub(crate) struct Share(Part);
 #[derive(Debug)]
 pub(crate) struct NewShare(Part);
 
-/// Whether a host that holds `own` of the `all` in use may have `amount` more, of which there are
-/// `max`.
-fn is_free(max: usize, guaranteed: usize, all: usize, own: usize, amount: usize) -> bool {
-    let Some(left) = max.checked_sub(all + amount) else { return false };
-    own + amount <= guaranteed || own + amount <= HOST_TIMES_LEFT * left
+/// What a host was granted and has not used. Dropped, others can have it.
+#[derive(Debug)]
+pub(crate) struct Grant(Part);
+
+/// What a host that holds `own` of the `all` in use may have more, of which there are `max`.
+fn left_to(max: usize, guaranteed: usize, all: usize, own: usize) -> usize {
+    let left = max.saturating_sub(all);
+    // The largest amount of which own + amount <= HOST_TIMES_LEFT * (left - amount).
+    let fair = (HOST_TIMES_LEFT * left).saturating_sub(own) / (HOST_TIMES_LEFT + 1);
+    left.min(fair.max(guaranteed.saturating_sub(own)))
+}
+
+/// The part of what is left that is granted at once.
+pub(crate) fn part_of(left: usize) -> usize {
+    (left / GRANT_PARTS).max(GRANT_LEAST).min(left)
 }
 
 impl Shares {
@@ -93,7 +120,7 @@ impl Shares {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.lock();
-        state.all == Held::default() && state.hosts.is_empty()
+        state.all == Held::default() && state.committed == 0 && state.hosts.is_empty()
     }
 
     /// A share of `amount` for `peer`, an address with its port.
@@ -106,37 +133,124 @@ impl Shares {
         amount: usize,
     ) -> Result<(Share, NewShare), Refused> {
         let (host, mut state) = (origin(peer), self.lock());
-        let own = host.and_then(|host| state.hosts.get(&host).copied()).unwrap_or_default();
-        let Held { taken, new } = state.all;
-        let counts = [(self.bounds.all, taken, own.taken), (self.bounds.new, new, own.new)];
-        for (number, (max, all, own)) in counts.into_iter().enumerate() {
-            if !is_free(max, self.bounds.guaranteed, all, own, amount) {
-                return Err(Refused {
-                    of_newcomers: number == 1,
-                    is_left_to_others: all + amount <= max,
-                    all,
-                    own,
-                });
-            }
-        }
-        state
-            .change(host, |held| (held.taken, held.new) = (held.taken + amount, held.new + amount));
+        let more = |held: &mut Held| {
+            (held.taken, held.new) = (held.taken + amount, held.new + amount);
+        };
+        state.check(&self.bounds, host, more)?;
+        state.change(host, more);
         drop(state);
         let part = || Part { shares: Arc::clone(self), host, amount };
         Ok((Share(part()), NewShare(part())))
     }
+
+    /// Grants `peer` up to `wanted`: less if little is left to its host, so that the host can be
+    /// granted something more often. `None`: nothing is left.
+    pub(crate) fn grant(self: &Arc<Self>, peer: &str, wanted: usize) -> Option<Grant> {
+        let (host, mut state) = (origin(peer), self.lock());
+        let left = state.left_to(&self.bounds, host);
+        let amount = wanted.min(part_of(left));
+        if amount == 0 {
+            return None;
+        }
+        state.change(host, |held| held.granted += amount);
+        drop(state);
+        Some(Grant(Part { shares: Arc::clone(self), host, amount }))
+    }
+
+    /// What the host of `peer` may have more.
+    pub(crate) fn left_to(&self, peer: &str) -> usize {
+        self.lock().left_to(&self.bounds, origin(peer))
+    }
 }
 
 impl HeldByHosts {
+    /// What a host holds; those without an address count only among all.
+    fn of(&self, host: Option<IpAddr>) -> Held {
+        host.and_then(|_| self.hosts.get(&host).copied()).unwrap_or_default()
+    }
+
+    fn left_to(&self, bounds: &Bounds, host: Option<IpAddr>) -> usize {
+        left_to(bounds.all, bounds.guaranteed, self.committed, self.of(host).committed())
+    }
+
+    /// Whether what a host holds may change so.
+    fn check(
+        &self,
+        bounds: &Bounds,
+        host: Option<IpAddr>,
+        change: impl Fn(&mut Held),
+    ) -> Result<(), Refused> {
+        let judged = self.of(host);
+        let before = self.hosts.get(&host).copied().unwrap_or_default();
+        let mut after = before;
+        change(&mut after);
+        let more = |of: fn(&Held) -> usize| of(&after).saturating_sub(of(&before));
+        let counts = [
+            (bounds.all, self.committed, judged.committed(), more(Held::committed)),
+            (bounds.new, self.all.new, judged.new, more(|held| held.new)),
+        ];
+        for (number, (max, all, own, more)) in counts.into_iter().enumerate() {
+            if more > 0 && more > left_to(max, bounds.guaranteed, all, own) {
+                let (of_newcomers, is_left_to_others) = (number == 1, all + more <= max);
+                return Err(Refused { of_newcomers, is_left_to_others, all, own });
+            }
+        }
+        Ok(())
+    }
+
     fn change(&mut self, host: Option<IpAddr>, change: impl Fn(&mut Held)) {
         change(&mut self.all);
-        let Some(host) = host else { return };
         let held = self.hosts.entry(host).or_default();
+        let before = held.committed();
         change(held);
+        self.committed = self.committed - before + held.committed();
         // Of those who hold nothing nothing is kept.
         if *held == Held::default() {
             self.hosts.remove(&host);
         }
+    }
+}
+
+impl NewShare {
+    /// Whoever holds it is admitted, by a grant if it has one; the share counts as held by somebody
+    /// who is. One without a grant is not among what its host was granted, and needs room.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub(crate) fn admit(&mut self, grant: Option<Grant>) -> Result<(), Refused> {
+        let Part { shares, host, amount } = &mut self.0;
+        // A grant of another address is given back.
+        let mut grant = grant.filter(|grant| grant.0.host == *host);
+        let used = grant.as_ref().map_or(0, |grant| grant.0.amount);
+        let new = *amount;
+        let admitted =
+            |held: &mut Held| (held.new, held.granted) = (held.new - new, held.granted - used);
+        let mut state = shares.lock();
+        state.check(&shares.bounds, *host, admitted)?;
+        state.change(*host, admitted);
+        drop(state);
+        *amount = 0;
+        grant.iter_mut().for_each(|grant| grant.0.amount = 0);
+        Ok(())
+    }
+}
+
+impl Grant {
+    /// How much it is.
+    pub(crate) fn amount(&self) -> usize {
+        self.0.amount
+    }
+
+    /// One of it, as a grant of its own.
+    pub(crate) fn split(&mut self) -> Option<Self> {
+        let rest = self.0.amount.checked_sub(1)?;
+        self.0.amount = rest;
+        Some(Self(Part { shares: Arc::clone(&self.0.shares), host: self.0.host, amount: 1 }))
+    }
+
+    /// Takes such a part back.
+    pub(crate) fn join(&mut self, mut part: Self) {
+        self.0.amount += core::mem::take(&mut part.0.amount);
     }
 }
 
@@ -151,5 +265,12 @@ impl Drop for NewShare {
     fn drop(&mut self) {
         let Part { shares, host, amount } = &self.0;
         shares.lock().change(*host, |held| held.new -= amount);
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let Part { shares, host, amount } = &self.0;
+        shares.lock().change(*host, |held| held.granted -= amount);
     }
 }

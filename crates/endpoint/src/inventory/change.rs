@@ -15,7 +15,7 @@ pub enum Change {
     NamespaceRemoved(Nqn, Nsid),
     /// The access to a subsystem changed.
     AccessChanged(Nqn),
-    /// A subsystem has another serial or model number.
+    /// A subsystem has another serial or model number, or other limits of I/O queues.
     NumbersChanged(Nqn),
     /// The data of a namespace was replaced.
     NamespaceReplaced(Nqn, Nsid),

@@ -19,7 +19,7 @@ pub struct SubsystemConfig {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
-    /// Serial and model number.
+    /// Serial and model number, and I/O queues of a controller.
     pub numbers: SubsystemNumbers,
 }
 

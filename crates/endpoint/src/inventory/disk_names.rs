@@ -2,6 +2,7 @@
 //! that moves here from another target keeps them.
 
 use std::fmt;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 
 /// Up to `MAX` printable ASCII characters, at least one, with no space at either end: names that
@@ -71,13 +72,17 @@ impl fmt::Display for Naa {
     }
 }
 
-/// Serial and model number of an NVMe subsystem, which all its controllers report.
+/// Numbers of an NVMe subsystem, which all its controllers report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubsystemNumbers {
     /// Serial number (SN); `None`: one that is made of the name.
     pub serial: Option<Printable<20>>,
     /// Model number (MN); `None`: weft.
     pub model: Option<Printable<40>>,
+    /// I/O queues that a controller may have at most, up to
+    /// [`weft_proto::limits::IO_QUEUES_CONFIGURED_MAX`]; `None`:
+    /// [`weft_proto::limits::IO_QUEUES_MAX`].
+    pub queues: Option<NonZeroU16>,
 }
 
 /// What initiators know a logical unit by, where it is not made of the UUID and the device.

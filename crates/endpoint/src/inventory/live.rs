@@ -6,9 +6,11 @@ use super::{
     NamespaceConfig, OtherGateway, Others, Sharing, Subsystem, SubsystemConfig,
 };
 use crate::health::HealthStore;
+use crate::limits::CONNECTIONS_MAX;
 use crate::reservations::ReservationTable;
 use crate::statistics::Statistics;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weft_block::sharing::share;
 use weft_block::{AccessState, BlockDevice};
@@ -43,6 +45,7 @@ pub struct LiveInventory {
     referrals: Mutex<Vec<TransportAddress>>,
     others: Mutex<Arc<Others>>,
     discovery_nqn: Mutex<Option<Nqn>>,
+    connections_max: AtomicUsize,
 }
 
 /// Shares devices that grant few queues.
@@ -91,6 +94,7 @@ impl LiveInventory {
             referrals: Mutex::default(),
             others: Mutex::default(),
             discovery_nqn: Mutex::default(),
+            connections_max: AtomicUsize::new(CONNECTIONS_MAX),
         }))
     }
 
@@ -165,6 +169,18 @@ impl LiveInventory {
     /// exports start: they do not follow a change.
     pub fn set_discovery_nqn(&self, name: Nqn) {
         *lock(&self.discovery_nqn) = Some(name);
+    }
+
+    /// Sets how many connections each export accepts, up to
+    /// [`CONNECTIONS_CONFIGURED_MAX`](crate::limits::CONNECTIONS_CONFIGURED_MAX). Before exports
+    /// start: they do not follow a change.
+    pub fn limit_connections(&self, max: usize) {
+        self.connections_max.store(max, Ordering::Relaxed);
+    }
+
+    /// See [`LiveInventory::limit_connections`].
+    pub(crate) fn connections_max(&self) -> usize {
+        self.connections_max.load(Ordering::Relaxed)
     }
 
     /// See [`LiveInventory::set_discovery_nqn`].

@@ -105,7 +105,7 @@ pub struct Subsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
-    /// Serial and model number. Controllers that there are keep those of before.
+    /// Serial and model number, and I/O queues. Controllers that there are keep those of before.
     pub numbers: SubsystemNumbers,
     /// Identifiers that controllers get: the lowest and the highest.
     pub cntlids: (u16, u16),

@@ -27,6 +27,7 @@ mod pool;
 mod power;
 mod protocols;
 mod puppet;
+mod queues;
 mod reservations;
 mod reset;
 mod scene;

@@ -1,6 +1,8 @@
 //! Admin commands: the values of features, and the status of each command that is wrong.
 
 use crate::nvme_controller_support::*;
+use weft_proto::nvme::controller::{ControlEvent, Next};
+use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::fabrics::Property;
 use weft_proto::nvme::feature::{AsyncEventBits, FeatureId, QueueCounts};
@@ -10,6 +12,7 @@ use weft_proto::nvme::property::PropertyOffset;
 use weft_proto::nvme::sqe::{Fuse, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
+use weft_proto::stream::Tag;
 
 /// What was noted since the last time.
 fn noted(rig: &mut Rig) -> Vec<Deviation> {
@@ -32,10 +35,6 @@ fn values_of_features() {
     assert_eq!(get(FeatureId::HOST_IDENTIFIER, 0).0, Status::INVALID_FIELD);
     assert_eq!(rig.data(get_feature(FeatureId::HOST_IDENTIFIER, 1)), HOST_ID.0);
 
-    assert_eq!(
-        rig.run(set_feature(FeatureId::NUMBER_OF_QUEUES, 0x0003_0003)).0.result,
-        u64::from(queues)
-    );
     // THSEL and TMPSEL above the threshold: a reserved one, a sensor that is not there, all
     // sensors.
     for (value, expected) in [
@@ -71,7 +70,46 @@ fn number_of_queues_comes_before_the_queues() {
         Status::COMMAND_SEQUENCE_ERROR
     );
     rig.subsystem.release_io(rig.control.cntlid(), Qid(1));
-    assert_eq!(rig.status(set_feature(FeatureId::NUMBER_OF_QUEUES, 3)), Status::SUCCESS);
+    assert_eq!(allocate(&mut rig, 3, 4).status, Status::SUCCESS);
+}
+
+/// Asks for queues by this dword 11 while `left` are left, and gives the completion.
+fn allocate(rig: &mut Rig, value: u32, left: u16) -> Cqe {
+    assert_eq!(rig.start(1, set_feature(FeatureId::NUMBER_OF_QUEUES, value)), Next::Hold);
+    let Some(ControlEvent::Queues { ticket, wanted }) = rig.poll() else { panic!("no question") };
+    rig.control.queues_allocated(ticket, wanted.min(left));
+    rig.control.queues_allocated(ticket, 99);
+    let (tag, cqe) = rig.poll_reply();
+    assert_eq!((tag, cqe.cid, rig.poll()), (Tag(1), rig.last_cid(), None));
+    cqe
+}
+
+#[test]
+fn as_many_queues_are_allocated_as_are_asked_for_and_left() {
+    let mut rig = Rig::io();
+    let counts =
+        |queues: u32| u64::from(QueueCounts { submission: queues, completion: queues }.encode());
+    for (value, left, allocated) in [
+        (0x0003_0003, 128, 4),
+        (0x0003_0007, 128, 8),
+        (0x0007_0003, 128, 8),
+        (0xfffe_fffe, 1000, 128),
+        (0x003f_003f, 5, 5),
+        (0, 1, 1),
+    ] {
+        let cqe = allocate(&mut rig, value, left);
+        assert_eq!((cqe.status, cqe.result), (Status::SUCCESS, counts(allocated)), "{value:#x}");
+        let (cqe, _) = rig.run(get_feature(FeatureId::NUMBER_OF_QUEUES, 0));
+        assert_eq!(cqe.result, counts(allocated), "{value:#x}");
+    }
+    let cqe = allocate(&mut rig, 3, 0);
+    assert_eq!((cqe.status, cqe.do_not_retry), (Status::INTERNAL_ERROR, false), "none is left");
+    rig.set_cc(0);
+    rig.poll();
+    rig.control.quiesced(rig.now);
+    rig.set_cc(ON);
+    let (cqe, _) = rig.run(get_feature(FeatureId::NUMBER_OF_QUEUES, 0));
+    assert_eq!(cqe.result, counts(128), "a reset gives them back");
 }
 
 /// Neither nvmet nor SPDK looks at the Select field.

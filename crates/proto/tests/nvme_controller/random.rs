@@ -381,6 +381,10 @@ proptest! {
                         let found = rig.subsystem.cross_reset(rig.control.cntlid(), named);
                         rig.control.cross_reset(named, found);
                     }
+                    ControlEvent::Queues { ticket, wanted } => {
+                        let left = u16::from(action % 2) * 3;
+                        rig.control.queues_allocated(ticket, wanted.min(left));
+                    }
                     ControlEvent::Persist { ticket, .. } => rig.control.persisted(ticket, Ok(())),
                     ControlEvent::KeepAliveExpired => return Ok(()),
                 }

@@ -165,9 +165,23 @@ impl Rig {
             data = vec![0xee; bytes as usize];
             next = self.control.produce(self.now, Tag(0), &mut data);
         }
+        if next == Next::Hold {
+            next = self.allocated();
+        }
         let Next::Reply { cqe, data_bytes } = next else { panic!("{sqe:?} gives {next:?}") };
         assert_eq!((cqe.cid, data_bytes as usize), (Cid(self.cid), data.len()));
         (cqe, data)
+    }
+
+    /// Allocates the queues that the last command, under tag 0, asks for.
+    fn allocated(&mut self) -> Next {
+        let Some(ControlEvent::Queues { ticket, wanted }) = self.poll() else {
+            panic!("the command is not answered at once");
+        };
+        self.control.queues_allocated(ticket, wanted);
+        let (tag, cqe) = self.poll_reply();
+        assert_eq!(tag, Tag(0));
+        Next::Reply { cqe, data_bytes: 0 }
     }
 
     /// Runs a command and gives its status.

@@ -184,6 +184,7 @@ impl Pair {
                 let aborted = matches!(target, AbortTarget::Aborted | AbortTarget::Doomed(_));
                 control.abort_result(ticket, aborted);
             }
+            ControlEvent::Queues { ticket, wanted } => control.queues_allocated(ticket, wanted),
             ControlEvent::CrossReset(named) => {
                 let found = self.subsystem.cross_reset(control.cntlid(), named);
                 control.cross_reset(named, found);

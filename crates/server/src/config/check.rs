@@ -5,7 +5,7 @@ use super::desired::{Desired, DesiredAnaState, Fixed, concatenate};
 use super::faults::{Finder, no_such};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
-use super::process::{disk_timeout, iscsi, loops, sharing, slow, tls};
+use super::process::{connections, disk_timeout, iscsi, loops, sharing, slow, tls};
 use super::source_options::{SourceOptions, arguments};
 use super::subsystems::{group, subsystems};
 use super::tables::{AnaTable, ConfigFile, Text};
@@ -46,6 +46,7 @@ pub fn check(
         exit_on_loss: tables.server.exit_on_loss,
         disk_timeout: disk_timeout(&tables.server, finder),
         slow: slow(&tables.server, finder),
+        connections: connections(&tables.server, finder),
         subsystems,
         discovery,
         states: tables
@@ -73,7 +74,11 @@ fn fixed(tables: &ConfigFile, connect: &[String], iscsi: &Settings, tls: &TlsFil
         server.disk_io.as_deref(),
     );
     let memory = (server.pool.as_deref(), server.disk_timeout.as_deref(), server.slow.as_deref());
-    let sharing = (server.cntlid_range.as_deref(), server.shared.as_deref());
+    let sharing = (
+        server.cntlid_range.as_deref(),
+        server.shared.as_deref(),
+        server.max_connections.as_deref(),
+    );
     let tables = vec![
         ("name", format!("{:?}", tables.name.as_deref())),
         ("server", format!("{loops:?} {memory:?} {} {sharing:?}", server.exit_on_loss)),

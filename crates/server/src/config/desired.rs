@@ -35,6 +35,8 @@ pub struct Desired {
     pub disk_timeout: Duration,
     /// Commands that take this long are logged; `None`: none are.
     pub slow: Option<Duration>,
+    /// Connections that each export accepts at most.
+    pub connections: usize,
     /// Options of connections to remote sources, as on the command line.
     pub connect: Vec<String>,
     /// The iSCSI target.
@@ -98,7 +100,7 @@ pub struct DesiredSubsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
-    /// Serial and model number.
+    /// Serial and model number, and I/O queues of a controller.
     pub numbers: SubsystemNumbers,
     /// What NVMe hosts have to prove; `None`: nothing.
     pub authentication: Option<Authentication>,

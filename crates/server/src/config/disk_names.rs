@@ -3,16 +3,21 @@
 
 use super::faults::Finder;
 use super::tables::{At, ScsiTable, SubsystemTable, Text};
+use crate::values::max_queues;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::str::FromStr;
 use weft_endpoint::inventory::{Naa, ScsiIdentity, SubsystemNumbers};
 
-/// Serial and model number of a subsystem.
+/// Serial and model number of a subsystem, and I/O queues of its controllers.
 pub(super) fn numbers(table: &SubsystemTable, finder: &mut Finder<'_>) -> SubsystemNumbers {
     SubsystemNumbers {
         serial: parse("serial", table.serial.as_ref(), finder),
         model: parse("model", table.model.as_ref(), finder),
+        queues: table
+            .max_queues
+            .as_ref()
+            .and_then(|number| finder.take(number.place(), max_queues((**number).into()))),
     }
 }
 
@@ -80,6 +85,10 @@ mod tests {
         for (said, start) in said.iter().zip(starts) {
             assert!(said.split(": ").nth(1).is_some_and(|it| it.starts_with(start)), "{said}");
         }
+        for wrong in ["0", "1025"] {
+            let said = mistakes(&text(&format!("max_queues = {wrong}"), "null:1MiB", ""));
+            assert!(said[0].contains("1 to 1024 I/O queues"), "{said:?}");
+        }
         let serial = "scsi = { serial = \"a\" }";
         assert!(mistakes(&text("", "ram:1MiB", serial))[0].contains("a RAM disk is empty"));
         assert!(mistakes(&text("", "ram:1MiB,volatile=on", serial)).is_empty());
@@ -106,9 +115,10 @@ mod tests {
         assert_eq!(
             told(&state("serial = \"A1\"", "")),
             [
-                "give hosts that connect to nqn.2026-01.example:a the serial number A1 and the model weft"
+                "give hosts that connect to nqn.2026-01.example:a the serial number A1, the model weft and up to 128 I/O queues"
             ]
         );
+        assert!(told(&state("max_queues = 8", ""))[0].ends_with("and up to 8 I/O queues"));
         assert_eq!(
             told(&state("", "scsi = { vendor = \"x\" }")),
             ["change the identity of namespace 1 of nqn.2026-01.example:a"]

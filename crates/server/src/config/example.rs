@@ -70,6 +70,8 @@ pub(super) mod tests {
             (10_000, 100_000_000)
         );
         assert_eq!((desired.cntlids, desired.shared), (Some((1, 1000)), true));
+        let queues = desired.subsystems[0].numbers.queues.map(std::num::NonZeroU16::get);
+        assert_eq!((desired.connections, queues), (4096, Some(128)));
         assert_eq!(desired.connect, ["--io-timeout=30s", "--keep-alive-tmo=5"]);
     }
 

@@ -169,6 +169,7 @@ pub fn text(wanted: &ServedState, before: &str) -> Result<String, String> {
         put_names(&mut table, "initiators", &of.initiators);
         put(&mut table, "serial", of.numbers.serial.as_ref().map(ToString::to_string));
         put(&mut table, "model", of.numbers.model.as_ref().map(ToString::to_string));
+        put(&mut table, "max_queues", of.numbers.queues.map(|queues| i64::from(queues.get())));
         let namespaces: Vec<Value> =
             of.namespaces.iter().map(|it| Value::Table(namespace(of, it))).collect();
         put(&mut table, "namespace", (!namespaces.is_empty()).then_some(namespaces));

@@ -12,6 +12,7 @@ use std::time::Duration;
 use weft_block::units;
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::limits::CONNECTIONS_MAX;
 use weft_endpoint::loops::LoopsConfig;
 use weft_io::disk::DiskMode;
 use weft_proto::iscsi::chap::Credentials;
@@ -63,6 +64,13 @@ pub(super) fn disk_timeout(table: &ServerTable, finder: &mut Finder<'_>) -> Dura
 pub(super) fn slow(table: &ServerTable, finder: &mut Finder<'_>) -> Option<Duration> {
     let text = table.slow.as_ref()?;
     finder.take(text.place(), crate::values::slow(text))
+}
+
+pub(super) fn connections(table: &ServerTable, finder: &mut Finder<'_>) -> usize {
+    let given = table.max_connections.as_ref().and_then(|number| {
+        finder.take(number.place(), crate::values::max_connections((**number).into()))
+    });
+    given.unwrap_or(CONNECTIONS_MAX)
 }
 
 fn secret(

@@ -97,6 +97,9 @@ pub struct ServerTable {
     pub disk_timeout: Option<Text>,
     /// Log each command that takes this long, as in "10ms", with its stages; by default none.
     pub slow: Option<Text>,
+    /// Connections that each protocol accepts at most, 16 to 65000; 4096 by default. One address
+    /// gets at most three quarters of them.
+    pub max_connections: Option<At<u32>>,
     /// End with status 13 when a source is permanently lost.
     pub exit_on_loss: bool,
     /// Identifiers of this process's NVMe controllers, as in "1-1000"; processes that serve one
@@ -251,6 +254,8 @@ pub struct SubsystemTable {
     pub serial: Option<Text>,
     /// Model number that NVMe hosts see, up to 40 characters; by default "weft".
     pub model: Option<Text>,
+    /// I/O queues that an NVMe controller may have at most, 1 to 1024; 128 by default.
+    pub max_queues: Option<At<u32>>,
     /// How NVMe hosts have to authenticate; by default they do not.
     pub authentication: Option<AuthenticationTable>,
     /// Its namespaces.

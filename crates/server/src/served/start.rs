@@ -42,6 +42,7 @@ impl Served {
         let devices = open_released::open(released, open)?;
         let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
         inventory.keep_health(environment.health.clone());
+        inventory.limit_connections(desired.connections);
         desired.slow.into_iter().for_each(|limit| inventory.statistics().log_slow(limit));
         complete(environment, &inventory)?;
         let config = ExportConfig {

@@ -4,10 +4,12 @@ use super::steps::Step;
 use crate::config::check::STATES;
 use crate::config::desired::{DesiredAnaState, DesiredNamespace};
 use std::fmt;
+use std::num::NonZeroU16;
 use weft_block::limit::Limit;
 use weft_block::units;
 use weft_endpoint::inventory::{Access, SubsystemNumbers};
 use weft_proto::iscsi::text::Name;
+use weft_proto::limits::IO_QUEUES_MAX;
 use weft_proto::nvme::types::Nqn;
 
 /// Who has access, in words.
@@ -37,10 +39,14 @@ fn replacement(nqn: &Nqn, was: &DesiredNamespace, is: &DesiredNamespace) -> Stri
     format!("replace namespace {nsid} of {nqn} ({how})")
 }
 
-fn numbers_text(nqn: &Nqn, SubsystemNumbers { serial, model }: &SubsystemNumbers) -> String {
+fn numbers_text(nqn: &Nqn, numbers: &SubsystemNumbers) -> String {
+    let SubsystemNumbers { serial, model, queues } = numbers;
     let serial = serial.as_ref().map_or_else(|| "of its own".to_owned(), ToString::to_string);
     let model = model.as_ref().map_or_else(|| "weft".to_owned(), ToString::to_string);
-    format!("give hosts that connect to {nqn} the serial number {serial} and the model {model}")
+    let queues = queues.map_or(IO_QUEUES_MAX, NonZeroU16::get);
+    format!(
+        "give hosts that connect to {nqn} the serial number {serial}, the model {model} and up to {queues} I/O queues"
+    )
 }
 
 fn state_text(DesiredAnaState { group, listener, state }: &DesiredAnaState) -> String {

@@ -28,7 +28,7 @@ pub enum Step {
     Keys(Arc<PskKeys>),
     /// Other hosts or initiators may connect.
     Admit(Nqn, Access<Nqn>, Access<Name>),
-    /// A subsystem gets another serial or model number.
+    /// A subsystem gets another serial or model number, or other limits of I/O queues.
     Number(Nqn, SubsystemNumbers),
     /// A namespace gets another source or identity.
     Replace(Nqn, Box<DesiredNamespace>, Box<DesiredNamespace>),

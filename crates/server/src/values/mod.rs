@@ -6,8 +6,11 @@
 pub mod cores;
 pub mod loops;
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind, units};
+use weft_endpoint::limits::{CONNECTIONS_CONFIGURED_MAX, CONNECTIONS_CONFIGURED_MIN};
+use weft_proto::limits::IO_QUEUES_CONFIGURED_MAX;
 use weft_proto::nvme::controller::CNTLID_MAX;
 use weft_proto::nvme::types::Nqn;
 
@@ -25,6 +28,36 @@ pub fn parse_cntlids(text: &str) -> Result<(u16, u16), String> {
     let range = numbers
         .filter(|&(first, last): &(u16, u16)| first > 0 && first <= last && last <= CNTLID_MAX);
     range.ok_or_else(|| format!("use MIN-MAX within 1-{CNTLID_MAX}"))
+}
+
+/// I/O queues that an NVMe controller may have at most.
+pub fn max_queues(number: u64) -> Result<NonZeroU16, String> {
+    let most = u64::from(IO_QUEUES_CONFIGURED_MAX);
+    let fits = Some(number).filter(|number| *number <= most);
+    fits.and_then(|number| NonZeroU16::new(number as u16))
+        .ok_or_else(|| format!("a controller can have 1 to {most} I/O queues, not {number}"))
+}
+
+/// Connections that each export accepts at most.
+pub fn max_connections(number: u64) -> Result<usize, String> {
+    let range = CONNECTIONS_CONFIGURED_MIN..=CONNECTIONS_CONFIGURED_MAX;
+    usize::try_from(number).ok().filter(|number| range.contains(number)).ok_or_else(|| {
+        format!(
+            "a server can accept {} to {} connections, not {number}",
+            range.start(),
+            range.end()
+        )
+    })
+}
+
+/// Makes a parser of the command line of one of the two above.
+pub fn number<T>(
+    checked: fn(u64) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse::<u64>().map_err(|_| "it is not a number".to_owned())?;
+        checked(number)
+    }
 }
 
 /// The time from which on a command is slow.
@@ -45,6 +78,20 @@ mod tests {
     fn slow_is_more_than_nothing() {
         assert_eq!(slow("10ms"), Ok(Duration::from_millis(10)));
         assert!(slow("0s").unwrap_err().contains("above 0") && slow("fast").is_err());
+    }
+
+    #[test]
+    fn queues_and_connections_are_in_their_ranges() {
+        assert_eq!(number(max_queues)("8").map(NonZeroU16::get), Ok(8));
+        assert_eq!(number(max_connections)("65000"), Ok(65_000));
+        for wrong in ["0", "1025", "65537", "-1", "many", ""] {
+            assert!(number(max_queues)(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "15", "65001", "18446744073709551615", "many"] {
+            assert!(number(max_connections)(wrong).is_err(), "{wrong}");
+        }
+        assert!(max_queues(0).unwrap_err().contains("1 to 1024"));
+        assert!(max_connections(2).unwrap_err().contains("16 to 65000"));
     }
 
     #[test]

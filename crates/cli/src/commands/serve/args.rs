@@ -12,12 +12,15 @@ use crate::pcap_args::PcapArgs;
 use crate::sharing_args::SharingArgs;
 use crate::takeover_args::TakeoverArgs;
 use clap::{Args, ValueEnum};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_block::units;
 use weft_endpoint::inventory::Printable;
+use weft_endpoint::limits::CONNECTIONS_MAX;
 use weft_io::disk::DiskMode;
 use weft_io::limits::POOL_BYTES_DEFAULT;
+use weft_server::values::{max_connections, max_queues, number};
 
 /// Options of `weft serve`.
 #[derive(Args, Debug)]
@@ -81,6 +84,14 @@ pub struct ServeArgs {
     /// Model number that NVMe hosts see, up to 40 characters [default: weft]
     #[arg(long)]
     pub model: Option<Printable<40>>,
+    /// I/O queues that an NVMe controller may have at most, up to 1024. A host gets fewer if few
+    /// connections are left [default: 128]
+    #[arg(long, value_name = "N", value_parser = number(max_queues))]
+    pub max_queues: Option<NonZeroU16>,
+    /// Connections that each protocol accepts at most, 16 to 65000; one address gets at most three
+    /// quarters of them
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = number(max_connections))]
+    pub max_connections: usize,
     /// NVMe host that may connect, optionally with the namespaces that it sees; may be repeated
     /// [default: any host]
     #[arg(long, value_name = "NQN[=NSID,…]")]

@@ -64,6 +64,7 @@ impl ServeArgs {
             exit_on_loss: self.loss.exit_on_loss,
             disk_timeout: self.disk_timeout,
             slow: self.slow,
+            connections: self.max_connections,
             connect: Vec::new(),
             tls,
             subsystems,
@@ -103,7 +104,8 @@ impl ServeArgs {
         let namespaces = (0..).zip(&self.source).zip(self.names()).map(namespace).collect();
         let authentication = self.security.authentication(self.connect.dhchap())?;
         let (hosts, initiators) = (hosts.names(), initiators.names());
-        let numbers = SubsystemNumbers { serial: self.serial.clone(), model: self.model.clone() };
+        let (serial, model) = (self.serial.clone(), self.model.clone());
+        let numbers = SubsystemNumbers { serial, model, queues: self.max_queues };
         Ok(DesiredSubsystem { nqn, hosts, initiators, numbers, authentication, namespaces })
     }
 

@@ -1,13 +1,15 @@
 //! The options of `weft serve` that a configuration file has instead.
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub const OF_FILE: [&str; 72] = [
+pub const OF_FILE: [&str; 74] = [
     "source",
     "listen",
     "name",
     "nqn",
     "serial",
     "model",
+    "max_queues",
+    "max_connections",
     "allow_host",
     "threads",
     "cpus_allowed",

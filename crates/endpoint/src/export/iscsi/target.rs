@@ -218,7 +218,9 @@ pub(in crate::export) fn start(
     };
     let subsystem = now.subsystems().first().ok_or_else(none)?.nqn.clone();
     let config = TargetConfig { settings, inventory, subsystem, listen: Vec::new() };
-    Ok(Box::new(Target::start(config, loops)?))
+    let connections = config.inventory.connections_max();
+    let limits = TargetLimits { connections, ..TargetLimits::default() };
+    Ok(Box::new(Target::start_limited(config, limits, loops)?))
 }
 
 /// Checks the text of a listen URL.

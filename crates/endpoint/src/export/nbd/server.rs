@@ -42,12 +42,9 @@ pub(in crate::export) fn start(
     config: &ExportConfig,
     loops: &[RemoteLoop],
 ) -> Result<Box<dyn ListeningExport>, Error> {
-    let server = NbdServer::start_at(
-        Arc::clone(&config.inventory),
-        Vec::new(),
-        NbdLimits::default(),
-        loops,
-    )?;
+    let inventory = Arc::clone(&config.inventory);
+    let limits = NbdLimits { connections: inventory.connections_max(), ..NbdLimits::default() };
+    let server = NbdServer::start_at(inventory, Vec::new(), limits, loops)?;
     Ok(Box::new(NbdServer { tls: config.tls.clone(), ..server }))
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct AdminSession {
     has_heard: bool,
     /// When the host has to have come again with TLS, for which it has got a key.
     tls_by: Option<Time>,
+    /// When to look whether it has connected the queues that it was granted.
+    lapses: Option<Duration>,
     /// The association is over: all connections of the controller are to be closed.
     pub(super) over: bool,
     /// I/O queues that the end of the association waits for.
@@ -89,6 +91,7 @@ impl AdminSession {
             authenticating: None,
             has_heard: false,
             tls_by: None,
+            lapses: None,
             over: false,
             stopping: Vec::new(),
             ended: false,
@@ -217,7 +220,10 @@ impl AdminSession {
             self.go_on_quiescing(on, id);
         }
         self.heed_key(on);
-        let deadline = [self.control.deadline(), self.tls_by.map(Time::since_epoch)]
+        if self.lapses.is_some_and(|at| on.now().since_epoch() >= at) {
+            self.lapses = self.shared.lapse(on.now().since_epoch(), self.id);
+        }
+        let deadline = [self.control.deadline(), self.tls_by.map(Time::since_epoch), self.lapses]
             .into_iter()
             .flatten()
             .min();
@@ -283,6 +289,12 @@ impl AdminSession {
                     Some(queue) => queue.post(Message::Own(Told::Abort { cid, answer })),
                     None => answer.give(false),
                 }
+            }
+            ControlEvent::Queues { ticket, wanted } => {
+                let now = on.now().since_epoch();
+                let granted = self.shared.grant_queues(now, self.id, wanted);
+                self.control.queues_allocated(ticket, granted);
+                self.lapses = self.shared.lapse(now, self.id);
             }
             ControlEvent::CrossReset(named) => {
                 let found = self.shared.cross_reset(self.id, named, &self.mailbox);

@@ -3,6 +3,7 @@
 use super::authenticating::Authenticating;
 use super::subsystems::{ControllerId, View};
 use super::target_state::TargetState;
+use crate::export::shares::Grant;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{Control, IoQueue};
 use weft_proto::nvme::cqe::Cqe;
@@ -101,16 +102,29 @@ pub(super) struct Claim {
     shared: Option<Arc<TargetState>>,
     controller: ControllerId,
     qid: Qid,
+    /// The connection that the controller was granted for it, until the connection is one of those
+    /// that are admitted.
+    granted: Option<Grant>,
 }
 
 impl Claim {
-    pub(super) fn new(shared: &Arc<TargetState>, controller: ControllerId, qid: Qid) -> Self {
-        Self { shared: Some(Arc::clone(shared)), controller, qid }
+    pub(super) fn new(
+        shared: &Arc<TargetState>,
+        controller: ControllerId,
+        qid: Qid,
+        granted: Option<Grant>,
+    ) -> Self {
+        Self { shared: Some(Arc::clone(shared)), controller, qid, granted }
     }
 
     /// Of a queue that has no place yet.
     fn none(controller: ControllerId, qid: Qid) -> Self {
-        Self { shared: None, controller, qid }
+        Self { shared: None, controller, qid, granted: None }
+    }
+
+    /// What was granted, to be used now.
+    pub(super) fn take_granted(&mut self) -> Option<Grant> {
+        self.granted.take()
     }
 
     /// A connection serves the queue from now on, and says itself when it has ended.
@@ -125,6 +139,7 @@ impl Drop for Claim {
         if self.qid == Qid(0) {
             shared.give_up(self.controller);
         } else {
+            shared.give_back(self.controller, self.granted.take());
             shared.queue_gone(self.controller, self.qid);
         }
     }

@@ -115,9 +115,9 @@ impl TargetState {
             subsystem.release(controller.1);
             return Err(asked.refuse(reason));
         }
-        let association = Association::new(Who::of(asked.data), asked.mailbox);
+        let association = Association::new(Who::of(asked.data), asked.from, asked.mailbox);
         lock(&self.associations).insert(controller, association);
-        let claim = Claim::new(self, controller, Qid(0));
+        let claim = Claim::new(self, controller, Qid(0), None);
         let queue = Queue::Admin(Box::new(connected.queue));
         Ok(Admitted::new(controller, queue, connected.cqe, claim)
             .demand(asked.demanded, generated.is_some()))
@@ -151,7 +151,8 @@ impl TargetState {
             return Err(asked.refuse(ConnectError::NotReady));
         };
         association.add_queue(qid, asked.mailbox, self.members.serve());
-        let claim = Claim::new(self, controller, qid);
+        let granted = association.granted.as_mut().and_then(|of| of.take_one(asked.now));
+        let claim = Claim::new(self, controller, qid, granted);
         let queue = Queue::Io(Box::new(queue), view);
         // Whose key it is was found out when it was made.
         Ok(Admitted::new(controller, queue, connected.cqe, claim)

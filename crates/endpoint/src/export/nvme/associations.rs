@@ -1,5 +1,7 @@
 //! Associations: the connections of each controller, and how they end. Not used per command.
 
+use super::admitting::Caller;
+use super::granted::GrantedQueues;
 use super::mailbox::{Mailbox, Told};
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use weft_proto::nvme::controller::{CONNECT_BYTES, CrossReset};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::fabrics::ConnectData;
+use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
@@ -16,6 +19,12 @@ use weft_proto::nvme::wire::NqnField;
 /// The connections of one controller.
 pub(super) struct Association {
     pub(super) who: Who,
+    /// The host's address and port, from where the admin queue was connected.
+    pub(super) peer: Box<str>,
+    /// What its transport takes.
+    pub(super) host_memory: HostMemory,
+    /// Connections for I/O queues that it was granted and has not used.
+    pub(super) granted: Option<GrantedQueues>,
     /// HOSTID, and HOSTNQN, which the host has proved.
     pub(super) proven: Option<(Id128, Nqn)>,
     pub(super) admin: Arc<Mailbox>,
@@ -48,8 +57,18 @@ const HOST_ID_BYTES: usize = size_of::<Id128>();
 const NQN_FIELD_BYTES: usize = size_of::<NqnField>();
 
 impl Association {
-    pub(super) fn new(who: Who, admin: Arc<Mailbox>) -> Self {
-        Self { who, admin, io: Vec::new(), proven: None, ending: false, awaited: Vec::new() }
+    pub(super) fn new(who: Who, from: Caller<'_>, admin: Arc<Mailbox>) -> Self {
+        Self {
+            who,
+            peer: from.peer.into(),
+            host_memory: from.port.host_memory,
+            granted: None,
+            admin,
+            io: Vec::new(),
+            proven: None,
+            ending: false,
+            awaited: Vec::new(),
+        }
     }
 
     /// A connection serves another I/O queue of the controller.

@@ -3,9 +3,8 @@
 
 use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
-use super::admitting::Caller;
 use super::authenticating::{Authenticating, Exchange};
-use super::authentication_session::{Answer, Asked, AuthenticationSession};
+use super::authentication_session::Answer;
 use super::counting::Counting;
 use super::io_reserve::Reserving;
 use super::io_session::IoSession;
@@ -24,20 +23,19 @@ use crate::statistics::Meter;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
-use weft_proto::nvme::controller::{Port, Refusal, connect_names};
+use weft_proto::nvme::controller::Port;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::Qid;
 
 /// What a connection is for, over links of this kind.
 pub(crate) struct Connection<L> {
-    id: DriverId,
-    session: Session,
-    shared: Arc<TargetState>,
-    mailbox: Arc<Mailbox>,
+    pub(super) id: DriverId,
+    pub(super) session: Session,
+    pub(super) shared: Arc<TargetState>,
+    pub(super) mailbox: Arc<Mailbox>,
     /// Outstanding commands end, then the connection closes.
     draining: bool,
-    /// Before Connect.
-    _newcomer: Option<Newcomer>,
+    /// Before its queue is served.
+    pub(super) newcomer: Option<Newcomer>,
     link: PhantomData<fn() -> L>,
 }
 
@@ -58,7 +56,7 @@ impl<L: Link> Connection<L> {
                 Arc::clone(shared),
                 mailbox,
             );
-            Self { _newcomer: Some(newcomer), ..new }
+            Self { newcomer: Some(newcomer), ..new }
         });
     }
 
@@ -74,13 +72,13 @@ impl<L: Link> Connection<L> {
             shared,
             mailbox: Arc::clone(mailbox),
             draining: false,
-            _newcomer: None,
+            newcomer: None,
             link: PhantomData,
         }
     }
 
     /// On the loop of its queue: opens the devices and gives the answer by which the queue opens.
-    fn serve(
+    pub(super) fn serve(
         on: &Handle,
         id: DriverId,
         link: &mut L,
@@ -156,99 +154,6 @@ impl<L: Link> Connection<L> {
             Session::New(_) | Session::Authenticating(_) => {}
         }
         link.engine().complete(tag, cqe, data_bytes);
-    }
-
-    /// Admits the queue that a Connect asks for, and sends the connection to its loop, unless the
-    /// host has to prove first who it is.
-    fn connect(&mut self, on: &Handle, mut link: L) -> Place<Self> {
-        let Session::New(new) = &mut self.session else { return Place::Here(link) };
-        let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
-        let (now, peer) = (on.now().since_epoch(), link.peer());
-        let from = Caller { port: new.port(), peer: &peer, identity: new.identity() };
-        let admit = || self.shared.admit(now, &sqe, new.data(), from, &self.mailbox);
-        let refuse = |reason| Refusal::new(sqe.cid(), reason);
-        let checked = new.check_identity().and_then(|()| {
-            new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven()))
-        });
-        // What is admitted is given up again where somebody else was faster.
-        let settled = |admitted: Admitted| match new.is_proven() {
-            true => {
-                let prove = || self.shared.proved_identifier(new.data(), admitted.controller);
-                new.of_admin(&sqe, prove).map_err(refuse).map(|()| admitted)
-            }
-            false => Ok(admitted),
-        };
-        match checked.map_err(refuse).and_then(|()| admit()).and_then(settled) {
-            Err(refusal) => {
-                let names = connect_names(new.data());
-                let text = || format!("{peer}: Connect refused: {refusal} ({names})");
-                self.shared.members.refusals().log(now, text);
-                link.engine().complete(tag, refusal.cqe, 0);
-                link.resume();
-                Place::Here(link)
-            }
-            Ok(mut admitted) => {
-                let (entries, flow_control) = admitted.begins();
-                if let Some(authentication) =
-                    admitted.authentication.take_if(|_| admitted.is_stranger)
-                {
-                    link.engine().begin_queue(entries, flow_control);
-                    link.engine().complete(tag, admitted.cqe, 0);
-                    let identity = new.identity().map(Into::into);
-                    let asked =
-                        Asked { sqe, data: Box::new(*new.data()), port: new.port(), identity };
-                    let session = AuthenticationSession::new(on, asked, admitted, authentication);
-                    on.wake_at(self.id, session.until());
-                    self.session = Session::Authenticating(Box::new(session));
-                    link.resume();
-                    return Place::Here(link);
-                }
-                let begins = Some((entries, flow_control));
-                let answer = Answer { tag, cqe: admitted.cqe, data: Vec::new(), begins };
-                self.leave(link, admitted, answer)
-            }
-        }
-    }
-
-    /// The host has proved who it is: an I/O queue takes its place, if nobody else has it by now,
-    /// and the connection goes to its loop.
-    fn proved(&self, on: &Handle, mut link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
-        let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
-        let (now, peer, Asked { sqe, data, port, identity }) =
-            (on.now().since_epoch(), link.peer(), session.asked());
-        let from = Caller { port: *port, peer: &peer, identity: identity.as_deref() };
-        let placed = match admitted.qid() {
-            Qid(0) => {
-                let proved = self.shared.proved_identifier(data, admitted.controller);
-                proved.map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason))
-            }
-            _ => self
-                .shared
-                .admit(now, sqe, data, from, &self.mailbox)
-                .map(|again| admitted.taken(again)),
-        };
-        match placed {
-            Ok(admitted) => self.leave(link, admitted, answer),
-            Err(refusal) => {
-                let text = || {
-                    format!(
-                        "{peer}: connection closed after the authentication: {refusal} ({})",
-                        connect_names(data)
-                    )
-                };
-                self.shared.members.refusals().log(now, text);
-                link.close();
-                Place::Here(link)
-            }
-        }
-    }
-
-    fn leave(&self, link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
-        let home = self.shared.home(&admitted).clone();
-        let make = move |on: &Handle, id, link: &mut L, mailbox: &_| {
-            Self::serve(on, id, link, mailbox, admitted, answer)
-        };
-        Place::There(link, home, Box::new(make))
     }
 }
 

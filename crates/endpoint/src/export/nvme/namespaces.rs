@@ -3,15 +3,26 @@
 use crate::identity::namespace_uuid;
 use crate::inventory;
 use crate::limits::{FUSED_BYTES_MAX, POOL_PARTS, TRANSFER_BYTES_MAX};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
 use weft_io::limits::BUF_BYTES_MIN;
+use weft_proto::limits::IO_QUEUES_MAX;
 use weft_proto::nvme::controller::{
     AnaStates, ControllerKind, Namespace, Preferred, SubsystemConfig, Support,
 };
 use weft_proto::nvme::log_page::AnaState;
 use weft_proto::nvme::types::Id128;
+
+/// What all subsystems of a target keep to.
+#[derive(Clone, Copy)]
+pub(super) struct SubsystemLimits {
+    /// What controllers report (CQT).
+    pub quiesce: Duration,
+    /// Controllers of a subsystem: as many as there may be connections, which are shared fairly.
+    pub controllers: u16,
+}
 
 /// The maximum transfer on loops with pools of this size.
 pub(super) fn transfer_bytes(pool_bytes: usize) -> u32 {
@@ -24,15 +35,18 @@ pub(super) fn transfer_bytes(pool_bytes: usize) -> u32 {
 pub(super) fn subsystem(
     of: &inventory::Subsystem,
     transfer_bytes: u32,
-    quiesce: Duration,
+    limits: SubsystemLimits,
     seed: u64,
 ) -> SubsystemConfig {
     let taken = of.namespaces().map(|namespace| namespace.device.geometry().max_transfer_bytes);
-    let (serial, model) = numbers(of);
+    let (serial, model, io_queues_max) = numbers(of);
+    let SubsystemLimits { quiesce, controllers } = limits;
     SubsystemConfig {
         hosts: of.hosts.names(),
         serial,
         model,
+        io_queues_max,
+        controllers_max: controllers,
         cntlids: of.cntlids,
         quiesce_ms: u16::try_from(quiesce.as_millis()).unwrap_or(u16::MAX),
         seed,
@@ -41,13 +55,14 @@ pub(super) fn subsystem(
     }
 }
 
-/// Serial and model number: those that are configured, or 16 hexadecimal digits derived from the
-/// name, and weft.
-pub(super) fn numbers(of: &inventory::Subsystem) -> (String, String) {
+/// Serial and model number, and I/O queues of a controller: those that are configured, or 16
+/// hexadecimal digits derived from the name, weft, and the default.
+pub(super) fn numbers(of: &inventory::Subsystem) -> (String, String, u16) {
     let given = &of.numbers;
     let derived = || namespace_uuid(&of.nqn, 0).simple().to_string()[..16].to_owned();
     let serial = given.serial.as_ref().map_or_else(derived, ToString::to_string);
-    (serial, given.model.as_ref().map_or_else(|| "weft".to_owned(), ToString::to_string))
+    let model = given.model.as_ref().map_or_else(|| "weft".to_owned(), ToString::to_string);
+    (serial, model, given.queues.map_or(IO_QUEUES_MAX, NonZeroU16::get))
 }
 
 /// The states of the groups of namespaces.

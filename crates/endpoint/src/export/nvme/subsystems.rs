@@ -2,7 +2,7 @@
 //! connections.
 
 use super::io_reserve::OfNamespaces;
-use super::namespaces::{namespace, numbers, states, subsystem};
+use super::namespaces::{SubsystemLimits, namespace, numbers, states, subsystem};
 use super::ports::Ports;
 use super::start::{is_alone, start_number};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
@@ -78,8 +78,7 @@ pub(super) struct Subsystems {
     nvm: Vec<Nvm>,
     discovery: Subsystem,
     transfer_bytes: u32,
-    /// What controllers report (CQT).
-    quiesce: Duration,
+    limits: SubsystemLimits,
     /// A random number of this process.
     seed: u64,
     health: HealthStore,
@@ -93,15 +92,16 @@ impl Subsystems {
         inventory: &Inventory,
         discovery: Nqn,
         transfer_bytes: u32,
-        quiesce: Duration,
+        limits: SubsystemLimits,
         (seed, health): (u64, HealthStore),
     ) -> Self {
-        let discovery = Subsystem::new(
-            Duration::ZERO,
-            SubsystemConfig::new(ControllerKind::Discovery, discovery),
-        );
+        let discovery = SubsystemConfig {
+            controllers_max: limits.controllers,
+            ..SubsystemConfig::new(ControllerKind::Discovery, discovery)
+        };
+        let discovery = Subsystem::new(Duration::ZERO, discovery);
         let mut subsystems =
-            Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, health, last: 0 };
+            Self { nvm: Vec::new(), discovery, transfer_bytes, limits, seed, health, last: 0 };
         inventory
             .subsystems()
             .iter()
@@ -269,7 +269,7 @@ impl Subsystems {
         self.last += 1;
         let mut made = Subsystem::new(
             Duration::ZERO,
-            subsystem(of, self.transfer_bytes, self.quiesce, self.seed),
+            subsystem(of, self.transfer_bytes, self.limits, self.seed),
         );
         made.count_in(self.health.of(nqn));
         self.nvm.push(Nvm {
@@ -334,8 +334,8 @@ impl Subsystems {
 
     fn set_numbers(&mut self, inventory: &Inventory, nqn: &Nqn) {
         let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
-        let (serial, model) = numbers(of);
-        nvm.subsystem.set_numbers(serial, model);
+        let (serial, model, queues) = numbers(of);
+        nvm.subsystem.set_numbers(serial, model, queues);
     }
 }
 

@@ -160,7 +160,9 @@ pub(in crate::export) fn start(
         identities: Identities::default(),
         tls: config.tls.clone(),
     };
-    Ok(Box::new(Target::start(config, loops)?))
+    let connections = config.inventory.connections_max();
+    let limits = TargetLimits { connections, ..TargetLimits::default() };
+    Ok(Box::new(Target::start_limited(config, limits, loops)?))
 }
 
 /// Checks the text of a listen URL.

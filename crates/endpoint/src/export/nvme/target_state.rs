@@ -7,7 +7,7 @@ use super::associations::Association;
 use super::attempts::Attempts;
 use super::generated::GeneratedKeys;
 use super::mailbox::{Mailbox, Told};
-use super::namespaces::transfer_bytes;
+use super::namespaces::{SubsystemLimits, transfer_bytes};
 use super::ports::{OtherPort, Ports};
 use super::subsystems::{ControllerId, Subsystems, View, Which};
 use super::transport::PortAddress;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use weft_io::RemoteLoop;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
-use weft_proto::nvme::controller::Port;
+use weft_proto::nvme::controller::{CNTLID_MAX, Port};
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::reservation::{Changes, Registrant};
@@ -98,7 +98,10 @@ impl TargetState {
                 now,
                 discovery,
                 transfer_bytes(pool_bytes),
-                limits.quiesce,
+                SubsystemLimits {
+                    quiesce: limits.quiesce,
+                    controllers: u16::try_from(limits.connections).unwrap_or(CNTLID_MAX),
+                },
                 (random, inventory.health()),
             ));
             Arc::new(Self {

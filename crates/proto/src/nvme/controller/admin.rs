@@ -215,7 +215,7 @@ impl Control {
         let context = context(&self.identity, &self.namespaces, &self.link, &self.events);
         match self.features.set(sqe, &context)? {
             Effect::None => {}
-            Effect::Result(dword) => return Ok(Answer::Done(u64::from(dword))),
+            Effect::Queues(wanted) => return Ok(Answer::Wait(self.ask_for_queues(wanted))),
             Effect::Events(bits) => {
                 self.deviations.note_if(
                     !features::are_offered(context.kind, bits),

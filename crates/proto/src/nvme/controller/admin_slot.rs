@@ -1,6 +1,6 @@
 //! What a controller keeps of each command of the admin queue that is not completed yet.
 
-use super::control_event::{AbortTicket, ReservationTicket};
+use super::control_event::{AbortTicket, QueueTicket, ReservationTicket};
 use super::identify_data::IdentifyRequest;
 use super::log_request::LogRequest;
 use crate::nvme::cross_reset::CrossControllerReset;
@@ -28,6 +28,8 @@ pub(super) enum AdminStage {
     Event,
     /// An Abort waits for the I/O queue.
     Abort(AbortTicket),
+    /// Number of Queues waits for what is left.
+    Queues(QueueTicket),
     /// A Cross-Controller Reset waits for what the subsystem knows.
     CrossReset(CrossControllerReset),
     /// A feature waits for the reservations of so many namespaces; how the first that failed has.

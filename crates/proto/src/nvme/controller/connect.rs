@@ -116,6 +116,16 @@ pub enum ConnectError {
         "all {0} controllers are in use: raise the limit of the subsystem, or disconnect a host"
     )]
     ControllersExhausted(u16),
+    /// The target has no connection left for the queue.
+    #[error(
+        "no connection is left: {own} of {all} that are open or granted are from this address; raise --max-connections, or disconnect a host"
+    )]
+    ConnectionsExhausted {
+        /// Connections that are open, or kept for queues that were granted.
+        all: usize,
+        /// Those of the host's address.
+        own: usize,
+    },
     /// An I/O queue of a controller that is not enabled, or with entry sizes that are not those of
     /// the NVM command set.
     #[error("the controller is not ready for I/O queues")]
@@ -134,9 +144,9 @@ impl ConnectError {
             | Self::OtherIdentifier(_)
             | Self::NotTheGivenIdentifier(_)
             | Self::NoSecureChannel => (Status::CONNECT_INVALID_HOST, None),
-            Self::ControllerTaken(_) | Self::ControllersExhausted(_) => {
-                (Status::CONNECT_CONTROLLER_BUSY, None)
-            }
+            Self::ControllerTaken(_)
+            | Self::ControllersExhausted(_)
+            | Self::ConnectionsExhausted { .. } => (Status::CONNECT_CONTROLLER_BUSY, None),
             Self::QueueIdentifier(_) | Self::NotReady => {
                 invalid(InvalidParameter::command(Connect::QID_AT))
             }

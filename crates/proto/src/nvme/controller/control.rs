@@ -52,7 +52,8 @@ pub struct Control {
     pub(super) cross_resets: CrossResetLog,
     pub(super) notices: Notices,
     pub(super) slots: Vec<AdminSlot>,
-    pub(super) aborts: u32,
+    /// The number of the last ticket.
+    tickets: u32,
     pub(super) deviations: Deviations,
     out: VecDeque<ControlEvent>,
     entries: u32,
@@ -95,7 +96,7 @@ impl Control {
             namespaces: new.namespaces,
             notices: Notices::default(),
             slots: Vec::with_capacity(new.entries as usize),
-            aborts: 0,
+            tickets: 0,
             deviations: new.deviations,
             out: VecDeque::new(),
             entries: new.entries,
@@ -310,13 +311,17 @@ impl Control {
     }
 
     pub(super) fn next_reservation_ticket(&mut self) -> ReservationTicket {
-        self.aborts = self.aborts.wrapping_add(1);
-        ReservationTicket(self.aborts)
+        ReservationTicket(self.next_number())
     }
 
     pub(super) fn next_ticket(&mut self) -> AbortTicket {
-        self.aborts = self.aborts.wrapping_add(1);
-        AbortTicket(self.aborts)
+        AbortTicket(self.next_number())
+    }
+
+    /// The number of a ticket.
+    pub(super) fn next_number(&mut self) -> u32 {
+        self.tickets = self.tickets.wrapping_add(1);
+        self.tickets
     }
 
     /// A controller reset: features and events are as in the beginning, and commands on hold end

@@ -39,6 +39,10 @@ pub struct AbortTicket(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationTicket(pub(super) u32);
 
+/// Names a Set Features command that waits for [`Control::queues_allocated`](super::Control::queues_allocated).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueTicket(pub(super) u32);
+
 /// What a controller wants from its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlEvent {
@@ -66,6 +70,14 @@ pub enum ControlEvent {
         sqid: Qid,
         /// The command.
         cid: Cid,
+    },
+    /// Allocate I/O queues to the host, as many as are left, and call
+    /// [`Control::queues_allocated`](super::Control::queues_allocated).
+    Queues {
+        /// For the answer.
+        ticket: QueueTicket,
+        /// The most that the host can use and the controller may have, at least 1.
+        wanted: u16,
     },
     /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its
     /// association if that is under way, and call [`Control::cross_reset`](super::Control::cross_reset); when it has ended,

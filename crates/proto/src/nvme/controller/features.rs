@@ -34,6 +34,8 @@ pub(super) struct Features {
     /// was set.
     notification_masks: Vec<(Nsid, u32)>,
     behavior: HostBehavior,
+    /// I/O queues that were allocated; `None`: the host has not asked for any.
+    queues: Option<u16>,
     /// Not reset by a controller reset: Connect sets it.
     keep_alive_ms: u32,
 }
@@ -53,10 +55,10 @@ pub(super) enum Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     None,
-    /// Dword 0 of the completion.
-    Result(u32),
     /// Host Behavior Support is set by the host's data.
     HostBehavior,
+    /// The owner allocates I/O queues, at most this many.
+    Queues(u16),
     /// New Asynchronous Event Configuration.
     Events(u32),
     /// The keep alive timer starts anew with the new timeout.
@@ -78,11 +80,6 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn queue_counts(&self) -> u32 {
-        let queues = u32::from(self.io_queues_max);
-        QueueCounts { submission: queues, completion: queues }.encode()
-    }
-
     fn scope(&self, id: FeatureId) -> Result<u32, Fault> {
         support::feature(self.kind, id, self.namespaces).ok_or(Fault::field(at::CDW10))
     }
@@ -128,6 +125,12 @@ pub(super) fn selects(sqe: &Sqe) -> bool {
     sqe.dword(10) >> 8 & 7 != 0
 }
 
+/// Dword 0 for I/O queues that are allocated. Each has a submission and a completion queue.
+pub(super) fn queue_counts(queues: u16) -> u32 {
+    let queues = u32::from(queues);
+    QueueCounts { submission: queues, completion: queues }.encode()
+}
+
 /// A keep alive timeout as it is used: rounded up to the granularity, 0 meaning none.
 fn rounded(keep_alive_ms: u32) -> u32 {
     keep_alive_ms.checked_next_multiple_of(KEEP_ALIVE_GRANULARITY_MS).unwrap_or(u32::MAX)
@@ -144,6 +147,7 @@ impl Features {
             write_atomicity: 0,
             notification_masks: Vec::new(),
             behavior: HostBehavior::default(),
+            queues: None,
             keep_alive_ms: rounded(keep_alive_ms),
         }
     }
@@ -169,7 +173,9 @@ impl Features {
             FeatureId::ERROR_RECOVERY => self.error_recovery(sqe.nsid(), context)?,
             // WCE: the cache is on, and stays on.
             FeatureId::VOLATILE_WRITE_CACHE => 1,
-            FeatureId::NUMBER_OF_QUEUES => context.queue_counts(),
+            FeatureId::NUMBER_OF_QUEUES => {
+                queue_counts(self.queues.unwrap_or(context.io_queues_max))
+            }
             FeatureId::WRITE_ATOMICITY_NORMAL => self.write_atomicity,
             FeatureId::ASYNC_EVENT_CONFIGURATION => context.events,
             FeatureId::KEEP_ALIVE_TIMER => self.keep_alive_ms,
@@ -261,6 +267,11 @@ impl Features {
             _ => return Err(Fault::field(at::CDW10)),
         }
         Ok(Effect::None)
+    }
+
+    /// So many I/O queues are allocated.
+    pub fn set_queues(&mut self, queues: u16) {
+        self.queues = Some(queues);
     }
 
     pub fn behavior(&self) -> HostBehavior {
@@ -358,8 +369,8 @@ fn reserved<'a>(nsid: Nsid, context: &Context<'a>) -> Result<Option<&'a Reservat
     Ok(namespace.reservations.as_deref())
 }
 
-/// Number of Queues (Base §5.27.1.5): the host gets all that there are, before it has connected
-/// any.
+/// Number of Queues (Base §5.27.1.5), before the host has connected any. A queue of Fabrics is a
+/// pair, so that the larger number counts.
 fn queues(value: u32, context: &Context<'_>) -> Result<Effect, Fault> {
     if value & 0xffff == 0xffff || value >> 16 == 0xffff {
         return Err(Fault::field(at::CDW11));
@@ -367,5 +378,7 @@ fn queues(value: u32, context: &Context<'_>) -> Result<Effect, Fault> {
     if context.io_queues > 0 {
         return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10));
     }
-    Ok(Effect::Result(context.queue_counts()))
+    let QueueCounts { submission, completion } = QueueCounts::decode(value);
+    let wanted = submission.max(completion).min(u32::from(context.io_queues_max));
+    Ok(Effect::Queues(wanted as u16))
 }

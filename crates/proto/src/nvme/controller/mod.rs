@@ -73,6 +73,7 @@ mod link;
 mod log_request;
 mod namespace;
 mod notices;
+mod queue_grant;
 mod registers;
 mod reservation;
 mod reservation_command;
@@ -87,7 +88,7 @@ pub use connect::{
     CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name,
 };
 pub use control::Control;
-pub use control_event::{AbortTicket, ControlEvent, Next, ReservationTicket};
+pub use control_event::{AbortTicket, ControlEvent, Next, QueueTicket, ReservationTicket};
 pub use cross_reset::CrossReset;
 pub use discovery::{DiscoveryLog, DiscoveryRecord, TransportAddress};
 pub use identity::{CNTLID_MAX, ControllerModel, HostIdentity, Port, SubsystemConfig};

@@ -44,6 +44,8 @@ struct Controller {
     shown: Arc<NamespaceTable>,
     /// By which it came.
     listener: Option<SocketAddr>,
+    /// What the subsystem allowed when it was made.
+    io_queues_max: u16,
 }
 
 /// What is shown to a host, of its kind and in its state.
@@ -123,11 +125,12 @@ impl Subsystem {
         &self.config
     }
 
-    /// Sets serial and model number. Controllers that there are keep those of before: hosts do not
-    /// expect them to change.
-    pub fn set_numbers(&mut self, serial: String, model: String) {
-        let config = SubsystemConfig { serial, model, ..SubsystemConfig::clone(&self.config) };
-        self.config = Arc::new(config);
+    /// Sets serial and model number, and how many I/O queues a controller may have. Controllers that
+    /// there are keep those of before: hosts do not expect them to change.
+    pub fn set_numbers(&mut self, serial: String, model: String, io_queues_max: u16) {
+        let config = SubsystemConfig::clone(&self.config);
+        let config = SubsystemConfig { serial, model, io_queues_max, ..config };
+        self.config = Arc::new(config.in_range());
     }
 
     /// All namespaces at present.
@@ -271,6 +274,7 @@ impl Subsystem {
             seen,
             shown,
             listener,
+            io_queues_max: self.config.io_queues_max,
         });
         let cqe = accepted(sqe.cid(), cntlid, &asked);
         let new = NewController {
@@ -407,13 +411,15 @@ impl Subsystem {
     ) -> Result<(ConnectRequest, &mut Controller), ConnectError> {
         let asked = ConnectRequest::parse(sqe, data, &self.config, self.config.queue_entries)?;
         let qid = asked.connect.qid;
-        let in_range = (1..=self.config.io_queues_max).contains(&qid.0);
-        if !in_range || self.config.kind == ControllerKind::Discovery {
+        if qid == Qid(0) || self.config.kind == ControllerKind::Discovery {
             return Err(ConnectError::QueueIdentifier(qid));
         }
         let found =
             self.controllers.iter_mut().find(|controller| controller.link.cntlid == asked.cntlid);
         let controller = found.ok_or(ConnectError::ControllerIdentifier(asked.cntlid.0))?;
+        if qid.0 > controller.io_queues_max {
+            return Err(ConnectError::QueueIdentifier(qid));
+        }
         // HOSTID is not looked at: some hosts give another one for each queue. The one of the admin
         // queue counts.
         if asked.host.nqn != controller.host.nqn {

@@ -3,6 +3,7 @@
 use super::import;
 use super::tests;
 use crate::config::Desired;
+use std::num::NonZeroU16;
 use weft_endpoint::inventory::{Access, ScsiIdentity, SubsystemNumbers};
 use weft_proto::iscsi::text::Name;
 
@@ -16,8 +17,9 @@ fn imported(text: &str) -> (Desired, String) {
     (desired, left.join("\n"))
 }
 
-fn numbers(serial: &str, model: &str) -> SubsystemNumbers {
-    SubsystemNumbers { serial: Some(serial.parse().unwrap()), model: Some(model.parse().unwrap()) }
+fn numbers(serial: &str, model: &str, queues: u16) -> SubsystemNumbers {
+    let (serial, model) = (serial.parse().unwrap(), model.parse().unwrap());
+    SubsystemNumbers { serial: Some(serial), model: Some(model), queues: NonZeroU16::new(queues) }
 }
 
 /// Serial number, vendor, product, NAA identifier and T10 designator.
@@ -35,7 +37,8 @@ fn scsi([serial, vendor, product, naa, t10_id]: [&str; 5]) -> ScsiIdentity {
 fn subsystems_of_nvmet_keep_serial_and_model() {
     let (desired, left) = imported(NVMET);
     let found: Vec<_> = desired.subsystems.iter().map(|of| of.numbers.clone()).collect();
-    let wanted = ["2b1dc6c0e2e47d5a8a40", "3c2dc6c0e2e47d5a8a41"].map(|it| numbers(it, "Linux"));
+    let wanted = [("2b1dc6c0e2e47d5a8a40", 0), ("3c2dc6c0e2e47d5a8a41", 16)]
+        .map(|(serial, queues)| numbers(serial, "Linux", queues));
     assert_eq!(found, wanted);
     assert!(!left.contains("serial number"), "{left}");
     let other = NVMET.replace("2b1dc6c0e2e47d5a8a40", "2b1dc6c0e2e47d5a8a40-too-long");
@@ -48,9 +51,9 @@ fn subsystems_of_nvmet_keep_serial_and_model() {
 fn subsystems_of_spdk_keep_serial_and_model() {
     let (desired, left) = imported(SPDK);
     let [open, closed] = &desired.subsystems[..] else { panic!("{desired:?}") };
-    assert_eq!(open.numbers, numbers("SPDK00000000000001", "SPDK bdev Controller"));
+    assert_eq!(open.numbers, numbers("SPDK00000000000001", "SPDK bdev Controller", 32));
     // What SPDK reports where none is said.
-    assert_eq!(closed.numbers, numbers("SPDK00000000000002", "SPDK bdev Controller"));
+    assert_eq!(closed.numbers, numbers("SPDK00000000000002", "SPDK bdev Controller", 32));
     assert_eq!(open.namespaces[1].eui64, Some([0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89]));
     assert!(!left.contains("serial number"), "{left}");
 }

@@ -7,6 +7,7 @@
 use super::secret_files::SecretFiles;
 use std::collections::BTreeMap;
 use weft_endpoint::inventory::{Naa, Printable};
+use weft_proto::limits::{IO_QUEUES_CONFIGURED_MAX, IO_QUEUES_MAX};
 
 /// Hosts or initiators that have access.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +110,8 @@ pub struct ImportedSubsystem {
     pub model: Option<String>,
     /// Identifiers of its controllers; `None`: all.
     pub cntlids: Option<(u16, u16)>,
+    /// I/O queues of a controller, where they are limited to other than the default.
+    pub max_queues: Option<u64>,
     /// Namespaces.
     pub namespaces: Vec<ImportedNamespace>,
 }
@@ -198,6 +201,20 @@ impl ImportedSubsystem {
         let whose = self.nqn.clone();
         self.serial = printable::<20>(serial, (&whose, "serial number"), left);
         self.model = printable::<40>(model, (&whose, "model"), left);
+    }
+
+    /// Takes over a limit of I/O queues. One that is too large becomes the largest.
+    pub fn limit_queues(&mut self, queues: Option<u64>, left: &mut Vec<String>) {
+        let most = u64::from(IO_QUEUES_CONFIGURED_MAX);
+        let Some(queues) = queues.filter(|queues| *queues > 0) else { return };
+        if queues > most {
+            let nqn = &self.nqn;
+            left.push(format!(
+                "{nqn} allows a controller {queues} I/O queues: in weft it is {most} at most"
+            ));
+        }
+        let queues = queues.min(most);
+        self.max_queues = Some(queues).filter(|queues| *queues != u64::from(IO_QUEUES_MAX));
     }
 }
 

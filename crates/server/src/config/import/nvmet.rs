@@ -23,9 +23,6 @@ const MODEL: &str = "Linux";
 /// Largest block size of a file.
 const FILE_BLOCK_BYTES_MAX: u64 = 4096;
 
-/// I/O queues of a controller, where nothing is said.
-const QID_MAX: u64 = 128;
-
 /// Identifiers of controllers, where nothing is said.
 const CNTLIDS: (u16, u16) = (1, 0xffef);
 
@@ -129,6 +126,7 @@ fn subsystem(
     subsystem.hosts = if is_any { Admitted::Any } else { Admitted::Only(named) };
     subsystem.authentication = authentication(&subsystem, hosts, imported);
     subsystem.cntlids = attribute(&nqn, attributes, &mut imported.left);
+    subsystem.limit_queues(number(attributes, "qid_max"), &mut imported.left);
     // A list, in what newer versions save.
     let passthru = of["passthru"].get(0).unwrap_or(&of["passthru"]);
     if word(&passthru["device"], "path").is_some() {
@@ -163,11 +161,6 @@ fn attribute(nqn: &str, of: &Value, left: &mut Vec<String>) -> Option<(u16, u16)
     }
     if switch(of, "pi_enable") == Some(true) {
         left.push(format!("{nqn} has protection information: weft has none"));
-    }
-    if let Some(queues) = number(of, "qid_max").filter(|queues| *queues != QID_MAX) {
-        left.push(format!(
-            "{nqn} grants a controller {queues} I/O queues (attr_qid_max): weft has no limit for a subsystem"
-        ));
     }
     let bound = |name, usual: u16| match number(of, name) {
         Some(value) => u16::try_from(value).unwrap_or(usual),

@@ -2,7 +2,9 @@
 
 use super::import;
 use crate::config::Desired;
+use crate::config::desired::DesiredSubsystem;
 use crate::config::tests::read;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use toml::{Table, Value};
@@ -103,6 +105,8 @@ fn what_nvmetcli_saves() {
     let demanded = closed.authentication.as_ref().unwrap();
     assert_eq!(demanded.hosts.keys().map(Nqn::as_str).collect::<Vec<_>>(), [host]);
     assert!(demanded.others.is_empty() && open.authentication.is_none());
+    let queues = |of: &DesiredSubsystem| of.numbers.queues.map(NonZeroU16::get);
+    assert_eq!((queues(open), queues(closed)), (None, Some(16)), "the first has the default");
     let left = left.join("\n");
     for part in [
         "port 2 at nvme+tcp://[2001:db8::1]:4420 serves 1 of 2 subsystems",
@@ -146,6 +150,8 @@ fn what_spdk_saves() {
         "nvme+tcp://192.0.2.20:4420/nqn.2026-01.example:upstream/1"
     );
     assert_eq!(closed.namespaces[0].hosts, only(host));
+    let queues = |of: &DesiredSubsystem| of.numbers.queues.map(NonZeroU16::get);
+    assert_eq!((queues(open), queues(closed)), (Some(32), Some(32)), "of the TCP transport");
     let left = left.join("\n");
     for part in [
         "Nvme1 is a controller at PCIe",
@@ -156,6 +162,24 @@ fn what_spdk_saves() {
     ] {
         assert!(left.contains(part), "{part}: {left}");
     }
+}
+
+/// The names and the values that the limit of I/O queues has elsewhere.
+#[test]
+fn limits_of_io_queues_are_carried_over() {
+    for (attribute, queues) in
+        [("\"8\"", Some(8)), ("8", Some(8)), ("\"128\"", None), ("5000", Some(1024)), ("0", None)]
+    {
+        let text = NVMET.replace("\"qid_max\": \"16\"", &format!("\"qid_max\": {attribute}"));
+        let (desired, left) = imported(&text);
+        let numbers = &desired.subsystems[1].numbers;
+        assert_eq!(numbers.queues.map(NonZeroU16::get), queues, "{attribute}");
+        assert_eq!(left.join("\n").contains("5000 I/O queues"), attribute == "5000");
+    }
+    // The older name counts the admin queue.
+    let old = SPDK.replace("\"max_io_qpairs_per_ctrlr\": 32", "\"max_qpairs_per_ctrlr\": 65");
+    let queues = imported(&old).0.subsystems[0].numbers.queues;
+    assert_eq!(queues.map(NonZeroU16::get), Some(64));
 }
 
 #[test]

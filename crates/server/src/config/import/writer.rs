@@ -92,6 +92,7 @@ fn admitted(out: &mut String, hosts: &Admitted, initiators: &Admitted) {
 fn subsystem(out: &mut String, of: &ImportedSubsystem) {
     _ = writeln!(out, "\n[[subsystem]]\nnqn = {}", quoted(&of.nqn));
     given(out, [("serial", &of.serial), ("model", &of.model)]);
+    of.max_queues.iter().for_each(|queues| _ = writeln!(out, "max_queues = {queues}"));
     admitted(out, &of.hosts, &of.initiators);
     of.authentication.iter().for_each(|of| authentication(out, of));
     of.namespaces.iter().for_each(|of| namespace(out, of));

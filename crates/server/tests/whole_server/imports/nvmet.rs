@@ -149,7 +149,7 @@ fn namespaces() -> Vec<Case> {
             ),
         )
         .may(host("one", A), Right::Write)
-        .reports("attr_qid_max"),
+        .writes("max_queues = 4"),
     ]
 }
 

@@ -114,6 +114,8 @@ fn listeners() -> Vec<Case> {
         r#""nqn": "nqn.2016-06.io.spdk:a", "listen_address": {"trtype": "TCP", "adrfam": "IPv4", "traddr": "127.0.0.1",
         "trsvcid": "PORT1"}, "ana_state": "inaccessible""#,
     );
+    let transport =
+        call("nvmf_create_transport", r#""trtype": "TCP", "max_io_qpairs_per_ctrlr": 4"#);
     vec![
         Case::new("a subsystem without a listener of TCP or RDMA", {
             both(&[listen("a", 1, ""), call("nvmf_subsystem_add_listener", vfio)])
@@ -142,6 +144,9 @@ fn listeners() -> Vec<Case> {
         })
         .may(host("one", A), Right::None)
         .may(host("one", A_AT_2), Right::Write),
+        Case::new("`max_io_qpairs_per_ctrlr`", usual(true, &[transport]))
+            .may(host("one", A), Right::Write)
+            .writes("max_queues = 4"),
     ]
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use weft_block::Error;
 use weft_io::Handle;
 use weft_io::rdma::QueuePair;
-use weft_proto::limits::{ADMIN_QUEUE_ENTRIES_MAX, IO_QUEUES_MAX, QUEUE_ENTRIES_MAX};
+use weft_proto::limits::{ADMIN_QUEUE_ENTRIES_MAX, IO_QUEUES_CONFIGURED_MAX, QUEUE_ENTRIES_MAX};
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme_rdma::cm::{Offer, Reject, RejectStatus, Request};
@@ -90,7 +90,8 @@ pub(crate) fn accept(
 fn config(pair: &dyn QueuePair, shared: &TargetState) -> Result<TargetConfig, RejectStatus> {
     let (request, device) = (Request::decode(pair.private_data())?, pair.device_limits());
     let offer = Offer {
-        io_queues: IO_QUEUES_MAX,
+        // Which subsystem is meant, and how many it allows, is known with the Connect.
+        io_queues: IO_QUEUES_CONFIGURED_MAX,
         admin_entries: ADMIN_QUEUE_ENTRIES_MAX.min(device.receives),
         io_entries: QUEUE_ENTRIES_MAX.min(device.receives),
     };

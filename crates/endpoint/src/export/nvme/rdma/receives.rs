@@ -1,11 +1,13 @@
 //! Memory for the receives of queue pairs, which a host asks for with the connection, before it is
 //! known who it is. Hosts share it as they do connections ([`shares`](crate::export::shares)).
 
-use crate::export::shares::{Bounds, NewShare, Refused, Share, Shares};
+use crate::export::shares::{Bounds, NewShare, Refused, Share, Shares, part_of};
 use crate::limits::{
-    RDMA_RECEIVES_BYTES_MAX, RDMA_RECEIVES_GUARANTEED_BYTES, RDMA_RECEIVES_NEWCOMERS_BYTES,
+    RDMA_GRANTED_ENTRIES, RDMA_IN_CAPSULE_BYTES, RDMA_RECEIVES_BYTES_MAX,
+    RDMA_RECEIVES_GUARANTEED_BYTES, RDMA_RECEIVES_NEWCOMERS_BYTES,
 };
 use std::sync::Arc;
+use weft_proto::nvme::sqe::Sqe;
 
 /// What all receives of a target have.
 #[derive(Debug)]
@@ -18,7 +20,17 @@ impl Default for ReceiveMemory {
     }
 }
 
+/// Receives of a queue as hosts connect it by default, bytes.
+const QUEUE_BYTES: usize =
+    RDMA_GRANTED_ENTRIES * (RDMA_IN_CAPSULE_BYTES as usize + size_of::<Sqe>());
+
 impl ReceiveMemory {
+    /// I/O queues that a controller of `peer` can be granted, so that there is memory for some of
+    /// others, too. Nothing is kept for them.
+    pub(in crate::export::nvme) fn queues_left(&self, peer: &str) -> usize {
+        part_of(self.0.left_to(peer) / QUEUE_BYTES)
+    }
+
     /// Memory for a new queue pair of `peer`, an address with its port.
     ///
     /// # Errors
@@ -102,5 +114,22 @@ mod tests {
         assert_eq!(known.len() * BYTES, RDMA_RECEIVES_BYTES_MAX / 4 * 3);
         assert!(memory.take("192.0.2.1:2", BYTES).unwrap_err().contains("from this address"));
         memory.take("192.0.2.2:1", BYTES).unwrap();
+    }
+
+    #[test]
+    fn queues_are_granted_as_long_as_there_is_memory_for_them() {
+        let memory = ReceiveMemory::default();
+        let all = |memory: &ReceiveMemory| memory.queues_left("192.0.2.1:1");
+        assert!(all(&memory) >= 128, "{}", all(&memory));
+        let (mut held, mut before) = (Vec::new(), usize::MAX);
+        while all(&memory) > 0 {
+            assert!(all(&memory) <= before);
+            before = all(&memory);
+            let mut one = memory.take("192.0.2.1:1", QUEUE_BYTES).unwrap();
+            one.admitted();
+            held.push(one);
+        }
+        assert_eq!(before, 1, "the last one is granted alone");
+        assert!(memory.take("192.0.2.1:1", QUEUE_BYTES).is_err());
     }
 }

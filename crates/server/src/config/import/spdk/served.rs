@@ -37,6 +37,7 @@ pub fn serve(
         imported: &mut *imported,
         ports: BTreeMap::new(),
         states: HashMap::new(),
+        queues: None,
     };
     let mut closed = HashSet::new();
     let mut demanded = (Vec::new(), Vec::new());
@@ -55,7 +56,10 @@ pub fn serve(
         }
     }
     let (ports, states) = (reader.ports.into_values().collect::<Vec<_>>(), reader.states);
+    let queues = reader.queues;
     for subsystem in &mut imported.subsystems {
+        // The transport may be made behind the subsystems.
+        subsystem.limit_queues(queues, &mut imported.left);
         if closed.contains(&subsystem.nqn) {
             subsystem.hosts = Admitted::default();
         }
@@ -102,6 +106,14 @@ struct Reader<'a> {
     /// By URL.
     ports: BTreeMap<String, Port>,
     states: States,
+    /// I/O queues that each transport allows a controller.
+    queues: Option<u64>,
+}
+
+/// I/O queues that a transport allows a controller. Older versions count the admin queue among them.
+fn queues(transport: &Value) -> Option<u64> {
+    let all = || number(transport, "max_qpairs_per_ctrlr")?.checked_sub(1);
+    number(transport, "max_io_qpairs_per_ctrlr").or_else(all)
 }
 
 impl Reader<'_> {
@@ -117,7 +129,9 @@ impl Reader<'_> {
             "nvmf_subsystem_add_listener" => self.listener(&nqn, params),
             "nvmf_subsystem_listener_set_ana_state" => self.state(&nqn, params),
             "nvmf_create_transport" => match text(params, "trtype").unwrap_or_default() {
-                kind if ["tcp", "rdma"].contains(&kind.to_ascii_lowercase().as_str()) => {}
+                kind if ["tcp", "rdma"].contains(&kind.to_ascii_lowercase().as_str()) => {
+                    self.queues = self.queues.into_iter().chain(queues(params)).min();
+                }
                 kind => self.imported.leave(format!(
                     "the transport {kind} is not carried over: weft has tcp and rdma"
                 )),
