@@ -95,6 +95,12 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     /// Why the engine has given up, if it has.
     fn fault(&self, engine: &Self::Engine) -> Option<Self::Failure>;
 
+    /// Why the peer has ended the connection, if that is known better than by its stage and hint.
+    fn cut_off(&self, engine: &Self::Engine) -> Option<Self::Failure> {
+        let _ = engine;
+        None
+    }
+
     /// What the peer has to answer now, for messages: "the login".
     fn stage(&self) -> &'static str;
 
@@ -266,11 +272,13 @@ impl<H: Handshake> Connecting<H> {
         }
         let (name, peer, stage, hint) =
             (&self.plan.name, &self.peer, handshake.stage(), handshake.hint());
+        let cut_off = || handshake.cut_off(&pump.engine);
         let error = match pump.end() {
             Some(ConnectionEnd::Error(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
                 let text = format!("{name}: {peer}: {e}; {}", handshake.tls_hint());
                 Error::new(ErrorKind::PermissionDenied, text)
             }
+            Some(_) if let Some(failure) = cut_off() => return Some(failure),
             Some(ConnectionEnd::Error(e)) => {
                 let text = format!(
                     "{name}: {peer} closed the connection in answer to {stage}: {e}; {hint}"

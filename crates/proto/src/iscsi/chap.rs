@@ -35,6 +35,13 @@ impl Algorithm {
     /// What is spoken here, the preferred first.
     pub const SUPPORTED: [Self; 3] = [Self::SHA3_256, Self::SHA256, Self::MD5];
 
+    /// What an initiator offers first. SHA-256 comes last, as some targets (tgt, IET) take its
+    /// number for that of SHA-1 and would choose it.
+    pub const OFFERED: [Self; 3] = [Self::SHA3_256, Self::MD5, Self::SHA256];
+
+    /// What it offers to targets that read one number instead of a list, and refuse the above.
+    pub const ONLY_MD5: [Self; 1] = [Self::MD5];
+
     /// The first one of a list `CHAP_A` that is spoken here.
     pub fn choose(list: &str) -> Option<Self> {
         list.split(',').find_map(|text| {
@@ -42,10 +49,10 @@ impl Algorithm {
         })
     }
 
-    /// A list of all that is spoken here, for `CHAP_A`. SHA-256 comes last, as some targets (tgt,
-    /// IET) take its number for that of SHA-1 and would choose it.
-    pub fn list() -> String {
-        [Self::SHA3_256, Self::MD5, Self::SHA256].map(|algorithm| algorithm.0.to_string()).join(",")
+    /// A list of algorithms, for `CHAP_A`.
+    pub fn list(algorithms: &[Self]) -> String {
+        let numbers: Vec<String> = algorithms.iter().map(|one| one.0.to_string()).collect();
+        numbers.join(",")
     }
 }
 
@@ -210,7 +217,10 @@ mod tests {
         assert_eq!(Algorithm::choose("5"), Some(Algorithm::MD5));
         assert_eq!(Algorithm::choose("6,7,5"), Some(Algorithm::SHA256));
         assert_eq!(Algorithm::choose("6"), None);
-        assert_eq!(Algorithm::choose(&Algorithm::list()), Some(Algorithm::SHA3_256));
+        assert_eq!(
+            Algorithm::choose(&Algorithm::list(&Algorithm::OFFERED)),
+            Some(Algorithm::SHA3_256)
+        );
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn challenge(world: &mut World, algorithm: Algorithm) -> crate::iscsi_initiator:
     let first = world.sent_one();
     assert!(!LoginRequest::decode(&first.bhs).flags.is_transit());
     world.login(SECURITY, None, "AuthMethod=CHAP ");
-    assert_eq!(world.sent_one().value("CHAP_A"), Some(Algorithm::list()));
+    assert_eq!(world.sent_one().value("CHAP_A").as_deref(), Some("8,5,7"));
     let text = format!("CHAP_A={} CHAP_I=7 CHAP_C={} ", algorithm.0, binary::encode(b"challenge"));
     world.login(SECURITY, None, &text);
     let answer = world.sent_one();
@@ -106,6 +106,49 @@ fn chap_one_way() {
         world.login(SECURITY, Some(OPERATIONAL), "");
         assert!(world.sent_one().value("MaxBurstLength").is_some());
     }
+}
+
+/// However a target that reads one number says so. A wrong secret comes later.
+#[test]
+fn targets_that_do_not_take_the_algorithms_are_told_apart() {
+    let offered = |algorithms: &'static [Algorithm]| {
+        let mut world = World::new(InitiatorConfig { algorithms, ..with_chap(false) });
+        world.sent();
+        world.login(SECURITY, None, "AuthMethod=CHAP ");
+        let offered = world.sent_one().value("CHAP_A").unwrap();
+        assert_eq!(world.end.engine.unanswered_algorithms().as_ref(), Some(&offered));
+        (world, offered)
+    };
+    for algorithms in [&Algorithm::OFFERED[..], &Algorithm::ONLY_MD5] {
+        for status in [LoginStatus::INITIATOR_ERROR, LoginStatus::AUTHENTICATION_FAILURE] {
+            let (mut world, offered) = offered(algorithms);
+            world.login_flags(LoginFlags::NONE, status, "");
+            let fault = Fault::Algorithms { offered, status: Some(status) };
+            assert_eq!(world.end.engine.fault(), Some(&fault));
+        }
+        for text in ["CHAP_A=Reject ", "CHAP_A=None ", "CHAP_A=6 CHAP_I=7 CHAP_C=0x11 ", ""] {
+            let (mut world, offered) = offered(algorithms);
+            world.login(SECURITY, None, text);
+            let fault = Fault::Algorithms { offered, status: None };
+            assert_eq!(world.end.engine.fault(), Some(&fault), "{text}");
+        }
+        let (mut world, _) = offered(algorithms);
+        world.login_flags(LoginFlags::NONE, LoginStatus::OUT_OF_RESOURCES, "");
+        let fault = Fault::Refused(LoginStatus::OUT_OF_RESOURCES);
+        assert_eq!(world.end.engine.fault(), Some(&fault));
+        let (mut world, _) = offered(algorithms);
+        world.login(SECURITY, None, "CHAP_A=5 CHAP_I=7 CHAP_C=0x1122 ");
+        assert_eq!(world.end.engine.unanswered_algorithms(), None);
+        let status = LoginStatus::AUTHENTICATION_FAILURE;
+        world.login_flags(LoginFlags::NONE, status, "");
+        assert_eq!(world.end.engine.fault(), Some(&Fault::Refused(status)), "the secret is wrong");
+    }
+    // Only what was offered can be chosen.
+    let (mut world, offered) = offered(&Algorithm::ONLY_MD5);
+    world.login(SECURITY, None, "CHAP_A=7 CHAP_I=7 CHAP_C=0x1122 ");
+    let fault = Fault::Algorithms { offered, status: None };
+    assert_eq!(world.end.engine.fault(), Some(&fault));
+    assert!(world.fault().contains("CHAP_A=5"), "{}", world.fault());
 }
 
 #[test]

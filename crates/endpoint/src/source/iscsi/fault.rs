@@ -13,6 +13,10 @@ pub(super) fn explain(what: &str, fault: &Fault) -> Error {
             ErrorKind::PermissionDenied,
             "; give a name (iscsi://USER@HOST/…) and its --chap-secret-file, or leave them out",
         ),
+        Fault::Algorithms { .. } => (
+            ErrorKind::PermissionDenied,
+            "; weft has SHA3-256 (8), MD5 (5) and SHA-256 (7): allow one of them there",
+        ),
         Fault::Impostor => (
             ErrorKind::PermissionDenied,
             "; check --target-chap-secret-file, and that this is the target that you mean",

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Time};
+use weft_proto::iscsi::chap::Algorithm;
 use weft_proto::iscsi::initiator::{
     Command, CommandData, CommandOutcome, DiscoveredTarget, Fault, Initiator, InitiatorConfig,
     InitiatorEvent,
@@ -27,12 +28,16 @@ pub(super) struct LoggedIn {
     pub(super) disk: Option<Disk>,
     /// What a discovery session learned.
     pub(super) targets: Vec<DiscoveredTarget>,
+    /// Algorithms of CHAP that the target lets itself be offered.
+    pub(super) algorithms: &'static [Algorithm],
 }
 
 /// Why there is no session.
 pub(super) enum Failure {
     /// The target is at this address.
     Moved(String),
+    /// It did not take the list of CHAP's algorithms: it may take one alone.
+    List(Error),
     Error(Error),
 }
 
@@ -211,7 +216,23 @@ impl Handshake for Login {
     fn fault(&self, engine: &Initiator) -> Option<Failure> {
         Some(match engine.fault()? {
             Fault::Moved { address } => Failure::Moved(address.clone()),
+            fault @ Fault::Algorithms { .. } if self.config.algorithms.len() > 1 => {
+                Failure::List(explain(&self.name, fault))
+            }
             fault => explain(&self.name, fault).into(),
+        })
+    }
+
+    fn cut_off(&self, engine: &Initiator) -> Option<Failure> {
+        let offered = engine.unanswered_algorithms()?;
+        let text = format!(
+            "{}: the target closed the connection in answer to CHAP_A={offered}",
+            self.name
+        );
+        let error = Error::new(ErrorKind::Refused, text);
+        Some(match self.config.algorithms.len() {
+            0 | 1 => error.into(),
+            _ => Failure::List(error),
         })
     }
 
@@ -225,6 +246,6 @@ impl Handshake for Login {
 
     fn finish(self, engine: &mut Initiator) -> LoggedIn {
         let disk = matches!(self.ask, Ask::All(..)).then(|| self.probe.disk().clone());
-        LoggedIn { disk, targets: engine.take_targets() }
+        LoggedIn { disk, targets: engine.take_targets(), algorithms: self.config.algorithms }
     }
 }

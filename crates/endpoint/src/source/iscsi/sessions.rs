@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
+use weft_proto::iscsi::chap::Algorithm;
 use weft_proto::iscsi::deviation::Deviations;
 use weft_proto::iscsi::initiator::{Initiator, InitiatorConfig};
 use weft_proto::iscsi::pdu::Lun;
@@ -56,7 +57,9 @@ pub(super) fn open_device(
             Ok(first) => first,
             Err(e) => return then(Err(e)),
         };
-        let further: Vec<_> = configs.collect();
+        let algorithms = known.algorithms;
+        let further: Vec<_> =
+            configs.map(|config| InitiatorConfig { algorithms, ..config }).collect();
         let begin = {
             let whom = whom.clone();
             move |on: &Handle, n: usize, done: Then<Session>| {
@@ -160,6 +163,14 @@ fn follow(
             then(on, Ok(session));
         }
         Err(Failure::Error(e)) => then(on, Err(e)),
+        Err(Failure::List(why)) => {
+            tracing::info!("{why}; offering MD5 (CHAP_A=5) alone");
+            let config = InitiatorConfig { algorithms: &Algorithm::ONLY_MD5, ..config };
+            let then_both = move |on: &Handle, session: Session| {
+                then(on, session.map_err(|e| of_both(&e, &why)));
+            };
+            follow(on, whom, limit, config, ask, moves, Box::new(then_both))
+        }
         Err(Failure::Moved(to)) => match next_address(&whom.address, &to, moves) {
             Ok(address) => {
                 follow(on, Whom { address, ..whom }, limit, config, ask, moves + 1, then)
@@ -167,6 +178,12 @@ fn follow(
             Err(e) => then(on, Err(e)),
         },
     });
+}
+
+/// Why there is no session, although MD5 alone was offered behind a list of algorithms.
+fn of_both(last: &Error, first: &Error) -> Error {
+    let text = format!("{last}; before, with a list of algorithms: {first}");
+    Error::new(last.kind(), text)
 }
 
 /// Where a target has moved to from `address`, after it has moved so often.

@@ -1,6 +1,6 @@
 //! Configuration of an initiator.
 
-use crate::iscsi::chap::Credentials;
+use crate::iscsi::chap::{Algorithm, Credentials};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::pdu::Isid;
 use crate::iscsi::text::{Name, Offer};
@@ -34,6 +34,9 @@ pub struct InitiatorConfig {
     pub target: Option<Name>,
     /// Our name and secret, for targets that want proof.
     pub credentials: Option<Credentials>,
+    /// Algorithms of CHAP that are offered, the preferred first: [`Algorithm::OFFERED`], or others of
+    /// [`Algorithm::SUPPORTED`].
+    pub algorithms: &'static [Algorithm],
     /// Proof that the target has to give; without it, no session. Needs `credentials` too.
     pub target_proof: Option<TargetProof>,
     /// What we would like.
@@ -57,6 +60,7 @@ impl InitiatorConfig {
             isid,
             target,
             credentials: None,
+            algorithms: &Algorithm::OFFERED,
             target_proof: None,
             offer: fast(),
             commands: 128,

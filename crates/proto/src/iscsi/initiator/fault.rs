@@ -85,6 +85,15 @@ pub enum Fault {
     /// offer CHAP, which we insist on.
     #[error("the two ends have no authentication method in common")]
     Method,
+    /// The target did not choose one of the algorithms of CHAP, by the value of `CHAP_A`. Some
+    /// targets read one number, where the standard has a list.
+    #[error("the target refused CHAP_A={offered}{}", with_status(.status))]
+    Algorithms {
+        /// What was offered.
+        offered: String,
+        /// How the target ended the login, if it did.
+        status: Option<LoginStatus>,
+    },
     /// The target could not prove that it is who it says: mutual CHAP failed.
     #[error("the target failed to authenticate itself by CHAP")]
     Impostor,
@@ -113,4 +122,10 @@ pub enum Fault {
     /// The target did not take the logout.
     #[error("the target refused the logout (response {})", .0.0)]
     Logout(LogoutResult),
+}
+
+fn with_status(status: &Option<LoginStatus>) -> String {
+    status.map_or_else(String::new, |status| {
+        format!(": {} (status {:#06x})", status.text(), status.0)
+    })
 }

@@ -125,7 +125,7 @@ impl Initiator {
         self.window.update(response.exp_cmd_sn, response.max_cmd_sn);
         self.login.text.push(data).map_err(Violation::from)?;
         if response.status != LoginStatus::SUCCESS {
-            return Err(refusal(response.status, self.login.text.text()));
+            return Err(self.refused(response.status));
         }
         if response.version_active != 0 || response.flags.current() != self.login.stage {
             return Err(Violation::Login.into());
@@ -169,7 +169,7 @@ impl Initiator {
         match value(text, Key::AuthMethod) {
             Some("CHAP") if self.config.credentials.is_some() && next.is_none() => {
                 let mut offer = Writer::default();
-                offer.put(Key::ChapAlgorithm.name(), &Algorithm::list());
+                offer.put(Key::ChapAlgorithm.name(), &Algorithm::list(self.config.algorithms));
                 self.login.awaited = Awaited::Challenge;
                 self.login_request(None, &offer);
                 Ok(())
@@ -184,8 +184,10 @@ impl Initiator {
 
     fn challenged(&mut self, text: &[Pair<'_>], next: Option<LoginStage>) -> Result<(), Fault> {
         let Some(credentials) = &self.config.credentials else { return Err(Fault::Method) };
-        let algorithm =
-            value(text, Key::ChapAlgorithm).and_then(Algorithm::choose).ok_or(Fault::Method)?;
+        let chosen = value(text, Key::ChapAlgorithm).and_then(Algorithm::choose);
+        let algorithm = chosen
+            .filter(|chosen| self.config.algorithms.contains(chosen))
+            .ok_or_else(|| self.no_algorithm(None))?;
         let identifier =
             value(text, Key::ChapIdentifier).and_then(chap::identifier).ok_or(Violation::Chap)?;
         let challenge =
@@ -212,6 +214,25 @@ impl Initiator {
         self.login.awaited = Awaited::Proof;
         self.login_request(Some(LoginStage::OPERATIONAL), &answer);
         Ok(())
+    }
+
+    /// Algorithms of CHAP, as they were offered, if the target has not answered that yet.
+    pub fn unanswered_algorithms(&self) -> Option<String> {
+        let awaits = self.phase == Phase::Login && self.login.awaited == Awaited::Challenge;
+        awaits.then(|| Algorithm::list(self.config.algorithms))
+    }
+
+    fn no_algorithm(&self, status: Option<LoginStatus>) -> Fault {
+        Fault::Algorithms { offered: Algorithm::list(self.config.algorithms), status }
+    }
+
+    /// Why the target has ended the login with this status. In answer to the algorithms, an error of
+    /// the initiator's (class 2) is about them.
+    fn refused(&self, status: LoginStatus) -> Fault {
+        match self.login.awaited {
+            Awaited::Challenge if status.class() == 2 => self.no_algorithm(Some(status)),
+            _ => refusal(status, self.login.text.text()),
+        }
     }
 
     /// Whether the target has proved who it is, where it has to.
