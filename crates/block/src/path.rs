@@ -19,6 +19,18 @@ pub enum AccessState {
     Transition,
 }
 
+impl AccessState {
+    /// Why commands are refused, if they are, in a word behind "it is".
+    pub const fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Optimized | Self::NonOptimized => None,
+            Self::Inaccessible => Some("inaccessible, as the target reports (ANA, ALUA)"),
+            Self::PersistentLoss => Some("permanently lost, as the target reports (ANA, ALUA)"),
+            Self::Transition => Some("in transition, as the target reports (ANA, ALUA)"),
+        }
+    }
+}
+
 /// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathState {
@@ -54,7 +66,7 @@ pub struct PathStatus {
     pub reconnects: u64,
     /// Average latency of the last operations, if there were any.
     pub latency: Option<Duration>,
-    /// Why it is not open, if it is not.
+    /// Why it takes no commands, if it takes none: why it is not open, or refuses them.
     pub why: Option<String>,
     /// What the device at its end says of its start, while it is open
     /// ([`crate::BlockDevice::cache_epoch`]).

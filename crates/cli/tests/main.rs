@@ -19,6 +19,7 @@ mod fio_limits;
 mod fio_options;
 mod gateways;
 mod imported;
+mod inaccessible;
 mod ipv6;
 mod iscsi_conformance;
 mod iscsi_login;

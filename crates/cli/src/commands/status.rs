@@ -104,6 +104,16 @@ impl<W: Write> Page<W> {
             }
         }
         self.paths(subsystem)?;
+        for waiting in subsystem.namespaces.iter().filter(|of| of.waits()) {
+            let whys = waiting.paths.iter().filter_map(|path| path.why.as_deref());
+            let whys = whys.collect::<std::collections::BTreeSet<_>>();
+            let why: String = whys.into_iter().map(|why| format!("; {why}")).collect();
+            writeln!(
+                self.out,
+                "commands of namespace {} wait, as no path can be used{why}",
+                waiting.nsid
+            )?;
+        }
         self.filters(subsystem)
     }
 
@@ -269,6 +279,24 @@ mod tests {
             ..ConnectionReport::default()
         });
         report
+    }
+
+    #[test]
+    fn namespaces_whose_commands_wait_are_named() {
+        let mut report = report();
+        let of = |report: &mut Report, access: &str, why: Option<&str>| {
+            let namespace = &mut report.subsystems[0].namespaces[0];
+            (namespace.nsid, namespace.presence) = (7, "here".into());
+            let path = &mut namespace.paths[0];
+            (path.open, path.access, path.why) =
+                (true, access.into(), why.map(std::borrow::ToOwned::to_owned));
+        };
+        of(&mut report, "non-optimized", None);
+        assert!(!shown(&report, None).contains(" wait"));
+        of(&mut report, "inaccessible", Some("inaccessible, as it says"));
+        let line =
+            "\ncommands of namespace 7 wait, as no path can be used; inaccessible, as it says\n";
+        assert!(shown(&report, Some(80)).contains(line), "{}", shown(&report, Some(80)));
     }
 
     #[test]

@@ -14,6 +14,16 @@ pub const PATH_LOOK_S: u64 = 1;
 /// Milliseconds that no operation is sent on a path that has just refused one.
 pub const PATH_PAUSE_MS: u64 = 100;
 
+/// Seconds for which no path of a device can be used, although one is open, until the log reports
+/// it...
+pub const STRANDED_FIRST_S: u64 = 2;
+
+/// ...seconds until it does so again; each further pause is twice as long...
+pub const STRANDED_AGAIN_S: u64 = 60;
+
+/// ...up to this, in seconds.
+pub const STRANDED_AGAIN_S_MAX: u64 = 3600;
+
 /// Operations of a queue of a device that wait while no path takes them. Further operations stay
 /// with whoever submits them.
 pub const PATH_WAITING_OPS: usize = 1024;

@@ -10,6 +10,7 @@ use super::opener::Opener;
 use super::path_group::{Live, PathGroup};
 use super::replay::Replayed;
 use super::samples::Comparison;
+use super::stranded::Stranded;
 use crate::limits::PATH_LOOK_S;
 use core::future::Future;
 use core::pin::Pin;
@@ -97,8 +98,8 @@ pub(super) struct Keeper {
     paths: Vec<Path>,
     waker: Waker,
     timer: TimerSlot,
-    /// Since when no path can be used.
-    stranded_since: Option<Time>,
+    /// No path can be used.
+    stranded: Option<Stranded>,
     /// Writing unflushed data again has failed half-way.
     is_unfinished: bool,
     /// How often a device has answered that with an error.
@@ -118,7 +119,7 @@ impl Keeper {
                 paths,
                 waker,
                 timer: TimerSlot::default(),
-                stranded_since: None,
+                stranded: None,
                 is_unfinished: false,
                 replay_errors: 0,
                 is_told: false,
@@ -315,10 +316,13 @@ impl Keeper {
     /// Whether operations wait, fail, or have nothing to wait for any more.
     fn judge(&mut self, on: &Handle) {
         if self.has_usable_path() {
-            self.stranded_since = None;
+            if let Some(stranded) = self.stranded.take().filter(Stranded::is_told) {
+                let seconds = (on.now() - stranded.since()).as_secs_f32();
+                tracing::warn!("{}: a path can be used again after {seconds:.1} s", self.group.url);
+            }
             return self.group.set_failing(false);
         }
-        let since = *self.stranded_since.get_or_insert(on.now());
+        let since = self.stranded.get_or_insert_with(|| Stranded::new(on.now())).since();
         let limit = self.group.options.fast_io_fail_timeout;
         if limit.is_some_and(|limit| on.now() >= since + limit) {
             if self.group.presence() == Presence::Here {
@@ -329,11 +333,37 @@ impl Keeper {
             }
             self.group.set_failing(true);
         }
+        self.report_stranded(on);
         if self.paths.iter().all(|path| matches!(path.phase, Phase::Lost))
             && self.group.presence() != Presence::Gone
         {
             tracing::error!("{}: the device is lost: all paths were given up", self.group.url);
             self.group.set_gone();
+        }
+    }
+
+    /// Reports from time to time that operations wait although paths are open. Of paths that are not
+    /// the log tells when they are lost and cannot be opened.
+    fn report_stranded(&mut self, on: &Handle) {
+        let refused = |(path, (_, live)): (usize, (u64, Option<Live>))| {
+            let why = live?.device.access_state().refusal().unwrap_or("disabled at the target");
+            Some(if self.paths.len() == 1 {
+                format!("the only path is {why}")
+            } else {
+                format!("{} is {why}", self.name(path))
+            })
+        };
+        let refused: Vec<String> =
+            self.group.paths().into_iter().enumerate().filter_map(refused).collect();
+        let Some(stranded) = &mut self.stranded else { return };
+        if stranded.report(on.now(), !refused.is_empty()) {
+            let seconds = (on.now() - stranded.since()).as_secs();
+            let verb = if self.group.presence() == Presence::Here { "wait" } else { "fail" };
+            tracing::warn!(
+                "{}: no path has been usable for {seconds} s, so operations {verb}: {}",
+                self.group.url,
+                refused.join("; ")
+            );
         }
     }
 
@@ -356,12 +386,14 @@ impl Keeper {
             let look = look.then(|| on.now() + Duration::from_secs(PATH_LOOK_S));
             [retry, end, look].into_iter().flatten().min()
         };
-        let failing = self
-            .stranded_since
+        let stranded = self.stranded.as_ref();
+        let failing = stranded
             .zip(limits.fast_io_fail_timeout)
-            .map(|(since, limit)| since + limit);
+            .map(|(stranded, limit)| stranded.since() + limit);
         let failing = failing.filter(|at| *at > on.now());
-        self.paths.iter().filter_map(of_path).chain(failing).min()
+        let has_open = self.paths.iter().any(|path| matches!(path.phase, Phase::Live));
+        let report = stranded.filter(|_| has_open).map(Stranded::next);
+        self.paths.iter().filter_map(of_path).chain(failing).chain(report).min()
     }
 }
 

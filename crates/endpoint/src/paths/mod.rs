@@ -40,6 +40,7 @@ mod replay;
 mod reserved;
 mod route;
 mod samples;
+mod stranded;
 mod unflushed;
 mod unresolved;
 mod verdict;

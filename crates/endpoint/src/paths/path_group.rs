@@ -383,20 +383,22 @@ impl PathGroup {
                 .counters
                 .iter()
                 .fold(entry.counted, |sum, counters| sum.plus(counters.read()));
+            let access = entry.live.as_ref().map(|live| live.device.access_state());
+            let why = match entry.state {
+                PathState::Live => access.and_then(AccessState::refusal).map(str::to_owned),
+                _ => entry.why.clone(),
+            };
             PathStatus {
                 url: entry.url.clone(),
                 state: entry.state,
-                access: entry
-                    .live
-                    .as_ref()
-                    .map_or(AccessState::Inaccessible, |live| live.device.access_state()),
+                access: access.unwrap_or(AccessState::Inaccessible),
                 operations: counted.operations,
                 bytes: counted.bytes,
                 errors: counted.errors,
                 retries: counted.retries,
                 reconnects: entry.reconnects,
                 latency: (counted.latency_ns > 0).then(|| Duration::from_nanos(counted.latency_ns)),
-                why: entry.why.clone().filter(|_| entry.state != PathState::Live),
+                why,
                 epoch: entry.live.as_ref().and_then(|live| live.device.cache_epoch()),
             }
         };

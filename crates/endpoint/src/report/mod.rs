@@ -136,6 +136,15 @@ pub struct NamespaceReport {
     pub counts: Counts,
 }
 
+impl NamespaceReport {
+    /// Whether its commands wait, as it has paths of which none takes them now.
+    pub fn waits(&self) -> bool {
+        self.presence == presence(Presence::Here)
+            && !self.paths.is_empty()
+            && !self.paths.iter().any(PathReport::is_usable)
+    }
+}
+
 /// A host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {

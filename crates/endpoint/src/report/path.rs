@@ -29,8 +29,15 @@ pub struct PathReport {
     pub reconnects: u64,
     /// Average latency of the last operations, nanoseconds; 0 if there were none.
     pub latency_ns: u64,
-    /// Why it is not open.
+    /// Why it takes no commands: why it is not open, or refuses them.
     pub why: Option<String>,
+}
+
+impl PathReport {
+    /// Whether it takes commands.
+    pub fn is_usable(&self) -> bool {
+        self.open && self.access.ends_with("optimized")
+    }
 }
 
 impl From<PathStatus> for PathReport {

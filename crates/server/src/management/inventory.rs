@@ -54,7 +54,7 @@ struct ShownPath {
     retries: u64,
     reconnects: u64,
     latency_us: Option<f64>,
-    /// Why it is not connected.
+    /// Why it takes no commands: why it is not connected, or refuses them.
     why: Option<String>,
 }
 

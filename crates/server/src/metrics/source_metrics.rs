@@ -25,7 +25,7 @@ pub fn paths(to: &mut Families, report: &Report) {
     let of = |value: fn(&PathReport) -> u64| {
         each.iter().map(|(labels, path)| (labels.clone(), value(path))).collect()
     };
-    let up = of(|path| u64::from(is_usable(path)));
+    let up = of(|path| u64::from(path.is_usable()));
     to.gauges("weft_path_up", "Whether a path is open and reaches the data", None, up);
     let counted: [PathCounter; 5] = [
         ("operations", "Operations that ended on a path", None, |path| path.operations),
@@ -41,10 +41,6 @@ pub fn paths(to: &mut Families, report: &Report) {
     to.times("weft_path_latency", help, of(|path| path.latency_ns));
 }
 
-fn is_usable(path: &PathReport) -> bool {
-    path.open && path.access.ends_with("optimized")
-}
-
 /// Whether mirrors have all of their legs, which are told as paths.
 pub fn mirrors(to: &mut Families, report: &Report) {
     let is_mirror = |device: &str| {
@@ -55,7 +51,7 @@ pub fn mirrors(to: &mut Families, report: &Report) {
         let mirrors = subsystem.namespaces.iter().filter(|it| is_mirror(&it.device));
         mirrors.map(|it| {
             let labels = vec![("subsystem", subsystem.nqn.clone()), ("nsid", it.nsid.to_string())];
-            (labels, u64::from(!it.paths.iter().all(is_usable)))
+            (labels, u64::from(!it.paths.iter().all(PathReport::is_usable)))
         })
     });
     let help = "1: a leg of a mirror is missing or is being made equal";

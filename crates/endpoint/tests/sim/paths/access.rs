@@ -94,8 +94,13 @@ fn operations_wait_while_no_port_executes_them() {
     let write = rig.write(1, 7);
     rig.run_for(30 * S);
     assert_eq!(rig.outcome(write), None);
+    for path in rig.paths() {
+        assert_eq!(path.state, PathState::Live);
+        assert!(path.why.is_some_and(|why| why.starts_with("inaccessible")), "{}", path.url);
+    }
     set(&rig, 1, AccessState::NonOptimized);
     assert!(rig.succeed(write) < S);
+    assert_eq!(rig.paths()[1].why, None);
     assert_eq!(rig.stored(1), 7);
     rig.close();
 }
