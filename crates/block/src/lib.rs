@@ -14,6 +14,7 @@
 //! * [`offload`] has blocks copied by the server of both devices.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
 //! * [`signature`] recognises what a disk already holds.
+//! * [`waiting`] notes what the thread of a command waits for.
 //! * `testing` (a feature) tests any device against the contract.
 #![deny(unsafe_code)]
 
@@ -62,6 +63,7 @@ mod sync;
 pub mod testing;
 pub mod time_limit;
 pub mod units;
+pub mod waiting;
 
 pub use device::{
     Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace,

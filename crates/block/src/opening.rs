@@ -6,12 +6,18 @@
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
+use crate::waiting;
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Time between two looks whether whoever waits is told to stop.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 
 /// A device that is being opened. Opening proceeds without polling; if this is dropped, the
 /// resulting device is dropped too.
@@ -75,7 +81,23 @@ impl<T: Send + 'static> Pending<T> {
     /// Blocks this thread until the value is available; not for threads of event loops. The
     /// provider of the value limits the time.
     pub fn wait(self) -> Result<T, Error> {
+        // Callers that know more have begun a wait with a name.
+        let _waiting = waiting::begin(|| "an answer".into());
         wait(self)
+    }
+
+    /// As [`Pending::wait`], and gives up soon after `stop` is set: `None`.
+    pub fn wait_unless(mut self, stop: &AtomicBool) -> Option<Result<T, Error>> {
+        let _waiting = waiting::begin(|| "an answer".into());
+        let (waker, mut outcome) = (unpark(), None);
+        let mut context = Context::from_waker(&waker);
+        while outcome.is_none() && !stop.load(Ordering::Relaxed) {
+            match Pin::new(&mut self).poll(&mut context) {
+                Poll::Ready(value) => outcome = Some(value),
+                Poll::Pending => thread::park_timeout(STOP_LOOK),
+            }
+        }
+        outcome
     }
 }
 
@@ -151,15 +173,20 @@ impl<T> Future for Promised<T> {
     }
 }
 
-/// Blocks this thread until `future` completes.
-fn wait<F: Future>(future: F) -> F::Output {
+/// What wakes this thread.
+fn unpark() -> Waker {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+/// Blocks this thread until `future` completes.
+fn wait<F: Future>(future: F) -> F::Output {
+    let waker = unpark();
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
@@ -202,6 +229,22 @@ mod tests {
         promises.remove(1).complete(Err(Error::new(ErrorKind::Refused, "no")));
         assert_eq!(Pending::all(pending).wait().unwrap_err().kind(), ErrorKind::Refused);
         assert_eq!(Pending::<()>::all(Vec::new()).wait().unwrap(), []);
+    }
+
+    #[test]
+    fn waiting_ends_when_it_is_told_to_stop() {
+        let stop = AtomicBool::new(false);
+        let (promise, pending) = Pending::promised();
+        let completing = thread::spawn(move || promise.complete(Ok(7)));
+        assert_eq!(pending.wait_unless(&stop).unwrap().unwrap(), 7);
+        completing.join().unwrap();
+        let (promise, pending) = Pending::<()>::promised();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| pending.wait_unless(&stop).is_none());
+            stop.store(true, Ordering::Relaxed);
+            assert!(waiting.join().unwrap());
+        });
+        drop(promise);
     }
 
     #[test]

@@ -1,24 +1,50 @@
 //! The process of a connection: signals, memory and the terminal.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, at_once};
 use crate::signals::on_interrupt;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_server::attach::memory::protect;
 
-/// The beginning of a server's process: protects its memory, and makes a channel that receives
-/// SIGTERM and SIGINT.
-pub fn begin() -> Result<Receiver<()>, Failure> {
+/// A connection whose disk nobody can use yet: SIGTERM and SIGINT end the process at once.
+pub struct Beginning {
+    take: Receiver<()>,
+    is_used: Arc<Mutex<bool>>,
+}
+
+impl Beginning {
+    /// Its disk can be used from now on: the channel receives SIGTERM and SIGINT.
+    pub fn end(self) -> Receiver<()> {
+        *lock(&self.is_used) = true;
+        self.take
+    }
+}
+
+/// The beginning of a server's process: protects its memory, and catches signals.
+pub fn begin() -> Result<Beginning, Failure> {
     // Before there are threads, that of the signals too: they inherit it.
     protect();
     // Nobody else can connect to the socket of an NBD server before its mode is set.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let (give, take) = mpsc::channel();
+    let is_used = Arc::new(Mutex::new(false));
+    let shared = Arc::clone(&is_used);
     on_interrupt(move || {
+        let is_used = lock(&shared);
+        if !*is_used {
+            let text = "interrupted before the disk was there";
+            at_once(&Failure::new(Failure::INTERRUPTED, text));
+        }
+        drop(is_used);
         // At a second signal the receiver may be gone.
         let _ = give.send(());
     })?;
-    Ok(take)
+    Ok(Beginning { take, is_used })
+}
+
+fn lock(is_used: &Mutex<bool>) -> MutexGuard<'_, bool> {
+    is_used.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Leaves the terminal and its session, so that their end does not end this process.

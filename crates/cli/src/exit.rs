@@ -1,9 +1,11 @@
 //! Exit statuses: one per kind of error, so that scripts can distinguish them.
 
+use crate::limits::PATIENCE_S;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
-use weft_block::ErrorKind;
+use std::time::Duration;
+use weft_block::{ErrorKind, waiting};
 use weft_proto::printable::Line;
 use weft_server::service::windows::{self, message::Message};
 
@@ -186,6 +188,12 @@ pub fn at_once(failure: &Failure) -> ! {
 /// service of Windows has the event log instead.
 pub fn tell(line: &str) {
     say(Message::Warning, line);
+}
+
+/// Tells of what the calling thread waits for from now on, where that takes long.
+pub fn tell_of_waits() {
+    let patience = Duration::from_secs(PATIENCE_S);
+    waiting::attend(patience, |what| tell(&format!("weft: waiting for {what}")));
 }
 
 fn say(message: Message, line: &str) {

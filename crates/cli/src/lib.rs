@@ -81,6 +81,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
     }
     when_held(conceal);
     defect::watch();
+    exit::tell_of_waits();
     descriptors::raise();
     let control = Control::new();
     let result = match cli.command {
@@ -128,6 +129,6 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Ok(()) => 0,
         Err(failure) => failure.report(),
     };
-    control.finish();
+    signals::finish(&control);
     pcap_args::end(&control, status)
 }

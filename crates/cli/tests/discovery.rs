@@ -70,7 +70,7 @@ fn discovery_asks_at_both_ports_and_says_which_answered() {
     for address in [at.clone(), format!("nvme+tcp://{at}")] {
         let found = run(weft(dir.path(), &["discover", &address]));
         assert!(found.code() == Some(0) && found.out.contains(NQN), "{found:?}");
-        assert_eq!(found.err, "");
+        assert!(found.said().is_empty(), "{found:?}");
     }
     let inspected = run(weft(dir.path(), &["id-ctrl", &format!("{at}/{NQN}")]));
     assert_eq!(inspected.code(), Some(0), "{inspected:?}");

@@ -55,6 +55,7 @@ mod strangers;
 mod study;
 mod study_fio;
 mod support;
+mod suspended;
 mod tls;
 mod unread;
 mod vhost_user;

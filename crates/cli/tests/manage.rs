@@ -49,7 +49,7 @@ impl Managed {
         let before = self.shown();
         let ran = self.run(args);
         assert_eq!(ran.code(), Some(status), "{args:?}: {ran:?}");
-        assert_eq!(ran.err.trim().lines().count(), 1, "{ran:?}");
+        assert_eq!(ran.said().len(), 1, "{ran:?}");
         assert_eq!(self.shown(), before, "nothing has changed");
         ran.message().to_owned()
     }

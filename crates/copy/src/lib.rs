@@ -28,6 +28,7 @@ pub mod map;
 mod offload;
 mod run;
 mod shared;
+mod stopping;
 pub mod tuning;
 mod worker;
 mod zeroes;

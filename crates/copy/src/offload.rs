@@ -5,6 +5,7 @@ use crate::ends::Ends;
 use crate::ledger::{Holes, Ledger, Work};
 use crate::limits::{JOURNAL_EVERY, OFFLOAD_CALLS_MAX, PROGRESS_EVERY};
 use crate::map::Map;
+use crate::stopping::Stopping;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,11 +72,15 @@ pub fn run(
         running: count,
     });
     let calls = Calls { ends, offload, stop, state, failed: AtomicBool::new(false) };
+    let mut stopping = Stopping::default();
     let outcome = std::thread::scope(|scope| {
         (0..count).for_each(|_| _ = scope.spawn(|| calls.work()));
         let mut outcome = Ok(());
         while calls.state().running > 0 {
             std::thread::sleep(PROGRESS_EVERY.min(calls.patience()));
+            if calls.stop.load(Relaxed) {
+                stopping.told();
+            }
             let (done, flushed) = calls.marks();
             if outcome.is_ok() {
                 outcome = told(done, flushed);

@@ -1,7 +1,7 @@
 //! A copy from its start to its end.
 
 use crate::digest::Digest;
-use crate::ends::Ends;
+use crate::ends::{Ends, shown};
 use crate::failed::resized;
 use crate::journal::{Journal, Record};
 use crate::ledger::{Holes, Ledger};
@@ -12,12 +12,13 @@ use crate::loops::Loops;
 use crate::map::Map;
 use crate::offload::{self, Offloaded};
 use crate::shared::{Failure, Shared, Task, Zeroes};
+use crate::stopping::Stopping;
 use crate::tuning::{Bounds, Setting, Tuning};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 
 /// How to copy.
 #[derive(Clone, Copy, Debug)]
@@ -291,6 +292,7 @@ impl Run<'_> {
         let loops = Loops::start(shared, self.options.threads(self.ends))?;
         let mut watch = Watch::new();
         let copies = phase == Phase::Copying;
+        let mut stopping = Stopping::default();
         while loops.working() > 0 {
             if let Some(result) = loops.wait(PROGRESS_EVERY) {
                 result?;
@@ -298,6 +300,7 @@ impl Run<'_> {
             }
             if self.stop.load(Relaxed) {
                 shared.stop.store(true, Relaxed);
+                stopping.told();
                 loops.wake();
             }
             self.look(shared, &mut watch, phase);
@@ -332,6 +335,7 @@ impl Run<'_> {
         under_way: Option<u64>,
     ) -> Result<(), Error> {
         let mark = shared.ledger().mark();
+        let _waiting = waiting::begin(|| format!("{} to flush", shown(&self.ends.to)));
         loops.flush(shared);
         for mark in under_way.into_iter().chain([mark]) {
             while loops.wait(PROGRESS_EVERY).transpose()?.is_none() {}
@@ -381,6 +385,7 @@ impl Run<'_> {
     fn wait_for_late_writes(&self, since: Option<Instant>) {
         let bound = Duration::from_millis(self.start.record.late_writes_ms);
         if let Some(since) = since.filter(|_| !self.stop.load(Relaxed)) {
+            let _waiting = waiting::begin(|| "late writes to end".into());
             std::thread::sleep(bound.saturating_sub(since.elapsed()));
         }
     }

@@ -19,7 +19,7 @@ use crate::unsettled::Registry;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weft_block::{Error, Pending};
+use weft_block::{Error, Pending, waiting};
 use weft_io::counters::Snapshot;
 use weft_io::event_loop::spawn;
 use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop};
@@ -210,12 +210,18 @@ impl Control {
     /// their connections closed. Call it at the end of a program, not on a loop's thread. Without
     /// it peers see their connections break off, which is harmless.
     pub fn finish(&self) {
+        let _waiting = waiting::begin(|| "peers to close their connections".into());
+        self.finish_within(Duration::from_secs(FINISH_S));
+    }
+
+    /// As [`Control::finish`], with another time limit.
+    pub fn finish_within(&self, limit: Duration) {
         let state = self.shared().state();
         let busy = |state: &mut LoopState| state.tasks > 0;
         drop(
             self.shared()
                 .over
-                .wait_timeout_while(state, Duration::from_secs(FINISH_S), busy)
+                .wait_timeout_while(state, limit, busy)
                 .unwrap_or_else(PoisonError::into_inner),
         );
     }

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weft_block::waiting::{self, Waiting};
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind,
 };
@@ -150,6 +151,7 @@ impl Disk {
             return Ok(true);
         }
         let (kind, both) = (OpKind::CompareAndWrite { fua: false }, [expected, data].concat());
+        let _waiting = self.waiting();
         let answer = self.start(kind, lba, blocks as u32, both).recv();
         match answer.unwrap_or_else(|_| Err(ended())) {
             Ok(_) => Ok(true),
@@ -177,6 +179,7 @@ impl Disk {
 
     /// Like [`Disk::flush`], with a time limit.
     pub fn flush_within(&self, limit: Duration) -> Result<(), Error> {
+        let _waiting = self.waiting();
         match self.start(OpKind::Flush, 0, 0, Vec::new()).recv_timeout(limit) {
             Ok(result) => result.map(drop).map_err(|(_, error)| error),
             Err(_) => {
@@ -185,6 +188,10 @@ impl Disk {
                 Err(Error::new(ErrorKind::TimedOut, text))
             }
         }
+    }
+
+    fn waiting(&self) -> Waiting {
+        waiting::begin(|| format!("{} to complete an operation", self.device.url()))
     }
 
     /// Maximum bytes of one operation, and bytes of a block.
@@ -209,6 +216,7 @@ impl Disk {
     }
 
     fn run(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let _waiting = self.waiting();
         let answer = self.start(kind, lba, blocks, data).recv();
         answer.unwrap_or_else(|_| Err(ended())).map_err(|(_, error)| error)
     }

@@ -58,7 +58,7 @@ pub mod url;
 pub use control::Control;
 pub use disk::Disk;
 pub use names::{NameTable, Names};
-pub use open::{begin, check, is_remote, open};
+pub use open::{begin, check, is_remote, open, open_unless};
 pub use paths::PathOptions;
 pub use psk::TlsPsk;
 pub use renewal::Renewed;

@@ -4,9 +4,11 @@ use crate::mirror;
 use crate::paths::{self, Begin, Failover, Opener};
 use crate::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
-use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
+use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, without_secret};
+use core::sync::atomic::AtomicBool;
 use uuid::Uuid;
 use weft_block::mirror::MirrorUrl;
+use weft_block::waiting::{self, Waiting};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
 
@@ -90,7 +92,22 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
 
 /// As [`begin`], and waits: not for threads of event loops.
 pub fn open(url: &str, options: &ConnectOptions) -> Result<Device, Error> {
+    let _waiting = waiting_for(url);
     begin(url, options)?.wait()
+}
+
+/// As [`open`], and gives up soon after `stop` is set: `None`.
+pub fn open_unless(
+    url: &str,
+    options: &ConnectOptions,
+    stop: &AtomicBool,
+) -> Result<Option<Device>, Error> {
+    let _waiting = waiting_for(url);
+    begin(url, options)?.wait_unless(stop).transpose()
+}
+
+fn waiting_for(url: &str) -> Waiting {
+    waiting::begin(|| format!("{} to be opened", without_secret(url)))
 }
 
 /// Whether a URL can be one of a source, as far as its text tells: nothing is opened or connected

@@ -37,8 +37,8 @@ pub const LATENCY_DIGITS: u8 = 2;
 /// reported as unfinished.
 pub const DRAIN_MAX: Duration = Duration::from_secs(60);
 
-/// Like [`DRAIN_MAX`], after the user asked to stop.
-pub const STOP_MAX: Duration = Duration::from_secs(2);
+/// Like [`DRAIN_MAX`], after the user asked to stop: a command ends within a second of a signal.
+pub const STOP_MAX: Duration = Duration::from_millis(700);
 
 /// Interval of the samples for the spread of bandwidth and IOPS.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(500);

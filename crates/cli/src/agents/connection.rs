@@ -14,7 +14,7 @@ use weft_bench::agents::message::{Kind, VERSION};
 use weft_bench::agents::{Answer, Clock, Offset, Request, Trip};
 use weft_bench::limits::{AGENT_CLOCK_TRIPS, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::results::Machine;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_proto::printable::Printable;
 
 /// An agent that has proved that it has the key.
@@ -137,6 +137,7 @@ impl Agent {
         patience: Duration,
     ) -> Result<Self, Failure> {
         let name = address.name();
+        let _waiting = waiting::begin(|| format!("the agent {name} to answer"));
         let known = KnownAgents::of_this_user();
         let met = match &known {
             Some(known) if address.fingerprint.is_none() => {
@@ -245,6 +246,7 @@ impl Agent {
     /// Has it open a device.
     pub fn open(&mut self, request: &Request) -> Result<Opened, Failure> {
         let gone = |name: &str, e: Lost| lost(name, &e);
+        let _waiting = waiting::begin(|| format!("the agent {} to open its device", self.name));
         self.channel.send(request).map_err(|e| gone(&self.name, e))?;
         let deadline = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
         match self.channel.receive(deadline).map_err(|e| gone(&self.name, e))? {

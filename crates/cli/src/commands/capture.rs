@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, printed};
 use crate::server_args::ServerArgs;
-use crate::signals::on_interrupt;
+use crate::signals::end_soon;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&interrupted);
     // Without the handler a signal leaves the capture to its time limit.
-    let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
+    let _ = end_soon(move || signalled.store(true, Ordering::Relaxed));
     let mut state: CaptureState = server.ask(NAMES.start, start)?;
     while state.is_running {
         std::thread::sleep(LOOK);

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use weft_block::ErrorKind;
+use weft_block::{ErrorKind, waiting};
 use weft_io::counters::Snapshot;
 use weft_server::programs::this_program;
 
@@ -39,6 +39,7 @@ impl Spawned {
         };
         let mut lines = BufReader::new(out).lines().map_while(Result::ok);
         let wanted = args.iter().filter(|arg| **arg == "--listen").count().max(1);
+        let _waiting = waiting::begin(|| format!("`weft {}` to listen", args[0]));
         let url = |line: String| line.strip_prefix("listening on ").map(str::to_owned);
         let urls: Vec<String> = lines.by_ref().filter_map(url).take(wanted).collect();
         if urls.len() < wanted {

@@ -12,6 +12,8 @@ use clap::{ArgMatches, Args};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use uuid::Uuid;
+use weft_block::waiting;
+use weft_endpoint::url::without_secret;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
 use weft_server::attach::plan::{COMMAND_S, System};
@@ -122,9 +124,10 @@ pub fn name_of(url: &str) -> String {
 /// The background server: its standard output is a pipe to the process that started it.
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
-    let signal = begin()?;
+    let beginning = begin()?;
     args.pcap.begin(control)?;
     let server = DiskServer::start(plan, &args.options(control)?)?;
+    let signal = beginning.end();
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "listening on {}", server.entry().served)?;
@@ -135,9 +138,10 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
-    let (runtime, signal) = (Runtime::open()?, begin()?);
+    let (runtime, beginning) = (Runtime::open()?, begin()?);
     args.pcap.begin(control)?;
     let server = DiskServer::start(plan, &args.options(control)?)?;
+    let signal = beginning.end();
     let attached = attach(&runtime, server.entry().clone(), args.attach.serve_only);
     let mut lost = None;
     if let Ok(entry) = &attached {
@@ -156,10 +160,12 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     runtime.check_free(&plan.name)?;
     let log = runtime.log(&plan.name);
     let mut child = start_server(&log)?;
+    let waiting = waiting::begin(|| format!("{} to be opened", without_secret(&plan.url)));
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     if !lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("listening on ")) {
         return Err(failure_of(&mut child, &log));
     }
+    drop(waiting);
     let entry = runtime.find(&plan.name).ok_or_else(|| failure_of(&mut child, &log))?;
     match attach(&runtime, entry.clone(), args.attach.serve_only) {
         Ok(entry) => announce(&runtime, &entry),

@@ -6,7 +6,7 @@ use crate::connection::ConnectArgs;
 use crate::exit::{Failure, tell};
 use crate::filename;
 use crate::progress::Bar;
-use crate::signals;
+use crate::signals::end_soon;
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -119,13 +119,14 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     let Opened { ends, options, journal, record, follows } = opened;
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
+    let then = if journal.is_some() { "; --resume goes on with it" } else { "" };
     let end = move || {
-        tell(
-            "weft: the copy ends when what is under way is written and flushed; a second signal ends it at once",
-        );
+        tell(&format!(
+            "weft: the copy ends when what is under way is written and flushed, or after a second{then}"
+        ));
         stopping.store(true, Ordering::Relaxed);
     };
-    signals::watch(end, None::<fn()>)?;
+    end_soon(end)?;
     let mut bar = Bar::new();
     let start = Start { record, journal: journal.as_ref(), follows };
     let show = &mut |progress| told::show(&mut bar, &progress);

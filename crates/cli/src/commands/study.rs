@@ -12,9 +12,9 @@ mod serving;
 mod setup;
 
 use crate::agents::fleet::Fleet;
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use crate::progress::Bar;
-use crate::signals::on_interrupt;
+use crate::signals::watch;
 use crate::version;
 pub use options::StudyArgs;
 use serving::Cores;
@@ -50,11 +50,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let cores = Cores::choose(suite.threads);
     let Scene { stage, skipped, fleet } = args.scene(&suite, &cores, control)?;
     let again = fleet.is_none().then(|| args.again(suite.clone(), &cores, control));
-    let stop = Arc::new(AtomicBool::new(false));
-    let signalled = Arc::clone(&stop);
-    // Without the handler a signal ends the study without a report; that is no reason to refuse to
-    // run.
-    let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
+    let stop = stopped_by_signals();
     let spec = StudySpec {
         suite,
         mode: args.mode(),
@@ -87,6 +83,22 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// What a signal sets. A study is no command that ends soon: its report is the work of hours.
+fn stopped_by_signals() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let signalled = Arc::clone(&stop);
+    let end = move || {
+        tell(
+            "weft: the study ends with a report of what was measured; a second signal ends it at once",
+        );
+        signalled.store(true, Ordering::Relaxed);
+    };
+    // Without the handler a signal ends the study without a report; that is no reason to refuse to
+    // run.
+    let _ = watch(end, None::<fn()>);
+    stop
 }
 
 /// What is measured, and what it takes.

@@ -79,6 +79,11 @@ impl Ran {
         self.status.code()
     }
 
+    /// The lines on standard error, without those about long waits: a loaded machine causes them.
+    pub fn said(&self) -> Vec<&str> {
+        self.err.lines().filter(|line| !line.starts_with("weft: waiting for ")).collect()
+    }
+
     /// The message for people, which is one line.
     pub fn message(&self) -> &str {
         self.err.lines().rfind(|line| line.starts_with("weft: ")).unwrap_or(&self.err)

@@ -14,7 +14,7 @@ use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_block::{BlockDevice, Device, Error};
+use weft_block::{BlockDevice, Device, Error, waiting};
 
 /// Configuration of exports of any protocol.
 #[derive(Clone)]
@@ -88,11 +88,13 @@ pub trait ListeningExport: Export {
 /// the first error.
 pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Result<(), Error> {
     exports.iter().for_each(|export| export.drain());
+    let waiting = waiting::begin(|| "commands of hosts to complete".into());
     wait(Duration::from_secs(DRAIN_S), || exports.iter().all(|export| export.draining() == 0));
     exports.iter().for_each(|export| export.close());
     wait(Duration::from_secs(DRAIN_CLOSE_S), || {
         exports.iter().all(|export| export.connections() == 0)
     });
+    drop(waiting);
     let devices = devices.iter().filter(|device| device.features().volatile_cache);
     let flush = |device: &Device| {
         let flushed = Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));

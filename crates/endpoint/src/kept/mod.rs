@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_block::{Device, Error};
+use weft_block::{Device, Error, waiting};
 
 /// Which disk.
 pub(crate) struct KeptDisk<'a> {
@@ -119,6 +119,7 @@ impl KeptDisk<'_> {
             "{}: waiting for writes of the process before, {bound:?} at most",
             self.name
         );
+        let _waiting = waiting::begin(|| format!("late writes to {} to end", self.name));
         if self.late_writers.stop(&left).wait(bound) {
             tracing::info!("{}: they were stopped", self.name);
         }

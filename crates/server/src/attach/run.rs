@@ -5,7 +5,7 @@ use crate::programs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_io::kernel_file;
 
 /// Time limit for an attached disk to appear.
@@ -18,6 +18,7 @@ pub fn run_all(lines: &[Line]) -> Result<(), Error> {
 
 fn run(line: &Line) -> Result<(), Error> {
     tracing::info!("running {line}");
+    let _waiting = waiting::begin(|| format!("`{line}` to end"));
     let output = programs::system(line.program()).args(&line.0[1..]).stdin(Stdio::null()).output();
     let output = output.map_err(|e| missing(line.program(), e))?;
     if output.status.success() {
@@ -95,6 +96,7 @@ pub fn free_nbd() -> Result<String, Error> {
 /// found.
 pub fn iscsi_disk(iqn: &str, system: System) -> String {
     let until = Instant::now() + APPEARS;
+    let _waiting = waiting::begin(|| format!("the disk of {iqn} to appear"));
     while system == System::Linux && Instant::now() < until {
         if let Some(name) = find_iscsi_disk(Path::new("/sys/class/iscsi_session"), iqn) {
             return name;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use weft_block::{BlockDevice, Error, ErrorKind};
+use weft_block::{BlockDevice, Error, ErrorKind, waiting};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
@@ -278,6 +278,8 @@ pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
     let process = Process::of(entry);
     tell_to_end(runtime, entry)?;
     let until = Instant::now() + ENDS;
+    let of = || format!("the server of \"{}\" (process {}) to end", entry.name, entry.pid);
+    let _waiting = waiting::begin(of);
     while runtime.is_held(&entry.name) {
         if Instant::now() > until {
             let text = format!(

@@ -44,7 +44,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::Store;
 use threads::lock;
-use weft_block::{AccessState, Error, ErrorKind};
+use weft_block::{AccessState, Error, ErrorKind, waiting};
 use weft_ceph::Access;
 use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::reservations::ReservationTable;
@@ -164,7 +164,10 @@ impl Group {
         let status = Arc::<LiveStatus>::default();
         let configuration = Configuration::new(Arc::clone(&store));
         let started = driver::start(settings, &store, Arc::clone(&status))?;
-        let cntlids = match started.joined.recv_timeout(JOIN) {
+        let waiting = waiting::begin(|| format!("the group \"{}\" to answer", args.group));
+        let joined = started.joined.recv_timeout(JOIN);
+        drop(waiting);
+        let cntlids = match joined {
             Ok(cntlids) => cntlids,
             Err(RecvTimeoutError::Timeout) => {
                 let why = status.now().trouble;
@@ -264,6 +267,7 @@ impl Group {
     fn wait_for(&self, input: impl FnOnce(mpsc::Sender<()>) -> Input) {
         let (done, ended) = mpsc::channel();
         if self.inputs.send(input(done)) {
+            let _waiting = waiting::begin(|| "the group to note the end of this gateway".into());
             // The other end goes when it is done.
             let _ = ended.recv_timeout(LEAVE);
         }

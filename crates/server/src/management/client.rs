@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weft_block::waiting::{self, Waiting};
 use weft_block::{Error, ErrorKind};
 
 /// A connection to a server.
@@ -33,6 +34,7 @@ impl Client {
             };
             Error::io(format!("no server answers at {}: {e}; {hint}", path.display()), e)
         };
+        let _waiting = waiting_for(path);
         let limit = Duration::from_secs(CONTROL_CONNECT_S);
         let stream = system::connect(path, limit).map_err(failed)?;
         let limit = Duration::from_secs(CONTROL_ANSWER_S);
@@ -70,6 +72,7 @@ impl Client {
         line.push(b'\n');
         let lost =
             |e| Error::io(format!("the server at {} does not answer: {e}", self.path.display()), e);
+        let _waiting = waiting_for(&self.path);
         // A server that refuses a client says so without waiting for its request.
         let sent = self.stream.get_mut().write_all(&line);
         let mut answer = String::new();
@@ -85,4 +88,8 @@ impl Client {
             None => serde_json::from_value(result.unwrap_or(Value::Null)).map(Ok).map_err(unusual),
         }
     }
+}
+
+fn waiting_for(path: &Path) -> Waiting {
+    waiting::begin(|| format!("the server at {} to answer", path.display()))
 }

@@ -4,7 +4,7 @@ use crate::config::desired::DesiredNamespace;
 use std::sync::Arc;
 use weft_block::file::CreatedFiles;
 use weft_block::grammar::{self, Source};
-use weft_block::{Device, Error, ErrorKind, Opening};
+use weft_block::{Device, Error, ErrorKind, Opening, waiting};
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::nbd::NBD_SCHEMES;
 use weft_endpoint::url::without_secret;
@@ -26,6 +26,15 @@ fn is_for_now(url: &str, kind: ErrorKind) -> bool {
         ErrorKind::InUse | ErrorKind::NoResources => true,
         ErrorKind::TimedOut => NBD_SCHEMES.iter().any(|scheme| url.starts_with(scheme)),
         _ => false,
+    }
+}
+
+/// What the opening of these waits for.
+fn sources_of(namespaces: &[&DesiredNamespace]) -> String {
+    let first = namespaces.first().map_or_else(String::new, |one| without_secret(&one.source));
+    match namespaces.len() {
+        0 | 1 => format!("{first} to be opened"),
+        n => format!("{first} and {} other sources to be opened", n - 1),
     }
 }
 
@@ -109,6 +118,7 @@ impl Opener {
         };
         let mut devices = Vec::new();
         let all: Vec<&DesiredNamespace> = namespaces.collect();
+        let _waiting = waiting::begin(|| sources_of(&all));
         for some in all.chunks(OPENINGS) {
             devices.extend(
                 Opening::all(some.iter().copied().map(begin).collect::<Result<Vec<_>, _>>()?)

@@ -30,7 +30,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_io::listening::Listening;
 
 /// The method that has a server release everything, and wait.
@@ -208,6 +208,8 @@ impl Takeover {
         client.ask::<()>(if can_go_on { RELEASE } else { "server.end" }, NoParams {})?;
         // Its thread must not keep the old process's devices.
         drop(client);
+        let of = || format!("the server at {} to end", path.display());
+        let _waiting = waiting::begin(of);
         gone.wait(Duration::from_secs(HANDOVER_S)).map_err(failed)?;
         Ok(Some(Taken(gone)))
     }

@@ -7,7 +7,7 @@ use crate::connection::ConnectArgs;
 use crate::exit::{Failure, tell};
 use crate::filename;
 use crate::progress::Bar;
-use crate::signals::on_interrupt;
+use crate::signals::end_soon;
 use std::collections::BTreeSet;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -124,11 +124,11 @@ impl Runs<'_> {
         let signalled = Arc::clone(&stop);
         // Without the handler a signal ends the run without a report; that is no reason to refuse
         // to run.
-        let _ = on_interrupt(move || signalled.store(true, Ordering::Relaxed));
+        let _ = end_soon(move || signalled.store(true, Ordering::Relaxed));
         let mut measured = Measured::default();
         for group in groups {
             let known = core::mem::take(&mut kept);
-            let (reports, failure) = match self.open(&group, from_ref(&group), None, known) {
+            let (reports, failure) = match self.open(&group, from_ref(&group), None, known, &stop) {
                 Ok(devices) => self.together(
                     group.into_iter().map(|(spec, _)| spec).zip(devices).collect(),
                     &stop,
@@ -169,11 +169,13 @@ impl Runs<'_> {
     ) -> Result<Vec<Known>, Failure> {
         let mut kept: Vec<Known> = Vec::new();
         let mut checked: BTreeSet<&str> = BTreeSet::new();
+        // A signal still ends the process at once.
+        let never = AtomicBool::new(false);
         for (n, group) in groups.iter().enumerate() {
             let is_new = |(_, url): &&Job| !checked.contains(url.as_str());
             let new: Vec<Job> = group.iter().filter(is_new).cloned().collect();
             checked.extend(group.iter().map(|(_, url)| url.as_str()));
-            let devices = self.open(&new, groups, Some(created), Vec::new())?;
+            let devices = self.open(&new, groups, Some(created), Vec::new(), &never)?;
             check_on(&new, &devices, groups, rounded)?;
             if n == 0 {
                 kept = new.into_iter().map(|(_, url)| url).zip(devices).collect();
@@ -186,12 +188,16 @@ impl Runs<'_> {
     /// Opens the devices of a group that are not among the `known` ones. Jobs of one name share a
     /// device, as a file may be open only once. Data on it is refused if a job of `all` groups
     /// would write there.
+    ///
+    /// # Errors
+    /// A device cannot be opened, or `stop` was set in the meantime.
     fn open(
         &self,
         group: &[Job],
         all: &[Vec<Job>],
         created: Option<&Arc<CreatedFiles>>,
         mut known: Vec<Known>,
+        stop: &AtomicBool,
     ) -> Result<Vec<Device>, Failure> {
         let mut devices = Vec::new();
         for (_, url) in group {
@@ -205,7 +211,10 @@ impl Runs<'_> {
                 self.connect.options(u16::try_from(queues).unwrap_or(u16::MAX), self.control)?;
             options.created = created.cloned();
             discovered::look_up(url, &mut options)?;
-            let device = weft_endpoint::open(url, &options)?;
+            let Some(device) = weft_endpoint::open_unless(url, &options, stop)? else {
+                let text = "interrupted before the devices of all groups were open";
+                return Err(Failure::new(Failure::INTERRUPTED, text));
+            };
             let writes = |(spec, other): &Job| other == url && spec.writes();
             if !self.destroy_data && all.iter().flatten().any(writes) {
                 overwrite::refuse_data(&device)?;

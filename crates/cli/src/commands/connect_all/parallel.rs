@@ -3,11 +3,13 @@
 use crate::limits::CONNECT_ALL_AT_ONCE;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use weft_block::waiting;
 
 /// What becomes of each, in their order.
 pub fn each<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = all.iter().map(|_| Mutex::new(None)).collect();
+    let _waiting = waiting::begin(|| "discovery controllers and subsystems to answer".into());
     std::thread::scope(|scope| {
         for _ in 0..all.len().min(CONNECT_ALL_AT_ONCE) {
             scope.spawn(|| {

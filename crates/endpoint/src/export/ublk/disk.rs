@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_io::ublk::{Control, Info, flag, open_alone};
 use weft_io::{DriverId, RemoteLoop};
 
@@ -243,6 +243,7 @@ impl Disk {
         let stopped = self.control.stop(&self.info);
         between();
         let until = Instant::now() + Duration::from_secs(UBLK_CLOSE_S);
+        let _waiting = waiting::begin(|| format!("{} to end", self.path()));
         while self.running.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(DRAIN_STEP_MS));
         }

@@ -35,7 +35,7 @@ use session_names::SessionNames;
 use sessions::{Whom, open_device, open_session};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use weft_block::{Device, Error, ErrorKind, Opening, Pending};
+use weft_block::{Device, Error, ErrorKind, Opening, Pending, waiting};
 use weft_proto::iscsi::pdu::Lun;
 
 /// Begins to open the logical unit of a URL text; for the table of schemes.
@@ -75,6 +75,7 @@ pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Discover
             }));
         });
     })?;
+    let _waiting = waiting::begin(|| format!("{} to answer", url.address));
     found.wait()
 }
 

@@ -5,7 +5,7 @@ use super::command_data::CommandData;
 use crate::limits::ADMIN_COMMAND_S;
 use std::sync::mpsc;
 use std::time::Duration;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::opcode::AdminOpcode;
 use weft_proto::nvme::sqe::Sqe;
@@ -22,6 +22,7 @@ pub(super) fn run<L>(
     let (give, take) = mpsc::channel();
     let reply = Box::new(move |result| drop(give.send(result)));
     association.tell(ToAdmin::Command { sqe, data, reply });
+    let _waiting = waiting::begin(|| format!("{name} to answer an admin command"));
     match take.recv_timeout(Duration::from_secs(ADMIN_COMMAND_S)) {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),

@@ -34,7 +34,7 @@ use crate::names::Names;
 use crate::url::{HostPort, NvmeTransport, NvmeUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use weft_block::{Device, Error, ErrorKind, Opening, Pending};
+use weft_block::{Device, Error, ErrorKind, Opening, Pending, waiting};
 use weft_io::{Handle, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{DiscoveryResult, RemoteController, RemoteNamespace};
@@ -166,6 +166,7 @@ impl<L: Link> AdminSession for Session<L> {
 /// Connects to the subsystem that the URL names, and waits for that, at most for the connect
 /// timeout.
 pub fn connect(url: &NvmeUrl, options: &ConnectOptions) -> Result<Box<dyn AdminSession>, Error> {
+    let _waiting = waiting::begin(|| format!("{url} to answer"));
     Ok(match url.transport {
         NvmeTransport::Tcp => Box::new(begin_session::<TcpLink>(url, options)?.wait()?),
         NvmeTransport::Rdma => {

@@ -6,7 +6,7 @@ use super::command_data::CommandData;
 use super::transport::{Commands, Engine, Event, Link};
 use crate::control::Done;
 use std::sync::Arc;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::HostData;
@@ -28,6 +28,7 @@ pub(super) fn run<L: Link>(
     let data = data.for_io()?;
     let (association, name) = (Arc::clone(association), name.to_owned());
     let control = association.options.control.clone();
+    let _waiting = waiting::begin(|| format!("{name} to answer a command"));
     control.begin(move |on, done| start(on, association, name, (sqe, data), done))?.wait()
 }
 

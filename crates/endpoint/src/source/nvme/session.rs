@@ -13,7 +13,7 @@ use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
 use crate::tls::TlsFiles;
 use std::sync::Arc;
-use weft_block::{Error, ErrorKind, Pending};
+use weft_block::{Error, ErrorKind, Pending, waiting};
 use weft_io::{Handle, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
@@ -39,6 +39,7 @@ pub(crate) fn discover<L: Link>(
     let host = identity(options)?;
     let association = Arc::new(Association::<L>::new(secured(options, &host, &Nqn::discovery())?));
     let config = HostConfig::discovery(host.nqn, host.id);
+    let _waiting = waiting::begin(|| format!("{name} to answer"));
     match establish(name.clone(), config, &association, find)?.wait()? {
         Established::Discovered(result) => {
             association.tell(ToAdmin::Shutdown);

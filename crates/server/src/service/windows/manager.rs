@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, waiting};
 use weft_io::event_log;
 use windows_service::service::{
     Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceConfig, ServiceErrorControl,
@@ -262,6 +262,7 @@ fn end(attempt: Attempt<'_>, service: &Service) -> Result<bool, Error> {
 fn settled(attempt: Attempt<'_>, service: &Service) -> Result<ServiceStatus, Error> {
     let silence = Duration::from_secs(SERVICE_SILENCE_S);
     let (mut said, mut last) = (None, Instant::now());
+    let _waiting = waiting::begin(|| format!("the service {} to start or end", attempt.name));
     loop {
         let status = attempt.of(service.query_status())?;
         if !matches!(status.current_state, ServiceState::StartPending | ServiceState::StopPending) {
