@@ -52,6 +52,7 @@ impl Admin {
             host_memory: HostMemory::Transport,
             listener: None,
             in_capsule_bytes: 8192,
+            came_by: None,
         };
         let control =
             subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
@@ -165,6 +166,7 @@ impl Admin {
             host_memory: HostMemory::Transport,
             listener: None,
             in_capsule_bytes: 8192,
+            came_by: None,
         };
         if Connect::decode(&sqe).qid != Qid(0) {
             if let Ok(connected) = self.subsystem.connect_io(&sqe, &data) {
@@ -263,8 +265,13 @@ pub fn enabled(host: Id128, reservations: &Arc<Reservations>) -> (Subsystem, Con
     let shared = Namespace { reservations: Some(Arc::clone(reservations)), ..namespace(1) };
     subsystem.set_namespace(shared).expect("the namespace is in order");
     let (sqe, data) = connect(host, Qid(0), Cntlid::DYNAMIC);
-    let port =
-        Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+    let port = Port {
+        id: 1,
+        host_memory: HostMemory::Transport,
+        listener: None,
+        in_capsule_bytes: 8192,
+        came_by: None,
+    };
     let mut control =
         subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
     control.start(now, Tag(0), &enable());

@@ -42,10 +42,6 @@ pub const CONNECTIONS_CONFIGURED_MAX: usize = 65_000;
 /// by default.
 pub const RDMA_GRANTED_ENTRIES: usize = 128;
 
-/// Maximum addresses of this machine, by which hosts connected, in the NVMe discovery log page.
-/// Further addresses are not listed, and count as one of these.
-pub const PORTS_MAX: usize = 64;
-
 /// Maximum ports of other gateways of its group of which an export's discovery tells, for each of
 /// NVMe and iSCSI: 64 gateways with 8 listeners each. Further ports are not listed.
 pub const OTHER_PORTS_MAX: usize = 512;

@@ -10,7 +10,7 @@ use weft_endpoint::inventory::{
     SubsystemConfig,
 };
 use weft_endpoint::source::{iscsi, nvme};
-use weft_endpoint::url::{ISCSI_PORT, IscsiUrl, NvmeUrl};
+use weft_endpoint::url::{HostPort, ISCSI_PORT, IscsiUrl, NvmeUrl};
 use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::log_page::{SecureChannel, SubsystemType};
@@ -46,6 +46,11 @@ struct Gateway {
 impl Gateway {
     /// With two listeners of each protocol, in an order that mixes them.
     fn start(first_cntlid: u16) -> Self {
+        let listen = ["nvme+tcp", "iscsi", "iscsi", "nvme+tcp"];
+        Self::at(first_cntlid, &listen.map(|scheme| format!("{scheme}://127.0.0.1:0")))
+    }
+
+    fn at(first_cntlid: u16, listen: &[String]) -> Self {
         let mut builder = InventoryBuilder::default();
         let range = ControllerRange {
             cntlids: (first_cntlid, first_cntlid + 999),
@@ -62,10 +67,8 @@ impl Gateway {
             tls: TlsFiles::default(),
             late_writers: Default::default(),
         };
-        let listen = ["nvme+tcp", "iscsi", "iscsi", "nvme+tcp"]
-            .map(|scheme| format!("{scheme}://127.0.0.1:0"));
         let served = Served::start(&served::loops(1), |loops| {
-            export::start(&config, &listen, loops).unwrap()
+            export::start(&config, listen, loops).unwrap()
         });
         Self { first_cntlid, inventory, served }
     }
@@ -81,8 +84,12 @@ impl Gateway {
     /// The generation of the discovery log, and number and address of each port at which it says
     /// the subsystem is reached.
     fn nvme_ports(&self) -> (u64, Vec<(u16, String)>) {
-        let place = NvmeUrl::parse(&self.url("nvme+tcp")).unwrap().address;
-        let log = nvme::tcp::discover(&place, &options()).unwrap();
+        self.nvme_ports_by(&NvmeUrl::parse(&self.url("nvme+tcp")).unwrap().address)
+    }
+
+    /// The same, as a host is told that comes by this address.
+    fn nvme_ports_by(&self, place: &HostPort) -> (u64, Vec<(u16, String)>) {
+        let log = nvme::tcp::discover(place, &options()).unwrap();
         let entries = log.entries.iter().filter(|entry| entry.subtype == SubsystemType::NVME);
         let port = |entry: &weft_proto::nvme::log_page::DiscoveryEntry| {
             assert_eq!((entry.subnqn.nqn().unwrap(), entry.cntlid), (nqn(), Cntlid::DYNAMIC));
@@ -146,6 +153,29 @@ fn discovery_at_any_gateway_tells_of_all() {
     // One that took over this one's place is not listed beside it.
     a.inventory.set_others(&[OtherGateway { first_cntlid: 9000, ..a.as_other() }]);
     assert_eq!((a.nvme_ports().1, a.portals()), (alone[0].0.1.clone(), alone[0].1.clone()));
+}
+
+/// However many addresses of this machine hosts have used before, and whoever else uses one.
+#[test]
+fn a_host_is_told_the_address_by_which_it_came() {
+    let gateway = Gateway::at(1, &["nvme+tcp://0.0.0.0:0".to_owned()]);
+    let port = NvmeUrl::parse(&gateway.url("nvme+tcp")).unwrap().address.port;
+    let by = |last: u8| HostPort { host: format!("127.0.0.{last}"), port };
+    let of = |last: u8| vec![(1, by(last).to_string())];
+    let (generation, first) = gateway.nvme_ports_by(&by(1));
+    assert_eq!(first, of(1));
+    for last in 2..=100 {
+        assert_eq!(gateway.nvme_ports_by(&by(last)), (generation, of(last)));
+    }
+    assert_eq!(gateway.nvme_ports_by(&by(1)), (generation, of(1)), "addresses leave no trace");
+    // Another gateway, at an address that this one turns out to have.
+    let other = OtherGateway { first_cntlid: 1001, urls: vec![format!("nvme+tcp://{}", by(200))] };
+    gateway.inventory.set_others(&[other]);
+    let both = [of(1), vec![(1001, by(200).to_string())]].concat();
+    assert_eq!(
+        (gateway.nvme_ports_by(&by(1)).1, gateway.nvme_ports_by(&by(200)).1),
+        (both, of(200))
+    );
 }
 
 #[test]

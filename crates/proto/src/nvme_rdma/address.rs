@@ -35,7 +35,7 @@ pub fn transport_address(address: SocketAddr, provider: RdmaProvider) -> Transpo
     (tsas[0], tsas[1], tsas[2]) = (RELIABLE_CONNECTED, provider.0, RDMA_IP_CM);
     TransportAddress {
         trtype: TransportType::RDMA,
-        adrfam: if address.is_ipv4() { AddressFamily::IPV4 } else { AddressFamily::IPV6 },
+        adrfam: AddressFamily::of(address.ip()),
         traddr: Ascii::new(&address.ip().to_string()),
         trsvcid: Ascii::new(&address.port().to_string()),
         tsas,

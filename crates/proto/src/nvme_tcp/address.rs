@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 pub fn transport_address(address: SocketAddr) -> TransportAddress {
     TransportAddress {
         trtype: TransportType::TCP,
-        adrfam: if address.is_ipv4() { AddressFamily::IPV4 } else { AddressFamily::IPV6 },
+        adrfam: AddressFamily::of(address.ip()),
         traddr: Ascii::new(&address.ip().to_string()),
         trsvcid: Ascii::new(&address.port().to_string()),
         // SECTYPE: no transport security.

@@ -3,7 +3,9 @@
 use crate::nvme_controller_support::*;
 use std::net::SocketAddr;
 
-use weft_proto::nvme::controller::{DiscoveryRecord, Next, Port, Subsystem, SubsystemConfig};
+use weft_proto::nvme::controller::{
+    Audience, DiscoveryRecord, Next, Port, Subsystem, SubsystemConfig,
+};
 use weft_proto::nvme::feature::{AsyncEvent, AsyncNotice, FeatureId};
 use weft_proto::nvme::identify::Cns;
 use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId, SubsystemType};
@@ -54,7 +56,8 @@ fn a_change_of_the_discovery_log_is_told_to_those_whom_it_concerns() {
     let mut rig = Rig::discovery();
     assert_eq!(rig.start(1, aer()), Next::Hold);
     let hidden = DiscoveryRecord { hosts: Some([nqn("stranger")].into()), ..record("private", 1) };
-    let far = DiscoveryRecord { ports: Some(vec![9]), ..record("far", 9) };
+    let audience = Audience { through: Some(9), ..Audience::default() };
+    let far = DiscoveryRecord { audience, ..record("far", 9) };
     let log = rig.subsystem.set_discovery(vec![hidden.clone(), far.clone()]);
     rig.control.discovery_changed(log);
     assert_eq!(rig.poll(), None, "this host sees none of it");
@@ -102,8 +105,13 @@ fn a_discovery_subsystem_has_its_own_name_and_the_well_known_one() {
     let name = nqn("discovery");
     let config = SubsystemConfig { nqn: name.clone(), ..discovery_subsystem().config().clone() };
     let mut subsystem = Subsystem::new(seconds(0), config);
-    let port =
-        Port { id: 2, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
+    let port = Port {
+        id: 2,
+        host_memory: HostMemory::Transport,
+        listener: None,
+        in_capsule_bytes: 0,
+        came_by: None,
+    };
     let mut ids = Vec::new();
     for name in [name, Nqn::discovery()] {
         let (ask, data) = connect(0, Cntlid::DYNAMIC, &name);

@@ -21,8 +21,13 @@ use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::stream::Tag;
 
-pub const PORT: Port =
-    Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+pub const PORT: Port = Port {
+    id: 1,
+    host_memory: HostMemory::Transport,
+    listener: None,
+    in_capsule_bytes: 8192,
+    came_by: None,
+};
 pub const HOST_ID: Id128 = Id128([7; 16]);
 pub const TRANSFER: u32 = 1 << 20;
 /// CC that enables a controller of the NVM command set.

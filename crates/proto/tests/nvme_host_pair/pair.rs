@@ -14,8 +14,13 @@ use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::types::{Cid, Id128, Nqn, Nsid, Qid};
 use weft_proto::stream::Tag;
 
-const PORT: Port =
-    Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+const PORT: Port = Port {
+    id: 1,
+    host_memory: HostMemory::Transport,
+    listener: None,
+    in_capsule_bytes: 8192,
+    came_by: None,
+};
 pub const SECOND: Duration = Duration::from_secs(1);
 
 pub fn nqn(name: &str) -> Nqn {

@@ -202,8 +202,13 @@ mod tests {
         };
         let mut data = [0; CONNECT_BYTES];
         names.put(&mut data);
-        let port =
-            Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
+        let port = Port {
+            id: 1,
+            host_memory: HostMemory::Transport,
+            listener: None,
+            in_capsule_bytes: 0,
+            came_by: None,
+        };
         let from = Caller { port, peer: "192.0.2.1:1", identity: None };
         let admitted = shared.admit(
             Duration::ZERO,

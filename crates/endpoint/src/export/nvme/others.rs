@@ -31,7 +31,7 @@ impl OtherGateways {
             NvmeTransport::Tcp => self.security.address(at),
             NvmeTransport::Rdma => rdma::address(at),
         };
-        OtherPort { id, address, is_local: at.ip().is_loopback() }
+        OtherPort { id, address, ip: at.ip() }
     }
 }
 

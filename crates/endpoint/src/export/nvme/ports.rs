@@ -1,10 +1,16 @@
-//! The ports at which a target is reached, and what discovery says about them.
+//! The ports of a target, one for each of its listeners, and what discovery says about them.
+//!
+//! A listener at all addresses of the machine has one port as well. No list of the machine's
+//! addresses is kept: they come and go, and a loopback has millions. Each host is told the address
+//! by which it came.
 
 use super::transport::PortAddress;
 use crate::inventory::port_number;
-use crate::limits::PORTS_MAX;
+use std::net::IpAddr;
 use std::sync::Arc;
-use weft_proto::nvme::controller::{DiscoveryRecord, Port, Subsystem, TransportAddress};
+use weft_proto::nvme::controller::{
+    Audience, CameBy, DiscoveryRecord, Port, Subsystem, TransportAddress,
+};
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::{Cntlid, Nqn};
 
@@ -15,57 +21,101 @@ pub(crate) struct OtherPort {
     pub(crate) id: u16,
     /// What discovery says of it.
     pub(crate) address: TransportAddress,
-    /// Only hosts on this machine reach it.
-    pub(crate) is_local: bool,
+    /// Its IP address.
+    pub(crate) ip: IpAddr,
+}
+
+/// A port of this process.
+struct Own {
+    address: PortAddress,
+    /// The target listens there. Discovery says nothing of other ports, through which hosts may
+    /// still be connected.
+    is_open: bool,
+}
+
+impl Own {
+    /// The address of its listener, unless that has none.
+    fn ip(&self) -> Option<IpAddr> {
+        self.address.listener.map(|at| at.ip().to_canonical())
+    }
+
+    /// The unspecified address, if it is at all addresses of this machine.
+    fn at_all(&self) -> Option<IpAddr> {
+        self.ip().filter(IpAddr::is_unspecified)
+    }
+
+    /// The hosts that are told of it.
+    fn audience(&self) -> Audience {
+        Audience {
+            is_local: self.ip().is_some_and(|ip| ip.is_loopback()),
+            at_all: self.at_all(),
+            ..Audience::default()
+        }
+    }
 }
 
 /// The ports of this process, and of the other gateways.
 pub(crate) struct Ports {
     /// The identifier of the first one.
     first: u16,
-    /// In the order of their identifiers; [`PORTS_MAX`] at most, as a loopback has millions.
-    addresses: Vec<PortAddress>,
-    /// Those where the target does not listen any more, of which discovery tells nothing.
-    closed: Vec<bool>,
+    /// In the order of their identifiers.
+    own: Vec<Own>,
     others: Vec<OtherPort>,
 }
 
 impl Ports {
     /// No ports yet. Their identifiers begin with `first`.
     pub(crate) fn new(first: u16) -> Self {
-        Self { first, addresses: Vec::new(), closed: Vec::new(), others: Vec::new() }
+        Self { first, own: Vec::new(), others: Vec::new() }
     }
 
-    /// The port of an address; tells whether it is new.
-    pub(crate) fn reached(&mut self, address: &PortAddress) -> (Port, bool) {
-        let mut known = self.addresses.iter().position(|port| port == address);
-        if known.is_none() && self.addresses.len() >= PORTS_MAX {
-            // It is one of those that are known already: of the same kind, where there is one.
-            let alike = |port: &PortAddress| {
-                let of =
-                    |port: &PortAddress| (port.is_local, port.host_memory, port.in_capsule_bytes);
-                of(port) == of(address)
-            };
-            known = self.addresses.iter().position(alike).or(Some(0));
-        }
-        let index = known.unwrap_or_else(|| {
-            self.addresses.push(address.clone());
-            self.closed.push(false);
-            self.addresses.len() - 1
-        });
-        let is_new = known.is_none()
-            || (self.addresses[index] == *address && core::mem::take(&mut self.closed[index]));
+    /// The target listens at a port now; tells whether that is new.
+    pub(crate) fn open(&mut self, address: &PortAddress) -> bool {
+        let own = self.find(address);
+        !core::mem::replace(&mut self.own[own].is_open, true)
+    }
+
+    /// The port that a host reached by the address `local` of this machine.
+    pub(crate) fn reached(&mut self, address: &PortAddress, local: IpAddr) -> Port {
+        let index = self.find(address);
         let PortAddress { host_memory, in_capsule_bytes, listener, .. } = *address;
-        (
-            Port { id: port_number(self.first, index), host_memory, listener, in_capsule_bytes },
-            is_new,
-        )
+        let came_by = CameBy { transport: address.address.trtype, ip: local.to_canonical() };
+        Port {
+            id: port_number(self.first, index),
+            host_memory,
+            listener,
+            in_capsule_bytes,
+            came_by: Some(came_by),
+        }
     }
 
-    /// Forgets where the target does not listen any more; tells whether that changes something.
+    /// The index of a port, which keeps its identifier when it closes and opens again. One that is
+    /// new takes the place of a closed one, if there is one.
+    fn find(&mut self, address: &PortAddress) -> usize {
+        let known = self.own.iter().position(|own| own.address == *address);
+        known.unwrap_or_else(|| {
+            let own = Own { address: address.clone(), is_open: false };
+            match self.own.iter().position(|own| !own.is_open) {
+                Some(closed) => {
+                    self.own[closed] = own;
+                    closed
+                }
+                None => {
+                    self.own.push(own);
+                    self.own.len() - 1
+                }
+            }
+        })
+    }
+
+    /// Closes the ports at which the target does not listen any more; tells whether that changes
+    /// something.
     pub(crate) fn keep(&mut self, listens: impl Fn(&PortAddress) -> bool) -> bool {
-        let closed: Vec<bool> = self.addresses.iter().map(|port| !listens(port)).collect();
-        core::mem::replace(&mut self.closed, closed) != self.closed
+        let closed = self.own.iter_mut().filter(|own| own.is_open && !listens(&own.address));
+        closed.fold(false, |_, own| {
+            own.is_open = false;
+            true
+        })
     }
 
     /// The ports of the other gateways from now on.
@@ -74,32 +124,27 @@ impl Ports {
     }
 
     /// Where the target listens, by the identifiers of the ports.
-    fn open(&self) -> impl Iterator<Item = (u16, &PortAddress)> {
-        let numbered = self
-            .addresses
-            .iter()
-            .enumerate()
-            .map(|(index, port)| (port_number(self.first, index), port));
-        numbered.zip(&self.closed).filter(|(_, closed)| !**closed).map(|(port, _)| port)
+    fn listening(&self) -> impl Iterator<Item = (u16, &Own)> {
+        let numbered =
+            self.own.iter().enumerate().map(|(index, own)| (port_number(self.first, index), own));
+        numbered.filter(|(_, own)| own.is_open)
     }
 
     /// What the discovery subsystem tells of itself through each port: its name, and that hosts may
     /// keep their connections.
     pub(crate) fn own_records(&self, discovery: &Subsystem) -> Vec<DiscoveryRecord> {
         let config = discovery.config();
-        let record = |(id, port): (u16, &PortAddress)| {
+        let record = |(id, own): (u16, &Own)| {
             let (kind, entries) = (SubsystemType::CURRENT_DISCOVERY, config.admin_queue_entries);
-            let record = DiscoveryRecord::new(
-                &config.nqn,
-                kind,
-                &port.address,
-                id,
-                entries,
-                Cntlid::DYNAMIC,
-            );
-            DiscoveryRecord { ports: Some(vec![id]), ..record }
+            let address = &own.address.address;
+            let record =
+                DiscoveryRecord::new(&config.nqn, kind, address, id, entries, Cntlid::DYNAMIC);
+            DiscoveryRecord {
+                audience: Audience { through: Some(id), at_all: own.at_all(), ..record.audience },
+                ..record
+            }
         };
-        self.open().map(record).collect()
+        self.listening().map(record).collect()
     }
 
     /// The records of the discovery log, of other gateways last. A loopback address is reported
@@ -107,165 +152,170 @@ impl Ports {
     pub(crate) fn records(&self, subsystem: &Subsystem) -> Vec<DiscoveryRecord> {
         let config = subsystem.config();
         let hosts: Option<Arc<[Nqn]>> = subsystem.hosts().map(Arc::from);
-        let local: Vec<u16> =
-            self.open().filter(|(_, port)| port.is_local).map(|(id, _)| id).collect();
-        let record = |(id, address, is_local): (u16, &TransportAddress, bool)| {
+        let record = |(id, address, audience): (u16, &TransportAddress, Audience)| {
             let (kind, entries) = (SubsystemType::NVME, config.admin_queue_entries);
-            let mut record =
+            let record =
                 DiscoveryRecord::new(&config.nqn, kind, address, id, entries, Cntlid::DYNAMIC);
-            record.hosts.clone_from(&hosts);
-            record.ports = is_local.then(|| local.clone());
-            record
+            DiscoveryRecord { hosts: hosts.clone(), audience, ..record }
         };
-        let own = self.open().map(|(id, port)| (id, &port.address, port.is_local));
+        let own = self.listening().map(|(id, own)| (id, &own.address.address, own.audience()));
         // Whoever has taken the address of another one for itself is not that one.
-        let is_other =
-            |other: &&OtherPort| self.open().all(|(_, port)| port.address != other.address);
+        let is_other = |other: &&OtherPort| {
+            self.listening().all(|(_, own)| own.address.address != other.address)
+        };
         let others = self
             .others
             .iter()
             .filter(is_other)
-            .map(|other| (other.id, &other.address, other.is_local));
+            .map(|other| (other.id, &other.address, self.audience_of(other)));
         own.chain(others).map(record).collect()
+    }
+
+    /// The hosts that are told of another gateway's port: not those that came by its address to a
+    /// listener here that has all addresses, as this process has that address then.
+    fn audience_of(&self, other: &OtherPort) -> Audience {
+        let place = |address: &TransportAddress| (address.trtype, address.trsvcid);
+        let is_here = |(_, own): (u16, &Own)| {
+            own.at_all().is_some() && place(&own.address.address) == place(&other.address)
+        };
+        Audience {
+            is_local: other.ip.is_loopback(),
+            not_at: self.listening().any(is_here).then_some(other.ip),
+            ..Audience::default()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
     use std::time::Duration;
-    use weft_proto::nvme::controller::{ControllerKind, SubsystemConfig, TransportAddress};
-    use weft_proto::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
+    use weft_proto::nvme::controller::{ControllerKind, SubsystemConfig};
+    use weft_proto::nvme::log_page::TransportType;
     use weft_proto::nvme::sqe::HostMemory;
-    use weft_proto::nvme::wire::Ascii;
+    use weft_proto::nvme_rdma::{self, RdmaProvider};
+    use weft_proto::nvme_tcp;
 
-    fn at(trtype: TransportType, place: &str, host_memory: HostMemory) -> PortAddress {
-        let address = TransportAddress {
-            trtype,
-            adrfam: AddressFamily::IPV4,
-            traddr: Ascii::new(place),
-            trsvcid: Ascii::new("4420"),
-            tsas: [0; 256],
-            secure_channel: SecureChannel::NOT_SPECIFIED,
-        };
+    fn at(place: &str) -> PortAddress {
+        let listener: SocketAddr = place.parse().unwrap();
         PortAddress {
-            address,
-            is_local: place == "127.0.0.1",
-            host_memory,
-            listener: None,
+            address: nvme_tcp::transport_address(listener),
+            host_memory: HostMemory::Transport,
+            listener: Some(listener),
             in_capsule_bytes: 4096,
         }
     }
 
+    fn by_rdma(place: &str) -> PortAddress {
+        let address =
+            nvme_rdma::transport_address(place.parse().unwrap(), RdmaProvider::NOT_SPECIFIED);
+        PortAddress { address, host_memory: HostMemory::Keyed, ..at(place) }
+    }
+
+    fn other(id: u16, port: &PortAddress) -> OtherPort {
+        OtherPort { id, address: port.address.clone(), ip: port.listener.unwrap().ip() }
+    }
+
+    fn subsystem() -> Subsystem {
+        let nqn = Nqn::new("nqn.2026-01.example.weft:ports").unwrap();
+        Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Io, nqn))
+    }
+
+    fn told(ports: &Ports, subsystem: &Subsystem) -> Vec<(u16, Audience)> {
+        let records = ports.records(subsystem);
+        records.iter().map(|record| (record.entry.portid, record.audience)).collect()
+    }
+
+    const ALL: Audience = Audience { is_local: false, through: None, not_at: None, at_all: None };
+    const LOCAL: Audience = Audience { is_local: true, ..ALL };
+
     /// Every address of 127.0.0.0/8 is one of this machine's.
     #[test]
-    fn who_comes_by_ever_new_addresses_makes_no_ever_longer_log() {
+    fn a_listener_at_all_addresses_is_one_port_however_many_hosts_use() {
+        let any: IpAddr = [0, 0, 0, 0].into();
+        let (all, far) = (at("0.0.0.0:4420"), at("192.0.2.1:9"));
         let mut ports = Ports::new(1);
-        let far = at(TransportType::TCP, "192.0.2.1", HostMemory::Transport);
-        assert_eq!(ports.reached(&far).0.id, 1);
-        let new = (0..1000_u32).filter(|n| {
-            let place = std::net::Ipv4Addr::from_bits(0x7f00_0001 + n).to_string();
-            let near = PortAddress {
-                is_local: true,
-                ..at(TransportType::TCP, &place, HostMemory::Transport)
-            };
-            let (port, is_new) = ports.reached(&near);
-            assert!((2..=PORTS_MAX as u16).contains(&port.id), "one of the same kind");
-            is_new
-        });
-        assert_eq!(new.count(), PORTS_MAX - 1);
+        assert!(ports.open(&all) && ports.open(&far) && !ports.open(&far));
+        for n in 0..1000_u32 {
+            let local = IpAddr::from(std::net::Ipv4Addr::from_bits(0x7f00_0001 + n));
+            let port = ports.reached(&all, local);
+            let came_by = CameBy { transport: TransportType::TCP, ip: local };
+            assert_eq!((port.id, port.came_by), (1, Some(came_by)));
+        }
+        let at_all = Audience { at_all: Some(any), ..ALL };
+        assert_eq!(told(&ports, &subsystem()), [(1, at_all), (2, ALL)]);
+        let own: Vec<_> =
+            ports.own_records(&subsystem()).iter().map(|record| record.audience).collect();
+        let through = |id, at_all| Audience { through: Some(id), at_all, ..ALL };
+        assert_eq!(own, [through(1, Some(any)), through(2, None)]);
     }
 
     #[test]
     fn ports_of_other_gateways_come_last_and_are_not_our_own() {
-        let config = SubsystemConfig::new(
-            ControllerKind::Io,
-            Nqn::new("nqn.2026-01.example.weft:ports").unwrap(),
-        );
-        let mut subsystem = Subsystem::new(Duration::ZERO, config);
-        let [own, far, near] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"]
-            .map(|place| at(TransportType::TCP, place, HostMemory::Transport));
-        let other = |id, port: &PortAddress| OtherPort {
-            id,
-            address: port.address.clone(),
-            is_local: port.is_local,
-        };
+        let mut subsystem = subsystem();
+        let [own, far, near] = ["192.0.2.1:4420", "192.0.2.2:4420", "127.0.0.1:4420"].map(at);
         let mut ports = Ports::new(2001);
-        assert_eq!(ports.reached(&own).0.id, 2001);
+        assert!(ports.open(&own));
         ports.set_others(vec![other(1, &far), other(1001, &own), other(3001, &near)]);
         subsystem.set_hosts(Some(vec![Nqn::new("nqn.2026-01.example.host:one").unwrap()]));
-        let told = |ports: &Ports| {
-            let records = ports.records(&subsystem);
-            assert!(records.iter().all(|record| record.hosts.as_deref() == subsystem.hosts()));
-            records
-                .into_iter()
-                .map(|record| (record.entry.portid, record.ports))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            told(&ports),
-            [(2001, None), (1, None), (3001, Some(vec![]))],
-            "nobody comes by the loopback"
+        assert!(
+            ports
+                .records(&subsystem)
+                .iter()
+                .all(|record| record.hosts.as_deref() == subsystem.hosts())
         );
-        ports.reached(&PortAddress {
-            address: TransportAddress { trsvcid: Ascii::new("1"), ..near.address.clone() },
-            ..near
-        });
+        assert_eq!(told(&ports, &subsystem), [(2001, ALL), (1, ALL), (3001, LOCAL)]);
+        // At the same port of all addresses: whoever comes by their address is here.
+        ports.open(&at("0.0.0.0:4420"));
+        let not_at = |other: &PortAddress| Some(other.listener.unwrap().ip());
         assert_eq!(
-            told(&ports),
-            [(2001, None), (2002, Some(vec![2002])), (1, None), (3001, Some(vec![2002]))]
+            told(&ports, &subsystem)[2..],
+            [
+                (1, Audience { not_at: not_at(&far), ..ALL }),
+                (3001, Audience { not_at: not_at(&near), ..LOCAL })
+            ]
         );
         ports.keep(|_| false);
-        assert_eq!(
-            told(&ports).iter().map(|(id, _)| *id).collect::<Vec<_>>(),
-            [1, 1001, 3001],
-            "it listens nowhere any more"
-        );
+        let ids: Vec<u16> = told(&ports, &subsystem).iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [1, 1001, 3001], "it listens nowhere any more");
     }
 
     #[test]
     fn closed_ports_are_not_told_of() {
-        let config = SubsystemConfig::new(
-            ControllerKind::Io,
-            Nqn::new("nqn.2026-01.example.weft:ports").unwrap(),
-        );
-        let subsystem = Subsystem::new(Duration::ZERO, config);
-        let [one, two] = ["192.0.2.1", "192.0.2.2"]
-            .map(|place| at(TransportType::TCP, place, HostMemory::Transport));
+        let [one, two, three] = ["192.0.2.1:4420", "192.0.2.2:4420", "192.0.2.3:4420"].map(at);
         let mut ports = Ports::new(1);
-        [&one, &two].iter().for_each(|port| _ = ports.reached(port));
+        [&one, &two].iter().for_each(|port| _ = ports.open(port));
         assert!(ports.keep(|port| *port == two));
         assert!(!ports.keep(|port| *port == two));
-        let told = |ports: &Ports| {
-            ports.records(&subsystem).iter().map(|record| record.entry.portid).collect::<Vec<_>>()
-        };
-        assert_eq!(told(&ports), [2]);
-        assert_eq!((ports.reached(&one).0.id, told(&ports)), (1, vec![1, 2]), "opened again");
+        let ids =
+            |ports: &Ports| told(ports, &subsystem()).iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        assert_eq!(ids(&ports), [2]);
+        // A connection that was accepted just before does not open it.
+        assert_eq!(ports.reached(&one, [192, 0, 2, 1].into()).id, 1);
+        assert_eq!(ids(&ports), [2]);
+        assert_eq!((ports.open(&one), ids(&ports)), (true, vec![1, 2]), "opened again");
+        ports.keep(|port| *port == two);
+        assert_eq!((ports.open(&three), ids(&ports)), (true, vec![1, 2]), "no number is lost");
     }
 
     #[test]
     fn one_target_has_ports_of_several_transports() {
-        let tcp = at(TransportType::TCP, "192.0.2.1", HostMemory::Transport);
-        let rdma = at(TransportType::RDMA, "192.0.2.1", HostMemory::Keyed);
-        let near = at(TransportType::TCP, "127.0.0.1", HostMemory::Transport);
+        let all =
+            [at("192.0.2.1:4420"), by_rdma("192.0.2.1:4420"), at("127.0.0.1:4420"), at("[::]:9")];
         let mut ports = Ports::new(1);
-        for (id, (address, is_new)) in
-            [(&tcp, true), (&rdma, true), (&near, true), (&rdma, false)].into_iter().enumerate()
-        {
-            let (port, new) = ports.reached(address);
-            assert_eq!(port.id, if is_new { id as u16 + 1 } else { 2 });
-            assert_eq!((port.host_memory, new), (address.host_memory, is_new));
+        for (id, address) in (1..).zip(&all) {
+            assert!(ports.open(address));
+            let port = ports.reached(address, [192, 0, 2, 1].into());
+            assert_eq!((port.id, port.host_memory), (id, address.host_memory));
         }
-        let config = SubsystemConfig::new(
-            ControllerKind::Io,
-            Nqn::new("nqn.2026-01.example.weft:ports").unwrap(),
-        );
-        let records = ports.records(&Subsystem::new(Duration::ZERO, config));
-        let told: Vec<_> = records
+        let told: Vec<_> = ports
+            .records(&subsystem())
             .iter()
-            .map(|record| (record.entry.portid, record.entry.trtype, record.ports.clone()))
+            .map(|record| (record.entry.portid, record.entry.trtype, record.audience))
             .collect();
-        let near = (3, TransportType::TCP, Some(vec![3]));
-        assert_eq!(told, [(1, TransportType::TCP, None), (2, TransportType::RDMA, None), near]);
+        let (tcp, rdma) = (TransportType::TCP, TransportType::RDMA);
+        let six = Audience { at_all: Some(std::net::Ipv6Addr::UNSPECIFIED.into()), ..ALL };
+        assert_eq!(told, [(1, tcp, ALL), (2, rdma, ALL), (3, tcp, LOCAL), (4, tcp, six)]);
     }
 }

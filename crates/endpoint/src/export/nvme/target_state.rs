@@ -21,6 +21,7 @@ use crate::nvme::names::HostRemarks;
 use crate::refusals::Refusals;
 use crate::reservations::{self, Pending};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -126,14 +127,17 @@ impl TargetState {
         shared
     }
 
-    /// The port of an address at which hosts reach the target. Discovery tells of it from the first
-    /// time on.
-    pub(crate) fn port(&self, address: &PortAddress) -> Port {
-        let (port, is_new) = lock(&self.ports).reached(address);
-        if is_new {
+    /// The target listens at this port now, and discovery tells of it.
+    pub(crate) fn port_opened(&self, address: &PortAddress) {
+        let changed = lock(&self.ports).open(address);
+        if changed {
             self.publish();
         }
-        port
+    }
+
+    /// The port of a listener, for a host that came to the address `local` of this machine.
+    pub(crate) fn port(&self, address: &PortAddress, local: IpAddr) -> Port {
+        lock(&self.ports).reached(address, local)
     }
 
     /// The target does not listen any more where this is false of a port.

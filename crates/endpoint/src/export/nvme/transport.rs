@@ -69,13 +69,12 @@ pub(crate) trait Engine {
     fn checks_data(&self) -> bool;
 }
 
-/// A port, as its transport describes it.
+/// The port of a listener, as its transport describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortAddress {
-    /// What discovery says of it.
+    /// What discovery says of it; of a listener at all addresses of this machine, but for the
+    /// address.
     pub(crate) address: TransportAddress,
-    /// Only hosts on this machine reach it.
-    pub(crate) is_local: bool,
     /// The address that the listener was given, if it has one.
     pub(crate) listener: Option<SocketAddr>,
     /// The kind of descriptor by which hosts name their memory.

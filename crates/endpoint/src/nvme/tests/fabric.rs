@@ -8,6 +8,7 @@ use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
 use crate::lock::lock;
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -175,7 +176,6 @@ fn port() -> PortAddress {
     };
     PortAddress {
         address,
-        is_local: true,
         host_memory: HostMemory::Keyed,
         listener: None,
         in_capsule_bytes: IN_CAPSULE_BYTES,
@@ -202,6 +202,7 @@ impl Fabric {
     }
 
     pub(super) fn listen(&self, on: &Handle, shared: &Arc<TargetState>) {
+        shared.port_opened(&port());
         *lock(&self.listener) = Some((on.remote(), Arc::clone(shared)));
     }
 
@@ -241,7 +242,7 @@ impl Fabric {
                 on,
                 TargetEnd::new(target, shared.limits.handshake),
                 &shared,
-                shared.port(&port()),
+                shared.port(&port(), IpAddr::V4(Ipv4Addr::LOCALHOST)),
                 None,
             );
         });

@@ -336,7 +336,7 @@ impl Control {
             LogPageId::DISCOVERY => {
                 return self
                     .discovery
-                    .page_bytes(self.identity.host.nqn.as_ref(), self.identity.port.id);
+                    .page_bytes(self.identity.host.nqn.as_ref(), &self.identity.port);
             }
             _ => EffectsLog::BYTES,
         };
@@ -357,7 +357,7 @@ impl Control {
             LogPageId::COMMAND_EFFECTS => support::command_effects(kind, &self.namespaces).encode(),
             LogPageId::FEATURE_EFFECTS => support::feature_effects(kind, &self.namespaces).encode(),
             LogPageId::DISCOVERY => {
-                self.discovery.page(self.identity.host.nqn.as_ref(), self.identity.port.id)
+                self.discovery.page(self.identity.host.nqn.as_ref(), &self.identity.port)
             }
             // NVMe-MI is not spoken: no command of it has an effect.
             _ => vec![0; EffectsLog::BYTES],

@@ -214,7 +214,7 @@ impl Control {
         let concerned = discovery.differs(
             &self.discovery,
             self.identity.host.nqn.as_ref(),
-            self.identity.port.id,
+            &self.identity.port,
         );
         self.discovery = discovery;
         if concerned && self.registers.operational() {

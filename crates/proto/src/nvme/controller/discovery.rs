@@ -1,11 +1,13 @@
 //! What a discovery controller tells: the ways to reach subsystems (Base §3.1.2.3, §5.16.1.23).
 
+use super::identity::Port;
 use super::namespace::lists;
 use crate::nvme::log_page::{
     AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType,
 };
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// How a port is reached, in the words of its transport: what a [`DiscoveryEntry`] says of it.
@@ -32,16 +34,48 @@ pub struct DiscoveryRecord {
     pub entry: DiscoveryEntry,
     /// Hosts that are told; `None` means all. One list may be that of many records.
     pub hosts: Option<Arc<[Nqn]>>,
-    /// Identifiers of the ports through which it is told; `None` means all. A host that comes by
-    /// the network has no use for an entry that says 127.0.0.1.
-    pub ports: Option<Vec<u16>>,
+    /// The ports and addresses through which hosts are told.
+    pub audience: Audience,
+}
+
+/// The ports and addresses through which hosts are told of a record. The default is all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audience {
+    /// Only hosts that came by a loopback address: a host that comes by the network has no use for
+    /// an entry that says 127.0.0.1.
+    pub is_local: bool,
+    /// Only hosts that came through the port with this identifier.
+    pub through: Option<u16>,
+    /// Not hosts that came by this address.
+    pub not_at: Option<IpAddr>,
+    /// The unspecified address, for a listener at all addresses of the machine: a host is told the
+    /// address by which it came, in place of that of the entry. Only hosts that came through this
+    /// listener, or by the same transport and an address of the same family.
+    pub at_all: Option<IpAddr>,
+}
+
+impl Audience {
+    /// Whether a host that came through `port` belongs to it; `entry` is what the host is told.
+    fn includes(&self, entry: &DiscoveryEntry, port: &Port) -> bool {
+        let came_by = port.came_by;
+        let reaches = |any: IpAddr| {
+            came_by.is_some_and(|by| {
+                entry.portid == port.id
+                    || (by.transport == entry.trtype && by.ip.is_ipv4() == any.is_ipv4())
+            })
+        };
+        (!self.is_local || came_by.is_some_and(|by| by.ip.is_loopback()))
+            && self.through.is_none_or(|id| id == port.id)
+            && self.not_at.is_none_or(|ip| came_by.is_none_or(|by| by.ip != ip))
+            && self.at_all.is_none_or(reaches)
+    }
 }
 
 impl DiscoveryRecord {
     /// TREQ: SQ flow control can be switched off, whatever the transport.
     const FLOW_CONTROL_OPTIONAL: u8 = 1 << 2;
 
-    /// A subsystem that is reached at `address`, told to all hosts on all ports.
+    /// A subsystem that is reached at `address`; all hosts are told, through all ports.
     /// `admin_queue_entries` is what its admin queues hold; `cntlid` is [`Cntlid::DYNAMIC`], or
     /// [`Cntlid::STATIC`] for the static controller model.
     pub fn new(
@@ -67,12 +101,24 @@ impl DiscoveryRecord {
             traddr: address.traddr,
             tsas: address.tsas,
         };
-        Self { entry, hosts: None, ports: None }
+        Self { entry, hosts: None, audience: Audience::default() }
     }
 
-    fn shown(&self, host: Option<&Nqn>, port: u16) -> bool {
-        lists(self.hosts.as_deref(), host)
-            && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
+    fn shown(&self, host: Option<&Nqn>, port: &Port) -> bool {
+        lists(self.hosts.as_deref(), host) && self.audience.includes(&self.entry, port)
+    }
+
+    /// Writes the entry for a host that came through `port`.
+    fn put(&self, port: &Port, out: &mut [u8]) {
+        match (self.audience.at_all, port.came_by) {
+            (Some(_), Some(by)) => DiscoveryEntry {
+                adrfam: AddressFamily::of(by.ip),
+                traddr: Ascii::new(&by.ip.to_string()),
+                ..self.entry.clone()
+            }
+            .put(out),
+            _ => self.entry.put(out),
+        }
     }
 }
 
@@ -102,30 +148,30 @@ impl DiscoveryLog {
     fn shown<'a>(
         &'a self,
         host: Option<&'a Nqn>,
-        port: u16,
+        port: &'a Port,
     ) -> impl Iterator<Item = &'a DiscoveryRecord> {
         self.records.iter().filter(move |record| record.shown(host, port))
     }
 
     /// Whether the two logs differ for a host that comes through this port.
-    pub(super) fn differs(&self, other: &Self, host: Option<&Nqn>, port: u16) -> bool {
+    pub(super) fn differs(&self, other: &Self, host: Option<&Nqn>, port: &Port) -> bool {
         !self.shown(host, port).eq(other.shown(host, port))
     }
 
     /// Bytes of the log page that the host sees.
-    pub(super) fn page_bytes(&self, host: Option<&Nqn>, port: u16) -> u64 {
+    pub(super) fn page_bytes(&self, host: Option<&Nqn>, port: &Port) -> u64 {
         (DiscoveryHeader::BYTES + self.shown(host, port).count() * DiscoveryEntry::BYTES) as u64
     }
 
     /// The log page that the host sees.
-    pub(super) fn page(&self, host: Option<&Nqn>, port: u16) -> Vec<u8> {
+    pub(super) fn page(&self, host: Option<&Nqn>, port: &Port) -> Vec<u8> {
         let mut page = vec![0; self.page_bytes(host, port) as usize];
         let (header, entries) = page.split_at_mut(DiscoveryHeader::BYTES);
         let mut count = 0;
         for (record, out) in
             self.shown(host, port).zip(entries.chunks_exact_mut(DiscoveryEntry::BYTES))
         {
-            record.entry.put(out);
+            record.put(port, out);
             count += 1;
         }
         DiscoveryHeader { genctr: self.generation, numrec: count, recfmt: 0 }.put(header);
@@ -136,6 +182,8 @@ impl DiscoveryLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nvme::controller::identity::CameBy;
+    use crate::nvme::sqe::HostMemory;
 
     /// An RDMA port behind InfiniBand, reliable and connected.
     fn address() -> TransportAddress {
@@ -163,7 +211,10 @@ mod tests {
         let records = vec![
             record("open", 1),
             DiscoveryRecord { hosts: Some([host.clone()].into()), ..record("private", 1) },
-            DiscoveryRecord { ports: Some(vec![2]), ..record("far", 2) },
+            DiscoveryRecord {
+                audience: Audience { through: Some(2), ..Audience::default() },
+                ..record("far", 2)
+            },
         ];
         let empty = DiscoveryLog::default();
         let log = empty.next(records);
@@ -172,13 +223,66 @@ mod tests {
         for (who, port, expected) in
             [(host, 1, 2), (other, 1, 1), (other, 2, 2), (host, 2, 3), (None, 1, 1), (None, 2, 2)]
         {
-            let page = log.page(who, port);
+            let page = log.page(who, &by(port, None));
             assert_eq!(page.len(), 1024 * (1 + expected), "{who:?} through {port}");
             let header = DiscoveryHeader::decode(&page).unwrap();
             assert_eq!((header.genctr, header.numrec, header.recfmt), (1, expected as u64, 0));
         }
         let closed = log.next(vec![record("open", 1)]);
-        assert!(closed.differs(&log, host, 1) && !closed.differs(&log, other, 1));
+        let port = by(1, None);
+        assert!(closed.differs(&log, host, &port) && !closed.differs(&log, other, &port));
+    }
+
+    /// A port that a host reached by this address.
+    fn by(id: u16, ip: Option<&str>) -> Port {
+        let came_by =
+            ip.map(|ip| CameBy { transport: TransportType::RDMA, ip: ip.parse().unwrap() });
+        Port { id, host_memory: HostMemory::Keyed, listener: None, in_capsule_bytes: 0, came_by }
+    }
+
+    /// The addresses that a host is told which came through a port by an address.
+    fn told(log: &DiscoveryLog, port: &Port) -> Vec<(AddressFamily, String)> {
+        let page = log.page(None, port);
+        let entries = page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap());
+        entries.map(|entry| (entry.adrfam, entry.traddr.text())).collect()
+    }
+
+    #[test]
+    fn a_listener_at_all_addresses_is_where_the_host_came() {
+        let at_all = |port, any: &str| DiscoveryRecord {
+            audience: Audience { at_all: Some(any.parse().unwrap()), ..Audience::default() },
+            ..record("all", port)
+        };
+        let log = DiscoveryLog::default().next(vec![at_all(1, "0.0.0.0"), at_all(2, "::")]);
+        let (four, six) = (AddressFamily::IPV4, AddressFamily::IPV6);
+        let at = |family, ip: &str| (family, ip.to_owned());
+        for n in 1..=200 {
+            let ip = format!("192.0.2.{n}");
+            assert_eq!(told(&log, &by(1, Some(&ip))), [at(four, &ip)]);
+        }
+        let both = [at(four, "192.0.2.1"), at(four, "192.0.2.1")];
+        assert_eq!(told(&log, &by(2, Some("192.0.2.1"))), both, "by IPv4 to a listener at [::]");
+        assert_eq!(told(&log, &by(7, Some("fd00::1"))), [at(six, "fd00::1")], "by another port");
+        assert_eq!(told(&log, &by(1, None)), []);
+        let by_tcp = CameBy { transport: TransportType::TCP, ip: IpAddr::from([192, 0, 2, 1]) };
+        assert_eq!(told(&log, &Port { came_by: Some(by_tcp), ..by(7, None) }), []);
+    }
+
+    #[test]
+    fn loopback_addresses_are_for_hosts_on_this_machine() {
+        let local = Audience { is_local: true, ..Audience::default() };
+        let elsewhere =
+            Audience { not_at: Some(IpAddr::from([192, 0, 2, 1])), ..Audience::default() };
+        let of = |audience| {
+            DiscoveryLog::default().next(vec![DiscoveryRecord { audience, ..record("x", 1) }])
+        };
+        for (audience, expected) in
+            [(local, [false, true, true, false]), (elsewhere, [false, true, true, true])]
+        {
+            let ways = [Some("192.0.2.1"), Some("127.0.0.9"), Some("::1"), None];
+            let told = ways.map(|ip| !told(&of(audience), &by(1, ip)).is_empty());
+            assert_eq!(told, expected, "{audience:?}");
+        }
     }
 
     #[test]

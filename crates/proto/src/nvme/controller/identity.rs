@@ -2,7 +2,7 @@
 //! data that tells it.
 
 use core::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,6 +18,7 @@ use crate::limits::{
     TRANSFER_MAX_BYTES,
 };
 use crate::nvme::identify::{ControllerType, IdentifyController};
+use crate::nvme::log_page::TransportType;
 use crate::nvme::sqe::HostMemory;
 use crate::nvme::types::{Cntlid, Id128, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
@@ -130,6 +131,17 @@ pub struct Port {
     /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the
     /// host); a multiple of 16.
     pub in_capsule_bytes: u32,
+    /// How the host reached the port; `None`: not by an IP address.
+    pub came_by: Option<CameBy>,
+}
+
+/// The way by which a host reached a port: what discovery tells it of a listener at all addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CameBy {
+    /// The transport.
+    pub transport: TransportType,
+    /// The address of this machine to which the host connected.
+    pub ip: IpAddr,
 }
 
 /// A host as it named itself in Connect.

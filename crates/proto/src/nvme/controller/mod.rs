@@ -90,8 +90,8 @@ pub use connect::{
 pub use control::Control;
 pub use control_event::{AbortTicket, ControlEvent, Next, QueueTicket, ReservationTicket};
 pub use cross_reset::CrossReset;
-pub use discovery::{DiscoveryLog, DiscoveryRecord, TransportAddress};
-pub use identity::{CNTLID_MAX, ControllerModel, HostIdentity, Port, SubsystemConfig};
+pub use discovery::{Audience, DiscoveryLog, DiscoveryRecord, TransportAddress};
+pub use identity::{CNTLID_MAX, CameBy, ControllerModel, HostIdentity, Port, SubsystemConfig};
 pub use io_command::{Request, RequestKind};
 pub use io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
 pub use io_queue::IoQueue;

@@ -3,6 +3,7 @@
 
 use crate::nvme::types::Cntlid;
 use crate::nvme::wire::{Ascii, NqnField, codes, structure};
+use std::net::IpAddr;
 
 codes! {
     /// Transport type (TRTYPE).
@@ -24,6 +25,13 @@ codes! {
         3 INFINIBAND "ib";
         4 FIBRE_CHANNEL "fc";
         254 LOOP "loop";
+    }
+}
+
+impl AddressFamily {
+    /// The family of an IP address.
+    pub fn of(ip: IpAddr) -> Self {
+        if ip.is_ipv4() { Self::IPV4 } else { Self::IPV6 }
     }
 }
 

@@ -27,11 +27,11 @@ pub(super) fn address(at: SocketAddr) -> TransportAddress {
     transport_address(at, RdmaProvider::NOT_SPECIFIED)
 }
 
-/// The port at one of our addresses, of this listener.
-fn port(at: SocketAddr, listener: SocketAddr) -> PortAddress {
+/// The port of this listener.
+fn port(listener: SocketAddr) -> PortAddress {
+    let shown = SocketAddr::new(listener.ip().to_canonical(), listener.port());
     PortAddress {
-        address: address(at),
-        is_local: at.ip().is_loopback(),
+        address: address(shown),
         host_memory: HostMemory::Keyed,
         listener: Some(listener),
         in_capsule_bytes: RDMA_IN_CAPSULE_BYTES,
@@ -46,10 +46,7 @@ pub(super) fn listen(
 ) -> Result<(SocketAddr, Open), Error> {
     let to = Arc::clone(shared);
     let (address, open) = Open::rdma(on, at, move |on, pair| accept(on, pair, at, &to))?;
-    // A wildcard address is useless in discovery: a host gets the address at which it connected.
-    if !address.ip().is_unspecified() {
-        shared.port(&port(address, address));
-    }
+    shared.port_opened(&port(address));
     Ok((address, open))
 }
 
@@ -57,7 +54,7 @@ pub(super) fn listen(
 pub(crate) fn accept(
     on: &Handle,
     mut pair: Box<dyn QueuePair>,
-    at: SocketAddr,
+    mut at: SocketAddr,
     shared: &Arc<TargetState>,
 ) {
     let Ok(local) = pair.local().parse::<SocketAddr>() else { return };
@@ -79,7 +76,8 @@ pub(crate) fn accept(
     };
     match RdmaLink::accept(pair, config, receives) {
         Ok(link) => {
-            let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port())));
+            at.set_port(local.port());
+            let port = shared.port(&port(at), local.ip());
             Connection::accept(on, link, shared, port, None);
         }
         Err((mut pair, e)) => refuse(&mut *pair, RejectStatus::NO_RESOURCES, &e),

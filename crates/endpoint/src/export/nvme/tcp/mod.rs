@@ -18,11 +18,11 @@ use weft_block::Error;
 use weft_io::{Handle, Stream};
 use weft_proto::nvme::sqe::HostMemory;
 
-/// The port at one of our addresses, of this listener.
-fn port(address: SocketAddr, listener: SocketAddr, security: &Security) -> PortAddress {
+/// The port of this listener.
+fn port(listener: SocketAddr, security: &Security) -> PortAddress {
+    let shown = SocketAddr::new(listener.ip().to_canonical(), listener.port());
     PortAddress {
-        address: security.address(address),
-        is_local: address.ip().is_loopback(),
+        address: security.address(shown),
         host_memory: HostMemory::Transport,
         listener: Some(listener),
         in_capsule_bytes: IN_CAPSULE_BYTES,
@@ -33,7 +33,7 @@ fn port(address: SocketAddr, listener: SocketAddr, security: &Security) -> PortA
 fn accept(
     on: &Handle,
     stream: Box<dyn Stream>,
-    at: SocketAddr,
+    mut at: SocketAddr,
     shared: &Arc<TargetState>,
     security: &Security,
 ) {
@@ -54,7 +54,8 @@ fn accept(
             (stream, Some(Proven { peer, is_required: false }))
         }
     };
-    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port()), security));
+    at.set_port(local.port());
+    let port = shared.port(&port(at, security), local.ip());
     Connection::accept(on, link(stream, shared.limits.handshake), shared, port, proven);
 }
 
@@ -68,9 +69,6 @@ pub(super) fn listen(
     let (to, of_port) = (Arc::clone(shared), security.clone());
     let (address, open) =
         Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, &security))?;
-    // A wildcard address is useless in discovery: a host gets the address at which it connected.
-    if !address.ip().is_unspecified() {
-        shared.port(&port(address, address, &of_port));
-    }
+    shared.port_opened(&port(address, &of_port));
     Ok((address, open))
 }
