@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::mdns::Announcement;
 use clap::Args;
 use std::net::SocketAddr;
-use weft_endpoint::url::{HostPort, NVME_TCP, NvmeTransport, NvmeUrl};
+use weft_endpoint::url::{NVME_TCP, NvmeTransport, NvmeUrl};
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::nvme_rdma::RdmaProvider;
@@ -56,8 +56,9 @@ fn name(text: &str) -> Result<Nqn, String> {
 /// Parses `--referral`.
 fn referral(text: &str) -> Result<TransportAddress, String> {
     let url = if text.contains("://") { text.to_owned() } else { format!("{NVME_TCP}{text}") };
-    let NvmeUrl { transport, address: HostPort { host, port }, .. } =
+    let NvmeUrl { transport, address, .. } =
         NvmeUrl::parse_discovery(&url).map_err(|e| e.to_string())?;
+    let (host, port) = (address.host(), address.port());
     let ip = host.parse().map_err(|_| {
         format!("\"{host}\" is not an IP address: hosts are told addresses, not names")
     })?;

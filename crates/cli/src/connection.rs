@@ -107,10 +107,8 @@ impl Address {
             ));
         };
         let subsystem = self.nqn.as_deref().map(parse_nqn).transpose()?;
-        let address = HostPort {
-            host: host.clone(),
-            port: self.trsvcid.unwrap_or_else(|| default_port(transport)),
-        };
+        let port = self.trsvcid.unwrap_or_else(|| default_port(transport));
+        let address = HostPort::new(host, port)?;
         Ok(NvmeUrl { transport, address, subsystem, nsid: None })
     }
 }

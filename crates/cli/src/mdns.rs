@@ -77,8 +77,8 @@ impl Announcement {
 
 /// The address of a URL of this server.
 fn at(url: &str) -> Option<SocketAddr> {
-    let HostPort { host, port } = NvmeUrl::parse(url).ok()?.address;
-    Some(SocketAddr::new(host.parse().ok()?, port))
+    let address = NvmeUrl::parse(url).ok()?.address;
+    Some(SocketAddr::new(address.host().parse().ok()?, address.port()))
 }
 
 /// The name of this machine, as a label of a DNS name.
@@ -133,11 +133,11 @@ fn found(service: &mdns::Found) -> Option<Found> {
         return None;
     }
     // IPv4 comes first: a link-local IPv6 address is of no use without its interface.
-    let host = service.addresses.first()?.to_string();
+    let ip = *service.addresses.first()?;
     let name = service.name.strip_suffix(SERVICE).unwrap_or(&service.name).trim_end_matches('.');
     Some(Found {
         name: Printable(&name.replace('\\', "")).to_string(),
-        address: HostPort { host, port: service.port },
+        address: SocketAddr::new(ip, service.port).into(),
         nqn: Printable(text(NAME).unwrap_or(Nqn::DISCOVERY)).to_string(),
     })
 }

@@ -112,6 +112,57 @@ fn files_of_nvme_cli_are_read_as_they_are() {
     assert_eq!(std::fs::read_to_string(file).unwrap().trim(), key);
 }
 
+/// Lines and parts that are another program's, or mistakes: each is skipped with a warning.
+#[test]
+fn an_odd_line_keeps_no_other_out() {
+    let dir = Dir(Scratch::new("connect-all-odd"));
+    let server = Server::start(dir.0.path(), &["ram:1MiB", "--nqn", ONE]);
+    let address = server.address();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let expected = format!("weft connect nvme+tcp://{address}/{ONE}/1 --as=nbd --serve-only");
+    let file = dir.0.path().join("file");
+    let path = file.display().to_string();
+    let good = format!("-t tcp -a {host} -s {port}\n");
+    let odd: [&[u8]; 10] = [
+        b"--transport=fc --traddr=nn-0x1:pn-0x2",
+        b"-t loop",
+        b"-t tcp -a 127.0.0.1 --no-such-option=3",
+        b"-t tcp -a 127.0.0.1 stray words",
+        b"-t tcp -a 127.0.0.1 -s discovery",
+        b"-t tcp -a 127.0.0.1,127.0.0.2",
+        b"-t tcp -a [::1]",
+        b"-t tcp -q nqn.2026-01.example:\xff -a 127.0.0.1",
+        b"-t tcp -n nqn.2026-01.example:x",
+        b"# \xff is no comment in UTF-8",
+    ];
+    let comments = 1;
+    for text in [[odd.join(&b'\n'), good.clone().into()], [good.clone().into(), odd.join(&b'\n')]] {
+        std::fs::write(&file, text.join(&b'\n')).unwrap();
+        let ran = dir.run(&[
+            "connect-all",
+            "--as",
+            "nbd",
+            "--serve-only",
+            "--print",
+            "--discovery-conf",
+            &path,
+        ]);
+        assert_eq!((ran.code(), ran.out.trim()), (Some(0), expected.as_str()), "{ran:?}");
+        assert_eq!(ran.err.matches("this is skipped").count(), odd.len() - comments, "{ran:?}");
+    }
+    let good = format!(r#"{{"transport":"tcp","traddr":"{host}","trsvcid":"{port}"}}"#);
+    let json = format!(
+        r#"{{"hosts":[7,{{"subsystems":[{{"nqn":5}},{{"nqn":"{ONE}","ports":[
+            {{}},{{"transport":"tcp"}},{{"transport":"tcp","traddr":7}},"x",
+            {{"transport":"tcp","traddr":"see console"}},{{"transport":"tcp","traddr":"{host}","trsvcid":[]}},
+            {good}]}}]}}]}}"#
+    );
+    std::fs::write(&file, json).unwrap();
+    let ran = dir.run(&["connect-all", "--as", "nbd", "--serve-only", "--print", "-J", &path]);
+    assert_eq!((ran.code(), ran.out.trim()), (Some(0), expected.as_str()), "{ran:?}");
+    assert_eq!(ran.err.matches("is skipped").count(), 8, "{ran:?}");
+}
+
 #[test]
 fn one_that_fails_keeps_no_other_out_and_mistakes_are_said() {
     let dir = Dir(Scratch::new("connect-all-fails"));

@@ -289,6 +289,10 @@ pub const REFERRALS_MAX: usize = 16;
 /// Paths that discovery gives for a subsystem or target; further ones are left out.
 pub const DISCOVERED_PATHS_MAX: usize = 64;
 
+/// Maximum records of one discovery that are skipped with a line in the log each; of further ones
+/// only the number is logged.
+pub const SKIPPED_LOGGED_MAX: usize = 8;
+
 /// Addresses of subsystems that a discovery controller and those to which it refers give together;
 /// further ones are left out.
 pub const DISCOVERED_URLS_MAX: usize = 4096;

@@ -30,9 +30,9 @@ impl NameTable {
 
     fn find(&self, host: &HostPort) -> Addresses {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = table.get(&host.host).filter(|addresses| !addresses.is_empty());
+        let found = table.get(host.host()).filter(|addresses| !addresses.is_empty());
         let with_port = |addresses: &Vec<IpAddr>| {
-            addresses.iter().map(|&ip| SocketAddr::new(ip, host.port)).collect()
+            addresses.iter().map(|&ip| SocketAddr::new(ip, host.port())).collect()
         };
         found.map(with_port).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host))
@@ -59,8 +59,8 @@ impl Names {
         deadline: Time,
         then: impl FnOnce(&Handle, Addresses) + 'static,
     ) {
-        if let Ok(address) = host.host.parse() {
-            return then(on, Ok(vec![SocketAddr::new(address, host.port)]));
+        if let Ok(address) = host.host().parse() {
+            return then(on, Ok(vec![SocketAddr::new(address, host.port())]));
         }
         match self {
             Self::Table(table) => then(on, table.find(host)),
@@ -74,7 +74,7 @@ type Then = Box<dyn FnOnce(&Handle, Addresses)>;
 fn ask_system(on: &Handle, host: HostPort, deadline: Time, then: Then) {
     let answer = Arc::<Mutex<Option<Addresses>>>::default();
     let (give, remote) = (Arc::clone(&answer), on.remote());
-    let name = host.host.clone();
+    let name = host.host().to_owned();
     let lookup = on.spawn(|id| Lookup {
         id,
         name,
@@ -139,7 +139,7 @@ mod tests {
         let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
         let found = Rc::<RefCell<Option<Addresses>>>::default();
         let give = Rc::clone(&found);
-        let host = HostPort { host: host.to_owned(), port: 7 };
+        let host = HostPort::new(host, 7).unwrap();
         let on = event_loop.handle().clone();
         names.look_up(&on, &host, on.clock() + Duration::from_secs(60), move |_, addresses| {
             *give.borrow_mut() = Some(addresses)

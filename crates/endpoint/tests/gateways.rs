@@ -159,8 +159,8 @@ fn discovery_at_any_gateway_tells_of_all() {
 #[test]
 fn a_host_is_told_the_address_by_which_it_came() {
     let gateway = Gateway::at(1, &["nvme+tcp://0.0.0.0:0".to_owned()]);
-    let port = NvmeUrl::parse(&gateway.url("nvme+tcp")).unwrap().address.port;
-    let by = |last: u8| HostPort { host: format!("127.0.0.{last}"), port };
+    let port = NvmeUrl::parse(&gateway.url("nvme+tcp")).unwrap().address.port();
+    let by = |last: u8| HostPort::new(&format!("127.0.0.{last}"), port).unwrap();
     let of = |last: u8| vec![(1, by(last).to_string())];
     let (generation, first) = gateway.nvme_ports_by(&by(1));
     assert_eq!(first, of(1));

@@ -8,7 +8,7 @@ use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme::tcp::{Session, discover};
-use weft_endpoint::url::{HostPort, NvmeUrl};
+use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{Disk, PathOptions, open};
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::Nqn;
@@ -73,8 +73,7 @@ fn blocks_come_back_with_every_digest_combination() {
 fn discovery_and_identify() {
     let served = serve(&["ram:16MiB", "null:1GiB"], 1);
     let url = NvmeUrl::parse(&url(&served)).unwrap();
-    let address = HostPort { host: url.address.host.clone(), port: url.address.port };
-    let log = discover(&address, &ConnectOptions::default()).unwrap();
+    let log = discover(&url.address, &ConnectOptions::default()).unwrap();
     let told: Vec<_> = log.entries.iter().map(|entry| entry.subtype).collect();
     assert_eq!(told, [SubsystemType::NVME, SubsystemType::CURRENT_DISCOVERY]);
     let session = Session::connect(&url, &ConnectOptions::default()).unwrap();

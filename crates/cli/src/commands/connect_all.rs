@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::given::Given;
 use crate::mdns;
 use clap::{ArgMatches, Args};
-use line::Line;
+use line::{Line, used};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use subsystem::{How, Subsystem, connected, group};
@@ -135,9 +135,9 @@ impl ConnectAllArgs {
         }
         if self.mdns {
             for found in mdns::search(self.search_time)? {
-                let port = found.address.port.to_string();
-                let words = ["--traddr", &found.address.host, "--trsvcid", &port];
-                lines.push(Line::parse(&words.map(str::to_owned), found.name, connect)?);
+                let port = found.address.port().to_string();
+                let words = ["--traddr", found.address.host(), "--trsvcid", &port];
+                lines.extend(used(Line::parse(&words.map(str::to_owned), found.name, connect)));
             }
         } else if lines.is_empty() && !asks_files {
             let files: [(&str, Read); 2] =
@@ -149,7 +149,7 @@ impl ConnectAllArgs {
             }
             if lines.is_empty() {
                 let text = format!(
-                    "the address of a discovery controller is missing, and neither {DISCOVERY_CONF} nor {CONFIG_JSON} has one; give nvme+tcp://HOST[:PORT], or --mdns"
+                    "the address of a discovery controller is missing, and neither {DISCOVERY_CONF} nor {CONFIG_JSON} has one that can be used; give nvme+tcp://HOST[:PORT], or --mdns"
                 );
                 return Err(Failure::of(ErrorKind::Usage, text));
             }
@@ -159,6 +159,10 @@ impl ConnectAllArgs {
         }
         if let Some(path) = &self.config {
             lines.extend(hosts_json::lines(path, connect)?);
+        }
+        if lines.is_empty() && asks_files && !self.mdns {
+            let text = "no discovery controller and no subsystem in the file can be used";
+            return Err(Failure::of(ErrorKind::Usage, text));
         }
         Ok(lines)
     }

@@ -45,7 +45,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
 }
 
 fn address(url: &NvmeUrl) -> String {
-    format!("traddr={},trsvcid={}", url.address.host, url.address.port)
+    format!("traddr={},trsvcid={}", url.address.host(), url.address.port())
 }
 
 fn subsystem(n: usize, nqn: &str, paths: &[Path<'_>]) -> serde_json::Value {

@@ -86,8 +86,8 @@ pub(crate) fn port_number(first: u16, index: usize) -> u16 {
 
 /// An address that means the same everywhere in the network, or on this machine.
 fn place(address: &HostPort) -> Option<SocketAddr> {
-    let ip: IpAddr = address.host.parse().ok()?;
-    (!ip.is_unspecified() && address.port != 0).then_some(SocketAddr::new(ip, address.port))
+    let ip: IpAddr = address.host().parse().ok()?;
+    (!ip.is_unspecified() && address.port() != 0).then_some(SocketAddr::new(ip, address.port()))
 }
 
 #[cfg(test)]

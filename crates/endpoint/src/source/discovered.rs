@@ -4,12 +4,13 @@
 //! Of NVMe the discovery log of an address is read (Base §5.16.1.23), and the logs that it refers
 //! to; of iSCSI the portals that SendTargets gives.
 
+mod records;
+
 use super::{ConnectOptions, iscsi, nvme};
-use crate::limits::{DISCOVERED_PATHS_MAX, DISCOVERED_URLS_MAX, REFERRALS_MAX};
+use crate::limits::{DISCOVERED_PATHS_MAX, DISCOVERED_URLS_MAX};
 use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeTransport, NvmeUrl};
+use records::{portals, take_entries, warn_of};
 use weft_block::{Error, ErrorKind, grammar};
-use weft_proto::iscsi::initiator::DiscoveredTarget;
-use weft_proto::nvme::log_page::{DiscoveryEntry, SubsystemType};
 use weft_proto::nvme::types::Nqn;
 
 /// The word that stands for paths that are to be discovered, among
@@ -150,7 +151,10 @@ fn told(
     let mut next = 0;
     while let Some((transport, address)) = asked.get(next).cloned() {
         match nvme::discover(transport, &address, options) {
-            Ok(log) => take_entries(&log.entries, (wanted, most), &mut paths, &mut asked),
+            Ok(log) => {
+                let skipped = take_entries(&log.entries, (wanted, most), &mut paths, &mut asked);
+                warn_of(&skipped, &address);
+            }
             Err(e) if next == 0 => return Err(e),
             Err(e) => tracing::warn!("a referral is passed over: {e}"),
         }
@@ -159,41 +163,14 @@ fn told(
     Ok(paths)
 }
 
-/// What a log says of subsystems and of other logs; nothing comes twice.
-fn take_entries(
-    entries: &[DiscoveryEntry],
-    (wanted, most): (&dyn Fn(&Nqn) -> bool, usize),
-    paths: &mut Vec<NvmeUrl>,
-    asked: &mut Vec<Controller>,
-) {
-    for entry in entries {
-        let Some(transport) = NvmeTransport::of(entry.trtype) else { continue };
-        let Ok(port) = entry.trsvcid.text().trim().parse() else { continue };
-        let address = HostPort { host: entry.traddr.text(), port };
-        if entry.subtype == SubsystemType::REFERRAL {
-            let controller = (transport, address);
-            if !asked.contains(&controller) && asked.len() <= REFERRALS_MAX {
-                asked.push(controller);
-            }
-        } else if entry.subtype == SubsystemType::NVME
-            && let Ok(nqn) = entry.subnqn.nqn()
-            && wanted(&nqn)
-        {
-            let path = NvmeUrl { transport, address, subsystem: Some(nqn), nsid: None };
-            if !paths.contains(&path) && paths.len() < most {
-                paths.push(path);
-            }
-        }
-    }
-}
-
 /// The URLs of all portals of the target and logical unit that `url` names, as the portal of `url`
 /// tells them. Waits for them, at most for the connect timeout.
 ///
 /// # Errors
 /// That the portal could not be asked, or does not know the target.
 pub fn iscsi_paths(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<IscsiUrl>, Error> {
-    let paths = portals(&iscsi::discover(url, options)?, url);
+    let (paths, skipped) = portals(&iscsi::discover(url, options)?, url);
+    warn_of(&skipped, &url.address);
     if paths.is_empty() {
         return Err(Error::new(
             ErrorKind::NotFound,
@@ -203,92 +180,9 @@ pub fn iscsi_paths(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Iscsi
     Ok(paths)
 }
 
-/// The portals of the target of a URL; where it tells none it is where it was asked.
-fn portals(targets: &[DiscoveredTarget], url: &IscsiUrl) -> Vec<IscsiUrl> {
-    let mut paths = Vec::new();
-    let is_meant = |target: &&DiscoveredTarget| {
-        url.target.as_ref().is_some_and(|name| name.to_string() == target.name)
-    };
-    for target in targets.iter().filter(is_meant) {
-        // The portal group tag behind the comma is the target's own affair.
-        let told = target
-            .addresses
-            .iter()
-            .filter_map(|address| HostPort::parse(address.split(',').next()?, ISCSI_PORT).ok());
-        let addresses: Vec<_> =
-            if target.addresses.is_empty() { vec![url.address.clone()] } else { told.collect() };
-        for address in addresses {
-            let path = IscsiUrl { address, ..url.clone() };
-            if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
-                paths.push(path);
-            }
-        }
-    }
-    paths
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_proto::nvme::wire::{Ascii, NqnField};
-
-    const NQN: &str = "nqn.2026-01.example.weft:disk";
-
-    fn entry(subtype: SubsystemType, nqn: &str, host: &str, port: &str) -> DiscoveryEntry {
-        DiscoveryEntry {
-            trtype: weft_proto::nvme::log_page::TransportType::TCP,
-            subtype,
-            trsvcid: Ascii::new(port),
-            traddr: Ascii::new(host),
-            subnqn: NqnField::from(&Nqn::new(nqn).unwrap()),
-            ..DiscoveryEntry::default()
-        }
-    }
-
-    #[test]
-    fn each_address_of_a_subsystem_is_told_once() {
-        let entries = [
-            entry(SubsystemType::CURRENT_DISCOVERY, Nqn::DISCOVERY, "10.0.0.1", "8009"),
-            entry(SubsystemType::NVME, NQN, "10.0.0.1", "4420"),
-            entry(SubsystemType::NVME, NQN, "10.0.0.1", "4420"),
-            entry(SubsystemType::NVME, NQN, "fd00::2", "4421"),
-            entry(SubsystemType::NVME, "nqn.2026-01.example.weft:other", "10.0.0.3", "4420"),
-            entry(SubsystemType::NVME, NQN, "10.0.0.4", "none"),
-            DiscoveryEntry {
-                trtype: weft_proto::nvme::log_page::TransportType::RDMA,
-                ..entry(SubsystemType::NVME, NQN, "10.0.0.5", "4420")
-            },
-            entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.9", "8009"),
-            entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.1", "8009"),
-        ];
-        let (mut paths, mut asked) = (
-            Vec::new(),
-            vec![(NvmeTransport::Tcp, HostPort { host: "10.0.0.1".into(), port: 8009 })],
-        );
-        take_entries(&entries, (&|_| true, DISCOVERED_URLS_MAX), &mut paths, &mut asked);
-        let mut of_one = Vec::new();
-        let wanted = |nqn: &Nqn| nqn.as_str() == NQN;
-        take_entries(&entries, (&wanted, 2), &mut of_one, &mut asked);
-        assert_eq!(of_one, paths[..2], "of one subsystem, and no more than asked for");
-        let urls: Vec<_> = paths.iter().map(ToString::to_string).collect();
-        let expected = [
-            ("nvme+tcp://10.0.0.1:4420", NQN),
-            ("nvme+tcp://[fd00::2]:4421", NQN),
-            ("nvme+tcp://10.0.0.3:4420", "nqn.2026-01.example.weft:other"),
-            ("nvme+rdma://10.0.0.5:4420", NQN),
-        ];
-        assert_eq!(urls, expected.map(|(at, nqn)| format!("{at}/{nqn}")));
-        assert_eq!(
-            asked[1..],
-            [(NvmeTransport::Tcp, HostPort { host: "10.0.0.9".into(), port: 8009 })]
-        );
-        for nth in 0..100 {
-            let other =
-                entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
-            take_entries(&[other], (&|_| true, DISCOVERED_URLS_MAX), &mut paths, &mut asked);
-        }
-        assert_eq!(asked.len(), 1 + REFERRALS_MAX, "referrals end");
-    }
 
     #[test]
     fn words_ask_for_discovery() {
@@ -315,28 +209,5 @@ mod tests {
         let mut plain = further("nbd://10.0.0.2/disk");
         look_up("nbd://10.0.0.1/disk", &mut plain).unwrap();
         assert_eq!(plain.paths.further, ["nbd://10.0.0.2/disk"]);
-    }
-
-    #[test]
-    fn each_portal_of_the_target_is_a_path_once() {
-        let url = IscsiUrl::parse("iscsi://10.0.0.1/iqn.2026-01.example.weft:disk/3", ISCSI_PORT)
-            .unwrap();
-        let target = |name: &str, addresses: &[&str]| DiscoveredTarget {
-            name: name.into(),
-            addresses: addresses.iter().map(|&address| address.to_owned()).collect(),
-        };
-        let name = "iqn.2026-01.example.weft:disk";
-        let found = [
-            target("iqn.2026-01.example.weft:other", &["10.0.0.7:3260,1"]),
-            target(name, &["10.0.0.1:3260,1", "[fd00::2]:3261,2", "10.0.0.1:3260,1"]),
-        ];
-        let paths = portals(&found, &url);
-        let addresses: Vec<_> =
-            paths.iter().map(|path| (path.address.to_string(), path.lun)).collect();
-        assert_eq!(
-            addresses,
-            [("10.0.0.1:3260".to_owned(), Some(3)), ("[fd00::2]:3261".to_owned(), Some(3))]
-        );
-        assert_eq!(portals(&[target(name, &[])], &url), [url]);
     }
 }

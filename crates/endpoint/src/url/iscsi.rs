@@ -193,7 +193,10 @@ mod tests {
             ISCSI_PORT,
         )
         .unwrap();
-        assert_eq!((url.address.port, url.lun, url.data_digest), (3260, Some(1), DigestWish::None));
+        assert_eq!(
+            (url.address.port(), url.lun, url.data_digest),
+            (3260, Some(1), DigestWish::None)
+        );
     }
 
     #[test]

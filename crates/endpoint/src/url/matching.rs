@@ -85,12 +85,12 @@ fn is_same_nbd(written: &nbd::NbdUrl, opened: &nbd::NbdUrl) -> bool {
 
 /// Addresses have several forms, and case does not matter in names (RFC 4343).
 fn is_same_address(written: &HostPort, opened: &HostPort) -> bool {
-    let address = |of: &HostPort| of.host.parse::<IpAddr>().ok();
+    let address = |of: &HostPort| of.host().parse::<IpAddr>().ok();
     let is_same_host = match (address(written), address(opened)) {
         (Some(written), Some(opened)) => written == opened,
-        _ => written.host.eq_ignore_ascii_case(&opened.host),
+        _ => written.host().eq_ignore_ascii_case(opened.host()),
     };
-    is_same_host && written.port == opened.port
+    is_same_host && written.port() == opened.port()
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ mod tests {
         let url = NbdUrl::parse("nbd://host//odd%2Fname").unwrap();
         assert_eq!(
             (url.export.as_str(), url.place),
-            ("/odd/name", NbdPlace::Tcp(HostPort { host: "host".into(), port: 10809 }))
+            ("/odd/name", NbdPlace::Tcp(HostPort::new("host", 10809).unwrap()))
         );
     }
 

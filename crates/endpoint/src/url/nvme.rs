@@ -184,8 +184,8 @@ mod tests {
             assert_eq!(NvmeUrl::parse(text).unwrap().to_string(), text);
         }
         let url = NvmeUrl::parse("nvme+tcp://host/nqn.2014-08.org.example:disk").unwrap();
-        assert_eq!((url.address.port, url.nsid), (4420, None));
-        let discovery = |url| NvmeUrl::parse_discovery(url).unwrap().address.port;
+        assert_eq!((url.address.port(), url.nsid), (4420, None));
+        let discovery = |url| NvmeUrl::parse_discovery(url).unwrap().address.port();
         assert_eq!(
             (
                 discovery("nvme+tcp://host"),

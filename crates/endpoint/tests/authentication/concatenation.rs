@@ -182,7 +182,7 @@ fn discovery_tells_of_it_and_may_be_secure_itself() {
         return;
     }
     let target = Concatenating::new();
-    let at = HostPort { host: target.address().ip().to_string(), port: target.address().port() };
+    let at = HostPort::from(target.address());
     // Also of another gateway, which is set up alike.
     let urls = vec!["nvme+tcp://192.0.2.1:4420".to_owned()];
     target.inventory.set_others(&[OtherGateway { first_cntlid: 1001, urls }]);

@@ -5,7 +5,7 @@ use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::source::nvme::tcp::{Session, discover};
-use weft_endpoint::url::{HostPort, NvmeUrl};
+use weft_endpoint::url::NvmeUrl;
 use weft_proto::nvme::auth::{Group, Hash};
 use weft_proto::nvme::types::{Id128, Nqn};
 
@@ -81,11 +81,10 @@ fn a_secret_is_changed_while_both_are_known() {
 fn discovery_is_open_unless_it_is_not() {
     let target = Demanding::new(knows(&[1]));
     let url = NvmeUrl::parse(&target.url()).unwrap();
-    let address = HostPort { host: url.address.host.clone(), port: url.address.port };
-    assert_eq!(discover(&address, &options(HostSecrets::default())).unwrap().entries.len(), 2);
+    assert_eq!(discover(&url.address, &options(HostSecrets::default())).unwrap().entries.len(), 2);
     target.inventory.authentications().set(&Nqn::discovery(), Some(knows(&[1])));
-    assert!(discover(&address, &options(HostSecrets::default())).is_err());
-    assert_eq!(discover(&address, &options(with(1))).unwrap().entries.len(), 2);
+    assert!(discover(&url.address, &options(HostSecrets::default())).is_err());
+    assert_eq!(discover(&url.address, &options(with(1))).unwrap().entries.len(), 2);
 }
 
 #[test]

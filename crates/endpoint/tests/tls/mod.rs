@@ -184,8 +184,7 @@ fn discovery_tells_that_tls_is_required() {
     }
     let line = key(7, Hash::Sha384);
     let served = serve(psk(&line));
-    let at = address(&served);
-    let at = HostPort { host: at.ip().to_string(), port: at.port() };
+    let at = HostPort::from(address(&served));
     let log = discover(NvmeTransport::Tcp, &at, &options("good", psk(&line))).unwrap();
     assert!(!log.entries.is_empty());
     for entry in &log.entries {

@@ -25,15 +25,21 @@ pub enum Deviation {
         "it requests more data at a time than MaxBurstLength, which RFC 7143 §11.8 forbids; weft sends it"
     )]
     LongBurst,
+    /// §6.1: a text consists of pairs of a key and a value.
+    #[error(
+        "its list of targets has a record that is not KEY=VALUE, which RFC 7143 §6.1 requires; weft skips it"
+    )]
+    NotAPair,
 }
 
 impl Deviation {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::RepeatedKey,
         Self::Unterminated,
         Self::Unreadable,
         Self::Unanswered,
         Self::LongBurst,
+        Self::NotAPair,
     ];
 }
 

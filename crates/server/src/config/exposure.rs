@@ -18,8 +18,8 @@ fn is_far(url: &str) -> bool {
         return false;
     }
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let Ok(HostPort { host, .. }) = HostPort::parse(authority, 0) else { return true };
-    host != "localhost" && !host.parse().is_ok_and(is_loopback)
+    let Ok(place) = HostPort::parse(authority, 0) else { return true };
+    place.host() != "localhost" && !place.host().parse().is_ok_and(is_loopback)
 }
 
 /// Whether an address is of this machine alone.

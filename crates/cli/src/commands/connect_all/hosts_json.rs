@@ -1,10 +1,10 @@
 //! nvme-cli's JSON format of hosts, their subsystems and the ports of these
 //! (`nvme connect-all --config`), read as lines with options.
 
-use super::line::{Line, text_of};
+use super::line::{Line, bytes_of, used};
 use crate::exit::Failure;
 use crate::given::Given;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -17,8 +17,8 @@ use weft_server::secret::create_private;
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum File {
-    Object { hosts: Vec<Host> },
-    List(Vec<Host>),
+    Object { hosts: Vec<Value> },
+    List(Vec<Value>),
 }
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct Host {
     hostid: Option<String>,
     dhchap_key: Option<String>,
     #[serde(default)]
-    subsystems: Vec<Subsystem>,
+    subsystems: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct Subsystem {
     nqn: Option<String>,
     dhchap_key: Option<String>,
     #[serde(default)]
-    ports: Vec<Port>,
+    ports: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -81,11 +81,11 @@ const SILENT: [&str; 6] = [
     "application",
 ];
 
-/// The lines of a file.
+/// The lines of a file that can be used.
 pub fn lines(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
-    let text = text_of(path)?;
-    let file: File = serde_json::from_str(&text).map_err(|_| {
-        let why = match serde_json::from_str::<Value>(&text) {
+    let text = bytes_of(path)?;
+    let file: File = serde_json::from_slice(&text).map_err(|_| {
+        let why = match serde_json::from_slice::<Value>(&text) {
             Err(e) => e.to_string(),
             Ok(_) => "it has no list \"hosts\" of hosts with \"subsystems\" with \"ports\"".into(),
         };
@@ -95,22 +95,40 @@ pub fn lines(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
     let (File::Object { hosts } | File::List(hosts)) = file;
     let mut all = Vec::new();
     for host in &hosts {
+        let Some(host) = part::<Host>(host, "a host", path) else { continue };
         for subsystem in &host.subsystems {
-            for port in &subsystem.ports {
-                let at = port.traddr.as_deref().unwrap_or_default();
-                if !matches!(port.transport.as_str(), "tcp" | "rdma") {
-                    let (path, transport) = (path.display(), &port.transport);
-                    tracing::warn!(
-                        "{path}: a port by {transport} is passed over; weft has TCP and RDMA"
-                    );
-                    continue;
-                }
-                let origin = format!("{}: {at}", path.display());
-                all.push(Line::parse(&words(host, subsystem, port, &origin)?, origin, others)?);
-            }
+            let Some(of) = part::<Subsystem>(subsystem, "a subsystem", path) else { continue };
+            let ports = of.ports.iter().filter_map(|port| part::<Port>(port, "a port", path));
+            all.extend(ports.filter_map(|port| line(&host, &of, &port, (path, others))));
         }
     }
     Ok(all)
+}
+
+/// A part of the file, unless it cannot be used: then the log says why, and the other parts count.
+fn part<T: DeserializeOwned>(value: &Value, what: &str, path: &Path) -> Option<T> {
+    let skip = |e: &serde_json::Error| {
+        tracing::warn!("{}: {what} is skipped: {e}", path.display());
+    };
+    serde_json::from_value(value.clone()).inspect_err(skip).ok()
+}
+
+/// The line of a port.
+fn line(
+    host: &Host,
+    subsystem: &Subsystem,
+    port: &Port,
+    (path, others): (&Path, &Given),
+) -> Option<Line> {
+    if !matches!(port.transport.as_str(), "tcp" | "rdma") {
+        let (path, transport) = (path.display(), &port.transport);
+        tracing::warn!("{path}: a port by {transport} is skipped; weft has TCP and RDMA");
+        return None;
+    }
+    let at = port.traddr.as_deref().unwrap_or_default();
+    let origin = format!("{}: {at}", path.display());
+    let words = words(host, subsystem, port, &origin);
+    used(words.and_then(|words| Line::parse(&words, origin, others)))
 }
 
 /// The words of a port.

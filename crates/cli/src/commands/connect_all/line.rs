@@ -95,6 +95,14 @@ impl Line {
         Ok(Self { address, connect, given, origin })
     }
 
+    /// The same, if it says where to connect.
+    fn checked(self) -> Result<Self, Failure> {
+        match self.address.url() {
+            Ok(_) => Ok(self),
+            Err(e) => Err(e.about(&self.origin)),
+        }
+    }
+
     /// The subsystem that it names, if it is not a discovery controller.
     pub fn subsystem(&self) -> Result<Option<NvmeUrl>, Failure> {
         let url = self.address.url()?;
@@ -103,30 +111,38 @@ impl Line {
     }
 }
 
-/// The text of a file, as long as it may be.
-pub fn text_of(path: &Path) -> Result<String, Failure> {
+/// The bytes of a file, as many as it may have.
+pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |e: std::io::Error| {
         weft_block::Error::io(format!("cannot read {}: {e}", path.display()), e)
     };
-    let (mut text, most) = (String::new(), CONTROLLERS_FILE_BYTES_MAX);
+    let (mut bytes, most) = (Vec::new(), CONTROLLERS_FILE_BYTES_MAX);
     let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(most + 1).read_to_string(&mut text).map_err(cannot)?;
-    if text.len() as u64 > most {
+    file.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > most {
         let text = format!("{} is longer than {most} bytes", path.display());
         return Err(Failure::of(ErrorKind::Usage, text));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
-/// The lines of a file in the format of discovery.conf.
+/// A line of a file, unless it cannot be used: then the log says why, and the other lines count.
+pub fn used(line: Result<Line, Failure>) -> Option<Line> {
+    line.and_then(Line::checked).inspect_err(|why| tracing::warn!("{why}; this is skipped")).ok()
+}
+
+/// The lines of a file in the format of discovery.conf that can be used.
 pub fn of_file(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
-    let text = text_of(path)?;
-    let lines = text.lines().map(str::trim).enumerate();
-    lines
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(n, line)| {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            Line::parse(&words, format!("{}:{}", path.display(), n + 1), others)
-        })
-        .collect()
+    let bytes = bytes_of(path)?;
+    let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
+    let parse = |(n, line): (usize, &[u8])| {
+        let origin = format!("{}:{}", path.display(), n + 1);
+        let Ok(text) = str::from_utf8(line) else {
+            return Err(Failure::of(ErrorKind::Usage, format!("{origin}: this is not UTF-8")));
+        };
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        Line::parse(&words, origin, others)
+    };
+    Ok(lines.filter_map(|line| used(parse(line))).collect())
 }

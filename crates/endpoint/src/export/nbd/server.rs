@@ -125,14 +125,7 @@ fn listen(
     let (at, open) = match &place.url.place {
         NbdPlace::Tcp(_) => {
             let (bound, open) = Open::tcp(on, place.address, accepted)?;
-            let bound = reachable(bound);
-            (
-                NbdPlace::Tcp(crate::url::HostPort {
-                    host: bound.ip().to_string(),
-                    port: bound.port(),
-                }),
-                open,
-            )
+            (NbdPlace::Tcp(reachable(bound).into()), open)
         }
         NbdPlace::Unix(path) => (place.url.place.clone(), Open::unix(on, path, accepted)?),
     };
@@ -193,7 +186,7 @@ impl ListeningExport for NbdServer {
         let geometry = namespace.device.geometry().of_first(namespace.blocks);
         let place = places.iter().find(|place| !place.tls && geometry.padding_bytes == 0)?;
         let at = match &place.place {
-            NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
+            NbdPlace::Tcp(address) => format!("{} {}", address.host(), address.port()),
             NbdPlace::Unix(path) => format!("-unix {}", word(&path.display().to_string())),
         };
         // nbd-client does not pass on the size that the server asks for. It takes this option in

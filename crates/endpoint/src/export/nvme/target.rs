@@ -202,8 +202,7 @@ fn host_port(url: &str) -> Result<(NvmeTransport, HostPort), Error> {
 
 /// A URL at which a subsystem is reached.
 fn url((transport, address): At, nqn: &Nqn) -> String {
-    let address = reachable(address);
-    let address = HostPort { host: address.ip().to_string(), port: address.port() };
+    let address = HostPort::from(reachable(address));
     NvmeUrl { transport, address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
 }
 

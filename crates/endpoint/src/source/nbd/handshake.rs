@@ -34,7 +34,7 @@ impl Negotiation {
     /// When certificates are missing, or cannot be used.
     pub(super) fn new(url: &NbdUrl, options: &ConnectOptions) -> Result<Self, Error> {
         let host = match &url.place {
-            NbdPlace::Tcp(address) => &address.host,
+            NbdPlace::Tcp(address) => address.host(),
             NbdPlace::Unix(_) => "localhost",
         };
         let server_name = || url.server_name.clone().unwrap_or_else(|| host.to_owned());

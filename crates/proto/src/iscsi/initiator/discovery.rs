@@ -4,6 +4,7 @@ use super::Initiator;
 use super::command::InitiatorEvent;
 use super::fault::{Fault, Violation};
 use super::receive::Bhs;
+use crate::iscsi::deviation::Deviation;
 use crate::iscsi::pdu::{Lun, TaskTag, TextFlags, TextRequest, TextResponse};
 use crate::iscsi::text::{Key, Writer, pairs, readable};
 use crate::limits::{ISCSI_TARGETS_BYTES_MAX, ISCSI_TEXT_EXCHANGES_MAX};
@@ -75,7 +76,11 @@ impl Initiator {
         }
         let text = core::mem::take(&mut self.discovery.text);
         self.deviations.add_text(&text);
-        self.discovery.targets = targets(&readable(&text))?;
+        let (targets, is_odd) = targets(&readable(&text));
+        if is_odd {
+            self.deviations.add(Deviation::NotAPair);
+        }
+        self.discovery.targets = targets;
         Ok(Some(InitiatorEvent::Targets))
     }
 
@@ -85,11 +90,16 @@ impl Initiator {
     }
 }
 
-/// Each TargetName, with the addresses behind it.
-fn targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, Violation> {
+/// Each TargetName, with the addresses behind it; and whether something that is not a pair was
+/// skipped.
+fn targets(text: &[u8]) -> (Vec<DiscoveredTarget>, bool) {
     let mut targets: Vec<DiscoveredTarget> = Vec::new();
+    let mut is_odd = false;
     for pair in pairs(text) {
-        let (name, value) = pair?;
+        let Ok((name, value)) = pair else {
+            is_odd = true;
+            continue;
+        };
         match Key::named(name) {
             Some(Key::TargetName) => {
                 targets.push(DiscoveredTarget { name: value.to_owned(), ..Default::default() })
@@ -102,7 +112,7 @@ fn targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, Violation> {
             _ => {}
         }
     }
-    Ok(targets)
+    (targets, is_odd)
 }
 
 #[cfg(test)]
@@ -112,9 +122,21 @@ mod tests {
     #[test]
     fn addresses_belong_to_the_name_before() {
         let text = b"TargetName=iqn.a\0TargetAddress=10.0.0.1:3260,1\0TargetAddress=[::1]:3260,1\0TargetName=iqn.b\0";
-        let targets = targets(text).unwrap();
-        assert_eq!(targets.len(), 2);
+        let (targets, is_odd) = targets(text);
+        assert_eq!((targets.len(), is_odd), (2, false));
         assert_eq!((targets[0].name.as_str(), targets[0].addresses.len()), ("iqn.a", 2));
         assert!(targets[1].addresses.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_a_pair_hides_no_target() {
+        let good = "TargetName=iqn.a\0TargetAddress=10.0.0.1:3260,1\0";
+        for odd in ["no pair", "=value", "Target Name=iqn.b", "TargetAddress"] {
+            for text in [format!("{odd}\0{good}"), format!("{good}{odd}\0")] {
+                let (found, is_odd) = targets(text.as_bytes());
+                assert!(is_odd, "{text:?}");
+                assert_eq!((found.len(), found[0].addresses.len()), (1, 1), "{text:?}");
+            }
+        }
     }
 }
