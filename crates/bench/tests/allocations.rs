@@ -23,6 +23,10 @@ impl BlockDevice for Two {
         self.0.geometry()
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        self.0.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.0.features()
     }

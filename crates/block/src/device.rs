@@ -213,6 +213,17 @@ pub enum Presence {
     Gone,
 }
 
+/// The answer of a device that is asked for its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeAnswer {
+    /// The source was asked: [`BlockDevice::geometry`] is what it says now.
+    Now,
+    /// It keeps the size with which it was made, whatever is behind it.
+    Fixed,
+    /// The source says it only when it is opened: it has to be opened again.
+    WhenOpened,
+}
+
 /// A block device. One in front of another one implements [`crate::filter::Filter`] in place of
 /// this: the defaults here are those of a device that has nothing behind it.
 pub trait BlockDevice: Send + Sync {
@@ -221,6 +232,13 @@ pub trait BlockDevice: Send + Sync {
 
     /// Current size and limits.
     fn geometry(&self) -> Geometry;
+
+    /// Asks the source for its size, which [`BlockDevice::geometry`] then returns; queues report
+    /// another one ([`Change::Resized`]). It may wait for the source: not for an event loop.
+    ///
+    /// # Errors
+    /// The source could not be asked, or its size is not one of a device.
+    fn renew_size(&self) -> Result<SizeAnswer, Error>;
 
     /// Supported operations.
     fn features(&self) -> Features;

@@ -6,6 +6,7 @@
 //! opened for reading only ([`crate::registry`] refuses it otherwise).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The number of blocks that hold a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ impl Extent {
 pub struct CurrentExtent {
     blocks: AtomicU64,
     padding_bytes: AtomicU32,
+    /// Held by whoever replaces both.
+    replacing: Mutex<()>,
 }
 
 impl CurrentExtent {
@@ -41,6 +44,7 @@ impl CurrentExtent {
         Self {
             blocks: AtomicU64::new(extent.blocks),
             padding_bytes: AtomicU32::new(extent.padding_bytes),
+            replacing: Mutex::new(()),
         }
     }
 
@@ -53,8 +57,9 @@ impl CurrentExtent {
         }
     }
 
-    /// Replaces the extent, and returns the previous one. Only one thread at a time may call this.
+    /// Replaces the extent, and returns the previous one.
     pub fn replace(&self, extent: Extent) -> Extent {
+        let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         Extent {
             blocks: self.blocks.swap(extent.blocks, Ordering::Relaxed),
             padding_bytes: self.padding_bytes.swap(extent.padding_bytes, Ordering::Relaxed),

@@ -67,7 +67,7 @@ pub mod waiting;
 
 pub use device::{
     Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace,
-    Presence,
+    Presence, SizeAnswer,
 };
 pub use error::{Error, ErrorKind};
 pub use extent::Extent;

@@ -5,7 +5,7 @@
 //! As with [`crate::ram`], operations are executed within `submit`.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, SizeAnswer};
 use crate::error::Error;
 use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
@@ -59,6 +59,10 @@ impl BlockDevice for Null {
 
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        Ok(SizeAnswer::Fixed)
     }
 
     fn features(&self) -> Features {

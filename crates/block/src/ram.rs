@@ -10,7 +10,7 @@
 //! it. The data lasts as long as the device is open, and so does the UUID, unless `uuid=` sets it.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace, SizeAnswer};
 use crate::error::Error;
 use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
@@ -104,6 +104,10 @@ impl BlockDevice for Ram {
 
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        Ok(SizeAnswer::Fixed)
     }
 
     fn features(&self) -> Features {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use weft_block::extent::{CurrentExtent, Extent};
 use weft_block::owners::Owners;
 use weft_block::{
-    BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence,
+    BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence, SizeAnswer,
 };
 use weft_io::{DriverId, Handle};
 
@@ -91,6 +91,10 @@ impl BlockDevice for RbdDevice {
 
     fn geometry(&self) -> Geometry {
         self.0.geometry()
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        self.0.renew_size().map(|()| SizeAnswer::Now)
     }
 
     fn features(&self) -> Features {

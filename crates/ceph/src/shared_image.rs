@@ -6,7 +6,7 @@ use crate::native::Image;
 use core::sync::atomic::{AtomicBool, Ordering};
 use weft_block::extent::{CurrentExtent, Extent};
 use weft_block::owners::Owners;
-use weft_block::{Atomicity, Features, Geometry, Identity};
+use weft_block::{Atomicity, Error, Features, Geometry, Identity};
 
 /// Bytes of a block. Images have bytes; hosts want blocks.
 pub(crate) const BLOCK_BYTES: u32 = 512;
@@ -68,23 +68,26 @@ impl SharedImage {
         }
     }
 
+    /// Asks for the size of an image that was changed. Waits for the cluster.
+    pub(crate) fn look(&self) {
+        if let Err(e) = self.renew_size() {
+            tracing::warn!("the image was changed: {e}");
+        }
+    }
+
     /// Asks for the size, and wakes the owners of all queues if there is a new one. Waits for the
     /// cluster.
-    pub(crate) fn look(&self) {
-        let bytes = match self.image.shape() {
-            Ok(shape) => shape.bytes,
-            Err(error) => {
-                let cause = std::io::Error::from_raw_os_error(error);
-                return tracing::warn!(
-                    "{}: the image was changed, and its size cannot be had: {cause}",
-                    self.url
-                );
-            }
+    pub(crate) fn renew_size(&self) -> Result<(), Error> {
+        let failed = |error| {
+            let cause = std::io::Error::from_raw_os_error(error);
+            let text = format!("{}: the size of the image cannot be had: {cause}", self.url);
+            Error::io(text, cause)
         };
+        let bytes = self.image.shape().map_err(failed)?.bytes;
         let now = Extent::of(bytes, BLOCK_BYTES);
         let before = self.extent.replace(now);
         if before == now {
-            return;
+            return Ok(());
         }
         let (is, was) = (now.blocks, before.blocks);
         tracing::info!("{}: the image has {is} blocks now, it had {was}", self.url);
@@ -96,5 +99,6 @@ impl SharedImage {
             );
         }
         self.owners.wake_all();
+        Ok(())
     }
 }

@@ -160,6 +160,37 @@ fn namespaces_and_hosts_come_and_go_by_command() {
     host.ends_well();
 }
 
+#[test]
+fn a_namespace_has_all_that_its_source_has_when_it_is_asked() {
+    let managed = Managed::start("grown", &config(""));
+    let host = managed.host();
+    let (files, set_len) = (["a.img", "b.img", "c.img"], |name: &str, bytes: u64| {
+        let path = managed.dir.path().join(name);
+        let file = std::fs::File::options().write(true).create(true).truncate(false).open(path);
+        file.unwrap().set_len(bytes).unwrap();
+    });
+    files.iter().for_each(|&name| set_len(name, 1 << 20));
+    managed.done(&["namespace", "add", "file:./a.img", "--nsid", "5"]);
+    managed.done(&["namespace", "add", "stripe:64KiB,file:./b.img,file:./c.img", "--nsid", "6"]);
+    files.iter().for_each(|&name| set_len(name, 2 << 20));
+    let grown = managed.done(&["namespace", "resize", "5"]);
+    assert!(grown.contains("~ serve 2MiB of namespace 5 of ") && grown.contains("1MiB"), "{grown}");
+    managed.done(&["namespace", "resize", "6", "all"]);
+    assert_eq!(managed.namespaces()[1..], [(5, 2), (6, 4)]);
+    assert!(managed.done(&["namespace", "resize", "5"]).contains("nothing differs"));
+    // A size that is not known yet is asked for, too.
+    set_len("a.img", 3 << 20);
+    managed.done(&["namespace", "resize", "5", "3MiB"]);
+    assert_eq!(managed.namespaces()[1], (5, 3));
+    for (bytes, status, said) in [(1 << 20, 10, "has only 1048576"), ((3 << 20) + 1, 2, "whole")] {
+        set_len("a.img", bytes);
+        let message = managed.refused(status, &["namespace", "resize", "5"]);
+        assert!(message.contains(said), "{message}");
+    }
+    assert_eq!(managed.namespaces()[1], (5, 3));
+    host.ends_well();
+}
+
 /// The file of a namespace that was removed can be served again at once, though event loops have to
 /// let it go first.
 #[test]

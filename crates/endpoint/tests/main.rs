@@ -25,6 +25,7 @@ mod reservations;
 #[path = "common/served.rs"]
 mod served;
 mod sim;
+mod sizes;
 mod tls;
 mod two_targets;
 #[path = "common/wire.rs"]

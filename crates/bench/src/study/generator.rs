@@ -120,6 +120,10 @@ impl BlockDevice for KnownDevice {
         self.geometry
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        Ok(weft_block::SizeAnswer::Fixed)
+    }
+
     fn features(&self) -> Features {
         self.features
     }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 /// See the module. That of a disk stays as it was: it has a size that may change.
 pub(super) struct Length {
     url: String,
-    /// Bytes when it was opened.
-    had: u64,
-    /// Bytes from the start that the file has had ever since it was opened. A file that was cut
-    /// may be long again; it has lost what was behind this.
+    /// Bytes when it was opened, or when it was last asked for its size.
+    had: AtomicU64,
+    /// Bytes from the start that the file has had ever since. A file that was cut may be long
+    /// again; it has lost what was behind this.
     end: AtomicU64,
     pub(super) durability: Arc<Durability>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Length {
 impl Length {
     pub(super) fn new(url: &str, had: u64, durability: &Arc<Durability>) -> Self {
         let durability = Arc::clone(durability);
-        Self { url: url.into(), had, end: AtomicU64::new(had), durability }
+        Self { url: url.into(), had: had.into(), end: had.into(), durability }
     }
 
     /// The file has this length now.
@@ -34,7 +34,7 @@ impl Length {
     /// written there and not flushed is lost as well, so nothing that is to be durable succeeds.
     #[cold]
     pub(super) fn cut(&self, bytes: u64) {
-        let had = self.had;
+        let had = self.had();
         // Before anybody can see it, so that no flush succeeds in between.
         self.durability.fail(Status::new(StatusKind::Media));
         let before = self.end.fetch_min(bytes, Ordering::AcqRel);
@@ -52,9 +52,25 @@ impl Length {
         self.end.load(Ordering::Acquire)
     }
 
+    fn had(&self) -> u64 {
+        self.had.load(Ordering::Acquire)
+    }
+
     /// Whether it was cut since it was opened.
     pub(super) fn is_cut(&self) -> bool {
-        self.end() < self.had
+        self.end() < self.had()
+    }
+
+    /// Takes over the size of a file that became longer; `false`: it was cut, also in the meantime.
+    pub(super) fn grow(&self, bytes: u64) -> bool {
+        let had = self.had();
+        // The end first: the new blocks must not count as lost.
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let is_whole = self.end.compare_exchange(had, bytes, order.0, order.1).is_ok();
+        if is_whole {
+            self.had.store(bytes, Ordering::Release);
+        }
+        is_whole && !self.is_cut()
     }
 
     /// Why a part of the file cannot be used, for users.
@@ -64,7 +80,7 @@ impl Length {
                 "the file was cut to {} bytes, it had {}; operations on what is lost, and every flush, fail until the source is \
                  opened again",
                 self.end(),
-                self.had
+                self.had()
             )
         })
     }

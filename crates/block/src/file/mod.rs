@@ -30,6 +30,9 @@
 //! If cached data could not be written back, the system fails a flush or a write with FUA only
 //! once. Here they fail from then on, for all hosts, until the source is opened again.
 //!
+//! A file has the size that it had when it was opened, until somebody asks for it again
+//! ([`BlockDevice::renew_size`]): others may be making it longer step by step.
+//!
 //! A file whose size is not a whole number of blocks is opened for reading only; zeroes follow its
 //! last byte.
 //!
@@ -74,7 +77,7 @@ pub fn is_windows_device(path: &str) -> bool {
     cfg!(windows) && drive::name::read(path) != drive::name::Name::File
 }
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence, SizeAnswer};
 use crate::error::Error;
 use crate::extent::{CurrentExtent, Extent};
 use crate::interlock::Interlock;
@@ -86,7 +89,7 @@ use length::Length;
 use open::Opened;
 use server::{Ask, Server};
 use shared::SharedFile;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use weft_io::{DriverId, Handle};
 
 /// A file or disk.
@@ -164,6 +167,7 @@ impl FileDevice {
             durability,
             length,
             server,
+            renewal: Mutex::default(),
         })))
     }
 
@@ -180,6 +184,10 @@ impl BlockDevice for FileDevice {
 
     fn geometry(&self) -> Geometry {
         self.0.geometry()
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        self.0.renew_size().map(|()| SizeAnswer::Now)
     }
 
     fn features(&self) -> Features {

@@ -26,9 +26,7 @@ impl FileQueue {
         on: &Handle,
         owner: DriverId,
     ) -> Self {
-        if shared.disk.is_some() {
-            shared.owners.enter(on.remote(), owner);
-        }
+        shared.owners.enter(on.remote(), owner);
         let mut core = Core {
             told_blocks: shared.geometry().blocks,
             told_gone: false,
@@ -110,9 +108,7 @@ impl BlockQueue for FileQueue {
 impl Drop for FileQueue {
     fn drop(&mut self) {
         let Some(mut core) = self.0.take() else { return };
-        if core.shared.disk.is_some() {
-            core.shared.owners.leave(&core.remote, core.owner);
-        }
+        core.shared.owners.leave(&core.remote, core.owner);
         if core.flying.is_empty() {
             return;
         }

@@ -7,13 +7,15 @@ use super::room::Room;
 use super::server::Server;
 use super::system::{self, Direct};
 use crate::device::{Features, Geometry, Identity};
+use crate::error::{Error, ErrorKind};
 use crate::extent::{CurrentExtent, Extent};
 use crate::interlock::Interlock;
 use crate::op::Op;
 use crate::owners::Owners;
+use crate::refusal::Refusal;
 use crate::status::Status;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The part that all queues of the device share.
 pub(super) struct SharedFile {
@@ -28,7 +30,7 @@ pub(super) struct SharedFile {
     /// If it is a disk.
     pub(super) disk: Option<Disk>,
     pub(super) gone: AtomicBool,
-    /// The queues of a disk, which may change.
+    /// The queues, to which another size is told.
     pub(super) owners: Owners,
     pub(super) epoch: Option<u64>,
     pub(super) interlock: Interlock,
@@ -37,6 +39,8 @@ pub(super) struct SharedFile {
     pub(super) length: Arc<Length>,
     /// Of a file that may be on a server: this system does not know when others cut it.
     pub(super) server: Option<Server>,
+    /// Held by whoever asks a file for its size.
+    pub(super) renewal: Mutex<()>,
 }
 
 impl SharedFile {
@@ -63,13 +67,45 @@ impl SharedFile {
             return;
         }
         let Ok(bytes) = disk.bytes(&self.file) else { return };
-        let now = Extent::of(bytes, self.geometry.block_bytes);
+        self.set_extent("disk", Extent::of(bytes, self.geometry.block_bytes));
+    }
+
+    fn set_extent(&self, what: &str, now: Extent) {
         let before = self.extent.replace(now);
         if before != now {
             let (is, was) = (now.blocks, before.blocks);
-            tracing::info!("{}: the disk has {is} blocks now, it had {was}", self.url);
+            tracing::info!("{}: the {what} has {is} blocks now, it had {was}", self.url);
             self.owners.wake_all();
         }
+    }
+
+    /// Asks the system for the size, and takes it over. A file that was cut keeps its size: what is
+    /// gone cannot be read until it is opened again.
+    pub(super) fn renew_size(&self) -> Result<(), Error> {
+        let of =
+            |e: std::io::Error| Error::io(format!("{}: cannot read its size: {e}", self.url), e);
+        if let Some(disk) = &self.disk {
+            disk.bytes(&self.file).map_err(of)?;
+            self.look();
+            return Ok(());
+        }
+        let _one = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = system::end(&self.file).map_err(of)?;
+        self.length.found(bytes);
+        let (block_bytes, had) = (self.geometry.block_bytes, self.geometry().data_bytes());
+        let now = Extent::of(bytes, block_bytes);
+        if now.padding_bytes > 0 && self.features.write && !self.length.is_cut() {
+            return Err(Error::refused(&self.url, Refusal::OddFile { bytes, block_bytes }));
+        }
+        if !self.length.grow(bytes) {
+            let (url, end) = (&self.url, self.length.end());
+            let text = format!(
+                "{url}: the file was cut to {end} of its {had} bytes; it has to be opened again to be served with fewer"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        self.set_extent("file", now);
+        Ok(())
     }
 
     /// Looks whether a file is shorter than it was, as far as this system knows.

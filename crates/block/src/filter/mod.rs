@@ -11,6 +11,7 @@ pub(crate) use relay::Relay;
 
 use crate::device::{
     BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace, Presence,
+    SizeAnswer,
 };
 use crate::error::Error;
 use crate::offload::{Offload, Served};
@@ -141,6 +142,10 @@ impl<F: Filter> BlockDevice for F {
 
     fn geometry(&self) -> Geometry {
         Filter::geometry(self)
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        self.inner().renew_size()
     }
 
     fn features(&self) -> Features {

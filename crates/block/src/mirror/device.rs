@@ -8,6 +8,7 @@ use super::start::Start;
 use super::status::MirrorStatus;
 use crate::device::{
     Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, Presence,
+    SizeAnswer,
 };
 use crate::error::{Error, ErrorKind};
 use crate::op::{Completion, Op};
@@ -131,6 +132,11 @@ impl BlockDevice for HomeDevice {
 
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// That of its record. The legs are not asked: one of another size would leave the mirror.
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        Ok(SizeAnswer::Fixed)
     }
 
     fn features(&self) -> Features {

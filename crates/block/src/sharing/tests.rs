@@ -52,6 +52,10 @@ impl BlockDevice for Few {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
+    fn renew_size(&self) -> Result<crate::SizeAnswer, crate::Error> {
+        self.inner.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.inner.features()
     }

@@ -38,6 +38,10 @@ impl BlockDevice for Small {
         Geometry { max_transfer_bytes: MOST, ..self.inner.geometry() }
     }
 
+    fn renew_size(&self) -> Result<crate::SizeAnswer, crate::Error> {
+        self.inner.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.inner.features()
     }

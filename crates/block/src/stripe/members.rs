@@ -1,7 +1,8 @@
 //! The devices of a stripe, and what the stripe is like because of them.
 
 use super::layout::Layout;
-use crate::device::{Atomicity, Device, Features, Geometry};
+use crate::device::{Atomicity, Device, Features, Geometry, SizeAnswer};
+use crate::error::Error;
 use crate::limits::MAX_TRANSFER_BYTES;
 use crate::naming::Passing;
 use crate::path::AccessState;
@@ -36,6 +37,18 @@ impl Members {
             max_transfer_bytes: MAX_TRANSFER_BYTES,
             atomic: Atomicity::ONE_BLOCK,
         }
+    }
+
+    /// Asks each member for its size. One that has to be opened again decides for all.
+    pub(super) fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        let answers: Vec<SizeAnswer> =
+            self.members.iter().map(|member| member.renew_size()).collect::<Result<_, _>>()?;
+        let is = |answer| answers.contains(&answer);
+        Ok(match () {
+            () if is(SizeAnswer::WhenOpened) => SizeAnswer::WhenOpened,
+            () if is(SizeAnswer::Now) => SizeAnswer::Now,
+            () => SizeAnswer::Fixed,
+        })
     }
 
     pub(super) fn features(&self) -> Features {

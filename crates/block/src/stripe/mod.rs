@@ -27,7 +27,9 @@ mod layout;
 mod members;
 mod queue;
 
-use crate::device::{BlockDevice, BlockQueue, Device, Features, Geometry, Identity, Presence};
+use crate::device::{
+    BlockDevice, BlockQueue, Device, Features, Geometry, Identity, Presence, SizeAnswer,
+};
 use crate::error::Error;
 use crate::grammar::{self, LISTS};
 use crate::limits::{MAX_TRANSFER_BYTES, STRIPE_CHUNK_BYTES, STRIPE_CHUNK_BYTES_MIN};
@@ -150,6 +152,10 @@ impl BlockDevice for StripeDevice {
 
     fn geometry(&self) -> Geometry {
         self.0.geometry()
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        self.0.renew_size()
     }
 
     fn features(&self) -> Features {

@@ -165,6 +165,10 @@ impl BlockDevice for Seat {
         self.leg.disk.geometry()
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        self.leg.disk.renew_size()
+    }
+
     fn features(&self) -> Features {
         Features { reservations: self.leg.has_reservations, ..self.leg.disk.features() }
     }

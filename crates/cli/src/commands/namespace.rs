@@ -15,6 +15,8 @@ Examples:
       another namespace, which connected hosts see at once
   weft namespace resize 3 20GiB
       serve more of its source
+  weft namespace resize 3
+      serve all of its source, which is asked for its size: a file may have grown
   weft namespace remove 3
       refused while hosts are connected that see it, unless --force is given")]
 pub struct NamespaceArgs {
@@ -78,12 +80,15 @@ Example:
     #[command(after_help = "\
 Example:
   weft namespace resize 3 20GiB
-      connected hosts see the new size at once; less than now is refused while there are any, unless --force is given")]
+      connected hosts see the new size at once; less than now is refused while there are any, unless --force is given
+  weft namespace resize 3
+      all of the source, which is asked for its size")]
     Resize {
         #[command(flatten)]
         which: Which,
-        /// Size to serve at most, as in 10GiB; "all": all of the source
-        size: String,
+        /// Size to serve at most, as in 10GiB [default: all, which is what the source has when it
+        /// is asked now]
+        size: Option<String>,
     },
 }
 
@@ -112,7 +117,7 @@ pub fn run(args: NamespaceArgs) -> Result<(), Failure> {
             which: Which { nsid, subsystem, force: ForceArgs { force }, server },
             size,
         } => {
-            let size = Some(size).filter(|size| size != "all");
+            let size = size.filter(|size| size != "all");
             server
                 .connect()?
                 .ask("namespace.resize", ResizeNamespace { subsystem, nsid, size, force })?

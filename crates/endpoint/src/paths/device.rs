@@ -8,7 +8,10 @@ use core::time::Duration;
 use std::sync::Arc;
 use weft_block::offload::{Offload, Served};
 use weft_block::path::PathStatus;
-use weft_block::{BlockDevice, BlockQueue, Device, Error, Features, Geometry, Identity, Presence};
+use weft_block::{
+    BlockDevice, BlockQueue, Device, Error, ErrorKind, Features, Geometry, Identity, Presence,
+    SizeAnswer,
+};
 use weft_io::{DriverId, Handle};
 
 /// See [`super`]. Dropping it closes all paths, without waiting for operations.
@@ -55,6 +58,26 @@ impl BlockDevice for PathsDevice {
 
     fn geometry(&self) -> Geometry {
         Geometry { blocks: self.group.blocks(), ..self.group.base.geometry }
+    }
+
+    /// Every path is asked, because each may check operations by the size that it knows. One that
+    /// has to be opened again for it is, beside the one that is in use.
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        let text = format!("{}: no path can be used at present", self.group.url);
+        let mut outcome = Err(Error::new(ErrorKind::Refused, text));
+        let paths = self.group.paths().into_iter().enumerate();
+        for (path, live) in paths.filter_map(|(path, (_, live))| Some((path, live?))) {
+            let asked = match live.device.renew_size() {
+                Ok(SizeAnswer::WhenOpened) => self.group.renew(path).wait(),
+                Ok(SizeAnswer::Now | SizeAnswer::Fixed) => {
+                    self.group.resize(live.device.geometry().blocks);
+                    Ok(())
+                }
+                Err(e) => Err(e),
+            };
+            outcome = outcome.or(asked);
+        }
+        outcome.map(|()| SizeAnswer::Now)
     }
 
     fn features(&self) -> Features {

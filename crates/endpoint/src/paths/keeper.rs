@@ -2,6 +2,7 @@
 //! their loss.
 
 mod comparing;
+mod renewal;
 mod unflushed;
 
 use super::asking::Asked;
@@ -15,6 +16,7 @@ use crate::limits::PATH_LOOK_S;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use renewal::Renewal;
 use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
@@ -63,6 +65,8 @@ pub(super) struct Path {
     epoch: Option<u64>,
     /// What the log said last of why it cannot be opened.
     complaint: Option<String>,
+    /// It is opened once more, beside what is in use.
+    renewal: Option<Renewal>,
 }
 
 impl Path {
@@ -79,6 +83,7 @@ impl Path {
             attempts: 0,
             down_since: None,
             complaint: None,
+            renewal: None,
         }
     }
 }
@@ -137,8 +142,8 @@ impl Keeper {
     fn step(&mut self, on: &Handle, path: usize, live: Option<&Live>) -> bool {
         match &mut self.paths[path].phase {
             Phase::Live => {
-                if live.is_some_and(|live| live.device.presence() != Presence::Gone) {
-                    return false;
+                if let Some(live) = live.filter(|live| live.device.presence() != Presence::Gone) {
+                    return self.go_on_renewing(on, path, live);
                 }
                 self.lose(on, path);
                 true
@@ -189,6 +194,7 @@ impl Keeper {
 
     /// The next attempt is after a pause.
     fn wait(&mut self, on: &Handle, path: usize) -> bool {
+        self.renewed(path, Err("the path was lost meanwhile".into()));
         let random = u16::from_le_bytes(self.group.control.identities().random());
         let state = &mut self.paths[path];
         let pause = pause(state.attempts, self.group.options.reconnect_delay, random);
@@ -263,10 +269,12 @@ impl Keeper {
         }
         (state.phase, state.attempts, state.complaint) = (Phase::Live, 0, None);
         self.group.admit(path, device, again);
+        self.renewed(path, Ok(()));
     }
 
     /// A path could not be opened. The log says so when the reason is new.
     fn failed(&mut self, on: &Handle, path: usize, why: String, passing: bool) -> bool {
+        self.renewed(path, Err(why.clone()));
         let name = self.name(path);
         let state = &mut self.paths[path];
         state.down_since.get_or_insert(on.now());
@@ -399,6 +407,7 @@ impl Keeper {
 
 impl Driver for Keeper {
     fn work(&mut self, on: &Handle) -> Activity {
+        self.begin_renewals();
         for path in 0..self.paths.len() {
             loop {
                 let live = self.group.paths()[path].1.clone();

@@ -10,11 +10,12 @@ use super::reserved::Key;
 use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
+use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_block::path::{PathState, PathStatus};
-use weft_block::{AccessState, Device, Presence};
+use weft_block::{AccessState, Device, Pending, Presence, Promise};
 use weft_io::{DriverId, RemoteLoop};
 
 /// See the module.
@@ -47,6 +48,8 @@ pub(super) struct PathGroup {
     /// No path will ever be used again.
     gone: AtomicBool,
     keeper: OnceLock<DriverId>,
+    /// Paths that are to be opened again for their size, and who waits for that.
+    renewals: Mutex<Vec<(usize, Promise<()>)>>,
     state: Mutex<GroupState>,
 }
 
@@ -133,6 +136,7 @@ impl PathGroup {
             failing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             keeper: OnceLock::new(),
+            renewals: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -181,6 +185,22 @@ impl PathGroup {
         if self.blocks.swap(blocks, Ordering::AcqRel) != blocks {
             self.tell_queues();
         }
+    }
+
+    /// Has a path opened once more, beside what is in use, and used from then on if the device has
+    /// another size.
+    pub(super) fn renew(&self, path: usize) -> Pending<()> {
+        let (promise, renewed) = Pending::promised();
+        lock(&self.renewals).push((path, promise));
+        if let Some(keeper) = self.keeper() {
+            self.control.wake(keeper);
+        }
+        renewed
+    }
+
+    /// The paths that are to be opened once more.
+    pub(super) fn take_renewals(&self) -> Vec<(usize, Promise<()>)> {
+        core::mem::take(&mut *lock(&self.renewals))
     }
 
     pub(super) fn presence(&self) -> Presence {

@@ -139,6 +139,10 @@ impl BlockDevice for Testing {
         geometry
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        Ok(weft_block::SizeAnswer::Now)
+    }
+
     fn features(&self) -> Features {
         Features { volatile_cache: true, ..self.inner.features() }
     }

@@ -48,6 +48,10 @@ impl BlockDevice for Watched {
         self.inner.geometry()
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        self.inner.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.inner.features()
     }

@@ -12,6 +12,7 @@
 //! * [`orders`]: commands of tests.
 //! * [`verbs`]: the methods of the control socket; [`host_verbs`]: those about hosts.
 //! * [`scsi_names`]: names of a logical unit as a parameter of one.
+//! * `size`: asks the source of a namespace for its size.
 
 mod edit;
 mod following;
@@ -20,6 +21,7 @@ mod inventory;
 mod opener;
 pub mod orders;
 pub mod scsi_names;
+mod size;
 mod start;
 pub mod state;
 mod step_text;

@@ -2,6 +2,7 @@
 
 use super::host_verbs::{change_access, forget_host};
 use super::scsi_names::ScsiNames;
+use super::size::AskedSize;
 use super::{Changed, How, Served, ServedState};
 use crate::config::check::listen_place as address;
 use crate::config::check::parse_state;
@@ -74,7 +75,7 @@ pub struct ResizeNamespace {
     pub subsystem: Option<String>,
     /// Identifier.
     pub nsid: u32,
-    /// Size to serve at most; `None`: all of the source.
+    /// Size to serve at most; `None`: all of the source, which is asked for its size.
     #[serde(default)]
     pub size: Option<String>,
     /// See [`How`].
@@ -127,14 +128,8 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
             Ok(())
         })
     });
-    methods.add_of(&of, "namespace.resize", |served, params: ResizeNamespace| {
-        let ResizeNamespace { subsystem, nsid, size, force } = params;
-        served.change(How { force, dry_run: false }, |state| {
-            let bytes = size.as_deref().map(bytes).transpose()?;
-            meant(state, subsystem.as_deref())?.namespace_mut(Nsid(nsid))?.bytes = bytes;
-            Ok(())
-        })
-    });
+    methods
+        .add_of(&of, "namespace.resize", |served, params: ResizeNamespace| resize(served, &params));
     methods.add_of(&of, "host.allow", |served, params| change_access(served, &params, true));
     methods.add_of(&of, "host.deny", |served, params| change_access(served, &params, false));
     methods.add_of(&of, "host.forget", |served, params| forget_host(served, &params));
@@ -148,6 +143,23 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
         served.change(How::default(), |state| set_state(state, &params, &urls))
     });
     methods.add_of(&of, "config.apply", |served, params| apply(served, &params));
+}
+
+/// Serves another part of a source. What the source has is asked again, unless what is known is
+/// enough.
+fn resize(served: &Served, params: &ResizeNamespace) -> Result<Changed, Fault> {
+    let bytes = params.size.as_deref().map(bytes).transpose()?;
+    let nqn = meant(&mut served.turn()?.clone(), params.subsystem.as_deref())?.nqn.clone();
+    let asked = AskedSize::of(served, &nqn, Nsid(params.nsid), bytes)?;
+    let how = How { force: params.force, dry_run: false };
+    let mut changed = served.change(how, |state| {
+        meant(state, Some(nqn.as_str()))?.namespace_mut(Nsid(params.nsid))?.bytes = bytes;
+        Ok(())
+    })?;
+    if let Some(asked) = asked {
+        asked.tell(served, &mut changed);
+    }
+    Ok(changed)
 }
 
 /// Applies the text of a file.

@@ -57,6 +57,10 @@ impl BlockDevice for Image {
         self.store.geometry()
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        self.store.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.store.features()
     }

@@ -365,6 +365,10 @@ impl BlockDevice for Store {
         }
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        Ok(weft_block::SizeAnswer::Now)
+    }
+
     fn features(&self) -> Features {
         let (volatile_cache, compare) = (self.volatile, self.compare);
         Features { write: true, volatile_cache, write_zeroes: true, compare, ..Features::default() }

@@ -161,6 +161,10 @@ fn a_device_that_cannot_be_written_is_read() {
         fn geometry(&self) -> weft_block::Geometry {
             self.0.geometry()
         }
+        fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+            self.0.renew_size()
+        }
+
         fn features(&self) -> weft_block::Features {
             weft_block::Features { write: false, ..self.0.features() }
         }

@@ -5,7 +5,7 @@ use crate::export::local::queue::LocalQueue;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{
-    AccessState, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence,
+    AccessState, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence, SizeAnswer,
 };
 use weft_io::{DriverId, Handle};
 
@@ -43,6 +43,13 @@ impl BlockDevice for ServedDisk {
 
     fn geometry(&self) -> Geometry {
         self.last_view().geometry
+    }
+
+    /// That of the namespace, after its own device was asked.
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        let answer = self.last_view().namespace.given().renew_size()?;
+        self.hosts.inventory.look_at_devices();
+        Ok(answer)
     }
 
     fn features(&self) -> Features {

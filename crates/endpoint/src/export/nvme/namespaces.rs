@@ -150,6 +150,10 @@ mod tests {
             }
         }
 
+        fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+            Ok(weft_block::SizeAnswer::Now)
+        }
+
         fn features(&self) -> Features {
             Features { write: true, compare: true, ..Features::default() }
         }

@@ -51,7 +51,9 @@ impl Keeper {
             },
         };
         let by_size = || {
-            let size = size.filter(|size| *size != blocks)?;
+            // It is opened once more because it may have another size now.
+            let is_renewed = self.paths[path].renewal.is_some();
+            let size = size.filter(|size| *size != blocks && !is_renewed)?;
             Some(format!("it has {blocks} blocks instead of {size}"))
         };
         contradiction(&known, &identity).or_else(by_size)

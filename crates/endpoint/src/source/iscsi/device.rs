@@ -2,13 +2,13 @@
 
 use super::device_state::DeviceState;
 use super::session_names::SessionNames;
+use super::size_asking;
 use super::table::{Table, Unit, compares_blocks, discards};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::ConnectOptions;
 use crate::source::digits::digits;
 use crate::source::idle::Idle;
-use crate::source::queue::RemoteQueue;
 use crate::url::{ISCSI_PORT, IscsiUrl};
 use core::time::Duration;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 use weft_block::{
     AccessState, Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence,
+    SizeAnswer,
 };
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::initiator::Initiator;
@@ -73,6 +74,12 @@ impl IscsiDevice {
     }
 }
 
+impl IscsiDevice {
+    fn unit(&self) -> Unit {
+        Unit { disk: self.disk.clone(), lun: self.lun, url: self.url.as_str().into() }
+    }
+}
+
 impl Drop for IscsiDevice {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
@@ -100,6 +107,10 @@ impl BlockDevice for IscsiDevice {
                 ..Atomicity::ONE_BLOCK
             },
         }
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        size_asking::ask(&self.control, &self.shared, self.unit()).map(|()| SizeAnswer::Now)
     }
 
     fn features(&self) -> Features {
@@ -164,15 +175,6 @@ impl BlockDevice for IscsiDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let unit = Unit { disk: self.disk.clone(), lun: self.lun, url: self.url.as_str().into() };
-        let table =
-            |engine: &mut Initiator, id| Table::new(on, id, engine, unit, Arc::clone(&self.shared));
-        Ok(Box::new(RemoteQueue::open(
-            on,
-            owner,
-            self.shared.idle.take()?,
-            self.shared.failover,
-            table,
-        )?))
+        Ok(Box::new(Table::open(on, owner, self.unit(), &self.shared)?))
     }
 }

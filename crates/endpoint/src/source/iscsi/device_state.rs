@@ -2,6 +2,7 @@
 //! when that changes.
 
 use super::session_names::SessionNames;
+use super::size_questions::SizeQuestions;
 use crate::iscsi_remarks::Remarks;
 use crate::paths::Failover;
 use crate::source::ConnectOptions;
@@ -32,6 +33,8 @@ pub(super) struct DeviceState {
     /// The device has no other session, and no other path.
     pub(super) is_only_session: bool,
     blocks: AtomicU64,
+    /// Who has asked for that.
+    pub(super) size: SizeQuestions,
     /// What was said of the target.
     pub(super) remarks: Remarks,
     /// Why the logical unit is not used any more: it is another one.
@@ -59,6 +62,7 @@ impl DeviceState {
             failover: options.paths.failover,
             interval: Duration::from_millis(options.keep_alive_ms.into()),
             blocks: AtomicU64::new(disk.blocks),
+            size: SizeQuestions::default(),
             remarks: Remarks::default(),
             replaced: OnceLock::new(),
             absent: AtomicUsize::new(0),
@@ -101,10 +105,23 @@ impl DeviceState {
         self.wake_all();
     }
 
+    /// Has the sessions that are in use ask for the size; returns the number of this question.
+    pub(super) fn ask_size(&self) -> u64 {
+        let number = self.size.add();
+        self.wake_all();
+        number
+    }
+
+    /// Whether a queue is in use.
+    pub(super) fn has_users(&self) -> bool {
+        !self.users().is_empty()
+    }
+
     /// Another logical unit has the number of the one that was opened: no queue uses it any more.
     pub(super) fn end(&self, why: String) {
         if self.replaced.set(why).is_ok() {
             self.wake_all();
+            self.size.wake();
         }
     }
 
@@ -157,6 +174,7 @@ impl DeviceState {
     /// Takes it out again.
     pub(super) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
         self.users().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+        self.size.wake();
     }
 }
 

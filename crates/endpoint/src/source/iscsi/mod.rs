@@ -17,6 +17,8 @@ mod reserve;
 mod session_config;
 mod session_names;
 mod sessions;
+mod size_asking;
+mod size_questions;
 mod step;
 mod table;
 

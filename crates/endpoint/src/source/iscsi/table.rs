@@ -34,7 +34,8 @@ enum TaskSlot {
     Free,
     Io(Running),
     /// How large the disk is, which is asked after it has said that this changed.
-    Capacity([u8; CAPACITY_BYTES as usize]),
+    /// Answers the questions for it up to this one.
+    Capacity([u8; CAPACITY_BYTES as usize], u64),
     /// Whether it is still the same disk.
     Identity(Box<[u8; ISCSI_PROBE_BYTES]>),
     /// How well the target's port reaches the disk.
@@ -66,6 +67,8 @@ pub(super) struct Table {
     touched: Time,
     /// When to ask for the capacity, which may have changed.
     capacity_at: Option<Time>,
+    /// The last question for the size that this session has heard of.
+    size_question: u64,
     access: Access,
     identification: Identification,
     /// This session says that there is no such logical unit, and is counted as one that does.
@@ -95,7 +98,7 @@ impl Table {
         shared: Arc<DeviceState>,
     ) -> Self {
         let Unit { disk, lun, url } = unit;
-        let slots = engine.capacity();
+        let (slots, size_question) = (engine.capacity(), shared.size.answered());
         shared.enter(on.remote(), driver);
         Self {
             blocks: shared.blocks(),
@@ -114,6 +117,7 @@ impl Table {
             now: on.now(),
             touched: on.now(),
             capacity_at: None,
+            size_question,
             access: Access::default(),
             end: None,
             timer: TimerSlot::default(),
@@ -188,7 +192,7 @@ impl Handler<Initiator> for Table {
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         match &mut self.slots[tag.index()] {
             TaskSlot::Io(running) => running.memory_mut(offset, len),
-            TaskSlot::Capacity(data) => data.get_mut(offset as usize..(offset + len) as usize),
+            TaskSlot::Capacity(data, _) => data.get_mut(offset as usize..(offset + len) as usize),
             TaskSlot::Identity(data) | TaskSlot::Ports(data) => {
                 data.get_mut(offset as usize..(offset + len) as usize)
             }

@@ -12,7 +12,9 @@ use crate::source::queue::RemoteQueue;
 use crate::url::nbd::NbdUrl;
 use core::ops::Range;
 use std::sync::Arc;
-use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Extent, Features, Geometry, Presence};
+use weft_block::{
+    BlockDevice, BlockQueue, Error, ErrorKind, Extent, Features, Geometry, Presence, SizeAnswer,
+};
 use weft_io::{DriverId, Handle};
 use weft_proto::nbd::code::TransmissionFlags;
 use weft_proto::nbd::{BlockSizes, Client, ClientEvent, ExportInfo};
@@ -150,6 +152,20 @@ impl BlockDevice for NbdDevice {
 
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// A connection keeps the size with which it was opened. What is not flushed may be known to the
+    /// connection alone that wrote it, unless the server says otherwise.
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        let Features { write, volatile_cache, .. } = self.features();
+        if write && volatile_cache && !self.info.flags.has(TransmissionFlags::CAN_MULTI_CONN) {
+            let text = format!(
+                "{}: the size cannot be asked for while the export is in use: the server does not say that a flush covers all connections (NBD_FLAG_CAN_MULTI_CONN)",
+                self.url
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        Ok(SizeAnswer::WhenOpened)
     }
 
     fn features(&self) -> Features {

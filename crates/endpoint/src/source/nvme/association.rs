@@ -38,6 +38,10 @@ pub(crate) struct IoConnection<L> {
 /// none.
 pub(crate) type AdminReply = Box<dyn FnOnce(Result<(Cqe, Vec<u8>), String>) + Send>;
 
+/// What comes of a look at the namespaces: what is known of them is what the controller says now, or
+/// why it is not.
+pub(crate) type LookReply = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 /// Messages to the admin connection.
 pub(crate) enum ToAdmin {
     /// A command has been under way for too long.
@@ -52,6 +56,8 @@ pub(crate) enum ToAdmin {
     Use(Nsid),
     /// The namespace that is used does not seem to be there.
     Doubt,
+    /// Look at the namespaces again, whatever the controller has reported of them.
+    Look(LookReply),
     /// A command was refused for the access state of the namespace that is used.
     AccessDoubt,
     /// Have another controller of the subsystem reset, which this host has lost.
@@ -136,7 +142,7 @@ impl<L> Association<L> {
         *lock(&self.control) = Some((remote, driver));
     }
 
-    /// Sends a message to the admin connection. After the end of the association a command is
+    /// Sends a message to the admin connection. After the end of the association what has a reply is
     /// answered at once, and everything else dropped.
     pub(crate) fn tell(&self, message: ToAdmin) {
         let mut inbox = lock(&self.inbox);
@@ -203,8 +209,10 @@ impl<L> Association<L> {
     }
 
     fn refuse(&self, message: ToAdmin) {
-        if let ToAdmin::Command { reply, .. } = message {
-            reply(Err(self.why_ended()));
+        match message {
+            ToAdmin::Command { reply, .. } => reply(Err(self.why_ended())),
+            ToAdmin::Look(reply) => reply(Err(self.why_ended())),
+            _ => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! A namespace of a remote subsystem as a block device.
 
-use super::association::Held;
+use super::association::{Held, ToAdmin};
 use super::copying;
 use super::queue::IoQueue;
 use super::transport::Link;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use weft_block::offload::{Offload, Served};
 use weft_block::{
     AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry,
-    Identity, Presence,
+    Identity, Pending, Presence, SizeAnswer,
 };
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::host::RemoteNamespace;
@@ -53,6 +53,20 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
                 power_fail_blocks: ns.atomic_power_fail_blocks.max(1),
                 compare_and_write_blocks: ns.compare_and_write_blocks_max.max(1),
             },
+        }
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        let failed = |why: String| {
+            Error::new(ErrorKind::Io, format!("{}: its size cannot be had: {why}", self.url))
+        };
+        let (promise, answer) = Pending::<Result<(), String>>::promised();
+        let reply = Box::new(move |outcome: Result<(), String>| promise.complete(Ok(outcome)));
+        self.association.0.tell(ToAdmin::Look(reply));
+        answer.wait()?.map_err(failed)?;
+        match self.association.0.blocks(self.namespace.nsid) {
+            Some(_) => Ok(SizeAnswer::Now),
+            None => Err(failed("the namespace no longer exists".into())),
         }
     }
 

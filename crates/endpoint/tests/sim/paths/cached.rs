@@ -113,6 +113,10 @@ impl BlockDevice for Cached {
         }
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        Ok(weft_block::SizeAnswer::Fixed)
+    }
+
     fn features(&self) -> Features {
         Features { write: true, volatile_cache: true, write_zeroes: true, ..Features::default() }
     }

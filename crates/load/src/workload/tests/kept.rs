@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use weft_block::{
     Atomicity, BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, Outcome,
+    SizeAnswer,
 };
 use weft_io::{DriverId, Handle};
 
@@ -34,6 +35,10 @@ impl BlockDevice for Kept {
             max_transfer_bytes: 4 << 20,
             atomic: Atomicity::ONE_BLOCK,
         }
+    }
+
+    fn renew_size(&self) -> Result<SizeAnswer, Error> {
+        Ok(SizeAnswer::Fixed)
     }
 
     fn features(&self) -> Features {

@@ -24,6 +24,10 @@ impl BlockDevice for Few {
         self.disk.geometry()
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        self.disk.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.disk.features()
     }

@@ -84,6 +84,10 @@ impl BlockDevice for Tricky {
         }
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        Ok(weft_block::SizeAnswer::Fixed)
+    }
+
     fn features(&self) -> Features {
         Features { write: true, discard: true, ..Features::default() }
     }

@@ -44,6 +44,10 @@ impl BlockDevice for Owing {
         self.ram.geometry()
     }
 
+    fn renew_size(&self) -> Result<weft_block::SizeAnswer, weft_block::Error> {
+        self.ram.renew_size()
+    }
+
     fn features(&self) -> Features {
         self.ram.features()
     }

@@ -38,7 +38,7 @@ impl Table {
                 self.finish(running.op, Outcome::settled(GONE));
             }
             TaskSlot::Io(running) => self.io_ended(engine, running, end, sense),
-            TaskSlot::Capacity(data) => self.capacity(end, sense, &data),
+            TaskSlot::Capacity(data, question) => self.capacity(end, sense, &data, question),
             TaskSlot::Identity(data) => self.identified(end, sense, &data[..]),
             TaskSlot::Ports(data) => self.ports_known(end, sense, &data[..]),
             TaskSlot::Ready => drop(self.verdict(end, sense)),

@@ -1,14 +1,15 @@
 //! The operations of a session, as its queue drives them.
 
-use super::{Table, TaskSlot};
+use super::{Table, TaskSlot, Unit};
 use crate::pump::StreamPump;
+use crate::source::iscsi::device_state::DeviceState;
 use crate::source::iscsi::session_names::{SessionEnd, pair};
 use crate::source::iscsi::step::Running;
-use crate::source::queue::{Commands, Gate};
+use crate::source::queue::{Commands, Gate, RemoteQueue};
 use crate::source::settle::{Lost, iscsi_bound};
 use crate::unsettled::Unsettled;
 use std::sync::Arc;
-use weft_block::{Change, Completion, Op, Presence};
+use weft_block::{Change, Completion, Error, Op, Presence};
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -172,6 +173,19 @@ impl Commands for Table {
 }
 
 impl Table {
+    /// Brings a session that waits to this loop, as a queue that wakes `owner`.
+    pub(in crate::source::iscsi) fn open(
+        on: &Handle,
+        owner: DriverId,
+        unit: Unit,
+        shared: &Arc<DeviceState>,
+    ) -> Result<RemoteQueue<Self>, Error> {
+        let (session, failover) = (shared.idle.take()?, shared.failover);
+        let table =
+            |engine: &mut Initiator, id| Self::new(on, id, engine, unit, Arc::clone(shared));
+        RemoteQueue::open(on, owner, session, failover, table)
+    }
+
     /// The connection has ended. With another session of the same name the target ends what it has
     /// of this one; otherwise it does so by `at`.
     fn session_ended(&mut self, engine: &Initiator, on: &Handle, at: Time, has_lost: bool) {

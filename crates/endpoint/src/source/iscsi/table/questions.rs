@@ -22,9 +22,13 @@ impl Table {
             }
         }
         self.ask_access(engine);
+        let question = self.shared.size.last();
+        if question > self.size_question {
+            (self.size_question, self.capacity_at) = (question, Some(self.now));
+        }
         if self.capacity_at.is_some_and(|at| at <= self.now) {
             let allocation = CAPACITY_BYTES;
-            let slot = TaskSlot::Capacity([0; CAPACITY_BYTES as usize]);
+            let slot = TaskSlot::Capacity([0; CAPACITY_BYTES as usize], self.size_question);
             let asked = self.ask(
                 engine,
                 Scsi::ReadCapacity16 { allocation },
@@ -95,7 +99,14 @@ impl Table {
         self.shared.end(RESTARTED.to_owned());
     }
 
-    pub(super) fn capacity(&mut self, end: CommandOutcome, sense: Option<Sense>, data: &[u8]) {
+    /// The size has come, or not: that answers `question`, too.
+    pub(super) fn capacity(
+        &mut self,
+        end: CommandOutcome,
+        sense: Option<Sense>,
+        data: &[u8],
+        question: u64,
+    ) {
         match (self.verdict(end, sense), end) {
             (Some(Verdict::Done), CommandOutcome::Answered(answer))
                 if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged =>
@@ -107,6 +118,7 @@ impl Table {
                     .map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 if block_bytes == self.disk.block_bytes {
                     self.shared.resize(last.wrapping_add(1));
+                    self.shared.size.answer(question, Ok(()));
                 } else {
                     self.replaced(&format!(
                         "its blocks have {block_bytes} bytes, and had {}",
@@ -119,7 +131,10 @@ impl Table {
             (Some(Verdict::Later), _) => {
                 self.capacity_at = Some(self.now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS))
             }
-            _ => {}
+            _ => {
+                let why = "the target does not tell its capacity".to_owned();
+                self.shared.size.answer(question, Err(why));
+            }
         }
     }
 }

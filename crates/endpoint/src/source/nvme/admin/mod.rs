@@ -10,7 +10,7 @@ mod queues;
 
 pub(crate) use establish::establish;
 
-use super::association::{Association, ToAdmin};
+use super::association::{Association, LookReply, ToAdmin};
 use super::authenticating::Authenticating;
 use super::fault::explain;
 use super::learned::Ended;
@@ -95,6 +95,8 @@ struct Admin<L: Link> {
     waiting: VecDeque<(Sqe, HostData, AdminCommand)>,
     /// Commands of callers, which come behind.
     callers: VecDeque<(Sqe, HostData, AdminCommand)>,
+    /// Those who wait for the end of a look at the namespaces.
+    looks: Vec<LookReply>,
     /// The authentication of the admin queue.
     authenticating: Option<UnderWay>,
     /// I/O connections that were opened, or were not.
@@ -145,6 +147,7 @@ impl<L: Link> Admin<L> {
                 target,
                 waiting: VecDeque::new(),
                 callers: VecDeque::new(),
+                looks: Vec::new(),
                 authenticating: None,
                 opened: Rc::default(),
                 deadline,
@@ -196,6 +199,10 @@ impl<L: Link> Admin<L> {
                 ToAdmin::AccessDoubt => self.control.access_doubted(now),
                 ToAdmin::CrossReset(lost) => self.control.cross_reset(now, lost),
                 ToAdmin::Doubt => self.control.look_again(now),
+                ToAdmin::Look(reply) => {
+                    self.control.look_again(now);
+                    self.looks.push(reply);
+                }
                 ToAdmin::Lost(qid) => self.control.connection_lost(now, qid),
                 ToAdmin::Shutdown => {
                     self.expected = true;
@@ -323,6 +330,7 @@ impl<L: Link> Admin<L> {
             self.register_unsettled(on);
         }
         self.establish(Err(error));
+        self.looks.drain(..).for_each(|reply| reply(Err(text.clone())));
         let waiting = self.waiting.drain(..).chain(self.callers.drain(..)).map(|(.., slot)| slot);
         for slot in waiting.chain(self.commands.slots.iter_mut().filter_map(Option::take)) {
             if let Owner::Caller(reply) = slot.owner {
@@ -374,6 +382,7 @@ impl<L: Link> Driver for Admin<L> {
         self.judge(on);
         self.tell_access();
         let activity = Activity::busy_if(self.poll(on, now) | before);
+        self.answer_looks();
         if let Some(deadline) = self.control.deadline() {
             self.timer.arm(on, self.id, Time::from_epoch(deadline));
         }

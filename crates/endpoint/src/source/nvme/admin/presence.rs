@@ -63,6 +63,19 @@ impl<L: Link> Admin<L> {
         }
     }
 
+    /// Answers those who wait for the end of a look, once there is none under way.
+    pub(super) fn answer_looks(&mut self) {
+        if self.looks.is_empty() || self.over || self.control.is_looking() {
+            return;
+        }
+        let used = self.association.learned().used.as_ref().map(|used| used.nsid);
+        let is_told = used.is_none_or(|nsid| !self.control.is_unsure(nsid));
+        for reply in self.looks.drain(..) {
+            let why = || "the controller does not describe the namespace at present".to_owned();
+            reply(is_told.then_some(()).ok_or_else(why));
+        }
+    }
+
     /// Looks again for a namespace that was not there, when it is time to.
     pub(super) fn look_for_absent(&mut self, on: &Handle) {
         if self.look_at.take_if(|at| *at <= on.now()).is_some() {

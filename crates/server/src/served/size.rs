@@ -1,0 +1,82 @@
+//! Asks the source of a namespace for its size, and says what became of it.
+
+use super::{Changed, Served, Shown};
+use crate::management::protocol::{Code, Fault};
+use std::sync::Arc;
+use weft_block::{Device, SizeAnswer, units};
+use weft_endpoint::inventory::Namespace;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// A namespace whose source was asked.
+pub(super) struct AskedSize {
+    nqn: Nqn,
+    nsid: Nsid,
+    /// Bytes that were served before.
+    before: u64,
+    answer: SizeAnswer,
+}
+
+impl AskedSize {
+    /// Asks the source of a namespace, of which `wanted` bytes are to be served: all, or more than
+    /// is known. Waits for it. `None`: it was not asked, as what is known is enough, or there is no
+    /// such namespace.
+    ///
+    /// # Errors
+    /// The source did not answer, or cannot be asked while it is open.
+    pub(super) fn of(
+        served: &Served,
+        nqn: &Nqn,
+        nsid: Nsid,
+        wanted: Option<u64>,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(namespace) = served.inventory.now().namespace(nqn, nsid).cloned() else {
+            return Ok(None);
+        };
+        let device: &Device = namespace.given();
+        if wanted.is_some_and(|wanted| wanted <= device.geometry().bytes()) {
+            return Ok(None);
+        }
+        let answer = device.renew_size()?;
+        if answer == SizeAnswer::WhenOpened {
+            let text = format!(
+                "{}: it tells its size only when it is opened: remove namespace {nsid} of {nqn} and add it again",
+                device.url()
+            );
+            return Err(Fault::new(Code::Unsupported, text));
+        }
+        served.inventory.look_at_devices();
+        Ok(Some(Self { nqn: nqn.clone(), nsid, before: bytes(&namespace), answer }))
+    }
+
+    /// Says what became of it, beside what was changed.
+    pub(super) fn tell(&self, served: &Served, changed: &mut Changed) {
+        let Self { nqn, nsid, before, answer } = self;
+        let inventory = served.inventory.now();
+        let Some(now) = inventory.namespace(nqn, *nsid).map(bytes) else { return };
+        changed.generation = inventory.generation();
+        let is_told = !changed.changes.is_empty();
+        let size = units::format_size(now);
+        match answer {
+            SizeAnswer::Fixed if !is_told => changed.notes.push(format!(
+                "the source of namespace {nsid} of {nqn} keeps the size with which it was made: {size}"
+            )),
+            _ if now != *before && !is_told => changed.changes.push(Shown {
+                kind: "change".to_owned(),
+                text: format!(
+                    "serve {size} of namespace {nsid} of {nqn} instead of {}",
+                    units::format_size(*before)
+                ),
+                hosts: Vec::new(),
+            }),
+            _ if !is_told => changed.notes.push(format!(
+                "the source of namespace {nsid} of {nqn} was asked: its size is {size}, as before"
+            )),
+            _ => {}
+        }
+    }
+}
+
+/// Bytes that are served of a namespace.
+fn bytes(namespace: &Arc<Namespace>) -> u64 {
+    namespace.blocks * u64::from(namespace.device.geometry().block_bytes)
+}
