@@ -8,14 +8,13 @@ use crate::path_args::PathArgs;
 use clap::{Args, ValueEnum};
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, meant, units};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
 use weft_endpoint::{ConnectOptions, Control, TlsFiles, TlsPsk};
-use weft_proto::nvme::types::{Id128, Nsid};
+use weft_proto::nvme::types::Nsid;
 use weft_server::psk::{self, Wanted};
 use weft_server::secret::held;
 use weft_server::values::parse_nqn;
@@ -336,20 +335,14 @@ impl ConnectArgs {
     }
 
     fn host(&self) -> Result<Option<HostIdentity>, Failure> {
-        let mut host = match &self.hostnqn {
-            Some(nqn) => Some(HostIdentity::named(parse_nqn(nqn)?)?),
-            None => None,
+        let nqn = self.hostnqn.as_deref().map(parse_nqn).transpose()?;
+        let host = match (nqn, &self.hostid) {
+            (nqn, Some(id)) => {
+                Some(HostIdentity::identified(nqn, id).map_err(|e| e.of("--hostid"))?)
+            }
+            (Some(nqn), None) => Some(HostIdentity::named(nqn)?),
+            (None, None) => None,
         };
-        if let Some(id) = &self.hostid {
-            let uuid = uuid::Uuid::from_str(id).map_err(|_| {
-                Failure::of(
-                    ErrorKind::Usage,
-                    format!("--hostid \"{id}\" is not a UUID; `uuidgen` makes one"),
-                )
-            })?;
-            let base = host.map_or_else(HostIdentity::of_this_host, Ok)?;
-            host = Some(HostIdentity { id: Id128(*uuid.as_bytes()), ..base });
-        }
         Ok(host)
     }
 }

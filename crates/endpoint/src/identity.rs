@@ -6,6 +6,7 @@
 //! generated once and kept in the state directory, like the default subsystem name:
 //! `$WEFT_STATE_DIR`, or `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
 
+use crate::name_files::{check_whole, host_id, host_id_in, name_in, text_in};
 use crate::naming::{StateNames, forget, settle};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
@@ -20,6 +21,15 @@ use weft_proto::nvme::types::{Id128, Nqn};
 
 /// Prefix of NQNs with a UUID (Base §4.7).
 const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
+
+/// The host NQN of the system.
+const HOSTNQN: &str = "/etc/nvme/hostnqn";
+
+/// The host identifier of the system.
+const HOSTID: &str = "/etc/nvme/hostid";
+
+/// The iSCSI initiator name of the system.
+const INITIATORNAME: &str = "/etc/iscsi/initiatorname.iscsi";
 
 /// Prefix of iSCSI names with a UUID.
 const IQN_PREFIX: &str = "iqn.2024-07.internal.weft:";
@@ -39,32 +49,39 @@ pub struct HostIdentity {
 impl HostIdentity {
     /// This host's permanent identity.
     pub fn of_this_host() -> Result<Self, Error> {
-        let nqn = match read(Path::new("/etc/nvme/hostnqn")) {
-            Some(text) => text,
-            None => lasting("hostnqn", fresh_nqn)?,
-        };
-        let nqn = Nqn::new(&nqn).map_err(|e| {
-            Error::new(
-                ErrorKind::Usage,
-                format!("the host NQN \"{nqn}\" in the file hostnqn is unusable: {e}"),
-            )
-        })?;
-        Self::named(nqn)
+        Self::named(host_nqn()?)
     }
 
     /// The identity of a host with a given name: the identifier is the one in the name, the
     /// system's, or derived from the name.
+    ///
+    /// # Errors
+    /// It is the system's name, and the system's identifier is not one.
     pub fn named(nqn: Nqn) -> Result<Self, Error> {
-        let in_name =
-            nqn.as_str().strip_prefix(UUID_PREFIX).and_then(|text| Uuid::parse_str(text).ok());
-        let of_system =
-            || read(Path::new("/etc/nvme/hostid")).and_then(|text| Uuid::parse_str(&text).ok());
-        let is_system =
-            read(Path::new("/etc/nvme/hostnqn")).is_some_and(|name| name == nqn.as_str());
-        let uuid = if is_system { of_system().or(in_name) } else { in_name };
-        let uuid =
-            uuid.unwrap_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_str().as_bytes()));
-        Ok(Self { nqn, id: Id128(*uuid.as_bytes()) })
+        Self::named_by(nqn, (Path::new(HOSTNQN), Path::new(HOSTID)))
+    }
+
+    fn named_by(nqn: Nqn, (hostnqn, hostid): (&Path, &Path)) -> Result<Self, Error> {
+        let is_system = name_in(hostnqn).is_ok_and(|name| name.as_deref() == Some(nqn.as_str()));
+        let of_system = if is_system { host_id_in(hostid)? } else { None };
+        let in_name = || nqn.as_str().strip_prefix(UUID_PREFIX).and_then(host_id);
+        let derived =
+            || Id128(*Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_str().as_bytes()).as_bytes());
+        let id = of_system.or_else(in_name).unwrap_or_else(derived);
+        Ok(Self { nqn, id })
+    }
+
+    /// The identity of a host with a given identifier; without a name, that of this host.
+    ///
+    /// # Errors
+    /// The identifier is not a UUID other than zero.
+    pub fn identified(nqn: Option<Nqn>, id: &str) -> Result<Self, Error> {
+        let wrong = || {
+            let text = format!("\"{id}\" is not a UUID other than zero; `uuidgen` makes one");
+            Error::new(ErrorKind::Usage, text)
+        };
+        let id = host_id(id).ok_or_else(wrong)?;
+        Ok(Self { nqn: nqn.map_or_else(host_nqn, Ok)?, id })
     }
 
     /// The same host with an identifier for one of those who open devices on it, which is the same
@@ -76,9 +93,23 @@ impl HostIdentity {
     }
 }
 
+/// The NQN of this host: the system's, or a generated one that is kept.
+fn host_nqn() -> Result<Nqn, Error> {
+    let text = match name_in(Path::new(HOSTNQN))? {
+        Some(text) => text,
+        None => lasting("hostnqn", UUID_PREFIX)?,
+    };
+    Nqn::new(&text).map_err(|e| {
+        Error::new(
+            ErrorKind::Usage,
+            format!("the host NQN \"{text}\" in the file hostnqn is unusable: {e}"),
+        )
+    })
+}
+
 /// The default name of a subsystem: generated once per user and machine.
 pub fn subsystem_nqn() -> Result<Nqn, Error> {
-    let text = lasting("subsysnqn", fresh_nqn)?;
+    let text = lasting("subsysnqn", UUID_PREFIX)?;
     Nqn::new(&text).map_err(|e| {
         Error::new(
             ErrorKind::Usage,
@@ -90,13 +121,12 @@ pub fn subsystem_nqn() -> Result<Nqn, Error> {
 /// The iSCSI initiator name of this host: the system's, if it can be read, or a generated one that
 /// is kept.
 pub fn initiator_name() -> Result<Name, Error> {
-    let system = read(Path::new("/etc/iscsi/initiatorname.iscsi"));
-    let of_system = system
-        .as_deref()
-        .and_then(|text| text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")));
-    let text = match of_system {
-        Some(name) => name.to_owned(),
-        None => lasting("initiatorname", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?,
+    let text = match text_in(Path::new(INITIATORNAME))?.map(|text| in_file_of_system(&text)) {
+        Some(Ok(Some(name))) => name,
+        Some(Err(why)) => {
+            return Err(Error::new(ErrorKind::Usage, format!("the file {INITIATORNAME} {why}")));
+        }
+        Some(Ok(None)) | None => lasting("initiatorname", IQN_PREFIX)?,
     };
     Name::new(&text).map_err(|e| {
         let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; set another with --initiator-name");
@@ -104,10 +134,21 @@ pub fn initiator_name() -> Result<Name, Error> {
     })
 }
 
+/// The name in a file of open-iscsi, among comments; why there is none, if it is not clear.
+fn in_file_of_system(text: &str) -> Result<Option<String>, &'static str> {
+    let mut names =
+        text.lines().filter_map(|line| Some(line.trim().strip_prefix("InitiatorName=")?.trim()));
+    let first = names.next().filter(|name| !name.is_empty());
+    match names.all(|name| Some(name) == first) {
+        true => Ok(first.map(str::to_owned)),
+        false => Err("has several lines with InitiatorName=, and may have one"),
+    }
+}
+
 /// The default name of an iSCSI target: generated once per user and machine. Its naming authority
 /// is the domain reserved for private use.
 pub fn target_iqn() -> Result<Name, Error> {
-    let text = lasting("targetiqn", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?;
+    let text = lasting("targetiqn", IQN_PREFIX)?;
     Name::new(&text).map_err(|e| {
         Error::new(
             ErrorKind::Usage,
@@ -120,16 +161,6 @@ pub fn target_iqn() -> Result<Name, Error> {
 /// so it is as permanent as they are.
 pub fn namespace_uuid(subsystem: &Nqn, nsid: u32) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}/{nsid}", subsystem.as_str()).as_bytes())
-}
-
-fn fresh_nqn() -> String {
-    format!("{UUID_PREFIX}{}", Uuid::new_v4())
-}
-
-fn read(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The directory in which lasting names and identities are kept; none if the system tells no place
@@ -179,9 +210,10 @@ pub fn renew() -> Result<Removed, Error> {
     Ok(Removed { directory, names, disks })
 }
 
-/// The text in the file `name` of the state directory; `make` generates it the first time. If it
-/// cannot be stored, a new one is used for this run.
-fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
+/// The name in the file `name` of the state directory; the first time it is generated: `prefix` and
+/// a UUID. If it cannot be stored, a new one is used for this run.
+fn lasting(name: &str, prefix: &str) -> Result<String, Error> {
+    let make = || format!("{prefix}{}", Uuid::new_v4());
     let Some(dir) = state_dir() else {
         tracing::warn!(
             "there is no directory for lasting names, so this run uses new ones: set HOME, or WEFT_STATE_DIR"
@@ -189,11 +221,12 @@ fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
         return Ok(make());
     };
     let path = dir.join(name);
-    if let Some(text) = read(&path) {
+    if let Some(text) = name_in(&path)? {
+        check_whole(&path, &text, prefix)?;
         return Ok(text);
     }
     match keep(&dir, &path, &make()) {
-        Ok(()) => read(&path).ok_or_else(|| {
+        Ok(()) => name_in(&path)?.ok_or_else(|| {
             Error::new(ErrorKind::Io, format!("{} is empty; delete it", path.display()))
         }),
         Err(e) => {
@@ -206,18 +239,19 @@ fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
     }
 }
 
-/// Creates the file atomically, unless another process was first.
+/// Creates the file atomically, unless another process was first. It is durable as a whole.
 fn keep(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let fresh = dir.join(format!(".{}", Uuid::new_v4()));
-    durable::create(&fresh, format!("{text}\n").as_bytes(), Readers::Mask)?;
-    let placed = match fs::hard_link(&fresh, path) {
+    let written = durable::create(&fresh, format!("{text}\n").as_bytes(), Readers::Mask)
+        .and_then(|file| file.sync_all());
+    let placed = written.and_then(|()| match fs::hard_link(&fresh, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(_) => fs::rename(&fresh, path),
         Ok(()) => Ok(()),
-    };
+    });
     let _ = fs::remove_file(&fresh);
-    placed
+    placed.and_then(|()| durable::sync_directory_of(path))
 }
 
 /// The source of names and random numbers: the system, or a seed with reproducible results.
@@ -310,6 +344,43 @@ mod tests {
     }
 
     #[test]
+    fn an_identifier_that_is_none_is_not_replaced() {
+        let dir = env::temp_dir().join(format!("weft-identity-{}", Uuid::new_v4()));
+        fs::create_dir(&dir).unwrap();
+        let (hostnqn, hostid) = (dir.join("hostnqn"), dir.join("hostid"));
+        let nqn = || Nqn::new("nqn.2026-01.example:host").unwrap();
+        let of = || HostIdentity::named_by(nqn(), (&hostnqn, &hostid));
+        let derived = of().unwrap();
+        fs::write(&hostnqn, "nqn.2026-01.example:host\n").unwrap();
+        assert_eq!(of().unwrap(), derived);
+        for wrong in ["x\n".to_owned(), format!("{}\n", Uuid::nil()), "a\nb\n".to_owned()] {
+            fs::write(&hostid, &wrong).unwrap();
+            assert!(of().is_err(), "{wrong:?}");
+        }
+        let id = "11111111-2222-3333-4444-555555555555";
+        fs::write(&hostid, id).unwrap();
+        assert_eq!(of().unwrap().id.0[..4], [0x11; 4]);
+        assert_eq!(HostIdentity::identified(Some(nqn()), id).unwrap(), of().unwrap());
+        // Of another name it is not the identifier, whatever it is.
+        fs::write(&hostnqn, "nqn.2026-01.example:other\n").unwrap();
+        fs::write(&hostid, "x\n").unwrap();
+        assert_eq!(of().unwrap(), derived);
+        for wrong in ["", "x", &Uuid::nil().to_string()] {
+            assert!(HostIdentity::identified(Some(nqn()), wrong).is_err(), "{wrong}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_open_iscsi_has_one_name() {
+        let of = |text| in_file_of_system(text).map(|name| name.unwrap_or_default());
+        assert_eq!(of("# InitiatorName=iqn.no\nInitiatorName=iqn.a\n"), Ok("iqn.a".into()));
+        assert_eq!(of("InitiatorName=iqn.a\nInitiatorName=iqn.a \n"), Ok("iqn.a".into()));
+        assert_eq!([of(""), of("InitiatorName=\n")], [Ok(String::new()), Ok(String::new())]);
+        assert!(of("InitiatorName=iqn.a\nInitiatorName=iqn.b\n").is_err());
+    }
+
+    #[test]
     fn a_seed_is_one_identity_and_one_sequence() {
         let of = |seed| {
             let identities = Identities::seeded(seed);
@@ -331,7 +402,7 @@ mod tests {
         let path = dir.join("name");
         keep(&dir, &path, "first").unwrap();
         keep(&dir, &path, "second").unwrap();
-        assert_eq!(read(&path).as_deref(), Some("first"));
+        assert_eq!(name_in(&path).unwrap().as_deref(), Some("first"));
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -34,6 +34,7 @@ mod lock;
 pub mod loops;
 mod memory;
 pub mod mirror;
+mod name_files;
 mod names;
 mod naming;
 mod nvme;
