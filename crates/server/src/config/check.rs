@@ -27,7 +27,7 @@ pub fn check(
     let (cntlids, shared) = sharing(&tables.server, finder);
     let (iscsi, tls) =
         (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
-    let mut subsystems = subsystems(&tables.subsystem, directory, finder);
+    let mut subsystems = subsystems(&tables.subsystem, (directory, shared), finder);
     let mut discovery = tables
         .discovery_authentication
         .as_ref()

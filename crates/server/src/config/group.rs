@@ -60,7 +60,7 @@ fn check(tables: &ConfigFile, finder: &mut Finder<'_>) -> GroupConfig {
     let mut served = if tables.subsystem.is_empty() {
         Vec::new()
     } else {
-        subsystems(&tables.subsystem, directory, finder)
+        subsystems(&tables.subsystem, (directory, true), finder)
     };
     for table in tables.subsystem.iter().flat_map(|subsystem| &subsystem.namespace) {
         check_namespace(table, finder);

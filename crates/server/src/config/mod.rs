@@ -7,6 +7,7 @@
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
 //! * [`subsystems`], `process`: the parts of that.
 //! * `authentication`: what hosts have to prove.
+//! * `files`: the files that namespaces use.
 //! * `host_identifiers`: the identifiers of hosts.
 //! * `limits`: the limits of hosts.
 //! * [`exposure`]: which addresses others can use although they have proved nothing.
@@ -21,6 +22,7 @@ mod disk_names;
 pub mod example;
 pub mod exposure;
 pub mod faults;
+mod files;
 pub mod group;
 mod host_identifiers;
 pub mod import;

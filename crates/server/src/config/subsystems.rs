@@ -4,6 +4,7 @@ use super::authentication::authentication;
 use super::desired::{DesiredNamespace, DesiredSubsystem};
 use super::disk_names::{lasting, numbers, scsi};
 use super::faults::Finder;
+use super::files::Files;
 use super::tables::{At, NamespaceTable, SubsystemTable, Text};
 use crate::values::parse_nqn;
 use std::collections::HashSet;
@@ -47,13 +48,13 @@ pub(super) fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
     **group
 }
 
-/// The subsystems of a file, at least one.
+/// The subsystems of a file, at least one. `shared`: other processes serve the same sources.
 pub(super) fn subsystems(
     tables: &[SubsystemTable],
-    directory: &Path,
+    (directory, shared): (&Path, bool),
     finder: &mut Finder<'_>,
 ) -> Vec<DesiredSubsystem> {
-    Names::new(directory).subsystems(tables, finder)
+    Names::new(directory, shared).subsystems(tables, finder)
 }
 
 /// What must differ in the whole file.
@@ -64,14 +65,13 @@ struct Names<'a> {
     uuids: HashSet<Uuid>,
     names: HashSet<String>,
     naas: HashSet<Naa>,
-    /// Files that are written to.
-    files: HashSet<String>,
+    files: Files,
 }
 
 impl<'a> Names<'a> {
-    fn new(directory: &'a Path) -> Self {
-        let (nqns, uuids, names, naas, files) = Default::default();
-        Self { directory, nqns, uuids, names, naas, files }
+    fn new(directory: &'a Path, shared: bool) -> Self {
+        let (nqns, uuids, names, naas) = Default::default();
+        Self { directory, nqns, uuids, names, naas, files: Files::new(shared) }
     }
 
     fn subsystems(
@@ -138,15 +138,7 @@ impl<'a> Names<'a> {
             finder.add(identity.place(), FORGETS);
         }
         let source = source(&table.source, table.read_only, finder);
-        for file in written(&source) {
-            once(
-                &mut self.files,
-                file.to_owned(),
-                &table.source,
-                "namespaces that are not read_only have the file",
-                finder,
-            );
-        }
+        self.files.add(&source, &table.source, finder);
         if let Some(name) = &table.name {
             once(&mut self.names, name.to_string(), name, "namespaces have the name", finder);
         }
@@ -193,13 +185,6 @@ pub fn forgets(source: &str) -> bool {
 fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
     finder.take(url.place(), weft_endpoint::check(url));
     if read_only { format!("readonly:{}", **url) } else { url.to_string() }
-}
-
-/// The files of a source that are not only read.
-fn written(source: &str) -> impl Iterator<Item = &str> {
-    let written =
-        grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"readonly"));
-    written.filter_map(|source| grammar::path(source.url))
 }
 
 /// URLs of further paths to a source, or the word for those that are to be discovered.

@@ -187,10 +187,53 @@ fn one_namespace_writes_to_a_file() {
     let said = two("source = \"file:/srv/a,size=1MiB\"", "source = \"/srv/a\"");
     let expected = "weft.toml:9:10: two namespaces that are not read_only have the file /srv/a: change one of them";
     assert_eq!(said, [expected]);
-    assert_eq!(
-        two("source = \"readonly:/srv/a\"", "source = \"/srv/a\"\nread_only = true"),
-        [""; 0]
-    );
+    for (first, second) in [
+        ("source = \"readonly:/srv/a\"", "source = \"/srv/a\"\nread_only = true"),
+        ("source = \"/srv/a\"", "source = \"readonly:/srv/a,lock=off\""),
+        ("source = \"/srv/a\"", "source = \"/srv/b\""),
+    ] {
+        assert_eq!(two(first, second), [""; 0]);
+    }
+    let said = two("source = \"/srv/a\"", "source = \"readonly:/srv/a\"");
+    assert!(said.len() == 1 && said[0].contains("/srv/a, which another one reads"), "{said:?}");
+}
+
+/// However the paths are written, and in whatever subsystem.
+#[test]
+fn one_file_is_the_same_under_every_path() {
+    let dir = std::env::temp_dir().join(format!("weft-config-files-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("sub")).unwrap();
+    std::fs::write(dir.join("a.img"), [0; 512]).unwrap();
+    std::fs::hard_link(dir.join("a.img"), dir.join("sub/hard.img")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("a.img", dir.join("link.img")).unwrap();
+    #[cfg(not(unix))]
+    std::fs::copy(dir.join("a.img"), dir.join("link.img")).unwrap();
+    let both = |first: &str, second: &str| {
+        let of = |n: u8, name: &str| {
+            let source = format!("source = '{}'", dir.join(name).display());
+            format!(
+                "[[subsystem]]\nnqn = \"nqn.2026-01.example:{n}\"\n[[subsystem.namespace]]\nnsid = 1\n{source}\n"
+            )
+        };
+        mistakes(&format!("{}{}", of(1, first), of(2, second)))
+    };
+    let names: &[&str] = if cfg!(unix) {
+        &["a.img", "./a.img", "sub/../a.img", "link.img", "sub/hard.img"]
+    } else {
+        &["a.img", "./a.img", "sub/../a.img"]
+    };
+    for first in names {
+        for second in names {
+            let said = both(first, second);
+            assert!(said.len() == 1 && said[0].contains("have the file"), "{said:?}");
+        }
+    }
+    // Of one that is not there yet, too.
+    let said = both("new.img,size=1MiB", "sub/../new.img,size=1MiB");
+    assert!(said.len() == 1 && said[0].contains("have the file"), "{said:?}");
+    assert_eq!(both("a.img", "new.img,size=1MiB"), [""; 0]);
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
