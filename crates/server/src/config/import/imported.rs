@@ -136,6 +136,8 @@ pub struct ImportedNamespace {
     pub nsid: u64,
     /// Source URL.
     pub source: String,
+    /// URLs of further paths to it.
+    pub paths: Vec<String>,
     /// Bytes to serve at most; `None`: all.
     pub bytes: Option<u64>,
     /// Identities, as text.

@@ -118,6 +118,9 @@ fn authentication(out: &mut String, of: &ImportedAuthentication) {
 fn namespace(out: &mut String, of: &ImportedNamespace) {
     let source = quoted(&of.source);
     _ = writeln!(out, "\n[[subsystem.namespace]]\nnsid = {}\nsource = {source}", of.nsid);
+    if !of.paths.is_empty() {
+        _ = writeln!(out, "paths = {}", quoted_list(&of.paths));
+    }
     given(out, [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)]);
     if let Some(bytes) = of.bytes {
         _ = writeln!(out, "size = \"{bytes}\"");

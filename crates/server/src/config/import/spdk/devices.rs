@@ -40,6 +40,8 @@ const LIMITS: [(&str, &str, &str); 4] = [
 pub struct Device {
     /// URL with its limits.
     pub source: String,
+    /// URLs of further paths to it.
+    pub paths: Vec<String>,
     /// UUID that hosts see.
     pub uuid: Option<String>,
     /// Refuses writes.
@@ -87,8 +89,9 @@ impl Devices {
             let nsid: u32 = nsid.parse().ok()?;
             let device = self.known.get(controller)?;
             let is_remote = NVME_SCHEMES.iter().any(|scheme| device.source.starts_with(scheme));
-            let source = format!("{}/{nsid}", device.source);
-            is_remote.then(|| Device { source, ..device.clone() })
+            let of = |url: &String| format!("{url}/{nsid}");
+            let paths = device.paths.iter().map(of).collect();
+            is_remote.then(|| Device { source: of(&device.source), paths, ..device.clone() })
         };
         let mut device = self.known.get(name).cloned().or_else(of_controller)?;
         if let Some(limits) = self.limits.get(name) {
@@ -134,7 +137,7 @@ impl Devices {
             Ok(source) => {
                 let uuid = text(params, "uuid").filter(|identity| is_set(identity));
                 let read_only = params["readonly"] == true;
-                self.known.insert(name, Device { source, uuid, read_only });
+                self.known.insert(name, Device { source, paths: Vec::new(), uuid, read_only });
             }
             Err(why) => imported.leave(format!("{method} {name} is not carried over: {why}")),
         }
@@ -162,9 +165,12 @@ impl Devices {
 
     fn stripe(&self, names: &[&str], params: &Value) -> Result<Device, String> {
         let member = |name: &&str| match self.named(name) {
-            Some(Device { source, read_only: true, .. }) => Ok(format!("readonly:{source}")),
-            Some(Device { source, .. }) => Ok(source),
             None => Err(format!("{name} is not carried over")),
+            Some(of) if !of.paths.is_empty() => {
+                Err(format!("{name} has several paths, and a member of a stripe has one"))
+            }
+            Some(of) if of.read_only => Ok(format!("readonly:{}", of.source)),
+            Some(of) => Ok(of.source),
         };
         let members = names.iter().map(member).collect::<Result<Vec<_>, _>>()?;
         let kib = number(params, "strip_size_kb").ok_or("it has no strip_size_kb")?;
@@ -174,10 +180,10 @@ impl Devices {
             return Err("a comma in the path of a member would divide it".into());
         }
         let uuid = text(params, "uuid").filter(|identity| is_set(identity));
-        Ok(Device { source, uuid, read_only: false })
+        Ok(Device { source, paths: Vec::new(), uuid, read_only: false })
     }
 
-    /// A remote controller.
+    /// A remote controller, or another path to one that is known.
     fn controller(
         &mut self,
         name: &str,
@@ -194,17 +200,26 @@ impl Devices {
             );
             return imported.leave(text);
         };
-        let source = format!("{url}/{}", field("subnqn"));
-        if self.known.contains_key(name) {
-            return imported.leave(format!(
-                "{name} has another path by {source}: give it to weft as a path by hand"
-            ));
+        let nqn = field("subnqn");
+        let source = format!("{url}/{nqn}");
+        let known = self.known.get_mut(name);
+        let leads =
+            |known: &Device| known.source.rsplit_once('/').map(|(_, of)| of) == Some(nqn.as_str());
+        if known.as_deref().is_some_and(|known| !leads(known)) {
+            return imported
+                .leave(format!("{name} has another path to another subsystem: {source}"));
         }
         if let Err(why) = connect(name, params, keys, imported) {
-            return imported.leave(format!("{name} is not carried over: {why}"));
+            return imported.leave(format!("{name} by {source} is not carried over: {why}"));
         }
-        let device = Device { source, uuid: None, read_only: false };
-        self.known.insert(name.to_owned(), device);
+        match known {
+            Some(known) if known.source == source || known.paths.contains(&source) => {}
+            Some(known) => known.paths.push(source),
+            None => {
+                let device = Device { source, paths: Vec::new(), uuid: None, read_only: false };
+                self.known.insert(name.to_owned(), device);
+            }
+        }
     }
 }
 

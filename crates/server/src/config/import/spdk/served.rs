@@ -229,6 +229,7 @@ impl Reader<'_> {
         let mut namespace = ImportedNamespace {
             nsid,
             source: device.source,
+            paths: device.paths,
             uuid: identity("uuid").or(device.uuid),
             nguid: identity("nguid").filter(|text| from_digits::<16>(text).is_some()),
             eui64: identity("eui64").filter(|text| from_digits::<8>(text).is_some()),
