@@ -114,6 +114,13 @@ pub fn options(source: &str) -> (&str, Vec<(&str, &str)>) {
     (main, options)
 }
 
+/// A main part, such as a path, as it stands in a URL, in front of options or of nothing: one that
+/// ends like an option is followed by a comma. What makes a URL of a path must call this.
+pub fn closed(main: &str) -> String {
+    let is_plain = options(main).0 == main;
+    format!("{main}{}", if is_plain { "" } else { "," })
+}
+
 /// Name and value, if the piece is an option.
 pub(crate) fn option(piece: &str) -> Option<(&str, &str)> {
     let (name, value) = piece.split_once('=')?;
@@ -245,6 +252,30 @@ mod tests {
 
     fn wrong(rest: &str) -> Refusal {
         list(rest, LISTS).unwrap_err().refusal().cloned().unwrap()
+    }
+
+    #[test]
+    fn a_path_is_the_same_path_in_a_url() {
+        for path in [
+            "/srv/a",
+            "/srv/a,b",
+            "/srv/a,b=c",
+            "/srv/a,size=1,block=4096",
+            "/srv/a,b=c,d",
+            "/srv/a,",
+            "/srv/a,,",
+            "/srv/a,b=",
+            "./a,b=c",
+            "/srv/a:b,c=d",
+        ] {
+            for prefix in ["", "file:"] {
+                let url = format!("{prefix}{}", closed(path));
+                assert_eq!((super::path(&url), options(&url).1), (Some(path), Vec::new()), "{url}");
+                let with = format!("{url},size=1GiB");
+                let given = vec![("size", "1GiB")];
+                assert_eq!((super::path(&with), options(&with).1), (Some(path), given), "{with}");
+            }
+        }
     }
 
     #[test]

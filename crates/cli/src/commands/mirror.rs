@@ -256,7 +256,7 @@ fn label(
 }
 
 fn state_url(path: &str) -> String {
-    format!("file:{path},size={STATE_BYTES}")
+    format!("file:{},size={STATE_BYTES}", grammar::closed(path))
 }
 
 /// Refuses a file that is the state file of a mirror, or something else.

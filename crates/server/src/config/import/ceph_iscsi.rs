@@ -10,6 +10,7 @@ use super::json::{list, report_unknown, switch, text, word};
 use super::lio_names;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use weft_block::grammar::closed;
 
 /// The version of the form that is read, the last one.
 const VERSION: u64 = 11;
@@ -198,7 +199,7 @@ fn namespace(
     };
     Some(ImportedNamespace {
         nsid: lun + 1,
-        source: format!("rbd:{pool}/{image}"),
+        source: closed(&format!("rbd:{pool}/{image}")),
         scsi,
         hosts: Admitted::Any,
         is_writable: true,

@@ -44,14 +44,13 @@ fn is_disk(_: &Metadata) -> bool {
     false
 }
 
-/// The URL of a file or disk. A path that ends like an option is followed by a comma.
+/// The URL of a file or disk.
 pub fn of_path(path: &str) -> Result<String, String> {
     let refused = || format!("\"{path}\" is not the path of a file or disk");
     if !path.starts_with('/') || path.contains(char::is_control) {
         return Err(refused());
     }
-    let is_plain = grammar::options(path).0 == path;
-    let url = if is_plain { path.to_owned() } else { format!("{path},") };
+    let url = grammar::closed(path);
     if grammar::path(&url) == Some(path) { Ok(url) } else { Err(refused()) }
 }
 

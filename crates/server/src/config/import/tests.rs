@@ -326,6 +326,25 @@ fn another_path_to_a_controller_is_a_path() {
     assert!(!left.join("\n").contains("by hand"), "{left:?}");
 }
 
+/// A path that ends like an option of weft's is one nevertheless.
+#[test]
+fn paths_stay_what_they_are() {
+    let path = "/dev/weft-import-none,uuid=b";
+    let of_nvmet = format!(
+        r#"{{"hosts": [], "ports": [], "subsystems": [{{"nqn": "nqn.2026-01.example:a", "namespaces": [{{"nsid": 1, "enable": 1, "device": {{"path": "{path}"}}}}]}}]}}"#
+    );
+    let of_spdk = format!(
+        r#"{{"subsystems": [{{"subsystem": "bdev", "config": [{{"method": "bdev_aio_create", "params": {{"name": "A", "filename": "{path}", "block_size": 4096}}}}]}},
+        {{"subsystem": "nvmf", "config": [{{"method": "nvmf_create_subsystem", "params": {{"nqn": "nqn.2026-01.example:a", "allow_any_host": true}}}},
+        {{"method": "nvmf_subsystem_add_ns", "params": {{"nqn": "nqn.2026-01.example:a", "namespace": {{"bdev_name": "A"}}}}}}]}}]}}"#
+    );
+    let of_tgt = format!("<target iqn.2026-01.example:a>\n backing-store {path}\n</target>\n");
+    for text in [of_nvmet, of_spdk, of_tgt] {
+        let (toml, _) = import(&text, "config", false).unwrap();
+        assert!(toml.contains(&format!("source = \"{path},")), "{toml}");
+    }
+}
+
 #[test]
 fn other_files_are_refused() {
     for text in ["", "[]", "{}", r#"{"subsystems": [{"name": "x"}]}"#, r#"{"subsystems": []}"#] {
