@@ -172,6 +172,21 @@ pub fn sources(url: &str) -> Vec<Source<'_>> {
     vec![Source { url: rest, above }]
 }
 
+/// Whether the UUID of a device is drawn each time that it is opened: that of a RAM disk, and of a
+/// stripe with one, unless the URL gives it.
+pub fn draws_uuid(url: &str) -> bool {
+    let is_uuid = |(name, _): &(&str, &str)| *name == "uuid";
+    let (rest, _) = without_filters(url);
+    match scheme(rest) {
+        (Some("ram"), _) => !options(rest).1.iter().any(is_uuid),
+        (Some("stripe"), behind) => list(behind, LISTS).is_ok_and(|list| {
+            !list_head(list.head).1.iter().any(is_uuid)
+                && list.sources.iter().any(|member| draws_uuid(member))
+        }),
+        _ => false,
+    }
+}
+
 /// What is behind the filters in front of a URL, and their schemes.
 pub(crate) fn without_filters(url: &str) -> (&str, Vec<&str>) {
     let (mut rest, mut filters) = (url, Vec::new());
@@ -252,6 +267,25 @@ mod tests {
 
     fn wrong(rest: &str) -> Refusal {
         list(rest, LISTS).unwrap_err().refusal().cloned().unwrap()
+    }
+
+    #[test]
+    fn a_uuid_is_drawn_for_memory_alone() {
+        let uuid = "uuid=11111111-2222-3333-4444-555555555555";
+        for url in ["ram:1MiB", "readonly:ram:1MiB", "stats:every=1s,stripe:64KiB,/a,ram:1MiB"] {
+            assert!(draws_uuid(url), "{url}");
+        }
+        for url in [
+            &format!("ram:1MiB,volatile=on,{uuid}"),
+            &format!("stripe:64KiB,{uuid},ram:1MiB,ram:1MiB"),
+            "/a",
+            "file:/ram:",
+            "null:1MiB",
+            "mirror:ram:1MiB,ram:1MiB",
+            "nvme+tcp://h/nqn.2014-08.org.example:x/1",
+        ] {
+            assert!(!draws_uuid(url), "{url}");
+        }
     }
 
     #[test]

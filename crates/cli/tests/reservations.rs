@@ -56,6 +56,21 @@ fn a_reservation_outlasts_kill_9() {
     );
 }
 
+/// The UUID of a RAM disk is another one after a restart, so nobody would ever find its file.
+#[test]
+fn a_ram_disk_leaves_no_file() {
+    let dir = Scratch::new("ram-reservations");
+    let server = Server::start(dir.path(), &["ram:1MiB", "--nqn", NQN, "--threads", "1"]);
+    let mut one = host(&server, 1);
+    let refused = one.reserve(NvmOpcode::RESERVATION_REGISTER, PERSIST, [0, 1]);
+    assert_eq!(refused, Status::INVALID_FIELD);
+    assert_eq!(one.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 1]), Status::SUCCESS);
+    assert_eq!(one.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 << 8, [1, 0]), Status::SUCCESS);
+    assert_eq!(host(&server, 2).write(), Status::RESERVATION_CONFLICT);
+    kill(server);
+    assert!(!dir.path().join("state/reservations").exists());
+}
+
 #[test]
 fn a_damaged_file_is_not_served_without_its_reservations() {
     let dir = Scratch::new("damaged");

@@ -345,9 +345,11 @@ fn find_reservations(
         for namespace in
             Arc::make_mut(subsystem).namespaces.values_mut().filter(|namespace| lacks(namespace))
         {
-            let found = table
-                .of(namespace.uuid)
-                .map_err(|e| InventoryError::Reservations(e.to_string()))?;
+            let found = match namespace.is_of_process() {
+                true => table.of_process(namespace.uuid),
+                false => table.of(namespace.uuid),
+            };
+            let found = found.map_err(|e| InventoryError::Reservations(e.to_string()))?;
             Arc::make_mut(namespace).reservations = Some(found);
         }
     }

@@ -49,7 +49,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::{BlockDevice, Presence};
+use weft_block::{BlockDevice, Presence, grammar};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::SCSI_UNITS_MAX;
 use weft_proto::nvme::controller::CNTLID_MAX;
@@ -231,6 +231,14 @@ impl Namespace {
     /// none.
     pub fn lun(&self) -> Option<usize> {
         Some(self.nsid.0 as usize - 1).filter(|&number| number < SCSI_UNITS_MAX)
+    }
+
+    /// Whether its UUID was drawn for this process, as that of a RAM disk is, and that of a file
+    /// whose name cannot be kept.
+    pub(crate) fn is_of_process(&self) -> bool {
+        let identity = self.given.identity();
+        let is_drawn = identity.passing.is_some() || grammar::draws_uuid(self.given.url());
+        identity.uuid == Some(self.uuid) && is_drawn
     }
 
     /// The device that it was configured with.

@@ -94,7 +94,18 @@ impl ReservationTable {
     /// # Errors
     /// They were stored, and cannot be read.
     pub fn of(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
-        let found = self.find(uuid)?;
+        let found = self.find(uuid, true)?;
+        found.load()?;
+        Ok(found)
+    }
+
+    /// The same of a namespace whose UUID was drawn for this process, so that no other one can ever
+    /// find them: they end with it, and nothing is stored.
+    ///
+    /// # Errors
+    /// Those of [`Self::of`].
+    pub fn of_process(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
+        let found = self.find(uuid, false)?;
         found.load()?;
         Ok(found)
     }
@@ -102,13 +113,13 @@ impl ReservationTable {
     /// Reads the reservations of a namespace, which [`Self::of`] gives at once after that. Does not
     /// wait, and tells whether they were read.
     pub fn load(&self, uuid: Uuid, loaded: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        match self.find(uuid) {
+        match self.find(uuid, true) {
             Ok(found) => found.begin_load(Box::new(loaded)),
             Err(e) => loaded(Err(e)),
         }
     }
 
-    fn find(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
+    fn find(&self, uuid: Uuid, lasts: bool) -> Result<Arc<NamespaceReservations>, Error> {
         let mut known = lock(&self.0.known);
         if let Some(found) = known.get(&uuid) {
             return Ok(Arc::clone(found));
@@ -119,7 +130,7 @@ impl ReservationTable {
             of.shared().look(|state| state.registrations().is_empty())
         };
         known.retain(|_, of| Arc::strong_count(of) > 1 || !is_idle(of) && !self.is_shared());
-        let fresh = self.0.make(uuid)?;
+        let fresh = self.0.make(uuid, lasts)?;
         known.insert(uuid, Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -155,11 +166,11 @@ impl ReservationTable {
 }
 
 impl Table {
-    fn make(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
+    fn make(&self, uuid: Uuid, lasts: bool) -> Result<Arc<NamespaceReservations>, Error> {
         let opened = match &self.place {
             StateStore::Shared(store) => return Ok(self.share(uuid, store)),
-            StateStore::Directory(directory) => StateFile::open(directory, uuid)?,
-            StateStore::Nowhere => Opened::Nothing,
+            StateStore::Directory(directory) if lasts => StateFile::open(directory, uuid)?,
+            StateStore::Directory(_) | StateStore::Nowhere => Opened::Nothing,
         };
         let (state, file) = match opened {
             Opened::State(state, file) => (state, Some(file)),
