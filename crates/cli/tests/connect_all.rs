@@ -112,6 +112,24 @@ fn files_of_nvme_cli_are_read_as_they_are() {
     assert_eq!(std::fs::read_to_string(file).unwrap().trim(), key);
 }
 
+#[test]
+fn a_key_in_a_file_is_not_on_a_command_line() {
+    let dir = Dir(Scratch::new("connect-all-keys"));
+    let server = Server::start(dir.0.path(), &["ram:1MiB", "--nqn", ONE]);
+    let (host, port) = server.address().rsplit_once(':').unwrap();
+    let key = dir.run(&["gen-dhchap-key"]).out.trim().to_owned();
+    let path = dir.0.path().join("discovery.conf");
+    let file = path.display().to_string();
+    for option in [format!("--dhchap-secret={key}"), format!("-S {key}"), format!("-S{key}")] {
+        std::fs::write(&path, format!("-t tcp -a {host} -s {port} {option}\n")).unwrap();
+        let printed = dir.lines(&["--discovery-conf", &file, "--print"]).concat();
+        assert!(!printed.contains(&key), "{printed}");
+        let kept = printed.split("--dhchap-secret-file=").nth(1).unwrap();
+        let kept = kept.split(' ').next().unwrap();
+        assert_eq!(std::fs::read_to_string(kept).unwrap().trim(), key, "{printed}");
+    }
+}
+
 /// Lines and parts that are another program's, or mistakes: each is skipped with a warning.
 #[test]
 fn an_odd_line_keeps_no_other_out() {

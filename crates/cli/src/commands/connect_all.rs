@@ -2,6 +2,7 @@
 //! each by a `weft connect` of its own.
 
 mod hosts_json;
+mod kept_keys;
 mod line;
 mod parallel;
 mod subsystem;

@@ -6,12 +6,9 @@ use crate::exit::Failure;
 use crate::given::Given;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use std::path::{Path, PathBuf};
-use uuid::Uuid;
-use weft_block::{Error, ErrorKind};
-use weft_endpoint::identity::state_dir;
+use std::path::Path;
+use weft_block::ErrorKind;
 use weft_proto::nvme::types::Nqn;
-use weft_server::secret::create_private;
 
 /// The file: an object, or as older versions write it the list alone.
 #[derive(Deserialize)]
@@ -52,7 +49,8 @@ struct Port {
 }
 
 /// Parameters with a value, and their options.
-const VALUES: [(&str, &str); 8] = [
+const VALUES: [(&str, &str); 9] = [
+    ("tls_key", "tls-key"),
     ("nr_io_queues", "nr-io-queues"),
     ("queue_size", "queue-size"),
     ("keep_alive_tmo", "keep-alive-tmo"),
@@ -127,17 +125,11 @@ fn line(
     }
     let at = port.traddr.as_deref().unwrap_or_default();
     let origin = format!("{}: {at}", path.display());
-    let words = words(host, subsystem, port, &origin);
-    used(words.and_then(|words| Line::parse(&words, origin, others)))
+    used(Line::in_file(&words(host, subsystem, port, &origin), origin, others))
 }
 
 /// The words of a port.
-fn words(
-    host: &Host,
-    subsystem: &Subsystem,
-    port: &Port,
-    origin: &str,
-) -> Result<Vec<String>, Failure> {
+fn words(host: &Host, subsystem: &Subsystem, port: &Port, origin: &str) -> Vec<String> {
     let mut words = vec![format!("--transport={}", port.transport)];
     let mut give = |option: &str, value: Option<&str>| {
         words.extend(value.map(|value| format!("--{option}={value}")));
@@ -151,12 +143,8 @@ fn words(
     give("hostid", host.hostid.as_deref());
     let own =
         port.dhchap_key.as_ref().or(subsystem.dhchap_key.as_ref()).or(host.dhchap_key.as_ref());
-    for (option, key) in
-        [("dhchap-secret-file", own), ("dhchap-ctrl-secret-file", port.dhchap_ctrl_key.as_ref())]
-    {
-        let file = key.map(|key| kept(key.as_str())).transpose()?;
-        give(option, file.as_ref().map(|file| file.display().to_string()).as_deref());
-    }
+    give("dhchap-secret", own.map(String::as_str));
+    give("dhchap-ctrl-secret", port.dhchap_ctrl_key.as_deref());
     let mut switches = Vec::new();
     for (name, value) in &port.others {
         if let Some((_, option)) = VALUES.iter().find(|(known, _)| known == name) {
@@ -168,23 +156,5 @@ fn words(
         }
     }
     words.extend(switches);
-    Ok(words)
-}
-
-/// The file in which a key is kept that stands in a configuration: connections name keys by files.
-fn kept(key: &str) -> Result<PathBuf, Error> {
-    let directory = state_dir().ok_or_else(|| {
-        let text =
-            "there is no place for keys of a configuration: set WEFT_STATE_DIR to a directory";
-        Error::new(ErrorKind::NotFound, text)
-    })?;
-    let directory = directory.join("keys");
-    std::fs::create_dir_all(&directory)
-        .map_err(|e| Error::io(format!("cannot make {}: {e}", directory.display()), e))?;
-    let name = Uuid::new_v5(&Uuid::NAMESPACE_OID, key.as_bytes()).simple().to_string();
-    let file = directory.join(format!("{name}.dhchap"));
-    if !file.exists() {
-        create_private(&file, key)?;
-    }
-    Ok(file)
+    words
 }

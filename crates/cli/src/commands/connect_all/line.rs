@@ -1,6 +1,7 @@
 //! A discovery controller or a subsystem with its options, as a line of nvme-cli's discovery.conf
 //! has them.
 
+use super::kept_keys::in_files;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::given::Given;
@@ -67,6 +68,12 @@ impl Line {
         let origin = address.discovery_url()?.to_string();
         let words: Vec<String> = connect.words().map(str::to_owned).collect();
         Ok(Self { address: address.clone(), ..Self::parse(&words, origin, connect)? })
+    }
+
+    /// Reads the words of a file; keys in them come into files of their own.
+    pub fn in_file(words: &[String], origin: String, others: &Given) -> Result<Self, Failure> {
+        let words = in_files(words).map_err(|e| e.about(&origin))?;
+        Self::parse(&words, origin, others)
     }
 
     /// Reads the words of a line; `others` stand for options that are not among them.
@@ -142,7 +149,7 @@ pub fn of_file(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
             return Err(Failure::of(ErrorKind::Usage, format!("{origin}: this is not UTF-8")));
         };
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        Line::parse(&words, origin, others)
+        Line::in_file(&words, origin, others)
     };
     Ok(lines.filter_map(|line| used(parse(line))).collect())
 }
