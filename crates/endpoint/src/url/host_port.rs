@@ -37,7 +37,8 @@ impl HostPort {
         self.port
     }
 
-    /// Reads `HOST[:PORT]`, `[V6]:PORT`.
+    /// Reads `HOST[:PORT]`, `[V6]:PORT`. In front of the scope of an IPv6 address is a `%`, also as
+    /// `%25`, which URLs have (RFC 6874).
     pub fn parse(text: &str, default_port: u16) -> Result<Self, Error> {
         let shown = shown(text);
         let wrong = |why: &str| {
@@ -59,13 +60,17 @@ impl HostPort {
             }
             None => text.split_once(':').unwrap_or((text, "")),
         };
-        check(host).map_err(wrong)?;
+        let host = match host.split_once("%25") {
+            Some((ip, scope)) if !scope.is_empty() => format!("{ip}%{scope}"),
+            _ => host.to_owned(),
+        };
+        check(&host).map_err(wrong)?;
         let port = if port.is_empty() {
             default_port
         } else {
             port.parse().map_err(|_| wrong("the port must be a number from 0 to 65535"))?
         };
-        Ok(Self { host: host.to_owned(), port })
+        Ok(Self { host, port })
     }
 
     /// All addresses of the host. Asks the system's resolver, which may take its time: not for
@@ -132,7 +137,7 @@ impl From<SocketAddr> for HostPort {
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
+            write!(f, "[{}]:{}", self.host.replacen('%', "%25", 1), self.port)
         } else {
             write!(f, "{}:{}", self.host, self.port)
         }
@@ -172,13 +177,30 @@ mod tests {
 
     #[test]
     fn every_host_survives_the_round_trip() {
-        for host in
-            ["192.0.2.1", "::1", "fd00::7", "fe80::1%eth0", "fe80::1%12", "storage_1.example"]
-        {
+        for host in [
+            "192.0.2.1",
+            "::1",
+            "fd00::7",
+            "fe80::1%eth0",
+            "fe80::1%12",
+            "fe80::1%25",
+            "fe80::1%253",
+            "storage_1.example",
+        ] {
             let made = HostPort::new(host, 4420).unwrap();
             assert_eq!((made.host(), made.port()), (host, 4420));
             assert_eq!(HostPort::parse(&made.to_string(), 1).unwrap(), made);
         }
+        for (written, host) in [
+            ("[fe80::1%25eth0]:4420", "fe80::1%eth0"),
+            ("[fe80::1%eth0]:4420", "fe80::1%eth0"),
+            ("[fe80::1%2512]", "fe80::1%12"),
+            ("[fe80::1%12]", "fe80::1%12"),
+            ("[fe80::1%25]", "fe80::1%25"),
+        ] {
+            assert_eq!(HostPort::parse(written, 4420).unwrap().host(), host, "{written}");
+        }
+        assert_eq!(HostPort::new("fe80::1%eth0", 1).unwrap().to_string(), "[fe80::1%25eth0]:1");
         for at in ["192.0.2.1:7", "[fd00::7]:7", "[fe80::1%3]:7"] {
             let made = HostPort::from(at.parse::<SocketAddr>().unwrap());
             assert_eq!(HostPort::parse(&made.to_string(), 1).unwrap(), made);

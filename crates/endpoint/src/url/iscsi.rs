@@ -135,8 +135,11 @@ pub(super) fn holds_secret(rest: &str) -> bool {
     let authority = rest.split('/').next().unwrap_or(rest);
     // A secret may itself hold a slash.
     let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
+    // In an IPv6 address in brackets the scope follows a %.
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    let is_scoped = host.starts_with('[') && HostPort::parse(host, 0).is_ok();
     user.contains(['%', ':'])
-        || authority.contains('%')
+        || (authority.contains('%') && !is_scoped)
         || parameters
             .split('&')
             .any(|parameter| parameter.to_ascii_lowercase().contains("password"))
@@ -184,6 +187,8 @@ mod tests {
             "iscsi://storage.example:3260/iqn.2026-01.example.weft:disk",
             "iscsi://storage.example:3260",
             "iscsi://storage.example:3260/my_disk%2F1%40home%20%C3%A9/0",
+            "iscsi://[fe80::1%25eth0]:3260/iqn.2026-01.example.weft:disk/0",
+            "iscsi://me@[fe80::1%253]:3260/iqn.2026-01.example.weft:disk/0",
         ] {
             assert_eq!(IscsiUrl::parse(text, ISCSI_PORT).unwrap().to_string(), text);
         }
@@ -228,6 +233,7 @@ mod tests {
             "iscsi://me%hidden-word@h/iqn.2026-01.example.weft:disk/0",
             "iscsi://me:hidden-word@h/iqn.2026-01.example.weft:disk/0",
             "iscsi://me%hidden/word@h/iqn.2026-01.example.weft:disk/0",
+            "iscsi://me%hidden-word@[fe80::1%25eth0]/iqn.2026-01.example.weft:disk/0",
             "iscsi://h/iqn.2026-01.example.weft:disk/0?target_user=t&target_password=hidden-word",
             "iscsi://h/iqn.2026-01.example.weft:disk/0?target_user=t&PASSWORD=hidden-word",
         ] {

@@ -174,6 +174,7 @@ mod tests {
         for text in [
             "nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk/2",
             "nvme+tcp://[::1]:4421/nqn.2014-08.org.example:disk",
+            "nvme+tcp://[fe80::1%25eth0]:4420/nqn.2014-08.org.example:disk",
             "nvme+tcp://storage.example:8009",
             "nvme+tcp://127.0.0.1:4420/testnqn",
             "nvme+tcp://127.0.0.1:4420/blktests-subsystem-1/1",
