@@ -230,6 +230,38 @@ fn errors_of_either_end_and_wrong_data_are_told() {
 }
 
 #[test]
+fn a_copy_goes_on_behind_what_cannot_be_read() {
+    const CHUNK: usize = 64 << 10;
+    let dir = Scratch::new("copy-unreadable");
+    let data = image(dir.path(), "one.img", 4 * CHUNK);
+    image(dir.path(), "two.img", 4 * CHUNK);
+    let mut expected = vec![0; 8 * CHUNK];
+    for (into, from) in expected.chunks_mut(2 * CHUNK).zip(data.chunks(CHUNK)) {
+        into[..CHUNK].copy_from_slice(from);
+    }
+    // Every other chunk cannot be read.
+    let from = "stripe:64KiB,file:./one.img,error:rate=1,ops=read,file:./two.img";
+    let journal = ["--journal", "./journal"];
+    refused(dir.path(), &[&[from, "./to.img"], &journal[..]].concat(), 1, "--skip-unreadable");
+    fs::write(dir.path().join("old.img"), vec![9; 8 * CHUNK]).unwrap();
+    let goes_on = ["--journal", "./journal", "--resume"];
+    for (to, how) in [("./to.img", &goes_on[..]), ("./old.img", &["--no-journal"])] {
+        let all = [&[from, to, "--skip-unreadable", "--verify", "-o", "json"], how].concat();
+        let ran = copy(dir.path(), &all);
+        assert!(ran.code() == Some(1) && ran.message().contains("could not be read"), "{ran:?}");
+        assert!(fs::read(dir.path().join(to)).unwrap() == expected, "{to}");
+        let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let place = |n: usize| serde_json::json!({ "at_byte": n * CHUNK, "bytes": CHUNK });
+        assert_eq!(json["unreadable"], serde_json::json!([1, 3, 5, 7].map(place)));
+        assert_eq!((&json["ended"], &json["verified"]), (&"done".into(), &true.into()));
+    }
+    assert!(!dir.path().join("journal").exists(), "the copy is complete");
+    let told = copy(dir.path(), &[from, "ram:1MiB", "--skip-unreadable"]);
+    assert!(told.out.contains("could not read 65536 bytes at byte 196608"), "{told:?}");
+    refused(dir.path(), &[from, "ram:1MiB", "--skip-unreadable", "--sha256"], 2, "--sha256");
+}
+
+#[test]
 fn qemu_img_finds_the_copy_identical() {
     let dir = Scratch::new("copy-qemu-img");
     if !have(&["qemu-img"]) {

@@ -5,6 +5,7 @@
 
 use crate::ends::Ends;
 use crate::limits::JOURNAL_BYTES_MAX;
+use crate::unreadable::Unreadable;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -148,6 +149,9 @@ pub struct Record {
     /// Milliseconds for which writes of the process that wrote this may still be executed after its
     /// end.
     pub late_writes_ms: u64,
+    /// What could not be read, of what is copied; it is zero in TO.
+    #[serde(default, skip_serializing_if = "Unreadable::is_empty")]
+    pub unreadable: Unreadable,
 }
 
 impl Record {
@@ -161,6 +165,7 @@ impl Record {
             copied: 0,
             blank,
             late_writes_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
+            unreadable: Unreadable::default(),
         }
     }
 

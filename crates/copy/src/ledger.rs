@@ -2,6 +2,7 @@
 
 use crate::limits::HOLE_BYTES;
 use crate::map::Map;
+use crate::unreadable::Unreadable;
 use core::ops::Range;
 use std::collections::BTreeMap;
 
@@ -43,30 +44,70 @@ pub struct Ledger {
     mark: u64,
     /// What is done above the mark: start and end of each run.
     done: BTreeMap<u64, u64>,
-    /// Bytes of holes that were no work.
+    /// Bytes of holes and the like that were no work.
     skipped: u64,
+    /// What is not to be read.
+    without: Unreadable,
+    /// Parts of work that was not done; they come before everything else.
+    again: Vec<Work>,
 }
 
 impl Ledger {
     /// The work from byte `start` to byte `end` of the device.
     pub fn new(from: Map, range: Range<u64>, unit: u64, holes: Holes) -> Self {
         let mark = range.start;
-        Self { from, holes, unit, left: range, data: None, mark, done: BTreeMap::new(), skipped: 0 }
+        Self {
+            from,
+            holes,
+            unit,
+            left: range,
+            data: None,
+            mark,
+            done: BTreeMap::new(),
+            skipped: 0,
+            without: Unreadable::default(),
+            again: Vec::new(),
+        }
+    }
+
+    /// The same without what cannot be read, which is no work.
+    pub fn without(self, unreadable: Unreadable) -> Self {
+        Self { without: unreadable, ..self }
+    }
+
+    /// Has the halves of a piece of work be told again, unless it cannot be divided.
+    pub fn divide(&mut self, Work { at, len, is_hole }: Work) -> bool {
+        if len <= self.unit {
+            return false;
+        }
+        let first = (len / 2).next_multiple_of(self.unit);
+        self.again.push(Work { at: at + first, len: len - first, is_hole });
+        self.again.push(Work { at, len: first, is_hole });
+        true
     }
 
     /// The next work, of at most `chunk` bytes; none if there is no more.
     pub fn next(&mut self, chunk: u64) -> Option<Work> {
+        if let Some(work) = self.again.pop() {
+            return Some(work);
+        }
         loop {
             let Range { start: at, end } = self.left.clone();
             if at >= end {
                 return None;
             }
+            let end = match self.without.next(at) {
+                Some(bad) if bad.start <= at => {
+                    self.skip(bad.end.min(end));
+                    continue;
+                }
+                Some(bad) => end.min(bad.start),
+                None => end,
+            };
             let hole = self.hole_at(at).map(|until| until.min(end));
             let work = match hole {
                 Some(until) if self.holes == Holes::Skipped => {
-                    self.left.start = until;
-                    self.skipped += until - at;
-                    self.finish(at, until - at);
+                    self.skip(until);
                     continue;
                 }
                 Some(until) => {
@@ -78,6 +119,13 @@ impl Ledger {
             self.left.start += work.len;
             return Some(work);
         }
+    }
+
+    /// What is next, up to here, is no work.
+    fn skip(&mut self, until: u64) {
+        let at = core::mem::replace(&mut self.left.start, until);
+        self.skipped += until - at;
+        self.finish(at, until - at);
     }
 
     /// The end of the hole at `at`, if there is one.
@@ -120,7 +168,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes of holes that were no work, so far.
+    /// Bytes of holes and the like that were no work, so far.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -157,6 +205,37 @@ mod tests {
         }
         ledger.finish(all[0].at, all[0].len);
         assert_eq!(ledger.mark(), 1 << 20);
+    }
+
+    #[test]
+    fn work_that_was_not_done_comes_again_in_halves() {
+        let mut ledger = Ledger::new(Map::local(&ram(1 << 20)), 0..1 << 20, 4096, Holes::Read);
+        let work = ledger.next(12 << 10).unwrap();
+        assert!(ledger.divide(work));
+        let (first, second) = (ledger.next(1 << 20).unwrap(), ledger.next(1 << 20).unwrap());
+        assert_eq!((first.at, first.len, second.at, second.len), (0, 8192, 8192, 4096));
+        assert!(!ledger.divide(second), "it is a single block");
+        ledger.finish(second.at, second.len);
+        assert_eq!(ledger.mark(), 0);
+        ledger.finish(first.at, first.len);
+        assert_eq!((ledger.mark(), ledger.next(4096).unwrap().at), (12 << 10, 12 << 10));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_work() {
+        let mut bad = Unreadable::default();
+        for at in [0, 4096, 20480, 61440] {
+            assert!(bad.add(at, 4096));
+        }
+        let map = Map::local(&ram(1 << 20));
+        let mut ledger = Ledger::new(map, 0..65536, 4096, Holes::Read).without(bad);
+        let mut all = Vec::new();
+        while let Some(Work { at, len, .. }) = ledger.next(32768) {
+            ledger.finish(at, len);
+            all.push((at, len));
+        }
+        assert_eq!(all, [(8192, 12288), (24576, 8192), (32768, 28672)]);
+        assert_eq!((ledger.mark(), ledger.skipped()), (65536, 16384));
     }
 
     /// A file with data in its second quarter.

@@ -11,6 +11,7 @@
 //! * [`ledger`]: what is to be copied next, and up to where all is written.
 //! * [`map`]: where a device may hold data.
 //! * [`tuning`]: finds the size of the chunks and their number.
+//! * [`Unreadable`]: what FROM cannot deliver, where a copy goes on all the same.
 //! * [`journal`]: up to where a flush covers the copy, for the process that goes on with it.
 //!
 //! Nothing here parses a command line or prints. Errors are [`weft_block::Error`].
@@ -30,9 +31,11 @@ mod run;
 mod shared;
 mod stopping;
 pub mod tuning;
+mod unreadable;
 mod worker;
 mod zeroes;
 
 pub use ends::{Ends, room, shown};
 pub use journal::Journal;
 pub use run::{Ended, Options, Phase, Progress, Start, Summary, copy};
+pub use unreadable::{Place, Unreadable};

@@ -32,6 +32,9 @@ pub const HOLE_BYTES: u64 = 32 << 20;
 /// Parts of a chunk that are written by operations of their own: a run of data or zeroes each.
 pub const PARTS_MAX: u64 = 64;
 
+/// Places of FROM that cannot be read, after which a copy that goes on behind them gives up.
+pub const UNREADABLE_MAX: usize = 10_000;
+
 /// How often progress is told.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 

@@ -260,6 +260,7 @@ mod tests {
                 verify: false,
                 sha256,
                 blank: false,
+                skip_unreadable: false,
             };
             let start = Start { record: Record::new(&ends, false), journal: None, follows: false };
             let stop = AtomicBool::new(false);

@@ -14,6 +14,7 @@ use crate::offload::{self, Offloaded};
 use crate::shared::{Failure, Shared, Task, Zeroes};
 use crate::stopping::Stopping;
 use crate::tuning::{Bounds, Setting, Tuning};
+use crate::unreadable::Unreadable;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub struct Options {
     pub sha256: bool,
     /// TO reads as zeroes where nothing was written.
     pub blank: bool,
+    /// Go on behind what cannot be read, which becomes zeroes; not where a SHA-256 is computed.
+    pub skip_unreadable: bool,
 }
 
 impl Options {
@@ -135,6 +138,8 @@ pub struct Summary {
     pub verifying: Option<Duration>,
     /// SHA-256 of FROM, in hexadecimal digits.
     pub sha256: Option<String>,
+    /// What could not be read, and is zero in TO.
+    pub unreadable: Unreadable,
     /// The size of the chunks and their number at the end.
     pub setting: Option<Setting>,
 }
@@ -179,7 +184,7 @@ pub struct Start<'a> {
 pub fn copy(
     ends: &Ends,
     options: &Options,
-    start: Start<'_>,
+    mut start: Start<'_>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Ended, Summary), Error> {
@@ -187,6 +192,8 @@ pub fn copy(
     let (bytes, before) = (ends.bytes(), start.record.copied);
     let padding = bytes - ends.source_bytes();
     let mut summary = Summary { bytes: bytes - padding, before, ..Summary::default() };
+    // What is not copied is read again.
+    start.record.unreadable = start.record.unreadable.before(before);
     let mut run = Run { ends, options, start, stop, progress, tuning: options.tuning(ends) };
     let mut ended = Ended::Done;
     let offloaded = run.offload(bytes)?;
@@ -206,6 +213,7 @@ pub fn copy(
     // The zeroes behind the last byte of FROM are no part of it.
     let reached_end = summary.done > 0 && before + summary.done == bytes;
     summary.done -= if reached_end { padding } else { 0 };
+    summary.unreadable.clone_from(&run.start.record.unreadable);
     summary.elapsed = began.elapsed();
     if ended == Ended::Done && options.verify {
         let began = Instant::now();
@@ -277,12 +285,15 @@ impl Run<'_> {
         shared.data_of_to = (zeroes == Zeroes::Zero).then(|| Map::of(&self.ends.to));
         shared.digest =
             self.options.sha256.then(|| Digest::of_first(self.ends.source_bytes()).into());
+        shared.skips_unreadable = self.options.skip_unreadable && !self.options.sha256;
+        shared.unreadable = self.start.record.unreadable.clone().into();
         Arc::new(shared)
     }
 
     fn shared_of_comparison(&self) -> Arc<Shared> {
         let (from, range) = (Map::of(&self.ends.from), 0..self.ends.bytes());
-        let ledger = Ledger::new(from, range, self.ends.unit(), Holes::ToldInChunks);
+        let ledger = Ledger::new(from, range, self.ends.unit(), Holes::ToldInChunks)
+            .without(self.start.record.unreadable.clone());
         Arc::new(Shared::new(self.ends.clone(), Task::Compare, Zeroes::Write, ledger))
     }
 
@@ -296,7 +307,7 @@ impl Run<'_> {
         while loops.working() > 0 {
             if let Some(result) = loops.wait(PROGRESS_EVERY) {
                 result?;
-                self.note(watch.flushing.take())?;
+                self.note_of(shared, watch.flushing.take())?;
             }
             if self.stop.load(Relaxed) {
                 shared.stop.store(true, Relaxed);
@@ -339,7 +350,7 @@ impl Run<'_> {
         loops.flush(shared);
         for mark in under_way.into_iter().chain([mark]) {
             while loops.wait(PROGRESS_EVERY).transpose()?.is_none() {}
-            self.note(Some(mark))?;
+            self.note_of(shared, Some(mark))?;
         }
         Ok(())
     }
@@ -349,6 +360,12 @@ impl Run<'_> {
         let copied = &mut self.start.record.copied;
         *copied = (*copied).max(mark.unwrap_or_default());
         self.start.journal.map_or(Ok(()), |journal| journal.write(&self.start.record))
+    }
+
+    /// The same of a pass, which may have found what cannot be read.
+    fn note_of(&mut self, shared: &Shared, mark: Option<u64>) -> Result<(), Error> {
+        self.start.record.unreadable.clone_from(&shared.unreadable());
+        self.note(mark)
     }
 
     /// Tells how far it is, and judges the setting.

@@ -3,7 +3,9 @@
 use crate::digest::Digest;
 use crate::ends::Ends;
 use crate::ledger::{Ledger, Work};
+use crate::limits::UNREADABLE_MAX;
 use crate::map::Map;
+use crate::unreadable::Unreadable;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_block::Error;
@@ -58,6 +60,16 @@ pub enum Failure {
     Differs(u64),
 }
 
+/// What becomes of a chunk that FROM cannot deliver.
+pub enum Unread {
+    /// Its halves are work again.
+    Divided,
+    /// It cannot be divided, and is copied as zeroes.
+    Zeroes,
+    /// The copy fails, with this behind its error.
+    Fails(String),
+}
+
 /// Bytes, of all loops.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -85,6 +97,9 @@ pub struct Shared {
     /// alone.
     pub written: u64,
     pub digest: Option<Mutex<Digest>>,
+    /// Whether the copy goes on behind what cannot be read.
+    pub skips_unreadable: bool,
+    pub unreadable: Mutex<Unreadable>,
     /// Bytes of a chunk.
     pub chunk: AtomicU32,
     /// Chunks in flight on each loop.
@@ -110,6 +125,8 @@ impl Shared {
             ledger: Mutex::new(ledger),
             written: 0,
             digest: None,
+            skips_unreadable: false,
+            unreadable: Mutex::default(),
             chunk: AtomicU32::new(0),
             depth: AtomicU32::new(0),
             stop: AtomicBool::new(false),
@@ -121,6 +138,27 @@ impl Shared {
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn unreadable(&self) -> MutexGuard<'_, Unreadable> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The medium of FROM did not deliver this. Halves are tried until a single block is left: so
+    /// little is lost, whatever the medium says is wrong in a larger one.
+    pub fn unread(&self, work: Work) -> Unread {
+        if !self.skips_unreadable {
+            let can = self.task == Task::Copy && self.digest.is_none();
+            let hint = "; give --skip-unreadable to copy what can be read";
+            return Unread::Fails(if can { hint.to_owned() } else { String::new() });
+        }
+        if self.ledger().divide(work) {
+            return Unread::Divided;
+        }
+        match self.unreadable().add(work.at, work.len) {
+            true => Unread::Zeroes,
+            false => Unread::Fails(format!("; more than {UNREADABLE_MAX} places cannot be read")),
+        }
     }
 
     /// The digest, if one is made.

@@ -5,14 +5,16 @@ use crate::ends::shown;
 use crate::failed::{failed, resized};
 use crate::ledger::Work;
 use crate::limits::PARTS_MAX;
-use crate::shared::{Event, Failure, Shared, Task, Zeroes};
+use crate::shared::{Event, Failure, Shared, Task, Unread, Zeroes};
 use crate::zeroes::{Run, runs};
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use weft_block::{BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome};
-use weft_io::{Activity, Driver, DriverId, Handle, Segments};
+use weft_block::{
+    BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, StatusKind,
+};
+use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 
 /// Times that a turn looks for what completed since.
 const PASSES: usize = 4;
@@ -114,6 +116,10 @@ impl Worker {
 
     /// Begins as many chunks as may be in flight.
     fn fill(&mut self, on: &Handle) {
+        // Whoever counts the loops that work relies on that word; who divides work does it, too.
+        if self.told {
+            return;
+        }
         while self.in_use() < self.shared.depth.load(Relaxed) as usize {
             let Some(work) = self.held.take().or_else(|| self.shared.next()) else { return };
             if let Err(work) = self.begin(work, on) {
@@ -271,7 +277,31 @@ impl Worker {
                 Task::Compare => self.finish(index),
             };
         }
-        self.shared.fail(Failure::Error(self.from.error(&op, &outcome)));
+        self.unread(index, op, &outcome);
+    }
+
+    /// A chunk could not be read from FROM.
+    fn unread(&mut self, index: usize, mut op: Op, outcome: &Outcome) {
+        let is_medium = outcome.status().kind == StatusKind::Media;
+        let can = is_medium && !self.failed && op.data.iter().all(Segment::is_writable);
+        let work = self.chunks[index].work.filter(|_| can);
+        let hint = match work.map(|work| self.shared.unread(work)) {
+            Some(Unread::Divided) => {
+                // It is done when its halves are.
+                self.chunks[index].failed = true;
+                return self.finish(index);
+            }
+            Some(Unread::Zeroes) => {
+                op.data.iter_mut().for_each(|segment| segment.fill(0));
+                self.chunks[index].data = Some(op.data);
+                return self.read(index);
+            }
+            Some(Unread::Fails(hint)) => hint,
+            None => String::new(),
+        };
+        let error = self.from.error(&op, outcome);
+        let error = Error::new(error.kind(), format!("{error}{hint}"));
+        self.shared.fail(Failure::Error(error));
         self.abandon(index);
     }
 

@@ -4,6 +4,7 @@ mod told;
 
 use crate::connection::ConnectArgs;
 use crate::exit::{Failure, tell};
+use crate::figures;
 use crate::filename;
 use crate::progress::Bar;
 use crate::signals::end_soon;
@@ -31,7 +32,8 @@ Examples:
   weft copy /srv/golden.img nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --destroy-data --verify
   weft copy iscsi://192.0.2.10/iqn.2026-01.org.example:disk/0 rbd:rbd/disk --limit 200MB
   weft copy ram:64MiB ./copy.img --sha256 -o json
-  weft copy /dev/sdb nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --resume")]
+  weft copy /dev/sdb nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --resume
+  weft copy /dev/sdb ./rescued.img --skip-unreadable")]
 pub struct CopyArgs {
     /// Device to copy: a URL, or the path of a file or disk
     from: String,
@@ -40,6 +42,9 @@ pub struct CopyArgs {
     /// Read both devices after the copy, and compare
     #[arg(long)]
     verify: bool,
+    /// Copy zeroes where a block cannot be read, and go on; tell those places, with status 1
+    #[arg(long, conflicts_with = "sha256")]
+    skip_unreadable: bool,
     /// Print the SHA-256 of what is copied
     #[arg(long)]
     sha256: bool,
@@ -135,7 +140,7 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     let (ended, summary) = copied.map_err(|e| args.can_go_on(e, journal.as_ref()))?;
     let printed = args.print(ended, &summary);
     // What became of the copy does not depend on who reads that.
-    args.finish(ended, journal).and(printed)
+    args.finish(ended, &summary, journal).and(printed)
 }
 
 /// What is copied, and how.
@@ -205,6 +210,7 @@ impl CopyArgs {
             verify: self.verify,
             sha256: self.sha256,
             blank: record.blank,
+            skip_unreadable: self.skip_unreadable,
         };
         options.check(&ends)?;
         if let Some(journal) = &journal {
@@ -356,6 +362,18 @@ impl CopyArgs {
         }
     }
 
+    /// What is wrong with a copy that has zeroes where FROM could not be read.
+    fn incomplete(&self, summary: &Summary) -> Option<Failure> {
+        let bytes = summary.unreadable.bytes();
+        let text = format!(
+            "{} of {} could not be read, and are zeroes in {}",
+            figures::bytes(bytes as f64),
+            self.from,
+            self.to
+        );
+        (bytes > 0).then(|| Failure::of(ErrorKind::Io, text))
+    }
+
     fn print(&self, ended: Ended, summary: &Summary) -> Result<(), Failure> {
         match self.output_format {
             Format::Normal => told::text(ended, summary),
@@ -364,9 +382,14 @@ impl CopyArgs {
     }
 
     /// Removes the journal of a copy that is complete; the exit status of another one.
-    fn finish(&self, ended: Ended, journal: Option<Journal>) -> Result<(), Failure> {
+    fn finish(
+        &self,
+        ended: Ended,
+        summary: &Summary,
+        journal: Option<Journal>,
+    ) -> Result<(), Failure> {
         let failure = match ended {
-            Ended::Done => None,
+            Ended::Done => self.incomplete(summary),
             Ended::Stopped => {
                 let then = match &journal {
                     Some(_) => "repeat the command with --resume to go on",

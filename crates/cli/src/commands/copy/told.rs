@@ -6,7 +6,7 @@ use crate::progress::Bar;
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
-use weft_copy::{Ended, Phase, Progress, Summary};
+use weft_copy::{Ended, Phase, Place, Progress, Summary};
 
 /// Shows how far it is.
 pub fn show(bar: &mut Bar, progress: &Progress) {
@@ -26,6 +26,9 @@ pub fn show(bar: &mut Bar, progress: &Progress) {
     );
     bar.set(name, fraction, eta, &what);
 }
+
+/// Places that could not be read which the text lists; JSON has all of them.
+const PLACES_SHOWN: usize = 20;
 
 /// Prints what was copied.
 pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
@@ -47,9 +50,17 @@ pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
     if summary.before > 0 {
         writeln!(out, "{} were copied before", bytes(summary.before))?;
     }
+    let unreadable = summary.unreadable.places();
+    for Place { at, bytes } in &unreadable[..unreadable.len().min(PLACES_SHOWN)] {
+        writeln!(out, "could not read {bytes} bytes at byte {at}")?;
+    }
+    if let more @ 1.. = unreadable.len().saturating_sub(PLACES_SHOWN) {
+        writeln!(out, "and {more} more places, which -o json lists")?;
+    }
     if let (Some(verifying), Ended::Done) = (summary.verifying, ended) {
         let seconds = verifying.as_secs_f64();
-        writeln!(out, "verified in {seconds:.1} s: both devices have the same data")?;
+        let where_else = if unreadable.is_empty() { "" } else { " everywhere else" };
+        writeln!(out, "verified in {seconds:.1} s: both devices have the same data{where_else}")?;
     }
     if let Some(sha256) = &summary.sha256 {
         writeln!(out, "SHA-256 {sha256}")?;
@@ -80,6 +91,10 @@ pub fn json(ended: Ended, summary: &Summary) -> Result<(), Failure> {
             _ => None,
         },
         "sha256": summary.sha256,
+        "unreadable": summary.unreadable.places().iter().map(|place| json!({
+            "at_byte": place.at,
+            "bytes": place.bytes,
+        })).collect::<Vec<_>>(),
         "transfer_bytes": summary.setting.map(|setting| setting.chunk),
         "depth": summary.setting.map(|setting| setting.depth),
     });
