@@ -24,6 +24,11 @@ impl Base {
         }
     }
 
+    /// Whether nothing tells it from another one of its size.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.identity == Identity::default()
+    }
+
     /// Why the device is another one or offers less, if so; a size may differ.
     pub(super) fn difference(&self, device: &dyn BlockDevice) -> Option<String> {
         let (identity, geometry) = (device.identity(), device.geometry());

@@ -111,6 +111,8 @@ pub(super) struct Keeper {
     replay_errors: u32,
     /// The next flush fails because of a loss for which unflushed data is still looked for.
     is_told: bool,
+    /// It was said that another device may have taken the place of this one.
+    has_warned: bool,
 }
 
 impl Keeper {
@@ -128,6 +130,7 @@ impl Keeper {
                 is_unfinished: false,
                 replay_errors: 0,
                 is_told: false,
+                has_warned: false,
             }
         });
         on.wake(id);
@@ -261,10 +264,16 @@ impl Keeper {
         (state.epoch, state.identity) = (device.cache_epoch(), Some(device.identity()));
         let again = core::mem::replace(&mut state.again, true);
         match state.down_since.take() {
-            Some(since) => tracing::warn!(
-                "{name}: connected again after {:.1} s",
-                (on.now() - since).as_secs_f32()
-            ),
+            Some(since) => {
+                let seconds = (on.now() - since).as_secs_f32();
+                tracing::warn!("{name}: connected again after {seconds:.1} s");
+                if self.group.base.is_nameless() && !core::mem::replace(&mut self.has_warned, true)
+                {
+                    tracing::warn!(
+                        "{name}: it has no lasting name; if another one of the same size has taken its place, that is not noticed"
+                    );
+                }
+            }
             None => tracing::info!("{name}: connected"),
         }
         (state.phase, state.attempts, state.complaint) = (Phase::Live, 0, None);

@@ -62,9 +62,6 @@ impl NbdDevice {
             idle.close(leave);
             Error::new(ErrorKind::Unsupported, format!("{url}: {why}"))
         })?;
-        tracing::warn!(
-            "{url}: NBD exports have no lasting names; if another one of the same size takes its place, that is not noticed"
-        );
         options.control.late_list().began_unstoppable(url.clone(), options.quiesce_time);
         let patience = Patience { io_timeout: options.io_timeout, quiesce: options.quiesce_time };
         let epoch = u64::from_le_bytes(options.control.identities().random());
