@@ -25,6 +25,8 @@ fn one_device_is_measured_over_every_protocol() {
         study(dir.path(), &["--lanes", "local,nvme+tcp,iscsi,nbd,iscsi", "--source", "ram:16MiB"]);
     let lanes = ["local", "nvme+tcp", "iscsi", "nbd"];
     assert_eq!(names(&data["lanes"], "name"), lanes);
+    let program = data["command"][0].as_str().unwrap();
+    assert_eq!((program.trim_end_matches(".exe"), &data["command"][1]), ("weft", &"study".into()));
     assert_eq!(
         (data["workloads"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()),
         (4, 16),

@@ -47,7 +47,7 @@ pub struct Results {
     /// Commit that it was built from, if the program knows it.
     #[serde(default)]
     pub commit: Option<String>,
-    /// The command line of the study.
+    /// The command line of the study: the name of the program, and its arguments.
     #[serde(default)]
     pub command: Vec<String>,
     /// Start time: seconds since 1970 (UTC).

@@ -1,6 +1,8 @@
-//! What a report says of the numbers of a study. `document`: the page that holds it.
+//! What a report says of the numbers of a study. `document`: the page that holds it. `kept`: studies
+//! in the documentation.
 
 mod document;
+mod kept;
 
 use crate::sample;
 use document::{check_nesting, texts};
@@ -412,27 +414,4 @@ fn other_formats_hold_the_same_rows() {
     }
     let hostile = sample::hostile();
     assert!(!markdown(&hostile).contains("<script") && !csv(&hostile).contains('\u{1b}'));
-}
-
-/// Studies that are kept in the documentation can be read and drawn by this version.
-#[test]
-fn kept_studies_are_current() {
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/reports");
-    let mut count = 0;
-    for suite in std::fs::read_dir(kept).unwrap() {
-        let path = suite.unwrap().path().join("results.json");
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let results = weft_bench::compare::read(&path.display().to_string(), &text)
-            .unwrap_or_else(|e| panic!("{e}"));
-        check_nesting(&html(&results));
-        let commit = results.commit.as_deref().unwrap_or("none");
-        assert!(
-            commit.bytes().all(|digit| digit.is_ascii_hexdigit()) && !results.rows.is_empty(),
-            "{}: built from commit {commit}; `weft study` has to be of a release build of a tree \
-             without changes",
-            path.display()
-        );
-        count += 1;
-    }
-    assert_eq!(count, 5, "one of each suite that reproduces a publication");
 }

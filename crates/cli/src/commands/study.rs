@@ -20,6 +20,7 @@ pub use options::StudyArgs;
 use serving::Cores;
 use setup::Setup;
 use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +58,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         budget: args.time_budget,
         seed: args.seed.unwrap_or_else(seed_of_now),
         commit: version::commit().map(str::to_owned),
-        command: std::env::args().map(|arg| masked(&arg)).collect(),
+        command: command_line(std::env::args()),
         stage,
         set_up: again,
         skipped,
@@ -151,6 +152,14 @@ fn list() -> Result<(), Failure> {
 
 fn seed_of_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// The command line by its program's name: where it was built says nothing to anybody else.
+fn command_line(mut args: impl Iterator<Item = String>) -> Vec<String> {
+    let program = args.next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    core::iter::once(name).chain(args.map(|arg| masked(&arg))).collect()
 }
 
 /// An argument without what may be a secret: that of an option `NAME=URL` as well.
