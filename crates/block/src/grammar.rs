@@ -276,13 +276,13 @@ mod tests {
             assert!(draws_uuid(url), "{url}");
         }
         for url in [
-            &format!("ram:1MiB,volatile=on,{uuid}"),
-            &format!("stripe:64KiB,{uuid},ram:1MiB,ram:1MiB"),
             "/a",
             "file:/ram:",
             "null:1MiB",
             "mirror:ram:1MiB,ram:1MiB",
             "nvme+tcp://h/nqn.2014-08.org.example:x/1",
+            &format!("ram:1MiB,volatile=on,{uuid}"),
+            &format!("stripe:64KiB,{uuid},ram:1MiB,ram:1MiB"),
         ] {
             assert!(!draws_uuid(url), "{url}");
         }

@@ -245,7 +245,7 @@ fn a_copy_goes_on_behind_what_cannot_be_read() {
     refused(dir.path(), &[&[from, "./to.img"], &journal[..]].concat(), 1, "--skip-unreadable");
     fs::write(dir.path().join("old.img"), vec![9; 8 * CHUNK]).unwrap();
     let goes_on = ["--journal", "./journal", "--resume"];
-    for (to, how) in [("./to.img", &goes_on[..]), ("./old.img", &["--no-journal"])] {
+    for (to, how) in [("./to.img", &goes_on[..]), ("./old.img", &["--no-journal"][..])] {
         let all = [&[from, to, "--skip-unreadable", "--verify", "-o", "json"], how].concat();
         let ran = copy(dir.path(), &all);
         assert!(ran.code() == Some(1) && ran.message().contains("could not be read"), "{ran:?}");

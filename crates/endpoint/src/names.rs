@@ -35,7 +35,7 @@ impl NameTable {
             addresses.iter().map(|&ip| SocketAddr::new(ip, host.port())).collect()
         };
         found.map(with_port).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host))
+            Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host()))
         })
     }
 }

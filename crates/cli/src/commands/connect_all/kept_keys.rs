@@ -19,7 +19,7 @@ struct KeyOption {
 }
 
 /// All of them.
-const OPTIONS: [KeyOption; 3] = [
+static OPTIONS: [KeyOption; 3] = [
     KeyOption {
         names: &["dhchap-secret"],
         short: Some('S'),

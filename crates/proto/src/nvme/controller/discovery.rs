@@ -263,9 +263,9 @@ mod tests {
         let both = [at(four, "192.0.2.1"), at(four, "192.0.2.1")];
         assert_eq!(told(&log, &by(2, Some("192.0.2.1"))), both, "by IPv4 to a listener at [::]");
         assert_eq!(told(&log, &by(7, Some("fd00::1"))), [at(six, "fd00::1")], "by another port");
-        assert_eq!(told(&log, &by(1, None)), []);
+        assert!(told(&log, &by(1, None)).is_empty());
         let by_tcp = CameBy { transport: TransportType::TCP, ip: IpAddr::from([192, 0, 2, 1]) };
-        assert_eq!(told(&log, &Port { came_by: Some(by_tcp), ..by(7, None) }), []);
+        assert!(told(&log, &Port { came_by: Some(by_tcp), ..by(7, None) }).is_empty());
     }
 
     #[test]
