@@ -8,6 +8,7 @@ mod network;
 mod rig;
 
 use crate::nvme::NvmeHost;
+use crate::support::there_and_back;
 use host::Host;
 use network::Link;
 use rig::{NQN, Rig};
@@ -76,6 +77,30 @@ fn gateways_are_restarted_one_by_one_while_the_configuration_changes() {
         rig.launch(name);
         until("it serves what was added meanwhile", || rig.namespaces(name) == 3 + n + 1);
         host.works(&format!("{name} was restarted"));
+    }
+    host.end();
+    rig.end();
+}
+
+/// Gateways of an earlier program are replaced one by one, and they come back.
+#[test]
+#[ignore = "long: cargo xtask long upgrade-gateways"]
+fn gateways_are_upgraded_one_by_one_and_go_back() {
+    const GATEWAYS: [&str; 3] = ["a", "b", "c"];
+    let Some([earlier, this, again]) = there_and_back() else { return };
+    let Some(mut rig) = Rig::start_by(earlier, "upgrade", &GATEWAYS) else { return };
+    let mut host = Host::start(&rig);
+    host.works("to begin with");
+    for (program, when) in [(this, "was upgraded"), (again, "went back")] {
+        rig.program = program;
+        for name in GATEWAYS {
+            let other = if name == "a" { "b" } else { "a" };
+            rig.terminate(name);
+            until("it has left in order", || rig.state_at(other, name) == "away");
+            rig.launch(name);
+            until("it serves again", || rig.gateway(name).state == "serving");
+            host.works(&format!("{name} {when}"));
+        }
     }
     host.end();
     rig.end();

@@ -1,7 +1,7 @@
 //! A cluster and the gateways of a group in front of it, each a process of its own.
 
 use super::network::{self, Far};
-use crate::support::{Ran, Scratch, run, weft};
+use crate::support::{Ran, Scratch, program, run, this_program, weft};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -53,6 +53,8 @@ pub struct Rig {
     /// Where they listen for iSCSI, if they do.
     iscsi: BTreeMap<String, SocketAddr>,
     running: BTreeMap<String, Child>,
+    /// What gateways run that start from now on, and who asks them.
+    pub program: PathBuf,
 }
 
 /// A gateway, as `weft gateway list` shows it.
@@ -74,6 +76,12 @@ impl Rig {
         Some(Self::of(ItsCluster::Own(Cluster::start(1)?), None, name, gateways, false))
     }
 
+    /// As [`Self::start`], by another program.
+    pub fn start_by(program: PathBuf, name: &str, gateways: &[&str]) -> Option<Self> {
+        let cluster = ItsCluster::Shared(Cluster::shared()?);
+        Some(Self::by(program, cluster, None, name, gateways, false))
+    }
+
     /// As [`Self::start`]; the gateways also listen for iSCSI.
     pub fn start_with_iscsi(name: &str, gateways: &[&str]) -> Option<Self> {
         Some(Self::of(ItsCluster::Shared(Cluster::shared()?), None, name, gateways, true))
@@ -93,11 +101,30 @@ impl Rig {
         gateways: &[&str],
         iscsi: bool,
     ) -> Self {
+        Self::by(this_program(), cluster, far, name, gateways, iscsi)
+    }
+
+    fn by(
+        program: PathBuf,
+        cluster: ItsCluster,
+        far: Option<Far>,
+        name: &str,
+        gateways: &[&str],
+        iscsi: bool,
+    ) -> Self {
         let scratch = Scratch::new(&format!("gateways-{name}"));
         let (addresses, running) = (BTreeMap::new(), BTreeMap::new());
         let name = name.to_owned();
-        let mut rig =
-            Self { name, cluster, far, scratch, addresses, iscsi: BTreeMap::new(), running };
+        let mut rig = Self {
+            name,
+            cluster,
+            far,
+            scratch,
+            addresses,
+            iscsi: BTreeMap::new(),
+            running,
+            program,
+        };
         let mut text = format!("[[subsystem]]\nnqn = \"{NQN}\"\n");
         for nsid in 1..=NAMESPACES {
             let image = rig.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
@@ -158,7 +185,7 @@ impl Rig {
         let group = ["serve", "--cluster", &conf, "--group", &self.name, "--gateway", gateway];
         let own = ["--listen", &listen, "--control", &socket, "--threads", "2"];
         let log = std::fs::File::create(self.said(gateway)).unwrap();
-        let mut command = weft(&directory, &[&group[..], &own[..]].concat());
+        let mut command = program(&self.program, &directory, &[&group[..], &own[..]].concat());
         if let Some(iscsi) = iscsi {
             command.args(["--listen", &iscsi, "--iqn", IQN]);
         }
@@ -180,7 +207,7 @@ impl Rig {
     }
 
     fn command(&self, gateway: &str, args: &[&str]) -> Command {
-        let mut command = weft(self.scratch.path(), args);
+        let mut command = program(&self.program, self.scratch.path(), args);
         command.arg("--control").arg(self.socket(gateway));
         command
     }

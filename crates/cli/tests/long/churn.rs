@@ -46,7 +46,7 @@ impl Driver for Once {
 }
 
 /// One host that comes, reads and goes.
-fn visit(url: &str, options: &ConnectOptions, on: &RemoteLoop) {
+pub fn visit(url: &str, options: &ConnectOptions, on: &RemoteLoop) {
     let device = open(url, options).unwrap();
     let (told, result) = channel();
     let (give, driver) = channel();

@@ -1,4 +1,4 @@
-//! Many connections, and connections that come and go: small versions run in every test run, the
+//! Many connections, connections that come and go, hours, and upgrades: small versions run in every test run, the
 //! ignored ones by `cargo xtask long`, which keeps what they print.
 #![cfg(target_os = "linux")]
 
@@ -6,5 +6,7 @@ mod churn;
 mod connections;
 mod fairness;
 mod process;
+mod soak;
 #[path = "../support/mod.rs"]
 mod support;
+mod upgrade;

@@ -15,6 +15,9 @@ use weft_testing::programs;
 /// machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Names the program of an earlier version, from which upgrades begin.
+const EARLIER: &str = "WEFT_EARLIER";
+
 /// A directory of the test's own, removed at its end.
 pub struct Scratch(PathBuf);
 
@@ -93,7 +96,17 @@ impl Ran {
 /// A command of weft that runs in `dir` and keeps its lasting names there. It finds the programs
 /// that tests find.
 pub fn weft(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    program(&this_program(), dir, args)
+}
+
+/// The program under test.
+pub fn this_program() -> PathBuf {
+    env!("CARGO_BIN_EXE_weft").into()
+}
+
+/// As [`weft`], by this program.
+pub fn program(path: &Path, dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(path);
     command
         .args(args)
         .current_dir(dir)
@@ -102,6 +115,16 @@ pub fn weft(dir: &Path, args: &[&str]) -> Command {
         .env("PATH", programs::path())
         .stdin(Stdio::null());
     command
+}
+
+/// The program from which an upgrade begins, the program under test, and the first one again.
+/// `None`: nobody has built it, and the test is skipped.
+pub fn there_and_back() -> Option<[PathBuf; 3]> {
+    let Some(earlier) = std::env::var_os(EARLIER).map(PathBuf::from) else {
+        weft_testing::skip(format!("{EARLIER} names no program; `cargo xtask long` builds one"));
+        return None;
+    };
+    Some([earlier.clone(), this_program(), earlier])
 }
 
 /// Runs a command to its end; one that hangs fails the test.

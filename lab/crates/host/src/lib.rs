@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod debian;
+pub mod earlier;
 pub mod machine;
 
 mod peers;

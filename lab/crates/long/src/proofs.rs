@@ -21,11 +21,19 @@ pub struct Proof {
     pub about: String,
     /// The program.
     pub command: Command,
+    /// It begins with the program of an earlier version, which is built first.
+    pub needs_earlier: bool,
+}
+
+impl Proof {
+    pub fn new(name: &str, about: &str, command: Command) -> Self {
+        Self { name: name.into(), about: about.into(), command, needs_earlier: false }
+    }
 }
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 5] = [
+const TESTS: [(&str, &str, [&str; 3]); 6] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -36,6 +44,13 @@ const TESTS: [(&str, &str, [&str; 3]); 5] = [
         "A host connects, reads a block and disconnects: ten thousand times over NVMe/TCP, four thousand times over iSCSI and over NBD. Neither end \
          holds more memory, descriptors or threads after all of them than after half.",
         ["weft", "long", "churn::ten_thousand_visits_leave_nothing_behind"],
+    ),
+    (
+        "soak",
+        "A target for four hours: hosts come and go, all of them come back at once, namespaces grow and shrink, the configuration is applied again, \
+         disks are copied and connections captured. No operation of the hosts that stay fails, and neither they nor the target hold more memory, \
+         descriptors or threads in the end than after a tenth of the time.",
+        ["weft", "long", "soak::four_hours_leave_nothing_behind"],
     ),
     (
         "fairness",
@@ -55,10 +70,38 @@ const TESTS: [(&str, &str, [&str; 3]); 5] = [
     ),
 ];
 
+/// Tests of upgrades from the earlier version, and back.
+const UPGRADES: [(&str, &str, [&str; 3]); 3] = [
+    (
+        "upgrade-target",
+        "A target with hosts of the earlier version and of this one, over NVMe/TCP, iSCSI and NBD: this version takes over from the earlier one, and the \
+         earlier one again. No operation fails, what was written is read, and a registration stays.",
+        ["weft", "long", "upgrade::a_target_is_upgraded_and_goes_back"],
+    ),
+    (
+        "upgrade-mirror",
+        "A mirror over three iSCSI targets: each of them, and the mirror itself, is replaced by this version and by the earlier one again. No operation \
+         of its hosts fails, and the legs are equal in the end.",
+        ["weft", "long", "upgrade::a_mirror_is_upgraded_and_goes_back"],
+    ),
+    (
+        "upgrade-gateways",
+        "A group of three gateways in front of Ceph: one after the other is replaced by this version, and by the earlier one again. No operation of a \
+         host that knows all of them fails.",
+        ["weft", "cli", "gateways::gateways_are_upgraded_one_by_one_and_go_back"],
+    ),
+];
+
 /// All of them, in the order in which they run.
 pub fn all() -> Result<Vec<Proof>> {
     let mut proofs: Vec<Proof> =
         TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
+    proofs.extend(
+        UPGRADES.iter().map(|(name, about, test)| Proof {
+            needs_earlier: true,
+            ..of_test(name, about, *test)
+        }),
+    );
     proofs.extend([of_fresh_seeds()?, of_fresh_properties(), of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
     proofs.push(of_aarch64()?);
@@ -71,7 +114,7 @@ fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proo
     let mut command = sh::cargo("test");
     command.args(["--quiet", "--release", "--locked", "--package", package, "--test", program]);
     command.args(["--", "--ignored", "--exact", "--nocapture", test]);
-    Proof { name: name.into(), about: about.into(), command }
+    Proof::new(name, about, command)
 }
 
 /// Seeds of the simulator that nobody has run before.
@@ -85,7 +128,7 @@ fn of_fresh_seeds() -> Result<Proof> {
         "--jobs",
         &sh::cores().to_string(),
     ])?;
-    Ok(Proof { name: "sim".into(), about: about.into(), command })
+    Ok(Proof::new("sim", about, command))
 }
 
 /// The tests of the crates with property tests, among which are all of these, with a seed that
@@ -95,7 +138,7 @@ fn of_fresh_properties() -> Proof {
     let mut command = sh::cargo("test");
     command.args(["--quiet", "--locked", "--package", "weft-proto", "--package", "weft-group"]);
     command.env("WEFT_FRESH_SEEDS", "1");
-    Proof { name: "properties".into(), about: about.into(), command }
+    Proof::new("properties", about, command)
 }
 
 /// The simulator's proof that it can fail. It needs a build of its own, with the bugs.
@@ -103,7 +146,7 @@ fn of_planted_bugs() -> Result<Proof> {
     let about = "The simulator finds each of the bugs that are planted in the engines (`docs/contributing/simulator.md`): how many seeds that took, and \
                  what it said.";
     let command = sh::chore(&["sim", "--planted", "--from", "0", "--count", PLANTED_SEEDS])?;
-    Ok(Proof { name: "planted".into(), about: about.into(), command })
+    Ok(Proof::new("planted", about, command))
 }
 
 /// The tests' proof that they can fail. It needs a build of its own, with the mutants.
@@ -112,14 +155,14 @@ fn of_mutants() -> Result<Proof> {
                  (`docs/contributing/writing-tests.md`): which test program notices it, of those of its \
                  crate and of that crate's direct users, and which mutants survive.";
     let command = sh::chore(&["mutants"])?;
-    Ok(Proof { name: "mutants".into(), about: about.into(), command })
+    Ok(Proof::new("mutants", about, command))
 }
 
 /// Unit tests and models for another processor, with its compiler and C library.
 fn of_aarch64() -> Result<Proof> {
     let about = "The unit tests of the engines, of I/O and of devices, and the models of lock-free code, built for 64-bit ARM, under qemu-user.";
     let command = sh::chore(&["aarch64", "test"])?;
-    Ok(Proof { name: "aarch64".into(), about: about.into(), command })
+    Ok(Proof::new("aarch64", about, command))
 }
 
 /// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on
@@ -129,18 +172,13 @@ fn of_vendored() -> Result<[Proof; 2]> {
     let mut here = sh::cargo("test");
     here.args(["--quiet", "--locked"]).args(ARGUMENTS);
     let windows = sh::chore(&[&["windows", "test"], &ARGUMENTS[..]].concat())?;
-    let proof = |name: &str, about: &str, command| Proof {
-        name: name.into(),
-        about: about.into(),
-        command,
-    };
     Ok([
-        proof(
+        Proof::new(
             "vendored-openssl",
             "The tests of TLS with OpenSSL built with weft and linked in.",
             here,
         ),
-        proof(
+        Proof::new(
             "vendored-openssl-windows",
             "The same for Windows, under Wine, which has no other OpenSSL.",
             windows,
@@ -156,7 +194,7 @@ fn of_lab() -> Result<Vec<Proof>> {
     let cases = sh::output(&mut sh::chore(&["lab", "list"])?)?;
     let proof = |(name, about): (&str, &str)| {
         let command = sh::chore(&["lab", "run", &format!("lab/cases/{name}.sh")])?;
-        Ok(Proof { name: name.into(), about: about.into(), command })
+        Ok(Proof::new(name, about, command))
     };
     cases.lines().filter_map(|line| line.split_once('\t')).map(proof).collect()
 }

@@ -114,11 +114,7 @@ mod tests {
             date: "2026-01-01".into(),
             entries: entries(page),
         };
-        let proof = |name: &str| Proof {
-            name: name.into(),
-            about: "Many of them.".into(),
-            command: Command::new("true"),
-        };
+        let proof = |name: &str| Proof::new(name, "Many of them.", Command::new("true"));
         let report = |seconds| Report {
             outcome: Outcome::Passed,
             elapsed: Duration::from_secs(seconds),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use lab_host::earlier;
 use xtask::sh;
 
 use super::proofs::Proof;
@@ -47,6 +48,12 @@ pub struct Report {
 
 /// Runs a proof to its end.
 pub fn run(proof: &mut Proof) -> Result<Report> {
+    if proof.needs_earlier {
+        match earlier::program() {
+            Ok(program) => _ = proof.command.env(earlier::VARIABLE, program),
+            Err(e) => return Ok(report(None, Duration::ZERO, &[], &[format!("{e:#}")])),
+        }
+    }
     let start = Instant::now();
     let mut child = proof
         .command

@@ -1,7 +1,7 @@
 //! Files of the guest: as they are, built, or compiled.
 //!
-//! The file name `weft` stands for this tree's program, built first, `lab-vm` for this program, and
-//! that of a C file for what it is compiled to.
+//! The file name `weft` stands for this tree's program, built first, `weft-earlier` for that of an
+//! earlier version, `lab-vm` for this program, and that of a C file for what it is compiled to.
 
 use std::{
     env, fs,
@@ -14,6 +14,8 @@ use xtask::{VERSION, built, sh};
 
 /// The file that stands for this tree's program.
 pub(super) const WEFT: &str = "weft";
+/// The file that stands for the program of an earlier version.
+const EARLIER: &str = "weft-earlier";
 /// The file that stands for this program, some of whose subcommands are for the guest.
 const LAB: &str = "lab-vm";
 /// The file that stands for a package of this tree's program.
@@ -27,8 +29,8 @@ const TESTS: [(&str, &[&str], &str); 3] = [
 ];
 
 pub(super) fn in_dir(dir: &Path, file: &str) -> PathBuf {
-    let is_ours =
-        [WEFT, LAB, PACKAGE].contains(&file) || TESTS.iter().any(|(name, ..)| *name == file);
+    let is_ours = [WEFT, EARLIER, LAB, PACKAGE].contains(&file)
+        || TESTS.iter().any(|(name, ..)| *name == file);
     if is_ours { PathBuf::from(file) } else { dir.join(file) }
 }
 
@@ -41,6 +43,12 @@ pub(super) fn option(path: &Path) -> String {
 pub(super) fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
     if file == Path::new(WEFT) {
         return Ok((WEFT.to_owned(), without_debug_info(&weft_program(weft)?, WEFT)?));
+    }
+    if file == Path::new(EARLIER) {
+        return Ok((
+            EARLIER.to_owned(),
+            without_debug_info(&lab_host::earlier::program()?, EARLIER)?,
+        ));
     }
     if file == Path::new(LAB) {
         return Ok((LAB.to_owned(), without_debug_info(&env::current_exe()?, LAB)?));
