@@ -7,6 +7,9 @@ use crate::{demand, files, markdown::Document};
 /// The page that lists what weft lacks: what, what happens instead, and the tests.
 const LIMITATIONS: &str = "docs/limitations.md";
 
+/// The page that lists what is promised to whom, and the tests.
+const PROMISES: &str = "SECURITY.md";
+
 /// What begins the list of tests below README's comparison. It is a comment, so that readers do not
 /// see it.
 const TESTS_OF_ROWS: &str = "<!-- The test of each row:";
@@ -35,18 +38,28 @@ fn rows_of_the_comparison_have_tests() {
 
 #[test]
 fn what_is_missing_has_tests() {
-    let text = read(LIMITATIONS);
+    rows_have_tests(LIMITATIONS);
+}
+
+#[test]
+fn what_is_promised_has_tests() {
+    rows_have_tests(PROMISES);
+}
+
+/// The rows of a page name tests in the last of three cells.
+fn rows_have_tests(page: &str) {
+    let text = read(page);
     let known = names();
     let document = Document::parse(&text);
     let mut rows = 0;
     let mut found = Vec::new();
     for row in document.rows.iter().filter(|row| row.last() != Some(&"test")) {
-        let [lack, _, tests] = row[..] else { panic!("three cells: {row:?}") };
-        found.extend(faults(lack, tests.split('`').skip(1).step_by(2), &known));
+        let [claim, _, tests] = row[..] else { panic!("three cells: {row:?}") };
+        found.extend(faults(claim, tests.split('`').skip(1).step_by(2), &known));
         rows += 1;
     }
-    assert!(rows > 0, "{LIMITATIONS} has no rows");
-    demand(&format!("{LIMITATIONS}: name a test that shows it"), found);
+    assert!(rows > 0, "{page} has no rows");
+    demand(&format!("{page}: name a test that shows it"), found);
 }
 
 /// What is wrong with the tests that a line names: there is none, or they are not there.

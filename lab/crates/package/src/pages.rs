@@ -12,7 +12,7 @@ use xtask::sh;
 const KINDS: [&str; 2] = ["md", "png"];
 
 /// Files beside them, which pages link to.
-const OTHERS: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
+const OTHERS: [&str; 3] = ["README.md", "CONTRIBUTING.md", "SECURITY.md"];
 
 /// Puts the pages below `to`: of `docs`, all files of the documentation, and others. `placed` are the files of `packaging/` and the directories of the
 /// system that they go to, to which links lead then.
