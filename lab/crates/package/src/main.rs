@@ -8,6 +8,7 @@ mod image;
 mod linux;
 mod notices;
 mod pages;
+mod release;
 mod rpm;
 mod signing;
 mod staged;
@@ -35,6 +36,8 @@ enum Task {
     Windows(windows::WindowsArgs),
     /// A .deb, an .rpm, a tar and an image for Linux: the program with its pages, units and licences
     Linux(linux::LinuxArgs),
+    /// The page of a release of these packages, with their sums and the parts of the programs
+    Release(release::ReleaseArgs),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::Windows(args) => windows::run(args)?,
         Task::Linux(args) => linux::run(args)?,
+        Task::Release(args) => release::run(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,7 +18,7 @@ use xtask::{VERSION, built::FULL, sh};
 use super::{archive, notices, signing::SigningArgs};
 
 /// All of it, and OpenSSL in the program, so that TLS needs no other file.
-const FEATURES: [&str; 2] = [FULL, "vendored-openssl"];
+pub(super) const FEATURES: [&str; 2] = [FULL, "vendored-openssl"];
 
 /// The profile of packages.
 const PROFILE: &str = "dist";

@@ -57,6 +57,21 @@ fn packages_of_one_program_are_equal_and_whole() {
         .arg(directory.path());
     assert!(unpack.status().unwrap().success());
     links_lead_somewhere(directory.path());
+    a_release_has_sums_and_parts(&first, &sums);
+}
+
+/// The page of a release lists packages and the parts of the program, and the sums hold.
+fn a_release_has_sums_and_parts(packages: &Path, sums: &str) {
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_lab-package"));
+    tool.args(["release", "--report-to", "security@example.org", "--out"]).arg(packages);
+    let page = said(tool);
+    for line in sums.lines() {
+        let (sum, name) = line.split_once("  ").unwrap();
+        assert!(page.contains(sum) && page.contains(name), "{name} is not in {page}");
+    }
+    let mut check = Command::new("sha256sum");
+    check.current_dir(packages).args(["--check", "SHA256SUMS"]);
+    assert!(said(check).contains("-linux.cdx.json: OK"), "{page}");
 }
 
 /// The pages of a package have what they link to, and units name pages that are there.
