@@ -5,9 +5,9 @@ use crate::support::{Scratch, Server, weft};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use weft_testing::process::stands_still;
+use weft_testing::process::{signal, stands_still};
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:suspended";
@@ -18,10 +18,6 @@ const CONFIG: &str = "listen = [\"nvme+tcp://127.0.0.1:0\"]\n\
 
 /// SIGINT and SIGTERM in `SigCgt` of proc(5).
 const BOTH: u64 = (1 << 1) | (1 << 14);
-
-fn send(signal: &str, pid: u32) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
-}
 
 /// A command that runs.
 struct Running {
@@ -62,7 +58,7 @@ impl Running {
     }
 
     fn end(&mut self) -> ExitStatus {
-        send("-TERM", self.child.id());
+        signal(self.child.id(), "TERM");
         let mut status = None;
         let args = self.args.clone();
         until(&format!("the end of {args}"), || {
@@ -86,7 +82,7 @@ fn server(dir: &Path) -> Server {
 }
 
 fn suspend(server: &Server) {
-    send("-STOP", server.pid());
+    signal(server.pid(), "STOP");
     until("it stands still", || stands_still(server.pid()));
 }
 

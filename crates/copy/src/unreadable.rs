@@ -115,7 +115,8 @@ mod tests {
     fn what_an_earlier_process_could_not_read_is_told() {
         let ram = || weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
         let ends = Ends::new(ram(), ram()).unwrap();
-        let mut record = Record { copied: 512 << 10, ..Record::new(&ends, false) };
+        let mut record = Record::new(&ends, false);
+        record.copied = 512 << 10;
         // The second place is behind what the journal covers, and is read once more.
         record.unreadable = of(&[(4096, 4096), (768 << 10, 4096)]);
         let options = Options {

@@ -1,5 +1,5 @@
-//! Many connections, connections that come and go, hours, and upgrades: small versions run in every test run, the
-//! ignored ones by `cargo xtask long`, which keeps what they print.
+//! Many connections, connections that come and go, hours, and upgrades: small versions run in every
+//! test run, the ignored ones by `cargo xtask long`, which keeps what they print.
 #![cfg(target_os = "linux")]
 
 mod churn;

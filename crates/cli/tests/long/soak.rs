@@ -7,10 +7,11 @@ use crate::process::{self, Holds, own};
 use crate::support::{Scratch, Server, run, weft};
 use std::fs::File;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use weft_endpoint::loops::Loops;
 use weft_endpoint::{ConnectOptions, PathOptions, open};
+use weft_testing::process::{signal, stands_still};
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:soak";
@@ -58,11 +59,6 @@ fn options() -> ConnectOptions {
     }
 }
 
-fn signal(pid: u32, signal: &str) {
-    let sent = Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
-    assert!(sent.success(), "kill {signal} {pid}");
-}
-
 /// A host that stays, and reads and writes until it is told to end.
 struct Host(Child);
 
@@ -77,7 +73,7 @@ impl Host {
     /// Ends it; none of its operations has failed.
     fn ends_well(mut self) {
         assert_eq!(self.0.try_wait().unwrap(), None, "it has stayed");
-        signal(self.0.id(), "-INT");
+        signal(self.0.id(), "INT");
         assert_eq!(self.0.wait().unwrap().code(), Some(130));
     }
 }
@@ -147,8 +143,8 @@ impl Soak {
     /// The target stands still until hosts have given their connections up. Others come meanwhile,
     /// some of which only connect.
     fn storm(&self) {
-        signal(self.server.pid(), "-STOP");
-        until("it stands still", || weft_testing::process::stands_still(self.server.pid()));
+        signal(self.server.pid(), "STOP");
+        until("it stands still", || stands_still(self.server.pid()));
         std::thread::scope(|scope| {
             for url in self.urls.iter().flat_map(|url| [url.as_str(); STORM]) {
                 scope.spawn(move || {
@@ -160,7 +156,7 @@ impl Soak {
             let nobody = [(); STORM].map(|()| TcpStream::connect(self.address()).unwrap());
             std::thread::sleep(STANDSTILL);
             drop(nobody);
-            signal(self.server.pid(), "-CONT");
+            signal(self.server.pid(), "CONT");
         });
     }
 

@@ -169,14 +169,14 @@ fn a_mirror_and_its_targets_are_replaced(programs: &Programs) {
     mirror.await_equal();
     let loads = loads(programs, mirror.dir, &server.urls, 8);
     for by in &programs[1..] {
-        for place in 0..3 {
+        for (place, target) in targets.iter_mut().enumerate() {
             until_many_writes(mirror.dir, "mirror");
-            assert_eq!(targets[place].take().unwrap().terminate().code(), Some(0));
+            assert_eq!(target.take().unwrap().terminate().code(), Some(0));
             let others: Vec<&String> =
                 all.iter().copied().filter(|leg| **leg != mirror.legs[place]).collect();
             let in_sync = ["1 2", "0 2", "0 1"][place];
             mirror.await_labels(&others, in_sync);
-            targets[place] = Some(mirror.target(by, place));
+            *target = Some(mirror.target(by, place));
             mirror.await_labels(&all, "0 1 2");
         }
         assert_eq!(server.terminate().code(), Some(0));

@@ -119,7 +119,8 @@ fn targets_that_do_not_take_the_algorithms_are_told_apart() {
         assert_eq!(world.end.engine.unanswered_algorithms().as_ref(), Some(&offered));
         (world, offered)
     };
-    for algorithms in [&Algorithm::OFFERED[..], &Algorithm::ONLY_MD5] {
+    let lists: [&'static [Algorithm]; 2] = [&Algorithm::OFFERED, &Algorithm::ONLY_MD5];
+    for algorithms in lists {
         for status in [LoginStatus::INITIATOR_ERROR, LoginStatus::AUTHENTICATION_FAILURE] {
             let (mut world, offered) = offered(algorithms);
             world.login_flags(LoginFlags::NONE, status, "");

@@ -10,9 +10,9 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use lab_windows::toolchain::TARGET;
-use xtask::{VERSION, sh};
+use xtask::{VERSION, built::FULL, sh};
 
-use super::{archive::SUMS, bom, features::FULL, notices, staged, windows};
+use super::{archive::SUMS, bom, notices, staged, windows};
 
 /// The page.
 const PAGE: &str = "RELEASE.md";

@@ -105,7 +105,9 @@ mod tests {
 
     #[test]
     fn options_with_keys_are_known_in_every_form() {
-        let of = |word: &str| OPTIONS.iter().find_map(|of| Some((of.instead, of.value_in(word)?)));
+        let of = |word: &'static str| {
+            OPTIONS.iter().find_map(|of| Some((of.instead, of.value_in(word)?)))
+        };
         for word in ["-SDHHC-1:a", "-S=DHHC-1:a", "--dhchap-secret=DHHC-1:a"] {
             assert_eq!(of(word), Some(("dhchap-secret-file", Some("DHHC-1:a"))), "{word}");
         }
