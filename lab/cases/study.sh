@@ -55,6 +55,7 @@ discover
 login
 wait_for 30 scsi_disk 1 >/dev/null || fail "there is no second LUN"
 iscsi=$(scsi_disk 0) iscsi_null=$(scsi_disk 1)
+[ $# -gt 0 ] || set -- --time-budget 15s
 note "the kernel's disks: TCP $tcp $tcp_null, RDMA $rdma $rdma_null, FC $fc, iSCSI $iscsi $iscsi_null"
 
 # study SUITE ARGUMENT...: writes /tmp/SUITE
