@@ -169,3 +169,23 @@ fn a_new_question_replaces_the_grant_and_a_full_target_grants_nothing() {
     scene.world.run_for(Duration::from_millis(100));
     assert_eq!(one.connect(&mut scene, 1).len(), 1);
 }
+
+#[test]
+fn a_host_that_asks_again_and_connects_nothing_keeps_no_queues_for_longer() {
+    let mut scene = scene(16);
+    let on = host(&mut scene, "10.0.9.9");
+    let one = Controller::new(&mut scene, &on, 4);
+    for _ in 0..4 {
+        scene.world.run_for(Duration::from_secs(HANDSHAKE_S / 3));
+        assert_eq!(one.ask(&mut scene, 4), Ok(4));
+    }
+    let crowd: Vec<_> = (0..8)
+        .flat_map(|n| {
+            let on = host(&mut scene, &format!("10.0.8.{}", n + 1));
+            (0..16).map(move |_| Puppet::on(on.clone()))
+        })
+        .collect();
+    scene.world.run_for(Duration::from_millis(100));
+    assert_eq!(scene.target.connections(), 16, "nothing is kept");
+    drop(crowd);
+}

@@ -5,6 +5,7 @@ use super::subsystems::{ControllerId, View};
 use super::target_state::TargetState;
 use crate::export::shares::Grant;
 use std::sync::Arc;
+use std::time::Duration;
 use weft_proto::nvme::controller::{Control, IoQueue};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::ConnectResponse;
@@ -127,6 +128,13 @@ impl Claim {
         self.granted.take()
     }
 
+    /// The connection of the queue counts as admitted from now on.
+    pub(super) fn admitted(&self, now: Duration) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| self.qid != Qid(0)) {
+            shared.queue_connected(now, self.controller);
+        }
+    }
+
     /// A connection serves the queue from now on, and says itself when it has ended.
     pub(super) fn served(mut self) -> Arc<TargetState> {
         self.shared.take().expect("a claim is taken once")
@@ -152,7 +160,6 @@ mod tests {
     use crate::export::nvme::admitting::Caller;
     use crate::export::nvme::mailbox::Mailbox;
     use crate::inventory::{LiveInventory, SubsystemConfig};
-    use std::time::Duration;
     use weft_block::OpenOptions;
     use weft_io::LoopConfig;
     use weft_io::sim::World;
@@ -238,6 +245,35 @@ mod tests {
         assert!(shared.view(controller).is_some());
         drop(claim);
         assert!(shared.view(controller).is_none(), "the controller stays");
+    }
+
+    #[test]
+    fn only_a_queue_that_is_admitted_gives_its_host_more_time() {
+        let shared = shared();
+        let Admitted { controller, queue, claim: _claim, .. } =
+            connect(&shared, 0, Cntlid::DYNAMIC);
+        let Queue::Admin(mut control) = queue else { panic!("queue 0 is the admin queue") };
+        let on = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
+        let _ =
+            control.start(Duration::ZERO, Tag(0), &Property::set(PropertyOffset::CC, on.into()));
+        let limit = shared.limits.handshake;
+        let kept = |now| shared.lapse(now, controller);
+        assert_eq!(shared.grant_queues(Duration::ZERO, controller, 4), 4);
+        // One that is given up, and another question.
+        drop(connect(&shared, 1, controller.1));
+        assert_eq!(shared.grant_queues(limit / 2, controller, 4), 4);
+        assert_eq!(kept(limit / 2), Some(limit));
+        let mut io = connect(&shared, 1, controller.1);
+        drop(io.claim.take_granted());
+        io.claim.admitted(limit / 2);
+        assert_eq!(kept(limit), Some(limit + limit / 2));
+        assert_eq!(kept(limit + limit / 2), None);
+        // It is told a number, and nothing is kept.
+        assert_eq!(shared.grant_queues(limit * 2, controller, 4), 4);
+        assert_eq!(kept(limit * 2), None);
+        io.claim.admitted(limit * 3);
+        assert_eq!(shared.grant_queues(limit * 3, controller, 4), 4);
+        assert_eq!(kept(limit * 3), Some(limit * 4));
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl TargetState {
             return Err(asked.refuse(ConnectError::NotReady));
         };
         association.add_queue(qid, asked.mailbox, self.members.serve());
-        let granted = association.granted.as_mut().and_then(|of| of.take_one(asked.now));
+        let granted = association.granted.take_one();
         let claim = Claim::new(self, controller, qid, granted);
         let queue = Queue::Io(Box::new(queue), view);
         // Whose key it is was found out when it was made.

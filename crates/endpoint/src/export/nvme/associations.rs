@@ -24,7 +24,7 @@ pub(super) struct Association {
     /// What its transport takes.
     pub(super) host_memory: HostMemory,
     /// Connections for I/O queues that it was granted and has not used.
-    pub(super) granted: Option<GrantedQueues>,
+    pub(super) granted: GrantedQueues,
     /// HOSTID, and HOSTNQN, which the host has proved.
     pub(super) proven: Option<(Id128, Nqn)>,
     pub(super) admin: Arc<Mailbox>,
@@ -62,7 +62,7 @@ impl Association {
             who,
             peer: from.peer.into(),
             host_memory: from.port.host_memory,
-            granted: None,
+            granted: GrantedQueues::default(),
             admin,
             io: Vec::new(),
             proven: None,

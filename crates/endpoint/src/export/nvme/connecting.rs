@@ -9,6 +9,7 @@ use super::session::Session;
 use super::transport::{Engine, Link};
 use crate::export::driver::Place;
 use crate::export::seats::Newcomer;
+use std::time::Duration;
 use weft_io::Handle;
 use weft_proto::nvme::controller::{ConnectError, Refusal, connect_names};
 use weft_proto::nvme::types::Qid;
@@ -36,7 +37,7 @@ impl<L: Link> Connection<L> {
         };
         let placed = |admitted: Admitted| match admitted.is_stranger {
             true => Ok(admitted),
-            false => take_place(&mut self.newcomer, admitted).map_err(refuse),
+            false => take_place(now, &mut self.newcomer, admitted).map_err(refuse),
         };
         match checked.map_err(refuse).and_then(|()| admit()).and_then(settled).and_then(placed) {
             Err(refusal) => {
@@ -94,7 +95,7 @@ impl<L: Link> Connection<L> {
                 .admit(now, sqe, data, from, &self.mailbox)
                 .map(|again| admitted.taken(again)),
         };
-        let take = |admitted| take_place(&mut self.newcomer, admitted).map_err(refuse);
+        let take = |admitted| take_place(now, &mut self.newcomer, admitted).map_err(refuse);
         match placed.and_then(take) {
             Ok(admitted) => self.leave(link, admitted, answer),
             Err(refusal) => {
@@ -123,6 +124,7 @@ impl<L: Link> Connection<L> {
 /// The connection counts as admitted from now on, in one of the places that its controller was
 /// granted if there is one. Otherwise there has to be a free one.
 fn take_place(
+    now: Duration,
     newcomer: &mut Option<Newcomer>,
     mut admitted: Admitted,
 ) -> Result<Admitted, ConnectError> {
@@ -132,5 +134,6 @@ fn take_place(
             .map_err(|full| ConnectError::ConnectionsExhausted { all: full.all, own: full.own })?;
         *newcomer = None;
     }
+    admitted.claim.admitted(now);
     Ok(admitted)
 }

@@ -70,6 +70,8 @@ pub(crate) struct TargetState {
     remarks: HostRemarks,
     /// Hosts whose keep alive timers expired, for the log.
     pub(super) expired: Refusals,
+    /// Hosts that were granted fewer queues than they asked for, for the log.
+    pub(super) few_queues: Refusals,
     /// Authentications that were begun.
     pub(super) attempts: Attempts,
     /// What is computed for them.
@@ -116,6 +118,7 @@ impl TargetState {
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
                 expired: Refusals::new(),
+                few_queues: Refusals::new(),
                 attempts: Attempts::default(),
                 jobs: Jobs::default(),
                 generated: Arc::default(),
