@@ -36,6 +36,14 @@ pub const CONTROL_ANSWER_S: u64 = 120;
 /// namespaces and their hosts.
 pub const CONTROL_ANSWER_BYTES_MAX: u64 = 256 << 20;
 
+/// Seconds that the check of a configuration waits for the identity of a file; after that it
+/// compares paths.
+pub const FILE_CHECK_S: u64 = 2;
+
+/// Checks of files that may wait for file systems beyond that; with these, paths are compared at
+/// once.
+pub const FILE_CHECKS_LATE_MAX: usize = 4;
+
 /// Clients of `--metrics` at a time; further ones take the place of those that have sent no
 /// request, or are refused.
 pub const METRICS_CLIENTS_MAX: usize = 8;
