@@ -5,16 +5,18 @@ use crate::served::{self, Served};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_block::path::PathState;
 use weft_block::{Device, OpenOptions, SizeAnswer};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig};
 use weft_endpoint::source::iscsi::IscsiOptions;
-use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
+use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
 use weft_io::RemoteLoop;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
+use weft_testing::wait::until;
 
 const MIB: u64 = 1 << 20;
 const IQN: &str = "iqn.2026-01.example.weft:sizes";
@@ -85,17 +87,26 @@ impl Server {
         Self { device, inventory, served: Served::start(&served::loops(2), start) }
     }
 
-    fn open(&self, scheme: &str) -> Device {
+    fn url(&self, scheme: &str) -> String {
         let urls = self.served.urls();
-        let url = urls.iter().find(|url| url.starts_with(scheme)).unwrap();
+        urls.iter().find(|url| url.starts_with(scheme)).unwrap().clone()
+    }
+
+    fn open(&self, scheme: &str) -> Device {
+        self.open_over(scheme, Vec::new())
+    }
+
+    /// Opens it with these further paths.
+    fn open_over(&self, scheme: &str, further: Vec<String>) -> Device {
         let host = Nqn::new("nqn.2026-01.example.host:sizes").unwrap();
         let initiator_name = Some(Name::new("iqn.2026-01.example.host:sizes").unwrap());
         let options = ConnectOptions {
             host: Some(HostIdentity { nqn: host, id: Id128([5; 16]) }),
             iscsi: IscsiOptions { initiator_name, ..IscsiOptions::default() },
+            paths: PathOptions { further, ..PathOptions::default() },
             ..ConnectOptions::default()
         };
-        open(url, &options).unwrap()
+        open(&self.url(scheme), &options).unwrap()
     }
 
     /// The server takes over what its file has.
@@ -136,6 +147,50 @@ fn a_remote_disk_tells_its_size_when_it_is_asked() {
             fill(&Disk::on(device).unwrap(), 5);
         }
     }
+}
+
+#[test]
+fn a_disk_over_two_paths_has_the_smaller_size_while_they_differ() {
+    const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+    for scheme in ["nvme+tcp", "iscsi", "nbd"] {
+        let files = [Growing::new(), Growing::new()];
+        let servers =
+            files.each_ref().map(|file| Server::start(&format!("{},uuid={UUID}", file.url())));
+        let device = servers[0].open_over(scheme, vec![servers[1].url(scheme)]);
+        until("both paths are used", || {
+            device.paths().iter().all(|path| path.state == PathState::Live)
+        });
+        let set = |which: usize, mib| {
+            files[which].set_len(mib);
+            servers[which].look();
+        };
+        let differs = |mib| {
+            let said = device.renew_size().unwrap_err().to_string();
+            assert!(said.contains("different sizes") && said.contains("4MiB"), "{scheme}: {said}");
+            assert_eq!(bytes(&device), mib * MIB, "{scheme}");
+        };
+        set(0, 4);
+        differs(1);
+        set(1, 2);
+        differs(2);
+        set(1, 4);
+        assert_eq!(device.renew_size().unwrap(), SizeAnswer::Now, "{scheme}");
+        assert_eq!(bytes(&device), 4 * MIB, "{scheme}");
+        fill(&Disk::on(device).unwrap(), 4);
+    }
+}
+
+#[test]
+fn an_export_that_has_become_shorter_is_not_taken_over() {
+    let server = Server::start("ram:2MiB");
+    let device = server.open("nbd");
+    let half = |builder: &mut InventoryBuilder| {
+        builder.resize_namespace(&nqn(), Nsid(1), Some(MIB / 512)).map(drop)
+    };
+    server.inventory.change(half).unwrap();
+    let said = device.renew_size().unwrap_err().to_string();
+    assert!(said.contains("1MiB instead of 2MiB"), "{said}");
+    assert_eq!(bytes(&device), 2 * MIB);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use weft_block::offload::{Offload, Served};
 use weft_block::path::PathStatus;
 use weft_block::{
     BlockDevice, BlockQueue, Device, Error, ErrorKind, Features, Geometry, Identity, Presence,
-    SizeAnswer,
+    SizeAnswer, units,
 };
 use weft_io::{DriverId, Handle};
 
@@ -60,24 +60,33 @@ impl BlockDevice for PathsDevice {
         Geometry { blocks: self.group.blocks(), ..self.group.base.geometry }
     }
 
-    /// Every path is asked, because each may check operations by the size that it knows. One that
-    /// has to be opened again for it is, beside the one that is in use.
+    /// Every path is asked, because each may check operations by the size that it knows, and the
+    /// smallest size is used. A path that has to be opened again for it is, beside the one that is
+    /// in use.
     fn renew_size(&self) -> Result<SizeAnswer, Error> {
-        let text = format!("{}: no path can be used at present", self.group.url);
-        let mut outcome = Err(Error::new(ErrorKind::Refused, text));
         let paths = self.group.paths().into_iter().enumerate();
-        for (path, live) in paths.filter_map(|(path, (_, live))| Some((path, live?))) {
-            let asked = match live.device.renew_size() {
-                Ok(SizeAnswer::WhenOpened) => self.group.renew(path).wait(),
-                Ok(SizeAnswer::Now | SizeAnswer::Fixed) => {
-                    self.group.resize(live.device.geometry().blocks);
-                    Ok(())
-                }
-                Err(e) => Err(e),
-            };
-            outcome = outcome.or(asked);
+        let open: Vec<(usize, Device)> =
+            paths.filter_map(|(path, (_, live))| Some((path, live?.device))).collect();
+        if open.is_empty() {
+            let text = format!("{}: no path can be used at present", self.group.url);
+            return Err(Error::new(ErrorKind::Refused, text));
         }
-        outcome.map(|()| SizeAnswer::Now)
+        self.group.hold_size();
+        let ask = |(path, device): &(usize, Device)| match device.renew_size() {
+            Ok(SizeAnswer::WhenOpened) => self.group.renew(*path).wait(),
+            Ok(SizeAnswer::Now | SizeAnswer::Fixed) => Ok(()),
+            Err(e) => Err(e),
+        };
+        let mut failed: Vec<Error> = open.iter().filter_map(|path| ask(path).err()).collect();
+        // Some may have been opened again.
+        let sizes: Vec<(String, Geometry)> =
+            self.live().map(|device| (device.url().to_owned(), device.geometry())).collect();
+        let blocks: Vec<u64> = sizes.iter().map(|(_, size)| size.blocks).collect();
+        self.group.settle_size(&blocks);
+        if failed.is_empty() && blocks.iter().any(|of| Some(of) != blocks.first()) {
+            failed.push(Error::new(ErrorKind::Refused, different(&sizes)));
+        }
+        together(failed).map(|()| SizeAnswer::Now)
     }
 
     fn features(&self) -> Features {
@@ -131,5 +140,29 @@ impl BlockDevice for PathsDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         Ok(Box::new(PathsQueue::open(&self.group, on, owner)?))
+    }
+}
+
+/// Text about paths of different sizes.
+fn different(sizes: &[(String, Geometry)]) -> String {
+    let each: Vec<String> = sizes
+        .iter()
+        .map(|(url, size)| format!("{url} has {}", units::format_size(size.bytes())))
+        .collect();
+    format!(
+        "the paths have different sizes: {}; the smallest is used until they are asked again",
+        each.join(", ")
+    )
+}
+
+/// The errors of all paths as one.
+fn together(mut errors: Vec<Error>) -> Result<(), Error> {
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => {
+            let texts: Vec<String> = errors.iter().map(Error::to_string).collect();
+            Err(Error::new(errors[0].kind(), texts.join("; ")))
+        }
     }
 }

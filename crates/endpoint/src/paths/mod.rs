@@ -40,6 +40,7 @@ mod replay;
 mod reserved;
 mod route;
 mod samples;
+mod size;
 mod stranded;
 mod unflushed;
 mod unresolved;

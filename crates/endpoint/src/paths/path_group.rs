@@ -7,6 +7,7 @@ use super::options::PathOptions;
 use super::ordered::Ordered;
 use super::registered::Others;
 use super::reserved::Key;
+use super::size::Size;
 use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
@@ -32,7 +33,7 @@ pub(super) struct PathGroup {
     pub(super) ordered: Ordered,
     /// Completed writes that no flush covers, if the device has a volatile cache.
     pub(super) log: Option<Arc<Unflushed>>,
-    blocks: AtomicU64,
+    size: Size,
     /// How often unflushed writes were written again, and how often that is under way now.
     replays: AtomicU64,
     gates: AtomicUsize,
@@ -103,7 +104,7 @@ impl PathGroup {
         base: Base,
         urls: Vec<String>,
     ) -> Self {
-        let blocks = AtomicU64::new(base.geometry.blocks);
+        let size = Size::new(base.geometry.blocks);
         let entry = |url| Entry {
             url,
             generation: 0,
@@ -131,7 +132,7 @@ impl PathGroup {
             base,
             unresolved: Unresolved::default(),
             ordered: Ordered::default(),
-            blocks,
+            size,
             version: AtomicU64::new(1),
             failing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
@@ -177,12 +178,24 @@ impl PathGroup {
     }
 
     pub(super) fn blocks(&self) -> u64 {
-        self.blocks.load(Ordering::Acquire)
+        self.size.get()
     }
 
-    /// The device has so many blocks now.
+    /// A path has so many blocks now.
     pub(super) fn resize(&self, blocks: u64) {
-        if self.blocks.swap(blocks, Ordering::AcqRel) != blocks {
+        if self.size.set(blocks) {
+            self.tell_queues();
+        }
+    }
+
+    /// The paths are being asked for their sizes, until [`Self::settle_size`].
+    pub(super) fn hold_size(&self) {
+        self.size.hold();
+    }
+
+    /// The paths were asked, and have these sizes in blocks.
+    pub(super) fn settle_size(&self, sizes: &[u64]) {
+        if self.size.settle(sizes) {
             self.tell_queues();
         }
     }

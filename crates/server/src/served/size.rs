@@ -36,7 +36,10 @@ impl AskedSize {
         if wanted.is_some_and(|wanted| wanted <= device.geometry().bytes()) {
             return Ok(None);
         }
-        let answer = device.renew_size()?;
+        let asked = device.renew_size();
+        // Even if one of its paths has not answered.
+        served.inventory.look_at_devices();
+        let answer = asked?;
         if answer == SizeAnswer::WhenOpened {
             let text = format!(
                 "{}: it tells its size only when it is opened: remove namespace {nsid} of {nqn} and add it again",
@@ -44,7 +47,6 @@ impl AskedSize {
             );
             return Err(Fault::new(Code::Unsupported, text));
         }
-        served.inventory.look_at_devices();
         Ok(Some(Self { nqn: nqn.clone(), nsid, before: bytes(&namespace), answer }))
     }
 

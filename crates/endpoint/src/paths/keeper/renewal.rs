@@ -6,7 +6,7 @@ use super::{Keeper, Phase};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use weft_block::{Error, ErrorKind, Opening, Promise};
+use weft_block::{Error, ErrorKind, Geometry, Opening, Promise, units};
 use weft_io::Handle;
 
 /// A path that is opened once more.
@@ -48,7 +48,10 @@ impl Keeper {
         *slot = None;
         let problem = match &opened {
             Err(e) => Some(e.to_string()),
-            Ok(device) => self.group.base.difference(device.as_ref()),
+            Ok(device) => {
+                let (before, now) = (live.device.geometry(), device.geometry());
+                self.group.base.difference(device.as_ref()).or_else(|| shorter(before, now))
+            }
         };
         match opened {
             Ok(device) if problem.is_none() => {
@@ -67,8 +70,21 @@ impl Keeper {
         let Some(Renewal { asked, .. }) = self.paths[path].renewal.take() else { return };
         let name = self.name(path);
         let failed = |why: String| {
-            Error::new(ErrorKind::Io, format!("{name}: its size cannot be asked for: {why}"))
+            Error::new(ErrorKind::Io, format!("{name}: its size is not taken over: {why}"))
         };
         asked.complete(outcome.map_err(failed));
     }
+}
+
+/// The reason against a device that has become shorter: hosts may use the end that is gone, as with
+/// a file that is cut.
+fn shorter(before: Geometry, now: Geometry) -> Option<String> {
+    let size = |of: Geometry| units::format_size(of.bytes());
+    (now.bytes() < before.bytes()).then(|| {
+        format!(
+            "it has {} instead of {}: remove what uses it and add it again",
+            size(now),
+            size(before)
+        )
+    })
 }
