@@ -49,7 +49,12 @@ impl SizeQuestions {
             let answers = &mut *lock(&self.answers);
             match outcome {
                 Ok(()) => answers.answered = answers.answered.max(number),
-                Err(why) => answers.refused = Some((number, why)),
+                Err(why) => {
+                    let is_late = answers.refused.as_ref().is_some_and(|(of, _)| *of > number);
+                    if !is_late {
+                        answers.refused = Some((number, why));
+                    }
+                }
             }
         }
         self.wake();
@@ -102,6 +107,8 @@ mod tests {
         assert_eq!(questions.outcome(second), None);
         questions.answer(second, Err("no".into()));
         assert_eq!(questions.outcome(second), Some(Err("no".into())));
+        questions.answer(first, Err("late".into()));
+        assert_eq!(questions.outcome(second), Some(Err("no".into())), "the newer one stays");
         questions.answer(second, Ok(()));
         assert_eq!((questions.outcome(second), questions.answered()), (Some(Ok(())), 2));
     }
