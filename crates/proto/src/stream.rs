@@ -96,6 +96,12 @@ pub trait StreamEngine {
     /// Whether `transmit` would append anything.
     fn wants_transmit(&self) -> bool;
 
+    /// Entries that `transmit` has taken so far from the engine's queue of what is to be sent. An
+    /// engine that is never asked for it does not count.
+    fn taken(&self) -> u64 {
+        0
+    }
+
     /// Passes in the time. `now` counts from an epoch of the caller's choice and never decreases.
     /// The first call marks the start of the connection. Later calls come at the latest at
     /// [`deadline`](Self::deadline), after the [`receive`](Self::receive) of everything that has

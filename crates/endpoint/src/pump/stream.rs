@@ -40,6 +40,8 @@ pub struct StreamPump<E> {
     /// CRC32C of the payload that was moved last.
     pub(super) crc: u32,
     pub(super) sending: Option<Sending>,
+    /// What the engine had taken before `sending`; see [`StreamPump::sent`].
+    pub(super) sent: u64,
     pub(super) stalls: Stalls,
     /// See [`StreamPump::heeding`].
     pub(super) heeds_end: bool,
@@ -85,6 +87,7 @@ impl<E: StreamEngine> StreamPump<E> {
             large: false,
             crc: 0,
             sending: None,
+            sent: 0,
             stalls: Stalls::default(),
             heeds_end: false,
             owes_answers: None,
@@ -141,6 +144,11 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Whether something is still to be sent.
     pub fn has_unsent(&self) -> bool {
         self.sending.is_some() || self.engine.wants_transmit()
+    }
+
+    /// How much of what the engine has taken ([`StreamEngine::taken`]) the system has.
+    pub fn sent(&self) -> u64 {
+        if self.sending.is_some() { self.sent } else { self.engine.taken() }
     }
 
     /// Whether nothing more can be received until the socket becomes readable again, which wakes

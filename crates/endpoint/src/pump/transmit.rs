@@ -52,6 +52,7 @@ impl<E: StreamEngine> StreamPump<E> {
         if !self.engine.wants_transmit() {
             return false;
         }
+        self.sent = self.engine.taken();
         let mut list = take_transmit();
         self.engine.transmit(&mut list);
         if list.is_empty() {

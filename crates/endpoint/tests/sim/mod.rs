@@ -1,6 +1,7 @@
 //! Source and export on simulated loops and a simulated network, many seeds each. A failure names
 //! the seed; `WEFT_SEED=n` runs that one alone.
 
+mod aborts;
 mod authenticating;
 mod away;
 mod controller;

@@ -270,7 +270,8 @@ impl<L: Link> Service for Connection<L> {
         match &mut self.session {
             Session::Io(io) => {
                 if io.has_aborts() {
-                    io.settle_aborts(!link.has_unsent());
+                    let queued = link.engine().queued();
+                    io.settle_aborts(queued, link.sent());
                 }
                 let is_drained = self.draining && io.queue.outstanding() == 0 && !link.has_unsent();
                 if is_drained || io.is_over() {

@@ -44,8 +44,17 @@ pub(crate) struct IoSession {
     pub(super) reserving: Reserving,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
-    /// Aborts of commands that are completed, or will be under this tag when their data has come.
-    aborts: Vec<(Option<Tag>, AbortAnswer)>,
+    /// Aborts that are answered when the completions of their commands have left.
+    aborts: Vec<(Aborting, AbortAnswer)>,
+}
+
+/// Progress of an aborted command.
+#[derive(Clone, Copy)]
+enum Aborting {
+    /// It completes under this tag when its data has come.
+    Doomed(Tag),
+    /// It has completed, and its completion is sent when the link has sent this much.
+    Completed(u64),
 }
 
 impl IoSession {
@@ -304,8 +313,10 @@ impl IoSession {
         }
         match target {
             AbortTarget::Unknown => answer.give(false),
-            AbortTarget::Aborted => self.aborts.push((None, answer)),
-            AbortTarget::Doomed(tag) => self.aborts.push((Some(tag), answer)),
+            AbortTarget::Aborted => {
+                self.aborts.push((Aborting::Completed(engine.queued()), answer));
+            }
+            AbortTarget::Doomed(tag) => self.aborts.push((Aborting::Doomed(tag), answer)),
             AbortTarget::InDevice(tag) => {
                 self.side.cancel(tag.0.into());
                 answer.give(false);
@@ -319,16 +330,21 @@ impl IoSession {
         !self.aborts.is_empty()
     }
 
-    /// Answers the Aborts whose commands have completed, when the completions have left.
+    /// Answers the Aborts whose commands have completed, when the completions have left: the link
+    /// has `sent` that much, and everything that there is at `queued`.
     #[cold]
-    pub(super) fn settle_aborts(&mut self, all_sent: bool) {
-        for (tag, _) in &mut self.aborts {
-            *tag = tag.filter(|tag| self.queue.revoked(*tag).is_some());
+    pub(super) fn settle_aborts(&mut self, queued: u64, sent: u64) {
+        for (aborting, _) in &mut self.aborts {
+            if let Aborting::Doomed(tag) = *aborting
+                && self.queue.revoked(tag).is_none()
+            {
+                *aborting = Aborting::Completed(queued);
+            }
         }
-        if all_sent {
-            let completed = self.aborts.extract_if(.., |(tag, _)| tag.is_none());
-            completed.for_each(|(_, answer)| answer.give(true));
-        }
+        let left = self
+            .aborts
+            .extract_if(.., |(of, _)| matches!(of, Aborting::Completed(at) if *at <= sent));
+        left.for_each(|(_, answer)| answer.give(true));
     }
 
     /// Takes no more commands; those that came before end as ever.

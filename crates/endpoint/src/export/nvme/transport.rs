@@ -50,6 +50,9 @@ pub(crate) trait Engine {
     /// and its end.
     fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32);
 
+    /// What [`Link::sent`] is at least when all answers so far have been sent.
+    fn queued(&self) -> u64;
+
     /// The controller has heard that the answer is out: the tag may name another command.
     fn sent(&mut self, tag: Tag);
 
@@ -92,6 +95,10 @@ pub(crate) trait Link: pump::Link<Session, Engine: Engine> + Send + 'static {
     fn encrypted_by(&self) -> Option<&'static str> {
         None
     }
+
+    /// How far answers have been sent, in a count of the transport's own. It grows while there are
+    /// answers, also where there always are further ones.
+    fn sent(&self) -> u64;
 
     /// What the host did against the transport's rules, if this end closed the connection for it.
     fn violation(&self) -> Option<String>;

@@ -92,6 +92,16 @@ impl TargetQueuePair {
         }
     }
 
+    /// Entries of the queue of answers that were posted so far, in order.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// What [`Self::taken`] is when all answers so far are posted.
+    pub fn queued(&self) -> u64 {
+        self.taken + self.answering.len() as u64
+    }
+
     /// The layer above has heard that the memory of an answered command is free: the tag may name
     /// another command.
     #[inline]

@@ -127,6 +127,8 @@ pub struct TargetQueuePair {
     placing: VecDeque<Tag>,
     reading: VecDeque<Tag>,
     answering: VecDeque<Tag>,
+    /// Entries that were taken from `answering`.
+    taken: u64,
     /// The command whose last data was posted and whose response is next.
     responding: Option<Tag>,
     events: VecDeque<Tag>,
@@ -155,6 +157,7 @@ impl TargetQueuePair {
             placing: VecDeque::new(),
             reading: VecDeque::new(),
             answering: VecDeque::new(),
+            taken: 0,
             responding: None,
             events: VecDeque::new(),
             waiting: WaitingCapsules::default(),

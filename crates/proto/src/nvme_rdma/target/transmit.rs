@@ -34,6 +34,7 @@ impl TargetQueuePair {
         let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Completing)
         else {
             self.answering.pop_front();
+            self.taken += 1;
             return Next::Nothing;
         };
         let bytes = (slot.data_bytes - slot.data_sent).min(self.config.limits.transfer_bytes());
@@ -47,6 +48,7 @@ impl TargetQueuePair {
             return Next::Full;
         }
         self.answering.pop_front();
+        self.taken += 1;
         let (offset, to) = (slot.data_sent, at(slot.remote, slot.data_sent));
         slot.data_sent += bytes;
         if last {

@@ -133,6 +133,8 @@ pub struct TargetConnection {
     sqe: Sqe,
     /// Commands with something to send.
     queue: VecDeque<Tag>,
+    /// Entries that were taken from it.
+    taken: u64,
     stage: ReceiveStage,
     arriving: Arriving,
     /// Commands that are fetching.
@@ -156,6 +158,7 @@ impl TargetConnection {
         };
         let mut target = Self {
             queue: VecDeque::new(),
+            taken: 0,
             fetching: 0,
             max_r2t: 1,
             start: Some(StartLimit::new(config.connect_limit)),
@@ -307,6 +310,11 @@ impl TargetConnection {
         }
     }
 
+    /// What [`StreamEngine::taken`] is when everything has been taken that is to be sent now.
+    pub fn queued(&self) -> u64 {
+        self.taken + self.queue.len() as u64
+    }
+
     /// What the host does that is let pass although it is not allowed, since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
@@ -355,6 +363,10 @@ impl StreamEngine for TargetConnection {
 
     fn wants_transmit(&self) -> bool {
         self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken
     }
 
     #[inline]

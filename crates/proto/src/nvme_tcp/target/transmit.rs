@@ -13,6 +13,7 @@ impl TargetConnection {
     pub(super) fn transmit_queue(&mut self, out: &mut Transmit) {
         while !out.is_full() {
             let Some(tag) = self.queue.pop_front() else { return };
+            self.taken += 1;
             let Some(slot) = self.slots.at(tag) else { continue };
             slot.queued = false;
             match slot.state {

@@ -53,6 +53,10 @@ impl Engine for RdmaEngine {
         self.queue.complete(tag, cqe, data_bytes);
     }
 
+    fn queued(&self) -> u64 {
+        self.queue.queued()
+    }
+
     #[inline]
     fn sent(&mut self, tag: Tag) {
         self.queue.sent(tag);
@@ -381,6 +385,10 @@ impl Link<Session> for RdmaLink {
 
 impl transport::Link for RdmaLink {
     const PROTOCOL: &'static str = "nvme+rdma";
+
+    fn sent(&self) -> u64 {
+        self.engine.queue.taken()
+    }
 
     fn violation(&self) -> Option<String> {
         self.engine.queue.violation().map(|violation| violation.to_string())

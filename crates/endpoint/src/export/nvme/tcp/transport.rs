@@ -60,6 +60,10 @@ impl Engine for TargetConnection {
         Self::complete(self, tag, cqe, data_bytes);
     }
 
+    fn queued(&self) -> u64 {
+        Self::queued(self)
+    }
+
     #[inline]
     fn sent(&mut self, tag: Tag) {
         Self::sent(self, tag);
@@ -89,6 +93,10 @@ impl Link for TcpLink {
 
     fn encrypted_by(&self) -> Option<&'static str> {
         Self::encrypted_by(self)
+    }
+
+    fn sent(&self) -> u64 {
+        Self::sent(self)
     }
 
     fn violation(&self) -> Option<String> {
