@@ -16,8 +16,12 @@ use weft_block::{Device, Error, ErrorKind, grammar};
 use weft_io::durable::{self, Readers};
 use weft_io::private_files::{kept_lock_file, read_own};
 
-/// The version of the format; others are refused.
+/// The version of the format; later ones are refused.
 const VERSION: u32 = 1;
+
+/// The version with places that could not be read. Earlier programs ignore unknown fields, and
+/// would report such a copy as complete.
+const VERSION_UNREADABLE: u32 = 2;
 
 /// What tells a device from another one, and from itself after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,7 +241,8 @@ impl Journal {
             other => other.map_err(|e| cannot("read", &self.path, e))?,
         };
         let record = serde_json::from_slice::<Record>(&bytes).ok();
-        record.filter(|record| record.version == VERSION).map(Some).ok_or_else(|| {
+        let is_known = |of: &Record| [VERSION, VERSION_UNREADABLE].contains(&of.version);
+        record.filter(is_known).map(Some).ok_or_else(|| {
             let text = format!(
                 "{} is no journal of a copy by this version: remove it, or give another one",
                 self.path.display()
@@ -252,7 +257,12 @@ impl Journal {
     /// It cannot be written.
     pub fn write(&self, record: &Record) -> Result<(), Error> {
         let fresh = beside(&self.path, "new");
-        let text = serde_json::to_vec(record).map_err(io::Error::from);
+        let version = match record.unreadable.is_empty() {
+            true => VERSION,
+            false => VERSION_UNREADABLE,
+        };
+        let record = Record { version, ..record.clone() };
+        let text = serde_json::to_vec(&record).map_err(io::Error::from);
         text.and_then(|text| durable::replace(&self.path, &fresh, &text, Readers::Mask))
             .map_err(|e| cannot("write", &self.path, e))
     }
@@ -394,11 +404,21 @@ mod tests {
         assert_eq!(Journal::take(&path).unwrap_err().kind(), ErrorKind::InUse);
         assert_eq!(journal.read().unwrap(), None);
         let (from, to) = (file(dir.path(), "from", 4096), file(dir.path(), "to", 4096));
-        let record = Record { copied: 512, ..Record::new(&ends(&from, &to), true) };
+        let plain = ends(&from, &to);
+        let record = Record { copied: 512, ..Record::new(&plain, true) };
         journal.write(&record).unwrap();
         assert_eq!(journal.read().unwrap(), Some(record));
-        fs::write(&path, "{}").unwrap();
-        assert_eq!(journal.read().unwrap_err().kind(), ErrorKind::Usage);
+        // Earlier programs, which know one version, refuse a copy with places that they ignore.
+        let places: Unreadable = serde_json::from_str(r#"[{"at":0,"bytes":512}]"#).unwrap();
+        for (unreadable, version) in [(places, 2), (Unreadable::default(), 1)] {
+            let record = Record { copied: 512, unreadable, ..Record::new(&plain, true) };
+            journal.write(&record).unwrap();
+            assert_eq!(journal.read().unwrap(), Some(Record { version, ..record }));
+        }
+        for text in [String::from("{}"), fs::read_to_string(&path).unwrap().replace(":1,", ":3,")] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(journal.read().unwrap_err().kind(), ErrorKind::Usage);
+        }
         journal.remove().unwrap();
         drop(journal);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
