@@ -181,6 +181,10 @@ fn bound(at: SocketAddr) -> io::Result<std::net::TcpListener> {
     // On Windows the option would let a second process take the same port.
     #[cfg(not(windows))]
     socket.set_reuse_address(true)?;
+    // `[::]` has all addresses, of IPv4 too, whatever the system's default is.
+    if at.is_ipv6() && at.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&at.into())?;
     socket.listen(BACKLOG)?;

@@ -50,7 +50,9 @@ pub struct Audience {
     pub not_at: Option<IpAddr>,
     /// The unspecified address, for a listener at all addresses of the machine: a host is told the
     /// address by which it came, in place of that of the entry. Only hosts that came through this
-    /// listener, or by the same transport and an address of the same family.
+    /// listener, or by the same transport and an address that the listener has: that of IPv6 has
+    /// those of IPv4, too. Not hosts that came by another transport, which may be at a network
+    /// device that the listener's cannot use.
     pub at_all: Option<IpAddr>,
 }
 
@@ -61,7 +63,7 @@ impl Audience {
         let reaches = |any: IpAddr| {
             came_by.is_some_and(|by| {
                 entry.portid == port.id
-                    || (by.transport == entry.trtype && by.ip.is_ipv4() == any.is_ipv4())
+                    || (by.transport == entry.trtype && (any.is_ipv6() || by.ip.is_ipv4()))
             })
         };
         (!self.is_local || came_by.is_some_and(|by| by.ip.is_loopback()))
@@ -258,10 +260,11 @@ mod tests {
         let at = |family, ip: &str| (family, ip.to_owned());
         for n in 1..=200 {
             let ip = format!("192.0.2.{n}");
-            assert_eq!(told(&log, &by(1, Some(&ip))), [at(four, &ip)]);
+            for port in [1, 2, 7] {
+                let both = [at(four, &ip), at(four, &ip)];
+                assert_eq!(told(&log, &by(port, Some(&ip))), both, "through port {port}");
+            }
         }
-        let both = [at(four, "192.0.2.1"), at(four, "192.0.2.1")];
-        assert_eq!(told(&log, &by(2, Some("192.0.2.1"))), both, "by IPv4 to a listener at [::]");
         assert_eq!(told(&log, &by(7, Some("fd00::1"))), [at(six, "fd00::1")], "by another port");
         assert!(told(&log, &by(1, None)).is_empty());
         let by_tcp = CameBy { transport: TransportType::TCP, ip: IpAddr::from([192, 0, 2, 1]) };
