@@ -1,7 +1,7 @@
 //! nvme-cli's JSON format of hosts, their subsystems and the ports of these
 //! (`nvme connect-all --config`), read as lines with options.
 
-use super::line::{Line, bytes_of, used};
+use super::line::{Line, bytes_of, used, without_keys};
 use crate::exit::Failure;
 use crate::given::Given;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -106,7 +106,8 @@ pub fn lines(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
 /// A part of the file, unless it cannot be used: then the log says why, and the other parts count.
 fn part<T: DeserializeOwned>(value: &Value, what: &str, path: &Path) -> Option<T> {
     let skip = |e: &serde_json::Error| {
-        tracing::warn!("{}: {what} is skipped: {e}", path.display());
+        let why = without_keys(&e.to_string());
+        tracing::warn!("{}: {what} is skipped: {why}", path.display());
     };
     serde_json::from_value(value.clone()).inspect_err(skip).ok()
 }

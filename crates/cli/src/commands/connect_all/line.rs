@@ -135,7 +135,26 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// A line of a file, unless it cannot be used: then the log says why, and the other lines count.
 pub fn used(line: Result<Line, Failure>) -> Option<Line> {
-    line.and_then(Line::checked).inspect_err(|why| tracing::warn!("{why}; this is skipped")).ok()
+    let skip = |why: &Failure| {
+        tracing::warn!("{}; this is skipped", without_keys(&why.to_string()));
+    };
+    line.and_then(Line::checked).inspect_err(skip).ok()
+}
+
+/// Beginnings of keys, each of which can stand where none is expected.
+const KEYS: [&str; 3] = ["DHHC-1:", "NVMeTLSkey-1:", "NVMeTLSkey-0:"];
+
+/// A text for the log, with an ellipsis in place of each key.
+pub fn without_keys(text: &str) -> String {
+    let is_of_key = |c: char| c.is_ascii_alphanumeric() || "+/=:".contains(c);
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some(at) = KEYS.iter().filter_map(|start| Some(rest.find(start)? + start.len())).min()
+    {
+        shown.push_str(&rest[..at]);
+        shown.push('…');
+        rest = rest[at..].trim_start_matches(is_of_key);
+    }
+    shown + rest
 }
 
 /// The lines of a file in the format of discovery.conf that can be used.
@@ -152,4 +171,26 @@ pub fn of_file(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
         Line::in_file(&words, origin, others)
     };
     Ok(lines.filter_map(|line| used(parse(line))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_stands_in_a_wrong_place_is_not_in_the_message() {
+        for (line, shown) in [
+            ("nvme+tcp://192.0.2.1 DHHC-1:00:c2Vj+/ZXQ=:", "'DHHC-1:…'"),
+            ("-t DHHC-1:00:c2VjcmV0: -a 192.0.2.1", "'DHHC-1:…'"),
+            ("-t tcp NVMeTLSkey-1:01:c2VjcmV0:", ""),
+            ("-t tcp -a DHHC-1:00:c2VjcmV0:", ""),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let parsed = Line::parse(&words, "discovery.conf:1".into(), &Given::default());
+            let said = without_keys(&parsed.and_then(Line::checked).unwrap_err().to_string());
+            assert!(said.contains(shown) && !said.contains("c2V"), "{said}");
+        }
+        assert_eq!(without_keys("DHHC-1:a DHHC-1: x"), "DHHC-1:… DHHC-1:… x");
+        assert_eq!(without_keys("discovery.conf:1: no key"), "discovery.conf:1: no key");
+    }
 }
