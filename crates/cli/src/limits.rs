@@ -9,8 +9,7 @@ pub const PATIENCE_S: u64 = 5;
 /// Milliseconds within which a command that serves nobody ends after SIGTERM or Ctrl-C.
 pub const END_MS: u64 = 1_000;
 
-/// Milliseconds of one wait, of [`END_MS`], after which such a command ends without what it waits
-/// for.
+/// Milliseconds of waits, of [`END_MS`], after which such a command ends without what it waits for.
 pub const END_WAIT_MS: u64 = 700;
 
 /// Milliseconds for which `--persist` waits for a daemon that does not listen yet.

@@ -17,6 +17,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The time of the first signal to a command that ends soon.
 static TOLD: OnceLock<Instant> = OnceLock::new();
 
+/// See [`has_result`].
+static HAS_RESULT: AtomicBool = AtomicBool::new(false);
+
 /// Calls `first` at the first signal. At the second one the process ends, without waiting for
 /// anything: operations under way may be lost. With `hang_up`, SIGHUP calls that instead.
 ///
@@ -53,8 +56,8 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::new(1, format!("cannot catch signals: {error}"))
 }
 
-/// As [`watch`], of a command that serves nobody: `first` has it end. If it waits for something
-/// then, and goes on waiting, the process ends without that.
+/// As [`watch`], of a command that serves nobody: `first` has it end. If it waits for too long after
+/// that, or has no result ([`has_result`]) within [`limits::END_MS`], the process ends without.
 ///
 /// # Errors
 /// As [`watch`].
@@ -74,16 +77,48 @@ pub fn finish(control: &Control) {
     control.finish_within(Duration::from_millis(limits::END_MS).saturating_sub(told.elapsed()));
 }
 
-/// Ends the process when one wait takes too long.
+/// A command that ends soon has its result, and only prints it: it may take longer for that.
+pub fn has_result() {
+    HAS_RESULT.store(true, Ordering::Relaxed);
+}
+
+/// Ends the process when it has waited for too long since the signal, or has no result in time.
 fn cut_off(told: Instant) {
+    let mut waited = Waited { told, ended: Duration::ZERO, current: None };
     loop {
-        if let Some((what, since)) = waiting::current()
-            && since.max(told).elapsed() >= Duration::from_millis(limits::END_WAIT_MS)
-        {
-            let text = format!("interrupted while waiting for {what}");
+        let wait = waiting::current();
+        let waits = waited.look(wait.as_ref().map(|(_, since)| *since), Instant::now());
+        let is_late = told.elapsed() >= Duration::from_millis(limits::END_MS)
+            && !HAS_RESULT.load(Ordering::Relaxed);
+        if is_late || waits >= Duration::from_millis(limits::END_WAIT_MS) {
+            let text = match wait {
+                Some((what, _)) => format!("interrupted while waiting for {what}"),
+                None => "interrupted before everything was finished".to_owned(),
+            };
             at_once(&Failure::new(Failure::INTERRUPTED, text));
         }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// The time for which a command has waited since a signal, one wait after the other.
+struct Waited {
+    told: Instant,
+    /// That of waits that are over.
+    ended: Duration,
+    /// The beginning of the present wait, and how long it has lasted.
+    current: Option<(Instant, Duration)>,
+}
+
+impl Waited {
+    /// Takes a look at the present wait, which began at `since`. Returns the sum of all.
+    fn look(&mut self, since: Option<Instant>, now: Instant) -> Duration {
+        if let Some((_, lasted)) = self.current.take_if(|(began, _)| since != Some(*began)) {
+            self.ended += lasted;
+        }
+        let lasted = since.map(|since| now.saturating_duration_since(since.max(self.told)));
+        self.current = since.zip(lasted);
+        self.ended + lasted.unwrap_or_default()
     }
 }
 
@@ -117,4 +152,27 @@ fn catch(
         return Ok(());
     }
     ctrlc::set_handler(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_after_a_signal_count_together() {
+        let told = Instant::now();
+        let at = |ms| told + Duration::from_millis(ms);
+        let mut waited = Waited { told, ended: Duration::ZERO, current: None };
+        let before = told.checked_sub(Duration::from_secs(9)).unwrap_or(told);
+        for (since, now, sum) in [
+            (Some(before), 100, 100),
+            (Some(before), 300, 300),
+            (Some(at(310)), 350, 340),
+            (None, 400, 340),
+            (None, 500, 340),
+            (Some(at(510)), 900, 730),
+        ] {
+            assert_eq!(waited.look(since, at(now)), Duration::from_millis(sum), "at {now}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, printed};
 use crate::server_args::ServerArgs;
-use crate::signals::end_soon;
+use crate::signals::{end_soon, has_result};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -60,6 +60,7 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
         let method = if interrupted.load(Ordering::Relaxed) { NAMES.end } else { NAMES.status };
         state = server.ask(method, NoParams {})?;
     }
+    has_result();
     if let Some(why) = state.error {
         return Err(Failure::of(ErrorKind::Io, why));
     }

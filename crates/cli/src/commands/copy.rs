@@ -7,7 +7,7 @@ use crate::exit::{Failure, tell};
 use crate::figures;
 use crate::filename;
 use crate::progress::Bar;
-use crate::signals::end_soon;
+use crate::signals::{end_soon, has_result};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -137,6 +137,7 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     let show = &mut |progress| told::show(&mut bar, &progress);
     let copied = weft_copy::copy(&ends, &options, start, &stop, show);
     bar.finish();
+    has_result();
     let (ended, summary) = copied.map_err(|e| args.can_go_on(e, journal.as_ref()))?;
     let printed = args.print(ended, &summary);
     // What became of the copy does not depend on who reads that.

@@ -7,7 +7,7 @@ use crate::connection::ConnectArgs;
 use crate::exit::{Failure, tell};
 use crate::filename;
 use crate::progress::Bar;
-use crate::signals::end_soon;
+use crate::signals::{end_soon, has_result};
 use std::collections::BTreeSet;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -142,6 +142,7 @@ impl Runs<'_> {
                 break;
             }
         }
+        has_result();
         Ok(measured)
     }
 
