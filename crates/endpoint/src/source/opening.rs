@@ -95,7 +95,8 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     /// Why the engine has given up, if it has.
     fn fault(&self, engine: &Self::Engine) -> Option<Self::Failure>;
 
-    /// Why the peer has ended the connection, if that is known better than by its stage and hint.
+    /// Why the peer has ended the connection in order, if that is known better than by its stage and
+    /// hint. A connection that was lost says nothing about what was sent.
     fn cut_off(&self, engine: &Self::Engine) -> Option<Self::Failure> {
         let _ = engine;
         None
@@ -278,7 +279,7 @@ impl<H: Handshake> Connecting<H> {
                 let text = format!("{name}: {peer}: {e}; {}", handshake.tls_hint());
                 Error::new(ErrorKind::PermissionDenied, text)
             }
-            Some(_) if let Some(failure) = cut_off() => return Some(failure),
+            Some(ConnectionEnd::Peer) if let Some(failure) = cut_off() => return Some(failure),
             Some(ConnectionEnd::Error(e)) => {
                 let text = format!(
                     "{name}: {peer} closed the connection in answer to {stage}: {e}; {hint}"

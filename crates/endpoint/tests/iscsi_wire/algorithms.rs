@@ -4,6 +4,8 @@
 use super::host::{IQN, secret, serve_with, user};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use weft_endpoint::export::iscsi::{Settings, TargetLimits};
 use weft_endpoint::source::iscsi::{self, IscsiOptions};
@@ -112,4 +114,34 @@ fn targets_that_take_one_algorithm_get_md5_alone() {
         let text = error.to_string();
         assert!(text.contains("CHAP_A=8,5,7") && text.contains("CHAP_A=5"), "{how:?}: {text}");
     }
+}
+
+/// A network that loses connections must not bring the weakest algorithm about.
+#[test]
+fn a_connection_that_is_lost_is_no_refusal_of_the_list() {
+    let settings = Settings { chap: vec![user("alice", &[])], ..Settings::default() };
+    let served = serve_with(&["ram:16MiB"], 64 << 20, settings, TargetLimits::default());
+    let (target, listener) = (served.addresses()[0], TcpListener::bind("127.0.0.1:0").unwrap());
+    let (at, lists) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&lists);
+    thread::spawn(move || {
+        for near in listener.incoming() {
+            let (Ok(mut near), Ok(mut far)) = (near, TcpStream::connect(target)) else { return };
+            let mut bytes = [0; 8192];
+            // The request for CHAP, and its answer.
+            let Ok(count) = near.read(&mut bytes) else { continue };
+            far.write_all(&bytes[..count]).unwrap();
+            let Ok(count) = far.read(&mut bytes) else { continue };
+            near.write_all(&bytes[..count]).unwrap();
+            // Closed with the list unread, which resets the connection.
+            let Ok(count) = near.peek(&mut bytes) else { continue };
+            let said = &bytes[..count];
+            let is_list = said.windows(LIST.len()).any(|window| window == LIST);
+            seen.fetch_add(if is_list { 1 } else { 1000 }, Ordering::SeqCst);
+        }
+    });
+    let url = format!("iscsi://alice@{at}/{IQN}/0");
+    let text = Disk::open(&url, &options()).err().expect("the connection is lost").to_string();
+    assert!(!text.contains("CHAP_A=5"), "{text}");
+    assert_eq!(lists.load(Ordering::SeqCst), 1, "nothing else was offered");
 }

@@ -133,10 +133,11 @@ fn targets_that_do_not_take_the_algorithms_are_told_apart() {
             let fault = Fault::Algorithms { offered, status: None };
             assert_eq!(world.end.engine.fault(), Some(&fault), "{text}");
         }
-        let (mut world, _) = offered(algorithms);
-        world.login_flags(LoginFlags::NONE, LoginStatus::OUT_OF_RESOURCES, "");
-        let fault = Fault::Refused(LoginStatus::OUT_OF_RESOURCES);
-        assert_eq!(world.end.engine.fault(), Some(&fault));
+        for status in [LoginStatus::OUT_OF_RESOURCES, LoginStatus::NOT_FOUND] {
+            let (mut world, _) = offered(algorithms);
+            world.login_flags(LoginFlags::NONE, status, "");
+            assert_eq!(world.end.engine.fault(), Some(&Fault::Refused(status)));
+        }
         let (mut world, _) = offered(algorithms);
         world.login(SECURITY, None, "CHAP_A=5 CHAP_I=7 CHAP_C=0x1122 ");
         assert_eq!(world.end.engine.unanswered_algorithms(), None);

@@ -164,7 +164,7 @@ fn follow(
         }
         Err(Failure::Error(e)) => then(on, Err(e)),
         Err(Failure::List(why)) => {
-            tracing::info!("{why}; offering MD5 (CHAP_A=5) alone");
+            tracing::warn!("{why}; offering MD5 (CHAP_A=5), the weakest of them, alone");
             let config = InitiatorConfig { algorithms: &Algorithm::ONLY_MD5, ..config };
             let then_both = move |on: &Handle, session: Session| {
                 then(on, session.map_err(|e| of_both(&e, &why)));

@@ -226,11 +226,14 @@ impl Initiator {
         Fault::Algorithms { offered: Algorithm::list(self.config.algorithms), status }
     }
 
-    /// Why the target has ended the login with this status. In answer to the algorithms, an error of
-    /// the initiator's (class 2) is about them.
+    /// Why the target has ended the login with this status. In answer to the algorithms, two of them
+    /// can be about these; others are not, such as that of a target that is gone.
     fn refused(&self, status: LoginStatus) -> Fault {
+        let about_algorithms = [LoginStatus::INITIATOR_ERROR, LoginStatus::AUTHENTICATION_FAILURE];
         match self.login.awaited {
-            Awaited::Challenge if status.class() == 2 => self.no_algorithm(Some(status)),
+            Awaited::Challenge if about_algorithms.contains(&status) => {
+                self.no_algorithm(Some(status))
+            }
             _ => refusal(status, self.login.text.text()),
         }
     }
