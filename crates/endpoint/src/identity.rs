@@ -95,8 +95,15 @@ impl HostIdentity {
 
 /// The NQN of this host: the system's, or a generated one that is kept.
 fn host_nqn() -> Result<Nqn, Error> {
-    let text = match name_in(Path::new(HOSTNQN))? {
-        Some(text) => text,
+    host_nqn_by(Path::new(HOSTNQN))
+}
+
+fn host_nqn_by(hostnqn: &Path) -> Result<Nqn, Error> {
+    let text = match name_in(hostnqn)? {
+        Some(text) => {
+            check_whole(hostnqn, &text, UUID_PREFIX)?;
+            text
+        }
         None => lasting("hostnqn", UUID_PREFIX)?,
     };
     Nqn::new(&text).map_err(|e| {
@@ -341,6 +348,18 @@ mod tests {
         let nqn = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555")
             .unwrap();
         assert_eq!(HostIdentity::named(nqn).unwrap().id.0[..4], [0x11; 4]);
+    }
+
+    #[test]
+    fn a_part_of_the_systems_name_is_not_used() {
+        let file = env::temp_dir().join(format!("weft-hostnqn-{}", Uuid::new_v4()));
+        let whole = format!("{UUID_PREFIX}11111111-2222-3333-4444-555555555555");
+        fs::write(&file, &whole).unwrap();
+        assert_eq!(host_nqn_by(&file).unwrap().as_str(), whole);
+        fs::write(&file, &whole[..whole.len() - 9]).unwrap();
+        let said = host_nqn_by(&file).unwrap_err().to_string();
+        fs::remove_file(&file).unwrap();
+        assert!(said.contains("which is a part of a name"), "{said}");
     }
 
     #[test]

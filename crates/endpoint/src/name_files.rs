@@ -8,17 +8,21 @@ use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::types::Id128;
 
-/// Longest file with a name, bytes; the rest of a longer one is not read.
+/// Longest file with a name, bytes.
 const FILE_BYTES_MAX: u64 = 4096;
 
 /// The text of a file. `None`: there is no such file, or this user may not read it.
 ///
 /// # Errors
-/// It cannot be read, or is not text.
+/// It cannot be read, is too long, or is not text.
 pub(crate) fn text_in(path: &Path) -> Result<Option<String>, Error> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
+    let read =
+        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     match read {
+        Ok(count) if count as u64 > FILE_BYTES_MAX => {
+            return Err(unusable(path, &format!("is longer than {FILE_BYTES_MAX} bytes")));
+        }
         Ok(_) => {}
         Err(e) => {
             let is_absent = matches!(
@@ -38,7 +42,7 @@ pub(crate) fn text_in(path: &Path) -> Result<Option<String>, Error> {
 /// The name in a file. `None`: there is none, or this user may not read the file.
 ///
 /// # Errors
-/// It cannot be read, is not text, or has several lines: which one is meant is not known.
+/// Those of [`text_in`]; or it has several lines: which one is meant is not known.
 pub(crate) fn name_in(path: &Path) -> Result<Option<String>, Error> {
     let Some(text) = text_in(path)? else { return Ok(None) };
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -130,6 +134,9 @@ mod tests {
         assert!(said.contains("has 3 lines") && said.contains("name"), "{said}");
         assert!(of(b"one\xff\n").unwrap_err().to_string().contains("UTF-8"));
         assert!(name_in(&scratch.0).is_err(), "a directory is no file");
+        let long = vec![b'n'; FILE_BYTES_MAX as usize + 1];
+        assert_eq!(of(&long[1..]).unwrap().map(|name| name.len()), Some(long.len() - 1));
+        assert!(of(&long).unwrap_err().to_string().contains("longer than 4096 bytes"));
     }
 
     #[test]
