@@ -310,20 +310,23 @@ fn another_path_to_a_controller_is_a_path() {
             "trsvcid": "4420", "subnqn": "nqn.2026-01.example:{nqn}", "multipath": "multipath"}}}}"#
         )
     };
-    let bdev = [("1", "b"), ("2", "b"), ("2", "b"), ("1", "b"), ("3", "c")]
-        .map(|(at, nqn)| by(&format!("192.0.2.{at}"), nqn))
-        .join(", ");
-    let text = format!(
-        r#"{{"subsystems": [{{"subsystem": "bdev", "config": [{bdev}]}}, {{"subsystem": "nvmf", "config": [
-        {{"method": "nvmf_create_subsystem", "params": {{"nqn": "nqn.2026-01.example:a", "allow_any_host": true}}}},
-        {{"method": "nvmf_subsystem_add_ns", "params": {{"nqn": "nqn.2026-01.example:a", "namespace": {{"bdev_name": "An7"}}}}}}]}}]}}"#
-    );
-    let (toml, left) = import(&text, "config.json", false).unwrap();
-    let url = |at: u8| format!("nvme+tcp://192.0.2.{at}:4420/nqn.2026-01.example:b/7");
-    let expected = format!("source = \"{}\"\npaths = [\"{}\"]\n", url(1), url(2));
-    assert!(toml.contains(&expected), "{toml}");
-    assert!(left.join("\n").contains("to another subsystem: nvme+tcp://192.0.2.3"), "{left:?}");
-    assert!(!left.join("\n").contains("by hand"), "{left:?}");
+    for (nqn, encoded) in [("b", "b"), ("b/c", "b%2Fc")] {
+        let bdev = [("1", nqn), ("2", nqn), ("2", nqn), ("1", nqn), ("3", "c")]
+            .map(|(at, nqn)| by(&format!("192.0.2.{at}"), nqn))
+            .join(", ");
+        let text = format!(
+            r#"{{"subsystems": [{{"subsystem": "bdev", "config": [{bdev}]}}, {{"subsystem": "nvmf", "config": [
+            {{"method": "nvmf_create_subsystem", "params": {{"nqn": "nqn.2026-01.example:a", "allow_any_host": true}}}},
+            {{"method": "nvmf_subsystem_add_ns", "params": {{"nqn": "nqn.2026-01.example:a", "namespace": {{"bdev_name": "An7"}}}}}}]}}]}}"#
+        );
+        let (toml, left) = import(&text, "config.json", false).unwrap();
+        let url = |at: u8| format!("nvme+tcp://192.0.2.{at}:4420/nqn.2026-01.example:{encoded}/7");
+        let expected = format!("source = \"{}\"\npaths = [\"{}\"]\n", url(1), url(2));
+        assert!(toml.contains(&expected), "{toml}");
+        let left = left.join("\n");
+        assert!(left.contains("to another subsystem: nvme+tcp://192.0.2.3"), "{left}");
+        assert!(!left.contains("by hand"), "{left}");
+    }
 }
 
 /// A path that ends like an option of weft's is one nevertheless.

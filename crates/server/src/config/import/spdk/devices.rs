@@ -7,7 +7,8 @@ use crate::config::import::writer::quoted;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use weft_block::grammar;
-use weft_endpoint::url::NVME_SCHEMES;
+use weft_endpoint::url::{NVME_SCHEMES, NvmeUrl};
+use weft_proto::nvme::types::Nqn;
 
 /// The call that makes one device of several.
 const RAID: &str = "bdev_raid_create";
@@ -200,11 +201,15 @@ impl Devices {
             );
             return imported.leave(text);
         };
-        let nqn = field("subnqn");
-        let source = format!("{url}/{nqn}");
+        let source = match subsystem_at(&url, &field("subnqn")) {
+            Ok(source) => source,
+            Err(why) => {
+                return imported.leave(format!("{name} by {url} is not carried over: {why}"));
+            }
+        };
         let known = self.known.get_mut(name);
-        let leads =
-            |known: &Device| known.source.rsplit_once('/').map(|(_, of)| of) == Some(nqn.as_str());
+        let subsystem = |url: &str| url.rsplit_once('/').map(|(_, of)| of.to_owned());
+        let leads = |known: &Device| subsystem(&known.source) == subsystem(&source);
         if known.as_deref().is_some_and(|known| !leads(known)) {
             return imported
                 .leave(format!("{name} has another path to another subsystem: {source}"));
@@ -221,6 +226,13 @@ impl Devices {
             }
         }
     }
+}
+
+/// The URL of a subsystem at a listener. A / in its name is encoded.
+fn subsystem_at(listener: &str, nqn: &str) -> Result<String, String> {
+    let subsystem = Some(Nqn::new(nqn).map_err(|e| format!("its name "{nqn}": {e}"))?);
+    let url = NvmeUrl::parse(listener).map_err(|e| e.to_string())?;
+    Ok(NvmeUrl { subsystem, ..url }.to_string())
 }
 
 /// A file or disk: its blocks are as given, or the disk's own.
