@@ -56,7 +56,7 @@ fn a_change_of_the_discovery_log_is_told_to_those_whom_it_concerns() {
     let mut rig = Rig::discovery();
     assert_eq!(rig.start(1, aer()), Next::Hold);
     let hidden = DiscoveryRecord { hosts: Some([nqn("stranger")].into()), ..record("private", 1) };
-    let audience = Audience { through: Some(9), ..Audience::default() };
+    let audience = Audience { through: Some((9, None)), ..Audience::default() };
     let far = DiscoveryRecord { audience, ..record("far", 9) };
     let log = rig.subsystem.set_discovery(vec![hidden.clone(), far.clone()]);
     rig.control.discovery_changed(log);

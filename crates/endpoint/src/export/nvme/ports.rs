@@ -139,8 +139,9 @@ impl Ports {
             let address = &own.address.address;
             let record =
                 DiscoveryRecord::new(&config.nqn, kind, address, id, entries, Cntlid::DYNAMIC);
+            let through = Some((id, own.address.listener));
             DiscoveryRecord {
-                audience: Audience { through: Some(id), at_all: own.at_all(), ..record.audience },
+                audience: Audience { through, at_all: own.at_all(), ..record.audience },
                 ..record
             }
         };
@@ -247,8 +248,12 @@ mod tests {
         assert_eq!(told(&ports, &subsystem()), [(1, at_all), (2, ALL)]);
         let own: Vec<_> =
             ports.own_records(&subsystem()).iter().map(|record| record.audience).collect();
-        let through = |id, at_all| Audience { through: Some(id), at_all, ..ALL };
-        assert_eq!(own, [through(1, Some(any)), through(2, None)]);
+        let through = |id, of: &PortAddress, at_all| Audience {
+            through: Some((id, of.listener)),
+            at_all,
+            ..ALL
+        };
+        assert_eq!(own, [through(1, &all, Some(any)), through(2, &far, None)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::nvme::log_page::{
 };
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// How a port is reached, in the words of its transport: what a [`DiscoveryEntry`] says of it.
@@ -44,15 +44,16 @@ pub struct Audience {
     /// Only hosts that came by a loopback address: a host that comes by the network has no use for
     /// an entry that says 127.0.0.1.
     pub is_local: bool,
-    /// Only hosts that came through the port with this identifier.
-    pub through: Option<u16>,
+    /// Only hosts that came through the port with this identifier, at this listener: identifiers of
+    /// closed ports are used again, while hosts may still be connected through them.
+    pub through: Option<(u16, Option<SocketAddr>)>,
     /// Not hosts that came by this address.
     pub not_at: Option<IpAddr>,
     /// The unspecified address, for a listener at all addresses of the machine: a host is told the
-    /// address by which it came, in place of that of the entry. Only hosts that came through this
-    /// listener, or by the same transport and an address that the listener has: that of IPv6 has
-    /// those of IPv4, too. Not hosts that came by another transport, which may be at a network
-    /// device that the listener's cannot use.
+    /// address by which it came, in place of that of the entry. Only hosts that came by the same
+    /// transport and an address that the listener has: that of IPv6 has those of IPv4, too. Not
+    /// hosts that came by another transport, which may be at a network device that the listener's
+    /// cannot use.
     pub at_all: Option<IpAddr>,
 }
 
@@ -62,12 +63,11 @@ impl Audience {
         let came_by = port.came_by;
         let reaches = |any: IpAddr| {
             came_by.is_some_and(|by| {
-                entry.portid == port.id
-                    || (by.transport == entry.trtype && (any.is_ipv6() || by.ip.is_ipv4()))
+                by.transport == entry.trtype && (any.is_ipv6() || by.ip.is_ipv4())
             })
         };
         (!self.is_local || came_by.is_some_and(|by| by.ip.is_loopback()))
-            && self.through.is_none_or(|id| id == port.id)
+            && self.through.is_none_or(|of| of == (port.id, port.listener))
             && self.not_at.is_none_or(|ip| came_by.is_none_or(|by| by.ip != ip))
             && self.at_all.is_none_or(reaches)
     }
@@ -214,7 +214,7 @@ mod tests {
             record("open", 1),
             DiscoveryRecord { hosts: Some([host.clone()].into()), ..record("private", 1) },
             DiscoveryRecord {
-                audience: Audience { through: Some(2), ..Audience::default() },
+                audience: Audience { through: Some((2, None)), ..Audience::default() },
                 ..record("far", 2)
             },
         ];
@@ -230,6 +230,9 @@ mod tests {
             let header = DiscoveryHeader::decode(&page).unwrap();
             assert_eq!((header.genctr, header.numrec, header.recfmt), (1, expected as u64, 0));
         }
+        let listener = Some(SocketAddr::from(([192, 0, 2, 1], 4420)));
+        let former = Port { listener, ..by(2, None) };
+        assert_eq!(log.page(other, &former).len(), 2048, "through a closed port of this number");
         let closed = log.next(vec![record("open", 1)]);
         let port = by(1, None);
         assert!(closed.differs(&log, host, &port) && !closed.differs(&log, other, &port));
