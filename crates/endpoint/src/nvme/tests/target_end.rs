@@ -66,6 +66,9 @@ pub(super) struct TargetEngine {
     in_capsules: VecDeque<Tag>,
     /// Commands with something to send or to ask for.
     todo: VecDeque<Tag>,
+    /// Answers so far, and those of them that were sent.
+    answers: u64,
+    answers_sent: u64,
     /// Connect has succeeded.
     connected: bool,
 }
@@ -97,7 +100,12 @@ impl Engine for TargetEngine {
         assert_eq!(command.state, TargetState::Held);
         (command.state, command.cqe, command.unwritten) = (TargetState::Answered, cqe, data_bytes);
         (command.writing, command.response_out) = (false, false);
+        self.answers += 1;
         self.todo.push_back(tag);
+    }
+
+    fn queued(&self) -> u64 {
+        self.answers
     }
 
     fn sent(&mut self, tag: Tag) {
@@ -154,6 +162,8 @@ impl TargetEnd {
             sqe: Sqe::default(),
             in_capsules: VecDeque::new(),
             todo: VecDeque::new(),
+            answers: 0,
+            answers_sent: 0,
             connected: false,
         };
         let timer = TimerSlot::default();
@@ -306,7 +316,9 @@ impl TargetEnd {
                     command.writing = true;
                     self.end.put(on.now(), Message::Write { tag, key: command.sqe.key(), data });
                 }
-                self.end.send(on.now(), tag, &command.cqe.encode())
+                let is_sent = self.end.send(on.now(), tag, &command.cqe.encode());
+                self.engine.answers_sent += u64::from(is_sent);
+                is_sent
             }
             TargetState::Free | TargetState::Held => true,
         }
@@ -406,6 +418,10 @@ impl Link<Session> for TargetEnd {
 
 impl transport::Link for TargetEnd {
     const PROTOCOL: &'static str = "messages";
+
+    fn sent(&self) -> u64 {
+        self.engine.answers_sent
+    }
 
     fn violation(&self) -> Option<String> {
         self.violation.map(str::to_owned)

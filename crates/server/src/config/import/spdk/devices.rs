@@ -230,7 +230,7 @@ impl Devices {
 
 /// The URL of a subsystem at a listener. A / in its name is encoded.
 fn subsystem_at(listener: &str, nqn: &str) -> Result<String, String> {
-    let subsystem = Some(Nqn::new(nqn).map_err(|e| format!("its name "{nqn}": {e}"))?);
+    let subsystem = Some(Nqn::new(nqn).map_err(|e| format!("its name \"{nqn}\": {e}"))?);
     let url = NvmeUrl::parse(listener).map_err(|e| e.to_string())?;
     Ok(NvmeUrl { subsystem, ..url }.to_string())
 }
