@@ -119,7 +119,8 @@ impl Server {
 /// The last block of each MiB is another one.
 fn fill(disk: &Disk, mib: u64) {
     let (lba, data) = (mib * MIB / 512 - 1, [mib as u8; 512]);
-    disk.write(lba, &data).unwrap();
+    // A queue that was in use hears of the new size on its own loop.
+    until("the new size holds for this queue", || disk.write(lba, &data).is_ok());
     disk.flush().unwrap();
     let mut read = [0; 512];
     disk.read(lba, &mut read).unwrap();

@@ -16,12 +16,11 @@ use crate::limits::PATH_LOOK_S;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use renewal::Renewal;
 use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
 use weft_block::path::PathState;
-use weft_block::{AccessState, BlockDevice, Device, Error, Identity, Opening, Presence};
+use weft_block::{AccessState, BlockDevice, Device, Error, Identity, Opening, Presence, Promise};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop, Time};
 
@@ -45,6 +44,13 @@ pub(super) enum Phase {
     Waiting(Time),
     /// It is not opened any more.
     Lost,
+}
+
+/// A path that is opened once more.
+struct Renewal {
+    /// `None`: it was opened.
+    opening: Option<Opening>,
+    asked: Promise<()>,
 }
 
 /// A path, as the keeper sees it.

@@ -2,19 +2,12 @@
 //! another size it takes the place of the one in use, whose operations end there.
 
 use super::super::path_group::Live;
-use super::{Keeper, Phase};
+use super::{Keeper, Phase, Renewal};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use weft_block::{Error, ErrorKind, Geometry, Opening, Promise, units};
+use weft_block::{Error, ErrorKind, Geometry, units};
 use weft_io::Handle;
-
-/// A path that is opened once more.
-pub(super) struct Renewal {
-    /// `None`: it was opened.
-    opening: Option<Opening>,
-    asked: Promise<()>,
-}
 
 impl Keeper {
     /// Begins to open the paths once more for which that was asked.
