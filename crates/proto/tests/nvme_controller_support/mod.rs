@@ -171,22 +171,11 @@ impl Rig {
             next = self.control.produce(self.now, Tag(0), &mut data);
         }
         if next == Next::Hold {
-            next = self.allocated();
+            next = allocated(&mut self.control, self.now, Tag(0));
         }
         let Next::Reply { cqe, data_bytes } = next else { panic!("{sqe:?} gives {next:?}") };
         assert_eq!((cqe.cid, data_bytes as usize), (Cid(self.cid), data.len()));
         (cqe, data)
-    }
-
-    /// Allocates the queues that the last command, under tag 0, asks for.
-    fn allocated(&mut self) -> Next {
-        let Some(ControlEvent::Queues { ticket, wanted }) = self.poll() else {
-            panic!("the command is not answered at once");
-        };
-        self.control.queues_allocated(ticket, wanted);
-        let (tag, cqe) = self.poll_reply();
-        assert_eq!(tag, Tag(0));
-        Next::Reply { cqe, data_bytes: 0 }
     }
 
     /// Runs a command and gives its status.
@@ -311,4 +300,18 @@ pub fn abort(sqid: u16, target: Cid) -> Sqe {
 pub fn with(mut sqe: Sqe, change: impl Fn(&mut Sqe)) -> Sqe {
     change(&mut sqe);
     sqe
+}
+
+/// Allocates the queues that the last command, under this tag, asks for.
+pub fn allocated(control: &mut Control, now: Duration, tag: Tag) -> Next {
+    let Some(ControlEvent::Queues { ticket, wanted }) = control.poll(now) else {
+        panic!("the command is not answered at once");
+    };
+    control.queues_allocated(ticket, wanted);
+    match control.poll(now) {
+        Some(ControlEvent::Reply { tag: of, cqe }) if of == tag => {
+            Next::Reply { cqe, data_bytes: 0 }
+        }
+        other => panic!("{other:?}"),
+    }
 }

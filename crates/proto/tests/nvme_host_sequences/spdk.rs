@@ -18,7 +18,7 @@ use weft_proto::nvme::types::Nsid;
 use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::stream::Tag;
 
-use crate::nvme_controller_support::{ON, PORT, nqn, subsystem};
+use crate::nvme_controller_support::{ON, PORT, allocated, nqn, subsystem};
 use crate::support::{ConnectionEnd, Next as Pumped};
 
 /// A command as SPDK fills it in: PSDT 01b, and an SGL of `bytes` bytes that the transport moves.
@@ -83,6 +83,9 @@ fn run(control: &mut Control, sqe: &Sqe) -> (Cqe, Vec<u8>) {
     if let Next::Produce { bytes } = next {
         data = vec![0; bytes as usize];
         next = control.produce(Duration::ZERO, Tag(0), &mut data);
+    }
+    if next == Next::Hold {
+        next = allocated(control, Duration::ZERO, Tag(0));
     }
     let Next::Reply { cqe, .. } = next else { panic!("{sqe:?}: {next:?}") };
     assert_eq!(cqe.status, Status::SUCCESS, "{sqe:?}");

@@ -13,7 +13,7 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::stream::Tag;
 
-use crate::nvme_controller_support::PORT;
+use crate::nvme_controller_support::{PORT, allocated};
 use crate::support::{ConnectionEnd, Next as Pumped};
 
 /// In-capsule data that the target announces, bytes.
@@ -198,6 +198,9 @@ impl Admin {
         if let Next::Produce { bytes } = next {
             let memory = self.wire.end.memory(tag, bytes as usize);
             next = self.control.produce(self.now, tag, memory);
+        }
+        if next == Next::Hold {
+            next = allocated(&mut self.control, self.now, tag);
         }
         let Next::Reply { cqe, data_bytes } = next else { panic!("{sqe:?}: {next:?}") };
         self.wire.answer(tag, cqe, data_bytes)
