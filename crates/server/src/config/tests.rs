@@ -216,7 +216,11 @@ fn one_file_is_the_same_under_every_path() {
                 "[[subsystem]]\nnqn = \"nqn.2026-01.example:{n}\"\n[[subsystem.namespace]]\nnsid = 1\n{source}\n"
             )
         };
-        mistakes(&format!("listen = [\"nvme+tcp://127.0.0.1:0\"]\n{}{}", of(1, first), of(2, second)))
+        mistakes(&format!(
+            "listen = [\"nvme+tcp://127.0.0.1:0\"]\n{}{}",
+            of(1, first),
+            of(2, second)
+        ))
     };
     let names: &[&str] = if cfg!(unix) {
         &["a.img", "./a.img", "sub/../a.img", "link.img", "sub/hard.img"]
