@@ -47,7 +47,7 @@ pub struct Geometry {
     /// Number of blocks, including a last one of which the device has only the beginning.
     pub blocks: u64,
     /// Bytes of the last block that the device does not have: fewer than a block. They read as
-    /// zeroes, and the last block is not written ([`crate::check`]). See [`crate::extent`].
+    /// zeroes, and the last block is not written ([`mod@crate::check`]). See [`crate::extent`].
     pub padding_bytes: u32,
     /// Preferred size and alignment of writes, in blocks; at least 1.
     pub optimal_blocks: u32,
