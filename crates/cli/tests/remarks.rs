@@ -47,13 +47,16 @@ fn a_swapped_export_is_not_noticed_and_that_is_said() {
     let mut command = weft(dir.path(), &["serve", nbd.url(), "--nqn", NQN]);
     command.args(["--listen", "nvme+tcp://127.0.0.1:0", "--reconnect-delay", "1"]);
     command.stderr(std::fs::File::create(&log).unwrap());
-    let _gateway = Server::spawn(command);
+    let gateway = Server::spawn(command);
     let said = |text: &str| std::fs::read_to_string(&log).unwrap().matches(text).count();
     let at = nbd.url()["nbd://".len()..].split('/').next().unwrap();
     let listen = format!("nbd://{at}");
     for times in 1..=2 {
         drop(nbd);
         nbd = Server::start(dir.path(), &["ram:16MiB", "--listen", &listen]);
+        // Without operations nobody notices the loss.
+        let ran = run(weft(dir.path(), &["bench", gateway.url(), "--rw=read", "--size=64k"]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
         weft_testing::wait::until("the export is back", || said("connected again") >= times);
     }
     assert_eq!(said("is not noticed"), 1);
