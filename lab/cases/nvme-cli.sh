@@ -88,8 +88,8 @@ sequence() {
     refused telemetry-log $dev --output-file=/tmp/telemetry
     note "$TARGET: log pages"
 
-    # weft's host wants other events than the kernel's
-    events="/Notices|Warnings/s/: .*//;/^get-feature:0x0b/s/value.*//"
+    # weft's host wants other events than the kernel's, and fewer queues
+    events="/Notices|Warnings|NCQA|NSQA/s/: .*//;/^get-feature:0x0[7b]/s/value.*//"
     for feature in 1 2 4 5 6 7 0xa 0xb 0xf 0x16 0x19 0x81 0x82 0x83 0x84; do
         nvme get-feature "$disk" -f $feature -H 2>/dev/null || :
     done | sed -E "$events" >/tmp/nvme.is
