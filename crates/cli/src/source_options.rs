@@ -132,8 +132,10 @@ mod tests {
         let (toml, _) = weft_server::config::import::import(spdk, "spdk.json", false).unwrap();
         let place = (Path::new("/etc/weft-none"), &CommandLineOptions as &dyn SourceOptions);
         let faults = read(&toml, "weft.toml", place).unwrap_err();
-        let files =
-            faults.lines().iter().filter(|line| line.contains("cannot read /etc/weft-none/A."));
+        let is_of_file = |line: &&String| {
+            line.contains("cannot read /etc/weft-none") && line.contains("A.source.")
+        };
+        let files = faults.lines().iter().filter(is_of_file);
         assert_eq!(files.count(), 3, "{faults:?}");
         assert!(!faults.lines().iter().any(|line| line.contains("there is no key")), "{faults:?}");
     }

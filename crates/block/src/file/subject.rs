@@ -46,7 +46,8 @@ fn of_file(path: &Path, file: &File, is_new: bool) -> Subject {
     Subject {
         inode,
         now: numbers,
-        born: metadata.and_then(|metadata| metadata.created().ok()),
+        // Windows gives a file that takes the place of another one its time of creation, too.
+        born: numbers.and(metadata).and_then(|metadata| metadata.created().ok()),
         former: (!is_new).then(|| of_path(&place)).flatten(),
         place,
     }
