@@ -141,7 +141,7 @@ sequence() {
     # The controller has another identifier (CNTLID) and number (CIRN); addresses of memory are nobody's
     text '/^(0040|0080):/d' admin-passthru $dev --opcode=0x06 --cdw10=1 --data-len=4096 -r
     raw admin-passthru $dev -o 6 -4 2 -l 4096 -r -b
-    text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=7 -s
+    text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=0xf -s
     grep -qx "Admin Command Get Features is Success and result: $(printf '0x%08x' "$(sed 's/.*: //' /tmp/nvme.err)")" /tmp/weft.err || differ
     text '/^addr/d' admin-passthru $dev --opcode=0x0a --cdw10=7 --dry-run
     text '/^(addr|metadata) /d' admin-passthru $dev --opcode=0x0a --cdw10=7 -m 8 --dry-run
