@@ -24,3 +24,19 @@ pub enum ErrorKind {
     /// Any other system error.
     Io,
 }
+
+impl ErrorKind {
+    /// All kinds.
+    pub const ALL: [Self; 10] = [
+        Self::Usage,
+        Self::NotFound,
+        Self::PermissionDenied,
+        Self::InUse,
+        Self::NoResources,
+        Self::Refused,
+        Self::TimedOut,
+        Self::Protocol,
+        Self::Unsupported,
+        Self::Io,
+    ];
+}

@@ -58,7 +58,7 @@ pub struct OpenOptions<'a> {
     /// Other processes serve the same local sources: these are not locked against them, and do not
     /// offer what only a lock makes atomic.
     shared: bool,
-    /// Where files that are created are noted.
+    /// List of the files that opening creates.
     created: Option<&'a CreatedFiles>,
     /// Whoever gives names to files, and to disks that have none.
     names: Option<&'a dyn Naming>,
@@ -354,18 +354,7 @@ mod tests {
 
     #[test]
     fn the_kind_of_an_error_survives_all_filters_and_lists() {
-        for kind in [
-            ErrorKind::Usage,
-            ErrorKind::NotFound,
-            ErrorKind::PermissionDenied,
-            ErrorKind::InUse,
-            ErrorKind::NoResources,
-            ErrorKind::Refused,
-            ErrorKind::TimedOut,
-            ErrorKind::Protocol,
-            ErrorKind::Unsupported,
-            ErrorKind::Io,
-        ] {
+        for kind in ErrorKind::ALL {
             let resolver = |url: &str| {
                 let fails = || Opening::ready(Err(Error::new(kind, "it is away")));
                 url.starts_with("other:").then(fails)

@@ -159,18 +159,7 @@ fn the_kind_of_an_error_survives() {
     let leg = |place: usize| works(&bench.legs[place].disk);
     let state = || bench.state.as_ref().map(works);
     let kind = |sources| bench.begin_with(sources, 1, false).0.err().expect("it fails").kind();
-    for of in [
-        ErrorKind::Usage,
-        ErrorKind::NotFound,
-        ErrorKind::PermissionDenied,
-        ErrorKind::InUse,
-        ErrorKind::NoResources,
-        ErrorKind::Refused,
-        ErrorKind::TimedOut,
-        ErrorKind::Protocol,
-        ErrorKind::Unsupported,
-        ErrorKind::Io,
-    ] {
+    for of in ErrorKind::ALL {
         assert_eq!(kind((vec![leg(0), leg(1)], Some(fails(of)))), of, "the state file");
         assert_eq!(kind((vec![fails(of), fails(of)], state())), of, "both legs");
         assert_eq!(kind((vec![fails(of), leg(1)], state())), of, "the leg that has the data");

@@ -73,7 +73,7 @@ impl Failure {
 
     /// The kind of error that its status stands for, if it is one of the system's or a peer's.
     pub fn kind(&self) -> Option<ErrorKind> {
-        KINDS.into_iter().find(|kind| status_of(*kind) == self.status)
+        ErrorKind::ALL.into_iter().find(|kind| status_of(*kind) == self.status)
     }
 
     /// The exit status.
@@ -96,22 +96,12 @@ impl fmt::Display for Failure {
     }
 }
 
-const KINDS: [ErrorKind; 10] = [
-    ErrorKind::Io,
-    ErrorKind::Usage,
-    ErrorKind::NotFound,
-    ErrorKind::PermissionDenied,
-    ErrorKind::InUse,
-    ErrorKind::NoResources,
-    ErrorKind::Refused,
-    ErrorKind::TimedOut,
-    ErrorKind::Protocol,
-    ErrorKind::Unsupported,
-];
-
 /// The kind of error that an exit status of this program stands for.
 pub fn kind_of(status: i32) -> ErrorKind {
-    KINDS.into_iter().find(|kind| i32::from(status_of(*kind)) == status).unwrap_or(ErrorKind::Io)
+    ErrorKind::ALL
+        .into_iter()
+        .find(|kind| i32::from(status_of(*kind)) == status)
+        .unwrap_or(ErrorKind::Io)
 }
 
 const fn status_of(kind: ErrorKind) -> u8 {
