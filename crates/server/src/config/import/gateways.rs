@@ -37,6 +37,15 @@ pub fn leave(imported: &mut Imported) {
     }
 }
 
+/// Admits nobody. Returns who was admitted, or nothing if nobody was.
+fn close(admitted: &mut Admitted) -> Option<String> {
+    match core::mem::take(admitted) {
+        Admitted::Any => Some("all".to_owned()),
+        Admitted::Only(names) if names.is_empty() => None,
+        Admitted::Only(names) => Some(names.join(", ")),
+    }
+}
+
 /// Lets no initiator log in where the gateways have the passwords.
 fn close_initiators(imported: &mut Imported) {
     imported.target_user = None;
@@ -46,11 +55,7 @@ fn close_initiators(imported: &mut Imported) {
     }
     let users = users.iter().map(|user| user.name.as_str()).collect::<Vec<_>>().join(", ");
     for subsystem in &mut imported.subsystems {
-        let names = match core::mem::take(&mut subsystem.initiators) {
-            Admitted::Any => "all".to_owned(),
-            Admitted::Only(names) if names.is_empty() => continue,
-            Admitted::Only(names) => names.join(", "),
-        };
+        let Some(names) = close(&mut subsystem.initiators) else { continue };
         imported.left.push(format!(
             "nobody may log in to {} (initiators = []): start all gateways with --login-user and --login-secret-file for {users}, and then admit {names}",
             subsystem.nqn
@@ -64,11 +69,7 @@ fn close_hosts(imported: &mut Imported) {
         return;
     }
     for subsystem in &mut imported.subsystems {
-        let names = match core::mem::take(&mut subsystem.hosts) {
-            Admitted::Any => "all".to_owned(),
-            Admitted::Only(names) if names.is_empty() => continue,
-            Admitted::Only(names) => names.join(", "),
-        };
+        let Some(names) = close(&mut subsystem.hosts) else { continue };
         imported.left.push(format!(
             "nobody may connect to {} (hosts = []): start all gateways with --tls and --tls-key-file, and then admit {names}",
             subsystem.nqn
