@@ -1,5 +1,5 @@
-//! What a report says of the numbers of a study. `document`: the page that holds it. `kept`: studies
-//! in the documentation.
+//! Tests of reports. `document` tests the page of a report; `kept` tests the studies in the
+//! documentation.
 
 mod document;
 mod kept;

@@ -10,7 +10,7 @@ pub(crate) struct Access<'a> {
     pub(crate) read_only: bool,
     /// Other processes serve it as well.
     pub(crate) shared: bool,
-    /// Where files that are created are noted.
+    /// List of the files that opening creates.
     pub(crate) created: Option<&'a CreatedFiles>,
     /// Whoever gives names to those that have none.
     pub(crate) names: &'a dyn Naming,

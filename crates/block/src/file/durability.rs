@@ -87,7 +87,7 @@ impl Durability {
         is_news
     }
 
-    /// Whether written data could not be made durable.
+    /// Returns whether a flush of written data has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.ledger().failure.is_some()
     }

@@ -128,8 +128,8 @@ impl Core {
         Plan { kind, mode, scratch, padding }
     }
 
-    /// Whether the file has lost some of the operation's blocks. A write looks first, once in a
-    /// turn of the loop: it would make a file long again that was cut.
+    /// Returns whether blocks of the operation lie beyond the end of a truncated file. The first
+    /// write in each turn of the loop reads the size before, as it would extend a truncated file.
     fn has_lost(&mut self, op: &Op) -> bool {
         if op.kind.is_write() && self.looked != Some(self.on.now()) {
             self.looked = Some(self.on.now());

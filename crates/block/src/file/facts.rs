@@ -13,7 +13,7 @@ pub(super) struct Facts {
     pub(super) volatile_cache: bool,
     /// Whether the system refuses to write to it.
     pub(super) read_only: bool,
-    /// What names the disk or the mapping, if anything does.
+    /// The name of the disk or the mapping, if it has one.
     pub(super) name: Option<DiskName>,
     /// Whether it was opened so that I/O bypasses the cache of the system.
     pub(super) unbuffered: bool,
@@ -21,14 +21,14 @@ pub(super) struct Facts {
     pub(super) model: Option<String>,
 }
 
-/// What names a disk, with the number of the partition.
+/// The name of a disk, with the number of the partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DiskName {
     /// The same on every machine, and no other disk has it.
     Own(String),
     /// Disks of other machines may have it, too.
     Here {
-        /// What tells it from the others of this machine.
+        /// A text that no other disk of this machine has.
         place: String,
         /// The name from which earlier versions derived a UUID. `None`: the machine has no
         /// identifier.
@@ -51,8 +51,8 @@ impl DiskName {
     }
 }
 
-/// Whether a name ends with a serial number that an emulator gives if its user gives none: QEMU's
-/// `QM00001`, and numbers of 16 digits and more that only count, as VMware's.
+/// Returns whether a name ends with a default serial number of an emulator: `QM00001` of QEMU, or a
+/// counter of 16 digits or more, as VMware uses.
 fn is_default(name: &str) -> bool {
     let serial = name.trim_end().rsplit([' ', '\0']).next().unwrap_or_default();
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

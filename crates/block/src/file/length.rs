@@ -30,8 +30,8 @@ impl Length {
         }
     }
 
-    /// The file has lost what was behind its first `bytes` bytes, even if it is long again. What was
-    /// written there and not flushed is lost as well, so nothing that is to be durable succeeds.
+    /// Records that the file was truncated to `bytes` bytes; the rest is lost even if the file is
+    /// extended again. Unflushed writes to that part are lost as well, so every flush fails.
     #[cold]
     pub(super) fn cut(&self, bytes: u64) {
         let had = self.had();
@@ -56,7 +56,7 @@ impl Length {
         self.had.load(Ordering::Acquire)
     }
 
-    /// Whether it was cut since it was opened.
+    /// Returns whether the file was truncated since it was opened.
     pub(super) fn is_cut(&self) -> bool {
         self.end() < self.had()
     }

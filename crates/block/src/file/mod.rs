@@ -36,9 +36,9 @@
 //! A file whose size is not a whole number of blocks is opened for reading only; zeroes follow its
 //! last byte.
 //!
-//! If the file is truncated, all operations on the missing blocks fail with
-//! [`StatusKind::Media`](crate::StatusKind::Media), and so does everything that is to be durable,
-//! until the source is opened again; [`BlockDevice::trouble`] says why. A write must not make the
+//! If the file is truncated, all operations on the missing blocks, all flushes and all writes with
+//! FUA fail with [`StatusKind::Media`](crate::StatusKind::Media) until the source is opened again;
+//! [`BlockDevice::trouble`] says why. A write must not make the
 //! file long again, as the blocks between would read as zeroes. The size of the open file is read
 //! every [`FILE_LOOK_MS`](crate::limits::FILE_LOOK_MS), before the writes of a turn of the loop and
 //! after each flush. The server of a file that is not on this machine is asked for it every

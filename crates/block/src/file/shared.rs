@@ -118,7 +118,7 @@ impl SharedFile {
         }
     }
 
-    /// Whether the file has lost some of the blocks of an operation.
+    /// Returns whether blocks of the operation lie beyond the end of a truncated file.
     #[inline]
     pub(super) fn has_lost(&self, op: &Op) -> bool {
         let end = (op.lba + u64::from(op.blocks)) * u64::from(self.geometry.block_bytes);
