@@ -46,18 +46,14 @@ pub fn import(json: &Value) -> Result<Imported, String> {
         "version",
     ];
     report_unknown("the file", json, &known, &mut imported.left);
-    for (n, (iqn, target)) in entries(json, "targets").enumerate() {
-        if n == 0 {
-            imported.iscsi_name = Some(iqn.clone());
+    for (iqn, target) in entries(json, "targets") {
+        let is_served = imported.serve_first(iqn);
+        if is_served {
             portals(target, &mut imported);
-        } else {
-            imported.leave(format!(
-                "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
-            ));
         }
         let mut subsystem = subsystem(iqn, target, &json["disks"], &mut imported.left);
         let rules = rules(target, chap(&json["discovery_auth"]));
-        admit(rules, iqn, &mut subsystem, n == 0, &mut imported);
+        admit(rules, iqn, &mut subsystem, is_served, &mut imported);
         imported.subsystems.push(subsystem);
     }
     Ok(imported)

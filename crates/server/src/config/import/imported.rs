@@ -182,6 +182,20 @@ impl Imported {
             self.left.push(sentence);
         }
     }
+
+    /// Serves a target by iSCSI if it is the first one, and reports others. Returns whether it is
+    /// served.
+    pub fn serve_first(&mut self, iqn: &str) -> bool {
+        let is_first = self.iscsi_name.is_none();
+        if is_first {
+            self.iscsi_name = Some(iqn.to_owned());
+        } else {
+            self.leave(format!(
+                "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
+            ));
+        }
+        is_first
+    }
 }
 
 impl ImportedSubsystem {

@@ -59,6 +59,16 @@ pub fn is_set(identity: &str) -> bool {
 /// Reports members of an object that are not among `known`: a rule that an import does not know.
 pub fn report_unknown(whose: &str, of: &Value, known: &[&str], left: &mut Vec<String>) {
     let names = of.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    report_unknown_names(whose, names, known, left);
+}
+
+/// As [`report_unknown`], of names from another form than JSON.
+pub fn report_unknown_names<'a>(
+    whose: &str,
+    names: impl Iterator<Item = &'a str>,
+    known: &[&str],
+    left: &mut Vec<String>,
+) {
     let unknown: Vec<&str> = names.filter(|name| !known.contains(name)).collect();
     if !unknown.is_empty() {
         left.push(format!("{whose} has {}, which weft does not know", unknown.join(", ")));

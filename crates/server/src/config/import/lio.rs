@@ -76,17 +76,12 @@ impl Target<'_> {
     /// Takes it over; the first target is the one that is served by iSCSI.
     fn serve(&self, imported: &mut Imported) -> States {
         let Self { iqn, group, .. } = *self;
-        let is_served = imported.iscsi_name.is_none();
+        let is_served = imported.serve_first(iqn);
         if is_served {
-            imported.iscsi_name = Some(iqn.to_owned());
             imported.listen = list(group, "portals")
                 .iter()
                 .filter_map(|of| portal(of, &mut imported.left))
                 .collect();
-        } else {
-            imported.leave(format!(
-                "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
-            ));
         }
         let mut subsystem = ImportedSubsystem::of_target(iqn, &mut imported.left);
         let mut states = States::new();

@@ -8,6 +8,7 @@
 
 use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
 use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::json::report_unknown_names;
 use super::sources::with_path;
 use super::tgt_text::{Part, parts};
 use crate::config::exposure::is_loopback;
@@ -136,16 +137,11 @@ fn serve(iqn: &str, (target, number): (&Part, u32), root: &Part, imported: &mut 
         return imported
             .leave(format!("the target {iqn} is one of {driver}: only those of iscsi are read"));
     }
-    let is_served = imported.iscsi_name.is_none();
+    let is_served = imported.serve_first(iqn);
     if is_served {
-        imported.iscsi_name = Some(iqn.to_owned());
         imported.listen = vec![LISTEN.to_owned()];
         imported.leave(format!(
             "{LISTEN} is where tgtd listens unless --iscsi portal= tells it otherwise"
-        ));
-    } else {
-        imported.leave(format!(
-            "{iqn} is another target: a weft serves one by iSCSI, the first; start another weft for it"
         ));
     }
     unknown(iqn, target, &[&OF_TARGETS[..], &OF_DISKS[..]].concat(), &mut imported.left);
@@ -180,11 +176,8 @@ fn is_include(key: &str) -> bool {
 
 /// Reports options that are not known.
 fn unknown(whose: &str, of: &Part, known: &[&str], left: &mut Vec<String>) {
-    let others = of.options.iter().map(|(key, _)| key.as_str());
-    let others: Vec<&str> = others.filter(|key| !known.contains(key)).collect();
-    if !others.is_empty() {
-        left.push(format!("{whose} has {}, which weft does not know", others.join(", ")));
-    }
+    let names = of.options.iter().map(|(key, _)| key.as_str());
+    report_unknown_names(whose, names, known, left);
 }
 
 /// Why nobody may log in to a target, whoever is named: weft does not know the rule.
