@@ -1,10 +1,10 @@
 //! Checks a workload before anything of it runs.
 
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use super::spec::JobSpec;
 use crate::error::Error;
 use std::sync::Arc;
-use weft_block::{Device, split};
+use weft_block::Device;
 use weft_io::cpu;
 
 /// Checks that a run of `spec` on `device` can start: its options, the region, and the cores of its
@@ -13,9 +13,7 @@ use weft_io::cpu;
 /// # Errors
 /// An invalid option; a core that this process may not use.
 pub fn check(device: &Device, spec: &JobSpec) -> Result<(), Error> {
-    let bytes = plan::transfer_bytes(spec, device.geometry().block_bytes);
-    let device = split::up_to(Arc::clone(device), bytes);
-    let plan = Plan::new(spec, device.geometry(), device.features(), device.max_queues(), 0)?;
+    let (_, plan) = Plan::on(Arc::clone(device), spec, 0)?;
     let used = spec.cpus_allowed.iter().take(plan.threads as usize);
     used.copied().try_for_each(check_core)
 }

@@ -6,7 +6,7 @@ use super::payload::is_made_ahead;
 use super::spec::{JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
 use crate::limits::{BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX};
-use weft_block::{Features, Geometry};
+use weft_block::{Device, Features, Geometry, split};
 use weft_io::Time;
 
 /// What all jobs have in common.
@@ -92,6 +92,15 @@ impl Plan {
         !self.is_odd() && is_made_ahead(&self.spec)
     }
 
+    /// Makes the plan of a run on a device. Returns the device too: it takes operations that are
+    /// longer than its own in parts, and their latency is that of the whole.
+    pub fn on(device: Device, spec: &JobSpec, run: u64) -> Result<(Device, Self), Error> {
+        let bytes = transfer_bytes(spec, device.geometry().block_bytes);
+        let device = split::up_to(device, bytes);
+        let plan = Self::new(spec, device.geometry(), device.features(), device.max_queues(), run)?;
+        Ok((device, plan))
+    }
+
     /// Whether operations have addresses or sizes that are not multiples of a block. They cover all
     /// blocks that they touch.
     pub fn is_odd(&self) -> bool {
@@ -117,7 +126,7 @@ impl Plan {
 
 /// Bytes of the largest operation. One whose address or size is not a multiple of a block covers
 /// all blocks that it touches.
-pub(super) fn transfer_bytes(spec: &JobSpec, block: u32) -> u32 {
+fn transfer_bytes(spec: &JobSpec, block: u32) -> u32 {
     let most = spec.all_sizes().1;
     match spec.unit_bytes().is_multiple_of(block) {
         true => most,

@@ -3,7 +3,7 @@
 use super::direction::Direction;
 use super::job::Job;
 use super::job_report::JobReport;
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use super::queues::Queues;
 use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use weft_block::{BlockDevice, split};
+use weft_block::BlockDevice;
 use weft_io::cpu_usage::Usage;
 use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop, event_loop, limits};
 
@@ -134,17 +134,7 @@ pub fn run_gated(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let started = SystemTime::now();
-    // Blocks that are longer than the device takes at once go in parts; the latency is that of the
-    // whole.
-    let transfer_bytes = plan::transfer_bytes(spec, device.geometry().block_bytes);
-    let device = split::up_to(device, transfer_bytes);
-    let plan = Plan::new(
-        spec,
-        device.geometry(),
-        device.features(),
-        device.max_queues(),
-        run_name(started),
-    )?;
+    let (device, plan) = Plan::on(device, spec, run_name(started))?;
     let mut runner = Runner::start(&device, plan, watched)?;
     let collected = runner.collect(gate, stop, progress);
     runner.shut_down(collected.is_err())?;
