@@ -37,7 +37,7 @@ impl Control {
         });
         let mut cqe = Cqe::new(cid, Status::SUCCESS);
         if let Err(fault) = behavior.and_then(|behavior| self.set_behavior(behavior)) {
-            self.log_behavior(cid, fault, data.is_ok());
+            self.log_set_features(cid, fault, data.is_ok());
             cqe.status = fault.status;
             (cqe.do_not_retry, cqe.more) = (data.is_ok(), true);
         }
@@ -50,7 +50,8 @@ impl Control {
         Ok(())
     }
 
-    fn log_behavior(&self, cid: Cid, fault: Fault, do_not_retry: bool) {
+    /// Logs the failure of a Set Features command.
+    pub(super) fn log_set_features(&self, cid: Cid, fault: Fault, do_not_retry: bool) {
         self.link.log_error(CommandError {
             qid: Qid(0),
             cid,

@@ -4,13 +4,10 @@
 use super::admin_slot::AdminStage;
 use super::control::Control;
 use super::control_event::{ControlEvent, QueueTicket};
-use super::error_log::CommandError;
 use super::fault::Fault;
 use super::features::queue_counts;
 use crate::nvme::cqe::Cqe;
-use crate::nvme::opcode::AdminOpcode;
 use crate::nvme::status::Status;
-use crate::nvme::types::{Nsid, Qid};
 use crate::stream::Tag;
 
 impl Control {
@@ -33,15 +30,7 @@ impl Control {
             cqe.result = u64::from(queue_counts(queues));
         } else {
             let fault = Fault::new(Status::INTERNAL_ERROR);
-            self.link.log_error(CommandError {
-                qid: Qid(0),
-                cid,
-                opcode: AdminOpcode::SET_FEATURES.0,
-                fault,
-                do_not_retry: false,
-                nsid: Nsid(0),
-                lba: 0,
-            });
+            self.log_set_features(cid, fault, false);
             (cqe.status, cqe.more) = (fault.status, true);
         }
         self.complete(Tag(index as u16), cqe);
