@@ -56,6 +56,25 @@ pub(crate) fn refuse(socket: &impl AsFd) -> bool {
     system::refuse(socket.as_fd())
 }
 
+/// Receives bytes and all descriptors that come with them. There is space for as many as a message
+/// can have, as the system would close others on this thread.
+pub(crate) fn receive_with_files(
+    socket: &impl AsFd,
+    bufs: &mut [IoSliceMut<'_>],
+) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space =
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(socket, bufs, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            files.extend(descriptors);
+        }
+    }
+    Ok((received.bytes, files))
+}
+
 /// Sockets of one listener that are being closed on threads of their own.
 #[derive(Clone, Debug, Default)]
 pub struct Closing(Arc<AtomicUsize>);
@@ -129,18 +148,9 @@ impl<S: AsFd + Send + 'static> PeerSocket<S> {
                 many => socket.read_vectored(many),
             };
         }
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(&*self.socket, bufs, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        let mut files: Vec<OwnedFd> = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                files.extend(descriptors);
-            }
-        }
+        let (bytes, files) = receive_with_files(&*self.socket, bufs)?;
         if files.is_empty() {
-            return Ok(received.bytes);
+            return Ok(bytes);
         }
         self.closing.drop_elsewhere(files);
         let text = "the other end sent file descriptors, which this protocol does not have";

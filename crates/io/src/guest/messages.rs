@@ -6,12 +6,12 @@ use crate::descriptors::{Brought, leave_some, one_message};
 use crate::event_loop::Registrar;
 use crate::socket_file::Brings;
 use crate::stream::Listener;
-use crate::unasked::MESSAGE_DESCRIPTORS_MAX;
+use crate::unasked::receive_with_files;
 use crate::unix::UnixAcceptor;
 use mio::net::UnixStream;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
+    RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
 };
 use socket2::SockRef;
 use std::any::Any;
@@ -70,20 +70,11 @@ impl MessageSocket {
     }
 
     fn receive_now(&self, into: &mut [u8], files: &mut Vec<Foreign>) -> io::Result<usize> {
-        // For as many as a message can have: the system would close others on this thread.
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let bytes = &mut [IoSliceMut::new(into)];
-        let received = recvmsg(&*self.socket, bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                let before = files.len();
-                files.extend(descriptors.map(|file| Foreign::new(file, &self.bin)));
-                files[before..].iter().try_for_each(leave_some)?;
-            }
-        }
-        Ok(received.bytes)
+        let (bytes, brought) = receive_with_files(&*self.socket, &mut [IoSliceMut::new(into)])?;
+        let before = files.len();
+        files.extend(brought.into_iter().map(|file| Foreign::new(file, &self.bin)));
+        files[before..].iter().try_for_each(leave_some)?;
+        Ok(bytes)
     }
 
     /// Whether the other end has closed the connection, and nothing is left to be received.
