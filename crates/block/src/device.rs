@@ -213,13 +213,14 @@ pub enum Presence {
     Gone,
 }
 
-/// The answer of a device that is asked for its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer of a device that is asked for its size. The greatest answer of several members is
+/// that of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SizeAnswer {
-    /// The source was asked: [`BlockDevice::geometry`] is what it says now.
-    Now,
     /// It keeps the size with which it was made, whatever is behind it.
     Fixed,
+    /// The source was asked: [`BlockDevice::geometry`] is what it says now.
+    Now,
     /// The source says it only when it is opened: it has to be opened again.
     WhenOpened,
 }

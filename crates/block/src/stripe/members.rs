@@ -43,12 +43,7 @@ impl Members {
     pub(super) fn renew_size(&self) -> Result<SizeAnswer, Error> {
         let answers: Vec<SizeAnswer> =
             self.members.iter().map(|member| member.renew_size()).collect::<Result<_, _>>()?;
-        let is = |answer| answers.contains(&answer);
-        Ok(match () {
-            () if is(SizeAnswer::WhenOpened) => SizeAnswer::WhenOpened,
-            () if is(SizeAnswer::Now) => SizeAnswer::Now,
-            () => SizeAnswer::Fixed,
-        })
+        Ok(answers.into_iter().max().unwrap_or(SizeAnswer::Fixed))
     }
 
     pub(super) fn features(&self) -> Features {
