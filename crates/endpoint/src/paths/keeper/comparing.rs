@@ -8,13 +8,13 @@
 
 use super::super::admit::{are_apart, contradiction};
 use super::super::samples::{Comparison, Verdict, compare};
-use super::{Keeper, Phase, is_reached};
+use super::{Keeper, Phase};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::{Arc, PoisonError};
 use uuid::Uuid;
-use weft_block::{BlockDevice, Device, Error, Identity, Presence};
+use weft_block::{BlockDevice, Device, Error, Identity};
 use weft_io::Handle;
 
 impl Keeper {
@@ -22,9 +22,8 @@ impl Keeper {
     fn counterpart(&self, path: usize, device: &dyn BlockDevice) -> Option<(usize, Device)> {
         let identity = device.identity();
         self.group.paths().into_iter().enumerate().find_map(|(other, (_, live))| {
-            let live = live?.device;
-            let is_used = live.presence() == Presence::Here && is_reached(live.as_ref());
-            let is_one = other != path && is_used && are_apart(&live.identity(), &identity);
+            let live = live.filter(|live| Self::is_usable(Some(live)))?.device;
+            let is_one = other != path && are_apart(&live.identity(), &identity);
             is_one.then_some((other, live))
         })
     }

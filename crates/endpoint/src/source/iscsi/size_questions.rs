@@ -6,6 +6,7 @@
 use crate::lock::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weft_block::owners::Owners;
 use weft_io::{DriverId, RemoteLoop};
 
 /// See the module.
@@ -14,6 +15,8 @@ pub(super) struct SizeQuestions {
     /// The number of the last question; 0: there was none.
     last: AtomicU64,
     answers: Mutex<Answers>,
+    /// Drivers that wait for answers.
+    waiting: Owners,
 }
 
 #[derive(Default)]
@@ -22,8 +25,6 @@ struct Answers {
     answered: u64,
     /// The last question that was answered without one, and why.
     refused: Option<(u64, String)>,
-    /// Drivers that wait for answers.
-    waiting: Vec<(RemoteLoop, DriverId)>,
 }
 
 impl SizeQuestions {
@@ -72,21 +73,17 @@ impl SizeQuestions {
 
     /// Enters a driver that waits for an answer.
     pub(super) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
-        lock(&self.answers).waiting.push((remote, driver));
+        self.waiting.enter(remote, driver);
     }
 
     /// Takes it out again.
     pub(super) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
-        lock(&self.answers)
-            .waiting
-            .retain(|(of, waiting)| *waiting != driver || !of.is_same_loop(remote));
+        self.waiting.leave(remote, driver);
     }
 
     /// Wakes those who wait.
     pub(super) fn wake(&self) {
-        for (remote, driver) in &lock(&self.answers).waiting {
-            remote.wake(*driver);
-        }
+        self.waiting.wake_all();
     }
 }
 
