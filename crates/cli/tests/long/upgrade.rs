@@ -26,21 +26,31 @@ const SOON: [&str; 4] = ["--keep-alive-tmo", "1", "--quiesce-time", "0s"];
 
 /// A load that reads again what it has written, to the `nth` of the parts of a disk that have this
 /// many bytes.
-fn load(by: &Path, dir: &Path, url: &str, (nth, mib): (usize, usize)) -> Loads {
+fn load(
+    by: &Path,
+    dir: &Path,
+    url: &str,
+    (nth, mib): (usize, usize),
+) -> impl Fn() -> Command + use<> {
     let (by, dir, url) = (by.to_owned(), dir.to_owned(), url.to_owned());
     let part = [format!("--size={mib}MiB"), format!("--offset={}MiB", nth * mib)];
-    Loads::start(move || {
+    move || {
         let what = ["bench", &url, "--rw=randwrite", "--bs=4k", "--iodepth=4", "--verify=crc32c"];
         let mut command = program(&by, &dir, &[&what[..], &["--time_based=0"], &SOON].concat());
         command.args(&part);
         command
-    })
+    }
 }
 
 /// Loads of hosts of the earlier program and of the later one, at each of the URLs.
-fn loads(programs: &Programs, dir: &Path, urls: &[String], mib: usize) -> Vec<Loads> {
+fn loads(
+    programs: &Programs,
+    dir: &Path,
+    urls: &[String],
+    mib: usize,
+) -> impl Iterator<Item = impl Fn() -> Command + use<>> {
     let hosts = urls.iter().flat_map(|url| programs[..2].iter().map(move |by| (url, by)));
-    hosts.zip(0..).map(|((url, by), nth)| load(by, dir, url, (nth, mib))).collect()
+    hosts.zip(0..).map(move |((url, by), nth)| load(by, dir, url, (nth, mib)))
 }
 
 /// A directory and a file in it that is served. Names of files are recorded on most machines;
@@ -88,7 +98,7 @@ fn a_target_is_replaced(programs: &Programs) {
     let register = ["resv-register", &nvme, "--nrkey", "47", "--cptpl", "3"];
     let registered = run(program(&programs[0], dir, &register));
     assert_eq!(registered.code(), Some(0), "{registered:?}");
-    let loads = loads(programs, dir, &server.urls, 2);
+    let loads = loads(programs, dir, &server.urls, 2).map(Loads::start).collect::<Vec<_>>();
     for nth in 1..programs.len() {
         until_many_writes(dir, &format!("s{}", nth - 1));
         let next = serve(nth);
@@ -168,6 +178,7 @@ fn a_mirror_and_its_targets_are_replaced(programs: &Programs) {
     let mut server = mirror.serve(&programs[0]);
     mirror.await_equal();
     let loads = loads(programs, mirror.dir, &server.urls, 8);
+    let loads = loads.map(Loads::start_when_served).collect::<Vec<_>>();
     for by in &programs[1..] {
         for (place, target) in targets.iter_mut().enumerate() {
             until_many_writes(mirror.dir, "mirror");

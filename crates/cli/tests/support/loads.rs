@@ -1,6 +1,6 @@
 //! Loads that go on until a test has seen enough.
 
-use super::{run, weft};
+use super::{Ran, run, weft};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +12,10 @@ use weft_testing::wait::until;
 /// Writes after which a load is in full swing.
 const MANY: u64 = 200;
 
+/// What a host says that could not make its first connection. Of a connection that it had, it says
+/// that this one was lost.
+const NOBODY_LISTENS: &str = "weft: cannot connect to ";
+
 /// A load that begins again whenever it has ended well.
 pub struct Loads {
     is_over: Arc<AtomicBool>,
@@ -21,12 +25,25 @@ pub struct Loads {
 impl Loads {
     /// Starts the first one; `load` makes a command that ends by itself.
     pub fn start(load: impl Fn() -> Command + Send + 'static) -> Self {
+        Self::begin(load, |_| false)
+    }
+
+    /// The same for a server that is stopped and started: a load that finds nobody listening has
+    /// not begun, and is started again.
+    pub fn start_when_served(load: impl Fn() -> Command + Send + 'static) -> Self {
+        Self::begin(load, |ran| ran.code() == Some(7) && ran.err.starts_with(NOBODY_LISTENS))
+    }
+
+    fn begin(
+        load: impl Fn() -> Command + Send + 'static,
+        has_not_begun: impl Fn(&Ran) -> bool + Send + 'static,
+    ) -> Self {
         let is_over = Arc::<AtomicBool>::default();
         let told = Arc::clone(&is_over);
         let thread = std::thread::spawn(move || {
             while !told.load(Ordering::Relaxed) {
                 let ran = run(load());
-                assert_eq!(ran.code(), Some(0), "{ran:?}");
+                assert!(ran.code() == Some(0) || has_not_begun(&ran), "{ran:?}");
             }
         });
         Self { is_over, thread }
