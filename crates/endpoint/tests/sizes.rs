@@ -119,8 +119,7 @@ impl Server {
 /// The last block of each MiB is another one.
 fn fill(disk: &Disk, mib: u64) {
     let (lba, data) = (mib * MIB / 512 - 1, [mib as u8; 512]);
-    // A queue that was in use hears of the new size on its own loop.
-    until("the new size holds for this queue", || disk.write(lba, &data).is_ok());
+    disk.write(lba, &data).unwrap();
     disk.flush().unwrap();
     let mut read = [0; 512];
     disk.read(lba, &mut read).unwrap();
@@ -145,7 +144,12 @@ fn a_remote_disk_tells_its_size_when_it_is_asked() {
                 disk.iter().for_each(|disk| fill(disk, mib));
             }
             drop(disk);
-            fill(&Disk::on(device).unwrap(), 5);
+            let mut disk = None;
+            until("the queue of the first disk is free", || {
+                disk = Disk::on(Arc::clone(&device)).ok();
+                disk.is_some()
+            });
+            fill(&disk.unwrap(), 5);
         }
     }
 }

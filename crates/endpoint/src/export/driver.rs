@@ -237,6 +237,15 @@ impl<S: Service> Homeless<S> {
 }
 
 impl<S: Service> Connection<S> {
+    /// Takes what others have sent to this connection.
+    #[inline]
+    fn take_messages(&mut self, on: &Handle) {
+        let messages = self.mailbox.take();
+        if !messages.is_empty() {
+            self.hear(on, messages);
+        }
+    }
+
     #[cold]
     fn hear(&mut self, on: &Handle, messages: Vec<Message<S::Own>>) {
         let Some(link) = &mut self.link else { return };
@@ -332,16 +341,15 @@ impl<S: Service> Connection<S> {
 impl<S: Service> Driver for Connection<S> {
     #[inline]
     fn receive(&mut self, on: &Handle) -> Activity {
+        // What a peer sends now may already depend on a change that it was told of elsewhere.
+        self.take_messages(on);
         let Some(link) = &mut self.link else { return Activity::Idle };
         link.receive(on, self.service.handler()).or_busy_unless(self.service.settles())
     }
 
     #[inline]
     fn work(&mut self, on: &Handle) -> Activity {
-        let messages = self.mailbox.take();
-        if !messages.is_empty() {
-            self.hear(on, messages);
-        }
+        self.take_messages(on);
         if !S::FINISHES && self.link.as_ref().is_some_and(Link::has_ended) && self.leave(on) {
             // What no device has taken yet is not executed: nobody waits for it.
             return Activity::Busy;

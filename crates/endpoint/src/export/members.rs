@@ -96,9 +96,11 @@ impl<M> Members<M> {
         }
     }
 
-    /// Sends a message to all connections.
+    /// Sends a message to all connections, to the latest ones first: a host's I/O queues have it
+    /// before the admin queue, which they were connected after, tells the host of a change.
     pub(crate) fn tell(&self, message: impl Fn() -> Message<M>) {
-        self.list().iter().filter_map(Weak::upgrade).for_each(|mailbox| mailbox.post(message()));
+        let list = self.list();
+        list.iter().rev().filter_map(Weak::upgrade).for_each(|mailbox| mailbox.post(message()));
     }
 
     /// Has a capture show what passes on all connections, also those that are accepted later.
