@@ -273,6 +273,7 @@ impl Core {
             Output::Opened => self.opened(),
             Output::Forgotten => self.forgotten(),
             Output::Leave { leg } => self.leave(leg),
+            Output::Joined { leg } => self.joined(leg),
             Output::Say(event) => self.say(event),
             Output::Halted(why) => self.halted(why),
             Output::Closed => self.closed(),
@@ -407,10 +408,16 @@ impl Core {
         };
         engine.bound(bound_ms);
         match engine.leg_back(found) {
-            Ok(number) => self.legs[place].used(number),
+            Ok(number) => self.legs[place].is_back(number),
             Err(why) => self.refuse_leg(place, &why),
         }
         true
+    }
+
+    /// A leg that was copied to has everything now.
+    fn joined(&mut self, number: usize) {
+        let is_it = |leg: &&mut Leg| leg.phase.number() == Some(number);
+        self.legs.iter_mut().find(is_it).into_iter().for_each(Leg::is_in_sync);
     }
 
     /// A leg cannot be used; it is tried again.

@@ -49,8 +49,11 @@ pub(super) struct Leg {
     pub(super) complaint: Option<Complaint>,
     /// The first attempt has ended.
     is_tried: bool,
-    /// What the device said of its cache when the engine took it.
+    /// What the device said of its cache when it came to have all that was acknowledged; `None`:
+    /// it does not say, or lacks something since.
     epoch: Option<u64>,
+    /// What it said when it came back.
+    epoch_back: Option<u64>,
     /// What its port has reserved.
     pub(super) hold: Hold,
     /// This opening has reserved it before, so nobody else can have since, unless by force.
@@ -95,6 +98,7 @@ impl Leg {
             complaint: None,
             is_tried: false,
             epoch: None,
+            epoch_back: None,
             hold,
             was_held,
         }
@@ -106,9 +110,22 @@ impl Leg {
         self.is_tried = true;
     }
 
+    /// An engine begins with it, as one of the legs in sync.
     pub(super) fn used(&mut self, number: usize) {
+        self.is_back(number);
+        self.is_in_sync();
+    }
+
+    /// It has everything that was acknowledged.
+    pub(super) fn is_in_sync(&mut self) {
+        self.epoch = self.epoch_back;
+    }
+
+    /// The engine has it, and copies to it what it lacks. Its cache may have lost something with
+    /// its target, also where no label says yet that it was away.
+    pub(super) fn is_back(&mut self, number: usize) {
         (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
-        self.epoch = self.cache_epoch();
+        (self.epoch, self.epoch_back) = (None, self.cache_epoch());
     }
 
     fn cache_epoch(&self) -> Option<u64> {

@@ -230,6 +230,7 @@ impl Engine {
             Purpose::Join(leg) if outcome.is_success() && self.roles[leg] == Role::Copying => {
                 self.roles[leg] = Role::Member;
                 self.want.members |= 1 << leg;
+                self.out.push(Output::Joined { leg });
                 if self.state.is_none() {
                     self.whole.insert(Target::Leg(leg));
                 }

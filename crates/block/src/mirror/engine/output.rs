@@ -53,6 +53,8 @@ pub(crate) enum Output {
     Opened,
     /// What was acknowledged and not flushed may be lost: no leg that certainly has it is left.
     Forgotten,
+    /// A leg that came back has all that was acknowledged.
+    Joined { leg: usize },
     /// A leg is not used any more; it may come back ([`Engine::leg_back`]).
     Leave { leg: usize },
     /// What the log is to say.

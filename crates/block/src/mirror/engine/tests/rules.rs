@@ -176,7 +176,9 @@ fn a_leg_that_comes_back_gets_only_what_it_missed() {
     world.run();
     world.stray.clear();
     world.back(1).unwrap();
+    assert_eq!(world.joined, [], "it may lack something");
     world.run();
+    assert_eq!(world.joined, [1]);
     assert_eq!(world.disks[1].now[2 * REGION as usize], world.disks[0].now[2 * REGION as usize]);
     let engine = world.engine.as_ref().unwrap();
     assert_eq!(

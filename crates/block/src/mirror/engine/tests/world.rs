@@ -90,6 +90,8 @@ pub(super) struct World {
     pub(super) fetched: u64,
     /// How often it said that what was not flushed may be lost.
     pub(super) forgotten: u32,
+    /// Legs that were told to have everything again.
+    pub(super) joined: Vec<usize>,
 }
 
 impl World {
@@ -126,6 +128,7 @@ impl World {
             failures: 0,
             fetched: 0,
             forgotten: 0,
+            joined: Vec::new(),
         }
     }
 
@@ -142,6 +145,7 @@ impl World {
             todo: self.todo.clone(),
             stray: self.stray.clone(),
             oracle: self.oracle.clone(),
+            joined: Vec::new(),
             ..*self
         }
     }
@@ -208,6 +212,7 @@ impl World {
                     Output::Halted(why) => self.halted = Some(why),
                     Output::Leave { leg } => self.lose_path(leg),
                     Output::Forgotten => self.forgotten += 1,
+                    Output::Joined { leg } => self.joined.push(leg),
                     Output::Say(_) => {}
                 }
             }
