@@ -1,7 +1,7 @@
 #!/bin/sh
 # Two disks that `weft connect` attaches, by open-iscsi and by nbd-client, each with a mounted file system under verified I/O, live through 90 s
 # without their target, which is killed. Nothing is remounted, no I/O fails, the file systems are clean.
-# lab: files=weft,../iscsi.sh modules=nvme-tcp,iscsi_tcp,sd_mod,nbd,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=400
+# lab: long files=weft,../iscsi.sh modules=nvme-tcp,iscsi_tcp,sd_mod,nbd,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=400
 . /lab/lib.sh
 . /lab/iscsi.sh
 OUTAGE_S=${OUTAGE_S:-90}

@@ -2,7 +2,7 @@
 # The suites `protocols`, `null` and `mirror` beside the kernel: its initiators on its targets (NVMe over TCP, RDMA and Fibre Channel by fcloop, iSCSI by
 # LIO in place of SCSI over FC) are lanes next to weft's pairs, and weft's initiator on the kernel's target is one. The machine is emulated: the rows must be there and hold
 # together, their numbers are only printed. Arguments go to each study: -- --time-budget 5m
-# lab: files=weft,../rdma.sh,../iscsi.sh mem=2048 timeout=900
+# lab: long files=weft,../rdma.sh,../iscsi.sh mem=2048 timeout=900
 # lab: modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm,nvmet-tcp,nvme-tcp,nvmet-rdma,nvme-rdma,nvme-fcloop,nvme-fc,nvmet-fc,iscsi_target_mod,target_core_iblock,iscsi_tcp,sd_mod,null_blk,crc32c_generic
 # lab: pkgs=iproute2,jq,ibverbs-providers,libibverbs1,librdmacm1,nvme-cli,open-iscsi,fio
 . /lab/lib.sh
