@@ -15,9 +15,7 @@ impl Core {
     /// Begins an action of the engine.
     pub(super) fn act(&mut self, name: u64, target: Target, io: Io) {
         let place = match target {
-            Target::Leg(number) => {
-                self.legs.iter().position(|leg| leg.phase.number() == Some(number))
-            }
+            Target::Leg(number) => self.place_of(number),
             Target::State => Some(self.legs.len()),
         };
         let (legs, state) = (&mut self.legs, &mut self.state);
@@ -129,10 +127,9 @@ impl Core {
     pub(super) fn say(&self, event: Event) {
         let url = &self.options.url;
         let leg_url = |number: usize| {
-            let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
-            leg.map_or_else(
+            self.place_of(number).map_or_else(
                 || names(1 << number),
-                |leg| format!("leg {number} ({})", leg.source.url),
+                |place| format!("leg {number} ({})", self.legs[place].source.url),
             )
         };
         match event {

@@ -192,8 +192,7 @@ impl Core {
         let numbers = (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0);
         numbers
             .map(|number| {
-                let is_it = |leg: &&super::leg::Leg| leg.phase.number() == Some(number);
-                let port = self.legs.iter().find(is_it)?.port.as_ref()?;
+                let port = self.legs[self.place_of(number)?].port.as_ref()?;
                 let device: &Device = &port.device;
                 (device.max_queues() > 1).then(|| DirectLeg {
                     number,

@@ -348,9 +348,14 @@ impl Core {
 
     /// A leg is not used any more.
     fn leave(&mut self, number: usize) {
-        if let Some(place) = self.legs.iter().position(|leg| leg.phase.number() == Some(number)) {
+        if let Some(place) = self.place_of(number) {
             self.retire(place);
         }
+    }
+
+    /// The place of the leg that the engine uses under this number.
+    pub(super) fn place_of(&self, number: usize) -> Option<usize> {
+        self.legs.iter().position(|leg| leg.phase.number() == Some(number))
     }
 
     /// Ends the port of a place; it is opened again when nothing that it was sent can be executed
@@ -408,7 +413,7 @@ impl Core {
         };
         engine.bound(bound_ms);
         match engine.leg_back(found) {
-            Ok(number) => self.legs[place].is_back(number),
+            Ok(number) => self.legs[place].returned(number),
             Err(why) => self.refuse_leg(place, &why),
         }
         true
@@ -416,8 +421,9 @@ impl Core {
 
     /// A leg that was copied to has everything now.
     fn joined(&mut self, number: usize) {
-        let is_it = |leg: &&mut Leg| leg.phase.number() == Some(number);
-        self.legs.iter_mut().find(is_it).into_iter().for_each(Leg::is_in_sync);
+        if let Some(place) = self.place_of(number) {
+            self.legs[place].joined();
+        }
     }
 
     /// A leg cannot be used; it is tried again.

@@ -30,8 +30,10 @@ impl Core {
                 "{url}: another process has taken the mirror; this one does nothing with it any more"
             ),
             Halt::Fenced(number) => {
-                let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
-                let leg = leg.map_or_else(|| names(1 << number), |leg| leg.source.url.clone());
+                let leg = self.place_of(number).map_or_else(
+                    || names(1 << number),
+                    |place| self.legs[place].source.url.clone(),
+                );
                 return self.superseded(&reserved(&leg));
             }
         };

@@ -49,11 +49,10 @@ pub(super) struct Leg {
     pub(super) complaint: Option<Complaint>,
     /// The first attempt has ended.
     is_tried: bool,
-    /// What the device said of its cache when it came to have all that was acknowledged; `None`:
-    /// it does not say, or lacks something since.
+    /// The cache epoch of the device when the engine took the leg.
     epoch: Option<u64>,
-    /// What it said when it came back.
-    epoch_back: Option<u64>,
+    /// The leg was in sync when the engine took it, or has been copied to since.
+    is_in_sync: bool,
     /// What its port has reserved.
     pub(super) hold: Hold,
     /// This opening has reserved it before, so nobody else can have since, unless by force.
@@ -98,7 +97,7 @@ impl Leg {
             complaint: None,
             is_tried: false,
             epoch: None,
-            epoch_back: None,
+            is_in_sync: false,
             hold,
             was_held,
         }
@@ -112,20 +111,20 @@ impl Leg {
 
     /// An engine begins with it, as one of the legs in sync.
     pub(super) fn used(&mut self, number: usize) {
-        self.is_back(number);
-        self.is_in_sync();
+        self.returned(number);
+        self.joined();
     }
 
     /// It has everything that was acknowledged.
-    pub(super) fn is_in_sync(&mut self) {
-        self.epoch = self.epoch_back;
+    pub(super) fn joined(&mut self) {
+        self.is_in_sync = true;
     }
 
-    /// The engine has it, and copies to it what it lacks. Its cache may have lost something with
-    /// its target, also where no label says yet that it was away.
-    pub(super) fn is_back(&mut self, number: usize) {
+    /// The engine has it back, and copies to it what it lacks. Its target may have lost its cache,
+    /// even if no label states yet that the leg was away.
+    pub(super) fn returned(&mut self, number: usize) {
         (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
-        (self.epoch, self.epoch_back) = (None, self.cache_epoch());
+        (self.epoch, self.is_in_sync) = (self.cache_epoch(), false);
     }
 
     fn cache_epoch(&self) -> Option<u64> {
@@ -135,7 +134,8 @@ impl Leg {
     /// Whether its device certainly has all that it acknowledged while it was used before.
     pub(super) fn has_kept(&self) -> bool {
         let is_cached = self.port.as_ref().is_none_or(|port| port.device.features().volatile_cache);
-        !is_cached || self.epoch.is_some() && self.epoch == self.cache_epoch()
+        let is_same = self.epoch.is_some() && self.epoch == self.cache_epoch();
+        !is_cached || self.is_in_sync && is_same
     }
 
     /// It is not used now. While the mirror `is_opening` that is not logged: it is said of what

@@ -90,7 +90,7 @@ pub(super) struct World {
     pub(super) fetched: u64,
     /// How often it said that what was not flushed may be lost.
     pub(super) forgotten: u32,
-    /// Legs that were told to have everything again.
+    /// Legs that the engine has reported as in sync again.
     pub(super) joined: Vec<usize>,
 }
 
