@@ -35,6 +35,10 @@ const STANDSTILL: Duration = Duration::from_secs(3);
 /// less than a leak of a hundred bytes for each connection of that time.
 const GROWTH_KIB: u64 = 4096;
 
+/// The same after two rounds. A host may grow once when it reconnects, and that is no leak: 4.2 MiB
+/// were seen on a busy machine.
+const GROWTH_OF_ROUNDS_KIB: u64 = 4 * GROWTH_KIB;
+
 /// One file, at all three protocols, and more.
 fn config(more: &str) -> String {
     let listen = ["nvme+tcp", "iscsi", "nbd"].map(|it| format!("\"{it}://127.0.0.1:0\""));
@@ -214,8 +218,7 @@ fn most(one: Holds, other: Holds) -> Holds {
 }
 
 /// Waits until a process holds no more descriptors and threads than it did at most in the
-/// beginning: what is open for a moment only is no leak. Memory can be compared in a long run only:
-/// within two rounds, buffers are still being made.
+/// beginning: what is open for a moment only is no leak.
 fn assert_nothing_grew(who: &str, pid: u32, first: Holds, is_long: bool) {
     until(&format!("{who} has no more descriptors and threads than {first:?}"), || {
         let now = Holds::of(pid);
@@ -231,8 +234,8 @@ fn assert_nothing_grew(who: &str, pid: u32, first: Holds, is_long: bool) {
         first.memory_kib,
         last.memory_kib
     );
-    let most = if is_long { first.memory_kib + GROWTH_KIB } else { u64::MAX };
-    assert!(last.memory_kib <= most, "{who}: {first:?}, {last:?}");
+    let growth = if is_long { GROWTH_KIB } else { GROWTH_OF_ROUNDS_KIB };
+    assert!(last.memory_kib <= first.memory_kib + growth, "{who}: {first:?}, {last:?}");
 }
 
 /// Goes on for that long, and for that many rounds. What processes hold after the first tenth is

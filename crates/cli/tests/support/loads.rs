@@ -12,8 +12,8 @@ use weft_testing::wait::until;
 /// Writes after which a load is in full swing.
 const MANY: u64 = 200;
 
-/// What a host says that could not make its first connection. Of a connection that it had, it says
-/// that this one was lost.
+/// How the error begins if nobody listens when a host starts. A host that was connected waits for
+/// its server instead.
 const NOBODY_LISTENS: &str = "weft: cannot connect to ";
 
 /// A load that begins again whenever it has ended well.
