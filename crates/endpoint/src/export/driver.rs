@@ -341,7 +341,7 @@ impl<S: Service> Connection<S> {
 impl<S: Service> Driver for Connection<S> {
     #[inline]
     fn receive(&mut self, on: &Handle) -> Activity {
-        // What a peer sends now may already depend on a change that it was told of elsewhere.
+        // Changes come first: another connection may have told the peer of them already.
         self.take_messages(on);
         let Some(link) = &mut self.link else { return Activity::Idle };
         link.receive(on, self.service.handler()).or_busy_unless(self.service.settles())
