@@ -47,10 +47,10 @@ const TESTS: [(&str, &str, [&str; 3]); 6] = [
     ),
     (
         "soak",
-        "A target for four hours: hosts come and go, all of them come back at once, namespaces grow and shrink, the configuration is applied again, \
+        "A target for four hours (or `WEFT_SOAK_MINUTES`): hosts come and go, all of them come back at once, namespaces grow and shrink, the configuration is applied again, \
          disks are copied and connections captured. No operation of the hosts that stay fails, and neither they nor the target hold more memory, \
          descriptors or threads in the end than after a tenth of the time.",
-        ["weft", "long", "soak::four_hours_leave_nothing_behind"],
+        ["weft", "long", "soak::hours_leave_nothing_behind"],
     ),
     (
         "fairness",
