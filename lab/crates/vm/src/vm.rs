@@ -39,8 +39,10 @@ const OUT_OF_ORDER: u8 = 1;
 const CONSOLE_TAIL_LINES: usize = 60;
 
 /// Kernel parameters. A panic or an oops ends the machine; what only costs time under emulation
-/// is off; grace periods of RCU are short, as mounting and module loading wait for many.
-const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 oops=panic quiet loglevel=4 \
+/// is off; grace periods of RCU are short, as mounting and module loading wait for many. Programs
+/// have the same addresses at each start: qemu finds a translation by the address of the code, and
+/// would translate each program anew each time.
+const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 oops=panic quiet loglevel=4 norandmaps \
     mitigations=off audit=0 apparmor=0 nokaslr init_on_alloc=0 rcupdate.rcu_expedited=1";
 
 /// One thread emulates all processors of a machine. The kernel patches its own code while it runs
