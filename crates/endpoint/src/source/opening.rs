@@ -102,6 +102,12 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
         None
     }
 
+    /// Why this end has given up, if its last message says so. How the connection ends then does not
+    /// matter: that is the peer's answer.
+    fn verdict(&self) -> Option<Self::Failure> {
+        None
+    }
+
     /// What the peer has to answer now, for messages: "the login".
     fn stage(&self) -> &'static str;
 
@@ -263,6 +269,16 @@ impl<H: Handshake> Connecting<H> {
 
     /// Why it will not come to anything, if so.
     fn failure(
+        &self,
+        on: &Handle,
+        pump: &StreamPump<H::Engine>,
+        handshake: &H,
+    ) -> Option<H::Failure> {
+        let failure = self.failure_by_peer(on, pump, handshake)?;
+        Some(handshake.verdict().unwrap_or(failure))
+    }
+
+    fn failure_by_peer(
         &self,
         on: &Handle,
         pump: &StreamPump<H::Engine>,

@@ -172,8 +172,14 @@ fn hosts_that_authenticate_get_a_secure_channel() {
     assert!(text.contains("--dhchap-dhgroup"), "{text}");
     let (_, text) = refused(&concat(HostSecrets { hashes: vec![Hash::Sha512], ..with(1) }));
     assert!(text.contains("--dhchap-hash"), "{text}");
-    let (_, text) = refused(&concat(HostSecrets { controller: Some(secret(8)), ..with(1) }));
-    assert!(text.contains("--dhchap-ctrl-secret-file"), "{text}");
+    let wrong = concat(HostSecrets { controller: Some(secret(8)), ..with(1) });
+    let (_, text) = refused(&wrong);
+    assert!(text.contains("does not know the secret of --dhchap-ctrl-secret-file"), "{text}");
+    let relay = super::relay_that_hangs_up(target.address());
+    let text = uses(&format!("nvme+tcp://{relay}/{}", subsystem()), &wrong)
+        .expect_err("it is refused")
+        .to_string();
+    assert!(text.contains("does not know the secret of --dhchap-ctrl-secret-file"), "{text}");
 }
 
 #[test]

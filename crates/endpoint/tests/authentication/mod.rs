@@ -10,7 +10,10 @@ mod strangers;
 use crate::hostile::tcp;
 use crate::served::{self, Served};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use weft_endpoint::export::nvme::{Target, TargetConfig};
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{Authentication, LiveInventory, SubsystemConfig};
@@ -115,4 +118,39 @@ fn knows(bytes: &[u8]) -> Authentication {
         groups: vec![Group::Null],
         ..Authentication::default()
     }
+}
+
+/// A relay to a target that ends a connection where it would pass on the host's word that it gives
+/// up (AUTH_Failure2), as Linux' target does before it answers.
+fn relay_that_hangs_up(to: SocketAddr) -> SocketAddr {
+    /// AUTH_Failure2 up to the identifier of the transaction, and behind that the reason.
+    const FAILURE_2: [u8; 4] = [0, 0xf0, 0, 0];
+    const FAILED: [u8; 2] = [1, 1];
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let far = TcpStream::connect(to).unwrap();
+            let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            thread::spawn(move || {
+                let (mut far, mut near) = back;
+                let _ = std::io::copy(&mut far, &mut near);
+                let _ = near.shutdown(Shutdown::Both);
+            });
+            thread::spawn(move || {
+                let (mut near, mut far) = (near, far);
+                let mut bytes = [0; 8192];
+                while let Ok(len @ 1..) = near.read(&mut bytes) {
+                    let gives_up = |it: &[u8]| it[..4] == FAILURE_2 && it[6..] == FAILED;
+                    if bytes[..len].windows(8).any(gives_up)
+                        || far.write_all(&bytes[..len]).is_err()
+                    {
+                        break;
+                    }
+                }
+                let _ = far.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    address
 }

@@ -1,6 +1,6 @@
 //! Both ends keep the rules.
 
-use super::{Demanding, host, knows, options, secret, subsystem, with};
+use super::{Demanding, host, knows, options, relay_that_hangs_up, secret, subsystem, with};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
@@ -60,6 +60,17 @@ fn the_controller_proves_who_it_is() {
     let silent = target.refusal(own(7));
     assert!(silent.contains("does not prove who it is"), "{silent}");
     target.uses(with(1)).unwrap();
+}
+
+#[test]
+fn whoever_finds_the_controller_wrong_says_so_also_where_that_one_hangs_up() {
+    let target = Demanding::new(Authentication { controller: Some(secret(7)), ..knows(&[1]) });
+    let address = relay_that_hangs_up(target.target.addresses()[0]);
+    let secrets = HostSecrets { controller: Some(secret(8)), ..with(1) };
+    let url = format!("nvme+tcp://{address}/{}", subsystem());
+    let error = weft_endpoint::open(&url, &options(secrets)).map(drop).expect_err("it is refused");
+    let text = error.to_string();
+    assert!(text.contains("does not know the secret of --dhchap-ctrl-secret-file"), "{text}");
 }
 
 #[test]

@@ -125,6 +125,9 @@ impl Authenticating {
     /// # Errors
     /// The authentication has failed.
     pub(crate) fn ended(&mut self, cqe: &Cqe, data: &[u8]) -> Result<Option<Command>, Error> {
+        if let Some(why) = self.verdict() {
+            return Err(why);
+        }
         if !cqe.status.is_success() {
             return Err(self.refused(cqe.status));
         }
@@ -160,6 +163,12 @@ impl Authenticating {
             }
             HostStep::Failed(reason, by_controller) => Err(self.failure(reason, by_controller)),
         }
+    }
+
+    /// Why this host has given up, as it tells the controller with the command under way. Linux ends
+    /// the connection in answer to that, and may do so before it answers the command.
+    pub(crate) fn verdict(&self) -> Option<Error> {
+        Some(self.failure(self.engine.verdict()?, false))
     }
 
     /// The key for TLS that came of it, once it is over.

@@ -65,6 +65,11 @@ impl ConnectExchange {
         self.outcome.take_if(|outcome| outcome.is_err()).and_then(Result::err)
     }
 
+    /// Why this host has given up, also if the controller does not take its word about that.
+    pub(crate) fn verdict(&self) -> Option<Error> {
+        self.authenticating.as_ref()?.verdict()
+    }
+
     /// What the controller has to answer.
     pub(crate) fn stage(&self) -> &'static str {
         if self.authenticating.is_some() { "the authentication" } else { "Connect" }

@@ -107,6 +107,15 @@ impl HostAuthentication {
         }
     }
 
+    /// Why this host gives up, once it has made the message that says so (AUTH_Failure2). That stands
+    /// whether or not the controller takes the message.
+    pub fn verdict(&self) -> Option<FailureReason> {
+        match self.state {
+            AuthenticationState::Ending(Err(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// A message arrived. `sequence` is the number of the host's own challenge: never 0, and never
     /// one that was used before.
     pub fn received(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> HostStep {

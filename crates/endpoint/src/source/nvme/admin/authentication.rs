@@ -40,6 +40,8 @@ impl<L: Link> Admin<L> {
                 self.control.admin_completed(now, connect, &authenticating::done(&answer), &[])
             }
             Ok(Some(command)) => {
+                // The controller may end the connection instead of an answer to this one.
+                self.reason = self.reason.take().or_else(|| under_way.engine.verdict());
                 self.authenticating = Some(under_way);
                 self.submit_authentication(command);
             }

@@ -218,7 +218,8 @@ impl Opening {
                 "{}: the connection ended while it was opened: {complaint}",
                 self.plan.name
             );
-            self.end(on, Err(Error::new(ErrorKind::Refused, text)));
+            let verdict = said.exchange.verdict();
+            self.end(on, Err(verdict.unwrap_or_else(|| Error::new(ErrorKind::Refused, text))));
             return true;
         }
         let is_open = link.engine.queue.is_open();

@@ -182,6 +182,10 @@ impl Handshake for Connecting {
         ))
     }
 
+    fn verdict(&self) -> Option<Error> {
+        self.exchange.verdict()
+    }
+
     fn stage(&self) -> &'static str {
         match (self.ready, self.is_unproven()) {
             (true, _) => self.exchange.stage(),
