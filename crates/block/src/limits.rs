@@ -159,8 +159,21 @@ pub const MIRROR_QUEUE_OPS: usize = 1024;
 /// Memory of a mirror for the data of writes, bytes; it accepts no more writes until some is free.
 pub const MIRROR_POOL_BYTES: usize = 64 << 20;
 
-/// Seconds after which a mirror clears the bits of regions that are not written to any more.
-pub const MIRROR_TIDY_S: u64 = 5;
+/// Regions of a mirror that are marked as being written at a time, and 64 GiB of them at most. Another
+/// one takes the place of those that were not written to for the longest time.
+pub const MIRROR_HOT_REGIONS: usize = 4096;
+
+/// Regions that a mirror marks ahead of a sequential writer at most.
+pub const MIRROR_MARK_AHEAD: usize = 16;
+
+/// How often a loop asks for the marks of a write; then the home of the mirror executes it.
+pub const MIRROR_MARK_ASKS: u8 = 16;
+
+/// Seconds without a write after which the mark of a region is cleared, up to twice as long.
+pub const MIRROR_COLD_S: u64 = 300;
+
+/// Seconds between two looks whether the home of a mirror still reaches legs that only loops use.
+pub const MIRROR_PROBE_S: u64 = 5;
 
 /// Milliseconds until a leg of a mirror that was lost is opened again; the pause doubles with each
 /// attempt.

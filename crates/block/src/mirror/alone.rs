@@ -8,7 +8,6 @@
 use super::core::{Core, Mode};
 use super::direct::locks::Locks;
 use super::direct::{Answer, Direct, DirectLeg, Undecided};
-use super::layout::region_bytes;
 use super::record::{LEGS_MAX, LegMask};
 use super::start::Start;
 use crate::device::Device;
@@ -44,10 +43,7 @@ pub(super) struct Loops {
 impl Loops {
     /// For a mirror of this shape.
     pub(super) fn begin(&mut self, core: &weft_io::Handle, keeper: DriverId, start: &Start) {
-        let record = &start.record;
-        let shape = (record.data_bytes, record.block_bytes);
-        let regions = record.data_bytes.div_ceil(region_bytes(record.data_bytes)) as usize;
-        self.direct = Some(Arc::new(Direct::new(shape, regions, core.remote(), keeper)));
+        self.direct = Some(Arc::new(Direct::new(&start.record, core.remote(), keeper)));
     }
 
     /// Writes of loops that were acknowledged, and need not be durable.

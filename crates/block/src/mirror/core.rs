@@ -12,7 +12,7 @@ use super::unflushed::Unflushed;
 use super::user_op::UserOp;
 use crate::device::{Change, Device, Features, Geometry, Presence};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{MIRROR_POOL_BYTES, MIRROR_ROUNDS, MIRROR_TIDY_S};
+use crate::limits::{MIRROR_COLD_S, MIRROR_POOL_BYTES, MIRROR_ROUNDS};
 use crate::op::{Completion, Outcome};
 use crate::opening::Promise;
 use crate::slots::Slots;
@@ -323,7 +323,7 @@ impl Core {
             self.probe_legs();
         }
         if is_tidy_due && self.tidy() {
-            self.tidy_at = now + Duration::from_secs(MIRROR_TIDY_S);
+            self.tidy_at = now + Duration::from_secs(MIRROR_COLD_S);
         }
         let patience =
             self.halted_since.zip(self.options.patience).map(|(since, patience)| since + patience);

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 const BLOCK_BYTES: u32 = 512;
 
-/// Begins of a record that counts as one of this version, so that its fields are looked at.
-const HEAD: &[u8; 12] = b"WEFTMIRR\x02\0\0\0";
+/// Begins of records that count as ones of a known version, so that their fields are looked at.
+const HEADS: [&[u8; 12]; 2] = [b"WEFTMIRR\x02\0\0\0", b"WEFTMIRR\x03\0\0\0"];
 
 /// Takes areas from these bytes, and starts from them as often as it is allowed: nothing panics,
 /// and what is read is written again.
@@ -54,7 +54,8 @@ fn found(bytes: &mut &[u8]) -> FoundLeg {
         let mut record = take(bytes, len);
         record.resize(RECORD_BYTES, 0);
         if kind & 1 == 0 {
-            record[..HEAD.len()].copy_from_slice(HEAD);
+            let head = HEADS[usize::from(kind >> 1 & 1)];
+            record[..head.len()].copy_from_slice(head);
             record[12..16].fill(0);
             let sum = checksum(&record);
             record[12..16].copy_from_slice(&sum.to_le_bytes());

@@ -52,6 +52,14 @@ fn explain(url: &str, why: Unreadable) -> String {
     }
 }
 
+/// Why two records of one mirror do not go together.
+fn other_sizes(url: &str, other: &str) -> String {
+    format!(
+        "{url} states another size, block size, region length or number of legs than {other}, though both name the same mirror; one of them is damaged \
+         or was changed: label that leg anew with \"weft mirror replace\", or leave out the state file with mirror:force=on"
+    )
+}
+
 impl<'a> Labels<'a> {
     pub(super) fn of(found: &'a [Option<FoundLeg>]) -> Result<Self, String> {
         let mut labels = Self {
@@ -65,8 +73,8 @@ impl<'a> Labels<'a> {
             let Some(leg) = leg else { continue };
             let (slots, record) = read(leg)?;
             let (uuid, first) = *mirror.get_or_insert((record.mirror, place));
+            let other = labels.url(first);
             if uuid != record.mirror {
-                let other = labels.url(first);
                 return Err(format!(
                     "{} belongs to mirror {}, and {other} to mirror {uuid}; name the legs of one mirror",
                     leg.url, record.mirror
@@ -79,6 +87,11 @@ impl<'a> Labels<'a> {
                     record.legs,
                     found.len()
                 ));
+            }
+            if let Some((_, known)) = labels.present().next()
+                && !record.is_of_mirror_of(known)
+            {
+                return Err(other_sizes(&leg.url, other));
             }
             if let Some(other) = labels.places[number] {
                 let other = labels.url(other);
@@ -218,17 +231,20 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// What the state file says, if it can be read and belongs to this mirror.
+/// What the state file says, if it can be read and belongs to the mirror of this label.
 pub(super) fn state_record(
     state: Option<&FoundLeg>,
-    mirror: Uuid,
+    label: &Record,
 ) -> Result<Option<Record>, String> {
     let Some(state) = state else { return Ok(None) };
     match Slots::of(&state.area, state.block_bytes).newest() {
-        Ok((_, record)) if record.mirror == mirror => Ok(Some(record)),
+        Ok((_, record)) if record.is_of_mirror_of(label) => Ok(Some(record)),
+        Ok((_, record)) if record.mirror == label.mirror => {
+            Err(other_sizes(&format!("the state file {}", state.url), "the labels of the legs"))
+        }
         Ok((_, record)) => Err(format!(
-            "the state file {} belongs to mirror {}, not to mirror {mirror}",
-            state.url, record.mirror
+            "the state file {} belongs to mirror {}, not to mirror {}",
+            state.url, record.mirror, label.mirror
         )),
         Err(Unreadable::Nothing) => Ok(None),
         Err(Unreadable::Version(version)) => Err(explain(&state.url, Unreadable::Version(version))),

@@ -5,6 +5,8 @@
 //! are written in turn, then the pages of two bitmaps. A record fills one block, the smallest unit
 //! that devices write entirely or not at all.
 
+use crate::limits::MIRROR_HOT_REGIONS;
+
 /// Bytes of a unit.
 pub(crate) const UNIT: usize = 4096;
 
@@ -27,7 +29,10 @@ pub(crate) const AREA_BYTES: usize = (SLOTS + 2 * PAGES) * UNIT;
 pub(crate) const REGION_BYTES_MIN: u64 = 64 << 10;
 
 /// The most regions of a mirror; larger ones have longer regions.
-const REGIONS_MAX: u64 = 65_536;
+pub(crate) const REGIONS_MAX: u64 = 65_536;
+
+/// The most bytes of regions that are marked at a time: what is compared after a crash.
+pub(crate) const HOT_BYTES: u64 = 64 << 30;
 
 const _: () = assert!(REGIONS_MAX as usize <= PAGES * PAGE_BITS);
 
@@ -42,9 +47,21 @@ pub(crate) fn data_bytes(leg_bytes: u64) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Bytes of a region.
+/// Bytes of a region of a new mirror: the shortest ones with which all regions may be marked at a
+/// time, up to [`HOT_BYTES`]; then as long as they are there, until there are too many of them.
 pub(crate) fn region_bytes(data_bytes: u64) -> u64 {
+    let hot = data_bytes.min(HOT_BYTES).div_ceil(MIRROR_HOT_REGIONS as u64);
+    hot.max(data_bytes.div_ceil(REGIONS_MAX)).next_power_of_two().max(REGION_BYTES_MIN)
+}
+
+/// Bytes of a region of a mirror whose record has version 1 or 2.
+pub(crate) fn region_bytes_before_3(data_bytes: u64) -> u64 {
     data_bytes.div_ceil(REGIONS_MAX).next_power_of_two().max(REGION_BYTES_MIN)
+}
+
+/// The most regions of this length that are marked at a time, of `most`; at least one.
+pub(crate) fn hot_limit(region_bytes: u64, most: usize) -> usize {
+    most.min((HOT_BYTES / region_bytes) as usize).max(1)
 }
 
 /// Offset of a slot within an area.
@@ -79,9 +96,34 @@ mod tests {
         assert_eq!(data_bytes(1 << 20), None);
         assert_eq!(data_bytes((1 << 20) + (64 << 10)), Some(64 << 10));
         assert_eq!(data_bytes((1 << 30) + 512), Some((1 << 30) - (1 << 20)));
-        assert_eq!(region_bytes(1 << 20), 64 << 10);
-        assert_eq!(region_bytes(1 << 40), 16 << 20);
-        assert!((1u64 << 50).div_ceil(region_bytes((1 << 50) - 1)) <= REGIONS_MAX);
+        assert_eq!(region_bytes_before_3(1 << 20), 64 << 10);
+        assert_eq!(region_bytes_before_3(1 << 40), 16 << 20);
+        assert!((1u64 << 50).div_ceil(region_bytes_before_3((1 << 50) - 1)) <= REGIONS_MAX);
         assert_eq!(page_offset(Map::Missed, PAGES - 1) as usize + UNIT, AREA_BYTES);
+    }
+
+    #[test]
+    fn regions_of_new_mirrors() {
+        let gib = 1u64 << 30;
+        for (data, region) in [
+            (1 << 20, 64 << 10),
+            (gib / 4, 64 << 10),
+            (gib / 4 + 512, 128 << 10),
+            (2 * gib, 512 << 10),
+            (64 * gib, 16 << 20),
+            (64 * gib + 512, 16 << 20),
+            (1024 * gib, 16 << 20),
+            (1024 * gib + 512, 32 << 20),
+            (u64::MAX / 2, 1 << 47),
+        ] {
+            assert_eq!(region_bytes(data), region, "{data}");
+            assert!(data.div_ceil(region) <= REGIONS_MAX);
+            let is_small = data <= HOT_BYTES;
+            let hot = hot_limit(region, MIRROR_HOT_REGIONS) as u64;
+            assert!(hot <= 4096 && (hot * region <= HOT_BYTES || hot == 1));
+            assert_eq!(hot >= data.div_ceil(region), is_small, "{data}: all may be marked");
+        }
+        assert_eq!(hot_limit(64 << 10, 2), 2);
+        assert_eq!(hot_limit(region_bytes_before_3(4 * gib), MIRROR_HOT_REGIONS), 4096);
     }
 }

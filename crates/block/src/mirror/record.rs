@@ -7,10 +7,15 @@
 //! the generation and tag with which it left; whether the end was clean; where the bitmaps are; who
 //! has the mirror open. Since version 2 also: the run ([`super::runs`]), and with which one each
 //! other leg left; how long targets may go on with what the opener has sent; the blocks that no leg
-//! can be read from. These are zero in a record of version 1.
+//! can be read from. These are zero in a record of version 1. Since version 3 also the length of a
+//! region, which earlier versions compute from the size of the data
+//! ([`super::layout::region_bytes_before_3`]). A mirror keeps its version, so that the program that
+//! made it can open it again; one of version 1 becomes version 2.
 
 use super::bitmap::checksum;
-use super::layout::{SLOTS, UNIT, region_bytes, slot_offset};
+use super::layout::{
+    REGION_BYTES_MIN, REGIONS_MAX, SLOTS, UNIT, region_bytes_before_3, slot_offset,
+};
 use super::unreadable::{UNREADABLE_BYTES, Unreadable as Blocks};
 use uuid::Uuid;
 
@@ -24,10 +29,12 @@ pub(crate) const RECORD_BYTES: usize = 512;
 pub(crate) const STATE: u8 = 0xff;
 
 const MAGIC: &[u8; 8] = b"WEFTMIRR";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const VERSION_MIN: u32 = 1;
 /// Where what version 1 does not have begins.
 const SINCE_2: usize = 256;
+/// Where what version 2 does not have begins.
+const SINCE_3: usize = SINCE_2 + 6 * 8 + 4;
 const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
 const SYNCING: u8 = 4;
@@ -39,7 +46,7 @@ const NUMBER_MAX: u64 = u64::MAX / 2;
 /// Where the blocks that no leg can be read from begin.
 const UNREADABLE_AT: usize = RECORD_BYTES - UNREADABLE_BYTES;
 
-const _: () = assert!(SINCE_2 + 6 * 8 + 4 <= UNREADABLE_AT);
+const _: () = assert!(SINCE_3 + 8 <= UNREADABLE_AT);
 
 /// A set of legs, one bit each.
 pub(crate) type LegMask = u8;
@@ -61,9 +68,19 @@ pub(crate) struct Claim {
     pub(crate) host: String,
 }
 
+/// The version as which a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Version 2: programs that do not know version 3 can read it.
+    Two,
+    /// Version 3.
+    Three,
+}
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
+    pub(crate) format: Format,
     pub(crate) mirror: Uuid,
     /// The leg that holds this, or [`STATE`].
     pub(crate) leg: u8,
@@ -71,6 +88,8 @@ pub(crate) struct Record {
     pub(crate) min_legs: u8,
     pub(crate) block_bytes: u32,
     pub(crate) data_bytes: u64,
+    /// Bytes of a region; a power of two.
+    pub(crate) region_bytes: u64,
     pub(crate) sequence: u64,
     pub(crate) generation: Generation,
     /// The tag of the generation before.
@@ -136,7 +155,16 @@ impl Reader<'_> {
 impl Record {
     /// Regions of the mirror.
     pub(crate) fn regions(&self) -> usize {
-        self.data_bytes.div_ceil(region_bytes(self.data_bytes)) as usize
+        self.data_bytes.div_ceil(self.region_bytes) as usize
+    }
+
+    /// Whether a label or a state file is of this mirror, by its name and by all that never
+    /// changes: with other sizes its bits and blocks would be of other places.
+    pub(crate) fn is_of_mirror_of(&self, other: &Self) -> bool {
+        let of = |record: &Self| {
+            (record.mirror, record.legs, record.block_bytes, record.data_bytes, record.region_bytes)
+        };
+        of(self) == of(other)
     }
 
     /// All legs.
@@ -148,7 +176,8 @@ impl Record {
     pub(crate) fn encode(&self, block_bytes: u32) -> Vec<u8> {
         let mut out = Vec::with_capacity(block_bytes as usize);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version: u32 = if self.format == Format::Two { 2 } else { VERSION };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(self.mirror.as_bytes());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
@@ -184,6 +213,9 @@ impl Record {
         let runs = [self.run.number, self.run.tag, self.base].into_iter().chain(self.left_runs);
         runs.for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         out.extend_from_slice(&self.bound_ms.to_le_bytes());
+        if self.format == Format::Three {
+            out.extend_from_slice(&self.region_bytes.to_le_bytes());
+        }
         out.resize(RECORD_BYTES, 0);
         out[UNREADABLE_AT..].copy_from_slice(&self.unreadable.encode());
         let sum = checksum(&out);
@@ -208,10 +240,12 @@ impl Record {
             return Err(Unreadable::Damaged);
         }
         let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
-        let record = if version == VERSION_MIN {
-            record
-        } else {
-            record.with_since_2(&mut Reader(&bytes[SINCE_2..]))
+        let record = match version {
+            VERSION_MIN => record,
+            2 => record.with_since_2(&mut Reader(&bytes[SINCE_2..])),
+            _ => record
+                .with_since_2(&mut Reader(&bytes[SINCE_2..]))
+                .with_since_3(&mut Reader(&bytes[SINCE_3..])),
         };
         if !record.is_possible() {
             return Err(Unreadable::Damaged);
@@ -226,6 +260,10 @@ impl Record {
         let run = Generation { number: from.u64(), tag: from.u64() };
         let (base, left_runs) = (from.u64(), core::array::from_fn(|_| from.u64()));
         Self { run, base, left_runs, bound_ms: from.u32(), ..self }
+    }
+
+    fn with_since_3(self, from: &mut Reader<'_>) -> Self {
+        Self { format: Format::Three, region_bytes: from.u64(), ..self }
     }
 
     fn fields(from: &mut Reader<'_>) -> Option<Self> {
@@ -243,12 +281,14 @@ impl Record {
             from.0.get(..usize::from(host_len)).filter(|host| host.len() <= HOST_BYTES_MAX)?;
         let host = String::from_utf8_lossy(host).into_owned();
         Some(Self {
+            format: Format::Two,
             mirror,
             leg,
             legs,
             min_legs,
             block_bytes,
             data_bytes,
+            region_bytes: region_bytes_before_3(data_bytes),
             sequence,
             generation,
             previous_tag,
@@ -273,6 +313,9 @@ impl Record {
             && self.members & !self.all() == 0
             && matches!(self.block_bytes, 512 | 4096)
             && self.data_bytes > 0
+            && self.region_bytes.is_power_of_two()
+            && self.region_bytes >= REGION_BYTES_MIN
+            && self.data_bytes.div_ceil(self.region_bytes) <= REGIONS_MAX
             && [self.sequence, self.generation.number, self.run.number]
                 .iter()
                 .all(|number| *number <= NUMBER_MAX)
@@ -326,104 +369,4 @@ impl Slots {
 const _: () = assert!(RECORD_BYTES <= UNIT);
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    pub(in crate::mirror) fn example() -> Record {
-        Record {
-            mirror: Uuid::from_u128(7),
-            leg: 1,
-            legs: 3,
-            min_legs: 2,
-            block_bytes: 512,
-            data_bytes: 1 << 30,
-            sequence: 9,
-            generation: Generation { number: 5, tag: 77 },
-            previous_tag: 66,
-            members: 0b101,
-            left: [Generation::default(), Generation { number: 4, tag: 66 }, Generation::default()],
-            is_clean: false,
-            bitmap_in_state: true,
-            is_syncing: false,
-            claim: Some(Claim {
-                opener: Uuid::from_u128(8),
-                time: 1_700_000_000,
-                host: "host-ü".into(),
-            }),
-            run: Generation { number: 12, tag: 55 },
-            base: 44,
-            left_runs: [0, 33, 0],
-            bound_ms: 40_000,
-            unreadable: [(0, 8), (1 << 20, 1)].into_iter().collect(),
-        }
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        for record in [
-            example(),
-            Record { claim: None, is_clean: true, leg: STATE, is_syncing: true, ..example() },
-        ] {
-            for block_bytes in [512, 4096] {
-                let block = record.encode(block_bytes);
-                assert_eq!(
-                    (block.len(), Record::decode(&block)),
-                    (block_bytes as usize, Ok(record.clone()))
-                );
-            }
-        }
-        let long = Claim { host: "ü".repeat(60), ..example().claim.unwrap() };
-        let back = Record::decode(&Record { claim: Some(long), ..example() }.encode(512)).unwrap();
-        assert_eq!(back.claim.unwrap().host, "ü".repeat(31));
-    }
-
-    #[test]
-    fn what_is_damaged_or_later_is_refused_by_name() {
-        let block = example().encode(512);
-        for bit in 0..block.len() * 8 {
-            let mut damaged = block.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(Record::decode(&damaged).is_err(), "bit {bit}");
-        }
-        let mut later = block;
-        later[8] = 3;
-        assert_eq!(Record::decode(&later), Err(Unreadable::Version(3)));
-        later[8] = 0;
-        assert_eq!(Record::decode(&later), Err(Unreadable::Version(0)));
-        assert_eq!(Record::decode(&[0; 512]), Err(Unreadable::Nothing));
-    }
-
-    #[test]
-    fn a_host_longer_than_any_that_is_written_is_damage() {
-        let mut block = example().encode(512);
-        let claim = [1, "host-ü".len() as u8];
-        let at = (0..SINCE_2)
-            .find(|at| block[*at..].starts_with(&claim) && block[at + 26..].starts_with(b"host"))
-            .unwrap()
-            + 1;
-        block[at] = HOST_BYTES_MAX as u8 + 1;
-        block[12..16].fill(0);
-        let sum = checksum(&block[..RECORD_BYTES]);
-        block[12..16].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Record::decode(&block), Err(Unreadable::Damaged));
-    }
-
-    #[test]
-    fn the_newer_slot_counts_and_the_older_one_is_overwritten() {
-        let mut slots = Slots { blocks: [vec![0; 512], vec![0; 512]] };
-        assert_eq!(slots.newest().unwrap_err(), Unreadable::Nothing);
-        let mut places = Vec::new();
-        for _ in 0..3 {
-            places.push(slots.put(&example(), 512).0);
-        }
-        assert_eq!((places, slots.newest().unwrap().1.sequence), (vec![0, 1, 0], 3));
-        slots.blocks[0][100] ^= 1;
-        assert_eq!(
-            slots.newest().unwrap().1.sequence,
-            2,
-            "a slot that was torn leaves the other one"
-        );
-        slots.blocks[1][8] = 9;
-        assert_eq!(slots.newest().unwrap_err(), Unreadable::Version(9));
-    }
-}
+pub(super) mod tests;

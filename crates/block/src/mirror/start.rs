@@ -11,7 +11,7 @@
 use super::bitmap::Bitmap;
 use super::labels::{FoundLeg, Labels, is_apart, state_record};
 use super::layout::{Map, PAGES, UNIT, page_offset, region_bytes};
-use super::record::{Claim, Generation, LEGS_MAX, LegMask, Record, Slots};
+use super::record::{Claim, Format, Generation, LEGS_MAX, LegMask, Record, Slots};
 use core::time::Duration;
 use std::fmt::Write as _;
 use uuid::Uuid;
@@ -58,10 +58,11 @@ pub(crate) fn decide(
     force: bool,
 ) -> Result<Start, String> {
     let labels = Labels::of(found)?;
-    let Some(mirror) = labels.present().next().map(|(_, record)| record.mirror) else {
+    let Some((_, first)) = labels.present().next() else {
         return Err("no leg can be reached; connect at least one".into());
     };
-    let said = state_record(state, mirror)?;
+    let mirror = first.mirror;
+    let said = state_record(state, first)?;
     if !force {
         labels.refuse_diverged(said.as_ref())?;
     }
@@ -219,10 +220,7 @@ fn begin(
     state: Option<&FoundLeg>,
     said: Option<&Record>,
 ) -> Start {
-    let regions = (record.data_bytes / region_bytes(record.data_bytes)).max(1);
-    let regions = (regions
-        + u64::from(!record.data_bytes.is_multiple_of(region_bytes(record.data_bytes))))
-        as usize;
+    let regions = record.regions();
     // The state file knows the regions if it was in use until the end.
     let is_state_current = said.is_some_and(|said| speaks_of(said, &record));
     let areas: Option<Vec<&[u8]>> = if record.bitmap_in_state {
@@ -301,12 +299,14 @@ pub(crate) fn first_record(
     tag: u64,
 ) -> Record {
     Record {
+        format: Format::Three,
         mirror,
         leg: 0,
         legs,
         min_legs,
         block_bytes,
         data_bytes,
+        region_bytes: region_bytes(data_bytes),
         sequence: 1,
         generation: Generation { number: 1, tag },
         previous_tag: 0,

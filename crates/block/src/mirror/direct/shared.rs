@@ -6,8 +6,7 @@ use super::marks::Marks;
 use super::permit::{Permit, Seen, Writers};
 use crate::device::Device;
 use crate::mirror::bitmap::Bitmap;
-use crate::mirror::layout::region_bytes;
-use crate::mirror::record::LEGS_MAX;
+use crate::mirror::record::{LEGS_MAX, Record};
 use crate::op::{OpKind, Outcome};
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::RangeInclusive;
@@ -94,19 +93,15 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Direct {
-    /// For a mirror of this size, whose home is that driver.
-    pub(crate) fn new(
-        (data_bytes, block_bytes): (u64, u32),
-        regions: usize,
-        home: RemoteLoop,
-        keeper: DriverId,
-    ) -> Self {
+    /// For the mirror of this record, whose home is that driver.
+    pub(crate) fn new(record: &Record, home: RemoteLoop, keeper: DriverId) -> Self {
+        let (regions, block_bytes) = (record.regions(), record.block_bytes);
         Self {
             permit: Permit::new(),
             locks: Locks::new(),
             marked: Marks::new(regions),
             touched: Marks::new(regions),
-            region_blocks: region_bytes(data_bytes) / u64::from(block_bytes),
+            region_blocks: record.region_bytes / u64::from(block_bytes),
             block_bytes,
             acknowledged: AtomicU64::new(0),
             legs: Mutex::default(),

@@ -82,12 +82,9 @@ impl Engine {
     pub(crate) fn label_of(&self, found: &FoundLeg) -> Result<(Slots, Record), String> {
         let (slots, label) = read(found)?;
         let leg = usize::from(label.leg);
-        if label.mirror != self.record.mirror
-            || label.legs != self.record.legs
-            || label.data_bytes != self.record.data_bytes
-        {
+        if !label.is_of_mirror_of(&self.record) {
             return Err(format!(
-                "{} belongs to mirror {}, not to this one ({})",
+                "{} belongs to mirror {}, or states other sizes than this one ({})",
                 found.url, label.mirror, self.record.mirror
             ));
         }

@@ -29,7 +29,6 @@ mod tests;
 mod write;
 
 use super::bitmap::Bitmap;
-use super::layout::region_bytes;
 use super::ranges::Ranges;
 use super::record::{Claim, LEGS_MAX, LegMask, Record, Slots};
 use super::start::Start;
@@ -268,7 +267,7 @@ impl Engine {
     }
 
     fn region_blocks(&self) -> u64 {
-        region_bytes(self.record.data_bytes) / u64::from(self.record.block_bytes)
+        self.record.region_bytes / u64::from(self.record.block_bytes)
     }
 
     /// The regions of some blocks.

@@ -2,6 +2,7 @@
 //! from every set of legs.
 
 use super::world::{BLOCKS, Fate, REGION, World};
+use crate::mirror::record::Format;
 use crate::op::OpKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -100,6 +101,7 @@ fn check(world: &mut World, what: &str) {
     world.with(|engine| engine.allow_copies());
     world.run();
     for leg in 0..world.legs {
+        assert_eq!(world.label(leg).format, world.format, "{what}");
         if !world.here[leg] || world.engine.as_ref().unwrap().durable().members >> leg & 1 == 0 {
             world.back(leg).unwrap_or_else(|e| panic!("{what}: {e}"));
             world.run();
@@ -119,6 +121,7 @@ fn check(world: &mut World, what: &str) {
 
 /// Crashes after a number of steps in all ways, and starts again from every set of legs.
 fn crash_after(
+    format: Format,
     steps: usize,
     legs: usize,
     min_legs: u8,
@@ -126,7 +129,7 @@ fn crash_after(
     lifo: bool,
 ) -> (bool, usize, usize) {
     let (mut started, mut refused) = (0, 0);
-    let mut played = World::new(legs, min_legs, with_state);
+    let mut played = World::of_format(format, legs, min_legs, with_state);
     let is_more = play(&mut played, with_state, steps, lifo);
     let fates: [fn(usize) -> Fate; 5] = [
         |_| Fate::Never,
@@ -174,12 +177,12 @@ fn crash_after(
     (is_more, started, refused)
 }
 
-fn all(legs: usize, min_legs: u8, with_state: bool) {
+fn all(format: Format, legs: usize, min_legs: u8, with_state: bool) {
     for lifo in [false, true] {
         let (mut steps, mut started, mut refused) = (0, 0, 0);
         loop {
             let (is_more, more_started, more_refused) =
-                crash_after(steps, legs, min_legs, with_state, lifo);
+                crash_after(format, steps, legs, min_legs, with_state, lifo);
             (started, refused) = (started + more_started, refused + more_refused);
             if !is_more {
                 break;
@@ -195,20 +198,26 @@ fn all(legs: usize, min_legs: u8, with_state: bool) {
 
 #[test]
 fn two_legs_with_a_state_file_survive_a_crash_at_each_step() {
-    all(2, 1, true);
+    all(Format::Three, 2, 1, true);
 }
 
 #[test]
 fn two_legs_alone_survive_a_crash_at_each_step() {
-    all(2, 1, false);
+    all(Format::Three, 2, 1, false);
 }
 
 #[test]
 fn three_legs_with_a_state_file_survive_a_crash_at_each_step() {
-    all(3, 2, true);
+    all(Format::Three, 3, 2, true);
 }
 
 #[test]
 fn three_legs_alone_survive_a_crash_at_each_step() {
-    all(3, 2, false);
+    all(Format::Three, 3, 2, false);
+}
+
+#[test]
+fn a_mirror_of_version_2_survives_a_crash_at_each_step_and_stays_one() {
+    all(Format::Two, 2, 1, true);
+    all(Format::Two, 2, 1, false);
 }

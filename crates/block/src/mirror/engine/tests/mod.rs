@@ -9,4 +9,5 @@ mod rules;
 mod sound;
 mod unreadable;
 mod version1;
+mod version2;
 mod world;

@@ -21,9 +21,9 @@ const KILLED: [&[u8]; 3] = [
     include_bytes!("version1/killed-leg-1"),
     include_bytes!("version1/killed-state"),
 ];
-const STATE: usize = 2;
+pub(super) const STATE: usize = 2;
 
-fn found(name: usize, kept: &[u8]) -> FoundLeg {
+pub(super) fn found(name: usize, kept: &[u8]) -> FoundLeg {
     let mut area = vec![0; AREA_BYTES];
     for (unit, kept) in area.chunks_mut(UNIT).zip(kept.chunks(512)) {
         unit[..512].copy_from_slice(kept);
@@ -31,7 +31,7 @@ fn found(name: usize, kept: &[u8]) -> FoundLeg {
     FoundLeg { url: format!("url-{name}"), area, block_bytes: 512 }
 }
 
-fn version(found: &FoundLeg, slot: usize) -> u32 {
+pub(super) fn version(found: &FoundLeg, slot: usize) -> u32 {
     u32::from_le_bytes(found.area[slot * UNIT + 8..][..4].try_into().unwrap())
 }
 
@@ -64,7 +64,7 @@ fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     }
 }
 
-fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
+pub(super) fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
     let claim = Claim { opener: start.opener.unwrap_or(OPENER), time: 5, host: "here".into() };
@@ -73,12 +73,12 @@ fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
     engine
 }
 
-fn close(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
+pub(super) fn close(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     engine.close();
     drive(engine, files);
 }
 
-fn label(file: &FoundLeg) -> Record {
+pub(super) fn label(file: &FoundLeg) -> Record {
     read(file).unwrap().1
 }
 

@@ -5,7 +5,7 @@ use super::oracle::Oracle;
 use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::layout::{AREA_BYTES, UNIT};
-use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
+use crate::mirror::record::{Claim, Format, LEGS_MAX, Record, Slots};
 use crate::mirror::start::{Start, decide};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
@@ -84,6 +84,7 @@ pub(super) struct World {
     pub(super) is_open: bool,
     pub(super) is_closed: bool,
     pub(super) legs: usize,
+    pub(super) format: Format,
     starts: u64,
     pub(super) failures: u32,
     /// Blocks that copies have read.
@@ -97,6 +98,11 @@ pub(super) struct World {
 impl World {
     /// A mirror as it is made.
     pub(super) fn new(legs: usize, min_legs: u8, with_state: bool) -> Self {
+        Self::of_format(Format::Three, legs, min_legs, with_state)
+    }
+
+    /// One whose labels have this version.
+    pub(super) fn of_format(format: Format, legs: usize, min_legs: u8, with_state: bool) -> Self {
         let mut disks = core::array::from_fn(|_| Disk::new());
         for (leg, disk) in disks.iter_mut().enumerate().take(legs) {
             let first = crate::mirror::start::first_record(
@@ -107,7 +113,8 @@ impl World {
                 BLOCKS * u64::from(BLOCK),
                 99,
             );
-            disk.area = crate::mirror::start::first_area(&Record { leg: leg as u8, ..first });
+            disk.area =
+                crate::mirror::start::first_area(&Record { format, leg: leg as u8, ..first });
         }
         Self {
             disks,
@@ -124,6 +131,7 @@ impl World {
             is_open: false,
             is_closed: false,
             legs,
+            format,
             starts: 0,
             failures: 0,
             fetched: 0,
