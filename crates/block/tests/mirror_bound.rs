@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::filter::Filter;
+use weft_block::limits::MIRROR_HOT_REGIONS;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::testing::{Plan, Rig};
 use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Opening, open};
@@ -98,6 +99,7 @@ impl Disks {
             host: "testhost".into(),
             time: 1_700_000_000,
             seed: opener as u64,
+            hot_regions: MIRROR_HOT_REGIONS,
             guard: Box::new(()),
         };
         let began = world.now();

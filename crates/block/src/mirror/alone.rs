@@ -27,7 +27,7 @@ pub(super) struct Loops {
     /// Outcomes of the engine's actions, for when they are: the run, the name, the outcome.
     outcomes: Vec<(u32, u64, Outcome)>,
     /// Writes of loops, for when they are.
-    undecided: Vec<Undecided>,
+    pub(super) undecided: Vec<Undecided>,
     /// Writes of loops that the engine judges, by their names there.
     judged: BTreeMap<u64, Undecided>,
     /// Operations that wait for locks, by their names in `held`.
@@ -37,7 +37,10 @@ pub(super) struct Loops {
     /// Operations of the home that are too long for locks: no loop does anything meanwhile.
     long: u32,
     /// What was marked last: the run, and the version there.
-    marks_version: Option<(u32, u64)>,
+    pub(super) marks_version: Option<(u32, u64)>,
+    /// The eviction, by its run and its name, since whose marks were taken back the home waits for
+    /// the writes of loops.
+    pub(super) turned: Option<(u32, u64)>,
 }
 
 impl Loops {
@@ -169,16 +172,12 @@ impl Core {
         if is_due || self.is_closing || !engine.is_calm() {
             return direct.withdraw();
         }
-        let version = (self.run, engine.marks_version());
-        if self.loops.marks_version != Some(version) {
-            // Bits are only added while the loops go on.
-            direct.mark(&engine.marked());
-            self.loops.marks_version = Some(version);
-        }
+        let members = engine.members();
+        self.publish_marks(&direct);
         if direct.is_permitted() {
             return;
         }
-        if let Some(legs) = self.direct_legs(engine.members()) {
+        if let Some(legs) = self.direct_legs(members) {
             direct.permit(legs);
         }
     }
@@ -210,21 +209,6 @@ impl Core {
         let ports = self.legs.iter_mut().filter(|leg| is_used(leg));
         ports.filter_map(|leg| leg.port.as_mut()).for_each(|port| port.probe(&pool));
         self.on.wake(self.id);
-    }
-
-    /// Looks for regions that loops have written to, before the engine looks for others.
-    pub(super) fn tidy(&mut self) -> bool {
-        let has_marks = self.engine.as_ref().is_some_and(super::engine::Engine::has_marks);
-        if has_marks && !self.is_alone() {
-            return false;
-        }
-        if let Some(engine) = &mut self.engine {
-            if let Some(direct) = &self.loops.direct {
-                direct.touched.move_to(engine.touched());
-            }
-            engine.tidy();
-        }
-        true
     }
 
     /// Takes the locks of an operation; `false` if a loop has one of them.

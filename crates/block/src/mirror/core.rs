@@ -12,7 +12,7 @@ use super::unflushed::Unflushed;
 use super::user_op::UserOp;
 use crate::device::{Change, Device, Features, Geometry, Presence};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{MIRROR_COLD_S, MIRROR_POOL_BYTES, MIRROR_ROUNDS};
+use crate::limits::{MIRROR_POOL_BYTES, MIRROR_PROBE_S, MIRROR_ROUNDS};
 use crate::op::{Completion, Outcome};
 use crate::opening::Promise;
 use crate::slots::Slots;
@@ -81,6 +81,7 @@ pub(super) struct Core {
     pub(super) is_closing: bool,
     timer: TimerSlot,
     pub(super) tidy_at: Time,
+    probe_at: Time,
     pub(super) copies_at: Option<Time>,
     /// When opening began.
     pub(super) began: Time,
@@ -143,6 +144,7 @@ impl Core {
             is_closing: false,
             timer: TimerSlot::default(),
             tidy_at: now,
+            probe_at: now,
             copies_at: None,
             began: now,
             before: Before::Unknown,
@@ -170,6 +172,7 @@ impl Core {
             let mut some = self.turn_loops();
             some |= self.turn_ports();
             some |= self.turn_engine();
+            some |= self.turn_hot();
             some |= self.step_legs();
             if matches!(self.mode, Mode::Leaving | Mode::Ended) {
                 self.fail_held();
@@ -317,13 +320,10 @@ impl Core {
                 self.copies_at.get_or_insert(now + pause(attempts));
             }
         }
-        // Where the loops are not quiet yet, they wake the home when they are.
-        let is_tidy_due = self.engine.is_some() && self.tidy_at <= now;
-        if is_tidy_due {
+        self.tidy(now);
+        if self.engine.is_some() && self.probe_at <= now {
             self.probe_legs();
-        }
-        if is_tidy_due && self.tidy() {
-            self.tidy_at = now + Duration::from_secs(MIRROR_COLD_S);
+            self.probe_at = now + Duration::from_secs(MIRROR_PROBE_S);
         }
         let patience =
             self.halted_since.zip(self.options.patience).map(|(since, patience)| since + patience);
@@ -338,9 +338,15 @@ impl Core {
         } else {
             None
         };
-        let tidy = self.engine.is_some().then_some(self.tidy_at).filter(|at| *at > now);
-        let times =
-            [tidy, self.copies_at, settled, patience.filter(|at| *at > now), self.next_attempt()];
+        let of_engine = |at: Time| self.engine.is_some().then_some(at).filter(|at| *at > now);
+        let times = [
+            of_engine(self.tidy_at),
+            of_engine(self.probe_at),
+            self.copies_at,
+            settled,
+            patience.filter(|at| *at > now),
+            self.next_attempt(),
+        ];
         if let Some(at) = times.into_iter().flatten().min() {
             self.timer.arm(&self.on, self.id, at);
         }

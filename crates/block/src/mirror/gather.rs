@@ -321,8 +321,9 @@ impl Core {
         // A leg that is not here may still be busy with what the last process sent to it, however
         // that ended.
         self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.bound) });
-        self.engine =
-            Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
+        let seed = options.seed.wrapping_add(u64::from(self.run));
+        let hot = options.hot_regions;
+        self.engine = Some(Engine::new(start, claim, seed, hot));
         self.trust(kept);
         self.give_all();
     }

@@ -10,7 +10,7 @@
 //! * `core`: the engine, the queues of legs and state file, and operations, on one loop, the *home*
 //!   of the mirror. [`crate::sharing`] brings operations there from other loops.
 //! * `direct`: reads and writes that need no decision, on the loop that has them. `alone`: when
-//!   they do not go on.
+//!   they do not go on. `hot`: which regions they may write to.
 //! * `gather`: opens legs, and opens them again. `reserve`: the claim as a reservation on the legs
 //!   that have them. `ending`: how a mirror ends.
 //!
@@ -31,6 +31,7 @@ mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
+mod hot;
 mod labels;
 mod layout;
 mod leg;

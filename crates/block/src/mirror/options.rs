@@ -45,6 +45,9 @@ pub struct Options {
     pub time: u64,
     /// Makes the tags of generations.
     pub seed: u64,
+    /// The most regions that are marked as being written at a time, where 64 GiB are not fewer:
+    /// [`MIRROR_HOT_REGIONS`](crate::limits::MIRROR_HOT_REGIONS), except in tests.
+    pub hot_regions: usize,
     /// Dropped when the mirror is closed.
     pub guard: Box<dyn Send>,
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
+use weft_block::limits::MIRROR_HOT_REGIONS;
 use weft_block::mirror::{self, Options, admin};
 use weft_block::path::PathState;
 use weft_block::testing::{Plan, Rig};
@@ -38,6 +39,8 @@ struct Place {
 
 struct Shared {
     places: Vec<Place>,
+    /// Blocks from one place to the next one.
+    stride: u64,
     /// Operations that are still to be done.
     left: AtomicU64,
 }
@@ -87,7 +90,13 @@ impl User {
             (OpKind::Read, known)
         };
         self.under_way[name] = Some((place, known));
-        self.todo.push_back(Op::new(kind, place * 8, 8, name as u64, [data.into()].into()));
+        self.todo.push_back(Op::new(
+            kind,
+            place * self.shared.stride,
+            8,
+            name as u64,
+            [data.into()].into(),
+        ));
     }
 
     fn end(&mut self, completion: Completion) {
@@ -152,7 +161,7 @@ fn event_loop() -> RemoteLoop {
     spawn(LoopConfig::default(), |_| ()).unwrap().1
 }
 
-fn opened(legs: &[Leg]) -> (Device, mpsc::Receiver<()>) {
+fn opened(legs: &[Leg], hot_regions: usize) -> (Device, mpsc::Receiver<()>) {
     let (guard, closed) = mpsc::channel();
     let options = Options {
         url: "mirror:test".into(),
@@ -165,6 +174,7 @@ fn opened(legs: &[Leg]) -> (Device, mpsc::Receiver<()>) {
         host: "testhost".into(),
         time: 1_700_000_000,
         seed: 1,
+        hot_regions,
         guard: Box::new(guard),
     };
     let device = mirror::begin(&event_loop(), options).and_then(Opening::wait);
@@ -175,23 +185,33 @@ fn is_whole(device: &Device) -> bool {
     device.paths().iter().all(|leg| leg.state == PathState::Live)
 }
 
-fn data(leg: &Leg) -> Vec<u8> {
+fn data(leg: &Leg, stride: u64) -> Vec<u8> {
     let rig = Rig::new(&leg.disk, Plan::default());
-    let bytes = rig.read(0, 0, PLACES as u32 * 8);
+    let bytes = (0..PLACES).flat_map(|place| rig.read(0, place * stride, 8)).collect();
     rig.end();
     bytes
 }
 
 #[test]
 fn nothing_goes_back_whatever_happens_to_legs() {
+    loops_use_legs_that_fail(8, MIRROR_HOT_REGIONS);
+}
+
+/// Each place is in a region of its own, and only a few of them are marked at a time.
+#[test]
+fn nothing_goes_back_whatever_is_evicted() {
+    loops_use_legs_that_fail(256, 4);
+}
+
+fn loops_use_legs_that_fail(stride: u64, hot_regions: usize) {
     let areas =
         admin::create(Uuid::from_u128(5), &[LEG_BYTES; 3], None, 512, 3, admin::Holding::TheSame)
             .unwrap();
     let legs: Vec<Leg> = areas.iter().map(|area| Leg::new(area)).collect();
-    let (device, closed) = opened(&legs);
+    let (device, closed) = opened(&legs, hot_regions);
     until("the legs are equal", || is_whole(&device));
     let places = (0..PLACES).map(|_| Place::default()).collect();
-    let shared = Arc::new(Shared { places, left: AtomicU64::new(60_000) });
+    let shared = Arc::new(Shared { places, stride, left: AtomicU64::new(60_000) });
     let (ended, ends) = mpsc::channel();
     for number in 0..LOOPS {
         let (device, shared, ended) = (Arc::clone(&device), Arc::clone(&shared), ended.clone());
@@ -231,7 +251,7 @@ fn nothing_goes_back_whatever_happens_to_legs() {
     legs.iter().for_each(Leg::come_back);
     until("all legs are in sync", || is_whole(&device));
     close(device, &closed);
-    assert!(legs.iter().all(|leg| data(leg) == data(&legs[0])), "the legs differ");
+    assert!(legs.iter().all(|leg| data(leg, stride) == data(&legs[0], stride)), "the legs differ");
 }
 
 /// A leg in sync that cannot read some blocks gets them from another one, whichever leg the home
@@ -242,7 +262,7 @@ fn what_a_leg_cannot_read_is_written_there_again() {
         admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame)
             .unwrap();
     let legs: Vec<Leg> = areas.iter().map(|area| Leg::new(area)).collect();
-    let (device, closed) = opened(&legs);
+    let (device, closed) = opened(&legs, MIRROR_HOT_REGIONS);
     until("the legs are equal", || is_whole(&device));
     let blocks = device.geometry().blocks;
     let rig = Rig::new(&device, Plan::default());

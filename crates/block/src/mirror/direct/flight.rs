@@ -18,6 +18,7 @@ pub(super) struct Read {
 pub(super) struct Write {
     pub(super) op: Op,
     pub(super) range: LockRange,
+    pub(super) permit: permit::Seen,
     /// What the legs are sent.
     pub(super) copy: Option<Divided>,
     /// Legs that have not answered.
@@ -29,9 +30,14 @@ pub(super) struct Write {
 }
 
 impl Write {
-    pub(super) fn new(op: Op, range: LockRange, copy: Option<Divided>, number: u32) -> Self {
+    pub(super) fn new(
+        op: Op,
+        (range, permit): (LockRange, permit::Seen),
+        copy: Option<Divided>,
+        number: u32,
+    ) -> Self {
         let outcomes = [None; LEGS_MAX];
-        Self { op, range, copy, pending: 0, outcomes, retries: 0, number }
+        Self { op, range, permit, copy, pending: 0, outcomes, retries: 0, number }
     }
 
     /// Whether it was executed by all legs that it was sent to.

@@ -38,12 +38,18 @@ impl Marks {
     /// Takes what is in it out, into `into`.
     pub(crate) fn move_to(&self, into: &mut Bitmap) {
         for (index, word) in self.0.iter().enumerate() {
-            into.add_word(index, word.swap(0, Ordering::SeqCst));
+            if word.load(Ordering::SeqCst) != 0 {
+                into.add_word(index, word.swap(0, Ordering::SeqCst));
+            }
         }
     }
 
-    /// Makes it equal to `set`.
+    /// Makes it equal to `set`. Only the home does so.
     pub(super) fn set(&self, set: &Bitmap) {
-        self.0.iter().zip(set.words()).for_each(|(mark, word)| mark.store(*word, Ordering::SeqCst));
+        for (mark, word) in self.0.iter().zip(set.words()) {
+            if mark.load(Ordering::Relaxed) != *word {
+                mark.store(*word, Ordering::SeqCst);
+            }
+        }
     }
 }

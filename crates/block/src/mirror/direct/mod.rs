@@ -5,12 +5,14 @@
 //! whose end needs a decision, goes to the home of the mirror:
 //!
 //! * The home gives a *permit* ([`permit`]) while all legs are in sync or away, nothing is copied,
-//!   and nothing is about to change but bits that are added. It withdraws the permit, and waits for
+//!   and nothing is about to change but bits. It withdraws the permit, and waits for
 //!   the writers, before the engine is told of anything else ([`super::alone`]): so a write that
 //!   succeeds on all legs by a permit may be acknowledged at once.
 //! * Whoever changes blocks, or is at the home, has their *locks* ([`locks`]). A read looks at the
 //!   permit and at the locks before and after: if they are the same, no write was under way there
 //!   while it read, and any leg in sync would have said the same. Otherwise the home reads again.
+//! * A write to a region without a mark is parked on its loop ([`parked`]), which asks the home for
+//!   the mark. The home marks all regions that loops and its own operations wait for in one change.
 //! * A write that fails on a leg keeps its locks, and the home judges it ([`Undecided`]) as one of
 //!   the engine's own.
 //!
@@ -25,9 +27,11 @@ pub(super) mod locks;
 mod marks;
 #[cfg(all(test, feature = "loom"))]
 mod model;
+mod parked;
 mod permit;
 mod queue;
 mod shared;
+mod waiting;
 
 pub(super) use device::DirectDevice;
 pub(super) use shared::{Answer, Direct, DirectLeg, Undecided};

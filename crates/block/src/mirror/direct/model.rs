@@ -2,7 +2,10 @@
 //! (`loom`).
 
 use super::locks::{LockRange, Locks, UNIT_BYTES};
+use super::marks::Marks;
 use super::permit::{Permit, Writers};
+use super::waiting::{Published, Waiter, Wanted};
+use crate::mirror::bitmap::Bitmap;
 use loom::cell::UnsafeCell as Cell;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
@@ -129,7 +132,7 @@ fn nobody_writes_while_the_home_decides() {
                 let seen = permit.see();
                 if writers.begin(&permit, seen) {
                     state.with(|_| ());
-                    writers.end();
+                    writers.end(seen);
                 }
             })
         });
@@ -139,5 +142,85 @@ fn nobody_writes_while_the_home_decides() {
             permit.give();
         }
         loops.into_iter().for_each(|one| one.join().unwrap());
+    });
+}
+
+/// A write to a region that has seen its mark has ended before the bit of the region is cleared,
+/// also if the mark was set again and taken back a second time in the meantime.
+#[test]
+fn a_bit_is_not_cleared_while_somebody_writes_by_its_mark() {
+    check(|| {
+        let permit = Arc::new(Permit::new());
+        permit.give();
+        let marks = Arc::new(Marks::new(1));
+        marks.set(&Bitmap::full(1));
+        let writers = Arc::new(Writers::new());
+        // The bit, on which a write depends.
+        let bit = Arc::new(Cell::new(()));
+        let one = {
+            let (permit, marks) = (Arc::clone(&permit), Arc::clone(&marks));
+            let (writers, bit) = (Arc::clone(&writers), Arc::clone(&bit));
+            thread::spawn(move || {
+                let seen = permit.see();
+                if writers.begin(&permit, seen) {
+                    if marks.has_all(0..=0) {
+                        bit.with(|_| ());
+                    }
+                    writers.end(seen);
+                }
+            })
+        };
+        for _ in 0..2 {
+            marks.set(&Bitmap::new(1));
+            if writers.is_past(&permit) {
+                permit.turn();
+                if writers.is_past(&permit) {
+                    bit.with_mut(|_| ());
+                }
+            }
+            marks.set(&Bitmap::full(1));
+        }
+        one.join().unwrap();
+    });
+}
+
+/// A loop that waits for a mark finds it, or is woken.
+#[test]
+fn nobody_waits_for_a_mark_that_is_there() {
+    check(|| {
+        let marks = Arc::new(Marks::new(1));
+        let published = Arc::new(Published::new());
+        let waiter = Arc::new(Waiter::new());
+        let one = {
+            let (marks, published) = (Arc::clone(&marks), Arc::clone(&published));
+            let waiter = Arc::clone(&waiter);
+            thread::spawn(move || {
+                let count = published.wait(&waiter);
+                (marks.has_all(0..=0), count)
+            })
+        };
+        marks.set(&Bitmap::full(1));
+        published.publish();
+        let is_woken = waiter.take();
+        let (has_mark, count) = one.join().unwrap();
+        assert!(has_mark || is_woken);
+        assert!(has_mark || published.is_news(count), "it looks again when it is woken");
+    });
+}
+
+/// The home gets every region that a loop asks for, if it looks after it was woken.
+#[test]
+fn no_wish_for_a_mark_is_lost() {
+    check(|| {
+        let wanted = Arc::new(Wanted::new(2));
+        let loops = [0, 1].map(|region| {
+            let wanted = Arc::clone(&wanted);
+            thread::spawn(move || wanted.add(region..=region))
+        });
+        let mut all = Bitmap::new(2);
+        wanted.take().iter().for_each(|some| all.add(some));
+        loops.into_iter().for_each(|one| one.join().unwrap());
+        wanted.take().iter().for_each(|some| all.add(some));
+        assert_eq!(all.count(), 2);
     });
 }

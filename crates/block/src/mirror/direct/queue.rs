@@ -4,8 +4,10 @@
 use super::flight::{Name, Read, Write};
 use super::legs::Legs;
 use super::locks::LockRange;
+use super::parked::Parked;
 use super::permit::{Seen, Writers};
-use super::shared::{Answer, Direct, OneLoop, Undecided, lock};
+use super::shared::{Answer, Begun, Direct, OneLoop, Undecided, lock};
+use super::waiting::Waiter;
 use crate::check;
 use crate::device::{BlockQueue, Change, Device, Features, Geometry};
 use crate::error::Error;
@@ -23,13 +25,14 @@ use weft_io::{DriverId, Handle, Segments};
 
 /// See the module.
 pub(super) struct DirectQueue {
-    direct: Arc<Direct>,
+    pub(super) direct: Arc<Direct>,
     geometry: Geometry,
     features: Features,
-    one: Arc<OneLoop>,
+    pub(super) one: Arc<OneLoop>,
     home: Box<dyn BlockQueue>,
-    for_home: VecDeque<Op>,
-    legs: Legs,
+    pub(super) for_home: VecDeque<Op>,
+    pub(super) legs: Legs,
+    pub(super) parked: Parked,
     reads: Slots<Read>,
     writes: Slots<Write>,
     /// Numbers of writes.
@@ -44,7 +47,7 @@ pub(super) struct DirectQueue {
     asked: usize,
     /// `submit` left operations with the caller.
     refused: bool,
-    on: Handle,
+    pub(super) on: Handle,
     owner: DriverId,
 }
 
@@ -61,6 +64,7 @@ impl DirectQueue {
         let home = inner.open_queue(on, owner)?;
         let one = Arc::new(OneLoop {
             writers: Writers::new(),
+            waiter: Waiter::new(),
             answers: Mutex::default(),
             remote: on.remote(),
             driver: owner,
@@ -74,6 +78,7 @@ impl DirectQueue {
             home,
             for_home: VecDeque::new(),
             legs: Legs::default(),
+            parked: Parked::default(),
             reads: Slots::default(),
             writes: Slots::default(),
             next: 0,
@@ -89,7 +94,7 @@ impl DirectQueue {
     }
 
     /// Lets go of legs that are not in sync any more, and opens queues of others.
-    fn follow_legs(&mut self) {
+    pub(super) fn follow_legs(&mut self) {
         let gone = self.legs.follow(&self.direct, &self.on, self.owner);
         self.lost(&gone);
     }
@@ -151,21 +156,32 @@ impl DirectQueue {
         Ok(())
     }
 
+    /// Begins a write on the legs; one without marks waits, and any other is given back for the
+    /// home.
     fn begin_write(&mut self, op: Op, seen: Seen) -> Result<(), Op> {
-        let Some(range) = self.direct.begin_write(&self.one, seen, op.lba, op.blocks) else {
-            return Err(op);
-        };
+        match self.direct.begin_write(&self.one, seen, op.lba, op.blocks) {
+            Begun::Yes(range, seen) => self.send_all(op, range, seen),
+            Begun::Unmarked => {
+                self.parked.add(op);
+                Ok(())
+            }
+            Begun::No => Err(op),
+        }
+    }
+
+    /// Sends a write, which has its locks, to the legs.
+    pub(super) fn send_all(&mut self, op: Op, range: LockRange, seen: Seen) -> Result<(), Op> {
         let mut copy = None;
         if op.kind.data_factor() > 0 {
             let spare = self.spare.pop().unwrap_or_default();
             copy = copied(&op.data, 0, (self.on.pool(), self.on.counters()), spare);
             if copy.is_none() {
-                self.end_write(range);
+                self.end_write(range, seen);
                 return Err(op);
             }
         }
         self.next = self.next.wrapping_add(1);
-        let write = Write::new(op, range, copy, self.next);
+        let write = Write::new(op, (range, seen), copy, self.next);
         let name = self.writes.insert(write);
         (0..self.legs.used.len()).for_each(|leg| self.send(name, leg));
         Ok(())
@@ -187,9 +203,9 @@ impl DirectQueue {
     }
 
     /// The locks of a write are given back, and it does not count any more.
-    fn end_write(&self, range: LockRange) {
+    fn end_write(&self, range: LockRange, seen: Seen) {
         self.direct.free(range);
-        self.direct.end_write(&self.one);
+        self.direct.end_write(&self.one, seen);
     }
 
     /// Whether anything was passed to a leg.
@@ -242,8 +258,8 @@ impl DirectQueue {
         if !write.op.kind.fua() {
             self.direct.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
-        let range = write.range;
-        self.end_write(range);
+        let (range, seen) = (write.range, write.permit);
+        self.end_write(range, seen);
         self.finish(name, Outcome::SUCCESS);
     }
 
@@ -252,7 +268,7 @@ impl DirectQueue {
         let Some(read) = self.reads.remove(name) else { return };
         let is_good = completion.outcome.is_success()
             && self.direct.locks.is_as_seen(read.range, &read.locks)
-            && self.direct.permit.see() == read.permit;
+            && self.direct.permit.see().is_same(read.permit);
         completion.op.user = read.user;
         let bytes = completion.op.blocks as usize * self.geometry.block_bytes as usize;
         if is_good || total_len(&completion.op.data) != bytes {
@@ -276,6 +292,7 @@ impl DirectQueue {
             outcomes: write.outcomes,
             of: Arc::clone(&self.one),
             name,
+            permit: write.permit,
         };
         self.asked += 1;
         lock(&self.direct.undecided).push(undecided);
@@ -323,7 +340,7 @@ impl DirectQueue {
     }
 
     fn under_way(&self) -> usize {
-        self.reads.len() + self.writes.len()
+        self.reads.len() + self.writes.len() + self.parked.len()
     }
 }
 
@@ -354,6 +371,7 @@ impl BlockQueue for DirectQueue {
             }
         }
         self.refused |= !ops.is_empty();
+        self.ask_for_marks();
         self.submit_all();
     }
 
@@ -361,6 +379,7 @@ impl BlockQueue for DirectQueue {
         self.follow_legs();
         self.turn_legs();
         self.take_answers();
+        self.unpark();
         if self.submit_all() {
             // What a leg ends at once it tells nobody.
             self.on.wake(self.owner);
@@ -400,6 +419,7 @@ impl Drop for DirectQueue {
             self.direct.abandoned.fetch_add(1, Ordering::SeqCst);
         }
         self.for_home.drain(..).for_each(Op::give_up);
+        self.parked.give_up();
         self.legs.drain(&self.on);
         // The reads are the legs'.
         self.writes.drain().for_each(|write| write.op.give_up());

@@ -4,6 +4,7 @@ use super::failed_reads::FailedReads;
 use super::locks::{LockRange, Locks};
 use super::marks::Marks;
 use super::permit::{Permit, Seen, Writers};
+use super::waiting::{Published, Waiter, Wanted};
 use crate::device::Device;
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, Record};
@@ -32,6 +33,19 @@ pub(crate) struct Undecided {
     pub(crate) of: Arc<OneLoop>,
     /// Its name there.
     pub(crate) name: u64,
+    /// The permit by which it was begun.
+    pub(super) permit: Seen,
+}
+
+/// What became of a write that a loop was to begin by itself.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// It has these locks, by this permit.
+    Yes(LockRange, Seen),
+    /// One of its regions is not marked.
+    Unmarked,
+    /// The home has to execute it.
+    No,
 }
 
 /// What the home says of an undecided write.
@@ -46,6 +60,7 @@ pub(crate) enum Answer {
 /// What the home sees of a loop.
 pub(crate) struct OneLoop {
     pub(super) writers: Writers,
+    pub(super) waiter: Waiter,
     pub(super) answers: Mutex<Vec<(u64, Answer)>>,
     pub(super) remote: RemoteLoop,
     /// The driver that is woken there.
@@ -72,6 +87,8 @@ pub(crate) struct Direct {
     pub(super) marked: Marks,
     /// Regions that loops have written to since the home looked.
     pub(crate) touched: Marks,
+    wanted: Wanted,
+    pub(super) published: Published,
     pub(super) region_blocks: u64,
     pub(super) block_bytes: u32,
     /// Writes of loops that were acknowledged and need not be durable.
@@ -101,6 +118,8 @@ impl Direct {
             locks: Locks::new(),
             marked: Marks::new(regions),
             touched: Marks::new(regions),
+            wanted: Wanted::new(regions),
+            published: Published::new(),
             region_blocks: record.region_bytes / u64::from(block_bytes),
             block_bytes,
             acknowledged: AtomicU64::new(0),
@@ -134,6 +153,39 @@ impl Direct {
     /// Says which regions may be written to.
     pub(crate) fn mark(&self, stored: &Bitmap) {
         self.marked.set(stored);
+        self.tell_waiting();
+    }
+
+    /// Loops that wait look again.
+    fn tell_waiting(&self) {
+        self.published.publish();
+        lock(&self.loops).iter().filter(|one| one.waiter.take()).for_each(|one| one.wake());
+    }
+
+    /// A loop waits for the marks of these blocks, and wakes the home when it has named all.
+    pub(super) fn want(&self, lba: u64, blocks: u32) {
+        self.wanted.add(self.regions_of(lba, blocks));
+    }
+
+    /// Regions that loops have asked for since the last call.
+    pub(crate) fn wanted(&self) -> Option<Bitmap> {
+        self.wanted.take()
+    }
+
+    /// Begins to wait for all writes that may have seen marks which were taken back before this;
+    /// `false` if writes from before the last call are still under way.
+    pub(crate) fn turn(&self) -> bool {
+        let is_past = self.is_past();
+        if is_past {
+            self.permit.turn();
+        }
+        is_past
+    }
+
+    /// Whether no write is under way that began before the last [`Direct::turn`], except for those
+    /// that were handed to the home.
+    pub(crate) fn is_past(&self) -> bool {
+        lock(&self.loops).iter().all(|one| one.writers.is_past(&self.permit))
     }
 
     /// Lets loops use these legs from now on.
@@ -157,7 +209,9 @@ impl Direct {
 
     /// They may not any more.
     pub(crate) fn withdraw(&self) {
-        self.permit.withdraw();
+        if self.permit.withdraw() {
+            self.tell_waiting();
+        }
     }
 
     /// A leg is lost, or not in sync any more. Loops let go of it: what they write there has failed,
@@ -191,7 +245,7 @@ impl Direct {
     /// Writes that are to be judged. From now on they are the home's.
     pub(crate) fn undecided(&self) -> Vec<Undecided> {
         let all = core::mem::take(&mut *lock(&self.undecided));
-        all.iter().for_each(|one| one.of.writers.end());
+        all.iter().for_each(|one| one.of.writers.end(one.permit));
         all
     }
 
@@ -214,38 +268,41 @@ impl Direct {
     }
 
     /// Ends a write of a loop; the home is woken if it waits for that.
-    pub(super) fn end_write(&self, one: &OneLoop) {
-        one.writers.end();
-        if !self.is_permitted() {
+    pub(super) fn end_write(&self, one: &OneLoop, seen: Seen) {
+        one.writers.end(seen);
+        if self.permit.see().waits_for(seen) {
             self.wake_home();
         }
     }
 
     /// Begins a write of a loop, unless the home has to be asked.
-    pub(super) fn begin_write(
-        &self,
-        one: &OneLoop,
-        seen: Seen,
-        lba: u64,
-        blocks: u32,
-    ) -> Option<LockRange> {
-        let range = self.locks_of(lba, blocks)?;
-        if !one.writers.begin(&self.permit, seen) {
+    pub(super) fn begin_write(&self, one: &OneLoop, seen: Seen, lba: u64, blocks: u32) -> Begun {
+        let Some(range) = self.locks_of(lba, blocks) else { return Begun::No };
+        let mut seen = seen;
+        while !one.writers.begin(&self.permit, seen) {
             self.wake_home();
-            return None;
+            let now = self.permit.see();
+            if !now.holds() || !now.is_same(seen) {
+                return Begun::No;
+            }
+            seen = now;
         }
-        // Marked before the look at the bits: who is about to clear them sees one or the other.
+        // It counts before it looks at the marks: whoever has taken one back sees that it is under
+        // way, or it sees that.
         let regions = self.regions_of(lba, blocks);
         self.touched.add(regions.clone());
-        let taken = if self.marked.has_all(regions) { self.locks.take(range) } else { Err(false) };
-        if let Err(is_wanted) = taken {
-            self.end_write(one);
+        if !self.marked.has_all(regions) {
+            self.end_write(one, seen);
+            return Begun::Unmarked;
+        }
+        if let Err(is_wanted) = self.locks.take(range) {
+            self.end_write(one, seen);
             if is_wanted {
                 self.wake_home();
             }
-            return None;
+            return Begun::No;
         }
-        Some(range)
+        Begun::Yes(range, seen)
     }
 
     pub(super) fn free(&self, range: LockRange) {

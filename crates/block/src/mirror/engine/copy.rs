@@ -308,6 +308,7 @@ impl Engine {
         }
         if job.is_suspect {
             self.maps.suspect.clear(job.region);
+            self.hot.is_due = true;
             if self.maps.suspect.is_empty() {
                 self.made_sound();
                 let copied = core::mem::take(&mut self.copier.equalised);

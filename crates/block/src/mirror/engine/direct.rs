@@ -1,25 +1,24 @@
 //! What loops do without the engine ([`crate::mirror::direct`]): when they may, and how it takes over
 //! what they cannot end.
 
-use super::{Engine, Flight, FlightKind, FlightStage, Halt, Role};
+use super::{Engine, Flight, FlightKind, FlightStage, Halt, Purpose, Role};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
 impl Engine {
-    /// Whether nothing changes but bits that are added, until the engine is told of a failure, of a
-    /// leg, or of the time: all legs are in sync or away, and those in sync do not differ.
+    /// Whether nothing changes but bits, until the engine is told of a failure, of a leg, or of the
+    /// time: all legs are in sync or away, and those in sync do not differ.
     pub(crate) fn is_calm(&self) -> bool {
         // A failure that is known is acted upon when the other legs have answered.
         let is_undecided = |flight: &Flight| {
-            !matches!(flight.kind, FlightKind::User(_))
+            !matches!(flight.kind, FlightKind::User(_) | FlightKind::Flush(Purpose::Evict))
                 || flight.bad != 0
                 || flight.failure.is_some()
         };
         self.is_open
             && self.halted.is_none()
             && !self.closing.is_begun()
-            && self.tidying.is_none()
             && self.sound.is_none()
             && self.to_greet == 0
             && self.roles.iter().all(|role| matches!(role, Role::Member | Role::Away))
@@ -40,6 +39,9 @@ impl Engine {
         let [written, missed] = &self.maps.stored;
         let mut marked = written.clone();
         marked.keep(&self.maps.written);
+        if let Some(leaving) = self.hot.leaving() {
+            marked.remove(leaving);
+        }
         if self.is_someone_absent() {
             marked.keep(missed);
             marked.keep(&self.maps.missed);
@@ -50,11 +52,6 @@ impl Engine {
     /// Changes with the result of [`Engine::marked`].
     pub(crate) fn marks_version(&self) -> u64 {
         self.maps.version
-    }
-
-    /// Whether bits may be cleared some time.
-    pub(crate) fn has_marks(&self) -> bool {
-        !self.maps.written.is_empty()
     }
 
     /// Regions that were written to.
@@ -81,8 +78,7 @@ impl Engine {
         self.flights.insert(op, flight);
         for region in self.regions_of(lba, blocks) {
             self.maps.busy[region] += 1;
-            self.maps.touched.set(region);
-            self.maps.written.set(region);
+            self.stay(region);
         }
         let is_granted = self.ranges.request(op, lba, lba + u64::from(blocks), true);
         debug_assert!(is_granted, "the loop has the locks of its blocks");

@@ -17,8 +17,8 @@ pub(super) enum FlightKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To clear bits.
-    Tidy,
+    /// Before bits are cleared.
+    Evict,
     /// Before a leg is in sync.
     Join(usize),
     /// Before blocks that were written do not count as unreadable any more, for the write of this

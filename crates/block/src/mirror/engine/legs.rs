@@ -1,4 +1,4 @@
-//! Legs that fail, come back and are in sync again; bits that are cleared; the end.
+//! Legs that fail, come back and are in sync again; the end.
 
 use super::write::has;
 use super::{Engine, Event, FlightKind, Halt, Io, Output, Owner, Purpose, Role, Target};
@@ -196,31 +196,6 @@ impl Engine {
         self.say(Event::Resync { leg, regions, bytes, is_whole });
     }
 
-    /// Looks for bits that can be cleared: those of regions that nobody writes to. The driver calls
-    /// this from time to time.
-    pub(crate) fn tidy(&mut self) {
-        if !self.is_open
-            || self.halted.is_some()
-            || self.tidying.is_some()
-            || self.closing.is_begun()
-        {
-            return;
-        }
-        let mut quiet = self.maps.written.clone();
-        for region in self.maps.written.regions() {
-            let is_used = self.maps.busy[region] > 0 || self.maps.touched.has(region);
-            if self.maps.suspect.has(region) || is_used || self.is_any_unreadable(region) {
-                quiet.clear(region);
-            }
-        }
-        self.maps.touched = Bitmap::new(self.maps.busy.len());
-        if !quiet.is_empty() {
-            self.tidying = Some(quiet);
-            self.begin(FlightKind::Flush(Purpose::Tidy), 0, 0);
-            self.pump();
-        }
-    }
-
     /// A flush of the mirror's own has ended, on these legs.
     pub(super) fn flushed(&mut self, purpose: Purpose, good: u8, outcome: Outcome) {
         match purpose {
@@ -236,9 +211,7 @@ impl Engine {
                 self.give_up(leg, &outcome);
             }
             Purpose::Heal(op) => self.flushed_for(op, outcome),
-            Purpose::Tidy => {
-                self.clear_bits(outcome.is_success() && self.want.members & !good == 0)
-            }
+            Purpose::Evict => self.evicted(outcome.is_success() && self.want.members & !good == 0),
             Purpose::Close if outcome.is_success() => {
                 self.closing = Closing::Releasing;
                 let unreadable: Vec<usize> = self
@@ -260,17 +233,6 @@ impl Engine {
         }
     }
 
-    fn clear_bits(&mut self, is_durable: bool) {
-        let Some(quiet) = self.tidying.take().filter(|_| is_durable) else { return };
-        self.maps.version += 1;
-        for region in quiet.regions() {
-            let is_used = self.maps.busy[region] > 0 || self.maps.touched.has(region);
-            if !self.maps.suspect.has(region) && !is_used && !self.is_any_unreadable(region) {
-                self.maps.written.clear(region);
-            }
-        }
-    }
-
     /// Ends: waits for operations, flushes, and gives the mirror back. The driver submits nothing
     /// any more.
     pub(crate) fn close(&mut self) {
@@ -281,6 +243,7 @@ impl Engine {
                 self.roles[leg] = Role::Away;
             }
             self.to_greet = 0;
+            self.hot.close();
             self.pump();
         }
     }

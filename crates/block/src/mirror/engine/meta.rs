@@ -161,11 +161,10 @@ impl Engine {
                 (Map::Written, &meta.maps[0], &self.maps.stored[0]),
                 (Map::Missed, &meta.maps[1], &self.maps.stored[1]),
             ] {
-                for page in 0..PAGES {
-                    let bytes = new.page(page);
-                    if meta.whole.contains(&target) || bytes != stored.page(page) {
-                        actions.push((target, Io::Page { offset: page_offset(map, page), bytes }));
-                    }
+                let is_whole = meta.whole.contains(&target);
+                for page in (0..PAGES).filter(|page| is_whole || !new.is_same_page(stored, *page)) {
+                    let (offset, bytes) = (page_offset(map, page), new.page(page));
+                    actions.push((target, Io::Page { offset, bytes }));
                 }
             }
         }

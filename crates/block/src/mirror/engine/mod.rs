@@ -9,6 +9,7 @@
 //!   written.
 //! * `direct`: what loops do without it.
 //! * `sound`: legs to copy from, where others have lost what was not flushed.
+//! * `hot`: which regions are marked as being written to, and when they no longer are.
 //! * `legs`: legs that fail, come back and are in sync again; the end.
 //!
 //! The rules: the bit of a region is durable before a write goes to any leg. A write is
@@ -19,6 +20,7 @@ mod copy;
 mod direct;
 mod flight;
 mod heal;
+mod hot;
 mod legs;
 mod meta;
 mod output;
@@ -29,6 +31,7 @@ mod tests;
 mod write;
 
 use super::bitmap::Bitmap;
+use super::layout::hot_limit;
 use super::ranges::Ranges;
 use super::record::{Claim, LEGS_MAX, LegMask, Record, Slots};
 use super::start::Start;
@@ -37,6 +40,7 @@ use crate::op::{OpKind, Outcome};
 use copy::Copier;
 pub(crate) use flight::{Fault, fault};
 use flight::{Flight, FlightKind, FlightStage, Owner, Purpose, is_fenced, is_unreachable};
+use hot::Hot;
 use meta::Meta;
 pub(crate) use output::{Event, Halt, Io, Output, Role, Target};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,7 +68,7 @@ struct Maps {
     stored: [Bitmap; 2],
     /// Regions in which legs in sync may differ now.
     suspect: Bitmap,
-    /// Regions that were written to since the last look for bits to clear.
+    /// Regions that were written to since the hand of the clock came by ([`hot`]).
     touched: Bitmap,
     /// Writes under way, by region.
     busy: Vec<u32>,
@@ -106,7 +110,7 @@ pub(crate) struct Engine {
     copier: Copier,
     /// Legs whose labels are to say that they are copied to.
     to_greet: LegMask,
-    tidying: Option<Bitmap>,
+    hot: Hot,
     random: u64,
     next: u64,
     out: Vec<Output>,
@@ -114,10 +118,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts: takes the mirror for `claim`. The driver waits for [`Output::Opened`]. `seed` makes
-    /// the tags of generations.
-    pub(crate) fn new(start: Start, claim: Claim, seed: u64) -> Self {
+    /// the tags of generations. At most `hot` regions are marked at a time, and less where they are
+    /// long ([`hot_limit`]).
+    pub(crate) fn new(start: Start, claim: Claim, seed: u64, hot: usize) -> Self {
         let Start { record, members, slots, state, suspect, missed, is_new, .. } = start;
-        let regions = record.regions();
+        let (regions, limit) = (record.regions(), hot_limit(record.region_bytes, hot));
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX)
             .filter(|leg| members >> leg & 1 != 0)
@@ -161,7 +166,7 @@ impl Engine {
             meta: None,
             copier: Copier::new(),
             to_greet: 0,
-            tidying: None,
+            hot: Hot::new(regions, limit),
             random: seed,
             next: 1,
             out: Vec::new(),
@@ -288,7 +293,12 @@ impl Engine {
                 self.advance(op);
                 continue;
             }
-            if self.begin_meta() || self.greet_on() || self.copy_on() || self.close_on() {
+            if self.mark_on()
+                || self.begin_meta()
+                || self.greet_on()
+                || self.copy_on()
+                || self.close_on()
+            {
                 continue;
             }
             return;

@@ -14,14 +14,9 @@ impl Engine {
         flight.stage = FlightStage::Bits;
         let is_first = !core::mem::replace(&mut flight.is_busy, true);
         let (lba, blocks) = (flight.lba, flight.blocks);
-        let is_someone_absent = self.is_someone_absent();
         for region in self.regions_of(lba, blocks) {
             self.maps.busy[region] += u32::from(is_first);
-            self.maps.touched.set(region);
-            self.maps.written.set(region);
-            if is_someone_absent {
-                self.maps.missed.set(region);
-            }
+            self.want(region);
         }
         self.due.push_back(op);
     }
@@ -33,10 +28,9 @@ impl Engine {
 
     pub(super) fn are_bits_stored(&self, op: u64) -> bool {
         let Some(flight) = self.flights.get(&op) else { return false };
-        let [written, missed] = &self.maps.stored;
-        let is_someone_absent = self.is_someone_absent();
+        let missed = Some(&self.maps.stored[1]).filter(|_| self.is_someone_absent());
         self.regions_of(flight.lba, flight.blocks)
-            .all(|region| written.has(region) && (!is_someone_absent || missed.has(region)))
+            .all(|region| self.is_marked(region) && missed.is_none_or(|missed| missed.has(region)))
     }
 
     /// Sends a flight to all legs that get writes.
@@ -173,8 +167,7 @@ impl Engine {
     pub(super) fn suspect(&mut self, lba: u64, blocks: u32) {
         for region in self.regions_of(lba, blocks) {
             self.maps.suspect.set(region);
-            self.maps.written.set(region);
-            self.maps.touched.set(region);
+            self.stay(region);
             self.copier.disturb(region);
         }
     }

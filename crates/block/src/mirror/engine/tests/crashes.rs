@@ -2,11 +2,23 @@
 //! from every set of legs.
 
 use super::world::{BLOCKS, Fate, REGION, World};
+use crate::limits::MIRROR_HOT_REGIONS;
 use crate::mirror::record::Format;
 use crate::op::OpKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 const FUA: OpKind = OpKind::Write { fua: true };
+
+/// A mirror.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    format: Format,
+    /// The most regions that are marked.
+    hot: usize,
+    legs: usize,
+    min_legs: u8,
+    with_state: bool,
+}
 
 /// What the user and the legs do, one after the other; the mirror comes to rest before the next.
 #[derive(Clone, Copy)]
@@ -120,16 +132,11 @@ fn check(world: &mut World, what: &str) {
 }
 
 /// Crashes after a number of steps in all ways, and starts again from every set of legs.
-fn crash_after(
-    format: Format,
-    steps: usize,
-    legs: usize,
-    min_legs: u8,
-    with_state: bool,
-    lifo: bool,
-) -> (bool, usize, usize) {
+fn crash_after(kind: Kind, steps: usize, lifo: bool) -> (bool, usize, usize) {
+    let Kind { format, hot, legs, min_legs, with_state } = kind;
     let (mut started, mut refused) = (0, 0);
     let mut played = World::of_format(format, legs, min_legs, with_state);
+    played.hot = hot;
     let is_more = play(&mut played, with_state, steps, lifo);
     let fates: [fn(usize) -> Fate; 5] = [
         |_| Fate::Never,
@@ -155,8 +162,7 @@ fn crash_after(
                     world.crash(fate, |leg| lost >> leg & 1 != 0);
                     (0..legs).for_each(|leg| world.here[leg] = here >> leg & 1 != 0);
                     let what = format!(
-                        "{legs} legs, state {with_state}, crash after {steps} (lifo {lifo}), fate {fate_number}, caches {lost:03b}, legs {here:03b}, \
-                         with state {state_too}"
+                        "{kind:?}, crash after {steps} (lifo {lifo}), fate {fate_number}, caches {lost:03b}, legs {here:03b}, with state {state_too}"
                     );
                     let is_whole = here.count_ones() as usize == legs && state_too == with_state;
                     match world.start(state_too, false) {
@@ -177,47 +183,59 @@ fn crash_after(
     (is_more, started, refused)
 }
 
-fn all(format: Format, legs: usize, min_legs: u8, with_state: bool) {
+fn all(kind: Kind) {
     for lifo in [false, true] {
         let (mut steps, mut started, mut refused) = (0, 0, 0);
         loop {
-            let (is_more, more_started, more_refused) =
-                crash_after(format, steps, legs, min_legs, with_state, lifo);
+            let (is_more, more_started, more_refused) = crash_after(kind, steps, lifo);
             (started, refused) = (started + more_started, refused + more_refused);
             if !is_more {
                 break;
             }
             steps += 1;
         }
-        eprintln!(
-            "{legs} legs, state {with_state}: {steps} steps, {started} starts, {refused} refusals"
-        );
+        eprintln!("{kind:?}: {steps} steps, {started} starts, {refused} refusals");
         assert!(steps > 60 && started > 2000 && refused > 2000);
     }
 }
 
+/// With all regions marked, if they are written to.
+fn of(legs: usize, min_legs: u8, with_state: bool) -> Kind {
+    Kind { format: Format::Three, hot: MIRROR_HOT_REGIONS, legs, min_legs, with_state }
+}
+
 #[test]
 fn two_legs_with_a_state_file_survive_a_crash_at_each_step() {
-    all(Format::Three, 2, 1, true);
+    all(of(2, 1, true));
 }
 
 #[test]
 fn two_legs_alone_survive_a_crash_at_each_step() {
-    all(Format::Three, 2, 1, false);
+    all(of(2, 1, false));
 }
 
 #[test]
 fn three_legs_with_a_state_file_survive_a_crash_at_each_step() {
-    all(Format::Three, 3, 2, true);
+    all(of(3, 2, true));
 }
 
 #[test]
 fn three_legs_alone_survive_a_crash_at_each_step() {
-    all(Format::Three, 3, 2, false);
+    all(of(3, 2, false));
+}
+
+#[test]
+fn evictions_with_a_state_file_survive_a_crash_at_each_step() {
+    all(Kind { hot: 1, ..of(2, 1, true) });
+}
+
+#[test]
+fn evictions_without_one_survive_a_crash_at_each_step() {
+    all(Kind { hot: 2, ..of(2, 1, false) });
 }
 
 #[test]
 fn a_mirror_of_version_2_survives_a_crash_at_each_step_and_stays_one() {
-    all(Format::Two, 2, 1, true);
-    all(Format::Two, 2, 1, false);
+    all(Kind { format: Format::Two, hot: 1, ..of(2, 1, true) });
+    all(Kind { format: Format::Two, ..of(2, 1, false) });
 }

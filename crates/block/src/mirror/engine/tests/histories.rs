@@ -54,6 +54,7 @@ fn happen(world: &mut World, rng: &mut Rng, with_state: bool) {
             let _ = world.back(leg);
         }
         48..=49 => world.with(|engine| engine.tidy()),
+        55..=59 if world.is_slow => world.unmark(),
         50..=51 => world.with(|engine| engine.allow_copies()),
         52 => crash(world, rng),
         53 if rng.one_in(3) && world.users.is_empty() => world.with(|engine| engine.close()),
@@ -82,6 +83,8 @@ fn history(seed: u64) {
     let with_state = rng.one_in(2);
     let mut world = World::new(legs, min_legs, with_state);
     let mut sectors = Rng::new(!seed);
+    let mut marks = Rng::new(seed.rotate_left(32));
+    (world.hot, world.is_slow) = (*marks.pick(&[1, 1, 2, 3]), marks.one_in(2));
     for _ in 0..1500 {
         happen(&mut world, &mut rng, with_state);
         if sectors.one_in(SECTOR_ONE_IN) {

@@ -4,6 +4,7 @@
 mod copies;
 mod crashes;
 mod histories;
+mod hot;
 mod oracle;
 mod rules;
 mod sound;

@@ -3,6 +3,7 @@
 //! zero.
 
 use super::world::OPENER;
+use crate::limits::MIRROR_HOT_REGIONS;
 use crate::mirror::engine::{Engine, Io, Output, Target};
 use crate::mirror::labels::{FoundLeg, read};
 use crate::mirror::layout::{AREA_BYTES, UNIT};
@@ -36,7 +37,7 @@ pub(super) fn version(found: &FoundLeg, slot: usize) -> u32 {
 }
 
 /// Does what an engine wants until it wants nothing, on the files that are here.
-fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
+pub(super) fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     loop {
         let outputs = engine.outputs();
         if outputs.is_empty() {
@@ -68,7 +69,7 @@ pub(super) fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
     let claim = Claim { opener: start.opener.unwrap_or(OPENER), time: 5, host: "here".into() };
-    let mut engine = Engine::new(start, claim, 1);
+    let mut engine = Engine::new(start, claim, 1, MIRROR_HOT_REGIONS);
     drive(&mut engine, files);
     engine
 }

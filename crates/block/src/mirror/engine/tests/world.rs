@@ -2,6 +2,7 @@
 //! by block.
 
 use super::oracle::Oracle;
+use crate::limits::MIRROR_HOT_REGIONS;
 use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::layout::{AREA_BYTES, UNIT};
@@ -85,6 +86,10 @@ pub(super) struct World {
     pub(super) is_closed: bool,
     pub(super) legs: usize,
     pub(super) format: Format,
+    /// The most regions that are marked.
+    pub(super) hot: usize,
+    /// Loops take long until they have ended what they write to regions that are evicted.
+    pub(super) is_slow: bool,
     starts: u64,
     pub(super) failures: u32,
     /// Blocks that copies have read.
@@ -132,6 +137,8 @@ impl World {
             is_closed: false,
             legs,
             format,
+            hot: MIRROR_HOT_REGIONS,
+            is_slow: false,
             starts: 0,
             failures: 0,
             fetched: 0,
@@ -183,7 +190,7 @@ impl World {
         self.starts += 1;
         let claim = Claim { opener: OPENER, time: 5, host: "here".into() };
         (self.halted, self.is_open, self.is_closed) = (None, false, false);
-        self.engine = Some(Engine::new(start, claim, self.starts));
+        self.engine = Some(Engine::new(start, claim, self.starts, self.hot));
         self.take();
         Ok(())
     }
@@ -203,11 +210,31 @@ impl World {
         self.take();
     }
 
+    /// Loops have ended what they write to regions that are evicted.
+    pub(super) fn unmark(&mut self) {
+        self.with(Engine::unmarked);
+    }
+
+    /// Evicts what is due; whether anything was done.
+    fn evict(&mut self) -> bool {
+        let is_slow = self.is_slow;
+        let Some(engine) = &mut self.engine else { return false };
+        let is_due = engine.is_crowded() && engine.evict();
+        if !is_slow && engine.evicting().is_some() {
+            engine.unmarked();
+            return true;
+        }
+        is_due
+    }
+
     /// Takes what the engine says.
     fn take(&mut self) {
         loop {
             let outputs = self.engine.as_mut().map(Engine::outputs).unwrap_or_default();
             if outputs.is_empty() {
+                if self.evict() {
+                    continue;
+                }
                 return;
             }
             for output in outputs {
@@ -309,6 +336,10 @@ impl World {
                 self.step(0);
                 steps += 1;
                 assert!(steps < 100_000, "it does not come to rest");
+            }
+            if self.engine.as_ref().is_some_and(|engine| engine.evicting().is_some()) {
+                self.unmark();
+                continue;
             }
             if self.engine.as_ref().is_none_or(|engine| engine.rests().is_none()) {
                 return;
