@@ -23,6 +23,11 @@ impl Core {
             Some(leg) => leg.port.as_mut(),
             None => state.as_mut().and_then(|state| state.port.as_mut()),
         });
+        if let (Io::Equalise { copy, lba, blocks }, Some(place), true) =
+            (&io, place, port.is_some())
+        {
+            return self.equalise(place, name, (*copy, *lba, *blocks));
+        }
         let (run, pool) = (self.run, &self.pool);
         let Some(port) = port else {
             return self.engine_done(run, name, Outcome::NotSent(Status::new(StatusKind::Gone)));
@@ -52,6 +57,7 @@ impl Core {
                 }
                 port.send(OpKind::Write { fua: false }, lba, blocks, data, plain);
             }
+            Io::Equalise { .. } => {}
             Io::Read { op } | Io::Compare { op } | Io::Write { op } => {
                 let held = self.by_name.get(&op).copied();
                 let Some((held, of)) = held.and_then(|held| Some((held, self.held.get_mut(held)?)))
@@ -97,6 +103,8 @@ impl Core {
                 }
                 self.engine_done(run, name, outcome);
             }
+            ActionPurpose::Compared(it) => self.compared((place, index), it, &completion),
+            ActionPurpose::Mended(it) => self.mend_on((place, index), it, outcome),
             ActionPurpose::Slot { .. } => {
                 let pool = self.pool.clone();
                 let end = self
@@ -169,8 +177,8 @@ impl Core {
                 "{url}: more blocks can be read from no leg than a mirror remembers; legs that are copied to stay out of sync until some of them \
                  are written"
             ),
-            Event::Equal { copied } => {
-                tracing::warn!("{url}: the legs are equal; {copied} bytes were copied")
+            Event::Equal { compared } => {
+                tracing::warn!("{url}: the legs are equal; {compared} bytes were compared")
             }
         }
     }

@@ -28,6 +28,7 @@ mod direct;
 mod displace;
 mod ending;
 mod engine;
+mod equalise;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;

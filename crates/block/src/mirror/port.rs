@@ -1,5 +1,6 @@
 //! The queue of a leg or of the state file, and what is under way there.
 
+use super::equalise::Equalising;
 use super::layout::{AREA_BYTES, UNIT, area_of_leg, slot_offset};
 use crate::device::{BlockQueue, Change, Device, Presence};
 use crate::error::{Error, ErrorKind};
@@ -19,6 +20,10 @@ pub(super) enum ActionPurpose {
     Read { run: u32, name: u64, held: u64 },
     /// Reads what a user's operation compares with.
     Compare { run: u32, name: u64, held: u64 },
+    /// Reads what is compared with a copy.
+    Compared(Box<Equalising>),
+    /// Writes a part that differed from a copy.
+    Mended(Box<Equalising>),
     /// Reads into the memory of a copy.
     Fetch { run: u32, name: u64, copy: u64 },
     /// A slot, on a device that cannot compare and write.

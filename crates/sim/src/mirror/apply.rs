@@ -103,6 +103,7 @@ impl Run {
             }
             Fault::Loss(loss) => self.lose(loss),
             Fault::Late(which, after) => self.leave_late(which, after),
+            Fault::Together { which, after, away } => self.lose_power_together(which, after, away),
             Fault::Stranger => {
                 if self.owner.device().is_some() {
                     let seed = self.rng.bits();
@@ -135,7 +136,7 @@ impl Run {
     }
 
     /// What was not flushed is lost if no other leg in sync has it.
-    fn power_failure(&mut self, leg: usize, away: Duration) {
+    pub(super) fn power_failure(&mut self, leg: usize, away: Duration) {
         let Self { world, targets, journal, disks, .. } = self;
         if !targets[leg].is_running() {
             return;

@@ -17,6 +17,7 @@ mod late_writes;
 mod lost_leg;
 mod memory;
 mod owner;
+mod power;
 mod sectors;
 
 use crate::config::{Config, Protocol};
@@ -84,9 +85,9 @@ impl Run {
         let mut config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
         holds::shape(seed, &mut config);
         let mut planned = faults::drawn(&config, &mut rng);
-        planned.extend(
-            lost_leg::drawn(seed, &config).into_iter().chain(late_writes::drawn(seed, &config)),
-        );
+        planned.extend(lost_leg::drawn(seed, &config));
+        planned.extend(late_writes::drawn(seed, &config));
+        planned.extend(power::drawn(seed, &config));
         planned.sort_by_key(|(at, _)| *at);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);

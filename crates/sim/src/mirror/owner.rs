@@ -28,6 +28,12 @@ const REOPEN: Duration = Duration::from_millis(500);
 /// What makes the generator of a process's clock from its seed.
 const CLOCK: u64 = 0x6a75_6d70_735f_636c;
 
+/// What makes the generator of the size of a process's hot set from its seed.
+const HOT: u64 = 0x686f_745f_7365_7473;
+
+/// The most regions of it.
+const HOT_MAX: u64 = 3;
+
 /// How often a loop that has little to do turns in a second at most.
 const TURNS_MAX: u64 = 15_000;
 
@@ -52,7 +58,11 @@ impl What {
             is_remote: false,
             open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&store) as Device)))),
         });
-        let opener = Opener { host: host.to_owned(), time: clock(world, seed) };
+        let opener = Opener {
+            host: host.to_owned(),
+            time: clock(world, seed),
+            hot_regions: hot_regions(seed),
+        };
         let parsed = MirrorUrl::parse(&url).map(|parsed| parsed.expect("the URL of a mirror"));
         let opening = parsed.and_then(|parsed| begin_as(&url, &parsed, state, opener, &options));
         opening.unwrap_or_else(|e| Opening::ready(Err(e)))
@@ -71,6 +81,12 @@ fn clock(world: &World, seed: u64) -> u64 {
         2 | 3 => rng.magnitude(1 << 40),
         _ => world.now().since_epoch().as_secs(),
     }
+}
+
+/// The most regions that are marked at a time: so few that most first writes to a region evict
+/// another one. Drawn as the clock is.
+fn hot_regions(seed: u64) -> usize {
+    Rng::new(seed ^ HOT).within(1, HOT_MAX) as usize
 }
 
 enum Doing {

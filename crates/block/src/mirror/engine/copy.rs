@@ -311,8 +311,8 @@ impl Engine {
             self.hot.is_due = true;
             if self.maps.suspect.is_empty() {
                 self.made_sound();
-                let copied = core::mem::take(&mut self.copier.equalised);
-                self.say(Event::Equal { copied });
+                let compared = core::mem::take(&mut self.copier.equalised);
+                self.say(Event::Equal { compared });
             }
         }
     }

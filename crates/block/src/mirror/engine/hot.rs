@@ -109,7 +109,7 @@ impl Hot {
 impl Engine {
     /// Regions that are marked and may be evicted some time.
     fn hot(&self) -> usize {
-        self.maps.written.count() - self.maps.suspect.count()
+        self.maps.written.count().saturating_sub(self.maps.suspect.count())
     }
 
     /// A flight is about to write to a region, in which it counts as busy.

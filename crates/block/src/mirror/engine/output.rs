@@ -31,6 +31,8 @@ pub(crate) enum Io {
     Fetch { copy: u64, lba: u64, blocks: u32 },
     /// Writes the memory of a copy.
     Store { copy: u64, lba: u64, blocks: u32 },
+    /// The same, except where the leg holds it already.
+    Equalise { copy: u64, lba: u64, blocks: u32 },
     /// Flushes.
     Flush,
     /// Writes a page of a bitmap durably, at this offset in the area.
@@ -77,8 +79,8 @@ pub(crate) enum Event {
     InSync { leg: usize, copied: u64 },
     /// The legs are made equal after an unclean end.
     Equalising { regions: usize },
-    /// They are equal.
-    Equal { copied: u64 },
+    /// They are equal; so many bytes of each were compared.
+    Equal { compared: u64 },
     /// So many blocks can be read from no leg, the first of which is this one.
     Unreadable { lba: u64, blocks: u64 },
     /// There are more of them than the mirror can remember.

@@ -68,7 +68,12 @@ impl Engine {
             FlightKind::User(OpKind::Flush) | FlightKind::Flush(_) => Io::Flush,
             FlightKind::User(_) => Io::Write { op },
             FlightKind::Copy { .. } => {
-                Io::Store { copy: op, lba: flight.lba, blocks: flight.blocks }
+                let (copy, lba, blocks) = (op, flight.lba, flight.blocks);
+                match self.roles[leg] {
+                    // A leg in sync holds most of it.
+                    Role::Member => Io::Equalise { copy, lba, blocks },
+                    _ => Io::Store { copy, lba, blocks },
+                }
             }
         };
         self.emit(Owner::Flight(op), Target::Leg(leg), false, io);

@@ -234,8 +234,9 @@ fn a_close_takes_its_name_from_a_leg_that_is_being_copied_to() {
     world.run();
     world.settle(&mut weft_io::sim::Rng::new(1));
     world.back(2).unwrap();
-    let is_copy =
-        |(_, _, io): &(u64, Target, Io)| matches!(io, Io::Fetch { .. } | Io::Store { .. });
+    let is_copy = |(_, _, io): &(u64, Target, Io)| {
+        matches!(io, Io::Fetch { .. } | Io::Store { .. } | Io::Equalise { .. })
+    };
     while let Some(at) = world.todo.iter().position(|one| !is_copy(one)) {
         world.step(at);
     }

@@ -153,7 +153,11 @@ fn a_block_that_one_leg_cannot_read_is_read_from_another_and_written_again() {
     world.submit(OpKind::Read, 9, 1);
     world.fail(0, Outcome::Done(Status::new(StatusKind::Media)));
     let stores = |world: &World| {
-        world.todo.iter().filter(|(_, _, io)| matches!(io, Io::Store { .. })).count()
+        world
+            .todo
+            .iter()
+            .filter(|(_, _, io)| matches!(io, Io::Store { .. } | Io::Equalise { .. }))
+            .count()
     };
     let mut stored = 0;
     while !world.todo.is_empty() {

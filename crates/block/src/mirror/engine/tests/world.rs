@@ -376,7 +376,7 @@ impl World {
                 self.fetched += u64::from(*blocks);
                 self.copies.insert(*copy, disk.now[*lba as usize..][..*blocks as usize].to_vec());
             }
-            Io::Store { copy, lba, blocks } => {
+            Io::Store { copy, lba, blocks } | Io::Equalise { copy, lba, blocks } => {
                 let Some(data) = self.copies.get(copy) else { return Outcome::SUCCESS };
                 disk.now[*lba as usize..][..part(*blocks)].copy_from_slice(&data[..part(*blocks)]);
             }
@@ -404,7 +404,9 @@ impl World {
                 Some(user) => (user.lba, user.blocks),
                 None => return false,
             },
-            Io::Fetch { lba, blocks, .. } | Io::Store { lba, blocks, .. } => (*lba, *blocks),
+            Io::Fetch { lba, blocks, .. }
+            | Io::Store { lba, blocks, .. }
+            | Io::Equalise { lba, blocks, .. } => (*lba, *blocks),
             _ => return false,
         };
         let is_met =

@@ -1,0 +1,45 @@
+//! The owner and a leg lose their power together, and the leg what its cache held: as if both were in
+//! one rack. The other legs have what it lost, and only the marks of regions say where. A mark that
+//! was cleared before the leg had everything durably shows at once: the legs differ, and nobody
+//! knows.
+//!
+//! Which seeds do this, and when, depends on nothing else that a seed chooses.
+
+use super::Run;
+use super::faults::Fault;
+use crate::config::Config;
+use crate::faults::fraction;
+use core::time::Duration;
+use weft_io::sim::Rng;
+
+/// One of so many seeds does it.
+const ONE_IN: u32 = 2;
+
+/// How often at most.
+const TIMES_MAX: u64 = 4;
+
+/// When it happens in the run of a seed.
+pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
+    let mut rng = Rng::new(seed ^ 0x706f_7765_7266_6169);
+    let times = if rng.one_in(ONE_IN) { rng.within(1, TIMES_MAX) } else { 0 };
+    let one = |_| {
+        let after = Duration::from_nanos(rng.magnitude(20_000_000));
+        let away = Duration::from_millis(rng.magnitude(3000));
+        let fault = Fault::Together { which: rng.bits(), after, away };
+        (fraction(config.trouble, &mut rng), fault)
+    };
+    (0..times).map(one).collect()
+}
+
+impl Run {
+    /// So long after an operation that writes was begun.
+    pub(super) fn lose_power_together(&mut self, which: u64, after: Duration, away: Duration) {
+        if self.owner.device().is_none() || self.owner.is_forcing() {
+            return;
+        }
+        self.await_write();
+        self.world.run_for(after);
+        self.power_failure(self.leg(which), away);
+        self.end_owner(false);
+    }
+}
