@@ -10,7 +10,7 @@ use weft_block::limits::MIRROR_HOT_REGIONS;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::path::PathState;
 use weft_block::testing::{Plan, Rig, conformance_of};
-use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, open};
+use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, Opening, open};
 use weft_io::event_loop::spawn;
 use weft_io::{LoopConfig, RemoteLoop};
 use weft_testing::wait::until;
@@ -193,6 +193,26 @@ fn the_first_leg_is_what_a_new_mirror_holds() {
     assert_eq!(read(&device, 5 << 20, 8192), [[7; 4096], [0; 4096]].concat());
     until("the legs are equal", || bench.are_equal());
     close(device, &closed);
+}
+
+/// Legs are compared first, so one that is sparse stays so.
+#[test]
+fn only_what_differs_is_written_to_make_legs_equal() {
+    let mut bench = Bench::new(2, 512, true);
+    write(&bench.legs[0].disk, 5 << 20, &[7; 4096]);
+    write(&bench.legs[1].disk, 2 << 20, &[9; 4096]);
+    let written = |disk: &Device| disk.counted()[0].1.of(OpKind::Write { fua: false }).bytes;
+    let label = read(&bench.legs[1].disk, admin::area(LEG_BYTES).unwrap().0, 40 << 10);
+    let counted = format!("stats:every=1h,ram:{LEG_BYTES},block=512");
+    let disk = open(&counted, &OpenOptions::default()).unwrap();
+    write(&disk, admin::area(LEG_BYTES).unwrap().0, &label);
+    write(&disk, 2 << 20, &[9; 4096]);
+    bench.legs[1].disk = disk;
+    let before = written(&bench.legs[1].disk);
+    let (device, closed) = bench.open(1);
+    until("the legs are equal", || bench.are_equal());
+    close(device, &closed);
+    assert!(written(&bench.legs[1].disk) - before < 64 << 10, "two parts, and labels");
 }
 
 #[test]

@@ -40,9 +40,9 @@ impl Engine {
         let targets = match kind {
             FlightKind::Copy { .. } => flight.pending,
             FlightKind::Flush(super::Purpose::Join(leg)) => 1 << leg,
-            // A leg that is copied to may be in sync before the write counts as durable, by a flush
-            // that began before it.
-            FlightKind::Flush(super::Purpose::Heal(_)) => {
+            // A leg that is copied to may be in sync before the write counts as durable, or the mark
+            // of its region is cleared, by a flush that began before it.
+            FlightKind::Flush(super::Purpose::Heal(_) | super::Purpose::Evict) => {
                 self.with(|role| matches!(role, Role::Member | Role::Copying))
             }
             FlightKind::Flush(_) => self.with(|role| role == Role::Member),

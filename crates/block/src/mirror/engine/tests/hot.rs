@@ -2,7 +2,7 @@
 
 use super::version1::{drive, label, open};
 use super::world::{REGION, World};
-use crate::mirror::engine::{Engine, Io, Output, Target};
+use crate::mirror::engine::{Engine, Io, Output, Role, Target};
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::record::Record;
 use crate::mirror::start::{first_area, first_record};
@@ -118,6 +118,37 @@ fn a_region_that_a_lost_leg_has_missed_may_leave() {
     let engine = world.engine.as_ref().unwrap();
     assert_eq!((engine.durable().members, world.users.len()), (0b10, 0));
     assert!(!engine.maps.written.has(0) && engine.maps.missed.has(0));
+}
+
+/// Or it would be in sync with a write in its cache that nobody remembers.
+#[test]
+fn a_leg_that_is_copied_to_is_flushed_as_well() {
+    let mut world = World::new(3, 2, true);
+    world.hot = 1;
+    world.start(true, false).unwrap();
+    world.with(|engine| engine.allow_copies());
+    world.run();
+    world.gone(2);
+    world.run();
+    write(&mut world, 0);
+    world.run();
+    world.stray.clear();
+    world.back(2).unwrap();
+    let role = |world: &World| world.engine.as_ref().unwrap().roles()[2];
+    while role(&world) != Role::Copying {
+        world.step(0);
+    }
+    write(&mut world, 1);
+    let is_flush = |(_, target, io): &(u64, Target, Io)| {
+        matches!(io, Io::Flush) && matches!(target, Target::Leg(_))
+    };
+    while world.todo.iter().filter(|one| is_flush(one)).count() < 3 {
+        assert_eq!(role(&world), Role::Copying, "no leg is left out");
+        let at = world.todo.iter().position(|one| !is_flush(one)).expect("something is to be done");
+        world.step(at);
+    }
+    world.run();
+    assert_eq!((role(&world), world.users.len()), (Role::Member, 0));
 }
 
 #[test]

@@ -44,6 +44,15 @@ fn files_of_version_2_keep_their_version_their_size_and_their_regions() {
 }
 
 #[test]
+fn a_leg_that_is_replaced_gets_the_version_of_the_others() {
+    let good = found(0, CLOSED[0]);
+    let bytes = (1 << 30) + (1 << 20);
+    let area = crate::mirror::admin::replace(&good.url, &good.area, 512, 1, bytes).unwrap();
+    let record = label(&crate::mirror::labels::FoundLeg { area, ..good });
+    assert_eq!((record.format, record.region_bytes), (Format::Two, 64 << 10));
+}
+
+#[test]
 fn a_label_or_a_state_file_of_other_sizes_is_refused() {
     let write = |world: &mut World, leg: Option<usize>, change: fn(&mut Record)| {
         let disk = match leg {
