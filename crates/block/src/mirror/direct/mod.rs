@@ -31,6 +31,7 @@ mod parked;
 mod permit;
 mod queue;
 mod shared;
+mod unpark;
 mod waiting;
 
 pub(super) use device::DirectDevice;

@@ -1,10 +1,5 @@
-//! Writes of a loop that wait until the regions of their blocks are marked. They stay on their loop
-//! and are begun there when the home has published the marks. If the permit is withdrawn, or the
-//! marks of one are evicted again and again, the home executes them.
+//! Writes of a loop that wait until the regions of their blocks are marked ([`super::unpark`]).
 
-use super::queue::DirectQueue;
-use super::shared::Begun;
-use crate::limits::MIRROR_MARK_ASKS;
 use crate::op::Op;
 use std::collections::VecDeque;
 
@@ -12,11 +7,11 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(super) struct Parked {
     /// With the number of times that the loop has asked for its marks.
-    ops: VecDeque<(Op, u8)>,
+    pub(super) ops: VecDeque<(Op, u8)>,
     /// What the home had published when the loop last looked.
-    seen: u64,
+    pub(super) seen: u64,
     /// One was added since.
-    is_new: bool,
+    pub(super) is_new: bool,
 }
 
 impl Parked {
@@ -31,57 +26,5 @@ impl Parked {
 
     pub(super) fn give_up(&mut self) {
         self.ops.drain(..).for_each(|(op, _)| op.give_up());
-    }
-}
-
-impl DirectQueue {
-    /// Asks for the marks of writes that were parked just now.
-    pub(super) fn ask_for_marks(&mut self) {
-        if self.parked.is_new {
-            self.look_at_parked();
-        }
-    }
-
-    /// Begins parked writes, if the home has published anything since the last look.
-    pub(super) fn unpark(&mut self) {
-        let published = &self.direct.published;
-        if !self.parked.ops.is_empty() && published.is_news(self.parked.seen) {
-            self.look_at_parked();
-        }
-    }
-
-    fn look_at_parked(&mut self) {
-        // What is published from now on wakes this loop, so nothing that was looked for is missed.
-        self.parked.seen = self.direct.published.wait(&self.one.waiter);
-        self.parked.is_new = false;
-        let seen = self.direct.permit.see();
-        if seen.holds() {
-            self.follow_legs();
-        }
-        let may_begin = seen.holds() && self.legs.are_usable();
-        let mut is_asking = false;
-        for _ in 0..self.parked.ops.len() {
-            let Some((op, asks)) = self.parked.ops.pop_front() else { break };
-            if !may_begin || asks == MIRROR_MARK_ASKS {
-                self.for_home.push_back(op);
-                continue;
-            }
-            match self.direct.begin_write(&self.one, seen, op.lba, op.blocks) {
-                Begun::Yes(range, seen) => {
-                    if let Err(op) = self.send_all(op, range, seen) {
-                        self.for_home.push_back(op);
-                    }
-                }
-                Begun::No => self.for_home.push_back(op),
-                Begun::Unmarked => {
-                    self.direct.want(op.lba, op.blocks);
-                    self.parked.ops.push_back((op, asks + 1));
-                    is_asking = true;
-                }
-            }
-        }
-        if is_asking {
-            self.direct.wake_home();
-        }
     }
 }

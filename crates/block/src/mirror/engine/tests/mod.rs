@@ -3,6 +3,7 @@
 
 mod copies;
 mod crashes;
+mod evicting;
 mod histories;
 mod hot;
 mod oracle;

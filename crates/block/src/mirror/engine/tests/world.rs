@@ -210,23 +210,6 @@ impl World {
         self.take();
     }
 
-    /// Loops have ended what they write to regions that are evicted.
-    pub(super) fn unmark(&mut self) {
-        self.with(Engine::unmarked);
-    }
-
-    /// Evicts what is due; whether anything was done.
-    fn evict(&mut self) -> bool {
-        let is_slow = self.is_slow;
-        let Some(engine) = &mut self.engine else { return false };
-        let is_due = engine.is_crowded() && engine.evict();
-        if !is_slow && engine.evicting().is_some() {
-            engine.unmarked();
-            return true;
-        }
-        is_due
-    }
-
     /// Takes what the engine says.
     fn take(&mut self) {
         loop {
