@@ -8,9 +8,7 @@ use std::collections::VecDeque;
 pub(super) struct Parked {
     /// With the number of times that the loop has asked for its marks.
     pub(super) ops: VecDeque<(Op, u8)>,
-    /// What the home had published when the loop last looked.
-    pub(super) seen: u64,
-    /// One was added since.
+    /// One was added since the loop last looked.
     pub(super) is_new: bool,
 }
 

@@ -4,7 +4,7 @@ use super::failed_reads::FailedReads;
 use super::locks::{LockRange, Locks};
 use super::marks::Marks;
 use super::permit::{Permit, Seen, Writers};
-use super::waiting::{Published, Waiter, Wanted};
+use super::waiting::{Waiter, Wanted};
 use crate::device::Device;
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, Record};
@@ -88,7 +88,6 @@ pub(crate) struct Direct {
     /// Regions that loops have written to since the home looked.
     pub(crate) touched: Marks,
     wanted: Wanted,
-    pub(super) published: Published,
     pub(super) region_blocks: u64,
     pub(super) block_bytes: u32,
     /// Writes of loops that were acknowledged and need not be durable.
@@ -119,7 +118,6 @@ impl Direct {
             marked: Marks::new(regions),
             touched: Marks::new(regions),
             wanted: Wanted::new(regions),
-            published: Published::new(),
             region_blocks: record.region_bytes / u64::from(block_bytes),
             block_bytes,
             acknowledged: AtomicU64::new(0),
@@ -158,7 +156,6 @@ impl Direct {
 
     /// Loops that wait look again.
     fn tell_waiting(&self) {
-        self.published.publish();
         lock(&self.loops).iter().filter(|one| one.waiter.take()).for_each(|one| one.wake());
     }
 

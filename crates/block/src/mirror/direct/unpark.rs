@@ -16,15 +16,14 @@ impl DirectQueue {
 
     /// Begins parked writes, if the home has published anything since the last look.
     pub(super) fn unpark(&mut self) {
-        let published = &self.direct.published;
-        if !self.parked.ops.is_empty() && published.is_news(self.parked.seen) {
+        if !self.parked.ops.is_empty() && !self.one.waiter.is_waiting() {
             self.look_at_parked();
         }
     }
 
     fn look_at_parked(&mut self) {
         // What is published from now on wakes this loop, so nothing that was looked for is missed.
-        self.parked.seen = self.direct.published.wait(&self.one.waiter);
+        self.one.waiter.wait();
         self.parked.is_new = false;
         let seen = self.direct.permit.see();
         if seen.holds() {

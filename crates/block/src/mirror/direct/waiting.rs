@@ -1,8 +1,9 @@
 //! Loops that wait until the home has marked regions, or has withdrawn the permit.
 //!
-//! A loop says that it waits, notes how often the home has published anything, and looks then. The
-//! home changes what it publishes, counts, and wakes those that wait. With a fence between the two
-//! steps on each side, either the loop sees the change or the home sees that it waits.
+//! A loop says that it waits, and looks then. The home changes what it publishes, and takes the word
+//! of each loop that waits before it wakes it. With a fence between the two steps on each side,
+//! either the loop sees the change or the home sees that it waits. A loop whose word was taken looks
+//! again.
 
 use super::marks::Marks;
 use crate::mirror::bitmap::Bitmap;
@@ -48,41 +49,22 @@ impl Waiter {
         Self(AtomicU64::new(0))
     }
 
-    /// Whether it waits; if so, it has to be woken, and is told once.
+    /// The loop is about to look, and waits if it does not find what it looks for.
+    pub(super) fn wait(&self) {
+        self.0.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the home has not published anything since. If it has, the loop is woken, and has to
+    /// look again: that may have been something else, and nobody wakes it again before it waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+
+    /// The home has published something. Whether the loop waits; if so, it has to be woken after
+    /// this.
     pub(super) fn take(&self) -> bool {
+        fence(Ordering::SeqCst);
         self.0.load(Ordering::SeqCst) != 0 && self.0.swap(0, Ordering::SeqCst) != 0
-    }
-}
-
-/// Counts what the home has published.
-pub(super) struct Published(AtomicU64);
-
-impl Published {
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// The count of what was published so far.
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// A loop is about to look, and waits if it does not find what it looks for; the count for
-    /// [`Published::is_news`].
-    pub(super) fn wait(&self, waiter: &Waiter) -> u64 {
-        waiter.0.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        self.count()
-    }
-
-    /// Whether anything was published since.
-    pub(super) fn is_news(&self, count: u64) -> bool {
-        self.count() != count
-    }
-
-    /// Something has changed. Whoever waits has to be woken after this.
-    pub(super) fn publish(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
     }
 }

@@ -131,9 +131,12 @@ impl Engine {
         }
     }
 
-    /// Whether the bit of a region may be relied upon: it is durable, and stays set.
+    /// Whether the bit of a region may be relied upon: it is durable, and stays set. The bit of one
+    /// that was evicted while a change is under way is durable until the next change.
     pub(super) fn is_marked(&self, region: usize) -> bool {
-        self.maps.stored[0].has(region) && !self.hot.is_leaving(region)
+        self.maps.stored[0].has(region)
+            && self.maps.written.has(region)
+            && !self.hot.is_leaving(region)
     }
 
     /// A region is in doubt or has a write under way that was sent before: it does not leave.
@@ -156,9 +159,10 @@ impl Engine {
             return false;
         }
         let mut room = self.hot.limit.saturating_sub(self.hot());
-        // All marked regions are being written to. No operation waits for another one.
+        // All marked regions are being written to, or the mirror is being closed and evicts nothing.
+        // No operation waits for another one.
         let has_failed = core::mem::take(&mut self.hot.has_failed);
-        let is_stuck = room == 0 && (has_failed || !self.may_evict());
+        let is_stuck = room == 0 && (has_failed || self.closing.is_begun() || !self.may_evict());
         let wanted: Vec<usize> = self.hot.wanted.regions_from(self.hot.next).collect();
         let mut some = false;
         for region in wanted {

@@ -1,7 +1,8 @@
 //! The hot set: what is marked, what leaves, and in which order that becomes durable.
 
-use super::version1::{drive, label, open};
+use super::version1::{drive, label, open, open_limited};
 use super::world::{REGION, World};
+use crate::mirror::bitmap::Bitmap;
 use crate::mirror::engine::{Engine, Io, Output, Role, Target};
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::record::Record;
@@ -231,6 +232,77 @@ fn pages(engine: &mut Engine) -> usize {
             engine.done(name, Outcome::SUCCESS);
         }
     }
+}
+
+/// Everything succeeds but writes of pages, which are kept; the writes of users among it.
+fn all_but_pages(engine: &mut Engine, pages: &mut Vec<u64>) -> usize {
+    let mut writes = 0;
+    loop {
+        let outputs = engine.outputs();
+        if outputs.is_empty() {
+            return writes;
+        }
+        for output in outputs {
+            let Output::Io { name, io, .. } = output else { continue };
+            match io {
+                Io::Page { .. } => pages.push(name),
+                io => {
+                    writes += usize::from(matches!(io, Io::Write { .. }));
+                    engine.done(name, Outcome::SUCCESS);
+                }
+            }
+        }
+    }
+}
+
+/// Its bit is still stored, and the next change clears it.
+#[test]
+fn a_region_that_was_evicted_during_a_change_is_not_marked() {
+    let mut files = long();
+    let mut engine = open_limited(&mut files, 3);
+    for _ in 0..2 {
+        engine.tidy();
+        engine.unmarked();
+        drive(&mut engine, &mut files);
+    }
+    let mut pages = Vec::new();
+    let want = |engine: &mut Engine, pages: &mut Vec<u64>, region: usize| {
+        let mut regions = Bitmap::new(1024);
+        regions.set(region);
+        engine.want_all(&regions);
+        if engine.is_crowded() && engine.evict() {
+            engine.unmarked();
+        }
+        all_but_pages(engine, pages)
+    };
+    for region in [0, 10, 40] {
+        want(&mut engine, &mut pages, region);
+        for page in core::mem::take(&mut pages) {
+            engine.done(page, Outcome::SUCCESS);
+        }
+    }
+    assert_eq!(engine.marked().regions().collect::<Vec<_>>(), [0, 10, 40]);
+    for region in [20, 30] {
+        want(&mut engine, &mut pages, region);
+    }
+    let marked: Vec<usize> = engine.marked().regions().collect();
+    assert_eq!((marked.len(), pages.is_empty()), (1, false), "a change is under way: {marked:?}");
+    for gone in [0, 10, 40].into_iter().filter(|region| !marked.contains(region)) {
+        engine.submit(WRITE, gone as u64 * (64 << 10) / 512, 8);
+        assert_eq!(all_but_pages(&mut engine, &mut pages), 0, "region {gone} is not marked");
+    }
+    let mut writes = 0;
+    while !pages.is_empty() {
+        for page in core::mem::take(&mut pages) {
+            engine.done(page, Outcome::SUCCESS);
+        }
+        writes += all_but_pages(&mut engine, &mut pages);
+        if engine.is_crowded() && engine.evict() {
+            engine.unmarked();
+        }
+        writes += all_but_pages(&mut engine, &mut pages);
+    }
+    assert_eq!(writes, 4, "both writes have reached both legs");
 }
 
 #[test]

@@ -66,10 +66,15 @@ pub(super) fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
 }
 
 pub(super) fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
+    open_limited(files, MIRROR_HOT_REGIONS)
+}
+
+/// With so many marked regions at most.
+pub(super) fn open_limited(files: &mut [Option<FoundLeg>; 3], hot: usize) -> Engine {
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
     let claim = Claim { opener: start.opener.unwrap_or(OPENER), time: 5, host: "here".into() };
-    let mut engine = Engine::new(start, claim, 1, MIRROR_HOT_REGIONS);
+    let mut engine = Engine::new(start, claim, 1, hot);
     drive(&mut engine, files);
     engine
 }
