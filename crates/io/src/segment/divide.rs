@@ -94,6 +94,20 @@ impl Divided {
         self.append(from, len, false, into);
     }
 
+    /// Appends all of it to `into`, as [`Divided::share`] does.
+    ///
+    /// # Panics
+    /// If the memory was cut.
+    #[inline]
+    pub fn share_all(&mut self, into: &mut Segments) {
+        assert!(!matches!(self.given, Given::Cut(_)), "memory that was cut is not shared");
+        self.given = Given::Shared;
+        for &Piece { start, len, .. } in &self.memory.pieces {
+            let of = Rc::clone(&self.memory);
+            into.push(Segment::Part(Part { start, len, writable: false, of }));
+        }
+    }
+
     fn append(&self, from: usize, len: usize, exclusive: bool, into: &mut Segments) {
         let (mut skip, mut left) = (from, len);
         for piece in &self.memory.pieces {

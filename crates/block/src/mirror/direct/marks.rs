@@ -2,7 +2,7 @@
 
 use crate::mirror::bitmap::Bitmap;
 use crate::sync::{AtomicU64, Ordering};
-use core::ops::RangeInclusive;
+use core::ops::Range;
 
 /// A set of regions.
 pub(crate) struct Marks(Box<[AtomicU64]>);
@@ -18,7 +18,7 @@ impl Marks {
     }
 
     /// Whether all of these regions are in it.
-    pub(super) fn has_all(&self, mut regions: RangeInclusive<usize>) -> bool {
+    pub(super) fn has_all(&self, mut regions: Range<usize>) -> bool {
         regions.all(|region| {
             let (word, bit) = self.word(region);
             word.load(Ordering::SeqCst) & bit != 0
@@ -26,7 +26,7 @@ impl Marks {
     }
 
     /// Adds these regions.
-    pub(super) fn add(&self, regions: RangeInclusive<usize>) {
+    pub(super) fn add(&self, regions: Range<usize>) {
         for region in regions {
             let (word, bit) = self.word(region);
             if word.load(Ordering::Relaxed) & bit == 0 {

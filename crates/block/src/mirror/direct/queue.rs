@@ -197,7 +197,7 @@ impl DirectQueue {
         let mut data = Segments::new();
         let op = &write.op;
         if let Some(copy) = &mut write.copy {
-            copy.share(0, total_len(&op.data), &mut data);
+            copy.share_all(&mut data);
         }
         leg.todo.push_back(Op::new(op.kind, op.lba, op.blocks, user, data));
     }

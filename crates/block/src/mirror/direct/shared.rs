@@ -10,7 +10,7 @@ use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, Record};
 use crate::op::{OpKind, Outcome};
 use crate::sync::{AtomicU64, Ordering};
-use core::ops::RangeInclusive;
+use core::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, RemoteLoop};
 
@@ -138,9 +138,9 @@ impl Direct {
         LockRange::of(lba * block, u64::from(blocks) * block)
     }
 
-    pub(super) fn regions_of(&self, lba: u64, blocks: u32) -> RangeInclusive<usize> {
+    pub(super) fn regions_of(&self, lba: u64, blocks: u32) -> Range<usize> {
         let last = lba + u64::from(blocks).max(1) - 1;
-        (lba / self.region_blocks) as usize..=(last / self.region_blocks) as usize
+        (lba / self.region_blocks) as usize..(last / self.region_blocks) as usize + 1
     }
 
     /// Writes of loops that were acknowledged, and need not be durable.
@@ -273,6 +273,7 @@ impl Direct {
     }
 
     /// Begins a write of a loop, unless the home has to be asked.
+    #[inline(always)]
     pub(super) fn begin_write(&self, one: &OneLoop, seen: Seen, lba: u64, blocks: u32) -> Begun {
         let Some(range) = self.locks_of(lba, blocks) else { return Begun::No };
         let mut seen = seen;

@@ -8,7 +8,7 @@
 use super::marks::Marks;
 use crate::mirror::bitmap::Bitmap;
 use crate::sync::{AtomicU64, Ordering, fence};
-use core::ops::RangeInclusive;
+use core::ops::Range;
 
 /// Regions whose marks loops wait for.
 pub(super) struct Wanted {
@@ -24,7 +24,7 @@ impl Wanted {
     }
 
     /// A loop waits for these regions. The home has to be woken after this.
-    pub(super) fn add(&self, regions: RangeInclusive<usize>) {
+    pub(super) fn add(&self, regions: Range<usize>) {
         self.regions.add(regions);
         self.is_any.store(1, Ordering::SeqCst);
     }
