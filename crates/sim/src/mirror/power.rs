@@ -3,12 +3,16 @@
 //! was cleared before the leg had everything durably shows at once: the legs differ, and nobody
 //! knows.
 //!
+//! The disk of the leg is slow before, so that writes, flushes and marks overtake each other there.
+//!
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
 use super::Run;
+use super::apply::End;
 use super::faults::Fault;
 use crate::config::Config;
 use crate::faults::fraction;
+use crate::store::Behaviour;
 use core::time::Duration;
 use weft_io::sim::Rng;
 
@@ -17,6 +21,12 @@ const ONE_IN: u32 = 2;
 
 /// How often at most.
 const TIMES_MAX: u64 = 4;
+
+/// How long the disk of the leg is slow before.
+const SLOW: Duration = Duration::from_millis(300);
+
+/// How long an operation of the disk takes meanwhile, at least and at most.
+const DELAY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(40));
 
 /// When it happens in the run of a seed.
 pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
@@ -32,14 +42,18 @@ pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
 }
 
 impl Run {
-    /// So long after an operation that writes was begun.
+    /// So long after an operation that writes was begun, while the disk of the leg is slow.
     pub(super) fn lose_power_together(&mut self, which: u64, after: Duration, away: Duration) {
         if self.owner.device().is_none() || self.owner.is_forcing() {
             return;
         }
+        let leg = self.leg(which);
+        self.disks.stores[leg].behave(Behaviour { delay: DELAY, ..Behaviour::SOUND });
+        self.world.run_for(SLOW);
         self.await_write();
         self.world.run_for(after);
-        self.power_failure(self.leg(which), away);
+        self.power_failure(leg, away);
         self.end_owner(false);
+        self.end(End::Disk(leg));
     }
 }

@@ -261,7 +261,9 @@ impl Engine {
                 }
                 self.hot.hand = region + 1;
                 if !self.is_evictable(region) {
-                } else if self.maps.touched.has(region) {
+                    continue;
+                }
+                if self.maps.touched.has(region) {
                     self.maps.touched.clear(region);
                 } else {
                     leaving.set(region);
