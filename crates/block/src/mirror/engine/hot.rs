@@ -97,13 +97,6 @@ impl Hot {
     pub(super) fn leaving(&self) -> Option<&Bitmap> {
         self.eviction.as_ref().map(|eviction| &eviction.regions)
     }
-
-    /// The mirror is being closed: nobody waits, and what has not begun does not begin.
-    pub(super) fn close(&mut self) {
-        let all = self.wanted.clone();
-        self.wanted.remove(&all);
-        self.eviction.take_if(|eviction| !eviction.is_flushing);
-    }
 }
 
 impl Engine {
@@ -211,8 +204,19 @@ impl Engine {
     }
 
     fn may_evict(&self) -> bool {
-        self.hot.eviction.is_some()
-            || self.maps.written.regions().any(|region| self.is_evictable(region))
+        let is_any = || self.maps.written.regions().any(|region| self.is_evictable(region));
+        self.hot.eviction.is_some() || !self.closing.is_begun() && is_any()
+    }
+
+    /// The mirror is being closed: only flights still wait for marks, and no eviction begins.
+    pub(super) fn close_hot(&mut self) {
+        let wanted: Vec<usize> = self.hot.wanted.regions().collect();
+        for region in wanted.into_iter().filter(|region| self.maps.busy[*region] == 0) {
+            self.hot.wanted.clear(region);
+        }
+        if self.evicting().is_some() {
+            self.evicted(false);
+        }
     }
 
     /// Whether nothing keeps marks from being cleared, now.

@@ -243,7 +243,7 @@ impl Engine {
                 self.roles[leg] = Role::Away;
             }
             self.to_greet = 0;
-            self.hot.close();
+            self.close_hot();
             self.pump();
         }
     }

@@ -186,6 +186,19 @@ fn what_waits_meanwhile_shares_a_page_and_more_than_fit_never_wait_for_each_othe
 }
 
 #[test]
+fn writes_that_wait_for_room_end_before_the_mirror_is_closed() {
+    for is_slow in [false, true] {
+        let mut world = opened(1);
+        world.is_slow = is_slow;
+        (0..3).for_each(|region| write(&mut world, region));
+        world.with(|engine| engine.close());
+        world.run();
+        assert_eq!((world.users.len(), world.failures, world.is_closed), (0, 0, true));
+        assert!(world.label(0).is_clean);
+    }
+}
+
+#[test]
 fn the_one_that_was_written_to_last_stays() {
     let mut world = opened(2);
     world.is_slow = true;
