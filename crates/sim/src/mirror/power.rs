@@ -25,8 +25,10 @@ const TIMES_MAX: u64 = 4;
 /// How long the disk of the leg is slow before.
 const SLOW: Duration = Duration::from_millis(300);
 
-/// How long an operation of the disk takes meanwhile, at least and at most.
-const DELAY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(40));
+/// How long an operation of the disk takes meanwhile, at least and at most, and how much longer one
+/// in three takes at most.
+const DELAY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(5));
+const HOLD: Duration = Duration::from_millis(500);
 
 /// When it happens in the run of a seed.
 pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
@@ -48,7 +50,8 @@ impl Run {
             return;
         }
         let leg = self.leg(which);
-        self.disks.stores[leg].behave(Behaviour { delay: DELAY, ..Behaviour::SOUND });
+        let slow = Behaviour { delay: DELAY, hold_one_in: 3, hold: HOLD, ..Behaviour::SOUND };
+        self.disks.stores[leg].behave(slow);
         self.world.run_for(SLOW);
         self.await_write();
         self.world.run_for(after);
