@@ -44,7 +44,7 @@ pub enum PathState {
     Lost,
 }
 
-/// A path, and what was counted on it since the device was opened.
+/// A path, or a leg of a mirror, and what was counted on it since the device was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStatus {
     /// The URL that it was opened with.
@@ -53,18 +53,18 @@ pub struct PathStatus {
     pub state: PathState,
     /// The access state that the target reports, while it is open.
     pub access: AccessState,
-    /// Operations that ended on it.
+    /// Operations that ended on it. On a leg these include the mirror's own.
     pub operations: u64,
     /// Bytes of their blocks.
     pub bytes: u64,
-    /// Operations that it ended with an error for their submitter.
+    /// Operations that it ended with an error for their submitter, which is the mirror for a leg.
     pub errors: u64,
     /// Operations that were sent again, here or on another path, because of what happened on this
     /// one.
     pub retries: u64,
     /// How often it was opened again.
     pub reconnects: u64,
-    /// Average latency of the last operations, if there were any.
+    /// Average latency of the last operations, if there were any; of the last samples on a leg.
     pub latency: Option<Duration>,
     /// Why it takes no commands, if it takes none: why it is not open, or refuses them.
     pub why: Option<String>,

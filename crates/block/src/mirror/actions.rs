@@ -59,16 +59,25 @@ impl Core {
             }
             Io::Equalise { .. } => {}
             Io::Read { op } | Io::Compare { op } | Io::Write { op } => {
-                let held = self.by_name.get(&op).copied();
-                let Some((held, of)) = held.and_then(|held| Some((held, self.held.get_mut(held)?)))
-                else {
-                    // Its user was answered while the engine had not begun.
-                    let aborted = Outcome::NotSent(Status::new(StatusKind::Invalid));
-                    return self.engine_done(run, name, aborted);
-                };
-                act_for(of, held, port, pool, (run, name), &io);
+                self.act_for_user(place, name, op, &io);
             }
         }
+    }
+
+    /// Begins an action for an operation of a user on the leg at this place.
+    fn act_for_user(&mut self, place: Option<usize>, name: u64, op: u64, io: &Io) {
+        let held = self.by_name.get(&op).copied();
+        let of = held.and_then(|held| Some((held, self.held.get_mut(held)?)));
+        let leg = place.and_then(|place| Some((place, self.legs.get_mut(place)?.port.as_mut()?)));
+        let (Some((held, of)), Some((place, port))) = (of, leg) else {
+            // Its user was answered while the engine had not begun.
+            let aborted = Outcome::NotSent(Status::new(StatusKind::Invalid));
+            return self.engine_done(self.run, name, aborted);
+        };
+        let again = of.sent_again(place, !matches!(io, Io::Write { .. }));
+        act_for(of, held, port, &self.pool, (self.run, name), io);
+        let failed = self.legs.iter().enumerate().filter(|(place, _)| again >> place & 1 != 0);
+        failed.for_each(|(_, leg)| leg.counts.retried());
     }
 
     pub(super) fn take_in(
@@ -81,16 +90,25 @@ impl Core {
         let outcome = completion.outcome;
         match what {
             ActionPurpose::Plain { run, name } => self.engine_done(run, name, outcome),
+            ActionPurpose::Write { run, name, held } => {
+                // One on a leg that was let go of may have ended before, and its name be another's.
+                if let Some(held) = self.held.get_mut(held).filter(|_| index == 0) {
+                    held.ended_on(place, &outcome);
+                }
+                self.engine_done(run, name, outcome);
+            }
             ActionPurpose::Read { run, name, held } => {
                 if let Some(held) = self.held.get_mut(held) {
                     held.op.data = core::mem::take(&mut completion.op.data);
                     held.is_lent = false;
+                    held.ended_on(place, &outcome);
                 }
                 self.read_done(run, name, outcome);
             }
             ActionPurpose::Compare { run, name, held } => {
                 let Some(held) = self.held.get_mut(held) else { return };
                 held.is_lent = false;
+                held.ended_on(place, &outcome);
                 let is_equal = !outcome.is_success() || held.equals(&completion.op.data);
                 let differs = Outcome::Done(Status::new(StatusKind::CompareFailed));
                 self.read_done(run, name, if is_equal { outcome } else { differs });
@@ -209,7 +227,7 @@ fn act_for(
             of.is_sent = true;
             let (kind, bytes) = sent(of.op.kind, total_len(&of.op.data));
             let data = of.share(bytes);
-            port.send(kind, lba, blocks, data, ActionPurpose::Plain { run, name });
+            port.send(kind, lba, blocks, data, ActionPurpose::Write { run, name, held });
         }
     }
 }

@@ -187,12 +187,14 @@ impl Core {
         let numbers = (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0);
         numbers
             .map(|number| {
-                let port = self.legs[self.place_of(number)?].port.as_ref()?;
+                let leg = &self.legs[self.place_of(number)?];
+                let port = leg.port.as_ref()?;
                 let device: &Device = &port.device;
                 (device.max_queues() > 1).then(|| DirectLeg {
                     number,
                     device: Arc::clone(device),
                     use_of_it: Arc::clone(&port.uses),
+                    counts: Arc::clone(&leg.counts),
                 })
             })
             .collect()

@@ -111,10 +111,11 @@ impl Core {
         let now = on.now();
         let mut options = options;
         let opening = options.opener;
-        let legs = core::mem::take(&mut options.legs)
+        let legs: Vec<Leg> = core::mem::take(&mut options.legs)
             .into_iter()
             .map(|source| Leg::new(source, now))
             .collect();
+        let seen = MirrorStatus::of(&legs);
         let state = options.state.take().map(|source| Store::new(source, now));
         Self {
             on: on.clone(),
@@ -127,7 +128,7 @@ impl Core {
             state,
             pool: Pool::new(MIRROR_POOL_BYTES),
             promise: Some(promise),
-            seen: Arc::default(),
+            seen,
             waker,
             geometry: None,
             most: crate::limits::MAX_TRANSFER_BYTES,
@@ -194,12 +195,12 @@ impl Core {
     }
 
     fn turn_ports(&mut self) -> bool {
-        let mut ended = core::mem::take(&mut self.ended);
+        let (mut ended, now) = (core::mem::take(&mut self.ended), self.on.now());
         let mut some = false;
         for place in 0..=self.legs.len() {
             for index in 0..self.ports(place) {
                 if let Some(port) = self.port_at(place, index) {
-                    port.turn(&mut ended);
+                    port.turn(&mut ended, now);
                 }
                 some |= !ended.is_empty();
                 while let Some((what, completion)) = ended.pop() {

@@ -156,7 +156,7 @@ impl BlockDevice for HomeDevice {
     }
 
     fn paths(&self) -> Vec<PathStatus> {
-        self.seen().legs.clone()
+        self.seen().paths()
     }
 
     fn counted(&self) -> Vec<(String, Totals)> {

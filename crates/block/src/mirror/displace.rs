@@ -12,6 +12,7 @@ use crate::reservation::{ReserveAction, opener_of};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use std::sync::Arc;
 
 /// How far that has come.
 #[derive(Default)]
@@ -66,7 +67,8 @@ impl Core {
         };
         let key = *key;
         reserving.displacing.opening = None;
-        match opened.and_then(|device| Port::open(device, false, most, &self.on, self.id)) {
+        let (counts, on) = (Arc::clone(&leg.counts), (&self.on, self.id));
+        match opened.and_then(|device| Port::open(device, false, most, &counts, on)) {
             Ok(mut port) => {
                 port.ask(ReserveAction::Unregister { key }, ActionPurpose::Displace);
                 leg.old.push(port);

@@ -15,6 +15,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::sync::Arc;
 use weft_io::Time;
 
 impl Core {
@@ -61,10 +62,12 @@ impl Core {
                 match Pin::new(opening).poll(&mut Context::from_waker(&waker)) {
                     Poll::Pending => false,
                     Poll::Ready(Ok(device)) => {
-                        match Port::open(device, is_state, self.most, &self.on, self.id) {
+                        let counts = Arc::clone(&leg.counts);
+                        let on = (&self.on, self.id);
+                        match Port::open(device, is_state, self.most, &counts, on) {
                             Ok(port) => {
                                 if let Some(leg) = self.place(place) {
-                                    (leg.port, leg.phase) = (Some(port), Phase::Settling);
+                                    leg.opened(port);
                                 }
                                 self.see_devices();
                             }

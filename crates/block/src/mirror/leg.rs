@@ -1,5 +1,6 @@
 //! A leg, or the state file: how far it has come, and what is known of it.
 
+use super::counts::LegCounts;
 use super::labels::FoundLeg;
 use super::options::LegSource;
 use super::port::Port;
@@ -8,6 +9,7 @@ use crate::error::ErrorKind;
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
 use crate::opening::Opening;
 use core::time::Duration;
+use std::sync::Arc;
 use weft_io::Time;
 
 /// How far a leg, or the state file, has come.
@@ -57,6 +59,11 @@ pub(super) struct Leg {
     pub(super) hold: Hold,
     /// This opening has reserved it before, so nobody else can have since, unless by force.
     pub(super) was_held: bool,
+    pub(super) counts: Arc<LegCounts>,
+    /// The number under which an engine used it last.
+    pub(super) last_number: Option<usize>,
+    /// Its port has been opened since.
+    is_reopened: bool,
 }
 
 /// Why a leg, or the state file, is not used now.
@@ -100,7 +107,15 @@ impl Leg {
             is_in_sync: false,
             hold,
             was_held,
+            counts: Arc::default(),
+            last_number: None,
+            is_reopened: false,
         }
+    }
+
+    /// Its device was opened.
+    pub(super) fn opened(&mut self, port: Port) {
+        (self.port, self.phase, self.is_reopened) = (Some(port), Phase::Settling, true);
     }
 
     pub(super) fn wait(&mut self, now: Time) {
@@ -125,6 +140,10 @@ impl Leg {
     pub(super) fn returned(&mut self, number: usize) {
         (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
         (self.epoch, self.is_in_sync) = (self.cache_epoch(), false);
+        let is_reopened = core::mem::take(&mut self.is_reopened);
+        if self.last_number.replace(number).is_some() && is_reopened {
+            self.counts.reconnected();
+        }
     }
 
     fn cache_epoch(&self) -> Option<u64> {

@@ -11,6 +11,7 @@
 //!   of the mirror. [`crate::sharing`] brings operations there from other loops.
 //! * `direct`: reads and writes that need no decision, on the loop that has them. `alone`: when
 //!   they do not go on. `hot`: which regions they may write to.
+//! * `counts`: what legs did, for the status.
 //! * `gather`: opens legs, and opens them again. `reserve`: the claim as a reservation on the legs
 //!   that have them. `ending`: how a mirror ends.
 //!
@@ -23,6 +24,7 @@ mod alone;
 mod bitmap;
 mod claim;
 mod core;
+mod counts;
 mod device;
 mod direct;
 mod displace;

@@ -62,6 +62,8 @@ impl Core {
         let failed_on = (self.loops.direct.as_ref())
             .filter(|_| kind == OpKind::Read)
             .and_then(|direct| direct.failed_reads.take(lba, blocks));
+        let of_leg = |number| self.legs.iter().position(|leg| leg.last_number == Some(number));
+        failed_on.and_then(of_leg).into_iter().for_each(|place| held.failed_on(place));
         let op = match failed_on {
             Some(leg) => engine.read_again(lba, blocks, leg),
             None => engine.submit(kind, lba, blocks),

@@ -1,5 +1,6 @@
 //! The queue of a leg or of the state file, and what is under way there.
 
+use super::counts::{LegCounts, QueueCounts};
 use super::equalise::Equalising;
 use super::layout::{AREA_BYTES, UNIT, area_of_leg, slot_offset};
 use crate::device::{BlockQueue, Change, Device, Presence};
@@ -10,12 +11,14 @@ use crate::split::up_to;
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_io::{DriverId, Handle, Pool, Segment, Segments};
+use weft_io::{DriverId, Handle, Pool, Segment, Segments, Time};
 
 /// What an action of a port is for.
 pub(super) enum ActionPurpose {
     /// The engine's, without data that is needed again.
     Plain { run: u32, name: u64 },
+    /// Writes for a user's operation.
+    Write { run: u32, name: u64, held: u64 },
     /// Reads into the memory of a user's operation.
     Read { run: u32, name: u64, held: u64 },
     /// Reads what a user's operation compares with.
@@ -63,6 +66,7 @@ pub(super) struct Port {
     is_used: bool,
     /// Others than the mirror itself have it while a loop may have something under way there.
     pub(super) uses: Arc<()>,
+    counts: QueueCounts,
 }
 
 impl Port {
@@ -74,8 +78,8 @@ impl Port {
         device: Device,
         is_state: bool,
         most: u32,
-        on: &Handle,
-        owner: DriverId,
+        counts: &Arc<LegCounts>,
+        (on, owner): (&Handle, DriverId),
     ) -> Result<Self, Error> {
         let (url, geometry) = (device.url().to_owned(), device.geometry());
         let wrong = |what: &str| Err(Error::new(ErrorKind::Unsupported, format!("{url}: {what}")));
@@ -106,6 +110,7 @@ impl Port {
             is_gone: false,
             is_used: false,
             uses: Arc::default(),
+            counts: QueueCounts::new(counts, block_bytes),
         })
     }
 
@@ -223,11 +228,18 @@ impl Port {
     }
 
     /// Submits, and appends what has ended.
-    pub(super) fn turn(&mut self, ended: &mut Vec<(ActionPurpose, Completion)>) {
+    pub(super) fn turn(&mut self, ended: &mut Vec<(ActionPurpose, Completion)>, now: Time) {
         if !self.todo.is_empty() {
+            let is_timed = |op: &&Op| self.under_way.get(op.user).is_some_and(is_timed);
+            if self.counts.is_due(now)
+                && let Some(op) = self.todo.iter().find(is_timed)
+            {
+                self.counts.time(op, now);
+            }
             self.queue.submit(&mut self.todo);
         }
         self.queue.reap(&mut self.done);
+        self.counts.ended(&self.done, now);
         for completion in self.done.drain(..) {
             if let Some(what) = self.under_way.remove(completion.op.user) {
                 ended.push((what, completion));
@@ -270,6 +282,13 @@ impl Drop for Port {
     fn drop(&mut self) {
         self.todo.drain(..).for_each(Op::give_up);
     }
+}
+
+/// Whether the latency of the leg is measured by such an action: only by reads and writes of users,
+/// as on other loops. Copies and labels have sizes of their own.
+fn is_timed(what: &ActionPurpose) -> bool {
+    use ActionPurpose as P;
+    matches!(what, P::Write { .. } | P::Read { .. } | P::Compare { .. })
 }
 
 /// Memory for the mirror's own actions: there are few at a time.

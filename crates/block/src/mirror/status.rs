@@ -1,22 +1,40 @@
 //! What other threads see of a mirror: whether it works, and the state of its legs.
 
 use super::core::Core;
+use super::counts::LegCounts;
 use super::engine::{Engine, Role};
 use super::leg::Leg;
 use super::record::LEGS_MAX;
 use crate::device::{BlockDevice, Presence};
 use crate::path::{AccessState, PathState, PathStatus};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct MirrorStatus {
     pub(super) presence: Presence,
-    pub(super) legs: Vec<PathStatus>,
+    legs: Vec<PathStatus>,
+    /// What is counted on the legs, in the same order.
+    counts: Vec<Arc<LegCounts>>,
     /// How often what was acknowledged and not flushed was lost.
     pub(super) losses: u64,
     /// The devices of the legs that are open.
     pub(super) devices: Vec<Weak<dyn BlockDevice>>,
+}
+
+impl MirrorStatus {
+    /// Of a mirror that opens these legs.
+    pub(super) fn of(legs: &[Leg]) -> Arc<Mutex<Self>> {
+        let counts = legs.iter().map(|leg| Arc::clone(&leg.counts)).collect();
+        Arc::new(Mutex::new(Self { counts, ..Self::default() }))
+    }
+
+    /// The legs with what was counted on them so far.
+    pub(super) fn paths(&self) -> Vec<PathStatus> {
+        let mut legs = self.legs.clone();
+        legs.iter_mut().zip(&self.counts).for_each(|(leg, counts)| counts.fill(leg));
+        legs
+    }
 }
 
 impl Core {
@@ -58,6 +76,7 @@ fn unreadable(engine: &Engine) -> Option<String> {
     ))
 }
 
+/// The status of a leg without its counts ([`MirrorStatus::paths`]).
 fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
     let number = leg.phase.number().filter(|number| *number < LEGS_MAX);
     let (state, why) =

@@ -4,7 +4,7 @@
 //! back when the write is acknowledged, also when a lost leg still has it; and all legs get the
 //! same bytes, whatever the owner of the memory does to it meanwhile.
 
-use crate::op::{Op, OpKind};
+use crate::op::{Op, OpKind, Outcome};
 use weft_io::counters::Counters;
 use weft_io::segment::{Divided, pieces, total_len};
 use weft_io::{Pool, Segment, Segments};
@@ -23,6 +23,8 @@ pub(super) struct UserOp {
     pub(super) covers: u64,
     /// It has the locks of its blocks.
     pub(super) has_locks: bool,
+    /// Places of legs on which it failed, and was not sent again since.
+    failed_on: u8,
 }
 
 impl UserOp {
@@ -39,6 +41,7 @@ impl UserOp {
             name: None,
             covers: 0,
             has_locks: false,
+            failed_on: 0,
         };
         if is_copied {
             match copied(&held.op.data, skip, (pool, counters), Divided::new()) {
@@ -56,6 +59,24 @@ impl UserOp {
             copy.share(0, bytes, &mut data);
         }
         data
+    }
+
+    /// It has ended on the leg at this place.
+    pub(super) fn ended_on(&mut self, place: usize, outcome: &Outcome) {
+        self.failed_on |= u8::from(!outcome.is_success()) << place;
+    }
+
+    /// A loop has read from the leg at this place before, and failed.
+    pub(super) fn failed_on(&mut self, place: usize) {
+        self.failed_on |= 1 << place;
+    }
+
+    /// It is sent to the leg at place `to`. Returns, as bits, the places of the legs whose failures
+    /// it is sent again for: a read for those of any leg, a write for one of that leg.
+    pub(super) fn sent_again(&mut self, to: usize, is_read: bool) -> u8 {
+        let places = if is_read { self.failed_on } else { self.failed_on & 1 << to };
+        self.failed_on &= !places;
+        places
     }
 
     /// Whether the first bytes of the operation's data are these.

@@ -3,10 +3,11 @@
 use super::shared::DirectLeg;
 use crate::device::BlockQueue;
 use crate::limits::MIRROR_DRAIN_MS;
-use crate::op::Op;
+use crate::mirror::counts::QueueCounts;
+use crate::op::{Completion, Op};
 use core::time::Duration;
 use std::collections::VecDeque;
-use weft_io::{Activity, Driver, DriverId, Handle};
+use weft_io::{Activity, Driver, DriverId, Handle, Time};
 
 /// See the module.
 pub(super) struct Leg {
@@ -17,11 +18,28 @@ pub(super) struct Leg {
     pub(super) reads: u32,
     /// The queue says that its device is not there any more.
     pub(super) is_lost: bool,
+    pub(super) counts: QueueCounts,
     /// Given back after the queue: until then the leg is not settled.
     pub(super) of: DirectLeg,
 }
 
 impl Leg {
+    /// Submits what the queue has not taken yet.
+    pub(super) fn submit(&mut self, now: Time) {
+        if self.counts.is_due(now)
+            && let Some(op) = self.todo.get(self.todo.len() / 2)
+        {
+            self.counts.time(op, now);
+        }
+        self.queue.submit(&mut self.todo);
+    }
+
+    /// Puts what has ended into `returned`, which is empty.
+    pub(super) fn reap(&mut self, returned: &mut Vec<Completion>, now: Time) {
+        self.queue.reap(returned);
+        self.counts.ended(returned, now);
+    }
+
     /// Whether nothing that was sent can be executed any more.
     pub(super) fn is_settled(&mut self) -> bool {
         self.todo.is_empty()
@@ -59,7 +77,7 @@ struct Draining {
 
 impl Driver for Draining {
     fn work(&mut self, on: &Handle) -> Activity {
-        self.leg.queue.reap(&mut Vec::new());
+        self.leg.reap(&mut Vec::new(), on.now());
         if self.leg.is_settled() {
             on.remove(self.id);
         } else {

@@ -4,6 +4,7 @@ use super::leg::Leg;
 use super::shared::{Direct, lock};
 use crate::device::Change;
 use crate::limits::MIRROR_BARRED_MS;
+use crate::mirror::counts::QueueCounts;
 use crate::op::Completion;
 use crate::sync::Ordering;
 use core::time::Duration;
@@ -57,7 +58,8 @@ impl Legs {
             match of.device.open_queue(on, owner) {
                 Ok(queue) => {
                     let todo = VecDeque::new();
-                    self.used.push(Leg { queue, todo, reads: 0, is_lost: false, of });
+                    let counts = QueueCounts::new(&of.counts, of.device.geometry().block_bytes);
+                    self.used.push(Leg { queue, todo, reads: 0, is_lost: false, counts, of });
                 }
                 Err(e) => {
                     // The home has a queue of it.
@@ -79,10 +81,10 @@ impl Legs {
         numbers
     }
 
-    /// Appends what has ended on the leg at this place.
-    pub(super) fn reap(&mut self, place: usize, returned: &mut Vec<Completion>) {
+    /// Puts what has ended on the leg at this place into `returned`, which is empty.
+    pub(super) fn reap(&mut self, place: usize, returned: &mut Vec<Completion>, now: Time) {
         let leg = &mut self.used[place];
-        leg.queue.reap(returned);
+        leg.reap(returned, now);
         while let Some(change) = leg.queue.change() {
             leg.is_lost |= matches!(change, Change::Gone | Change::Away | Change::Resized { .. });
         }
@@ -99,11 +101,11 @@ impl Legs {
     }
 
     /// What has ended on legs that are not used any more, with their numbers.
-    pub(super) fn reap_leaving(&mut self, direct: &Direct) -> Vec<(usize, Completion)> {
+    pub(super) fn reap_leaving(&mut self, direct: &Direct, now: Time) -> Vec<(usize, Completion)> {
         let (mut returned, mut ended) = (Vec::new(), Vec::new());
         let before = self.leaving.len();
         self.leaving.retain_mut(|leg| {
-            leg.queue.reap(&mut returned);
+            leg.reap(&mut returned, now);
             let number = leg.of.number;
             ended.extend(returned.drain(..).map(|completion| (number, completion)));
             !leg.is_settled()
@@ -115,11 +117,11 @@ impl Legs {
     }
 
     /// Passes on what the queues have not taken yet. Returns whether there was anything.
-    pub(super) fn submit(&mut self) -> bool {
+    pub(super) fn submit(&mut self, now: Time) -> bool {
         let mut some = false;
         for leg in self.used.iter_mut().chain(&mut self.leaving) {
             if !leg.todo.is_empty() {
-                leg.queue.submit(&mut leg.todo);
+                leg.submit(now);
                 some = true;
             }
         }

@@ -115,15 +115,16 @@ impl DirectQueue {
 
     fn turn_legs(&mut self) {
         let mut returned = core::mem::take(&mut self.returned);
+        let now = self.on.now();
         for place in 0..self.legs.used.len() {
-            self.legs.reap(place, &mut returned);
+            self.legs.reap(place, &mut returned, now);
             let number = self.legs.used[place].of.number;
             returned.drain(..).for_each(|completion| self.ended(number, Some(place), completion));
         }
         self.returned = returned;
         let gone = self.legs.let_lost_go(&self.on);
         self.lost(&gone);
-        for (number, completion) in self.legs.reap_leaving(&self.direct) {
+        for (number, completion) in self.legs.reap_leaving(&self.direct, now) {
             self.ended(number, None, completion);
         }
     }
@@ -210,7 +211,7 @@ impl DirectQueue {
 
     /// Whether anything was passed to a leg.
     fn submit_all(&mut self) -> bool {
-        let some = self.legs.submit();
+        let some = self.legs.submit(self.on.now());
         if !self.for_home.is_empty() {
             self.home.submit(&mut self.for_home);
         }
@@ -235,6 +236,7 @@ impl DirectQueue {
             && write.retries < RETRIES_MAX;
         if let Some(place) = place.filter(|_| is_passing) {
             write.retries += 1;
+            self.legs.used[place].counts.retried();
             return self.send(name, place);
         }
         if write.pending >> number & 1 != 0 {

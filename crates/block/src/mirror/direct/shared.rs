@@ -7,6 +7,7 @@ use super::permit::{Permit, Seen, Writers};
 use super::waiting::{Waiter, Wanted};
 use crate::device::Device;
 use crate::mirror::bitmap::Bitmap;
+use crate::mirror::counts::LegCounts;
 use crate::mirror::record::{LEGS_MAX, Record};
 use crate::op::{OpKind, Outcome};
 use crate::sync::{AtomicU64, Ordering};
@@ -21,6 +22,7 @@ pub(crate) struct DirectLeg {
     pub(crate) device: Device,
     /// Kept as long as anything may be under way there by a queue of a loop.
     pub(crate) use_of_it: Arc<()>,
+    pub(crate) counts: Arc<LegCounts>,
 }
 
 /// A write that did not succeed on all legs, and whose locks its loop holds until it is answered.
