@@ -258,6 +258,38 @@ fn a_gateway_tells_of_its_paths() {
     }
 }
 
+/// Its legs are told as paths, with what the loops and the home of the mirror have done there.
+#[test]
+fn a_mirror_tells_what_its_legs_do() {
+    let dir = Scratch::new("legs");
+    let legs = ["file:./a.img,size=8MiB", "file:./b.img,size=8MiB"];
+    let created = run(weft(dir.path(), &["mirror", "create", "--assume-clean", legs[0], legs[1]]));
+    assert_eq!(created.code(), Some(0), "{}", created.err);
+    let mirror = "mirror:file:./a.img,file:./b.img";
+    let server = Server::start(dir.path(), &[mirror, "--nqn", NQN, "--metrics", "127.0.0.1:0"]);
+    let load = ["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=100"];
+    let ran = run(weft(dir.path(), &[&load[..], &["--time_based=0"]].concat()));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let json = run(weft(dir.path(), &["status", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let paths = report["subsystems"][0]["namespaces"][0]["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    let text = scrape(server.metrics.as_ref().unwrap());
+    for path in paths {
+        let told = |of: &str| path[of].as_u64().unwrap();
+        let [operations, bytes] = ["operations", "bytes"].map(told);
+        assert!(operations >= 100 && bytes >= 100 * 4096 && told("latency_ns") > 0, "{path}");
+        assert_eq!(["errors", "retries", "reconnects"].map(told), [0; 3], "{path}");
+        let url = path["url"].as_str().unwrap();
+        let of = |what: &str| {
+            let labels = format!("{{subsystem=\"{NQN}\",nsid=\"1\",path=\"{url}\"}}");
+            value(&text, &format!("weft_path_{what}_total{labels}"))
+        };
+        assert!(of("operations") >= operations && of("transferred_bytes") >= bytes, "{text}");
+        assert_eq!([of("errors"), of("reconnects")], [0, 0]);
+    }
+}
+
 #[test]
 fn filters_tell_what_passed_them() {
     let dir = Scratch::new("filters");

@@ -14,6 +14,14 @@ use weft_io::{DriverId, Handle};
 
 pub(super) const LEG_BYTES: u64 = 9 << 20;
 
+/// What the queues of a leg have given back.
+#[derive(Default)]
+struct Ended {
+    operations: AtomicU64,
+    blocks: AtomicU64,
+    failed: AtomicU64,
+}
+
 /// A disk, and how often its connections were lost.
 #[derive(Clone)]
 pub(super) struct Leg {
@@ -26,6 +34,7 @@ pub(super) struct Leg {
     is_back: Arc<AtomicBool>,
     /// Blocks that cannot be read before they are written.
     unreadable: Arc<Mutex<BTreeSet<u64>>>,
+    ended: Arc<Ended>,
 }
 
 impl Leg {
@@ -41,6 +50,7 @@ impl Leg {
             is_broken: Arc::default(),
             is_back: Arc::default(),
             unreadable: Arc::default(),
+            ended: Arc::default(),
         }
     }
 
@@ -64,6 +74,23 @@ impl Leg {
 
     pub(super) fn unreadable(&self) -> BTreeSet<u64> {
         self.unreadable.lock().unwrap().clone()
+    }
+
+    /// The operations that its queues have given back, their bytes, and those of them that failed.
+    pub(super) fn ended(&self) -> [u64; 3] {
+        let Ended { operations, blocks, failed } = &*self.ended;
+        let [operations, blocks, failed] =
+            [operations, blocks, failed].map(|count| count.load(Ordering::SeqCst));
+        [operations, blocks * 512, failed]
+    }
+
+    fn count(&self, done: &[Completion]) {
+        for completion in done {
+            let failed = !completion.outcome.is_success();
+            self.ended.operations.fetch_add(1, Ordering::SeqCst);
+            self.ended.blocks.fetch_add(completion.op.blocks.into(), Ordering::SeqCst);
+            self.ended.failed.fetch_add(failed.into(), Ordering::SeqCst);
+        }
     }
 
     /// Whether an operation fails because of its blocks.
@@ -154,6 +181,7 @@ impl BlockQueue for Queue {
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
         self.turns += 1;
+        let first = done.len();
         let is_lost = self.of.is_lost();
         // Some later ones first, and some not now.
         let mut now: VecDeque<Op> = VecDeque::new();
@@ -184,6 +212,7 @@ impl BlockQueue for Queue {
                 completion.outcome = Outcome::settled(Status::new(StatusKind::Gone));
             }
         }
+        self.of.leg.count(&done[first..]);
         self.held.extend(now);
         if !self.held.is_empty() || self.inner.in_flight() > 0 {
             self.on.wake(self.owner);

@@ -2,6 +2,7 @@
 //! and come back: nobody reads anything older than what was acknowledged or read before, and at the
 //! end all legs are equal.
 
+mod counted;
 mod leg;
 
 use crate::closing::close;
