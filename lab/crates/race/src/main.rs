@@ -61,7 +61,8 @@ struct RaceArgs {
     /// What TLS costs, beside a bare TLS stream
     #[arg(long)]
     tls: bool,
-    /// A mirror, a stripe and a gateway beside one leg, and 64 KiB through iSCSI and NBD
+    /// A mirror, a stripe and a gateway beside one leg, 64 KiB through iSCSI and NBD, and mirrors of
+    /// 2 GiB and of 1 TiB
     #[arg(long)]
     layers: bool,
     /// Tiny runs that only show that everything works; says nothing about speed

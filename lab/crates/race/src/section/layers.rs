@@ -1,17 +1,23 @@
 //! What layers above NVMe/TCP leave of it: a mirror and a stripe of two legs and a gateway beside
-//! one leg, what bare TCP leaves of two connections, and large payloads through iSCSI and NBD.
+//! one leg, what bare TCP leaves of two connections, large payloads through iSCSI and NBD, and
+//! mirrors at the sizes of real disks.
 
 mod bound;
+mod load;
 mod measured;
+mod mirrors;
+mod ranges;
+mod serve;
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use measured::Measured;
 use serde_json::{Value, json};
+use serve::serve;
 
 use super::super::{
-    contestant::{Target, fill},
+    contestant::fill,
     process,
     sample::{Cost, Sample},
     setting::Setting,
@@ -102,17 +108,10 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let (layers, of_layers) = layers(setting)?;
     let (bound, of_bound) = bound::run(setting)?;
     let (protocols, of_protocols) = protocols(setting)?;
-    let data = json!({ "layers": of_layers, "bound": of_bound, "protocols": of_protocols });
-    Ok(Section { name: "layers", tables: vec![layers, bound, protocols], data })
-}
-
-/// Serves sources by one loop on the target's core; the URL is that of the first listener.
-fn serve(setting: &Setting, sources: &[&str], more: &[&str]) -> Result<Target> {
-    let (cpu, [first, others @ ..]) = (setting.target_cpu.to_string(), sources) else {
-        bail!("there is nothing to serve");
-    };
-    let fixed = ["--threads", "1", "--cpus_allowed", &cpu];
-    Target::with(setting, first, "nvme+tcp://127.0.0.1:0", &[others, &fixed, more].concat())
+    let (mirrors, of_mirrors) = mirrors::run(setting)?;
+    let data = json!({ "layers": of_layers, "bound": of_bound, "protocols": of_protocols, "mirrors": of_mirrors });
+    let tables = [vec![layers, bound, protocols], mirrors].concat();
+    Ok(Section { name: "layers", tables, data })
 }
 
 fn layers(setting: &Setting) -> Result<(Table, Value)> {
