@@ -7,8 +7,10 @@ use super::{
     ranges::{JobOption, Ranges},
 };
 
-/// A pass ends after this time, and the measurement begins.
-pub const LONGEST_PASS: Duration = Duration::from_secs(60);
+/// Time after which a pass ends, and the measurement begins.
+pub fn longest_pass(setting: &Setting) -> Duration {
+    Duration::from_secs(if setting.small { 1 } else { 60 })
+}
 
 /// Name of the job that marks regions.
 pub const PASS: &str = "pass";
@@ -100,7 +102,7 @@ pub fn job_file(setting: &Setting, load: &Load, place: &Place, wait: Duration) -
     let mut text = String::new();
     let cpu = ("cpus_allowed", setting.initiator_cpu.to_string());
     if load.writes() {
-        let end = ("runtime", milliseconds(LONGEST_PASS));
+        let end = ("runtime", milliseconds(longest_pass(setting)));
         section(&mut text, PASS, [ranges.pass(place.step), vec![cpu.clone(), end]].concat());
     }
     let mut options = vec![

@@ -14,9 +14,9 @@ use super::{
         setting::Setting,
         table::Table,
     },
-    load::{self, LONGEST_PASS, Load, MEASURED, PASS, Place},
+    load::{self, Load, MEASURED, PASS, Place, longest_pass},
     measured::{self, Measured},
-    ranges::{PAGE_BYTES, Ranges, align_for, in_words, power_of_two},
+    ranges::{PAGE_BYTES, Ranges, align_for, in_words, power_of_two, ram_disk},
     serve::{serve, serve_sparse},
 };
 
@@ -106,19 +106,29 @@ fn kinds(memory: u64) -> [Kind; 3] {
     ]
 }
 
-/// Bytes that a disk may take: half of what is available, for all disks of a target.
-fn memory(setting: &Setting) -> Result<u64> {
-    if setting.small {
-        return Ok(SMALL_BYTES);
-    }
-    let text = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
-    let kib = available_kib(&text).context("no MemAvailable in /proc/meminfo")?;
-    Ok((kib << 10) / 2 / DISKS)
+/// Memory of the machine, in bytes.
+struct Memory {
+    total: u64,
+    /// That a disk may take: half of what is available, for all disks of a target.
+    of_disk: u64,
 }
 
-fn available_kib(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
+impl Memory {
+    fn read(setting: &Setting) -> Result<Self> {
+        let text = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+        let field = |name: &str| {
+            meminfo(&text, name).with_context(|| format!("no {name} in /proc/meminfo"))
+        };
+        let available = field("MemAvailable")? / 2 / DISKS;
+        let of_disk = if setting.small { SMALL_BYTES.min(available) } else { available };
+        Ok(Self { total: field("MemTotal")?, of_disk })
+    }
+}
+
+/// A field of `/proc/meminfo`, in bytes.
+fn meminfo(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// The disks of a target, filled, and where state files and job files are.
@@ -135,8 +145,8 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(setting: &'a Setting, kind: &'a Kind) -> Result<Self> {
-        let source = format!("ram:{}", kind.bytes);
+    fn new(setting: &'a Setting, kind: &'a Kind, total: u64) -> Result<Self> {
+        let source = ram_disk(kind.bytes, total);
         let sources = vec![source.as_str(); DISKS as usize];
         let target = match kind.is_sparse {
             true => serve_sparse(setting, &sources)?,
@@ -192,13 +202,16 @@ impl<'a> Bench<'a> {
     /// Measures a load, after a pass that has ended. Waits longer for the pass where `wait` was too
     /// short.
     fn measure(&self, way: Way, load: &Load, wait: &mut Duration) -> Result<Sample> {
+        let longest = longest_pass(self.setting);
         loop {
             let (sample, took) =
                 until_done(self.setting, |setting| self.once(setting, way, load, *wait))?;
             match took {
-                Some(took) if took > *wait && *wait < LONGEST_PASS => *wait = longer(took),
+                Some(took) if took > *wait && *wait < longest => {
+                    *wait = longer(took).min(longest);
+                }
                 took => {
-                    let is_early = took.is_some_and(|took| took >= LONGEST_PASS);
+                    let is_early = took.is_some_and(|took| took >= longest);
                     self.early.set(self.early.get() + u32::from(is_early));
                     return Ok(sample);
                 }
@@ -229,7 +242,7 @@ impl<'a> Bench<'a> {
 
 /// Time to wait for a pass that took `took` while the measurement ran beside it.
 fn longer(took: Duration) -> Duration {
-    took.mul_f64(1.25).min(LONGEST_PASS)
+    took.mul_f64(1.25)
 }
 
 /// The sample of a report, and the time that the pass took, where there was one.
@@ -250,14 +263,17 @@ fn outcome(report: &Value) -> Result<(Sample, Option<Duration>)> {
 
 /// Measures mirrors of all sizes. The last table has rows for the page of distances.
 pub fn run(setting: &Setting) -> Result<(Vec<Table>, Value)> {
-    let kinds = kinds(memory(setting)?);
+    let memory = Memory::read(setting)?;
+    let kinds = kinds(memory.of_disk);
     let (mut tables, mut data) = (Vec::new(), serde_json::Map::new());
     let head = ["what", "before", "aim", "now", "command"];
     let text = "Rows of `docs/performance/distance.md`, ratios to one leg.";
     let mut distance = Table::new("Distance of mirrors to one leg", text, &head);
     for kind in &kinds {
         let loads = load::loads(setting);
-        let (all, early) = measure(setting, kind, &loads)?;
+        let bench = Bench::new(setting, kind, memory.total)?;
+        let all = measure(&bench, &loads)?;
+        let early = bench.early.get();
         tables.push(table(setting, kind, &all, early));
         distance.rows.extend(rows(kind, &all, &loads));
         data.insert(kind.name.into(), measured::json(&all, &WAYS.map(|way| way.name)));
@@ -266,13 +282,12 @@ pub fn run(setting: &Setting) -> Result<(Vec<Table>, Value)> {
     Ok((tables, data.into()))
 }
 
-/// Measures all loads in all ways; the number of measurements that began before their pass was over.
-fn measure(setting: &Setting, kind: &Kind, loads: &[Load]) -> Result<(Vec<Measured>, u32)> {
-    let bench = Bench::new(setting, kind)?;
+/// Measures all loads in all ways.
+fn measure(bench: &Bench<'_>, loads: &[Load]) -> Result<Vec<Measured>> {
+    let (setting, kind) = (bench.setting, bench.kind);
     let first = if setting.small { 100 } else { 1000 };
     let mut waits = [Duration::from_millis(first); WAYS.len()];
-    let mut all = Vec::new();
-    for load in loads {
+    let of_load = |load: &Load| {
         eprintln!("mirrors, {}: {}", kind.title(), load.title());
         let measure = |at: usize| {
             let (way, wait) = (WAYS[at], &mut waits[at]);
@@ -280,9 +295,9 @@ fn measure(setting: &Setting, kind: &Kind, loads: &[Load]) -> Result<(Vec<Measur
                 .measure(way, load, wait)
                 .with_context(|| format!("{}, {}", kind.title(), way.name))
         };
-        all.push(Measured::of(setting, load.title(), WAYS.len(), measure)?);
-    }
-    Ok((all, bench.early.get()))
+        Measured::of(setting, load.title(), WAYS.len(), measure)
+    };
+    loads.iter().map(of_load).collect()
 }
 
 impl Kind {
@@ -302,7 +317,7 @@ fn table(setting: &Setting, kind: &Kind, all: &[Measured], early: u32) -> Table 
         place.random.random_in_words(),
         place.sequential,
         in_words(place.step),
-        LONGEST_PASS.as_secs(),
+        longest_pass(setting).as_secs(),
         setting.rounds
     );
     let head = ["load", "leg, operations per second"].into_iter();
@@ -318,7 +333,7 @@ fn table(setting: &Setting, kind: &Kind, all: &[Measured], early: u32) -> Table 
     if early > 0 {
         table.notes.push(format!(
             "{early} measurements of writes and mixes began after {} s, before the pass was over.",
-            LONGEST_PASS.as_secs()
+            longest_pass(setting).as_secs()
         ));
     }
     table
@@ -367,10 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn available_memory_is_read() {
+    fn fields_of_meminfo_are_bytes() {
         let text = "MemTotal:       24000000 kB\nMemAvailable:   19000000 kB\n";
-        assert_eq!(available_kib(text), Some(19_000_000));
-        assert_eq!(available_kib("MemTotal: 1 kB\n"), None);
+        assert_eq!(meminfo(text, "MemAvailable"), Some(19_000_000 << 10));
+        assert_eq!(
+            (meminfo(text, "MemTotal"), meminfo(text, "Mem")),
+            (Some(24_000_000 << 10), None)
+        );
     }
 
     #[test]
@@ -384,12 +402,6 @@ mod tests {
         assert_eq!(took, None);
         let failed = json!({ "jobname": PASS, "error": 5, "job_runtime": 1 });
         assert!(outcome(&json!({ "jobs": [failed, measured] })).is_err());
-    }
-
-    #[test]
-    fn a_pass_is_waited_for_up_to_a_limit() {
-        assert_eq!(longer(Duration::from_secs(4)), Duration::from_secs(5));
-        assert_eq!(longer(Duration::from_secs(59)), LONGEST_PASS);
     }
 
     #[test]

@@ -141,6 +141,18 @@ pub fn power_of_two(bytes: u64) -> u64 {
     1 << bytes.max(1 << 20).ilog2()
 }
 
+/// The source of a RAM disk on a machine with `total` bytes of memory. Linux maps at most as much at
+/// a time, so that larger disks are concatenations.
+pub fn ram_disk(bytes: u64, total: u64) -> String {
+    if bytes < total {
+        return format!("ram:{bytes}");
+    }
+    // A disk maps some more than it has, for alignment.
+    let part = power_of_two(total.saturating_sub(64 << 20));
+    let parts = format!(",ram:{part}").repeat((bytes / part) as usize);
+    format!("stripe:{part}{parts}")
+}
+
 /// For people: `10 GiB`.
 pub fn in_words(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -207,6 +219,14 @@ mod tests {
         assert_eq!(align_for(GIB, 2 * GIB), PAGE_BYTES);
         assert_eq!(align_for(GIB, 0), GIB);
         assert_eq!([power_of_two(3 * GIB), power_of_two(5)], [2 * GIB, 1 << 20]);
+    }
+
+    #[test]
+    fn a_disk_that_exceeds_the_memory_has_parts() {
+        assert_eq!(ram_disk(2 * GIB, 24 * GIB), "ram:2147483648");
+        let parts = ",ram:17179869184".repeat(64);
+        assert_eq!(ram_disk(1024 * GIB, 24 * GIB), format!("stripe:17179869184{parts}"));
+        assert_eq!(ram_disk(32 * GIB, 16 * GIB).matches("ram:8589934592").count(), 4);
     }
 
     #[test]
