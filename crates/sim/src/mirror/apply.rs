@@ -103,7 +103,7 @@ impl Run {
             }
             Fault::Loss(loss) => self.lose(loss),
             Fault::Late(which, after) => self.leave_late(which, after),
-            Fault::Together { which, after, away } => self.lose_power_together(which, after, away),
+            Fault::Together { which, ended, away } => self.lose_power_together(which, ended, away),
             Fault::Stranger => {
                 if self.owner.device().is_some() {
                     let seed = self.rng.bits();

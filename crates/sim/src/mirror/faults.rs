@@ -45,8 +45,8 @@ pub(super) enum Fault {
     /// The owner is killed so long after a write was begun, which the disk of a leg holds back as
     /// long as it may.
     Late(u64, Duration),
-    /// A leg and the owner lose their power, so long after an operation was begun.
-    Together { which: u64, after: Duration, away: Duration },
+    /// A leg and the owner lose their power, when so many operations have ended.
+    Together { which: u64, ended: u64, away: Duration },
     /// Somebody else opens the mirror.
     Stranger,
 }

@@ -8,7 +8,7 @@
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
 use super::Run;
-use super::apply::End;
+use super::apply::{AWAIT, End};
 use super::faults::Fault;
 use crate::config::Config;
 use crate::faults::fraction;
@@ -22,8 +22,8 @@ const ONE_IN: u32 = 2;
 /// How often at most.
 const TIMES_MAX: u64 = 4;
 
-/// How long the disk of the leg is slow before.
-const SLOW: Duration = Duration::from_millis(300);
+/// How exactly the end of an operation is noticed.
+const STEP: Duration = Duration::from_micros(100);
 
 /// How long an operation of the disk takes meanwhile, at least and at most, and how much longer one
 /// in three takes at most.
@@ -35,26 +35,28 @@ pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
     let mut rng = Rng::new(seed ^ 0x706f_7765_7266_6169);
     let times = if rng.one_in(ONE_IN) { rng.within(1, TIMES_MAX) } else { 0 };
     let one = |_| {
-        let after = Duration::from_nanos(rng.magnitude(20_000_000));
         let away = Duration::from_millis(rng.magnitude(3000));
-        let fault = Fault::Together { which: rng.bits(), after, away };
+        let fault = Fault::Together { which: rng.bits(), ended: rng.within(1, 4), away };
         (fraction(config.trouble, &mut rng), fault)
     };
     (0..times).map(one).collect()
 }
 
 impl Run {
-    /// So long after an operation that writes was begun, while the disk of the leg is slow.
-    pub(super) fn lose_power_together(&mut self, which: u64, after: Duration, away: Duration) {
+    /// As soon as so many operations have ended after one that writes was begun, while the disk of
+    /// the leg is slow: that one may have been overtaken by an eviction for the others.
+    pub(super) fn lose_power_together(&mut self, which: u64, ended: u64, away: Duration) {
         if self.owner.device().is_none() || self.owner.is_forcing() {
             return;
         }
         let leg = self.leg(which);
         let slow = Behaviour { delay: DELAY, hold_one_in: 3, hold: HOLD, ..Behaviour::SOUND };
         self.disks.stores[leg].behave(slow);
-        self.world.run_for(SLOW);
         self.await_write();
-        self.world.run_for(after);
+        let (ended, end) = (self.owner.ended() + ended, self.world.now() + AWAIT);
+        while self.owner.ended() < ended && self.world.now() < end {
+            self.world.run_for(STEP);
+        }
         self.power_failure(leg, away);
         self.end_owner(false);
         self.end(End::Disk(leg));
