@@ -8,12 +8,16 @@ use crate::metrics::MetricsConfig;
 use crate::service::takeover::Takeover;
 use std::path::PathBuf;
 use std::sync::Arc;
+use weft_block::Device;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::health::HealthStore;
 use weft_endpoint::reservations::ReservationTable;
 use weft_group::Ending;
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nqn;
+
+/// Returns a device with a filter in front of it.
+pub type Front = Arc<dyn Fn(Device) -> Device + Send + Sync>;
 
 /// What a server is given. A process can run several servers, each with an environment of its own.
 ///
@@ -31,6 +35,8 @@ pub struct Environment {
     pub source_options: Arc<dyn SourceOptions>,
     /// Limits of hosts beside those that are desired: they stay, whatever is applied.
     pub host_limits: Vec<DesiredLimit>,
+    /// A filter of this process, put in front of each source when it is opened.
+    pub front: Option<Front>,
     /// Other discovery controllers of which discovery tells hosts.
     pub referrals: Vec<TransportAddress>,
     /// Name of the discovery subsystem beside the well-known one.
@@ -61,6 +67,7 @@ impl Default for Environment {
             file: None,
             source_options: Arc::new(NoSourceOptions),
             host_limits: Vec::new(),
+            front: None,
             referrals: Vec::new(),
             discovery_nqn: None,
             control_socket: None,
