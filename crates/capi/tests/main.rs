@@ -1,0 +1,10 @@
+//! The library as programs in C see it: its header, its symbols, and programs that are compiled and
+//! run.
+#![cfg(target_os = "linux")]
+
+mod built;
+mod header;
+mod page;
+mod programs;
+mod sources;
+mod symbols;
