@@ -2,30 +2,30 @@
 
 /// Maximum operations of a queue that were submitted and are not reaped. A further one is refused
 /// with `WEFT_ERROR_AGAIN`.
-pub const QUEUE_DEPTH_MAX: u32 = 65_536;
+pub(crate) const QUEUE_DEPTH_MAX: u32 = 65_536;
 
 /// Maximum event loops of a device (the option `queues`).
-pub const LOOPS_MAX: u16 = 64;
+pub(crate) const LOOPS_MAX: u16 = 64;
 
 /// Payload memory of each event loop of a device, bytes, unless the option `pool` says otherwise:
 /// operations that find none wait.
-pub const POOL_BYTES: usize = 64 << 20;
+pub(crate) const POOL_BYTES: usize = 64 << 20;
 
 /// The least that the option `pool` accepts, bytes: one operation of the maximum length always has
 /// memory, others wait for it.
-pub const POOL_BYTES_MIN: u64 = 1 << 20;
+pub(crate) const POOL_BYTES_MIN: u64 = 1 << 20;
 
 /// Maximum data of one operation on a device, bytes. Longer ones of the caller are split.
-pub const PART_BYTES: u64 = 1 << 20;
+pub(crate) const PART_BYTES: u64 = 1 << 20;
 
 /// Seconds that `weft_close` waits for peers to close their connections.
-pub const CLOSE_S: u64 = 6;
+pub(crate) const CLOSE_S: u64 = 6;
 
 /// Maximum length of a URL, a configuration, or the value of an option, bytes.
-pub const TEXT_BYTES_MAX: usize = 1 << 20;
+pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum options that one `weft_options` holds.
-pub const OPTIONS_MAX: usize = 1024;
+pub(crate) const OPTIONS_MAX: usize = 1024;
 
 /// Maximum registered or allocated memory of one call, bytes.
-pub const MEMORY_BYTES_MAX: usize = isize::MAX as usize / 2;
+pub(crate) const MEMORY_BYTES_MAX: usize = isize::MAX as usize / 2;

@@ -4,6 +4,7 @@
 
 mod built;
 mod header;
+mod nbdkit;
 mod page;
 mod programs;
 mod sources;
