@@ -2,7 +2,7 @@
 
 use crate::failure::{Code, Completion, Failure};
 use crate::fork;
-use crate::limits::CLOSE_S;
+use crate::limits::{CLOSE_S, PART_BYTES};
 use crate::memory::CallerBytes;
 use crate::options::Options;
 use crate::outbox::Outbox;
@@ -215,8 +215,15 @@ impl DiskInner {
     }
 }
 
+/// Maximum blocks of a compare-and-write, which is never split.
+pub fn compare_blocks_max(geometry: &Geometry) -> u64 {
+    let at_once = PART_BYTES.min(geometry.max_transfer_bytes.into());
+    let most = at_once / u64::from(geometry.block_bytes);
+    most.max(1).min(geometry.atomic.compare_and_write_blocks.into())
+}
+
 fn check_compare(geometry: &Geometry, blocks: u64) -> Result<(), Failure> {
-    let most = u64::from(geometry.atomic.compare_and_write_blocks);
+    let most = compare_blocks_max(geometry);
     if blocks <= most {
         return Ok(());
     }

@@ -332,7 +332,6 @@ mod tests {
             ("connect-timeout", "soon"),
             ("hdr-digest", "yes"),
             ("pool", "1KiB"),
-            ("hostnqn", "me"),
             ("colour", "red"),
         ] {
             assert!(options.set(name, value).is_err(), "{name}");

@@ -1,6 +1,6 @@
 //! Properties of a device, by name.
 
-use crate::disk::DiskInner;
+use crate::disk::{DiskInner, compare_blocks_max};
 use crate::failure::{Code, Failure};
 use weft_block::{AccessState, Presence};
 
@@ -25,8 +25,7 @@ pub const PROPERTIES: [(&str, Read); 27] = [
     ("can-write-zeroes", |disk| flag(disk.device().features().write_zeroes)),
     ("compare-and-write-max", |disk| {
         let geometry = disk.device().geometry();
-        let blocks = u64::from(geometry.atomic.compare_and_write_blocks);
-        Property::Number(blocks * u64::from(geometry.block_bytes))
+        Property::Number(compare_blocks_max(&geometry) * u64::from(geometry.block_bytes))
     }),
     ("discard-zeroes", |disk| flag(disk.device().features().discard_zeroes)),
     ("firmware", |disk| text(disk.device().identity().firmware)),
