@@ -55,7 +55,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in order.
-    pub const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Ok,
         Self::Usage,
         Self::NotFound,

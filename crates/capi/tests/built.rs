@@ -47,9 +47,7 @@ pub fn library() -> Option<&'static Path> {
     Some(LINKED.get_or_init(|| {
         let directory = scratch().join("lib");
         std::fs::create_dir_all(&directory).unwrap();
-        // Cargo puts it beside this program.
-        let beside = std::env::current_exe().unwrap();
-        let archive = beside.with_file_name("libweft_capi.a");
+        let archive = archive();
         let shared = directory.join("libweft.so.1");
         let mut link = Command::new("sh");
         succeeds(link.arg(here().join("link.sh")).arg(archive).arg(&shared));
@@ -58,6 +56,18 @@ pub fn library() -> Option<&'static Path> {
         std::os::unix::fs::symlink("libweft.so.1", link).unwrap();
         directory
     }))
+}
+
+/// The static library. Cargo puts it beside this program, behind those of earlier builds.
+fn archive() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let beside = std::fs::read_dir(program.parent().unwrap()).unwrap();
+    let is_it = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with("libweft_capi") && name.ends_with(".a")
+    };
+    let archives = beside.map(|entry| entry.unwrap().path()).filter(is_it);
+    archives.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).expect("a library")
 }
 
 /// Compiles a program in C, which is linked with the shared library.

@@ -56,7 +56,9 @@ impl BareServer {
 
     /// Its state. Waits for no I/O.
     pub fn report(&self) -> Report {
-        Report::of(&self.served.inventory, self.loops.remotes())
+        let (listeners, open_connections) = (self.urls(), self.connections());
+        let inventory = &self.served.inventory;
+        Report { listeners, open_connections, ..Report::of(inventory, self.loops.remotes()) }
     }
 
     /// Ends it: accepts no more connections, lets commands in flight end for a bounded time, closes
