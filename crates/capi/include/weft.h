@@ -596,7 +596,7 @@ int weft_queue_reap(const struct weft_queue *queue,
 /**
  * Stores up to `most` completions and returns their number, after it has waited for `least` of
  * them, but for `milliseconds` at most; a negative number is no limit. It does not wait for more
- * operations than were in flight when it was called.
+ * operations than are in flight.
  *
  * # Safety
  * `queue` is a handle; `completions` is valid for writing `most` completions.

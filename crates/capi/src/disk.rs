@@ -197,6 +197,7 @@ impl DiskInner {
     pub fn complete(&self, checked: Checked) -> Result<Completion, Failure> {
         let outbox = Arc::<Outbox>::default();
         let Some(request) = checked.request(0, &outbox) else { return Ok(Completion::default()) };
+        outbox.begin(1);
         let line = self.line()?;
         line.start([request])?;
         let mut ended = Completion::default();

@@ -4,6 +4,7 @@ use crate::failure::{Code, Completion, Failure};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,10 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub struct Outbox {
     state: Mutex<State>,
-    /// Notified when there is a completion.
+    /// Notified when there is a completion, or an operation less to wait for.
     ready: Condvar,
+    /// Operations that have begun and are not reaped. It shrinks under the lock only.
+    pending: AtomicU32,
 }
 
 #[derive(Default)]
@@ -27,6 +30,29 @@ struct State {
 impl Outbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an operation that begins, unless `most` are pending already.
+    pub fn begin(&self, most: u32) -> bool {
+        let more = |now: u32| (now < most).then_some(now + 1);
+        self.pending.fetch_update(AcqRel, Acquire, more).is_ok()
+    }
+
+    /// Takes back an operation that has not begun after all.
+    pub fn withdraw(&self) {
+        self.end(&self.lock(), 1);
+    }
+
+    /// Operations that have begun and are not reaped.
+    pub fn pending(&self) -> u32 {
+        self.pending.load(Acquire)
+    }
+
+    fn end(&self, state: &State, count: usize) {
+        self.pending.fetch_sub(count as u32, AcqRel);
+        if count > 0 && state.waiting > 0 {
+            self.ready.notify_all();
+        }
     }
 
     /// Adds completions.
@@ -49,10 +75,15 @@ impl Outbox {
     /// Takes up to `most` completions out, and gives each away with its number from 0 on; how many
     /// there were.
     pub fn take(&self, most: usize, give: impl FnMut(usize, Completion)) -> usize {
-        Self::take_from(&mut self.lock(), most, give)
+        self.take_from(&mut self.lock(), most, give)
     }
 
-    fn take_from(state: &mut State, most: usize, mut give: impl FnMut(usize, Completion)) -> usize {
+    fn take_from(
+        &self,
+        state: &mut State,
+        most: usize,
+        mut give: impl FnMut(usize, Completion),
+    ) -> usize {
         let count = most.min(state.done.len());
         for (n, completion) in state.done.drain(..count).enumerate() {
             give(n, completion);
@@ -63,11 +94,13 @@ impl Outbox {
         {
             let _ = rustix::io::read(descriptor, &mut [0; 8]);
         }
+        self.end(state, count);
         count
     }
 
     /// The same, after it has waited until there are `least` of them, but for `limit` at most
-    /// (`None`: without a limit), and only while not `is_ending`.
+    /// (`None`: without a limit), only while not `is_ending`, and for no more operations than are
+    /// pending: another thread may take some out.
     pub fn wait(
         &self,
         (least, limit): (usize, Option<Duration>),
@@ -77,7 +110,7 @@ impl Outbox {
     ) -> usize {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lock();
-        while state.done.len() < least && !is_ending() {
+        while state.done.len() < least.min(self.pending() as usize) && !is_ending() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 break;
@@ -88,7 +121,7 @@ impl Outbox {
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
             state.waiting -= 1;
         }
-        Self::take_from(&mut state, most, give)
+        self.take_from(&mut state, most, give)
     }
 
     /// A descriptor that is readable while there are completions.
@@ -120,6 +153,13 @@ mod tests {
         Completion { user, ..Completion::default() }
     }
 
+    /// With operations that have begun.
+    fn with(pending: u32) -> Outbox {
+        let outbox = Outbox::default();
+        assert!((0..pending).all(|_| outbox.begin(pending)) && !outbox.begin(pending));
+        outbox
+    }
+
     fn is_readable(outbox: &Outbox) -> bool {
         let state = outbox.lock();
         let descriptor: BorrowedFd<'_> =
@@ -130,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_descriptor_is_readable_while_there_are_completions() {
-        let outbox = Outbox::default();
+        let outbox = with(3);
         outbox.put((0..2).map(completion));
         outbox.descriptor().unwrap();
         for expected in [true, false] {
@@ -149,7 +189,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken_by_completions_time_and_the_end() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(with(4));
         let other = Arc::clone(&outbox);
         let waiter = std::thread::spawn(move || other.wait((2, None), || false, 4, |_, _| ()));
         outbox.put([completion(1)].into_iter());
@@ -158,5 +198,12 @@ mod tests {
         let short = Some(Duration::from_millis(1));
         assert_eq!(outbox.wait((1, short), || false, 4, |_, _| ()), 0);
         assert_eq!(outbox.wait((1, None), || true, 4, |_, _| ()), 0);
+        // Another thread takes out, or withdraws, what is waited for.
+        let other = Arc::clone(&outbox);
+        let waiter = std::thread::spawn(move || other.wait((2, None), || false, 0, |_, _| ()));
+        outbox.put([completion(3)].into_iter());
+        outbox.take(1, |_, _| ());
+        outbox.withdraw();
+        assert_eq!((waiter.join().unwrap(), outbox.pending()), (0, 0));
     }
 }

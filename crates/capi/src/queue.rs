@@ -5,7 +5,6 @@ use crate::failure::{Code, Completion, Failure};
 use crate::limits::QUEUE_DEPTH_MAX;
 use crate::outbox::Outbox;
 use crate::worker::{Inbox, Request, Worker};
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weft_io::{DriverId, RemoteLoop};
@@ -92,8 +91,6 @@ pub struct Queue {
     disk: Arc<DiskInner>,
     outbox: Arc<Outbox>,
     depth: u32,
-    /// Submitted and not reaped.
-    in_flight: AtomicU32,
 }
 
 impl Queue {
@@ -107,7 +104,7 @@ impl Queue {
             return Err(Failure::usage(text));
         }
         let (line, disk) = (Line::open(disk)?, Arc::clone(disk));
-        Ok(Self { line, disk, outbox: Arc::default(), depth, in_flight: AtomicU32::new(0) })
+        Ok(Self { line, disk, outbox: Arc::default(), depth })
     }
 
     /// The device.
@@ -120,8 +117,7 @@ impl Queue {
     /// # Errors
     /// The queue is full: `AGAIN`; its worker has ended.
     pub fn submit(&self, checked: Checked, user: u64) -> Result<(), Failure> {
-        let more = |now: u32| (now < self.depth).then_some(now + 1);
-        if self.in_flight.fetch_update(AcqRel, Acquire, more).is_err() {
+        if !self.outbox.begin(self.depth) {
             let text =
                 format!("the queue has all of its {} operations; reap some first", self.depth);
             return Err(Failure::new(Code::Again, text));
@@ -134,9 +130,7 @@ impl Queue {
                 Ok(())
             }
         };
-        submitted.inspect_err(|_| {
-            self.in_flight.fetch_sub(1, AcqRel);
-        })
+        submitted.inspect_err(|_| self.outbox.withdraw())
     }
 
     /// Asks for an early end of the operations with this number.
@@ -156,19 +150,15 @@ impl Queue {
         most: usize,
         give: impl FnMut(usize, Completion),
     ) -> usize {
-        let least = least.min(most).min(self.in_flight() as usize);
-        let count = if least == 0 || limit == Some(Duration::ZERO) {
-            self.outbox.take(most, give)
-        } else {
-            self.outbox.wait((least, limit), || self.line.is_over(), most, give)
-        };
-        self.in_flight.fetch_sub(count as u32, AcqRel);
-        count
+        if least == 0 || limit == Some(Duration::ZERO) {
+            return self.outbox.take(most, give);
+        }
+        self.outbox.wait((least.min(most), limit), || self.line.is_over(), most, give)
     }
 
     /// Operations that were submitted and are not reaped.
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Acquire)
+        self.outbox.pending()
     }
 
     /// A descriptor that is readable while there are completions.

@@ -70,6 +70,12 @@ fn archive() -> PathBuf {
     archives.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).expect("a library")
 }
 
+/// A command that starts a program with names of its own, in place of this user's.
+pub fn with_names(mut command: Command) -> Command {
+    command.env("WEFT_STATE_DIR", scratch().join("state"));
+    command
+}
+
 /// Compiles a program in C, which is linked with the shared library.
 pub fn compile(source: &Path, name: &str, library: &Path) -> PathBuf {
     let program = scratch().join(name);

@@ -1,6 +1,6 @@
 //! The plugin of nbdkit, with libnbd's programs as clients.
 
-use crate::built::{WARNINGS, here, library, scratch, succeeds};
+use crate::built::{WARNINGS, here, library, scratch, succeeds, with_names};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +37,7 @@ fn plugin() -> Option<PathBuf> {
 
 /// nbdkit with the plugin, on a Unix socket, while a command of a shell runs; its output.
 fn serve(plugin: &Path, arguments: &[&str], command: &str) -> String {
-    let mut nbdkit: Command = programs::command("nbdkit");
+    let mut nbdkit: Command = with_names(programs::command("nbdkit"));
     nbdkit.args(["-U", "-"]).args(["--run", command]);
     for filter in arguments.iter().filter(|argument| argument.starts_with("--")) {
         nbdkit.arg(filter);
@@ -108,7 +108,7 @@ fn mistakes_are_told() {
         (&["ram:1MiB", "colour=red"], "there is no option"),
         (&["file:/nonexistent/weft"], "/nonexistent/weft"),
     ] {
-        let mut nbdkit = programs::command("nbdkit");
+        let mut nbdkit = with_names(programs::command("nbdkit"));
         nbdkit.args(["-U", "-", "--run", "true"]).arg(&plugin).args(arguments);
         let output = nbdkit.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,6 +1,6 @@
 //! The programs of `docs/libweft.md` are compiled and run.
 
-use crate::built::{compile, here, library, scratch, succeeds};
+use crate::built::{compile, here, library, scratch, succeeds, with_names};
 use std::process::Command;
 
 /// The blocks of C of a page.
@@ -20,6 +20,6 @@ fn programs_of_the_page_work() {
         std::fs::write(&source, text).unwrap();
         let program = compile(&source, &format!("page-{n}"), library);
         // Each takes the URLs of devices, and has defaults in memory.
-        succeeds(&mut Command::new(program));
+        succeeds(&mut with_names(Command::new(program)));
     }
 }

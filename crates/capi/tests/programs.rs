@@ -1,6 +1,6 @@
 //! Programs in C, linked with the library.
 
-use crate::built::{compile, here, library, succeeds};
+use crate::built::{compile, here, library, succeeds, with_names};
 use std::process::Command;
 use weft_testing::programs;
 
@@ -8,7 +8,8 @@ use weft_testing::programs;
 fn run(name: &str) -> bool {
     let Some(library) = library() else { return false };
     let program = compile(&here().join(format!("tests/c/{name}.c")), name, library);
-    succeeds(Command::new(program).arg(library.join("libweft.so.1")));
+    let mut started = with_names(Command::new(program));
+    succeeds(started.arg(library.join("libweft.so.1")));
     true
 }
 
@@ -45,7 +46,7 @@ fn is_clean(name: &str) {
     let Some(library) = library() else { return };
     let source = here().join(format!("tests/c/{name}.c"));
     let program = compile(&source, &format!("{name}-valgrind"), library);
-    let mut valgrind = programs::command("valgrind");
+    let mut valgrind = with_names(programs::command("valgrind"));
     valgrind.args(["-q", "--error-exitcode=9", "--leak-check=full"]);
     valgrind.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
     succeeds(valgrind.arg(program));

@@ -281,7 +281,7 @@ pub unsafe extern "C" fn weft_queue_reap(
 
 /// Stores up to `most` completions and returns their number, after it has waited for `least` of
 /// them, but for `milliseconds` at most; a negative number is no limit. It does not wait for more
-/// operations than were in flight when it was called.
+/// operations than are in flight.
 ///
 /// # Safety
 /// `queue` is a handle; `completions` is valid for writing `most` completions.

@@ -1,5 +1,7 @@
 /* Queues: submission, completions by waiting and by a descriptor, cancelling, memory. */
 #include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
 #include "expect.h"
 
 #define DEPTH 64
@@ -114,6 +116,67 @@ static void held(void)
     OK(weft_close(disk));
 }
 
+/* A file with a time limit, whose operations are copied also from registered memory. */
+static void limited(void)
+{
+    char name[] = "/tmp/libweft-queue-XXXXXX", url[64];
+    int file = mkstemp(name);
+    weft_options *options;
+    weft_disk *disk;
+    EXPECT(file >= 0 && ftruncate(file, 1 << 20) == 0);
+    sprintf(url, "file:%s,block=4096", name);
+    OK(weft_options_new(&options));
+    OK(weft_options_set(options, "disk-timeout", "60s"));
+    OK(weft_open(url, options, &disk));
+    weft_options_free(options);
+    memory(disk);
+    OK(weft_close(disk));
+    OK(weft_open(url, NULL, &disk));
+    memory(disk);
+    OK(weft_close(disk));
+    close(file);
+    unlink(name);
+}
+
+/* Threads that use one device, and one queue, at the same time. */
+static weft_disk *shared_disk;
+static weft_queue *shared_queue;
+
+static void *uses(void *argument)
+{
+    unsigned char block[4096], again[4096];
+    uint64_t at = (uint64_t)(size_t)argument * 4096;
+    int n;
+    for (n = 0; n < 50; n++) {
+        weft_completion done[4];
+        memset(block, n + (int)at / 4096, sizeof block);
+        OK(weft_pwrite(shared_disk, block, sizeof block, at, 0));
+        OK(weft_pread(shared_disk, again, sizeof again, at));
+        EXPECT(memcmp(block, again, sizeof block) == 0);
+        OK(weft_queue_flush(shared_queue, at));
+        /* It may be the completion of another thread. */
+        EXPECT(weft_queue_wait(shared_queue, done, 1, 1, -1) >= 0);
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t all[4];
+    weft_completion done[8];
+    size_t n;
+    OK(weft_open("ram:1MiB,block=4096", NULL, &shared_disk));
+    OK(weft_queue_new(shared_disk, 256, &shared_queue));
+    for (n = 0; n < 4; n++)
+        EXPECT(pthread_create(&all[n], NULL, uses, (void *)n) == 0);
+    for (n = 0; n < 4; n++)
+        EXPECT(pthread_join(all[n], NULL) == 0);
+    while (weft_queue_in_flight(shared_queue) > 0)
+        EXPECT(weft_queue_wait(shared_queue, done, 8, 1, -1) > 0);
+    weft_queue_free(shared_queue);
+    OK(weft_close(shared_disk));
+}
+
 int main(void)
 {
     weft_disk *disk;
@@ -123,5 +186,7 @@ int main(void)
     OK(weft_close(disk));
     cancels();
     held();
+    limited();
+    threads();
     return 0;
 }
