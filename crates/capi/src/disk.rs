@@ -3,10 +3,10 @@
 use crate::failure::{Code, Completion, Failure};
 use crate::fork;
 use crate::limits::{CLOSE_S, PART_BYTES};
+use crate::line::Line;
 use crate::memory::CallerBytes;
 use crate::options::Options;
 use crate::outbox::Outbox;
-use crate::queue::Line;
 use crate::signals::Blocked;
 use crate::worker::{Data, Request};
 use core::ops::Range;
@@ -85,14 +85,9 @@ impl DiskInner {
         Ok(Self { device, loops: Some(loops), remotes, control, lends, next, line })
     }
 
-    /// The device, for queues on its loops.
+    /// The device.
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// Whether it completes each operation together with its memory.
-    pub fn lends(&self) -> bool {
-        self.lends
     }
 
     /// Number of its loops.
@@ -100,10 +95,13 @@ impl DiskInner {
         self.remotes.len()
     }
 
-    /// The loop for the next queue: all in turn.
-    pub fn next_loop(&self) -> RemoteLoop {
+    /// A worker for operations, on its loops in turn.
+    ///
+    /// # Errors
+    /// The device grants no further queue.
+    pub fn open_line(&self) -> Result<Line, Failure> {
         let at = self.next.fetch_add(1, Relaxed) % self.remotes.len();
-        self.remotes[at].clone()
+        Line::open(self.remotes[at].clone(), Arc::clone(&self.device), self.lends)
     }
 
     /// Asks the source for its size.
@@ -212,7 +210,7 @@ impl DiskInner {
             return Ok(Arc::clone(line));
         }
         let _blocked = Blocked::now();
-        Ok(Arc::clone(line.insert(Arc::new(Line::open(self)?))))
+        Ok(Arc::clone(line.insert(Arc::new(self.open_line()?))))
     }
 }
 

@@ -8,7 +8,7 @@
 //! * `failure`: errors, as a code and a sentence.
 //! * `disk`: an open device with its event loops, and blocking calls; `options`, `properties`.
 //! * `queue`: operations in flight, by the caller; `worker`: the same, on the event loop;
-//!   `outbox`: what has completed.
+//!   `line`: between both; `outbox`: what has completed.
 //! * `memory`: memory of the caller.
 //! * `target`: a target in this process.
 //! * `fork`, `signals`: what a process has only once.
@@ -21,6 +21,7 @@ pub mod ffi;
 mod fork;
 mod guard;
 mod limits;
+mod line;
 mod memory;
 mod options;
 mod outbox;

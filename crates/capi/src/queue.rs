@@ -3,86 +3,10 @@
 use crate::disk::{Checked, DiskInner};
 use crate::failure::{Code, Completion, Failure};
 use crate::limits::QUEUE_DEPTH_MAX;
+use crate::line::Line;
 use crate::outbox::Outbox;
-use crate::worker::{Inbox, Request, Worker};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
-use weft_io::{DriverId, RemoteLoop};
-
-/// A worker on an event loop, as another thread sees it. Dropping it ends the worker: when that
-/// returns, nothing uses memory of the caller any more but regions, which are kept.
-pub struct Line {
-    inbox: Arc<Inbox>,
-    remote: RemoteLoop,
-    driver: DriverId,
-}
-
-impl Line {
-    /// A worker for the device on one of its loops.
-    ///
-    /// # Errors
-    /// The device grants no further queue.
-    pub fn open(disk: &DiskInner) -> Result<Self, Failure> {
-        let remote = disk.next_loop();
-        let inbox = Arc::<Inbox>::default();
-        let (device, lends, shared) = (Arc::clone(disk.device()), disk.lends(), Arc::clone(&inbox));
-        let (give, made) = mpsc::channel();
-        remote.post(move |on| {
-            let spawned = on.try_spawn(|id| Worker::new(on, id, (device.as_ref(), lends), shared));
-            // Its receiver waits.
-            let _ = give.send(spawned);
-        });
-        let driver = made.recv().map_err(|_| ended())??;
-        Ok(Self { inbox, remote, driver })
-    }
-
-    /// Hands requests to the worker.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn start(&self, requests: impl IntoIterator<Item = Request>) -> Result<(), Failure> {
-        let wakes = self.inbox.start(requests);
-        self.wake(wakes)
-    }
-
-    /// Asks for an early end of the operations with this number.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn cancel(&self, user: u64, outbox: &Arc<Outbox>) -> Result<(), Failure> {
-        let wakes = self.inbox.cancel(user, outbox);
-        self.wake(wakes)
-    }
-
-    fn wake(&self, wakes: Option<bool>) -> Result<(), Failure> {
-        if wakes.ok_or_else(ended)? {
-            self.remote.wake(self.driver);
-        }
-        Ok(())
-    }
-
-    /// Whether the worker has ended.
-    pub fn is_over(&self) -> bool {
-        self.inbox.is_closed()
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        let driver = self.driver;
-        let (give, removed) = mpsc::channel();
-        self.remote.post(move |on| {
-            on.remove(driver);
-            let _ = give.send(());
-        });
-        // An error is that the loop has ended, and the worker with it.
-        let _ = removed.recv();
-    }
-}
-
-fn ended() -> Failure {
-    Failure::new(Code::Internal, "an event loop of the device has ended; please report this")
-}
 
 /// A queue.
 pub struct Queue {
@@ -103,7 +27,7 @@ impl Queue {
             let text = format!("a queue has room for 1 to {QUEUE_DEPTH_MAX} operations");
             return Err(Failure::usage(text));
         }
-        let (line, disk) = (Line::open(disk)?, Arc::clone(disk));
+        let (line, disk) = (disk.open_line()?, Arc::clone(disk));
         Ok(Self { line, disk, outbox: Arc::default(), depth })
     }
 

@@ -53,7 +53,9 @@ fn compiles_alone_and_has_the_same_layouts() {
 
 #[test]
 fn is_what_cbindgen_makes() {
-    if !programs::have(&["cbindgen"]) {
+    // Debian's is older than the attribute with which functions are exported.
+    if programs::find("cbindgen").is_none() {
+        weft_testing::skip("cbindgen is missing; `cargo install cbindgen` installs it");
         return;
     }
     let mut cbindgen: Command = programs::command("cbindgen");
