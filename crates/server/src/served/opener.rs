@@ -1,7 +1,6 @@
 //! Opens the sources of namespaces.
 
 use crate::config::desired::DesiredNamespace;
-use crate::server::Front;
 use std::sync::Arc;
 use weft_block::file::CreatedFiles;
 use weft_block::grammar::{self, Source};
@@ -38,6 +37,9 @@ fn sources_of(namespaces: &[&DesiredNamespace]) -> String {
         n => format!("{first} and {} other sources to be opened", n - 1),
     }
 }
+
+/// Returns a device with a filter in front of it.
+pub type Front = Arc<dyn Fn(Device) -> Device + Send + Sync>;
 
 /// Opens sources.
 #[derive(Clone)]

@@ -5,19 +5,16 @@ use crate::config::{NoSourceOptions, SourceOptions};
 use crate::group::Joining;
 use crate::management::place::ControlSocket;
 use crate::metrics::MetricsConfig;
+use crate::served::Front;
 use crate::service::takeover::Takeover;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weft_block::Device;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::health::HealthStore;
 use weft_endpoint::reservations::ReservationTable;
 use weft_group::Ending;
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nqn;
-
-/// Returns a device with a filter in front of it.
-pub type Front = Arc<dyn Fn(Device) -> Device + Send + Sync>;
 
 /// What a server is given. A process can run several servers, each with an environment of its own.
 ///

@@ -10,7 +10,7 @@ mod check;
 mod environment;
 
 pub use bare::BareServer;
-pub use environment::{Environment, Event, Front};
+pub use environment::{Environment, Event};
 
 use crate::config::Desired;
 use crate::group::{Group, Joined};
