@@ -93,7 +93,7 @@ impl Bitmap {
         &self.words
     }
 
-    /// Adds the regions of a word, as far as there are so many.
+    /// Adds the regions of a word. Bits behind the last region are ignored.
     pub(crate) fn add_word(&mut self, index: usize, word: u64) {
         let regions = self.len - index * 64;
         let word = if regions < 64 { word & ((1 << regions) - 1) } else { word };
@@ -129,7 +129,7 @@ impl Bitmap {
         &self.words[at(number)..at(number + 1)]
     }
 
-    /// Whether a page of another set holds the same.
+    /// Compares a page of this set with the same page of another one.
     pub(crate) fn is_same_page(&self, other: &Self, number: usize) -> bool {
         self.page_words(number) == other.page_words(number)
     }

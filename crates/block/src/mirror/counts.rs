@@ -122,7 +122,7 @@ impl QueueCounts {
         Self { of: Arc::clone(of), own, block_bytes, sample: None, due: Time::ZERO }
     }
 
-    /// Whether a sample is due.
+    /// Returns true if the next sample may begin.
     #[inline]
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.sample.is_none() && now >= self.due

@@ -278,6 +278,7 @@ impl<H: Handshake> Connecting<H> {
         Some(handshake.verdict().unwrap_or(failure))
     }
 
+    /// The same without the verdict of this end.
     fn failure_by_peer(
         &self,
         on: &Handle,

@@ -1,8 +1,8 @@
 //! Whether loops may read and write without asking the home of a mirror, and who does so now.
 //!
-//! The home withdraws the permit before it decides anything, and waits until nobody writes by it
-//! any more. A writer announces itself, then checks the permit. The home withdraws the permit, then
-//! checks for writers. With a fence between the two steps on each side, at least one sees the other.
+//! The home withdraws the permit before it decides anything, and waits until no writer uses it. A
+//! writer announces itself, then checks the permit. The home withdraws the permit, then checks for
+//! writers. With a fence between the two steps on each side, at least one sees the other.
 //!
 //! The home can also wait for the writes that have begun so far, while others go on: it turns the
 //! *half* of the permit, and writers count by the half that they saw. That is how it takes the mark
@@ -28,7 +28,7 @@ impl Seen {
         self.0 & HOLDS != 0
     }
 
-    /// Whether it is the same permit, whichever half it has.
+    /// Compares two permits without their halves.
     pub(super) fn is_same(self, other: Self) -> bool {
         self.0 & !HALF == other.0 & !HALF
     }
@@ -37,7 +37,7 @@ impl Seen {
         usize::from(self.0 & HALF != 0)
     }
 
-    /// Whether the home may wait for the end of a write that has seen `begun`.
+    /// Returns true if the home may be waiting for a write that has seen `begun` to end.
     pub(super) fn waits_for(self, begun: Self) -> bool {
         !self.holds() || self.half() != begun.half()
     }
@@ -104,8 +104,8 @@ impl Writers {
         self.0.iter().all(|half| half.load(Ordering::SeqCst) == 0)
     }
 
-    /// Whether there are none of the half that the permit does not have. That stays so until the
-    /// home turns it.
+    /// Returns true if no write counts by the other half of the permit. That stays true until the
+    /// home turns the permit.
     pub(super) fn is_past(&self, permit: &Permit) -> bool {
         self.0[1 - permit.see().half()].load(Ordering::SeqCst) == 0
     }

@@ -39,7 +39,7 @@ pub(crate) struct Undecided {
     pub(super) permit: Seen,
 }
 
-/// What became of a write that a loop was to begin by itself.
+/// The result of beginning a write on a loop.
 #[derive(Debug)]
 pub(super) enum Begun {
     /// It has these locks, by this permit.
@@ -181,8 +181,8 @@ impl Direct {
         is_past
     }
 
-    /// Whether no write is under way that began before the last [`Direct::turn`], except for those
-    /// that were handed to the home.
+    /// Returns true if all writes that began before the last [`Direct::turn`] have ended or were
+    /// handed to the home.
     pub(crate) fn is_past(&self) -> bool {
         lock(&self.loops).iter().all(|one| one.writers.is_past(&self.permit))
     }

@@ -41,7 +41,7 @@ impl Wanted {
     }
 }
 
-/// Whether a loop waits.
+/// The word by which a loop says that it waits.
 pub(super) struct Waiter(AtomicU64);
 
 impl Waiter {
@@ -55,8 +55,8 @@ impl Waiter {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the home has not published anything since. If it has, the loop is woken, and has to
-    /// look again: that may have been something else, and nobody wakes it again before it waits.
+    /// Returns false if the home has published something since. The loop is then woken and looks
+    /// again: what was published may be something else, and nobody wakes it again before it waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
     }
