@@ -70,18 +70,18 @@ pub fn visit(url: &str, options: &ConnectOptions, on: &RemoteLoop) {
     drop(device);
 }
 
-/// What this process holds once it has no more descriptors than `before`; those that stay are
+/// What process `pid` holds once it has no more descriptors than `before`; those that stay are
 /// named.
-fn settled(before: Holds) -> Holds {
+fn settled(pid: u32, before: Holds) -> Holds {
     let mut named = false;
-    until("the initiator has no more descriptors than after half of the connections", || {
-        let more = Holds::of(own()).descriptors > before.descriptors;
+    until("no more descriptors are open than after half of the connections", || {
+        let more = Holds::of(pid).descriptors > before.descriptors;
         if more && !core::mem::replace(&mut named, true) {
-            println!("open: {}", process::descriptors_of(own()).join(", "));
+            println!("open in {pid}: {}", process::descriptors_of(pid).join(", "));
         }
         !more
     });
-    Holds::of(own())
+    Holds::of(pid)
 }
 
 fn come_and_go(listen: &str, times: usize) {
@@ -110,8 +110,10 @@ fn come_and_go(listen: &str, times: usize) {
     };
     let half = round();
     let whole = round();
-    // What is open for a moment only is no leak; a leak stays.
-    let whole = if alone { [whole[0], settled(half[1])] } else { whole };
+    // What is open for a moment only is no leak; a leak stays. The target closes the last
+    // connections of a round when it hears that they ended.
+    let whole =
+        [settled(pids[0], half[0]), if alone { settled(pids[1], half[1]) } else { whole[1] }];
     println!();
     for (n, who) in ["target", "initiator"].into_iter().enumerate() {
         let [from, to] = [half[n], whole[n]];
