@@ -8,10 +8,11 @@ use crate::units::parse_size;
 
 /// Options that do not decide where a byte lies: how sources are used, names, and what the size
 /// says as well. All others may decide it, also those that a later version adds.
-const OTHER_OPTIONS: [&str; 11] = [
+const OTHER_OPTIONS: [&str; 12] = [
     "block",
     "direct",
     "force",
+    "hot",
     "id",
     "keyring",
     "lock",
@@ -106,7 +107,7 @@ mod tests {
                 &format!("stripe:{STRIPE_CHUNK_BYTES},nbd://h/a,nbd://h/b"),
             ),
             ("stripe:uuid=1,/a,/b", "stripe:/a,/b"),
-            ("mirror:state=/s,/a,/b", "mirror:/a,stats:/b"),
+            ("mirror:state=/s,hot=1GiB,/a,/b", "mirror:/a,stats:/b"),
             ("rbd:p/i,conf=/c,id=a", "rbd:p/i,keyring=/k,conf=/c"),
             ("nbd+unix:///x,socket=/s,tls-hostname=h", "nbd+unix:///x,socket=/s"),
         ] {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::filter::Filter;
-use weft_block::limits::MIRROR_HOT_REGIONS;
+use weft_block::mirror::HotLimit;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::testing::{Plan, Rig};
 use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Opening, open};
@@ -99,7 +99,7 @@ impl Disks {
             host: "testhost".into(),
             time: 1_700_000_000,
             seed: opener as u64,
-            hot_regions: MIRROR_HOT_REGIONS,
+            hot: HotLimit::default(),
             guard: Box::new(()),
         };
         let began = world.now();

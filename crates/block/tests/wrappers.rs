@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::filter::Filter;
-use weft_block::limits::MIRROR_HOT_REGIONS;
+use weft_block::mirror::HotLimit;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::sharing::share;
 use weft_block::testing::{Plan, Rig};
@@ -136,7 +136,7 @@ impl Stage {
             host: "testhost".into(),
             time: 1_700_000_000,
             seed: 1,
-            hot_regions: MIRROR_HOT_REGIONS,
+            hot: HotLimit::default(),
             guard: Box::new(()),
         };
         let home = self.world.handle(self.loops[0]).remote();

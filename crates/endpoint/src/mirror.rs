@@ -7,8 +7,7 @@ use crate::url::without_secret;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 use weft_block::grammar::{path, sources};
-use weft_block::limits::MIRROR_HOT_REGIONS;
-use weft_block::mirror::{self, LegSource, MirrorUrl};
+use weft_block::mirror::{self, HotLimit, LegSource, MirrorUrl};
 use weft_block::{Error, ErrorKind, Opening};
 
 /// Who opens a mirror, as its labels say to others.
@@ -18,15 +17,15 @@ pub struct Opener {
     pub host: String,
     /// Seconds since 1970.
     pub time: u64,
-    /// See [`weft_block::mirror::Options::hot_regions`].
-    pub hot_regions: usize,
+    /// How much is marked at a time, if the URL does not say so.
+    pub hot: HotLimit,
 }
 
 impl Opener {
     /// This process.
     fn here() -> Self {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Self { host: host_name(), time, hot_regions: MIRROR_HOT_REGIONS }
+        Self { host: host_name(), time, hot: HotLimit::default() }
     }
 }
 
@@ -134,7 +133,7 @@ pub fn begin_as(
             host: opener.host,
             time: opener.time,
             seed: seed.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)),
-            hot_regions: opener.hot_regions,
+            hot: parsed.hot.map_or(opener.hot, HotLimit::Bytes),
             guard: Box::new(options.control.task()),
         },
     )

@@ -4,10 +4,9 @@
 use super::bitmap::checksum;
 use super::engine::Engine;
 use super::labels::FoundLeg;
-use super::layout::{AREA_BYTES, SLOTS, slot_offset};
+use super::layout::{AREA_BYTES, HotLimit, SLOTS, slot_offset};
 use super::record::{Claim, LEGS_MAX, RECORD_BYTES, Record, Slots};
 use super::start::decide;
-use crate::limits::MIRROR_HOT_REGIONS;
 use uuid::Uuid;
 
 const BLOCK_BYTES: u32 = 512;
@@ -28,7 +27,7 @@ pub fn start(mut bytes: &[u8]) {
         let Ok(start) = decide(&found, state.as_ref(), None, force) else { continue };
         assert!(start.members != 0 && start.members & !start.record.all() == 0);
         let claim = Claim { opener: Uuid::from_u128(1), time: 0, host: String::new() };
-        let mut engine = Engine::new(start, claim, 1, MIRROR_HOT_REGIONS);
+        let mut engine = Engine::new(start, claim, 1, HotLimit::default());
         drop(engine.outputs());
         if let Some(late) = &late {
             let _ = engine.leg_back(late);

@@ -31,7 +31,8 @@ pub(crate) const REGION_BYTES_MIN: u64 = 64 << 10;
 /// The most regions of a mirror; larger ones have longer regions.
 pub(crate) const REGIONS_MAX: u64 = 65_536;
 
-/// The most bytes of regions that are marked at a time: what is compared after a crash.
+/// The most bytes of regions that are marked at a time, unless the URL says otherwise: what is
+/// compared after a crash.
 pub(crate) const HOT_BYTES: u64 = 64 << 30;
 
 const _: () = assert!(REGIONS_MAX as usize <= PAGES * PAGE_BITS);
@@ -59,9 +60,30 @@ pub(crate) fn region_bytes_before_3(data_bytes: u64) -> u64 {
     data_bytes.div_ceil(REGIONS_MAX).next_power_of_two().max(REGION_BYTES_MIN)
 }
 
-/// The most regions of this length that are marked at a time, of `most`; at least one.
-pub(crate) fn hot_limit(region_bytes: u64, most: usize) -> usize {
-    most.min((HOT_BYTES / region_bytes) as usize).max(1)
+/// How much of a mirror is marked at a time, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HotLimit {
+    /// So many regions, and 64 GiB.
+    Regions(usize),
+    /// So many bytes, rounded up to whole regions.
+    Bytes(u64),
+}
+
+impl Default for HotLimit {
+    fn default() -> Self {
+        Self::Regions(MIRROR_HOT_REGIONS)
+    }
+}
+
+impl HotLimit {
+    /// The number of regions of this length; at least one.
+    pub(crate) fn regions(self, region_bytes: u64) -> usize {
+        let most = match self {
+            Self::Regions(most) => most.min((HOT_BYTES / region_bytes) as usize),
+            Self::Bytes(bytes) => bytes.div_ceil(region_bytes).min(REGIONS_MAX) as usize,
+        };
+        most.max(1)
+    }
 }
 
 /// Offset of a slot within an area.
@@ -119,11 +141,19 @@ mod tests {
             assert_eq!(region_bytes(data), region, "{data}");
             assert!(data.div_ceil(region) <= REGIONS_MAX);
             let is_small = data <= HOT_BYTES;
-            let hot = hot_limit(region, MIRROR_HOT_REGIONS) as u64;
+            let hot = HotLimit::default().regions(region) as u64;
             assert!(hot <= 4096 && (hot * region <= HOT_BYTES || hot == 1));
             assert_eq!(hot >= data.div_ceil(region), is_small, "{data}: all may be marked");
         }
-        assert_eq!(hot_limit(64 << 10, 2), 2);
-        assert_eq!(hot_limit(region_bytes_before_3(4 * gib), MIRROR_HOT_REGIONS), 4096);
+        assert_eq!(HotLimit::Regions(2).regions(64 << 10), 2);
+        assert_eq!(HotLimit::default().regions(region_bytes_before_3(4 * gib)), 4096);
+    }
+
+    #[test]
+    fn bytes_are_whole_regions() {
+        let region = 16 << 20;
+        let regions = |bytes| HotLimit::Bytes(bytes).regions(region);
+        assert_eq!([1, region, region + 1].map(regions), [1, 1, 2]);
+        assert_eq!([100 << 30, u64::MAX].map(regions), [6400, REGIONS_MAX as usize]);
     }
 }

@@ -1,4 +1,4 @@
-//! `mirror:[state=PATH,][force=on,]URL,URL[,URL]`: RAID 1 in this process, one device over two or
+//! `mirror:[state=PATH,][force=on,][hot=SIZE,]URL,URL[,URL]`: RAID 1 in this process, one device over two or
 //! three others with the same data.
 //!
 //! Each leg has a label in its last MiB (`record`), which [`create`](admin::create) makes. Writes
@@ -51,6 +51,7 @@ mod unflushed;
 mod unreadable;
 mod user_op;
 
+pub use layout::HotLimit;
 pub use options::{LegSource, MirrorUrl, Opener, Options};
 
 use crate::error::{Error, ErrorKind};

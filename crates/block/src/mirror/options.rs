@@ -1,5 +1,6 @@
 //! What a mirror is opened with.
 
+use super::layout::HotLimit;
 use crate::error::{Error, ErrorKind};
 use crate::grammar::{LISTS, list, scheme};
 use crate::opening::Opening;
@@ -45,9 +46,8 @@ pub struct Options {
     pub time: u64,
     /// Makes the tags of generations.
     pub seed: u64,
-    /// The most regions that are marked as being written at a time, where 64 GiB are not fewer:
-    /// [`MIRROR_HOT_REGIONS`](crate::limits::MIRROR_HOT_REGIONS), except in tests.
-    pub hot_regions: usize,
+    /// How much is marked as being written at a time.
+    pub hot: HotLimit,
     /// Dropped when the mirror is closed.
     pub guard: Box<dyn Send>,
 }
@@ -59,13 +59,15 @@ pub struct MirrorUrl<'a> {
     pub state: Option<&'a str>,
     /// Start from what is here.
     pub force: bool,
+    /// The most bytes that are marked as being written at a time.
+    pub hot: Option<u64>,
     /// The URLs of the legs.
     pub legs: Vec<&'a str>,
 }
 
 impl<'a> MirrorUrl<'a> {
-    /// The parts of `mirror:[state=PATH,][force=on,]URL,URL[,URL]`; `None` if this is not the URL
-    /// of a mirror.
+    /// The parts of `mirror:[state=PATH,][force=on,][hot=SIZE,]URL,URL[,URL]`; `None` if this is
+    /// not the URL of a mirror.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -77,14 +79,21 @@ impl<'a> MirrorUrl<'a> {
             return Err(Error::new(
                 ErrorKind::Usage,
                 format!(
-                    "{url}: \"{main}\" is neither an option nor a leg; use state=PATH or force=on"
+                    "{url}: \"{main}\" is neither an option nor a leg; use state=PATH, force=on or hot=SIZE"
                 ),
             ));
         }
         let state = spec.text("state")?;
         let force = spec.switch("force")?.unwrap_or(false);
+        let hot = spec.size("hot")?;
+        if hot == Some(0) {
+            let text = format!(
+                "{url}: hot=0: a mirror marks at least one region; leave it out or use hot=64GiB"
+            );
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
         spec.finish()?;
-        Ok(Some(Self { state, force, legs: list.sources }))
+        Ok(Some(Self { state, force, hot, legs: list.sources }))
     }
 }
 
@@ -95,22 +104,25 @@ mod tests {
     #[test]
     fn the_parts_of_a_url() {
         let parse = |url| {
-            MirrorUrl::parse(url)
-                .map(|parsed| parsed.map(|url: MirrorUrl<'_>| (url.state, url.force, url.legs)))
+            MirrorUrl::parse(url).map(|parsed| {
+                parsed.map(|url: MirrorUrl<'_>| (url.state, url.force, url.hot, url.legs))
+            })
         };
         assert_eq!(parse("ram:1MiB").unwrap(), None);
         assert_eq!(
             parse("mirror:ram:1MiB,block=512,/b").unwrap(),
-            Some((None, false, vec!["ram:1MiB,block=512", "/b"]))
+            Some((None, false, None, vec!["ram:1MiB,block=512", "/b"]))
         );
-        let url = "mirror:state=/var/lib/m0,force=on,nvme+tcp://h/nqn.2014-08.org.example:x/1,error:rate=1,/b";
+        let url = "mirror:state=/var/lib/m0,force=on,hot=96GiB,nvme+tcp://h/nqn.2014-08.org.example:x/1,error:rate=1,/b";
         let legs = vec!["nvme+tcp://h/nqn.2014-08.org.example:x/1", "error:rate=1,/b"];
-        assert_eq!(parse(url).unwrap(), Some((Some("/var/lib/m0"), true, legs)));
+        assert_eq!(parse(url).unwrap(), Some((Some("/var/lib/m0"), true, Some(96 << 30), legs)));
         for wrong in [
             "mirror:",
             "mirror:64KiB,ram:1MiB,ram:1MiB",
             "mirror:speed=9,ram:1MiB,ram:1MiB",
             "mirror:force=maybe,/a,/b",
+            "mirror:hot=0,/a,/b",
+            "mirror:hot=much,/a,/b",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -2,7 +2,7 @@
 
 use super::{Plan, Rig};
 use crate::device::Device;
-use crate::limits::MIRROR_HOT_REGIONS;
+use crate::mirror::HotLimit;
 use crate::mirror::admin::{self, Holding};
 use crate::mirror::{self, LegSource, Options};
 use crate::opening::Opening;
@@ -49,7 +49,7 @@ pub fn begin_mirror(home: &RemoteLoop, disks: &[Device]) -> (Opening, Receiver<(
         host: "testhost".into(),
         time: 1_700_000_000,
         seed: 1,
-        hot_regions: MIRROR_HOT_REGIONS,
+        hot: HotLimit::default(),
         guard: Box::new(guard),
     };
     (mirror::begin(home, options).unwrap_or_else(|e| panic!("{e}")), closed)

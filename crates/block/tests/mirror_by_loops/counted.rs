@@ -6,7 +6,7 @@ use super::{is_whole, opened};
 use crate::closing::close;
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::limits::MIRROR_HOT_REGIONS;
+use weft_block::mirror::HotLimit;
 use weft_block::mirror::admin;
 use weft_block::path::PathStatus;
 use weft_block::testing::{Plan, Rig};
@@ -39,7 +39,7 @@ fn are_exact(device: &Device, legs: &[Leg]) {
 #[test]
 fn the_operations_of_the_home_and_of_all_loops_are_counted() {
     let legs = two_legs();
-    let (device, closed) = opened(&legs, MIRROR_HOT_REGIONS);
+    let (device, closed) = opened(&legs, HotLimit::default());
     until("the legs are equal", || is_whole(&device));
     are_exact(&device, &legs);
     let before: u64 = device.paths().iter().map(|path| path.operations).sum();
@@ -74,7 +74,7 @@ fn the_operations_of_the_home_and_of_all_loops_are_counted() {
 #[test]
 fn errors_and_returns_of_a_leg_are_counted_and_the_other_leg_has_none() {
     let legs = two_legs();
-    let (device, closed) = opened(&legs, MIRROR_HOT_REGIONS);
+    let (device, closed) = opened(&legs, HotLimit::default());
     until("the legs are equal", || is_whole(&device));
     let rig = Rig::new(&device, Plan { loops: 2, ..Plan::default() });
     let come_back = |reconnects| {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::limits::MIRROR_HOT_REGIONS;
+use weft_block::mirror::HotLimit;
 use weft_block::mirror::{self, Options, admin};
 use weft_block::path::PathState;
 use weft_block::testing::{Plan, Rig};
@@ -162,7 +162,7 @@ fn event_loop() -> RemoteLoop {
     spawn(LoopConfig::default(), |_| ()).unwrap().1
 }
 
-fn opened(legs: &[Leg], hot_regions: usize) -> (Device, mpsc::Receiver<()>) {
+fn opened(legs: &[Leg], hot: HotLimit) -> (Device, mpsc::Receiver<()>) {
     let (guard, closed) = mpsc::channel();
     let options = Options {
         url: "mirror:test".into(),
@@ -175,7 +175,7 @@ fn opened(legs: &[Leg], hot_regions: usize) -> (Device, mpsc::Receiver<()>) {
         host: "testhost".into(),
         time: 1_700_000_000,
         seed: 1,
-        hot_regions,
+        hot,
         guard: Box::new(guard),
     };
     let device = mirror::begin(&event_loop(), options).and_then(Opening::wait);
@@ -195,21 +195,21 @@ fn data(leg: &Leg, stride: u64) -> Vec<u8> {
 
 #[test]
 fn nothing_goes_back_whatever_happens_to_legs() {
-    loops_use_legs_that_fail(8, MIRROR_HOT_REGIONS);
+    loops_use_legs_that_fail(8, HotLimit::default());
 }
 
 /// Each place is in a region of its own, and only a few of them are marked at a time.
 #[test]
 fn nothing_goes_back_whatever_is_evicted() {
-    loops_use_legs_that_fail(256, 4);
+    loops_use_legs_that_fail(256, HotLimit::Regions(4));
 }
 
-fn loops_use_legs_that_fail(stride: u64, hot_regions: usize) {
+fn loops_use_legs_that_fail(stride: u64, hot: HotLimit) {
     let areas =
         admin::create(Uuid::from_u128(5), &[LEG_BYTES; 3], None, 512, 3, admin::Holding::TheSame)
             .unwrap();
     let legs: Vec<Leg> = areas.iter().map(|area| Leg::new(area)).collect();
-    let (device, closed) = opened(&legs, hot_regions);
+    let (device, closed) = opened(&legs, hot);
     until("the legs are equal", || is_whole(&device));
     let places = (0..PLACES).map(|_| Place::default()).collect();
     let shared = Arc::new(Shared { places, stride, left: AtomicU64::new(60_000) });
@@ -263,7 +263,7 @@ fn what_a_leg_cannot_read_is_written_there_again() {
         admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame)
             .unwrap();
     let legs: Vec<Leg> = areas.iter().map(|area| Leg::new(area)).collect();
-    let (device, closed) = opened(&legs, MIRROR_HOT_REGIONS);
+    let (device, closed) = opened(&legs, HotLimit::default());
     until("the legs are equal", || is_whole(&device));
     let blocks = device.geometry().blocks;
     let rig = Rig::new(&device, Plan::default());

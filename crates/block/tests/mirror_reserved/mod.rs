@@ -8,7 +8,7 @@ use leg::{LEG_BYTES, Leg, Table};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::limits::MIRROR_HOT_REGIONS;
+use weft_block::mirror::HotLimit;
 use weft_block::mirror::{self, LegSource, Options, admin};
 use weft_block::path::PathState;
 use weft_block::testing::{Plan, Rig};
@@ -65,7 +65,7 @@ impl Bench {
             host: "testhost".into(),
             time: 1_700_000_000,
             seed: opener as u64,
-            hot_regions: MIRROR_HOT_REGIONS,
+            hot: HotLimit::default(),
             guard: Box::new(guard),
         };
         (mirror::begin(&self.home, options).and_then(Opening::wait), closed)

@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use weft_block::mirror::{LegSource, MirrorUrl};
+use weft_block::mirror::{HotLimit, LegSource, MirrorUrl};
 use weft_block::path::{PathState, PathStatus};
 use weft_block::{Device, Opening, Presence};
 use weft_endpoint::ConnectOptions;
@@ -55,11 +55,7 @@ impl What {
             is_remote: false,
             open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&store) as Device)))),
         });
-        let opener = Opener {
-            host: host.to_owned(),
-            time: clock(world, seed),
-            hot_regions: hot_regions(seed),
-        };
+        let opener = Opener { host: host.to_owned(), time: clock(world, seed), hot: hot(seed) };
         let parsed = MirrorUrl::parse(&url).map(|parsed| parsed.expect("the URL of a mirror"));
         let opening = parsed.and_then(|parsed| begin_as(&url, &parsed, state, opener, &options));
         opening.unwrap_or_else(|e| Opening::ready(Err(e)))
@@ -82,8 +78,8 @@ fn clock(world: &World, seed: u64) -> u64 {
 
 /// The most regions that are marked at a time: so few that most first writes to a region evict
 /// another one, perhaps one in which a write is under way. Drawn as the clock is.
-fn hot_regions(seed: u64) -> usize {
-    *Rng::new(seed ^ HOT).pick(&[1, 1, 1, 2, 3])
+fn hot(seed: u64) -> HotLimit {
+    HotLimit::Regions(*Rng::new(seed ^ HOT).pick(&[1, 1, 1, 2, 3]))
 }
 
 enum Doing {

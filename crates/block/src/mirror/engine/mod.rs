@@ -31,7 +31,7 @@ mod tests;
 mod write;
 
 use super::bitmap::Bitmap;
-use super::layout::hot_limit;
+use super::layout::HotLimit;
 use super::ranges::Ranges;
 use super::record::{Claim, LEGS_MAX, LegMask, Record, Slots};
 use super::start::Start;
@@ -118,11 +118,10 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts: takes the mirror for `claim`. The driver waits for [`Output::Opened`]. `seed` makes
-    /// the tags of generations. At most `hot` regions are marked at a time, and less where they are
-    /// long ([`hot_limit`]).
-    pub(crate) fn new(start: Start, claim: Claim, seed: u64, hot: usize) -> Self {
+    /// the tags of generations. At most `hot` of it is marked at a time.
+    pub(crate) fn new(start: Start, claim: Claim, seed: u64, hot: HotLimit) -> Self {
         let Start { record, members, slots, state, suspect, missed, is_new, .. } = start;
-        let (regions, limit) = (record.regions(), hot_limit(record.region_bytes, hot));
+        let (regions, limit) = (record.regions(), hot.regions(record.region_bytes));
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX)
             .filter(|leg| members >> leg & 1 != 0)

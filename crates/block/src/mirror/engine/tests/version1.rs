@@ -6,6 +6,7 @@ use super::world::OPENER;
 use crate::limits::MIRROR_HOT_REGIONS;
 use crate::mirror::engine::{Engine, Io, Output, Target};
 use crate::mirror::labels::{FoundLeg, read};
+use crate::mirror::layout::HotLimit;
 use crate::mirror::layout::{AREA_BYTES, UNIT};
 use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
 use crate::mirror::start::decide;
@@ -74,7 +75,7 @@ pub(super) fn open_limited(files: &mut [Option<FoundLeg>; 3], hot: usize) -> Eng
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
     let claim = Claim { opener: start.opener.unwrap_or(OPENER), time: 5, host: "here".into() };
-    let mut engine = Engine::new(start, claim, 1, hot);
+    let mut engine = Engine::new(start, claim, 1, HotLimit::Regions(hot));
     drive(&mut engine, files);
     engine
 }

@@ -5,6 +5,7 @@ use super::oracle::Oracle;
 use crate::limits::MIRROR_HOT_REGIONS;
 use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
 use crate::mirror::labels::FoundLeg;
+use crate::mirror::layout::HotLimit;
 use crate::mirror::layout::{AREA_BYTES, UNIT};
 use crate::mirror::record::{Claim, Format, LEGS_MAX, Record, Slots};
 use crate::mirror::start::{Start, decide};
@@ -190,7 +191,7 @@ impl World {
         self.starts += 1;
         let claim = Claim { opener: OPENER, time: 5, host: "here".into() };
         (self.halted, self.is_open, self.is_closed) = (None, false, false);
-        self.engine = Some(Engine::new(start, claim, self.starts, self.hot));
+        self.engine = Some(Engine::new(start, claim, self.starts, HotLimit::Regions(self.hot)));
         self.take();
         Ok(())
     }
