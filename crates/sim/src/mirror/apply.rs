@@ -103,7 +103,10 @@ impl Run {
             }
             Fault::Loss(loss) => self.lose(loss),
             Fault::Late(which, after) => self.leave_late(which, after),
-            Fault::Together { which, ended, away } => self.lose_power_together(which, ended, away),
+            Fault::LateLeg(which, after) => self.leave_late_on_leg(which, after),
+            Fault::Together { which, ended, away, is_overtaken } => {
+                self.lose_power_together(which, ended, away, is_overtaken)
+            }
             Fault::Stranger => {
                 if self.owner.device().is_some() {
                     let seed = self.rng.bits();

@@ -45,8 +45,12 @@ pub(super) enum Fault {
     /// The owner is killed so long after a write was begun, which the disk of a leg holds back as
     /// long as it may.
     Late(u64, Duration),
-    /// A leg and the owner lose their power, when so many operations have ended.
-    Together { which: u64, ended: u64, away: Duration },
+    /// The connections of a leg are cut so long after a write was begun, which its disk holds back as
+    /// long as it may.
+    LateLeg(u64, Duration),
+    /// A leg and the owner lose their power, when so many operations have ended; or so many writes
+    /// after one that the leg has not executed yet.
+    Together { which: u64, ended: u64, away: Duration, is_overtaken: bool },
     /// Somebody else opens the mirror.
     Stranger,
 }

@@ -1,7 +1,8 @@
 //! What an owner has sent before it was killed lands after what the next one has written, unless
 //! that one waits for as long as the targets may go on: the disk of a leg holds everything back
 //! almost until the bound and heeds no request to cancel, the owner is killed, and starts again at
-//! once.
+//! once. Or only the leg is lost, as its connections are cut: the mirror must not copy to it, nor
+//! write to it again, before that.
 //!
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
@@ -12,7 +13,7 @@ use crate::faults::fraction;
 use crate::holds;
 use crate::store::Behaviour;
 use core::time::Duration;
-use weft_io::sim::Rng;
+use weft_io::sim::{Connection, Cut, Rng};
 
 /// One of so many seeds does it.
 const ONE_IN: u32 = 4;
@@ -22,18 +23,42 @@ const TIMES_MAX: u64 = 4;
 
 /// When it happens in the run of a seed.
 pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
-    let mut rng = Rng::new(seed ^ 0x6c61_7465_7273);
+    let of_owner = times(0x6c61_7465_7273, Fault::Late, seed, config);
+    of_owner.chain(times(0x6c61_7465_6c65_6773, Fault::LateLeg, seed, config)).collect()
+}
+
+fn times(
+    name: u64,
+    fault: fn(u64, Duration) -> Fault,
+    seed: u64,
+    config: &Config,
+) -> impl Iterator<Item = (Duration, Fault)> {
+    let mut rng = Rng::new(seed ^ name);
     let times = if rng.one_in(ONE_IN) { rng.within(1, TIMES_MAX) } else { 0 };
-    let mut one = |_| {
-        let fault = Fault::Late(rng.bits(), Duration::from_millis(rng.magnitude(500)));
+    (0..times).map(move |_| {
+        let fault = fault(rng.bits(), Duration::from_millis(rng.magnitude(500)));
         (fraction(config.trouble, &mut rng), fault)
-    };
-    (0..times).map(&mut one).collect()
+    })
 }
 
 impl Run {
     /// The owner is killed so long after a write was begun that the disk of a leg holds back.
     pub(super) fn leave_late(&mut self, which: u64, after: Duration) {
+        self.hold_back(which, after, |run, _| run.end_owner(false));
+    }
+
+    /// The connections of the leg are cut instead.
+    pub(super) fn leave_late_on_leg(&mut self, which: u64, after: Duration) {
+        self.hold_back(which, after, |run, leg| {
+            let at = run.targets[leg].at;
+            let of_leg = |it: &Connection| it.open && it.server == at;
+            let all: Vec<_> = run.world.connections().into_iter().filter(of_leg).collect();
+            all.into_iter().for_each(|it| run.world.cut(it.id, Cut::Reset));
+        });
+    }
+
+    /// The disk of a leg holds a write back, and so long after its beginning `then` happens.
+    fn hold_back(&mut self, which: u64, after: Duration, then: impl FnOnce(&mut Self, usize)) {
         if !self.owner.is_whole() {
             return;
         }
@@ -47,7 +72,7 @@ impl Run {
         });
         self.await_write();
         self.world.run_for(after);
-        self.end_owner(false);
+        then(self, leg);
         // The target notices only now that its host is gone.
         self.disks.stores[leg].behave(deaf);
     }

@@ -233,6 +233,16 @@ impl Store {
         state.pending.iter().find(|((_, number), op)| is_held(*number, op)).map(|(_, op)| op.lba)
     }
 
+    /// The name of the write to these blocks that it was asked for first of those that it has not
+    /// executed yet.
+    pub fn oldest_write(&self, blocks: core::ops::Range<u64>, now: Time) -> Option<u64> {
+        let mut state = self.state();
+        state.advance(now);
+        let is_there = |op: &Pending| op.kind.is_write() && blocks.contains(&op.lba);
+        let names = state.pending.iter().filter(|(_, op)| is_there(op)).map(|((_, name), _)| *name);
+        names.min()
+    }
+
     /// Whether everything is executed that any process has asked for.
     pub fn is_idle(&self, now: Time) -> bool {
         let mut state = self.state();
