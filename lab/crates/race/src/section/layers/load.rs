@@ -61,11 +61,11 @@ impl Load {
         format!("{}, {}", self.kind, self.label)
     }
 
-    fn is_random(&self) -> bool {
+    pub fn is_random(&self) -> bool {
         self.rw.starts_with("rand")
     }
 
-    fn writes(&self) -> bool {
+    pub fn writes(&self) -> bool {
         self.rw != "randread" && self.rw != "read"
     }
 }

@@ -29,6 +29,9 @@ const SPARSE_BYTES: u64 = 1 << 40;
 /// Working set of the study: ten ranges of 10 GiB.
 const RANGES: (u64, u64) = (10, 10 << 30);
 
+/// The hot set in which these ranges fit, with the regions at their ends.
+const HOT: &str = "104GiB";
+
 /// Ranges of sequential operations where all of a disk is used.
 const WINDOWS: u64 = 64;
 
@@ -66,11 +69,13 @@ struct Kind {
     bytes: u64,
     is_sparse: bool,
     has_aims: bool,
+    /// The option `hot` of mirrors. With it, only random writes and mixes are measured.
+    hot: Option<&'static str>,
     place: Place,
 }
 
 /// The sizes, with ranges for which `memory` bytes a disk suffice.
-fn kinds(memory: u64) -> [Kind; 3] {
+fn kinds(memory: u64) -> [Kind; 4] {
     let full = power_of_two(memory).min(2 << 30);
     let whole = Ranges::spread(full, 1, u64::MAX, PAGE_BYTES);
     // Half of it for random operations, half for sequential ones.
@@ -81,7 +86,11 @@ fn kinds(memory: u64) -> [Kind; 3] {
     let step = |bytes: u64| (bytes >> STEPS_LOG2).max(LEAST_STEP);
     let sparse = |name, has_aims, random, sequential| {
         let place = Place { random, sequential, step: step(SPARSE_BYTES) };
-        Kind { name, bytes: SPARSE_BYTES, is_sparse: true, has_aims, place }
+        Kind { name, bytes: SPARSE_BYTES, is_sparse: true, has_aims, hot: None, place }
+    };
+    let ranges = |name| {
+        let random = spread(count, bytes, align_for(count * bytes, half));
+        sparse(name, true, random, spread(count, window(count), PAGE_BYTES))
     };
     [
         Kind {
@@ -89,14 +98,11 @@ fn kinds(memory: u64) -> [Kind; 3] {
             bytes: full,
             is_sparse: false,
             has_aims: true,
+            hot: None,
             place: Place { random: whole, sequential: whole, step: step(full) },
         },
-        sparse(
-            "ranges",
-            true,
-            spread(count, bytes, align_for(count * bytes, half)),
-            spread(count, window(count), PAGE_BYTES),
-        ),
+        ranges("ranges"),
+        Kind { hot: Some(HOT), ..ranges("ranges_hot") },
         sparse(
             "sparse",
             false,
@@ -193,10 +199,9 @@ impl<'a> Bench<'a> {
         }
         create.extend(&legs);
         process::output(&mut self.setting.weft(&create))?;
-        Ok(match way.has_state {
-            true => format!("mirror:state={state},{}", legs.join(",")),
-            false => format!("mirror:{}", legs.join(",")),
-        })
+        let state = way.has_state.then(|| format!("state={state},")).unwrap_or_default();
+        let hot = self.kind.hot.map(|hot| format!("hot={hot},")).unwrap_or_default();
+        Ok(format!("mirror:{state}{hot}{}", legs.join(",")))
     }
 
     /// Measures a load, after a pass that has ended. Waits longer for the pass where `wait` was too
@@ -270,7 +275,8 @@ pub fn run(setting: &Setting) -> Result<(Vec<Table>, Value)> {
     let text = "Rows of `docs/performance/distance.md`, ratios to one leg.";
     let mut distance = Table::new("Distance of mirrors to one leg", text, &head);
     for kind in &kinds {
-        let loads = load::loads(setting);
+        let mut loads = load::loads(setting);
+        loads.retain(|load| kind.hot.is_none() || load.writes() && load.is_random());
         let bench = Bench::new(setting, kind, memory.total)?;
         let all = measure(&bench, &loads)?;
         let early = bench.early.get();
@@ -304,7 +310,8 @@ impl Kind {
     /// For people: the size, and what of it is used.
     fn title(&self) -> String {
         let used = self.place.random;
-        format!("{}, {used}", in_words(self.bytes))
+        let hot = self.hot.map(|hot| format!(", `hot={hot}`")).unwrap_or_default();
+        format!("{}, {used}{hot}", in_words(self.bytes))
     }
 }
 
@@ -368,9 +375,10 @@ mod tests {
 
     #[test]
     fn ranges_are_as_dense_as_memory_allows() {
-        let [whole, ranges, sparse] = kinds(5 << 29);
+        let [whole, ranges, hot, sparse] = kinds(5 << 29);
         assert_eq!(whole.title(), "2 GiB, all of it");
         assert_eq!(ranges.title(), "1 TiB, 10 ranges of 10 GiB");
+        assert_eq!(hot.title(), "1 TiB, 10 ranges of 10 GiB, `hot=104GiB`");
         let words = ranges.place.random.random_in_words();
         assert_eq!(words, "10 ranges of 10 GiB, at multiples of 512 KiB");
         assert_eq!(ranges.place.sequential.to_string(), "10 ranges of 128 MiB");
@@ -425,7 +433,7 @@ mod tests {
                 Measured::of(&setting, load.title(), WAYS.len(), sample).unwrap()
             })
             .collect();
-        let [whole, _, sparse] = kinds(5 << 29);
+        let [whole, .., sparse] = kinds(5 << 29);
         let rows_of_whole = rows(&whole, &all, &loads);
         assert_eq!(rows_of_whole.len(), 4);
         let [what, _, aim, now, _] = &rows_of_whole[1][..] else { panic!("{rows_of_whole:?}") };
