@@ -32,6 +32,7 @@ mod manage;
 mod many_jobs;
 mod mirror;
 mod mirror_copies;
+mod mirror_kills;
 mod monitoring;
 mod names;
 mod nbd;

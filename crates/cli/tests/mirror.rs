@@ -13,16 +13,16 @@ use weft_testing::wait::until;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// The name of the mirror's control.
-const CONTROL: &str = "mirror";
+pub const CONTROL: &str = "mirror";
 
-fn kill(server: Server) {
+pub fn kill(server: Server) {
     weft_testing::process::signal(server.pid(), "KILL");
     drop(server);
 }
 
 /// A target of one file, always at the same address.
-fn target(dir: &Path, scheme: &str, name: &str, port: u16) -> Server {
-    let source = format!("file:./{name}.img,size=20MiB");
+fn target(dir: &Path, (scheme, size): (&str, &str), name: &str, port: u16) -> Server {
+    let source = format!("file:./{name}.img,size={size}");
     let listen = format!("{scheme}://127.0.0.1:{port}");
     let [nqn, iqn] = ["nqn", "iqn"].map(|kind| format!("{kind}.2026-01.example.weft:{name}"));
     let names = ["--nqn", &nqn, "--iqn", &iqn];
@@ -40,7 +40,7 @@ const ONCE: [&str; 1] = ["--time_based=0"];
 const ENDLESS: [&str; 2] = ["--time_based", "--runtime=1h"];
 
 /// Waits until the labels of all these legs say this.
-fn await_status(dir: &Path, legs: &[String], wanted: &str) {
+pub fn await_status(dir: &Path, legs: &[String], wanted: &str) {
     let args: Vec<&str> =
         ["mirror", "status"].into_iter().chain(legs.iter().map(String::as_str)).collect();
     until(&format!("the labels of {legs:?} say \"{wanted}\""), || {
@@ -49,8 +49,8 @@ fn await_status(dir: &Path, legs: &[String], wanted: &str) {
 }
 
 /// Serves the mirror; a target that was killed counts as dead soon.
-fn serve(dir: &Path, url: &str) -> Server {
-    let listen = ["serve", url, "--listen", "nvme+tcp://127.0.0.1:0", "--control", CONTROL];
+fn serve(dir: &Path, url: &str, at: &str) -> Server {
+    let listen = ["serve", url, "--listen", at, "--control", CONTROL];
     let times = ["--keep-alive-tmo", "1", "--quiesce-time", "0s"];
     let log = std::fs::File::create(dir.join("mirror.log")).unwrap();
     let mut command = weft(dir, &[&listen[..], &times].concat());
@@ -58,7 +58,7 @@ fn serve(dir: &Path, url: &str) -> Server {
     Server::spawn(command)
 }
 
-fn log(dir: &Path) -> String {
+pub fn log(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("mirror.log")).unwrap()
 }
 
@@ -78,49 +78,59 @@ fn copied(dir: &Path, leg: &str) -> u64 {
 }
 
 /// A mirror of three targets that are processes of their own.
-struct Stage {
+pub struct Stage {
     scratch: Scratch,
-    scheme: &'static str,
+    /// What carries the legs, and their size.
+    kind: (&'static str, &'static str),
     ports: [u16; 3],
     targets: [Option<Server>; 3],
-    legs: [String; 3],
+    pub legs: [String; 3],
     url: String,
+    /// Where the mirror listens.
+    at: String,
 }
 
 impl Stage {
     /// Starts the targets, and makes the mirror.
-    fn new(scheme: &'static str) -> Self {
+    pub fn new(scheme: &'static str, size: &'static str) -> Self {
         let scratch = Scratch::new("mirror-killed");
+        let kind = (scheme, size);
         let ports = [(); 3].map(|()| port::free(Ipv4Addr::LOCALHOST));
-        let start = |place| target(scratch.path(), scheme, NAMES[place], ports[place]);
+        let start = |place| target(scratch.path(), kind, NAMES[place], ports[place]);
         let targets = [0, 1, 2].map(start);
         let legs = targets.each_ref().map(|target| target.url().to_owned());
         let url = format!("mirror:state=./m.state,{}", legs.join(","));
         let create = ["mirror", "create", "--state", "./m.state", &legs[0], &legs[1], &legs[2]];
         let created = run(weft(scratch.path(), &create));
         assert_eq!(created.code(), Some(0), "{}", created.err);
-        Self { scratch, scheme, ports, targets: targets.map(Some), legs, url }
+        let at = "nvme+tcp://127.0.0.1:0".into();
+        Self { scratch, kind, ports, targets: targets.map(Some), legs, url, at }
     }
 
-    fn dir(&self) -> &Path {
+    /// From now on the mirror listens at the same port each time, so that its hosts find it again.
+    pub fn keep_port(&mut self) {
+        self.at = format!("nvme+tcp://127.0.0.1:{}", port::free(Ipv4Addr::LOCALHOST));
+    }
+
+    pub fn dir(&self) -> &Path {
         self.scratch.path()
     }
 
-    fn kill(&mut self, place: usize) {
+    pub fn kill(&mut self, place: usize) {
         kill(self.targets[place].take().unwrap());
     }
 
-    fn launch(&mut self, place: usize) {
+    pub fn launch(&mut self, place: usize) {
         let (name, port) = (NAMES[place], self.ports[place]);
-        self.targets[place] = Some(target(self.dir(), self.scheme, name, port));
+        self.targets[place] = Some(target(self.dir(), self.kind, name, port));
     }
 
-    fn serve(&self) -> Server {
-        serve(self.dir(), &self.url)
+    pub fn serve(&self) -> Server {
+        serve(self.dir(), &self.url, &self.at)
     }
 
     /// Serves the mirror once until its legs are equal, so that they are known to be.
-    fn make_equal(&self) {
+    pub fn make_equal(&self) {
         let mirror = self.serve();
         until("the legs are equal", || log(self.dir()).contains("the legs are equal"));
         mirror.terminate();
@@ -193,16 +203,22 @@ impl Stage {
         let mirror = self.serve();
         await_status(self.dir(), &self.legs, "legs in sync then: 0 1 2,");
         mirror.terminate();
+        self.are_equal("19MiB");
+    }
+
+    /// All legs hold the same, in so many bytes.
+    pub fn are_equal(&self, bytes: &str) {
         let [a, b, c] = &self.legs;
         let scrub = run(weft(self.dir(), &["mirror", "scrub", a, b, c]));
         assert_eq!(scrub.code(), Some(0), "{}{}", scrub.out, scrub.err);
-        assert!(scrub.out.contains("19MiB of 3 legs are equal"), "{}", scrub.out);
+        let equal = format!("{bytes} of 3 legs are equal");
+        assert!(scrub.out.contains(&equal), "{}", scrub.out);
     }
 }
 
 /// All that happens to the mirror, whose targets may go on for this long.
 fn all_are_killed(scheme: &'static str, wait: &str) {
-    let mut stage = Stage::new(scheme);
+    let mut stage = Stage::new(scheme, "20MiB");
     stage.make_equal();
     let mirror = stage.serve();
     stage.a_leg_is_killed(&mirror);
@@ -222,7 +238,7 @@ fn legs_and_the_mirror_itself_are_killed_under_load() {
 /// minute. The test does not wait for that: a leg that was killed is still away.
 #[test]
 fn a_killed_mirror_waits_as_long_as_its_nvme_targets_may_go_on() {
-    let mut stage = Stage::new("nvme+tcp");
+    let mut stage = Stage::new("nvme+tcp", "20MiB");
     stage.make_equal();
     let mirror = stage.serve();
     stage.a_leg_is_killed(&mirror);

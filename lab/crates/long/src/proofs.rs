@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 6] = [
+const TESTS: [(&str, &str, [&str; 3]); 7] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -67,6 +67,13 @@ const TESTS: [(&str, &str, [&str; 3]); 6] = [
         "A mirror over three NVMe/TCP targets: each of them and the mirror itself are killed under load. The next one waits as long as the targets may \
          go on, and takes the mirror; what was acknowledged is there, and an old leg is not started from.",
         ["weft", "cli", "mirror::legs_and_the_mirror_itself_are_killed_under_load_by_nvme"],
+    ),
+    (
+        "mirror-kills",
+        "A mirror of 2 GiB over three NVMe/TCP targets under writes all over it: its process and those of its legs are killed twelve times. No write \
+         that was acknowledged is lost, and the legs are equal in the end. How much was compared after each kill of the mirror, and how long it took \
+         until reads were balanced, with the half minute for which the targets may go on.",
+        ["weft", "cli", "mirror_kills::a_mirror_of_2_gib_lives_through_kills_of_its_processes"],
     ),
 ];
 
