@@ -15,6 +15,9 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The name of the mirror's control.
 pub const CONTROL: &str = "mirror";
 
+/// Where a mirror listens whose hosts need not find it again.
+const ANYWHERE: &str = "nvme+tcp://127.0.0.1:0";
+
 pub fn kill(server: Server) {
     weft_testing::process::signal(server.pid(), "KILL");
     drop(server);
@@ -103,7 +106,7 @@ impl Stage {
         let create = ["mirror", "create", "--state", "./m.state", &legs[0], &legs[1], &legs[2]];
         let created = run(weft(scratch.path(), &create));
         assert_eq!(created.code(), Some(0), "{}", created.err);
-        let at = "nvme+tcp://127.0.0.1:0".into();
+        let at = ANYWHERE.into();
         Self { scratch, kind, ports, targets: targets.map(Some), legs, url, at }
     }
 
@@ -362,7 +365,8 @@ fn a_mirror_whose_legs_both_fail_to_read_serves_writes_and_ends_when_it_is_told(
     ));
     assert_eq!(created.code(), Some(0), "{}", created.err);
     let legs = files.map(|file| format!("error:rate=1,kind=media,ops=read,after=2,{file}"));
-    let server = serve(dir, &format!("mirror:state=./m.state,{}", legs.join(",")));
+    let url = format!("mirror:state=./m.state,{}", legs.join(","));
+    let server = serve(dir, &url, ANYWHERE);
     let read = run(weft(
         dir,
         &["bench", server.url(), "--rw=read", "--bs=4k", "--size=64k", "--number_ios=16"],
