@@ -98,7 +98,8 @@ fn a_target_is_replaced(programs: &Programs) {
     let register = ["resv-register", &nvme, "--nrkey", "47", "--cptpl", "3"];
     let registered = run(program(&programs[0], dir, &register));
     assert_eq!(registered.code(), Some(0), "{registered:?}");
-    let loads = loads(programs, dir, &server.urls, 2).map(Loads::start).collect::<Vec<_>>();
+    let loads = loads(programs, dir, &server.urls, 2);
+    let loads = loads.map(Loads::start_while_replaced).collect::<Vec<_>>();
     for nth in 1..programs.len() {
         until_many_writes(dir, &format!("s{}", nth - 1));
         let next = serve(nth);

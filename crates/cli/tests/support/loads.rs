@@ -16,6 +16,9 @@ const MANY: u64 = 200;
 /// its server instead.
 const NOBODY_LISTENS: &str = "weft: cannot connect to ";
 
+/// What the error says if a server ends while a host starts that it has just accepted.
+const ENDED_MEANWHILE: &str = " closed the connection in answer to ";
+
 /// A load that begins again whenever it has ended well.
 pub struct Loads {
     is_over: Arc<AtomicBool>,
@@ -32,6 +35,12 @@ impl Loads {
     /// not begun, and is started again.
     pub fn start_when_served(load: impl Fn() -> Command + Send + 'static) -> Self {
         Self::begin(load, |ran| ran.code() == Some(7) && ran.err.starts_with(NOBODY_LISTENS))
+    }
+
+    /// The same for a server whose place another one takes: somebody listens all the time, but the
+    /// one that ends closes connections on which nobody has logged in.
+    pub fn start_while_replaced(load: impl Fn() -> Command + Send + 'static) -> Self {
+        Self::begin(load, |ran| ran.code() == Some(7) && ran.err.contains(ENDED_MEANWHILE))
     }
 
     fn begin(
