@@ -199,7 +199,7 @@ impl<'a> Bench<'a> {
         }
         create.extend(&legs);
         process::output(&mut self.setting.weft(&create))?;
-        let state = way.has_state.then(|| format!("state={state},")).unwrap_or_default();
+        let state = if way.has_state { format!("state={state},") } else { String::new() };
         let hot = self.kind.hot.map(|hot| format!("hot={hot},")).unwrap_or_default();
         Ok(format!("mirror:{state}{hot}{}", legs.join(",")))
     }
