@@ -51,8 +51,9 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 oops=panic quiet logleve
 /// new ones, and dies of that `int3`.
 const EMULATION: &str = "tcg,thread=single,tb-size=256";
 
-/// The emulated processor. It does not claim that it copies strings fast, which qemu does byte by byte,
-/// and has page tables of four levels. Where instructions are counted, it is that of earlier counts.
+/// The emulated processor. Without `erms` and `fsrm` programs do not copy by string instructions,
+/// which qemu executes byte by byte; without `la57` page tables have four levels. Counts of
+/// instructions use the plain `max`, as the recorded ones do.
 const PROCESSOR: &str = "max,-erms,-fsrm,-la57";
 
 /// How a run ended.
@@ -391,7 +392,7 @@ fn qemu(
     command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     command.args(["-no-reboot", "-nodefaults", "-no-user-config", "-display", "none"]);
     if !plan.instructions && accelerator::chosen() != Accelerator::Emulation {
-        command.args(["-accel", "kvm", "-cpu", "max,-erms,-fsrm,-la57"]);
+        command.args(["-accel", "kvm", "-cpu", "host"]);
     } else {
         let processor = if plan.instructions { "max" } else { PROCESSOR };
         command.args(["-accel", EMULATION, "-cpu", processor]);
