@@ -21,8 +21,11 @@ pub(super) enum End {
     Pause,
 }
 
-/// How long the killer of the owner waits for a write.
-pub(super) const AWAIT: Duration = Duration::from_secs(3);
+/// How long a fault waits at most for what it is to follow.
+const AWAIT: Duration = Duration::from_secs(3);
+
+/// How exactly that is noticed.
+const STEP: Duration = Duration::from_micros(100);
 
 impl Run {
     /// When the next fault begins or ends. None begins while the mirror is started by force, which
@@ -198,6 +201,20 @@ impl Run {
         let end = self.world.now() + AWAIT;
         while !self.owner.is_writing() && self.world.now() < end {
             self.world.run_for(Duration::from_micros(200));
+        }
+    }
+
+    /// Lets time pass until so many operations have ended.
+    pub(super) fn await_ended(&mut self, operations: u64) {
+        let ended = self.owner.ended() + operations;
+        self.await_that(|run| run.owner.ended() >= ended);
+    }
+
+    /// Lets time pass until a condition holds.
+    pub(super) fn await_that(&mut self, mut holds: impl FnMut(&Self) -> bool) {
+        let end = self.world.now() + AWAIT;
+        while self.world.now() < end && !holds(self) {
+            self.world.run_for(STEP);
         }
     }
 

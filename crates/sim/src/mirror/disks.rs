@@ -110,7 +110,7 @@ impl Disks {
         self.state.iter().all(|store| store.is_idle(now))
     }
 
-    /// The name of the first write of data that a leg has not executed yet.
+    /// The name of the oldest write of data that a leg has not executed yet.
     pub fn held_write(&self, leg: usize, now: Time) -> Option<u64> {
         let blocks = 0..self.data_bytes / u64::from(self.block_bytes);
         self.stores[leg].oldest_write(blocks, now)

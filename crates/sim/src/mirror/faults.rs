@@ -48,8 +48,8 @@ pub(super) enum Fault {
     /// The connections of a leg are cut so long after a write was begun, which its disk holds back as
     /// long as it may.
     LateLeg(u64, Duration),
-    /// A leg and the owner lose their power, when so many operations have ended; or so many writes
-    /// after one that the leg has not executed yet.
+    /// A leg and the owner lose their power after `ended` operations, or, with `is_overtaken`, after
+    /// `ended` writes that overtook one that the leg still holds back.
     Together { which: u64, ended: u64, away: Duration, is_overtaken: bool },
     /// Somebody else opens the mirror.
     Stranger,

@@ -8,7 +8,7 @@
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
 use super::Run;
-use super::apply::{AWAIT, End};
+use super::apply::End;
 use super::faults::Fault;
 use crate::config::Config;
 use crate::faults::fraction;
@@ -24,9 +24,6 @@ const TIMES_MAX: u64 = 3;
 
 /// How long an operation of a disk takes meanwhile, at least and at most.
 const DELAY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(30));
-
-/// How exactly the end of an operation is noticed.
-const STEP: Duration = Duration::from_micros(100);
 
 /// What is to happen.
 #[derive(Clone, Copy, Debug)]
@@ -61,10 +58,7 @@ impl Run {
         let lost = self.leg(loss.which);
         self.await_write();
         self.kill(lost, loss.away[0]);
-        let (ended, end) = (self.owner.ended() + loss.ended, self.world.now() + AWAIT);
-        while self.owner.ended() < ended && self.world.now() < end {
-            self.world.run_for(STEP);
-        }
+        self.await_ended(loss.ended);
         self.end_owner(false);
         (0..self.targets.len())
             .filter(|leg| *leg != lost)

@@ -10,7 +10,7 @@
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
 use super::Run;
-use super::apply::{AWAIT, End};
+use super::apply::End;
 use super::faults::Fault;
 use crate::config::Config;
 use crate::faults::fraction;
@@ -23,9 +23,6 @@ const ONE_IN: u32 = 2;
 
 /// How often at most.
 const TIMES_MAX: u64 = 4;
-
-/// How exactly the end of an operation is noticed.
-const STEP: Duration = Duration::from_micros(100);
 
 /// How long an operation of the disk takes meanwhile, at least and at most, and how much longer one
 /// in three takes at most.
@@ -46,8 +43,7 @@ pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {
 }
 
 impl Run {
-    /// As soon as so many operations have ended after one that writes was begun, while the disk of
-    /// the leg is slow; or so many writes after one that it still holds back.
+    /// Slows the disk of the leg down, waits for [`Fault::Together`]'s moment, and ends both.
     pub(super) fn lose_power_together(
         &mut self,
         which: u64,
@@ -62,28 +58,26 @@ impl Run {
         let slow = Behaviour { delay: DELAY, hold_one_in: 3, hold: HOLD, ..Behaviour::SOUND };
         self.disks.stores[leg].behave(slow);
         self.await_write();
-        let ended_before = self.owner.ended();
-        let mut held: Option<(u64, u64)> = None;
-        let end = self.world.now() + AWAIT;
-        while self.world.now() < end {
-            if is_overtaken {
-                let (oldest, written) =
-                    (self.disks.held_write(leg, self.world.now()), self.owner.written());
-                match (held, oldest) {
-                    (Some((write, before)), Some(oldest)) if write == oldest => {
-                        if written >= before + ended {
-                            break;
-                        }
-                    }
-                    _ => held = oldest.map(|oldest| (oldest, written)),
-                }
-            } else if self.owner.ended() >= ended_before + ended {
-                break;
-            }
-            self.world.run_for(STEP);
+        if is_overtaken {
+            self.await_overtaken(leg, ended);
+        } else {
+            self.await_ended(ended);
         }
         self.power_failure(leg, away);
         self.end_owner(false);
         self.end(End::Disk(leg));
+    }
+
+    /// Lets time pass until so many writes have ended while the leg held one write back.
+    fn await_overtaken(&mut self, leg: usize, writes: u64) {
+        let (mut held, mut before) = (None, 0);
+        self.await_that(|run| {
+            let (oldest, written) =
+                (run.disks.held_write(leg, run.world.now()), run.owner.written());
+            if oldest != held {
+                (held, before) = (oldest, written);
+            }
+            held.is_some() && written >= before + writes
+        });
     }
 }

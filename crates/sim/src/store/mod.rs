@@ -233,8 +233,7 @@ impl Store {
         state.pending.iter().find(|((_, number), op)| is_held(*number, op)).map(|(_, op)| op.lba)
     }
 
-    /// The name of the write to these blocks that it was asked for first of those that it has not
-    /// executed yet.
+    /// The name of the oldest write to these blocks that is not executed yet.
     pub fn oldest_write(&self, blocks: core::ops::Range<u64>, now: Time) -> Option<u64> {
         let mut state = self.state();
         state.advance(now);
