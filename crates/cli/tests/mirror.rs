@@ -15,7 +15,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The name of the mirror's control.
 pub const CONTROL: &str = "mirror";
 
-/// Where a mirror listens whose hosts need not find it again.
+/// The default address of the mirror: any free port.
 const ANYWHERE: &str = "nvme+tcp://127.0.0.1:0";
 
 pub fn kill(server: Server) {
@@ -67,29 +67,28 @@ pub fn log(dir: &Path) -> String {
 
 /// Bytes that a leg was given until it was in sync, as the log says.
 fn copied(dir: &Path, leg: &str) -> u64 {
+    logged(dir, leg, "is in sync again; ")
+}
+
+/// The number behind `text` in the first line of the log that has it and names `what`.
+pub fn logged(dir: &Path, what: &str, text: &str) -> u64 {
     let log = log(dir);
-    let line = log
-        .lines()
-        .find(|line| line.contains(leg) && line.contains("is in sync again; "))
-        .unwrap_or_else(|| panic!("{log}"));
-    line.split("is in sync again; ")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next())
-        .unwrap()
-        .parse()
-        .unwrap()
+    let behind = |line: &str| line.split_once(text).map(|(_, behind)| behind.to_owned());
+    let line = log.lines().filter(|line| line.contains(what)).find_map(behind);
+    let number = line.as_deref().and_then(|line| line.split(' ').next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("{log}"))
 }
 
 /// A mirror of three targets that are processes of their own.
 pub struct Stage {
     scratch: Scratch,
-    /// What carries the legs, and their size.
+    /// Scheme of the URLs of the legs, and size of a leg.
     kind: (&'static str, &'static str),
     ports: [u16; 3],
     targets: [Option<Server>; 3],
     pub legs: [String; 3],
     url: String,
-    /// Where the mirror listens.
+    /// Address of the mirror.
     at: String,
 }
 
@@ -209,7 +208,7 @@ impl Stage {
         self.are_equal("19MiB");
     }
 
-    /// All legs hold the same, in so many bytes.
+    /// Compares the legs; `bytes` is the size that `weft mirror scrub` reports.
     pub fn are_equal(&self, bytes: &str) {
         let [a, b, c] = &self.legs;
         let scrub = run(weft(self.dir(), &["mirror", "scrub", a, b, c]));

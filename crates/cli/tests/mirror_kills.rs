@@ -1,7 +1,7 @@
 //! A mirror at a size that people have, whose processes are killed again and again.
 #![cfg(target_os = "linux")]
 
-use crate::mirror::{CONTROL, Stage, await_status, kill, log};
+use crate::mirror::{CONTROL, Stage, await_status, kill, log, logged};
 use crate::support::loads::{Loads, until_many_writes};
 use crate::support::{Server, weft};
 use std::path::Path;
@@ -18,13 +18,8 @@ fn load(dir: &Path, url: &str) -> Command {
     weft(dir, &[&["bench", url, "--time_based=0"], &what[..]].concat())
 }
 
-/// Bytes that were compared before reads were balanced, as the log says.
-fn compared(dir: &Path) -> u64 {
-    let log = log(dir);
-    let line = log.lines().find(|line| line.contains("the legs are equal; "));
-    let bytes = line.and_then(|line| line.split("the legs are equal; ").nth(1)?.split(' ').next());
-    bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("{log}"))
-}
+/// What the log says when reads are balanced, before the number of bytes that were compared.
+const EQUAL: &str = "the legs are equal; ";
 
 /// The mirror is killed, with a leg or without. The next one compares what the marks name.
 fn kill_mirror(stage: &mut Stage, mirror: Server, leg: Option<usize>) -> Server {
@@ -35,11 +30,11 @@ fn kill_mirror(stage: &mut Stage, mirror: Server, leg: Option<usize>) -> Server 
     }
     let began = Instant::now();
     let mirror = stage.serve();
-    until("the legs are equal", || log(stage.dir()).contains("the legs are equal; "));
+    until("the legs are equal", || log(stage.dir()).contains(EQUAL));
     println!(
         "{}: {} MiB were compared, and reads balanced after {:.1} s",
         if leg.is_some() { "the mirror and a leg are killed" } else { "the mirror is killed" },
-        compared(stage.dir()) >> 20,
+        logged(stage.dir(), "", EQUAL) >> 20,
         began.elapsed().as_secs_f64()
     );
     mirror

@@ -70,11 +70,11 @@ pub fn visit(url: &str, options: &ConnectOptions, on: &RemoteLoop) {
     drop(device);
 }
 
-/// What process `pid` holds once it has no more descriptors than `before`; those that stay are
-/// named.
+/// Waits until process `pid` has at most as many descriptors as `before`, prints the names of
+/// those that stay open, and returns what the process holds.
 fn settled(pid: u32, before: Holds) -> Holds {
     let mut named = false;
-    until("no more descriptors are open than after half of the connections", || {
+    until("the descriptors are at most as many as after half of the connections", || {
         let more = Holds::of(pid).descriptors > before.descriptors;
         if more && !core::mem::replace(&mut named, true) {
             println!("open in {pid}: {}", process::descriptors_of(pid).join(", "));

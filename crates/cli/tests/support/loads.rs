@@ -16,7 +16,8 @@ const MANY: u64 = 200;
 /// its server instead.
 const NOBODY_LISTENS: &str = "weft: cannot connect to ";
 
-/// What the error says if a server ends while a host starts that it has just accepted.
+/// Part of the error of a host whose connection a server accepted and closed because it was
+/// ending.
 const ENDED_MEANWHILE: &str = " closed the connection in answer to ";
 
 /// A load that begins again whenever it has ended well.
@@ -37,8 +38,8 @@ impl Loads {
         Self::begin(load, |ran| ran.code() == Some(7) && ran.err.starts_with(NOBODY_LISTENS))
     }
 
-    /// The same for a server whose place another one takes: somebody listens all the time, but the
-    /// one that ends closes connections on which nobody has logged in.
+    /// The same for a server that another one replaces. The port is open all the time, but the
+    /// server that ends closes connections without a session.
     pub fn start_while_replaced(load: impl Fn() -> Command + Send + 'static) -> Self {
         Self::begin(load, |ran| ran.code() == Some(7) && ran.err.contains(ENDED_MEANWHILE))
     }
