@@ -325,8 +325,7 @@ impl Core {
         // that ended.
         self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.bound) });
         let seed = options.seed.wrapping_add(u64::from(self.run));
-        let hot = options.hot;
-        self.engine = Some(Engine::new(start, claim, seed, hot));
+        self.engine = Some(Engine::new(start, claim, seed, options.hot));
         self.trust(kept);
         self.give_all();
     }

@@ -1,5 +1,5 @@
-//! `mirror:[state=PATH,][force=on,][hot=SIZE,]URL,URL[,URL]`: RAID 1 in this process, one device over two or
-//! three others with the same data.
+//! `mirror:[state=PATH,][force=on,][hot=SIZE,]URL,URL[,URL]`: RAID 1 in this process, one device
+//! over two or three others with the same data.
 //!
 //! Each leg has a label in its last MiB (`record`), which [`create`](admin::create) makes. Writes
 //! go to all legs, reads to one of them. A leg that fails is dropped, and comes back with a copy of

@@ -9,8 +9,8 @@ use xtask::sh;
 /// Fresh seeds of the proof `sim`.
 const FRESH_SEEDS: &str = "20000";
 
-/// Seeds among which every planted bug has to be found. The one that is hardest to find takes
-/// 1,705.
+/// Seeds among which every planted bug has to be found. The bug that is hardest to find takes
+/// 1,215.
 const PLANTED_SEEDS: &str = "3000";
 
 /// A proof: a program whose exit status is the result, and whose output holds the figures.

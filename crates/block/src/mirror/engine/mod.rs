@@ -118,7 +118,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts: takes the mirror for `claim`. The driver waits for [`Output::Opened`]. `seed` makes
-    /// the tags of generations. At most `hot` of it is marked at a time.
+    /// the tags of generations. `hot` limits what is marked at a time.
     pub(crate) fn new(start: Start, claim: Claim, seed: u64, hot: HotLimit) -> Self {
         let Start { record, members, slots, state, suspect, missed, is_new, .. } = start;
         let (regions, limit) = (record.regions(), hot.regions(record.region_bytes));
