@@ -235,29 +235,22 @@ impl Engine {
     /// Whether regions are to be evicted: the driver adds to [`Engine::touched`] what loops have
     /// written to, and calls [`Engine::evict`].
     pub(crate) fn is_crowded(&self) -> bool {
-        let is_full = self.excess() > 0;
-        let is_almost_full = || self.hot() > self.hot.limit - self.hot.batch();
         self.is_free_to_evict()
             && self.hot.limit < self.regions()
-            && (is_full && !self.hot.wanted.is_empty()
-                || self.hot.is_due && (is_full || is_almost_full()))
+            && self.excess() > 0
+            && (self.hot.is_due || !self.hot.wanted.is_empty())
     }
 
-    /// Begins to evict a batch. As long as nobody waits for room, only of regions that were not
-    /// written to since the hand came by: if the working set just fits, all of it stays. Returns
-    /// whether there are any.
+    /// Begins to evict a batch and what the set exceeds its limit by. Returns whether there are any.
     pub(crate) fn evict(&mut self) -> bool {
         if !self.is_free_to_evict() {
             return false;
         }
         self.hot.is_due = false;
         self.hot.recent.add(&self.maps.touched);
-        let (rounds, most) = match self.excess() {
-            0 => (1, self.hot.batch()),
-            excess => (2, excess + self.hot.batch() - 1),
-        };
+        let most = self.excess() + self.hot.batch() - 1;
         let mut leaving = Bitmap::new(self.regions());
-        for _ in 0..rounds {
+        for _ in 0..2 {
             let hot: Vec<usize> = self.maps.written.regions_from(self.hot.hand).collect();
             for region in hot {
                 if leaving.count() == most {

@@ -231,6 +231,29 @@ fn long() -> [Option<FoundLeg>; 3] {
     })
 }
 
+/// The same, opened; nothing is marked, and so many regions may be.
+fn empty(hot: usize) -> (Engine, [Option<FoundLeg>; 3]) {
+    let mut files = long();
+    let mut engine = open_limited(&mut files, hot);
+    for _ in 0..2 {
+        engine.tidy();
+        engine.unmarked();
+        drive(&mut engine, &mut files);
+    }
+    (engine, files)
+}
+
+#[test]
+fn no_region_leaves_a_working_set_that_just_fits() {
+    let (mut engine, mut files) = empty(64);
+    for region in 0..65 {
+        engine.submit(WRITE, region * 3 * (64 << 10) / 512, 8);
+        drive(&mut engine, &mut files);
+        assert_eq!(engine.is_crowded(), region == 64, "after region {region}");
+    }
+    assert_eq!(engine.marked().count(), 64);
+}
+
 /// The writes of pages until the engine wants nothing.
 fn pages(engine: &mut Engine) -> usize {
     let mut pages = 0;
@@ -271,13 +294,7 @@ fn all_but_pages(engine: &mut Engine, pages: &mut Vec<u64>) -> usize {
 /// Its bit is still stored, and the next change clears it.
 #[test]
 fn a_region_that_was_evicted_during_a_change_is_not_marked() {
-    let mut files = long();
-    let mut engine = open_limited(&mut files, 3);
-    for _ in 0..2 {
-        engine.tidy();
-        engine.unmarked();
-        drive(&mut engine, &mut files);
-    }
+    let mut engine = empty(3).0;
     let mut pages = Vec::new();
     let want = |engine: &mut Engine, pages: &mut Vec<u64>, region: usize| {
         let mut regions = Bitmap::new(1024);
