@@ -2,13 +2,14 @@
 //!
 //! A file system may let a read see half of a write of the same block, and has no atomic
 //! compare-and-write. A device on a file system therefore locks the range of each operation: shared
-//! for reads, exclusive for all others. The range is divided into units; units at a distance of
-//! [`FILE_LOCK_STRIPES`] share a lock. A lock is one atomic number, so queues on several loops
-//! contend only where their operations do. Nothing blocks here: the queue sets aside an operation
-//! that cannot start yet, and its owner is woken when a conflicting operation has ended. While an
-//! operation waits, new ones wait too.
+//! for reads, exclusive for all others. The range is divided into units, which are
+//! [scattered](crate::scatter) over [`FILE_LOCK_STRIPES`] locks. A lock is one atomic number, so queues
+//! on several loops contend only where their operations do. Nothing blocks here: the queue sets
+//! aside an operation that cannot start yet, and its owner is woken when a conflicting operation has
+//! ended. While an operation waits, new ones wait too.
 
 use crate::limits::FILE_LOCK_STRIPES;
+use crate::scatter;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_io::{DriverId, RemoteLoop};
@@ -30,7 +31,7 @@ pub(crate) enum Mode {
     Exclusive,
 }
 
-/// A range that is locked, or to be locked.
+/// A range that is locked, or to be locked. A long one has all locks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     first: u64,
@@ -43,11 +44,20 @@ impl Span {
     pub(crate) fn new(offset: u64, len: u64, mode: Mode) -> Self {
         let first = offset / UNIT_BYTES;
         let units = (offset + len).div_ceil(UNIT_BYTES) - first;
-        Self { first, units: units.min(FILE_LOCK_STRIPES as u64), mode }
+        if units <= scatter::run(FILE_LOCK_STRIPES) as u64 {
+            Self { first, units, mode }
+        } else {
+            Self { first: 0, units: FILE_LOCK_STRIPES as u64, mode }
+        }
     }
 
     fn stripes(self) -> impl Iterator<Item = usize> {
-        (self.first..self.first + self.units).map(|unit| (unit % FILE_LOCK_STRIPES as u64) as usize)
+        let has_all = self.units == FILE_LOCK_STRIPES as u64;
+        let stripe = move |unit| match has_all {
+            true => unit as usize,
+            false => scatter::place(unit, FILE_LOCK_STRIPES),
+        };
+        (self.first..self.first + self.units).map(stripe)
     }
 }
 
@@ -251,5 +261,27 @@ mod tests {
             scope.spawn(|| work(Mode::Exclusive));
             scope.spawn(|| work(Mode::Shared));
         });
+    }
+
+    /// It would meet itself if its units had their own locks.
+    #[test]
+    fn a_long_range_has_all_locks() {
+        let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle().clone();
+        let id = on.spawn(|_| Waiter(std::rc::Rc::default()));
+        let _ = event_loop.turn(false).unwrap();
+        let (locks, waiter) = (Interlock::new(), || (on.remote(), id));
+        let short = span(1 << 40, 1, Mode::Exclusive);
+        for units in [512, 513, FILE_LOCK_STRIPES as u64 + 1] {
+            let long = span(4096, units * UNIT_BYTES, Mode::Exclusive);
+            assert!(locks.try_lock(long, true, waiter), "{units}");
+            assert!(!locks.try_lock(span(8192, 1, Mode::Shared), true, waiter), "{units}");
+            let is_alone = units > 512;
+            assert!(is_alone != locks.try_lock(short, true, waiter), "{units}");
+            if !is_alone {
+                locks.unlock(short);
+            }
+            locks.unlock(long);
+        }
     }
 }

@@ -49,6 +49,7 @@ pub mod read_only;
 mod refusal;
 pub mod registry;
 pub mod reservation;
+mod scatter;
 pub mod sharing;
 pub mod signature;
 pub mod slots;

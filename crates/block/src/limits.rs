@@ -53,8 +53,7 @@ pub const VOLUME_LOCK_TRIES: u32 = 10;
 /// Milliseconds between two such tries.
 pub const VOLUME_LOCK_PAUSE_MS: u64 = 100;
 
-/// Locks of one file that separate overlapping operations: 4 KiB units at this distance share a
-/// lock.
+/// Locks of one file that separate overlapping operations of units of 4 KiB; a power of two.
 pub const FILE_LOCK_STRIPES: usize = 16_384;
 
 /// Maximum operations on one file, over all loops, that use memory of the file, each up to

@@ -4,7 +4,8 @@
 #[derive(Clone)]
 pub(crate) struct Random(u64);
 
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// From the input of [`mix`] to the next one.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// The sequence of a seed; each `stream` is a different sequence.
@@ -28,7 +29,8 @@ impl Random {
     }
 }
 
-const fn mix(mut z: u64) -> u64 {
+/// A random number for each number.
+pub(crate) const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -1,12 +1,13 @@
 //! Locks of blocks that loops share with the home of a mirror: whoever changes blocks holds their
 //! locks, and whoever reads without a lock sees afterwards whether somebody held one meanwhile.
 //!
-//! Blocks have locks by their place: each [`UNIT_BYTES`] of the mirror have one, and places that
-//! are [`LOCKS`] units apart have the same one. Loops take parts of a lock, of [`PART_BYTES`] each,
-//! so that short writes side by side do not meet; the home takes whole ones. A loop never waits for
-//! a lock: it hands the operation to the home. The home waits, and says so, and then no loop takes
-//! the lock before it.
+//! Blocks have locks by their place: each [`UNIT_BYTES`] of the mirror have one, and units are
+//! [scattered](crate::scatter) over [`LOCKS`]. Loops take parts of a lock, of [`PART_BYTES`] each, so
+//! that short writes side by side do not meet; the home takes whole ones. A loop never waits for a
+//! lock: it hands the operation to the home. The home waits, and says so, and then no loop takes the
+//! lock before it.
 
+use crate::scatter;
 use crate::sync::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 
@@ -28,7 +29,8 @@ const PART_BYTES: u64 = UNIT_BYTES / PARTS;
 /// The most locks of an operation; a longer one is alone in the mirror.
 pub(crate) const LOCKS_MAX: usize = 80;
 
-const _: () = assert!(cfg!(feature = "loom") || LOCKS_MAX < LOCKS);
+// The units of an operation have different locks.
+const _: () = assert!(cfg!(feature = "loom") || LOCKS_MAX <= scatter::run(LOCKS));
 
 /// Somebody holds all parts of the lock; each part has one of these bits.
 const HELD: u64 = (1 << PARTS) - 1;
@@ -39,10 +41,10 @@ const TAKEN: u64 = WANTED << 1;
 /// The bits of that count.
 const COUNT: u64 = !(TAKEN - 1);
 
-/// The locks of some blocks: numbers that follow each other, after the last one from 0 on.
+/// The locks of some blocks: those of units that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockRange {
-    first: u32,
+    first: u64,
     count: u32,
     /// The parts of the first one, and of the last one.
     ends: [u8; 2],
@@ -61,11 +63,7 @@ impl LockRange {
         let from = HELD & HELD << part(offset);
         let to = HELD >> (PARTS - 1 - part(end));
         let is_short = count <= LOCKS_MAX as u64;
-        is_short.then_some(Self {
-            first: (first % LOCKS as u64) as u32,
-            count: count as u32,
-            ends: [from as u8, to as u8],
-        })
+        is_short.then_some(Self { first, count: count as u32, ends: [from as u8, to as u8] })
     }
 
     /// The numbers of the locks with the parts of each.
@@ -75,7 +73,8 @@ impl LockRange {
             let to = if nth + 1 == self.count { u64::from(self.ends[1]) } else { HELD };
             from & to
         };
-        (0..self.count).map(move |nth| ((self.first + nth) as usize % LOCKS, part(nth)))
+        (0..self.count)
+            .map(move |nth| (scatter::place(self.first + u64::from(nth), LOCKS), part(nth)))
     }
 
     /// Their numbers.
@@ -192,18 +191,19 @@ impl Locks {
 mod tests {
     use super::*;
 
+    /// The number of the lock of a unit.
+    fn lock(unit: u64) -> usize {
+        scatter::place(unit, LOCKS)
+    }
+
     #[test]
     fn bytes_have_the_locks_of_their_units() {
         let numbers = |offset, len| {
             LockRange::of(offset, len).map(|range| range.numbers().collect::<Vec<_>>())
         };
         assert_eq!(numbers(0, 0), Some(vec![]));
-        assert_eq!(numbers(UNIT_BYTES - 1, 1), Some(vec![0]));
-        assert_eq!(numbers(UNIT_BYTES - 1, 2), Some(vec![0, 1]));
-        assert_eq!(
-            numbers((LOCKS as u64 - 1) * UNIT_BYTES, 2 * UNIT_BYTES),
-            Some(vec![LOCKS - 1, 0])
-        );
+        assert_eq!(numbers(UNIT_BYTES - 1, 1), Some(vec![lock(0)]));
+        assert_eq!(numbers(UNIT_BYTES - 1, 2), Some(vec![lock(0), lock(1)]));
         assert_eq!(numbers(u64::MAX - 1, 1).map(|all| all.len()), Some(1));
         assert_eq!(numbers(0, UNIT_BYTES * LOCKS_MAX as u64 + 1), None);
     }
@@ -212,12 +212,12 @@ mod tests {
     fn parts_are_those_of_the_bytes() {
         let parts =
             |offset, len| LockRange::of(offset, len).map(|range| range.parts().collect::<Vec<_>>());
-        assert_eq!(parts(0, 1), Some(vec![(0, 0b0001)]));
-        assert_eq!(parts(PART_BYTES, 2 * PART_BYTES), Some(vec![(0, 0b0110)]));
-        assert_eq!(parts(UNIT_BYTES - 1, 2), Some(vec![(0, 0b1000), (1, 0b0001)]));
+        assert_eq!(parts(0, 1), Some(vec![(lock(0), 0b0001)]));
+        assert_eq!(parts(PART_BYTES, 2 * PART_BYTES), Some(vec![(lock(0), 0b0110)]));
+        assert_eq!(parts(UNIT_BYTES - 1, 2), Some(vec![(lock(0), 0b1000), (lock(1), 0b0001)]));
         assert_eq!(
             parts(2 * PART_BYTES, 2 * UNIT_BYTES),
-            Some(vec![(0, 0b1100), (1, 0b1111), (2, 0b0011)])
+            Some(vec![(lock(0), 0b1100), (lock(1), 0b1111), (lock(2), 0b0011)])
         );
         assert_eq!(parts(0, 0), Some(vec![]));
     }
@@ -231,12 +231,12 @@ mod tests {
         assert!(locks.take(part(1)).is_err() && locks.look(part(1)).is_none());
         assert!(locks.look(part(2)).is_some(), "another part is held");
         assert!(!locks.is_as_seen(part(3), &seen), "the parts have one count");
-        assert!(!locks.take_for_home(0));
+        assert!(!locks.take_for_home(lock(0)));
         assert!(locks.take(part(2)).is_err(), "the home is next");
-        assert!(locks.free(part(0)) && !locks.take_for_home(0));
-        assert!(locks.free(part(1)) && locks.take_for_home(0));
+        assert!(locks.free(part(0)) && !locks.take_for_home(lock(0)));
+        assert!(locks.free(part(1)) && locks.take_for_home(lock(0)));
         assert!((0..PARTS).all(|nth| locks.take(part(nth)).is_err()));
-        locks.free_of_home(0);
+        locks.free_of_home(lock(0));
         assert!((0..PARTS).all(|nth| locks.take(part(nth)).is_ok()));
     }
 
@@ -248,16 +248,16 @@ mod tests {
         assert!(locks.take(second).is_ok());
         assert_eq!(locks.take(range), Err(false), "the second one is held");
         assert!(locks.take(LockRange::of(0, 1).unwrap()).is_ok(), "the first one was given back");
-        assert!(!locks.take_for_home(1));
+        assert!(!locks.take_for_home(lock(1)));
         assert!(locks.free(second), "the home waits");
         assert!(locks.take(second).is_err(), "and is next");
         assert_eq!(locks.look(second), None);
-        assert!(locks.take_for_home(1));
-        locks.free_of_home(1);
+        assert!(locks.take_for_home(lock(1)));
+        locks.free_of_home(lock(1));
         assert!(locks.take(second).is_ok() && !locks.free(second));
-        assert!(locks.take_for_home(1));
-        locks.keep_for_home(1);
-        assert!(locks.take(second).is_err() && locks.take_for_home(1));
+        assert!(locks.take_for_home(lock(1)));
+        locks.keep_for_home(lock(1));
+        assert!(locks.take(second).is_err() && locks.take_for_home(lock(1)));
     }
 
     #[test]
@@ -271,8 +271,8 @@ mod tests {
         assert!(!locks.free(range));
         assert!(!locks.is_as_seen(range, &seen), "it is over, and was there");
         let seen = locks.look(range).unwrap();
-        assert!(locks.take_for_home(0));
-        locks.free_of_home(0);
+        assert!(locks.take_for_home(lock(0)));
+        locks.free_of_home(lock(0));
         assert!(!locks.is_as_seen(range, &seen));
     }
 }

@@ -11,6 +11,7 @@ use crate::mirror::bitmap::Bitmap;
 use crate::mirror::layout::{Map, PAGES, page_offset};
 use crate::mirror::record::{Generation, LEGS_MAX, LegMask, Record, STATE};
 use crate::op::Outcome;
+use crate::random;
 use crate::status::{Status, StatusKind};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -119,13 +120,10 @@ impl Engine {
         next
     }
 
-    /// A random number other than 0 (splitmix64).
+    /// A random number other than 0.
     fn tag(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) | 1
+        self.random = self.random.wrapping_add(random::STEP);
+        random::mix(self.random) | 1
     }
 
     /// Begins the next step that has something to do; the change ends when there is none.
