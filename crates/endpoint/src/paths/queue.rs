@@ -77,7 +77,8 @@ impl PathsQueue {
             name: group.enter(on.remote(), owner),
             on: on.clone(),
             owner,
-            seen: group.version(),
+            // The first look is at everything: operations may fail already.
+            seen: group.version().wrapping_sub(1),
             routes: Vec::new(),
             leaving: Vec::new(),
             flights: Flights::default(),
