@@ -4,7 +4,7 @@
 //! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, `sim` (a feature) the
 //!   simulated one; [`tls`] encrypts any of them.
 //! * [`accept`], [`connect`]: accepting and opening connections.
-//! * `ublk`: disks of Linux that this process serves.
+//! * `ublk`: disks of Linux that this process serves; `fuse`: files of Linux that it serves.
 //! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`drives`]: drives and volumes of Windows.
@@ -38,6 +38,8 @@ pub mod durable;
 pub mod event_log;
 pub mod event_loop;
 pub mod file_system;
+#[cfg(target_os = "linux")]
+pub mod fuse;
 #[cfg(target_os = "linux")]
 pub mod guest;
 pub mod kernel_file;

@@ -145,3 +145,14 @@ pub const EVENT_UNITS_MAX: usize = 31_000;
 
 /// Parts of drives on which one volume of Windows lies; a volume with more is refused.
 pub const VOLUME_EXTENTS_MAX: usize = 256;
+
+/// Requests that the kernel has with the server of a file by FUSE at a time without a program that
+/// waits for each of them: those of asynchronous I/O.
+pub const FUSE_BACKGROUND_MAX: u16 = 256;
+
+/// Such requests from which on the kernel takes the file for a busy one.
+pub const FUSE_CONGESTED: u16 = 192;
+
+/// Seconds for the first request of a mounted file system, and for `fusermount3`. Then mounting
+/// fails.
+pub const FUSE_START_S: u64 = 10;

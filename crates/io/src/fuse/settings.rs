@@ -1,0 +1,10 @@
+//! Settings of a mount.
+
+/// Settings of a mount.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Writes are refused.
+    pub is_read_only: bool,
+    /// Maximum data of a request in bytes: a power of two, and at least a page.
+    pub request_bytes: u32,
+}
