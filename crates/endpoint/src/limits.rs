@@ -341,6 +341,23 @@ pub const RESERVATION_THREADS_MAX: usize = 16;
 /// wait for the cluster alone, never for another gateway.
 pub const RESERVATION_READERS_MAX: usize = 4;
 
+/// Queues of a file of this system by FUSE: the kernel wakes all of them for each request.
+pub const FUSE_QUEUES_MAX: usize = 4;
+
+/// Milliseconds after which a request of such a file is tried again that got no memory, or whose data
+/// could not be reached.
+pub const FUSE_RETRY_MS: u64 = 10;
+
+/// Requests that a queue of such a file takes in one turn of its loop.
+pub const FUSE_REQUESTS_PER_TURN: usize = 32;
+
+/// Bytes of such a file that are zeroed by one operation; a longer range needs several, one after
+/// the other.
+pub const FUSE_ZEROES_BYTES: u64 = 1 << 30;
+
+/// Seconds that the end of such a file waits for its queues. Then it goes with the process.
+pub const FUSE_CLOSE_S: u64 = 5;
+
 /// Queues of a disk of this system by ublk; more loops than these serve none of it.
 pub const UBLK_QUEUES_MAX: usize = 64;
 

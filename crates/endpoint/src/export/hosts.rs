@@ -30,6 +30,8 @@ pub enum HostProtocol {
     InProcess,
     /// None: this system, by its ublk driver.
     Ublk,
+    /// None: this system, by FUSE.
+    Fuse,
     /// Virtual machines of this system, by vhost-user.
     VhostUser,
 }
@@ -43,6 +45,7 @@ impl HostProtocol {
             Self::Nbd => "nbd",
             Self::InProcess => "in-process",
             Self::Ublk => "ublk",
+            Self::Fuse => "fuse",
             Self::VhostUser => "vhost-user",
         }
     }

@@ -1,14 +1,16 @@
 //! Targets: serve block devices to other hosts. One directory per protocol; none imports a source.
 //!
-//! [`start`] listens at URLs of any protocol. [`in_process`] and `ublk` have no network. The code shared by all protocols is next to their
-//! directories: listening, assigning connections to loops, counting them, the queues of devices,
-//! mailboxes, and the orderly end.
+//! [`start`] listens at URLs of any protocol. [`in_process`], `ublk` and `fuse` have no network.
+//! The code shared by all protocols is next to their directories: listening, assigning connections
+//! to loops, counting them, the queues of devices, mailboxes, and the orderly end.
 
 pub(crate) mod budget;
 mod device_side;
 pub(crate) mod devices;
 mod direct_write;
 pub(crate) mod driver;
+#[cfg(target_os = "linux")]
+mod fuse;
 pub(crate) mod hosts;
 pub mod in_process;
 pub mod iscsi;

@@ -3,17 +3,17 @@
 
 use super::hosts::ConnectedHost;
 use super::running::{Export, ExportConfig, ListeningExport, stop_all};
-use super::{iscsi, nbd, nvme};
 #[cfg(target_os = "linux")]
-use super::{ublk, vhost_user};
+use super::{fuse, ublk, vhost_user};
+use super::{iscsi, nbd, nvme};
 use crate::capture::Capture;
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
 use crate::lock::lock;
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
-use crate::url::{ISCSI, NVME_SCHEMES};
 #[cfg(target_os = "linux")]
-use crate::url::{UBLK, VHOST_USER};
+use crate::url::{FUSE, UBLK, VHOST_USER};
+use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use weft_block::{Error, ErrorKind};
@@ -43,6 +43,8 @@ const PROTOCOLS: &[Protocol] = &[
     Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
     #[cfg(target_os = "linux")]
     Protocol { schemes: &[UBLK], check: ublk::check, place: ublk::place, start: ublk::start },
+    #[cfg(target_os = "linux")]
+    Protocol { schemes: &[FUSE], check: fuse::check, place: fuse::place, start: fuse::start },
     #[cfg(target_os = "linux")]
     Protocol {
         schemes: &[VHOST_USER],

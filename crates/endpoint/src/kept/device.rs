@@ -59,6 +59,21 @@ impl KeptDevice {
         Arc::new(Self { inner: device, kept: Arc::new(kept), queues: Arc::default() })
     }
 
+    /// Begins a disk like [`KeptDevice::begin`], after one of the same data has ended with its
+    /// process, which was killed: its users have seen that, so no flush has to fail.
+    #[cfg(target_os = "linux")]
+    pub fn begin_again(
+        device: Device,
+        uuid: Uuid,
+        (name, place): (String, PathBuf),
+        late_writers: &LateWriters,
+    ) -> Arc<Self> {
+        let label = label_of(uuid, &*device);
+        let disk = (name.clone(), place.clone());
+        KeptDisk { name, place, label, device: &device, late_writers }.settle();
+        Self::begin(device, uuid, disk, late_writers, false)
+    }
+
     /// The disk has ended in order: there is nothing to take over.
     pub fn forget(&self) {
         self.kept.forget();

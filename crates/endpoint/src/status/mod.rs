@@ -5,6 +5,8 @@
 //! the same protocol is spoken on the other side, and between NVMe and SCSI by their standard
 //! translation. Everything else goes by its kind.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod fuse;
 pub(crate) mod nbd;
 pub(crate) mod nvme;
 pub(crate) mod scsi;

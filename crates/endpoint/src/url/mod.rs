@@ -20,10 +20,13 @@ pub use secret::without_secret;
 /// The prefix of disks of this system by the ublk driver of Linux: `ublk:[N][/NSID][?nqn=NQN]`.
 pub const UBLK: &str = "ublk:";
 
+/// The prefix of files of this system by FUSE: `fuse:DIRECTORY[?nsid=NSID][&nqn=NQN]`.
+pub const FUSE: &str = "fuse:";
+
 /// The prefix of disks of virtual machines on this system: `vhost-user:PATH`.
 pub const VHOST_USER: &str = "vhost-user:";
 
 /// Whether a text to listen at is a URL of its own, and not the place of one of NVMe/TCP.
 pub fn is_listen_url(text: &str) -> bool {
-    text.contains("://") || [UBLK, VHOST_USER].iter().any(|prefix| text.starts_with(prefix))
+    text.contains("://") || [UBLK, FUSE, VHOST_USER].iter().any(|prefix| text.starts_with(prefix))
 }

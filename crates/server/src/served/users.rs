@@ -86,6 +86,7 @@ fn is_allowed(host: &ConnectedHost, hosts: &Access<Nqn>, initiators: &Access<Nam
         HostProtocol::Nvme
         | HostProtocol::InProcess
         | HostProtocol::Ublk
+        | HostProtocol::Fuse
         | HostProtocol::VhostUser => {
             *hosts == Access::Any || Nqn::new(&host.name).is_ok_and(|name| hosts.allows(&name))
         }

@@ -1,0 +1,155 @@
+//! The export to programs of this system that use files: a directory with one file, `disk`, by the
+//! kernel's FUSE.
+//!
+//! * `url`: the URL.
+//! * `start`: its start.
+//! * `disk`: its state, changes of its size, and its end.
+//! * `server`: the driver of one of its queues.
+//! * `names`: answers that need no device.
+//! * `request`: requests that a device has, and their data.
+//! * `order`: the order of writes that share blocks.
+//!
+//! To the inventory, this system is a host like any other, under the name that it has as a host of
+//! NVMe. The kernel caches nothing of the file.
+
+mod disk;
+mod names;
+mod order;
+mod request;
+mod server;
+mod start;
+mod url;
+
+use super::hosts::{ConnectedHost, HostProtocol};
+use super::local::hosts::LocalHosts;
+use super::running::{Export, ExportConfig, ListeningExport};
+use crate::lock::lock;
+use crate::tls::TlsFiles;
+use disk::{Disk, Job};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use weft_block::Error;
+use weft_io::RemoteLoop;
+
+/// The running export.
+struct Fuse {
+    hosts: Arc<LocalHosts>,
+    loops: Vec<RemoteLoop>,
+    disks: Mutex<Vec<Arc<Disk>>>,
+    ends: Arc<Ends>,
+}
+
+/// Files that are ending, and their errors.
+#[derive(Default)]
+struct Ends {
+    pending: AtomicUsize,
+    faults: Mutex<Vec<Error>>,
+}
+
+/// Checks the text of a URL.
+pub(super) fn check(url: &str) -> Result<(), Error> {
+    url::FuseUrl::parse(url).map(drop)
+}
+
+/// A file has no address in the network.
+pub(super) fn place(url: &str, _: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    check(url).map(|()| None)
+}
+
+/// Starts an export that has no file yet.
+pub(super) fn start(
+    config: &ExportConfig,
+    loops: &[RemoteLoop],
+) -> Result<Box<dyn ListeningExport>, Error> {
+    let hosts = LocalHosts::start(HostProtocol::Fuse, &config.inventory);
+    let (disks, ends) = (Mutex::default(), Arc::default());
+    Ok(Box::new(Fuse { hosts, loops: loops.to_vec(), disks, ends }))
+}
+
+impl Fuse {
+    /// Ends files; when the last has ended, `then` is called.
+    fn end(&self, disks: Vec<Arc<Disk>>, then: impl Fn() + Clone + Send + 'static) {
+        self.ends.pending.fetch_add(disks.len(), Ordering::AcqRel);
+        if disks.is_empty() {
+            then();
+        }
+        for disk in disks {
+            let (ends, then) = (Arc::clone(&self.ends), then.clone());
+            disk.work_on(Job::End(Box::new(move |ended| {
+                lock(&ends.faults).extend(ended.err());
+                if ends.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    then();
+                }
+            })));
+        }
+    }
+}
+
+impl Export for Fuse {
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.hosts.connected()
+    }
+
+    fn connections(&self) -> usize {
+        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.open()
+    }
+
+    /// Files are served until they are unmounted, so that their last requests are answered.
+    fn drain(&self) {
+        let disks = core::mem::take(&mut *lock(&self.disks));
+        let hosts = Arc::clone(&self.hosts);
+        self.end(disks, move || hosts.members.drain());
+    }
+
+    fn draining(&self) -> usize {
+        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.serving()
+    }
+
+    fn close(&self) {
+        self.hosts.members.stop();
+    }
+
+    fn fault(&self) -> Option<Error> {
+        lock(&self.ends.faults).pop()
+    }
+}
+
+impl ListeningExport for Fuse {
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let disk = start::begin(url, &self.hosts, &self.loops)?;
+        lock(&self.disks).push(disk);
+        Ok(())
+    }
+
+    fn unlisten(&self, url: &str) -> bool {
+        let mut disks = lock(&self.disks);
+        let Some(at) = disks.iter().position(|disk| disk.url == url) else { return false };
+        let disk = disks.swap_remove(at);
+        drop(disks);
+        self.end(vec![disk], || ());
+        true
+    }
+
+    fn urls(&self) -> Vec<String> {
+        let mut disks = lock(&self.disks);
+        disks.retain(|disk| !disk.is_gone());
+        disks.iter().map(|disk| disk.path().display().to_string()).collect()
+    }
+
+    fn attach_hint(&self) -> Option<(&'static str, String)> {
+        None
+    }
+}
+
+impl Drop for Fuse {
+    /// Removes the files of a server that did not start.
+    fn drop(&mut self) {
+        let disks = core::mem::take(&mut *lock(&self.disks));
+        for disk in disks.iter().filter(|disk| !disk.is_gone()) {
+            if let Err(e) = disk.remove(true) {
+                tracing::warn!("{e}");
+            }
+        }
+    }
+}
