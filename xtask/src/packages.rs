@@ -51,6 +51,8 @@ pub const PACKAGES: &[Package] = &[
     package("fdisk", "sfdisk", Use::Tests),
     package("fio-examples", "", Use::Tests),
     package("fonts-dejavu-core", "", Use::Tests),
+    package("fuse2fs", "fuse2fs", Use::Tests),
+    package("fuse3", "fusermount3", Use::Tests),
     package("librbd1", "", Use::Tests),
     package("libxml2-utils", "xmllint", Use::Tests),
     package("mount", "mount", Use::Tests),

@@ -11,8 +11,8 @@ use weft_server::attach::run;
 /// Options of both commands.
 #[derive(Args, Debug)]
 pub struct AttachArgs {
-    /// Protocol between weft and this system [default: ublk if its driver is loaded, iscsi if the
-    /// system has an iSCSI initiator, otherwise nbd]
+    /// Protocol between weft and this system; auto: ublk if its driver is loaded, iscsi if the
+    /// system has an iSCSI initiator, nbd if it has nbd-client, otherwise loop [default: auto]
     #[arg(long = "as", value_enum)]
     protocol: Option<As>,
     /// Serve the device on the loopback, but do not attach it
@@ -31,12 +31,18 @@ pub struct AttachArgs {
 /// `--as`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum As {
+    /// The first of ublk, iscsi, nbd and loop that this system can attach.
+    Auto,
     /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
     Iscsi,
     /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
     Nbd,
     /// The ublk driver of Linux (6.5 and newer), without another program.
     Ublk,
+    /// A loop device on the file of --as fuse, for root.
+    Loop,
+    /// The file `disk` in a directory, by the FUSE of Linux, for any user.
+    Fuse,
 }
 
 impl AttachArgs {
@@ -47,14 +53,15 @@ impl AttachArgs {
             Some(As::Iscsi) => Ok(Protocol::Iscsi),
             Some(As::Nbd) => Ok(Protocol::Nbd),
             Some(As::Ublk) => Ok(Protocol::Ublk),
-            None => {
+            Some(As::Loop) => Ok(Protocol::Loop),
+            Some(As::Fuse) => Ok(Protocol::Fuse),
+            None | Some(As::Auto) => {
                 let installed = run::is_installed;
-                let here =
-                    Protocol::of(System::here(), self.serve_only, run::has_ublk(), installed);
+                let here = Protocol::of(System::here(), self.serve_only, run::drivers(), installed);
                 // It needs no other program.
                 here.or(is_printed.then_some(Protocol::Ublk)).ok_or_else(|| {
                     let text =
-                        "this system has neither the ublk driver (modprobe ublk_drv, Linux 6.5 and newer) nor iscsiadm (open-iscsi) nor nbd-client; load or install one of them, or use --serve-only";
+                        "this system has neither the ublk driver (modprobe ublk_drv, Linux 6.5 and newer) nor iscsiadm (open-iscsi) nor nbd-client, and no loop devices for this user; load or install one of them, or use --as fuse or --serve-only";
                     Failure::of(ErrorKind::Unsupported, text)
                 })
             }
@@ -64,6 +71,23 @@ impl AttachArgs {
     /// Rejects early what this system cannot attach.
     pub fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
         let why = match (self.serve_only, protocol, System::here()) {
+            (true, Protocol::Fuse, _) => {
+                "a file by FUSE is attached as soon as it is served; leave out --serve-only"
+            }
+            (true, Protocol::Loop, _) => {
+                "a loop device is on a file by FUSE; to have that alone, use --as fuse without --serve-only"
+            }
+            (_, Protocol::Fuse | Protocol::Loop, System::Windows | System::Other) => {
+                "weft makes files by FUSE and loop devices on Linux alone; use --as iscsi or --as nbd"
+            }
+            (_, Protocol::Fuse, System::Linux)
+                if self.lasting.daemon.by_daemon && !run::is_mount_seen() =>
+            {
+                "the daemon has a table of mounts of its own, in which nobody else would see the file; use --as loop"
+            }
+            (_, Protocol::Loop, System::Linux) if !run::is_root() => {
+                "only root makes loop devices; use --as fuse"
+            }
             (true, Protocol::Ublk, _) => {
                 "a disk by ublk is attached as soon as it is served; leave out --serve-only"
             }

@@ -110,12 +110,12 @@ fn nobody_asks_an_isns_server() {
 }
 
 #[test]
-fn devices_are_attached_by_three_protocols() {
+fn devices_are_attached_by_five_protocols() {
     let dir = Scratch::new("lack-attached");
     refused(
         &dir,
         &["connect", &format!("nvme+tcp://127.0.0.1:1/{NQN}"), "--as", "fc"],
-        "possible values: iscsi, nbd, ublk",
+        "possible values: auto, iscsi, nbd, ublk, loop, fuse",
     );
 }
 

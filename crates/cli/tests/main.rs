@@ -3,6 +3,7 @@
 
 mod agents;
 mod capture;
+mod ci;
 mod connect;
 mod connect_all;
 mod control;
@@ -17,6 +18,7 @@ mod docs;
 mod fio;
 mod fio_limits;
 mod fio_options;
+mod fuse;
 mod gateways;
 mod imported;
 mod inaccessible;

@@ -10,13 +10,14 @@ use crate::exit_on_loss::ended;
 use crate::pcap_args::PcapArgs;
 use clap::{ArgMatches, Args};
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use uuid::Uuid;
-use weft_block::waiting;
+use weft_block::{Error, ErrorKind, waiting};
 use weft_endpoint::url::without_secret;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime, create};
-use weft_server::attach::plan::{COMMAND_S, System};
+use weft_server::attach::plan::{COMMAND_S, Protocol, System};
 use weft_server::attach::run;
 use weft_server::attach::server::{DiskServer, Plan, end, wait_for_end};
 use weft_server::connections::record::check_name;
@@ -33,6 +34,8 @@ Examples:
       attach it through the iSCSI initiator of this system
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as ublk
       make it a disk of Linux without another program
+  weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as fuse --directory disk
+      make it the file disk/disk, also for users who are not root
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as nbd --serve-only
       serve it on a Unix socket for QEMU and other NBD clients; `weft list` prints the URL
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --persist
@@ -48,6 +51,10 @@ pub struct ConnectCommand {
     /// Loopback port for iSCSI; 0 picks a free port
     #[arg(long, default_value_t = 0)]
     port: u16,
+    /// Empty directory in which the file of --as fuse or --as loop appears [default: one in the
+    /// directory of records]
+    #[arg(long)]
+    directory: Option<PathBuf>,
     /// Serve in the foreground; detach and end on Ctrl-C
     #[arg(long, conflicts_with = "persist")]
     foreground: bool,
@@ -97,10 +104,17 @@ impl ConnectCommand {
             }
             None => name_of(&url),
         };
+        let protocol = self.attach.protocol(self.print)?;
+        let directory = self.directory.as_ref().map(std::path::absolute).transpose()?;
+        if directory.is_some() && !matches!(protocol, Protocol::Fuse | Protocol::Loop) {
+            let text = format!("--directory is for --as fuse and --as loop, not for {protocol}");
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
         Ok(Plan {
             name,
             url,
-            protocol: self.attach.protocol(self.print)?,
+            protocol,
+            directory,
             port: self.port,
             by_daemon: self.attach.lasting.daemon.by_daemon,
             shared: self.attach.shared,
@@ -210,10 +224,14 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     if entry.protocol == "nbd" {
         entry.device = run::free_nbd()?;
     }
-    if entry.protocol == "ublk" {
+    if entry.protocol == "ublk" || entry.protocol == "fuse" {
         entry.device.clone_from(&entry.served);
     }
-    run::run_all(&runtime.served(&entry).attach(system))?;
+    let lines = runtime.served(&entry).attach(system);
+    match (entry.protocol.as_str(), &lines[..]) {
+        ("loop", [line]) => entry.device = run::printed_by(line)?,
+        _ => run::run_all(&lines)?,
+    }
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
         if system == System::Linux
@@ -232,11 +250,11 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
 }
 
 /// Detaches it from the system, if it is attached.
-pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
+pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
     if !entry.attached {
         return Ok(());
     }
-    Ok(run::run_all(&runtime.served(entry).detach(System::here()))?)
+    run::detach(&runtime.served(entry))
 }
 
 fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {

@@ -166,6 +166,12 @@ fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failu
     }
     match detach(runtime, entry) {
         Err(e) if force => tracing::warn!("{e}"),
+        Err(e) if e.kind() == ErrorKind::InUse => {
+            let file = &entry.served;
+            let text =
+                format!("{file} is in use; end that first, or use --force and lose unwritten data");
+            return Err(Failure::of(ErrorKind::InUse, text));
+        }
         other => other?,
     }
     if !runtime.is_held(&entry.name) {

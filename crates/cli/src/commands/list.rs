@@ -94,9 +94,16 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     held_table::print(&mut out, &held, args.wide)?;
     // The daemon's come back by themselves.
     let is_own = |entry: &&Entry| held.iter().all(|it| it.name != entry.name);
-    for Entry { name, pid, device, url, .. } in runtime.left()?.iter().filter(is_own) {
+    for entry in runtime.left()?.iter().filter(is_own) {
+        let Entry { name, pid, device, url, protocol, .. } = entry;
+        let (state, then) = match entry.is_continued() {
+            true => ("waits for the next one", "continues it"),
+            false => ("answers with errors", "makes it again"),
+        };
+        let own = runtime.chosen_directory(entry);
+        let place = own.map(|own| format!(" --directory {}", own.display())).unwrap_or_default();
         tracing::warn!(
-            "process {pid} of \"{name}\" was killed, and {device} waits for the next one: `weft connect {url} --as iscsi --name {name}` continues it, `weft disconnect {name}` ends it"
+            "process {pid} of \"{name}\" was killed, and {device} {state}: `weft connect {url} --as {protocol} --name {name}{place}` {then}, `weft disconnect {name}` ends it"
         );
     }
     Ok(())

@@ -6,7 +6,8 @@
 //! record is removed, unless the system's initiator waits for another server: see
 //! [`Runtime::left`].
 
-use super::plan::Served;
+use super::plan::{self, Served};
+use super::run;
 use super::runtime_place::{self, DIRECTORY};
 use crate::private_files::{Lock, create_new, make_private};
 use serde::{Deserialize, Serialize};
@@ -23,9 +24,9 @@ pub struct Entry {
     pub name: String,
     /// The source.
     pub url: String,
-    /// Protocol: `iscsi`, `nbd` or `ublk`.
+    /// Protocol: `iscsi`, `nbd`, `ublk`, `fuse` or `loop`.
     pub protocol: String,
-    /// The address or socket at which it is served.
+    /// The address, socket, or file at which it is served.
     pub served: String,
     /// Name of the iSCSI target; empty for NBD.
     pub iqn: String,
@@ -81,9 +82,20 @@ pub struct Held {
 }
 
 impl Entry {
-    /// Whether the disk outlives its server, because the system's initiator connects again.
+    /// Whether something of it stays in the system when its server is killed: a disk whose
+    /// initiator connects again, or a file, or a loop device on one, that answers with errors.
     pub fn outlives_server(&self) -> bool {
-        self.attached && self.protocol == "iscsi"
+        self.attached && (self.is_continued() || self.is_by_fuse())
+    }
+
+    /// Returns whether the next server continues the disk.
+    pub fn is_continued(&self) -> bool {
+        self.protocol == "iscsi"
+    }
+
+    /// Returns whether it is a file by FUSE, or a loop device on one.
+    pub fn is_by_fuse(&self) -> bool {
+        ["fuse", "loop"].contains(&self.protocol.as_str())
     }
 }
 
@@ -168,6 +180,12 @@ impl Runtime {
         let Entry { name, port, iqn, by_daemon, .. } = entry;
         match entry.protocol.as_str() {
             "ublk" => Served::Ublk,
+            "fuse" => Served::Fuse(file_of(entry)),
+            "loop" => Served::Loop {
+                file: file_of(entry),
+                block_bytes: Some(entry.block_bytes),
+                device: entry.device.clone(),
+            },
             "iscsi" => Served::Iscsi {
                 iqn: iqn.clone(),
                 port: *port,
@@ -181,6 +199,17 @@ impl Runtime {
                 block_bytes: Some(entry.block_bytes),
             },
         }
+    }
+
+    /// The directory in which a file by FUSE appears, unless another one is chosen.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        self.file(name, "fuse")
+    }
+
+    /// The directory of such a file, if another one was chosen.
+    pub fn chosen_directory(&self, entry: &Entry) -> Option<PathBuf> {
+        let directory = file_of(entry).directory;
+        (entry.is_by_fuse() && directory != self.directory(&entry.name)).then_some(directory)
     }
 
     /// The log file of a connection's server.
@@ -330,6 +359,8 @@ impl Runtime {
         for kind in ["json", "sock", "secret", "target-secret", "disk", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
         }
+        // It stays if something is mounted there.
+        let _ = fs::remove_dir(self.directory(name));
     }
 }
 
@@ -340,6 +371,12 @@ impl Drop for Held {
             self.runtime.forget(&self.name);
         }
     }
+}
+
+/// The file of a connection by FUSE.
+fn file_of(entry: &Entry) -> plan::File {
+    let directory = Path::new(&entry.served).parent().unwrap_or(Path::new("/"));
+    plan::File { directory: directory.to_owned(), by_root: run::is_root() }
 }
 
 /// Replaces `path` with an empty file that only the user can read.
@@ -357,91 +394,4 @@ fn read(path: &Path) -> Option<Entry> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::env;
-
-    fn entry(name: &str) -> Entry {
-        Entry {
-            name: name.into(),
-            url: "ram:1MiB".into(),
-            protocol: "nbd".into(),
-            served: "nbd+unix:///1?socket=x".into(),
-            iqn: String::new(),
-            port: 0,
-            chap_user: String::new(),
-            pid: 1,
-            serial: String::new(),
-            model: String::new(),
-            firmware: String::new(),
-            used_bytes: None,
-            bytes: 1 << 20,
-            block_bytes: 512,
-            device: String::new(),
-            attached: false,
-            lost: false,
-            by_daemon: false,
-            uuid: String::new(),
-            shared: false,
-        }
-    }
-
-    /// The system's initiator connects again to where the killed server was.
-    #[test]
-    fn what_outlives_its_server_is_kept_for_the_next_one() {
-        let path = env::temp_dir().join(format!("weft-left-{}", std::process::id()));
-        make_private(&path).unwrap();
-        let runtime = Runtime(path.clone());
-        let disk = Entry { protocol: "iscsi".into(), attached: true, ..entry("a") };
-        runtime.write(&disk).unwrap();
-        fs::write(runtime.secret("a"), "secret").unwrap();
-        assert!(runtime.list().unwrap().is_empty());
-        assert_eq!(runtime.left().unwrap()[0].name, "a");
-        let free = |runtime: &Runtime| runtime.check_free("a").is_ok();
-        // One that fails to start leaves it for the next one.
-        let held = runtime.hold("a").unwrap();
-        assert!(held.left().is_some() && !free(&runtime) && runtime.forget_left("a").is_err());
-        drop(held);
-        // See below.
-        while !free(&runtime) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        let mut held = runtime.hold("a").unwrap();
-        held.serve(&disk).unwrap();
-        assert!(runtime.secret("a").exists() && runtime.left().unwrap().is_empty());
-        drop(held);
-        assert!(!runtime.secret("a").exists(), "it has ended in order");
-        runtime.write(&disk).unwrap();
-        while runtime.forget_left("a").is_err() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert!(runtime.left().unwrap().is_empty());
-        fs::remove_dir_all(path).unwrap();
-    }
-
-    #[test]
-    fn notes_of_the_dead_are_taken_away() {
-        let path = env::temp_dir().join(format!("weft-entries-{}", std::process::id()));
-        make_private(&path).unwrap();
-        let runtime = Runtime(path.clone());
-        let held = runtime.hold("a").unwrap();
-        assert_eq!(runtime.hold("a").err().unwrap().kind(), ErrorKind::InUse);
-        runtime.write(&entry("a")).unwrap();
-        runtime.write(&entry("b")).unwrap();
-        fs::write(runtime.file("c", "json"), "{").unwrap();
-        let names = |runtime: &Runtime| {
-            runtime.list().unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(&runtime), ["a"]);
-        assert!(!runtime.file("b", "json").exists() && !runtime.file("c", "json").exists());
-        assert!(runtime.find("a").is_some() && runtime.find("b").is_none());
-        drop(held);
-        // A process that another test is just starting has the lock's descriptor until its program
-        // begins.
-        while runtime.hold("a").is_err() || !names(&runtime).is_empty() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert!(!runtime.file("a", "lock").exists() && !runtime.file("b", "lock").exists());
-        fs::remove_dir_all(path).unwrap();
-    }
-}
+mod tests;

@@ -6,8 +6,15 @@ use std::path::PathBuf;
 /// CHAP user name of the initiators of `weft connect`.
 pub const CHAP_USER: &str = "weft";
 
-/// The module of the ublk driver.
+/// The module of the ublk driver, of loop devices, and of FUSE.
 pub const UBLK_MODULE: &str = "ublk_drv";
+/// See above.
+pub const LOOP_MODULE: &str = "loop";
+/// See above.
+pub const FUSE_MODULE: &str = "fuse";
+
+/// The name of a file by FUSE in its directory.
+const FILE: &str = "disk";
 
 /// Seconds that Linux waits for a command to an attached SCSI disk.
 pub const COMMAND_S: u32 = 604_800;
@@ -21,6 +28,10 @@ pub enum Protocol {
     Nbd,
     /// The ublk driver of Linux: the disk is there as soon as it is served.
     Ublk,
+    /// A loop device of Linux on the file of [`Protocol::Fuse`].
+    Loop,
+    /// The file `disk` in a directory, by the FUSE of Linux: it is there as soon as it is served.
+    Fuse,
 }
 
 impl fmt::Display for Protocol {
@@ -29,31 +40,44 @@ impl fmt::Display for Protocol {
             Self::Iscsi => "iscsi",
             Self::Nbd => "nbd",
             Self::Ublk => "ublk",
+            Self::Loop => "loop",
+            Self::Fuse => "fuse",
         })
     }
 }
 
 impl Protocol {
     /// The default protocol of a system; none if it has no program for any. The ublk driver comes
-    /// first: its disks survive the end of their process.
+    /// first: its disks survive the end of their process. A loop device on a file by FUSE comes
+    /// last: it needs only what every kernel has.
     pub fn of(
         system: System,
         serve_only: bool,
-        has_ublk: bool,
+        has: Drivers,
         is_installed: impl Fn(&str) -> bool,
     ) -> Option<Self> {
         match system {
             System::Windows => Some(Self::Iscsi),
             // A Unix socket needs no secret.
             _ if serve_only => Some(Self::Nbd),
-            System::Linux if has_ublk => Some(Self::Ublk),
+            System::Linux if has.ublk => Some(Self::Ublk),
             System::Linux if is_installed("iscsiadm") => Some(Self::Iscsi),
             System::Linux if is_installed("nbd-client") => Some(Self::Nbd),
+            System::Linux if has.loops && is_installed("losetup") => Some(Self::Loop),
             System::Linux => None,
             // Rejected later, with the reason.
             System::Other => Some(Self::Nbd),
         }
     }
+}
+
+/// Drivers of Linux that this process may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drivers {
+    /// Disks by ublk.
+    pub ublk: bool,
+    /// Loop devices, and files by FUSE below them.
+    pub loops: bool,
 }
 
 /// Operating systems for which weft knows the commands.
@@ -172,6 +196,50 @@ pub enum Served {
     },
     /// A disk by the ublk driver of Linux, which needs no command.
     Ublk,
+    /// A file by FUSE, which needs no command to be attached.
+    Fuse(File),
+    /// A loop device on such a file.
+    Loop {
+        /// The file.
+        file: File,
+        /// Bytes of a sector of the device, where they are known.
+        block_bytes: Option<u32>,
+        /// The device: `/dev/loopN`.
+        device: String,
+    },
+}
+
+/// A file by FUSE.
+pub struct File {
+    /// The directory in which it is.
+    pub directory: PathBuf,
+    /// Root has mounted it.
+    pub by_root: bool,
+}
+
+impl File {
+    /// Its path.
+    pub fn path(&self) -> String {
+        self.directory.join(FILE).display().to_string()
+    }
+
+    /// The command that makes a loop device of it, and prints its name. The sectors are those of
+    /// the source, for which others have made partitions and file systems.
+    fn set_up_loop(&self, block_bytes: Option<u32>) -> Line {
+        let (path, bytes) = (self.path(), block_bytes.map(|bytes| bytes.to_string()));
+        let sector = bytes.iter().flat_map(|bytes| ["--sector-size", bytes]);
+        let start = ["losetup", "--find", "--show", "--direct-io=on"];
+        Line::new(&start.into_iter().chain(sector).chain([path.as_str()]).collect::<Vec<&str>>())
+    }
+
+    /// The command that ends it.
+    fn unmount(&self) -> Line {
+        let directory = self.directory.display().to_string();
+        match self.by_root {
+            true => Line::new(&["umount", &directory]),
+            false => Line::new(&["fusermount3", "-u", &directory]),
+        }
+    }
 }
 
 impl Served {
@@ -229,6 +297,9 @@ impl Served {
                     .collect();
                 vec![Line::new(&["modprobe", "nbd"]), Line::new(&client)]
             }
+            (Self::Loop { file, block_bytes, .. }, System::Linux) => {
+                vec![file.set_up_loop(*block_bytes)]
+            }
             _ => Vec::new(),
         }
     }
@@ -253,6 +324,10 @@ impl Served {
             (Self::Nbd { device, .. }, System::Linux) => {
                 vec![Line::new(&["nbd-client", "-d", device])]
             }
+            (Self::Fuse(file), System::Linux) => vec![file.unmount()],
+            (Self::Loop { file, device, .. }, System::Linux) => {
+                vec![Line::new(&["losetup", "-d", device]), file.unmount()]
+            }
             _ => Vec::new(),
         }
     }
@@ -263,136 +338,4 @@ fn powershell(command: &str) -> Line {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(lines: &[Line]) -> Vec<String> {
-        lines.iter().map(ToString::to_string).collect()
-    }
-
-    fn iscsi(port: u16, secret: &str) -> Served {
-        Served::Iscsi {
-            iqn: "iqn.2026-01.local.weft:a".into(),
-            port,
-            secret: secret.into(),
-            target_secret: format!("{secret}-of-target").into(),
-            by_daemon: false,
-        }
-    }
-
-    #[test]
-    fn without_a_protocol_what_is_installed_is_used() {
-        let of = |system, serve_only, programs: &'static [&str]| {
-            Protocol::of(system, serve_only, false, |it| programs.contains(&it))
-        };
-        let with_ublk = |system, serve_only| Protocol::of(system, serve_only, true, |_| true);
-        assert_eq!(with_ublk(System::Linux, false), Some(Protocol::Ublk));
-        assert_eq!(with_ublk(System::Linux, true), Some(Protocol::Nbd));
-        assert_eq!(of(System::Linux, false, &["iscsiadm", "nbd-client"]), Some(Protocol::Iscsi));
-        assert_eq!(of(System::Linux, false, &["nbd-client"]), Some(Protocol::Nbd));
-        assert_eq!(of(System::Linux, false, &[]), None);
-        assert_eq!(of(System::Linux, true, &[]), Some(Protocol::Nbd));
-        assert_eq!(of(System::Windows, true, &[]), Some(Protocol::Iscsi));
-    }
-
-    #[test]
-    fn open_iscsi() {
-        let served = iscsi(3260, "/run/weft/a.secret");
-        let node = "iscsiadm -m node -T iqn.2026-01.local.weft:a -p 127.0.0.1:3260";
-        let attach = lines(&served.attach(System::Linux));
-        assert_eq!(
-            [&attach[0], &attach[2]],
-            [&format!("{node} -o new"), &format!("{node} --login")]
-        );
-        let words = "' sh /run/weft/a.secret /run/weft/a.secret-of-target iqn.2026-01.local.weft:a/127.0.0.1,3260 /etc/iscsi/nodes /var/lib/iscsi/nodes";
-        assert!(attach[1].ends_with(words), "{}", attach[1]);
-        assert_eq!(
-            lines(&served.detach(System::Linux)),
-            [format!("{node} --logout"), format!("{node} -o delete")]
-        );
-        assert!(served.attach(System::Other).is_empty());
-    }
-
-    #[test]
-    fn open_iscsi_waits_for_the_next_server_of_a_daemon() {
-        let mut served = iscsi(3260, "/run/weft/a.secret");
-        if let Served::Iscsi { by_daemon, .. } = &mut served {
-            *by_daemon = true;
-        }
-        let attach = lines(&served.attach(System::Linux));
-        assert_eq!(attach.len(), 4);
-        assert!(attach[2].ends_with("replacement_timeout -v 604800"), "{}", attach[2]);
-    }
-
-    /// The secret gets from its file into the node record, and stands in no command.
-    #[test]
-    #[cfg(unix)]
-    fn open_iscsi_reads_the_secret_from_its_record() {
-        let root = std::env::temp_dir().join(format!("weft-nodes-{}", std::process::id()));
-        let (secret, record) = (
-            root.join("run/a.secret"),
-            root.join("second/iqn.2026-01.local.weft:a/127.0.0.1,3260"),
-        );
-        let served = iscsi(3260, secret.to_str().unwrap());
-        let run = |line: &Line| {
-            std::process::Command::new(line.program())
-                .args(&line.0[1..])
-                .status()
-                .unwrap()
-                .success()
-        };
-        let (random, own) = ("JvQh0cPjWn8xZbTa", "m2R5yLkDs7GqEuXf");
-        std::fs::create_dir_all(secret.parent().unwrap()).unwrap();
-        std::fs::write(&secret, random).unwrap();
-        std::fs::write(root.join("run/a.secret-of-target"), own).unwrap();
-        let mut line = served.attach(System::Linux).remove(1);
-        assert!(!line.to_string().contains(random) && !line.to_string().contains(own));
-        for (place, name) in line.0.iter_mut().rev().zip(["second", "first"]) {
-            *place = root.join(name).display().to_string();
-        }
-        assert!(!run(&line), "there is no record yet");
-        std::fs::create_dir_all(record.parent().unwrap()).unwrap();
-        std::fs::write(&record, "node.session.auth.authmethod = None\n# END RECORD\n").unwrap();
-        assert!(run(&line));
-        let (password, password_in) =
-            (format!("password = {random}"), format!("password_in = {own}"));
-        let auth =
-            ["authmethod = CHAP", "username = weft", "username_in = weft", &password, &password_in]
-                .map(|it| format!("node.session.auth.{it}\n"));
-        assert!(std::fs::read_to_string(&record).unwrap().ends_with(&auth.concat()));
-        std::fs::remove_dir_all(root).unwrap();
-    }
-
-    #[test]
-    fn windows() {
-        let served = iscsi(3261, r"C:\Users\o'hara\a.secret");
-        let commands = lines(&served.attach(System::Windows));
-        let portal = "-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber 3261";
-        let chap = r"-AuthenticationType ONEWAYCHAP -ChapUsername weft -ChapSecret (Get-Content -LiteralPath 'C:\Users\o''hara\a.secret')";
-        assert_eq!(commands[1], format!("New-IscsiTargetPortal {portal} {chap}"));
-        assert_eq!(
-            commands[2],
-            format!("Connect-IscsiTarget -NodeAddress iqn.2026-01.local.weft:a {portal} {chap}")
-        );
-        assert_eq!(served.detach(System::Windows).len(), 2);
-    }
-
-    #[test]
-    fn nbd_client() {
-        let served = Served::Nbd {
-            socket: "/run/weft/a b.sock".into(),
-            device: "/dev/nbd3".into(),
-            block_bytes: Some(4096),
-        };
-        let attach =
-            ["modprobe nbd", "nbd-client -b 4096 -unix '/run/weft/a b.sock' /dev/nbd3 -N 1"];
-        assert_eq!(lines(&served.attach(System::Linux)), attach);
-        assert_eq!(lines(&served.detach(System::Linux)), ["nbd-client -d /dev/nbd3"]);
-        assert!(served.attach(System::Windows).is_empty());
-    }
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        assert_eq!(Line::new(&["echo", "o'hara", "a b"]).to_string(), r"echo 'o'\''hara' 'a b'");
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Runs the system's programs, and finds the name of a disk in the system.
 
-use super::plan::{COMMAND_S, Line, System};
+use super::plan::{COMMAND_S, Drivers, File, Line, Served, System};
 use crate::programs;
 use std::path::Path;
 use std::process::Stdio;
@@ -16,22 +16,94 @@ pub fn run_all(lines: &[Line]) -> Result<(), Error> {
     lines.iter().try_for_each(run)
 }
 
+/// Runs a command, and returns what it printed.
+pub fn printed_by(line: &Line) -> Result<String, Error> {
+    let output = output_of(line)?;
+    Ok(String::from_utf8_lossy(&output).trim().to_owned())
+}
+
+/// Detaches what was attached from the system.
+///
+/// # Errors
+/// That of the first command that failed; [`ErrorKind::InUse`] if a file by FUSE is in use.
+pub fn detach(served: &Served) -> Result<(), Error> {
+    let lines = served.detach(System::here());
+    let Served::Loop { file, device, .. } = served else { return run_all(&lines) };
+    let [free, rest @ ..] = &lines[..] else { return Ok(()) };
+    if is_on(device, file) {
+        run(free)?;
+    }
+    // A program that has the device open for a moment delays its end, and with it that of the file.
+    let until = Instant::now() + APPEARS;
+    let _waiting = waiting::begin(|| format!("{device} to end"));
+    while is_on(device, file) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run_all(rest)
+}
+
+/// Returns whether a loop device is on a file. If not, it has ended, and its number may have been
+/// taken by another.
+fn is_on(device: &str, file: &File) -> bool {
+    let name = device.trim_start_matches("/dev/");
+    let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let found = std::fs::read_to_string(backing).unwrap_or_default();
+    // The kernel adds a word to the path of a file that has gone.
+    let path = file.path();
+    found
+        .trim_end()
+        .strip_prefix(&path)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// Removes what a killed server has left of a file by FUSE, unless it is in use.
+#[cfg(target_os = "linux")]
+pub fn clear_dead(served: &Served) {
+    let (file, device) = match served {
+        Served::Fuse(file) => (file, None),
+        Served::Loop { file, device, .. } => (file, Some(device)),
+        _ => return,
+    };
+    // A mounted device ends when it is unmounted.
+    let lines = served.detach(System::here());
+    if device.is_some_and(|device| is_on(device, file))
+        && let Some(Err(e)) = lines.first().map(run)
+    {
+        tracing::warn!("{e}");
+    }
+    if weft_io::fuse::is_dead(&file.directory)
+        && let Err(e) = weft_io::fuse::unmount(&file.directory, true)
+    {
+        tracing::warn!("cannot unmount {}: {e}", file.directory.display());
+    }
+}
+
+/// Other systems have no such files.
+#[cfg(not(target_os = "linux"))]
+pub fn clear_dead(_: &Served) {}
+
 fn run(line: &Line) -> Result<(), Error> {
+    output_of(line).map(drop)
+}
+
+fn output_of(line: &Line) -> Result<Vec<u8>, Error> {
     tracing::info!("running {line}");
     let _waiting = waiting::begin(|| format!("`{line}` to end"));
     let output = programs::system(line.program()).args(&line.0[1..]).stdin(Stdio::null()).output();
     let output = output.map_err(|e| missing(line.program(), e))?;
-    if output.status.success() {
-        return Ok(());
-    }
     // A kernel with a built-in driver has no such module.
-    if line.program() == "modprobe" {
-        return Ok(());
+    if output.status.success() || line.program() == "modprobe" {
+        return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim().lines().last().unwrap_or("it printed nothing");
+    let is_unmount = ["umount", "fusermount3"].contains(&line.program());
+    let kind = match is_unmount && said.contains("busy") {
+        true => ErrorKind::InUse,
+        false => ErrorKind::Refused,
+    };
     Err(Error::new(
-        ErrorKind::Refused,
+        kind,
         format!("`{line}` failed: {said}; --print shows all commands, to run them yourself"),
     ))
 }
@@ -40,6 +112,8 @@ fn missing(program: &str, error: std::io::Error) -> Error {
     let package = match program {
         "iscsiadm" => "; install open-iscsi",
         "nbd-client" => "; install nbd-client",
+        "losetup" => "; install util-linux (on Debian: mount)",
+        "fusermount3" => "; install fuse3",
         _ => "",
     };
     let text = format!(
@@ -60,9 +134,27 @@ pub fn is_installed(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-/// Whether this process may make disks by the ublk driver, which is loaded.
-pub fn has_ublk() -> bool {
-    kernel_file::open("/dev/ublk-control").is_ok()
+/// The drivers that this process may use: that of ublk if it is loaded, and loop devices on files by
+/// FUSE.
+pub fn drivers() -> Drivers {
+    let opens = |path| kernel_file::open(path).is_ok();
+    let loops = is_root() && opens("/dev/fuse") && opens("/dev/loop-control");
+    Drivers { ublk: opens("/dev/ublk-control"), loops }
+}
+
+/// Returns whether this process is root's.
+pub fn is_root() -> bool {
+    #[cfg(unix)]
+    return rustix::process::geteuid().is_root();
+    #[cfg(not(unix))]
+    false
+}
+
+/// Returns whether other processes see what this one mounts. A service may have a mount namespace
+/// of its own.
+pub fn is_mount_seen() -> bool {
+    let table = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    table("1").is_none_or(|first| Some(first) == table("self"))
 }
 
 /// Loads a module of Linux, if that can be; its driver may also be built in, or there already.

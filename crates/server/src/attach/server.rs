@@ -2,12 +2,13 @@
 //! when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
-use super::plan::{CHAP_USER, Protocol, UBLK_MODULE};
+use super::plan::{CHAP_USER, FUSE_MODULE, File, LOOP_MODULE, Protocol, Served, UBLK_MODULE};
 use super::run;
 use super::takeover::Serving;
+use crate::private_files::make_private;
 use crate::sources::{LOOK, lost};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::kept::KeptDevice;
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::source::discovered;
-use weft_endpoint::url::UBLK;
+use weft_endpoint::url::{FUSE, UBLK};
 use weft_endpoint::{ConnectOptions, TlsFiles};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Loopback port, or 0 for a free one.
     pub port: u16,
+    /// The directory in which the file of FUSE appears; `None`: one of the connection's own.
+    pub directory: Option<PathBuf>,
     /// A daemon holds the connection.
     pub by_daemon: bool,
     /// Others may write to the data, too.
@@ -59,7 +62,42 @@ impl Plan {
             }
             Protocol::Nbd => format!("nbd://127.0.0.1:{port}"),
             Protocol::Ublk => UBLK.to_owned(),
+            Protocol::Fuse | Protocol::Loop => {
+                format!("{FUSE}{}", self.directory(runtime).display())
+            }
         }
+    }
+
+    /// The directory in which the file of FUSE appears.
+    pub fn directory(&self, runtime: &Runtime) -> PathBuf {
+        self.directory.clone().unwrap_or_else(|| runtime.directory(&self.name))
+    }
+
+    /// Loads what serving needs, and makes the directory of a file that has no other.
+    fn prepare(&self, runtime: &Runtime) -> Result<(), Error> {
+        match self.protocol {
+            Protocol::Nbd => {
+                // A socket left behind by a killed server; no process listens on it, because we
+                // hold the lock.
+                let _ = std::fs::remove_file(runtime.socket(&self.name));
+            }
+            Protocol::Ublk => run::load(UBLK_MODULE),
+            Protocol::Fuse | Protocol::Loop => {
+                let needed = [LOOP_MODULE, FUSE_MODULE];
+                let first = usize::from(self.protocol == Protocol::Fuse);
+                needed[first..].iter().for_each(|module| run::load(module));
+                let directory = self.directory(runtime);
+                let file = File { directory: directory.clone(), by_root: run::is_root() };
+                run::clear_dead(&Served::Fuse(file));
+                if self.directory.is_none() {
+                    let failed =
+                        |e| Error::io(format!("cannot make {}: {e}", directory.display()), e);
+                    make_private(&directory).map_err(failed)?;
+                }
+            }
+            Protocol::Iscsi => {}
+        }
+        Ok(())
     }
 
     /// The settings of the iSCSI target: who logs in there knows the secret of the connection. An
@@ -82,11 +120,13 @@ impl Plan {
     /// whole blocks in the bytes of an NBD export.
     fn check_size(&self, device: &dyn BlockDevice) -> Result<(), Error> {
         let geometry = device.geometry();
-        if self.protocol != Protocol::Nbd || geometry.padding_bytes == 0 {
+        let leaves_end = matches!(self.protocol, Protocol::Nbd | Protocol::Loop);
+        if !leaves_end || geometry.padding_bytes == 0 {
             return Ok(());
         }
+        let clients = if self.protocol == Protocol::Nbd { "NBD clients" } else { "a loop device" };
         let text = format!(
-            "{} has {} bytes, which is not a whole number of blocks of {} bytes, so that NBD clients would leave out its end; use --as ublk \
+            "{} has {} bytes, which is not a whole number of blocks of {} bytes, so that {clients} would leave out its end; use --as ublk \
              or --as iscsi",
             device.url(),
             geometry.data_bytes(),
@@ -135,14 +175,7 @@ impl Plan {
         config: &ExportConfig,
         loops: &Loops,
     ) -> Result<Exports, Error> {
-        if self.protocol == Protocol::Nbd {
-            // A socket left behind by a killed server; no process listens on it, because we hold
-            // the lock.
-            let _ = std::fs::remove_file(runtime.socket(&self.name));
-        }
-        if self.protocol == Protocol::Ublk {
-            run::load(UBLK_MODULE);
-        }
+        self.prepare(runtime)?;
         let exports = export::start(config, &[self.listen(runtime, port)], loops.remotes())?;
         #[cfg(unix)]
         if self.protocol == Protocol::Nbd {

@@ -1,5 +1,6 @@
 //! The taking over of a disk whose server was killed: by iSCSI, the system's initiator keeps it, and
-//! connects again to the port at which it was served.
+//! connects again to the port at which it was served. By FUSE the file is made again, once nothing
+//! of the killed server is written any more.
 
 use super::entries::{Entry, Held};
 use super::plan::{Protocol, System};
@@ -40,13 +41,29 @@ impl Serving {
             tracing::warn!(
                 "\"{name}\": {device} is another disk, whose server was killed; it ends"
             );
-            run::run_all(&runtime.served(&other).detach(System::here()))?;
-        }
-        if protocol != Protocol::Iscsi {
-            return Ok(Self { device, kept: None, continues: None });
+            match other.is_by_fuse() {
+                true => run::clear_dead(&runtime.served(&other)),
+                false => run::run_all(&runtime.served(&other).detach(System::here()))?,
+            }
         }
         let disk = (format!("\"{name}\""), place);
-        let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());
-        Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues })
+        match protocol {
+            Protocol::Iscsi => {
+                let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());
+                Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues })
+            }
+            #[cfg(target_os = "linux")]
+            Protocol::Fuse | Protocol::Loop => {
+                let kept = match continues {
+                    Some(before) => {
+                        run::clear_dead(&runtime.served(&before));
+                        KeptDevice::begin_again(device, uuid, disk, late)
+                    }
+                    None => KeptDevice::begin(device, uuid, disk, late, false),
+                };
+                Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues: None })
+            }
+            _ => Ok(Self { device, kept: None, continues: None }),
+        }
     }
 }

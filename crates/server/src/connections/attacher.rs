@@ -114,8 +114,9 @@ impl Attacher for OwnCommands {
         left.iter().any(|entry| entry.name == name)
     }
 
-    /// The iSCSI initiator would try to connect again for ever. A device of nbd is free by itself,
-    /// and may have another server by now.
+    /// The next process removes what is left of a file by FUSE. The iSCSI initiator would try
+    /// to connect again for ever. A device of nbd is free by itself, and may have another server by
+    /// now.
     fn clear(&self, name: &str) {
         if self.is_left(name) {
             return;

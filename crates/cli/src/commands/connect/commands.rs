@@ -9,7 +9,8 @@ use std::io::Write;
 use std::path::Path;
 use weft_endpoint::url::ISCSI_PORT;
 use weft_server::attach::entries::Runtime;
-use weft_server::attach::plan::{COMMAND_S, Line, Protocol, Served, System};
+use weft_server::attach::plan::{COMMAND_S, File, Line, Protocol, Served, System};
+use weft_server::attach::run;
 use weft_server::attach::runtime_place::{DIRECTORY, OF_SYSTEM};
 use weft_server::attach::server::Plan;
 use weft_server::secret::VARIABLES;
@@ -40,10 +41,15 @@ fn attach(out: &mut impl Write, served: &Served, system: System) -> std::io::Res
         let text = "for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size";
         writeln!(out, "# {text}")?;
     }
+    if matches!(served, Served::Loop { .. }) {
+        writeln!(out, "# for blocks of 4096 bytes: losetup --sector-size 4096 …")?;
+    }
     if matches!(served, Served::Iscsi { .. }) && system == System::Linux {
         writeln!(out, "echo {COMMAND_S} >/sys/block/sdX/device/timeout # sdX: the new disk")?;
     }
-    for line in served.detach(system) {
+    // The end of its server is the end of a file by FUSE.
+    let is_file = matches!(served, Served::Fuse(_));
+    for line in served.detach(system).iter().filter(|_| !is_file) {
         writeln!(out, "# to detach: {line}")?;
     }
     Ok(())
@@ -66,22 +72,37 @@ fn served(plan: &Plan, runtime: &Runtime) -> Served {
             block_bytes: None,
         },
         Protocol::Ublk => Served::Ublk,
+        Protocol::Fuse => Served::Fuse(file(plan, runtime)),
+        Protocol::Loop => Served::Loop {
+            file: file(plan, runtime),
+            block_bytes: None,
+            device: "/dev/loopN".into(),
+        },
     }
+}
+
+fn file(plan: &Plan, runtime: &Runtime) -> File {
+    File { directory: plan.directory(runtime), by_root: run::is_root() }
 }
 
 fn port(plan: &Plan) -> u16 {
     if plan.port == 0 { ISCSI_PORT } else { plan.port }
 }
 
-/// The words of the command that serves the device, with all options that were given. A disk by ublk
-/// is attached by that.
+/// The words of the command that serves the device, with all options that were given. A disk by
+/// ublk and a file by FUSE are attached by that.
 fn connect(plan: &Plan, serve_only: bool, matches: &ArgMatches) -> Vec<String> {
     let mut words = vec!["connect".to_owned(), plan.url.clone(), "--as".into()];
-    words.extend([plan.protocol.to_string(), "--name".into(), plan.name.clone()]);
+    // The rest of a loop device is up to commands of the system.
+    let protocol = if plan.protocol == Protocol::Loop { Protocol::Fuse } else { plan.protocol };
+    words.extend([protocol.to_string(), "--name".into(), plan.name.clone()]);
+    if let Some(directory) = &plan.directory {
+        words.extend(["--directory".into(), directory.display().to_string()]);
+    }
     if plan.protocol == Protocol::Iscsi || plan.port != 0 {
         words.extend(["--port".into(), port(plan).to_string()]);
     }
-    if serve_only || plan.protocol != Protocol::Ublk {
+    if serve_only || !matches!(protocol, Protocol::Ublk | Protocol::Fuse) {
         words.push("--serve-only".into());
     }
     let others = [
