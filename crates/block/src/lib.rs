@@ -10,6 +10,7 @@
 //!   [`fault`], [`delay`], [`limit`], [`read_only`], [`stats`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum
 //!   transfer.
+//! * [`switch`] exchanges filters while a device is in use.
 //! * [`naming`] gives names to files, and to disks that have none.
 //! * [`offload`] has blocks copied by the server of both devices.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
@@ -59,6 +60,7 @@ pub mod split;
 pub mod stats;
 pub mod status;
 pub mod stripe;
+pub mod switch;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
