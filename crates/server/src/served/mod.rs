@@ -31,7 +31,7 @@ mod users;
 pub mod verbs;
 
 pub use inventory::inventory;
-pub use opener::Opener;
+pub use opener::{Front, Opener};
 pub(crate) use start::complete;
 pub use state::ServedState;
 pub(crate) use turn::Changes;

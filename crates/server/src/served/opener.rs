@@ -38,11 +38,16 @@ fn sources_of(namespaces: &[&DesiredNamespace]) -> String {
     }
 }
 
+/// Returns a device with a filter in front of it.
+pub type Front = Arc<dyn Fn(Device) -> Device + Send + Sync>;
+
 /// Opens sources.
 #[derive(Clone)]
 pub struct Opener {
     /// How; with the time within which a local one completes an operation.
     pub options: ConnectOptions,
+    /// The filter in front of each source.
+    pub front: Option<Front>,
 }
 
 impl Opener {
@@ -61,7 +66,7 @@ impl Opener {
     /// The same, which notes the files that it creates.
     pub(super) fn noting(&self, created: &Arc<CreatedFiles>) -> Self {
         let options = ConnectOptions { created: Some(Arc::clone(created)), ..self.options.clone() };
-        Self { options }
+        Self { options, front: self.front.clone() }
     }
 
     /// Looks whether the remote sources of namespaces answer, for reading and only for this moment:
@@ -125,6 +130,9 @@ impl Opener {
                     .wait()?,
             );
         }
-        Ok(devices)
+        Ok(match &self.front {
+            Some(front) => devices.into_iter().map(|device| front(device)).collect(),
+            None => devices,
+        })
     }
 }

@@ -24,7 +24,8 @@ impl Served {
         group: Option<&Arc<Group>>,
         loops: &[RemoteLoop],
     ) -> Result<Arc<Self>, Error> {
-        let opener = Opener { options: options(desired, environment, group) };
+        let options = options(desired, environment, group);
+        let opener = Opener { options, front: environment.front.clone() };
         let (mut range, mut reservations) =
             (desired.controllers(), environment.reservations.clone());
         if let Some(group) = group {

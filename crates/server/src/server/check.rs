@@ -7,6 +7,7 @@ use crate::management::place;
 use crate::served::{Opener, ServedState, complete, inventory};
 use crate::service::demands::Demands;
 use crate::service::takeover::Successor;
+use std::net::SocketAddr;
 use std::path::Path;
 use weft_block::file::is_windows_device;
 use weft_block::mirror::MirrorUrl;
@@ -21,12 +22,33 @@ use weft_endpoint::source::discovered;
 pub fn check(desired: &Desired, environment: &Environment) -> Result<Successor, Error> {
     let from = environment.takeover.from.as_deref();
     let metrics = environment.metrics.check(from.is_some())?;
-    desired.check_cntlids()?;
     if let Some(socket) = environment.control_socket.as_ref().filter(|socket| socket.is_required) {
         check_control(&socket.place, from)?;
     }
+    let places = check_desired(desired, environment)?;
+    if let Some(from) = from {
+        let goes_on = |e: Error| {
+            Error::new(
+                e.kind(),
+                format!("{e}; the server that was to be replaced, {from}, goes on"),
+            )
+        };
+        opener(environment)
+            .look(desired.namespaces().map(|(_, namespace)| namespace))
+            .map_err(goes_on)?;
+    }
+    Ok(Successor { places, metrics, demands: Demands::of(desired) })
+}
+
+/// Checks what is desired, where another server may still have the devices and addresses; gives the
+/// addresses at which is listened.
+pub fn check_desired(
+    desired: &Desired,
+    environment: &Environment,
+) -> Result<Vec<SocketAddr>, Error> {
+    desired.check_cntlids()?;
     desired.iscsi.check()?;
-    let opener = Opener { options: environment.connect.clone() };
+    let opener = opener(environment);
     opener.check(desired.namespaces().map(|(_, namespace)| namespace))?;
     for (_, namespace) in desired.namespaces() {
         weft_endpoint::check(&namespace.source)?;
@@ -39,17 +61,12 @@ pub fn check(desired: &Desired, environment: &Environment) -> Result<Successor, 
     }
     check_inventory(desired, environment)?;
     let places = desired.listen.iter().map(|url| listen_address(url, &desired.tls));
-    let places = places.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    if let Some(from) = from {
-        let goes_on = |e: Error| {
-            Error::new(
-                e.kind(),
-                format!("{e}; the server that was to be replaced, {from}, goes on"),
-            )
-        };
-        opener.look(desired.namespaces().map(|(_, namespace)| namespace)).map_err(goes_on)?;
-    }
-    Ok(Successor { places, metrics, demands: Demands::of(desired) })
+    Ok(places.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Opens sources before anything starts.
+fn opener(environment: &Environment) -> Opener {
+    Opener { options: environment.connect.clone(), front: None }
 }
 
 /// Refuses a place for the control socket at which this server cannot listen, also when the server

@@ -5,6 +5,7 @@ use crate::config::{NoSourceOptions, SourceOptions};
 use crate::group::Joining;
 use crate::management::place::ControlSocket;
 use crate::metrics::MetricsConfig;
+use crate::served::Front;
 use crate::service::takeover::Takeover;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Environment {
     pub source_options: Arc<dyn SourceOptions>,
     /// Limits of hosts beside those that are desired: they stay, whatever is applied.
     pub host_limits: Vec<DesiredLimit>,
+    /// A filter of this process, put in front of each source when it is opened.
+    pub front: Option<Front>,
     /// Other discovery controllers of which discovery tells hosts.
     pub referrals: Vec<TransportAddress>,
     /// Name of the discovery subsystem beside the well-known one.
@@ -61,6 +64,7 @@ impl Default for Environment {
             file: None,
             source_options: Arc::new(NoSourceOptions),
             host_limits: Vec::new(),
+            front: None,
             referrals: Vec::new(),
             discovery_nqn: None,
             control_socket: None,

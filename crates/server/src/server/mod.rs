@@ -2,11 +2,14 @@
 //! stopped in the right order.
 //!
 //! * `environment`: what the process in which it runs gives it, and what it tells that process.
+//! * `bare`: the same without the control socket, metrics, a group and a takeover.
 //! * `check`: what is found wrong before anything starts.
 
+mod bare;
 mod check;
 mod environment;
 
+pub use bare::BareServer;
 pub use environment::{Environment, Event};
 
 use crate::config::Desired;

@@ -1,6 +1,7 @@
 //! Whole servers in one process: from a configuration to connected hosts, through changes, to the
 //! end, after which nothing is in use any more.
 
+mod bare;
 mod group;
 #[cfg(unix)]
 mod imports;

@@ -37,6 +37,7 @@ impl ServeArgs {
             reservations: ReservationTable::of_this_user(),
             health: HealthStore::of_this_user(),
             on_event,
+            front: None,
         })
     }
 
