@@ -8,7 +8,7 @@ use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     (TESTING, &[]),
     ("verbs", &[]),
     ("proto", &["verbs"]),
@@ -24,6 +24,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("extras", &[]),
     ("formats", &["block", "io", "load", "bench"]),
     ("server", &["proto", "io", "block", "tls", "ceph", "endpoint", "group"]),
+    ("capi", &["proto", "io", "block", "endpoint", "server"]),
     (
         "sim",
         &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "load", "bench"],

@@ -45,6 +45,7 @@ pub const PACKAGES: &[Package] = &[
     package("ceph-mon", "ceph-mon", Use::Tests),
     package("ceph-osd", "ceph-osd", Use::Tests),
     package("chromium-headless-shell", "chromium-headless-shell", Use::Tests),
+    package("clang", "clang", Use::Tests),
     package("cryptsetup-bin", "cryptsetup", Use::Tests),
     package("dosfstools", "mkfs.vfat", Use::Tests),
     package("e2fsprogs", "mkfs.ext4", Use::Tests),

@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 7] = [
+const TESTS: [(&str, &str, [&str; 3]); 9] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -74,6 +74,16 @@ const TESTS: [(&str, &str, [&str; 3]); 7] = [
          that was acknowledged is lost, and the legs are equal in the end. How much was compared after each kill of the mirror, and how long it took \
          until reads were balanced, with the half minute for which the targets may go on.",
         ["weft", "cli", "mirror_kills::a_mirror_of_2_gib_lives_through_kills_of_its_processes"],
+    ),
+    (
+        "capi-header",
+        "The header of libweft is what cbindgen makes of the sources. cbindgen is built for that.",
+        ["weft-capi", "capi", "header::is_what_cbindgen_makes"],
+    ),
+    (
+        "capi-open",
+        "How long a program in C waits for libweft to open a RAM disk: at most a millisecond.",
+        ["weft-capi", "capi", "programs::a_ram_disk_opens_within_a_millisecond"],
     ),
 ];
 

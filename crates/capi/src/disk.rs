@@ -1,0 +1,263 @@
+//! An open device with its event loops, and blocking calls.
+
+use crate::failure::{Code, Completion, Failure};
+use crate::fork;
+use crate::limits::{CLOSE_S, PART_BYTES};
+use crate::line::Line;
+use crate::memory::CallerBytes;
+use crate::options::Options;
+use crate::outbox::Outbox;
+use crate::signals::Blocked;
+use crate::worker::{Data, Request};
+use core::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weft_block::sharing::share;
+use weft_block::{Device, Geometry, OpKind};
+use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::source::discovered;
+use weft_endpoint::{ConnectOptions, Control};
+use weft_io::RemoteLoop;
+
+/// A device, its event loops, and the worker of blocking calls.
+pub struct DiskInner {
+    device: Device,
+    /// `None` while it is dropped.
+    loops: Option<Loops>,
+    remotes: Vec<RemoteLoop>,
+    control: Control,
+    lends: bool,
+    /// The loop of the next queue.
+    next: AtomicUsize,
+    /// Of blocking calls, when there was one.
+    line: Mutex<Option<Arc<Line>>>,
+}
+
+/// An operation that has been checked against the device.
+pub struct Checked {
+    kind: OpKind,
+    lba: u64,
+    blocks: u64,
+    data: Data,
+}
+
+impl Checked {
+    /// The request; `None` if there is nothing to be done.
+    pub fn request(self, user: u64, outbox: &Arc<Outbox>) -> Option<Request> {
+        let Self { kind, lba, blocks, data } = self;
+        let does_something = blocks > 0 || kind == OpKind::Flush;
+        does_something.then(|| Request {
+            kind,
+            lba,
+            blocks,
+            data,
+            user,
+            outbox: Arc::clone(outbox),
+        })
+    }
+}
+
+impl DiskInner {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// What is wrong with the URL or the options, and why the device cannot be opened.
+    pub fn open(url: &str, options: &Options) -> Result<Self, Failure> {
+        fork::begin()?;
+        // All threads are started from here, or from threads that are.
+        let _blocked = Blocked::now();
+        let control = Control::new();
+        let mut connect: ConnectOptions = options.connect(&control)?;
+        let config = LoopsConfig {
+            threads: Some(options.queues().into()),
+            pool_bytes: options.pool_bytes(),
+            poll: options.polls(),
+            ..LoopsConfig::default()
+        };
+        discovered::look_up(url, &mut connect)?;
+        let lends = connect.disk_timeout.is_zero();
+        let device = weft_endpoint::open(url, &connect)?;
+        let loops = Loops::start(&config)?;
+        let remotes = loops.remotes().to_vec();
+        let device = share(device, &remotes);
+        let (next, line) = (AtomicUsize::new(0), Mutex::new(None));
+        Ok(Self { device, loops: Some(loops), remotes, control, lends, next, line })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Number of its loops.
+    pub fn loops(&self) -> usize {
+        self.remotes.len()
+    }
+
+    /// A worker for operations, on its loops in turn.
+    ///
+    /// # Errors
+    /// The device grants no further queue.
+    pub fn open_line(&self) -> Result<Line, Failure> {
+        let at = self.next.fetch_add(1, Relaxed) % self.remotes.len();
+        Line::open(self.remotes[at].clone(), Arc::clone(&self.device), self.lends)
+    }
+
+    /// Asks the source for its size.
+    ///
+    /// # Errors
+    /// The source could not be asked.
+    pub fn renew_size(&self) -> Result<(), Failure> {
+        let _blocked = Blocked::now();
+        self.device.renew_size()?;
+        Ok(())
+    }
+
+    /// The next bytes at or behind `offset` that may be anything but zeroes; an empty range at the
+    /// end if there are none. `None`: the source does not tell.
+    ///
+    /// # Errors
+    /// `offset` is beyond the end.
+    pub fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
+        let geometry = self.device.geometry();
+        if offset > geometry.bytes() {
+            let text = format!("{offset} is beyond the end, {}", geometry.bytes());
+            return Err(Failure::new(Code::OutOfRange, text));
+        }
+        let block = u64::from(geometry.block_bytes);
+        let found = self.device.next_data(offset / block);
+        Ok(found.map(|of| {
+            let (start, end) = ((of.start * block).max(offset), of.end * block);
+            start..end.max(start)
+        }))
+    }
+
+    /// Checks an operation on `bytes` bytes at `offset`.
+    ///
+    /// # Errors
+    /// They are not whole blocks of the device, or it does not do that.
+    pub fn check(
+        &self,
+        kind: OpKind,
+        (offset, bytes): (u64, u64),
+        data: Data,
+    ) -> Result<Checked, Failure> {
+        let (geometry, features) = (self.device.geometry(), self.device.features());
+        let block = u64::from(geometry.block_bytes);
+        if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
+            let text = format!(
+                "{bytes} bytes at {offset}: both must be multiples of the block size, {block} bytes"
+            );
+            return Err(Failure::usage(text));
+        }
+        let (lba, blocks) = (offset / block, bytes / block);
+        if lba.checked_add(blocks).is_none_or(|end| end > geometry.blocks) {
+            let text = format!(
+                "{bytes} bytes at {offset} are beyond the end of the device, which has {}",
+                geometry.bytes()
+            );
+            return Err(Failure::new(Code::OutOfRange, text));
+        }
+        if kind.is_write() && !features.write {
+            let text = format!("{} is read-only", self.device.url());
+            return Err(Failure::new(Code::ReadOnly, text));
+        }
+        let unsupported = |what: &str| {
+            Failure::new(Code::Unsupported, format!("{} cannot {what}", self.device.url()))
+        };
+        match kind {
+            OpKind::WriteZeroes { .. } if !features.write_zeroes => {
+                Err(unsupported("write zeroes"))
+            }
+            OpKind::CompareAndWrite { .. } if !features.compare => Err(unsupported("compare")),
+            OpKind::CompareAndWrite { .. } => {
+                check_compare(&geometry, blocks)?;
+                Ok(Checked { kind, lba, blocks, data })
+            }
+            _ => Ok(Checked { kind, lba, blocks, data }),
+        }
+    }
+
+    /// Executes an operation, and waits for it. `what` describes it for errors.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn run(&self, checked: Checked, what: impl FnOnce() -> String) -> Result<(), Failure> {
+        let completion = self.complete(checked)?;
+        if completion.is_success() { Ok(()) } else { Err(Failure::of(&completion, &what())) }
+    }
+
+    /// Executes an operation, and returns how it ended.
+    ///
+    /// # Errors
+    /// It could not be begun.
+    pub fn complete(&self, checked: Checked) -> Result<Completion, Failure> {
+        let outbox = Arc::<Outbox>::default();
+        let Some(request) = checked.request(0, &outbox) else { return Ok(Completion::default()) };
+        outbox.begin(1);
+        let line = self.line()?;
+        line.start([request])?;
+        let mut ended = Completion::default();
+        outbox.wait((1, None), || false, 1, |_, completion| ended = completion);
+        Ok(ended)
+    }
+
+    /// The worker of blocking calls.
+    fn line(&self) -> Result<Arc<Line>, Failure> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = &*line {
+            return Ok(Arc::clone(line));
+        }
+        let _blocked = Blocked::now();
+        Ok(Arc::clone(line.insert(Arc::new(self.open_line()?))))
+    }
+}
+
+/// Maximum blocks of a compare-and-write, which is never split.
+pub fn compare_blocks_max(geometry: &Geometry) -> u64 {
+    let at_once = PART_BYTES.min(geometry.max_transfer_bytes.into());
+    let most = at_once / u64::from(geometry.block_bytes);
+    most.max(1).min(geometry.atomic.compare_and_write_blocks.into())
+}
+
+fn check_compare(geometry: &Geometry, blocks: u64) -> Result<(), Failure> {
+    let most = compare_blocks_max(geometry);
+    if blocks <= most {
+        return Ok(());
+    }
+    let text = format!(
+        "{blocks} blocks cannot be compared and written in one step: give at most {most} of {} bytes",
+        geometry.block_bytes
+    );
+    Err(Failure::usage(text))
+}
+
+/// The bytes of a pair have the same number.
+///
+/// # Errors
+/// They do not.
+pub fn pair(expected: CallerBytes, new: CallerBytes) -> Result<Data, Failure> {
+    if expected.len() == new.len() {
+        return Ok(Data::Pair(expected, new));
+    }
+    Err(Failure::usage("what is compared has another length than what is written"))
+}
+
+impl Drop for DiskInner {
+    fn drop(&mut self) {
+        drop(self.line.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(loops) = self.loops.take() {
+            // An error is that a loop has failed, which its operations have reported.
+            let _ = loops.stop();
+        }
+    }
+}
+
+/// Closes a device that nothing uses any more: when this returns peers have been told, as far as
+/// they answer.
+pub fn close(disk: DiskInner) {
+    let control = disk.control.clone();
+    drop(disk);
+    control.finish_within(Duration::from_secs(CLOSE_S));
+}

@@ -1,0 +1,55 @@
+//! Errors and the version.
+
+use crate::failure::{Code, last_code, last_status, with_last_text};
+use crate::guard;
+use core::ffi::{c_char, c_int};
+
+/// The version of the library, as in "0.1.0". The text is constant.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_version() -> *const c_char {
+    guard::value(core::ptr::null(), || {
+        concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast::<c_char>()
+    })
+}
+
+/// The code of the last error of this thread: a `weft_error`, `WEFT_ERROR_OK` if no function has failed
+/// in it. A function that succeeds does not change it.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_last_error() -> c_int {
+    guard::value(Code::Internal as c_int, || last_code() as c_int)
+}
+
+/// The last error of this thread in one sentence, for people: what is wrong, and what to do. Empty
+/// if no function has failed in it. The text is valid until the next function fails in this thread,
+/// or the thread ends.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_last_message() -> *const c_char {
+    guard::value(c"".as_ptr(), || with_last_text(|text| text.as_ptr()))
+}
+
+/// The status with which a device reported the last error of this thread: returns its protocol (a
+/// `weft_protocol`) and stores the status, as in `weft_completion`, unless `status` is NULL.
+///
+/// # Safety
+/// `status` is NULL, or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_last_status(status: *mut u32) -> u32 {
+    guard::value(0, || {
+        let (protocol, last) = last_status();
+        if !status.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { status.write(last) };
+        }
+        protocol
+    })
+}
+
+/// What an error code means, in some words. Takes a `weft_error` or its negative. The text is
+/// constant.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_error_text(code: c_int) -> *const c_char {
+    guard::value(c"".as_ptr(), || {
+        let at = usize::try_from(code.unsigned_abs()).unwrap_or(usize::MAX);
+        Code::ALL.get(at).copied().unwrap_or(Code::Internal).text().as_ptr()
+    })
+}

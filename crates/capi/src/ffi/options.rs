@@ -1,0 +1,56 @@
+//! Options for opening.
+
+use super::{give_handle, handle, text};
+use crate::guard;
+use crate::options::Options;
+use core::ffi::{c_char, c_int};
+use std::sync::{Mutex, PoisonError};
+
+/// Options for opening a device. One may serve any number of devices.
+pub struct WeftOptions(pub(super) Mutex<Options>);
+
+/// Makes options, all with their defaults. Free them with `weft_options_free`.
+///
+/// # Safety
+/// `options` is NULL, or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_options_new(options: *mut *mut WeftOptions) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        unsafe { give_handle(options, WeftOptions(Mutex::default()), "options") }
+    })
+}
+
+/// Sets an option. The names and values are those of `weft connect` without the dashes in front, as
+/// in "ctrl-loss-tmo", "30"; options without a value there are "on" or "off" here. docs/libweft.md
+/// lists all of them. The value is checked now and copied.
+///
+/// # Safety
+/// `options` is a handle; `name` and `value` are texts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_options_set(
+    options: *mut WeftOptions,
+    name: *const c_char,
+    value: *const c_char,
+) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        let (options, name, value) =
+            unsafe { (handle(options, "options")?, text(name, "name")?, text(value, "value")?) };
+        options.0.lock().unwrap_or_else(PoisonError::into_inner).set(name, value)
+    })
+}
+
+/// Frees options. Devices that were opened with them keep what was set. NULL is ignored.
+///
+/// # Safety
+/// `options` is NULL or a handle, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_options_free(options: *mut WeftOptions) {
+    guard::free(|| {
+        if !options.is_null() {
+            // SAFETY: made by `weft_options_new`, and not freed before.
+            drop(unsafe { Box::from_raw(options) });
+        }
+    });
+}

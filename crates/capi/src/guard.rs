@@ -1,0 +1,77 @@
+//! What every function of the library does around its body: it refuses to work in a forked child,
+//! keeps the error for the thread, and lets no panic out.
+
+use crate::failure::{Code, Failure, keep};
+use crate::fork;
+use core::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs the body of a function that returns a number: the value of the body, which is not negative,
+/// or the negative of an error's code.
+pub fn number(body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    let checked = || fork::check().and_then(|()| body());
+    let result = match catch_unwind(AssertUnwindSafe(checked)) {
+        Ok(result) => result,
+        Err(panic) => Err(of_panic(panic)),
+    };
+    // Keeping an error allocates; it must not leave the function either.
+    let kept = |failure| catch_unwind(|| keep(failure)).unwrap_or(Code::Internal);
+    result.unwrap_or_else(|failure| kept(failure).negative())
+}
+
+/// The same for a body without a value.
+pub fn done(body: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    number(|| body().map(|()| 0))
+}
+
+/// Runs the body of a function that cannot fail. It works in a forked child, too. Returns
+/// `otherwise` if the body panics.
+pub fn value<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// Runs the body of a function that frees something. In a forked child, where the threads that use
+/// it do not exist, nothing is freed.
+pub fn free(body: impl FnOnce()) {
+    if fork::check().is_ok() {
+        value((), body);
+    }
+}
+
+fn of_panic(panic: Box<dyn Any + Send>) -> Failure {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let failure = Failure::new(
+        Code::Internal,
+        format!("a defect of weft, please report it: {}", text.unwrap_or("a panic")),
+    );
+    // The payload may panic when it is dropped.
+    core::mem::forget(panic);
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::with_last_text;
+
+    extern "C" fn panics(how: i32) -> i32 {
+        number(|| match how {
+            0 => Ok(7),
+            1 => panic!("of text"),
+            2 => panic!("of number {how}"),
+            _ => std::panic::panic_any(5),
+        })
+    }
+
+    #[test]
+    fn no_panic_crosses_the_boundary() {
+        assert_eq!(panics(0), 7);
+        for (how, text) in [(1, "of text"), (2, "of number 2"), (3, "a panic")] {
+            assert_eq!(panics(how), Code::Internal.negative());
+            with_last_text(|last| assert!(last.to_string_lossy().ends_with(text), "{last:?}"));
+        }
+        assert_eq!(value(3, || panic!("here")), 3);
+        free(|| panic!("here"));
+    }
+}

@@ -1,0 +1,153 @@
+//! A target in this process.
+
+use crate::failure::{Code, Failure};
+use crate::fork;
+use crate::limits::CLOSE_S;
+use crate::signals::Blocked;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weft_block::Device;
+use weft_block::switch::Switch;
+use weft_endpoint::Control;
+use weft_endpoint::inventory::Subsystem;
+use weft_endpoint::report::{Report, SubsystemReport};
+use weft_endpoint::statistics::KindCounts;
+use weft_proto::nvme::types::Nsid;
+use weft_server::config::{NoSourceOptions, SourceOptions, read};
+use weft_server::server::BareServer;
+use weft_server::{Environment, Error};
+
+/// Devices of the target, with what exchanges their filters.
+type Switches = Arc<Mutex<Vec<(Device, Switch)>>>;
+
+/// A running target.
+pub struct Target {
+    server: BareServer,
+    switches: Switches,
+    control: Control,
+}
+
+type Read = fn(&Report) -> u64;
+
+/// All counters.
+pub const COUNTERS: [(&str, Read); 9] = [
+    ("connections", |report| report.open_connections as u64),
+    ("errors", |report| {
+        let kinds = |of: &SubsystemReport| of.counts.total().errors;
+        report.subsystems.iter().map(kinds).sum()
+    }),
+    ("hosts", |report| report.hosts.len() as u64),
+    ("in-flight", |report| report.subsystems.iter().map(|of| of.counts.in_flight).sum()),
+    ("others", |report| sum(report, |of| &of.counts.other, |counts| counts.operations)),
+    ("read-bytes", |report| sum(report, |of| &of.counts.read, |counts| counts.bytes)),
+    ("reads", |report| sum(report, |of| &of.counts.read, |counts| counts.operations)),
+    ("write-bytes", |report| sum(report, |of| &of.counts.write, |counts| counts.bytes)),
+    ("writes", |report| sum(report, |of| &of.counts.write, |counts| counts.operations)),
+];
+
+fn sum(
+    report: &Report,
+    kind: fn(&SubsystemReport) -> &KindCounts,
+    count: fn(&KindCounts) -> u64,
+) -> u64 {
+    report.subsystems.iter().map(|of| count(kind(of))).sum()
+}
+
+impl Target {
+    /// Starts a target as a configuration says, whose paths begin at the working directory.
+    ///
+    /// # Errors
+    /// What is wrong with the text; what opening a source or listening says.
+    pub fn start(configuration: &str) -> Result<Self, Failure> {
+        fork::begin()?;
+        // All threads are started from here, or from threads that are.
+        let _blocked = Blocked::now();
+        let options = (Path::new(""), &NoSourceOptions as &dyn SourceOptions);
+        let desired = read(configuration, "the configuration", options).map_err(Error::from)?;
+        let control = Control::new();
+        let queues = u16::try_from(desired.loops.count()).unwrap_or(u16::MAX);
+        let switches = Switches::default();
+        let made = Arc::clone(&switches);
+        let environment = Environment {
+            connect: NoSourceOptions.options(&desired.connect, queues, &control)?,
+            front: Some(Arc::new(move |device| {
+                let (switch, device) = Switch::new(device);
+                let entry = (Arc::clone(&device), switch);
+                made.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+                device
+            })),
+            ..Environment::default()
+        };
+        let server = BareServer::start(&desired, &environment)?;
+        Ok(Self { server, switches, control })
+    }
+
+    /// The URL of a listener, from 0 on; `None` beyond the last.
+    pub fn url(&self, number: usize) -> Option<String> {
+        self.server.urls().into_iter().nth(number)
+    }
+
+    /// Puts filters in front of a namespace, in the place of those before. Without a name of a
+    /// subsystem it is the first one that has the namespace.
+    ///
+    /// # Errors
+    /// There is no such namespace; what is wrong with the filters.
+    pub fn set_filters(
+        &self,
+        subsystem: Option<&str>,
+        nsid: u32,
+        filters: &str,
+    ) -> Result<(), Failure> {
+        let inventory = self.server.inventory();
+        let named = |of: &&Subsystem| subsystem.is_none_or(|name| of.nqn.as_str() == name);
+        let subsystems = inventory.subsystems().iter().map(AsRef::as_ref).filter(named);
+        let found = subsystems.filter_map(|of| inventory.namespace(&of.nqn, Nsid(nsid))).next();
+        let none = || {
+            let of = subsystem.map(|name| format!(" of {name}")).unwrap_or_default();
+            Failure::new(Code::NotFound, format!("there is no namespace {nsid}{of}"))
+        };
+        let namespace = found.ok_or_else(none)?;
+        let switches = self.switches.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = switches.iter().find(|(device, _)| Arc::ptr_eq(device, namespace.given()));
+        let (_, switch) = of.ok_or_else(none)?;
+        Ok(switch.set(filters)?)
+    }
+
+    /// A counter.
+    ///
+    /// # Errors
+    /// There is none with this name.
+    pub fn counter(&self, name: &str) -> Result<u64, Failure> {
+        match COUNTERS.iter().find(|(known, _)| *known == name) {
+            Some((_, read)) => Ok(read(&self.server.report())),
+            None => {
+                let known: Vec<&str> = COUNTERS.iter().map(|(known, _)| *known).collect();
+                let text =
+                    format!("there is no counter \"{name}\"; there are {}", known.join(", "));
+                Err(Failure::new(Code::NotFound, text))
+            }
+        }
+    }
+
+    /// The state of the target, as `weft status --json` prints it.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn report(&self) -> Result<String, Failure> {
+        let text = serde_json::to_string(&self.server.report());
+        text.map_err(|e| Failure::new(Code::Internal, e.to_string()))
+    }
+
+    /// Ends the target: commands in flight have a bounded time, then connections close.
+    ///
+    /// # Errors
+    /// A device could not be flushed.
+    pub fn stop(self) -> Result<(), Failure> {
+        let Self { server, switches, control } = self;
+        let stopped = server.stop();
+        drop(switches);
+        control.finish_within(Duration::from_secs(CLOSE_S));
+        Ok(stopped?)
+    }
+}

@@ -1,0 +1,11 @@
+//! The library as programs in C see it: its header, its symbols, and programs that are compiled and
+//! run.
+#![cfg(target_os = "linux")]
+
+mod built;
+mod declarations;
+mod header;
+mod page;
+mod programs;
+mod sources;
+mod symbols;
