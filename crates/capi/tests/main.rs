@@ -5,6 +5,7 @@
 mod built;
 mod declarations;
 mod header;
+mod nbdkit;
 mod page;
 mod programs;
 mod sources;

@@ -31,37 +31,54 @@ pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
     lab_host::require(&["dpkg", "binutils"])?;
     let root = out.join("deb");
     staged::stage(program, &root)?;
-    let architecture = sh::output(Command::new("dpkg").arg("--print-architecture"))?;
-    let architecture = architecture.trim();
-    let mut bytes = 0;
-    let mut md5sum = Command::new("md5sum");
-    md5sum.current_dir(&root).arg("--");
-    for file in staged::files(&root)? {
-        bytes += fs::metadata(&file)?.len();
-        md5sum.arg(file.strip_prefix(&root)?);
-    }
-    let sums = sh::output(&mut md5sum)?;
-    let meta = root.join("DEBIAN");
-    fs::create_dir(&meta)?;
-    let control = control(architecture, bytes.div_ceil(1024), &glibc_of(program)?);
-    fs::write(meta.join("control"), control)?;
+    let architecture = architecture()?;
+    let meta =
+        describe(&root, |kilobytes| Ok(control(&architecture, kilobytes, &glibc_of(program)?)))?;
     fs::write(meta.join("conffiles"), format!("/{CONFIGURATION}\n"))?;
-    fs::write(meta.join("md5sums"), sums)?;
     for script in SCRIPTS {
         // With its mode.
         fs::copy(sh::root().join("packaging/deb").join(script), meta.join(script))?;
     }
-    let made = out.join(format!("weft_{VERSION}_{architecture}.deb"));
+    build(&root, &out.join(format!("weft_{VERSION}_{architecture}.deb")), effort)
+}
+
+/// What Debian calls the architecture of this machine.
+pub fn architecture() -> Result<String> {
+    let said = sh::output(Command::new("dpkg").arg("--print-architecture"))?;
+    Ok(said.trim().to_owned())
+}
+
+/// Describes the files below `root` as a package; where the description is. `control` makes its
+/// main part, for the size of the files in KiB.
+pub fn describe(root: &Path, control: impl FnOnce(u64) -> Result<String>) -> Result<PathBuf> {
+    let mut bytes = 0;
+    let mut md5sum = Command::new("md5sum");
+    md5sum.current_dir(root).arg("--");
+    let files = staged::files(root)?.into_iter().filter(|file| !file.is_symlink());
+    for file in files {
+        bytes += fs::metadata(&file)?.len();
+        md5sum.arg(file.strip_prefix(root)?);
+    }
+    let sums = sh::output(&mut md5sum)?;
+    let meta = root.join("DEBIAN");
+    fs::create_dir(&meta)?;
+    fs::write(meta.join("control"), control(bytes.div_ceil(1024))?)?;
+    fs::write(meta.join("md5sums"), sums)?;
+    Ok(meta)
+}
+
+/// Packs the files below `root`, which are described, and removes them; where the package is.
+pub fn build(root: &Path, made: &Path, effort: Effort) -> Result<PathBuf> {
     let effort = match effort {
         Effort::Full => "-Zxz",
         Effort::Little => "-Znone",
     };
     let mut command = Command::new("dpkg-deb");
     command.env("SOURCE_DATE_EPOCH", archive::commit_seconds()?.to_string());
-    command.args(["--root-owner-group", effort, "--build"]).arg(&root).arg(&made);
+    command.args(["--root-owner-group", effort, "--build"]).arg(root).arg(made);
     sh::output(&mut command)?;
-    fs::remove_dir_all(&root)?;
-    Ok(made)
+    fs::remove_dir_all(root)?;
+    Ok(made.to_owned())
 }
 
 fn control(architecture: &str, kilobytes: u64, glibc: &str) -> String {

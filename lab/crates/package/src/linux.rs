@@ -20,7 +20,7 @@ use super::{
 const KINDS: [&str; 4] = [".deb", ".rpm", ".tar.gz", ".tar"];
 
 /// The profile of packages.
-const PROFILE: &str = "dist";
+pub const PROFILE: &str = "dist";
 
 /// Options of `cargo xtask package linux`.
 #[derive(Args)]
@@ -84,17 +84,21 @@ pub fn run(args: &LinuxArgs) -> Result<()> {
     Ok(())
 }
 
-/// The program of this tree. Paths of this machine are not in it, so that another one builds the
-/// same.
+/// The program of this tree.
 fn build() -> Result<PathBuf> {
     let mut cargo = sh::cargo("build");
     cargo.args(["--locked", "--package=weft", "--bin=weft", "--profile", PROFILE]);
     cargo.args(["--features", FULL]);
+    hide_paths(&mut cargo);
+    sh::run(&mut cargo)?;
+    Ok(sh::target_dir().join(PROFILE).join("weft"))
+}
+
+/// Keeps paths of this machine out of what cargo builds, so that another one builds the same.
+pub fn hide_paths(cargo: &mut Command) {
     let home = std::env::home_dir().unwrap_or_default().join(".cargo");
     let home = std::env::var_os("CARGO_HOME").map_or(home, PathBuf::from);
     let hidden = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     let flags = [hidden(&sh::root(), "/weft"), hidden(&home, "/cargo")];
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    sh::run(&mut cargo)?;
-    Ok(sh::target_dir().join(PROFILE).join("weft"))
 }

@@ -5,6 +5,7 @@ mod archive;
 mod bom;
 mod deb;
 mod image;
+mod library;
 mod linux;
 mod notices;
 mod pages;
@@ -36,6 +37,8 @@ enum Task {
     Windows(windows::WindowsArgs),
     /// A .deb, an .rpm, a tar and an image for Linux: the program with its pages, units and licences
     Linux(linux::LinuxArgs),
+    /// libweft1 and libweft-dev for Debian and Ubuntu: the library for programs in C
+    Library(library::LibraryArgs),
     /// The page of a release of these packages, with their sums and the parts of the programs
     Release(release::ReleaseArgs),
 }
@@ -49,6 +52,7 @@ fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::Windows(args) => windows::run(args)?,
         Task::Linux(args) => linux::run(args)?,
+        Task::Library(args) => library::run(args)?,
         Task::Release(args) => release::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -26,7 +26,7 @@ const MONITORING: &str = "usr/share/weft/monitoring";
 pub const CONFIGURATION: &str = "etc/weft/weft.toml";
 
 /// Where Debian looks for it.
-const COPYRIGHT: &str = "\
+pub const COPYRIGHT: &str = "\
 weft is licensed under the Apache License, version 2.0, or the MIT licence, as
 you choose: LICENSE-APACHE and LICENSE-MIT in this directory. What is linked
 into the program has the licences in LICENCES.txt.
