@@ -213,6 +213,12 @@ fn operations_fail_after_the_time_that_they_may_wait_and_work_again_later() {
         assert_eq!(rig.presence(), Presence::Away);
         let late = rig.read(1);
         assert!(rig.wait(late).1 < 10 * MS, "others fail at once");
+        let device = Arc::clone(rig.device.as_ref().unwrap());
+        let (mut newcomer, start) = (rig.client(&device), rig.scene.world.now());
+        let outcome = rig.ask(&mut newcomer, OpKind::Read, 1, 0);
+        assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
+        assert!(rig.scene.world.now() - start < 10 * MS, "and those of a queue that is new");
+        rig.leave(newcomer);
         rig.scene.world.set_answer(port(), PortAnswer::Usual);
         assert!(rig.until(11 * S, |rig| rig.presence() == Presence::Here));
         let again = rig.read(1);
