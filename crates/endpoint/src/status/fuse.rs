@@ -1,4 +1,7 @@
 //! FUSE: a failure is an error number, which the program that uses the file gets.
+//!
+//! The kernel rejects answers with numbers from 512 on, and takes ENOSYS for "never ask again": a
+//! flush that fails with it would count as done, as would all later ones.
 
 use weft_block::{Outcome, Raw, StatusKind};
 
@@ -6,15 +9,19 @@ const EIO: i32 = 5;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
+const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 const ETIMEDOUT: i32 = 110;
+
+/// Numbers that the kernel accepts are below this one.
+const NUMBERS_END: i32 = 512;
 
 /// The positive error number of a request that was not done.
 pub(crate) fn to_fuse(outcome: &Outcome) -> i32 {
     let status = outcome.status();
     match status.raw {
-        // Those of which programs know what they mean for a file.
-        Some(Raw::Os(number)) if (1..4096).contains(&number) => number,
+        // Programs know what it means for a file.
+        Some(Raw::Os(number)) if (1..NUMBERS_END).contains(&number) && number != ENOSYS => number,
         _ => number_of(status.kind),
     }
 }
@@ -53,5 +60,9 @@ mod tests {
         }
         let raw = Outcome::Done(Status::with_raw(StatusKind::NoSpace, Raw::Os(122)));
         assert_eq!(to_fuse(&raw), 122);
+        for number in [ENOSYS, NUMBERS_END, -5] {
+            let raw = Outcome::Done(Status::with_raw(StatusKind::Media, Raw::Os(number)));
+            assert_eq!(to_fuse(&raw), EIO, "{number}");
+        }
     }
 }
