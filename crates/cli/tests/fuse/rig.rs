@@ -20,7 +20,7 @@ pub fn dir(name: &str) -> Option<Dir> {
         return None;
     }
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
-        skip("this system has no /dev/fuse");
+        skip(super::NO_FUSE);
         return None;
     }
     Some(Dir(Scratch::new(name)))
