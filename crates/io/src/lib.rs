@@ -72,6 +72,7 @@ pub mod unasked;
 pub mod uncached;
 #[cfg(unix)]
 pub mod unix;
+mod zeroes;
 
 pub use buf::{Buf, Pool, PoolObserver};
 pub use event_loop::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, RemoteLoop};

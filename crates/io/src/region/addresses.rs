@@ -6,7 +6,7 @@
 //! its end before.
 
 use super::memory::HUGE_PAGE_BYTES;
-use super::views::ZEROES;
+use super::views::zeroes;
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -71,7 +71,7 @@ pub(crate) fn observe(observer: &'static dyn EndsObserver) {
 pub(crate) fn part_of(view: &[u8]) -> Option<Range<usize>> {
     let Range { start, end } = view.as_ptr_range();
     let (start, end) = (start.addr(), end.addr());
-    let zeroes = ZEROES.as_ptr_range();
+    let zeroes = zeroes().as_ptr_range();
     let zeroes = zeroes.start.addr()..zeroes.end.addr();
     let part = if zeroes.contains(&start) {
         zeroes

@@ -2,13 +2,17 @@
 
 use super::lender::Lender;
 use super::{CHUNK_BYTES, Region};
+use crate::zeroes::{ZEROES, ZEROES_BYTES};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use std::rc::Rc;
 
-/// What chunks hold that have no frame.
-pub(super) static ZEROES: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+/// The contents of chunks that have no frame.
+pub(super) fn zeroes() -> &'static [u8] {
+    const { assert!(ZEROES_BYTES >= CHUNK_BYTES) };
+    &ZEROES.0[..CHUNK_BYTES]
+}
 
 /// A view of a part of a chunk, as it was when it was lent.
 pub struct Lent {
@@ -35,7 +39,7 @@ impl Lent {
 
     /// A view of zeroes, at most [`CHUNK_BYTES`].
     pub(super) fn zeroes(len: usize) -> Self {
-        Self { start: NonNull::from(&ZEROES[..len]).cast(), len, of: None }
+        Self { start: NonNull::from(&zeroes()[..len]).cast(), len, of: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::disk::DiskKind;
 use crate::segment::Segments;
+use crate::zeroes::{ZEROES, ZEROES_BYTES};
 use std::fs::File;
 use std::io;
 
@@ -19,13 +20,6 @@ pub use sys::make_sparse;
 pub fn can_discard(file: &File, len: u64) -> bool {
     sys::discard(file, len, sys::DISCARD_TRIAL_BYTES).is_ok()
 }
-
-/// Zeroes to write where a range cannot be zeroed otherwise.
-const ZEROES_BYTES: usize = 64 << 10;
-
-#[repr(align(4096))]
-struct Zeroes([u8; ZEROES_BYTES]);
-static ZEROES: Zeroes = Zeroes([0; ZEROES_BYTES]);
 
 /// Does what the operation says, to its end.
 pub(super) fn execute(

@@ -6,18 +6,12 @@ use super::super::short;
 use crate::event_loop::Handle;
 use crate::limits::DISK_VECTORS;
 use crate::segment::Segments;
+use crate::zeroes::{ZEROES, ZEROES_BYTES};
 use io_uring::{opcode, squeue, types};
 use rustix::fs::FallocateFlags;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-
-/// A page-aligned source of zeroes.
-#[repr(align(4096))]
-struct Zeroes([u8; ZEROES_BYTES]);
-
-const ZEROES_BYTES: usize = 64 << 10;
-static ZEROES: Zeroes = Zeroes([0; ZEROES_BYTES]);
 
 /// Bytes of one piece of memory that one call moves at most.
 const CALL_BYTES: usize = 1 << 30;
