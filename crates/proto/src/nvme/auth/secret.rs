@@ -172,7 +172,7 @@ pub(super) fn checked(base64: &str) -> Result<Zeroizing<Vec<u8>>, SecretError> {
 }
 
 fn crc(key: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, key) as u32
+    crc_fast::crc32_iso_hdlc(key)
 }
 
 #[cfg(test)]
