@@ -338,8 +338,8 @@ int weft_compare_and_write(const struct weft_disk *disk,
 const char *weft_version(void);
 
 /**
- * The code of the last error of this thread: a `weft_error`, `WEFT_ERROR_OK` if no function has failed
- * in it. A function that succeeds does not change it.
+ * The code of the last error of this thread: a `weft_error`, `WEFT_ERROR_OK` if no function has
+ * failed in it. A function that succeeds does not change it.
  */
 int weft_last_error(void);
 
@@ -360,8 +360,8 @@ const char *weft_last_message(void);
 uint32_t weft_last_status(uint32_t *status);
 
 /**
- * What an error code means, in some words. Takes a `weft_error` or its negative. The text is
- * constant.
+ * Returns the meaning of an error code, in some words. Takes a `weft_error` or its negative. The
+ * text is constant.
  */
 const char *weft_error_text(int code);
 

@@ -62,7 +62,7 @@ impl DiskInner {
     /// Opens a device.
     ///
     /// # Errors
-    /// What is wrong with the URL or the options, and why the device cannot be opened.
+    /// The URL or an option is wrong, or the device cannot be opened.
     pub fn open(url: &str, options: &Options) -> Result<Self, Failure> {
         fork::begin()?;
         // All threads are started from here, or from threads that are.
@@ -254,8 +254,7 @@ impl Drop for DiskInner {
     }
 }
 
-/// Closes a device that nothing uses any more: when this returns peers have been told, as far as
-/// they answer.
+/// Closes a device that is no longer used. When this returns, all peers that answer know it.
 pub fn close(disk: DiskInner) {
     let control = disk.control.clone();
     drop(disk);

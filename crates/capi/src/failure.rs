@@ -84,7 +84,7 @@ impl Code {
         -(self as i32)
     }
 
-    /// What it means, in some words.
+    /// Its meaning, in some words.
     pub const fn text(self) -> &'static CStr {
         match self {
             Self::Ok => c"no error",
@@ -197,7 +197,7 @@ impl Completion {
         Self { user, result: code.negative(), flags, protocol: 0, status: 0 }
     }
 
-    /// Whether the operation succeeded.
+    /// Returns whether the operation succeeded.
     pub fn is_success(&self) -> bool {
         self.result == 0
     }

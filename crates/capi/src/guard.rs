@@ -1,4 +1,4 @@
-//! What every function of the library does around its body: it refuses to work in a forked child,
+//! The frame of every function of the library: it refuses to work in a forked child,
 //! keeps the error for the thread, and lets no panic out.
 
 use crate::failure::{Code, Failure, keep};

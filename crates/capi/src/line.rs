@@ -8,8 +8,8 @@ use std::sync::{Arc, mpsc};
 use weft_block::Device;
 use weft_io::{DriverId, RemoteLoop};
 
-/// A worker on an event loop, as another thread sees it. Dropping it ends the worker: when that
-/// returns, nothing uses memory of the caller any more but regions, which are kept.
+/// A worker on an event loop, as another thread sees it. Dropping it ends the worker. When that
+/// returns, the caller's memory is no longer used, except for regions, which are kept.
 pub struct Line {
     inbox: Arc<Inbox>,
     remote: RemoteLoop,
@@ -59,7 +59,7 @@ impl Line {
         Ok(())
     }
 
-    /// Whether the worker has ended.
+    /// Returns whether the worker has ended.
     pub fn is_over(&self) -> bool {
         self.inbox.is_closed()
     }

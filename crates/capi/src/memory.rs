@@ -55,7 +55,7 @@ impl CallerBytes {
     /// Copies the bytes from `at` on to `to`.
     ///
     /// # Panics
-    /// There are not so many.
+    /// There are fewer.
     pub fn read(&self, at: usize, to: &mut [u8]) {
         assert!(at <= self.bytes && to.len() <= self.bytes - at, "beyond the caller's bytes");
         // SAFETY: within the bytes, which the caller leaves alone; `to` is memory of this library.
@@ -67,7 +67,7 @@ impl CallerBytes {
     /// Copies `from` to the bytes from `at` on.
     ///
     /// # Panics
-    /// There are not so many, or they are only read.
+    /// There are fewer, or they are only read.
     pub fn write(&self, at: usize, from: &[u8]) {
         assert!(self.is_writable, "these bytes of the caller are only read");
         assert!(at <= self.bytes && from.len() <= self.bytes - at, "beyond the caller's bytes");
@@ -138,7 +138,7 @@ impl Region {
         self.bytes
     }
 
-    /// Whether it is freed with the region.
+    /// Returns whether it is freed with the region.
     pub fn is_allocated(&self) -> bool {
         self.layout.is_some()
     }
@@ -147,7 +147,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
-            // SAFETY: allocated with this layout, and no operation has the region any more.
+            // SAFETY: allocated with this layout, and no operation has the region.
             unsafe { dealloc(self.start.as_ptr(), layout) }
         }
     }
@@ -185,7 +185,7 @@ impl RegionBytes {
     /// `bytes` of them from `at` on as memory of an operation, which keeps the region alive.
     ///
     /// # Panics
-    /// There are not so many.
+    /// There are fewer.
     pub fn segment(&self, at: usize, bytes: u32, writable: bool, lender: &Rc<Lender>) -> Segment {
         assert!(at <= self.bytes && bytes as usize <= self.bytes - at, "beyond the caller's bytes");
         let name = lender.0.borrow_mut().insert(Arc::clone(&self.region)) as u32;

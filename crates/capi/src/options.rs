@@ -15,7 +15,7 @@ use weft_proto::iscsi::text::Name;
 use weft_server::psk::{self, Wanted};
 use weft_server::{Error, dhchap, secret, values};
 
-/// What was set so far.
+/// The options that were set so far.
 pub struct Options {
     connect: ConnectOptions,
     queues: u16,
@@ -225,7 +225,7 @@ impl Options {
         Ok(())
     }
 
-    /// How a device is opened, whose connections belong to `control`.
+    /// The options for opening a device whose connections belong to `control`.
     ///
     /// # Errors
     /// Options do not go together; a file cannot be read, or is no secret.
@@ -291,7 +291,7 @@ impl Options {
         self.pool_bytes
     }
 
-    /// Whether the event loops never sleep.
+    /// Returns whether the event loops never sleep.
     pub fn polls(&self) -> bool {
         self.polls
     }

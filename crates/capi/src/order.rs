@@ -5,13 +5,13 @@
 //! manual, "The Client Request mechanism"). It takes a few nanoseconds for a batch of operations.
 #![allow(unsafe_code, reason = "a request to Valgrind is a sequence of instructions")]
 
-/// What this thread has done comes before what another one does after its [`follows`] with this
-/// object.
+/// Orders everything that this thread has done before everything that another one does after its
+/// [`follows`] with this object.
 pub fn precedes<T>(object: &T) {
     request(0x4847_0121, (&raw const *object).addr());
 }
 
-/// What this thread does from now on comes after what others did before [`precedes`].
+/// Orders everything that this thread does from now on behind what others did before [`precedes`].
 pub fn follows<T>(object: &T) {
     request(0x4847_0122, (&raw const *object).addr());
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What has completed and is not reaped.
+/// Completions that are not reaped.
 #[derive(Default)]
 pub struct Outbox {
     state: Mutex<State>,

@@ -58,7 +58,7 @@ impl Target {
     /// Starts a target as a configuration says, whose paths begin at the working directory.
     ///
     /// # Errors
-    /// What is wrong with the text; what opening a source or listening says.
+    /// The text is wrong, or a source or listener cannot be opened.
     pub fn start(configuration: &str) -> Result<Self, Failure> {
         fork::begin()?;
         // All threads are started from here, or from threads that are.

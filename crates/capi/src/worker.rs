@@ -26,7 +26,7 @@ pub enum Data {
     None,
     /// The caller's bytes, which are copied.
     Bytes(CallerBytes),
-    /// What is compared, and what is written: as many bytes of each.
+    /// Bytes to compare with, and as many to write.
     Pair(CallerBytes, CallerBytes),
     /// A part of a region.
     Region(RegionBytes),
@@ -35,7 +35,7 @@ pub enum Data {
 /// An operation of the caller, which has been checked: it is within the device, and its data has
 /// the right length.
 pub struct Request {
-    /// What is to be done.
+    /// The kind of operation.
     pub kind: OpKind,
     /// First block.
     pub lba: u64,
@@ -45,11 +45,11 @@ pub struct Request {
     pub data: Data,
     /// The caller's number for it.
     pub user: u64,
-    /// Where it is reported.
+    /// The outbox of its completion.
     pub outbox: Arc<Outbox>,
 }
 
-/// What the caller wants of a worker.
+/// An order of the caller to a worker.
 enum Order {
     Start(Request),
     Cancel { user: u64, outbox: Arc<Outbox> },
@@ -88,7 +88,7 @@ impl Inbox {
         Some(was_empty)
     }
 
-    /// Whether the worker has ended.
+    /// Returns whether the worker has ended.
     pub fn is_closed(&self) -> bool {
         self.lock().is_none()
     }
@@ -110,7 +110,7 @@ struct Flight {
 /// An operation of the device.
 struct Part {
     flight: u64,
-    /// Where its data begins in that of its request, bytes.
+    /// Offset of its data in that of its request, bytes.
     at: usize,
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use weft_testing::programs;
 
-/// What the command line of each compiler has.
+/// Options of every compiler.
 pub const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The directory of this crate.

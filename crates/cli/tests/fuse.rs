@@ -15,8 +15,9 @@ use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:fuse";
 
-/// Why a test that needs FUSE is skipped.
-pub const NO_FUSE: &str = "this system has no /dev/fuse: `modprobe fuse` loads its driver; a container needs --device /dev/fuse";
+/// The reason to skip a test that needs FUSE.
+pub const NO_FUSE: &str = "this system has no /dev/fuse: `modprobe fuse` loads its driver; \
+                           a container needs --device /dev/fuse";
 
 const ENOTCONN: i32 = 107;
 const EROFS: i32 = 30;

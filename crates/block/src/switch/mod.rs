@@ -21,7 +21,7 @@ use weft_io::{DriverId, Handle};
 pub struct Switch(Arc<SwitchState>);
 
 impl Switch {
-    /// A device that has no such filters yet, and what exchanges them.
+    /// Returns a device that has no such filters yet, and the switch that exchanges them.
     pub fn new(device: Device) -> (Self, Device) {
         // The queues of old and new filters exist at the same time.
         let is_limited = device.max_queues() != usize::MAX;
@@ -31,12 +31,11 @@ impl Switch {
         (Self(state), device)
     }
 
-    /// Puts these filters in the place of those before, for operations that are submitted from now
-    /// on: the front of a URL, as in `error:rate=0.1,kind=media,delay:read=1ms`. An empty text is
-    /// no filter.
+    /// Replaces the previous filters, for operations that are submitted from now on: the front of a
+    /// URL, as in `error:rate=0.1,kind=media,delay:read=1ms`. An empty text is no filter.
     ///
     /// # Errors
-    /// What is wrong with the text; nothing is changed then.
+    /// The text is not the front of such a URL. Then nothing is changed.
     pub fn set(&self, filters: &str) -> Result<(), Error> {
         self.0.set(filters)
     }

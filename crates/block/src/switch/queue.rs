@@ -11,9 +11,9 @@ use weft_io::{DriverId, Handle, Segments};
 pub(super) struct SwitchQueue {
     state: Arc<SwitchState>,
     generation: u64,
-    /// Under the filters of now.
+    /// Under the present filters.
     queue: Box<dyn BlockQueue>,
-    /// Under filters of before, with operations that have not completed.
+    /// Under previous filters, with operations that have not completed.
     before: Vec<Box<dyn BlockQueue>>,
     on: Handle,
     owner: DriverId,
@@ -33,7 +33,7 @@ impl SwitchQueue {
         Ok(Self { state, generation, queue, before: Vec::new(), on: on.clone(), owner })
     }
 
-    /// Changes to the filters of now.
+    /// Changes to the present filters.
     fn follow(&mut self) {
         let generation = self.state.generation();
         if generation == self.generation {

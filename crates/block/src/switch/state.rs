@@ -13,10 +13,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// can do.
 const EXCHANGED: [&str; 3] = ["delay", "error", "limit"];
 
-/// What filters are in front of, in a URL that nobody else sees.
+/// The device behind the filters, in a URL that nobody else sees.
 const INNER: &str = "switched:device";
 
-/// What a device and its queues share.
+/// State that a device and its queues share.
 pub(super) struct SwitchState {
     inner: Device,
     /// The device with its filters now.

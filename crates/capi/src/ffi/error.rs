@@ -12,8 +12,8 @@ pub extern "C" fn weft_version() -> *const c_char {
     })
 }
 
-/// The code of the last error of this thread: a `weft_error`, `WEFT_ERROR_OK` if no function has failed
-/// in it. A function that succeeds does not change it.
+/// The code of the last error of this thread: a `weft_error`, `WEFT_ERROR_OK` if no function has
+/// failed in it. A function that succeeds does not change it.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_last_error() -> c_int {
     guard::value(Code::Internal as c_int, || last_code() as c_int)
@@ -44,8 +44,8 @@ pub unsafe extern "C" fn weft_last_status(status: *mut u32) -> u32 {
     })
 }
 
-/// What an error code means, in some words. Takes a `weft_error` or its negative. The text is
-/// constant.
+/// Returns the meaning of an error code, in some words. Takes a `weft_error` or its negative. The
+/// text is constant.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_error_text(code: c_int) -> *const c_char {
     guard::value(c"".as_ptr(), || {

@@ -15,7 +15,7 @@ use crate::limits::TEXT_BYTES_MAX;
 use core::ffi::c_char;
 use std::ffi::CStr;
 
-/// What a handle refers to.
+/// The object of a handle.
 ///
 /// # Safety
 /// The pointer is null, or a handle that a function of the library has given and no function has
@@ -42,7 +42,7 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Failur
     core::str::from_utf8(text).map_err(|_| Failure::usage(format!("the {what} is not UTF-8")))
 }
 
-/// Where a result goes.
+/// Stores a result for the caller.
 ///
 /// # Safety
 /// The pointer is null, or valid for writing.

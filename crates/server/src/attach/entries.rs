@@ -82,7 +82,7 @@ pub struct Held {
 }
 
 impl Entry {
-    /// Whether something of it stays in the system when its server is killed: a disk whose
+    /// Returns whether something of it stays in the system when its server is killed: a disk whose
     /// initiator connects again, or a file, or a loop device on one, that answers with errors.
     pub fn outlives_server(&self) -> bool {
         self.attached && (self.is_continued() || self.is_by_fuse())

@@ -1,6 +1,6 @@
 //! The taking over of a disk whose server was killed: by iSCSI, the system's initiator keeps it, and
-//! connects again to the port at which it was served. By FUSE the file is made again, once nothing
-//! of the killed server is written any more.
+//! connects again to the port at which it was served. By FUSE the file is made again, once no write
+//! of the killed server can be executed.
 
 use super::entries::{Entry, Held};
 use super::plan::{Protocol, System};

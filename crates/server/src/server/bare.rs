@@ -24,8 +24,8 @@ impl BareServer {
     /// used that such a server has.
     ///
     /// # Errors
-    /// What is wrong with what is desired; what opening a source or listening says. Then nothing is
-    /// in use any more.
+    /// The configuration is wrong, or a source or listener cannot be opened. Then nothing stays in
+    /// use.
     pub fn start(desired: &Desired, environment: &Environment) -> Result<Self, Error> {
         check_desired(desired, environment)?;
         let loops = Loops::start(&desired.loops)?;
@@ -39,7 +39,7 @@ impl BareServer {
         }
     }
 
-    /// What it serves now.
+    /// Returns what it serves now.
     pub fn inventory(&self) -> Arc<Inventory> {
         self.served.inventory.now()
     }
@@ -62,8 +62,7 @@ impl BareServer {
     }
 
     /// Ends it: accepts no more connections, lets commands in flight end for a bounded time, closes
-    /// all connections, flushes, and ends its threads. When this returns nothing is in use any
-    /// more.
+    /// all connections, flushes, and ends its threads. When this returns, nothing is in use.
     ///
     /// # Errors
     /// A device could not be flushed, or a loop has failed.

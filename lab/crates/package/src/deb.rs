@@ -42,7 +42,7 @@ pub fn pack(program: &Path, out: &Path, effort: Effort) -> Result<PathBuf> {
     build(&root, &out.join(format!("weft_{VERSION}_{architecture}.deb")), effort)
 }
 
-/// What Debian calls the architecture of this machine.
+/// Debian's name of this machine's architecture.
 pub fn architecture() -> Result<String> {
     let said = sh::output(Command::new("dpkg").arg("--print-architecture"))?;
     Ok(said.trim().to_owned())
