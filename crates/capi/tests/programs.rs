@@ -104,7 +104,7 @@ fn helgrind_finds_a_buffer_that_is_read_too_early() {
 }
 
 /// Maximum time of opening a RAM disk, in times of starting and ending a thread.
-const OPEN_THREADS_MAX: u64 = 25;
+const OPEN_THREADS_MAX: u64 = 10;
 
 /// The medians of the times of opening a RAM disk, and of a thread, in nanoseconds.
 fn opening() -> Option<(u64, u64)> {
