@@ -82,6 +82,8 @@ fn packages_and_the_simulator_are_optimized_as_a_whole() {
     };
     assert!(packaged("release").len() > 9, "a release build leaves some as they are");
     demand("name it in [profile.dist.package] with opt-level = 3", packaged("dist"));
+    let library = not_optimized(&["build", "--profile", "library", "--package", "weft-capi"]);
+    demand("name it in [profile.library.package]", library);
     let simulator = not_optimized(&["build", "--profile", "sim", "--package", "weft-sim"]);
     demand("name it in [profile.sim.package] with opt-level = 2", simulator);
 }

@@ -14,15 +14,18 @@ use xtask::{VERSION, sh};
 
 use super::{
     deb::{self, Effort},
-    linux::{PROFILE, hide_paths},
+    linux::hide_paths,
     notices, staged,
 };
+
+/// The profile of the library.
+const PROFILE: &str = "library";
 
 /// The name by which programs are linked with it.
 const SONAME: &str = "libweft.so.1";
 
 /// Most bytes of the shared library.
-const BYTES_MAX: u64 = 6 << 20;
+const BYTES_MAX: u64 = 8 << 20;
 
 /// Options of `cargo xtask package library`.
 #[derive(Args)]
@@ -84,7 +87,7 @@ fn build() -> Result<PathBuf> {
     Ok(sh::target_dir().join(PROFILE).join("libweft_capi.a"))
 }
 
-/// Where libraries of this architecture are, in a word.
+/// The name of the directory with this architecture's libraries.
 fn multiarch() -> Result<String> {
     let said = sh::output(Command::new("cc").arg("-print-multiarch"))?;
     let word = said.trim();

@@ -20,7 +20,7 @@ use super::{
 const KINDS: [&str; 4] = [".deb", ".rpm", ".tar.gz", ".tar"];
 
 /// The profile of packages.
-pub const PROFILE: &str = "dist";
+const PROFILE: &str = "dist";
 
 /// Options of `cargo xtask package linux`.
 #[derive(Args)]
