@@ -56,7 +56,7 @@ pub const STEPS: &[Step] = &[
     step("windows-setup", Why::Toolchain, "fetches a toolchain for Windows, and Wine"),
     step("windows-build", Why::Toolchain, "builds what `windows` runs"),
     step("windows", Why::Emulation, "tests, the study and interoperation, under Wine"),
-    step("aarch64", Why::Toolchain, "builds the program for 64-bit ARM"),
+    step("aarch64", Why::Toolchain, "compiles the program for 64-bit ARM, without linking it"),
     step("fuzz-build", Why::Toolchain, "builds what `fuzz` runs"),
     step("fuzz", Why::Minute, "each fuzz target for some seconds"),
     step("models", Why::Toolchain, "every interleaving of threads in the lock-free parts"),

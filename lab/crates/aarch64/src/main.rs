@@ -1,4 +1,4 @@
-//! `cargo xtask aarch64`: building weft for 64-bit ARM on Debian for amd64, and running the unit
+//! `cargo xtask aarch64`: compiling weft for 64-bit ARM on Debian for amd64, and running it, the unit
 //! tests and the models under qemu-user.
 //!
 //! The emulated processor orders memory as x86 does, so only the models show what others may do.
@@ -41,9 +41,12 @@ struct Aarch64Args {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Compile the program without linking it: half of the time of a build
+    Check,
     /// Build the program; output below target/aarch64
     Build,
-    /// Run the unit tests of the engines, of I/O and of devices, and the models of lock-free code
+    /// Build and start the program, and run the unit tests of the engines, of I/O and of devices, and
+    /// the models of lock-free code
     Test,
 }
 
@@ -54,13 +57,11 @@ fn main() -> ExitCode {
 fn run(task: &Task) -> Result<ExitCode> {
     let cache = prepare()?;
     match task {
-        Task::Build => {
-            let mut build = cargo(&cache, "build");
-            build.args(["--package", "weft"]).args(built::without_optimization()?);
-            sh::run(&mut build)?;
-        }
+        Task::Check => sh::run(&mut program(&cache, "check")?)?,
+        Task::Build => sh::run(&mut program(&cache, "build")?)?,
         Task::Test => {
             lab_host::require(&["qemu-user"])?;
+            sh::run(program(&cache, "run")?.args(["--", "--version"]))?;
             let mut tests = cargo(&cache, "test");
             tests.args(TESTED.iter().flat_map(|name| ["--package", name]));
             sh::run(tests.arg("--lib"))?;
@@ -98,6 +99,13 @@ fn cargo(cache: &Cache, subcommand: &str) -> Command {
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER)
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", RUNNER);
     command
+}
+
+/// The same, for the program.
+fn program(cache: &Cache, subcommand: &str) -> Result<Command> {
+    let mut command = cargo(cache, subcommand);
+    command.args(["--package", "weft"]).args(built::without_optimization()?);
+    Ok(command)
 }
 
 /// Target directory of these builds. It is separate because the compiler differs.

@@ -177,7 +177,7 @@ fn of_mutants() -> Result<Proof> {
 
 /// Unit tests and models for another processor, with its compiler and C library.
 fn of_aarch64() -> Result<Proof> {
-    let about = "The unit tests of the engines, of I/O and of devices, and the models of lock-free code, built for 64-bit ARM, under qemu-user.";
+    let about = "The program, linked and started, the unit tests of the engines, of I/O and of devices, and the models of lock-free code, for 64-bit ARM under qemu-user.";
     let command = sh::chore(&["aarch64", "test"])?;
     Ok(Proof::new("aarch64", about, command))
 }
