@@ -31,6 +31,7 @@ pub(crate) const LOCKS_MAX: usize = 80;
 
 // The units of an operation have different locks.
 const _: () = assert!(cfg!(feature = "loom") || LOCKS_MAX <= scatter::run(LOCKS));
+const _: () = assert!(LOCKS_MAX <= u8::MAX as usize && LOCKS <= 1 << u16::BITS);
 
 /// Somebody holds all parts of the lock; each part has one of these bits.
 const HELD: u64 = (1 << PARTS) - 1;
@@ -44,8 +45,11 @@ const COUNT: u64 = !(TAKEN - 1);
 /// The locks of some blocks: those of units that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockRange {
+    /// The first unit.
     first: u64,
-    count: u32,
+    /// Its lock: most operations have no other one.
+    lock: u16,
+    count: u8,
     /// The parts of the first one, and of the last one.
     ends: [u8; 2],
 }
@@ -54,7 +58,7 @@ impl LockRange {
     /// The locks of `len` bytes from `offset` on; `None` if there are too many. No bytes have none.
     pub(crate) fn of(offset: u64, len: u64) -> Option<Self> {
         if len == 0 {
-            return Some(Self { first: 0, count: 0, ends: [0; 2] });
+            return Some(Self { first: 0, lock: 0, count: 0, ends: [0; 2] });
         }
         let end = offset + (len - 1);
         let (first, last) = (offset / UNIT_BYTES, end / UNIT_BYTES);
@@ -63,18 +67,26 @@ impl LockRange {
         let from = HELD & HELD << part(offset);
         let to = HELD >> (PARTS - 1 - part(end));
         let is_short = count <= LOCKS_MAX as u64;
-        is_short.then_some(Self { first, count: count as u32, ends: [from as u8, to as u8] })
+        is_short.then(|| Self {
+            first,
+            lock: scatter::place(first, LOCKS) as u16,
+            count: count as u8,
+            ends: [from as u8, to as u8],
+        })
     }
 
     /// The numbers of the locks with the parts of each.
     fn parts(self) -> impl Iterator<Item = (usize, u64)> {
-        let part = move |nth: u32| {
+        let part = move |nth: u8| {
             let from = if nth == 0 { u64::from(self.ends[0]) } else { HELD };
             let to = if nth + 1 == self.count { u64::from(self.ends[1]) } else { HELD };
             from & to
         };
-        (0..self.count)
-            .map(move |nth| (scatter::place(self.first + u64::from(nth), LOCKS), part(nth)))
+        let lock = move |nth: u8| match nth {
+            0 => self.lock.into(),
+            _ => scatter::place(self.first + u64::from(nth), LOCKS),
+        };
+        (0..self.count).map(move |nth| (lock(nth), part(nth)))
     }
 
     /// Their numbers.
@@ -143,7 +155,7 @@ impl Locks {
     /// Gives locks back; whether the home waits for one of them.
     #[must_use]
     pub(super) fn free(&self, range: LockRange) -> bool {
-        self.free_some(range, range.count as usize)
+        self.free_some(range, range.count.into())
     }
 
     fn free_some(&self, range: LockRange, count: usize) -> bool {
