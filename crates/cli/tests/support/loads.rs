@@ -32,10 +32,13 @@ impl Loads {
         Self::begin(load, |_| false)
     }
 
-    /// The same for a server that is stopped and started: a load that finds nobody listening has
-    /// not begun, and is started again.
+    /// The same for a server that is stopped and started: a load that finds nobody listening, or a
+    /// server that ends, has not begun, and is started again.
     pub fn start_when_served(load: impl Fn() -> Command + Send + 'static) -> Self {
-        Self::begin(load, |ran| ran.code() == Some(7) && ran.err.starts_with(NOBODY_LISTENS))
+        Self::begin(load, |ran| {
+            let has_ended = || ran.err.contains(ENDED_MEANWHILE);
+            ran.code() == Some(7) && (ran.err.starts_with(NOBODY_LISTENS) || has_ended())
+        })
     }
 
     /// The same for a server that another one replaces. The port is open all the time, but the
