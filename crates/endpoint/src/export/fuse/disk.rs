@@ -2,6 +2,7 @@
 //! they run one after the other on a thread of their own.
 
 use super::order::Order;
+use crate::export::local::ends::Tell;
 use crate::limits::{DRAIN_STEP_MS, FUSE_CLOSE_S};
 use crate::lock::lock;
 use std::collections::VecDeque;
@@ -53,7 +54,7 @@ pub(super) enum Job {
     /// The directory was unmounted by somebody else.
     Unmounted,
     /// Ends the file, and passes the outcome on.
-    End(Box<dyn FnOnce(Result<(), Error>) + Send>),
+    End(Tell),
 }
 
 impl Disk {

@@ -21,13 +21,13 @@ mod start;
 mod url;
 
 use super::hosts::{ConnectedHost, HostProtocol};
+use super::local::ends::Ends;
 use super::local::hosts::LocalHosts;
 use super::running::{Export, ExportConfig, ListeningExport};
 use crate::lock::lock;
 use crate::tls::TlsFiles;
 use disk::{Disk, Job};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use weft_block::Error;
 use weft_io::RemoteLoop;
@@ -38,13 +38,6 @@ struct Fuse {
     loops: Vec<RemoteLoop>,
     disks: Mutex<Vec<Arc<Disk>>>,
     ends: Arc<Ends>,
-}
-
-/// Files that are ending, and their errors.
-#[derive(Default)]
-struct Ends {
-    pending: AtomicUsize,
-    faults: Mutex<Vec<Error>>,
 }
 
 /// Checks the text of a URL.
@@ -70,19 +63,8 @@ pub(super) fn start(
 impl Fuse {
     /// Ends files; when the last has ended, `then` is called.
     fn end(&self, disks: Vec<Arc<Disk>>, then: impl Fn() + Clone + Send + 'static) {
-        self.ends.pending.fetch_add(disks.len(), Ordering::AcqRel);
-        if disks.is_empty() {
-            then();
-        }
-        for disk in disks {
-            let (ends, then) = (Arc::clone(&self.ends), then.clone());
-            disk.work_on(Job::End(Box::new(move |ended| {
-                lock(&ends.faults).extend(ended.err());
-                if ends.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    then();
-                }
-            })));
-        }
+        let begin = |disk: Arc<Disk>, tell| disk.work_on(Job::End(tell));
+        self.ends.end(disks, begin, then);
     }
 }
 
@@ -92,7 +74,7 @@ impl Export for Fuse {
     }
 
     fn connections(&self) -> usize {
-        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.open()
+        self.ends.pending() + self.hosts.members.open()
     }
 
     /// Files are served until they are unmounted, so that their last requests are answered.
@@ -103,7 +85,7 @@ impl Export for Fuse {
     }
 
     fn draining(&self) -> usize {
-        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.serving()
+        self.ends.pending() + self.hosts.members.serving()
     }
 
     fn close(&self) {
@@ -111,7 +93,7 @@ impl Export for Fuse {
     }
 
     fn fault(&self) -> Option<Error> {
-        lock(&self.ends.faults).pop()
+        self.ends.fault()
     }
 }
 

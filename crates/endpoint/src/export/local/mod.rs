@@ -5,8 +5,11 @@
 //!   changes come out.
 //! * `exchange`: data of callers that is in memory of others.
 //! * `session`: the server's end, with everything that a server does.
+//! * `ends`: disks that are ending.
 //! * `reserving`: reservations, for those who speak of them as block devices do.
 
+#[cfg(target_os = "linux")]
+pub(super) mod ends;
 pub(super) mod exchange;
 pub(super) mod hosts;
 pub(super) mod queue;

@@ -11,6 +11,7 @@ use weft_block::{Error, ErrorKind, waiting};
 use weft_io::ublk::{Control, Info, flag, open_alone};
 use weft_io::{DriverId, RemoteLoop};
 
+use crate::export::local::ends::Tell;
 use crate::limits::{DRAIN_STEP_MS, UBLK_CLOSE_S};
 use crate::lock::lock;
 
@@ -49,7 +50,7 @@ pub(super) enum Job {
     /// Its data is gone for good.
     Remove,
     /// It is not to be served any more. How that ended is told.
-    End(Box<dyn FnOnce(Result<(), Error>) + Send>),
+    End(Tell),
 }
 
 impl Disk {

@@ -20,6 +20,7 @@ mod users;
 pub use users::owner;
 
 use super::hosts::{ConnectedHost, HostProtocol};
+use super::local::ends::Ends;
 use super::local::hosts::LocalHosts;
 use super::running::{Export, ExportConfig, ListeningExport};
 use crate::late::LateWriters;
@@ -28,7 +29,6 @@ use crate::tls::TlsFiles;
 use disk::{Disk, Job};
 use start::Start;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use weft_block::Error;
 use weft_io::RemoteLoop;
@@ -40,13 +40,6 @@ struct Ublk {
     late_writers: LateWriters,
     disks: Mutex<Vec<Arc<Disk>>>,
     ends: Arc<Ends>,
-}
-
-/// Disks that are about to end, and what went wrong.
-#[derive(Default)]
-struct Ends {
-    pending: AtomicUsize,
-    faults: Mutex<Vec<Error>>,
 }
 
 /// Checks the text of a URL.
@@ -79,19 +72,8 @@ impl Ublk {
 
     /// Ends disks; when the last has ended, `then` is called.
     fn end(&self, disks: Vec<Arc<Disk>>, then: impl Fn() + Clone + Send + 'static) {
-        self.ends.pending.fetch_add(disks.len(), Ordering::AcqRel);
-        if disks.is_empty() {
-            then();
-        }
-        for disk in disks {
-            let (ends, then) = (Arc::clone(&self.ends), then.clone());
-            disk.work_on(Job::End(Box::new(move |ended| {
-                lock(&ends.faults).extend(ended.err());
-                if ends.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    then();
-                }
-            })));
-        }
+        let begin = |disk: Arc<Disk>, tell| disk.work_on(Job::End(tell));
+        self.ends.end(disks, begin, then);
     }
 }
 
@@ -101,7 +83,7 @@ impl Export for Ublk {
     }
 
     fn connections(&self) -> usize {
-        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.open()
+        self.ends.pending() + self.hosts.members.open()
     }
 
     /// Disks end while they are served: what the system has not written yet is written.
@@ -112,7 +94,7 @@ impl Export for Ublk {
     }
 
     fn draining(&self) -> usize {
-        self.ends.pending.load(Ordering::Acquire) + self.hosts.members.serving()
+        self.ends.pending() + self.hosts.members.serving()
     }
 
     fn close(&self) {
@@ -120,7 +102,7 @@ impl Export for Ublk {
     }
 
     fn fault(&self) -> Option<Error> {
-        lock(&self.ends.faults).pop()
+        self.ends.fault()
     }
 }
 

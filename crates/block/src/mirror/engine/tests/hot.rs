@@ -231,7 +231,7 @@ fn long() -> [Option<FoundLeg>; 3] {
     })
 }
 
-/// The same, opened; nothing is marked, and so many regions may be.
+/// An open mirror of 1,024 regions, none of which is marked. `hot` regions may be marked.
 fn empty(hot: usize) -> (Engine, [Option<FoundLeg>; 3]) {
     let mut files = long();
     let mut engine = open_limited(&mut files, hot);
