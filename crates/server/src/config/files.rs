@@ -16,6 +16,7 @@ use weft_block::grammar::{self, Source};
 #[derive(PartialEq, Eq, Hash)]
 enum Place {
     /// As the system numbers it.
+    #[cfg(unix)]
     Known(u64, u64),
     /// It is not there, or the system has no numbers.
     Path(PathBuf),
