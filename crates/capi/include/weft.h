@@ -11,8 +11,8 @@
  * blocking function returns, or until the operation of a queue is reaped.
  *
  * Threads. Any thread may call any function, and several may use one handle at the same time, but
- * for the function that frees it. The library has threads of its own, which call nothing of the
- * program.
+ * for the function that frees it. A weft_loop and its queues are used by the thread that has made
+ * the loop only. The library has threads of its own, which call nothing of the program.
  *
  * fork. A child of a process that has used the library must not use it, and execute a program
  * instead: functions fail with WEFT_ERROR_FORKED there, and free nothing. A process that forks
@@ -157,6 +157,12 @@ typedef enum weft_error {
 typedef struct weft_disk weft_disk;
 
 /**
+ * An event loop that runs in the thread that has made it, while that thread calls it. Other
+ * threads must not use it, or its queues.
+ */
+typedef struct weft_loop weft_loop;
+
+/**
  * Memory that operations of any device use without a copy.
  */
 typedef struct weft_memory weft_memory;
@@ -207,6 +213,67 @@ typedef struct weft_completion {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Makes an event loop in the calling thread, for queues of any number of devices. Free it with
+ * `weft_loop_free` in this thread.
+ *
+ * # Safety
+ * `own` is NULL, or valid for writing.
+ */
+int weft_loop_new(struct weft_loop **own);
+
+/**
+ * Frees an event loop. Fails with `WEFT_ERROR_IN_USE` while it has queues, and with
+ * `WEFT_ERROR_USAGE` in another thread than its own, and changes nothing then. NULL is ignored.
+ *
+ * # Safety
+ * `own` is NULL or a handle, which is not used afterwards if the function succeeds.
+ */
+int weft_loop_free(struct weft_loop *own);
+
+/**
+ * A descriptor that is readable when the loop has something to do, for poll and epoll. It belongs
+ * to the loop: do not read from it, and do not close it. Call `weft_loop_prepare` before each
+ * wait.
+ *
+ * # Safety
+ * `own` is a handle.
+ */
+int weft_loop_fd(const struct weft_loop *own);
+
+/**
+ * Prepares a loop for a wait for its descriptor, and stores how long that may last in
+ * nanoseconds: -1 for no limit, and 0 if there is something to do. Call `weft_loop_run` when the
+ * wait is over, whatever has ended it.
+ *
+ * # Safety
+ * `own` is a handle; `nanoseconds` is NULL, or valid for writing.
+ */
+int weft_loop_prepare(const struct weft_loop *own, int64_t *nanoseconds);
+
+/**
+ * Runs a loop: does what there is to do, after it has waited for that, but for `milliseconds` at
+ * most; a negative number is no limit. The completions of its queues are taken out with
+ * `weft_queue_reap`.
+ *
+ * # Safety
+ * `own` is a handle.
+ */
+int weft_loop_run(const struct weft_loop *own, int milliseconds);
+
+/**
+ * Makes a queue, as `weft_queue_new`, on a loop of the calling thread. The functions of the queue
+ * run the loop: submitting does not, `weft_queue_reap` does what can be done without waiting, and
+ * `weft_queue_wait` waits in it. Only this thread may use the queue.
+ *
+ * # Safety
+ * `disk` and `own` are handles; `queue` is NULL, or valid for writing.
+ */
+int weft_queue_new_on(const struct weft_disk *disk,
+                      const struct weft_loop *own,
+                      uint32_t depth,
+                      struct weft_queue **queue);
 
 /**
  * Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
@@ -447,7 +514,7 @@ int weft_queue_new(const struct weft_disk *disk, uint32_t depth, struct weft_que
 /**
  * Frees a queue. Its operations are given up: those that were submitted may be executed or not.
  * When the function returns nothing uses their buffers any more; `weft_memory` of operations may
- * still be in use. NULL is ignored.
+ * still be in use. NULL is ignored; so is a queue on a loop of another thread.
  *
  * # Safety
  * `queue` is NULL or a handle, which no thread uses any more.

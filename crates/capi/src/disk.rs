@@ -1,5 +1,6 @@
 //! An open device with its event loops, and blocking calls.
 
+use crate::caller_loop::CallerLoop;
 use crate::failure::{Code, Completion, Failure};
 use crate::fork;
 use crate::limits::{CLOSE_S, PART_BYTES};
@@ -23,7 +24,9 @@ use weft_io::RemoteLoop;
 /// A device, its event loops, and the worker of blocking calls.
 pub struct DiskInner {
     device: Device,
-    /// `None` while it is dropped.
+    /// The same, as loops of the caller use it: each with queues of its own.
+    unshared: Device,
+    /// `None` while it is dropped, and if there are none.
     loops: Option<Loops>,
     remotes: Vec<RemoteLoop>,
     control: Control,
@@ -78,11 +81,11 @@ impl DiskInner {
         discovered::look_up(url, &mut connect)?;
         let lends = connect.disk_timeout.is_zero();
         let device = weft_endpoint::open(url, &connect)?;
-        let loops = Loops::start(&config)?;
-        let remotes = loops.remotes().to_vec();
-        let device = share(device, &remotes);
+        let loops = options.has_threads().then(|| Loops::start(&config)).transpose()?;
+        let remotes = loops.as_ref().map_or_else(Vec::new, |loops| loops.remotes().to_vec());
+        let (device, unshared) = (share(Arc::clone(&device), &remotes), device);
         let (next, line) = (AtomicUsize::new(0), Mutex::new(None));
-        Ok(Self { device, loops: Some(loops), remotes, control, lends, next, line })
+        Ok(Self { device, unshared, loops, remotes, control, lends, next, line })
     }
 
     /// The device.
@@ -98,10 +101,24 @@ impl DiskInner {
     /// A worker for operations, on its loops in turn.
     ///
     /// # Errors
-    /// The device grants no further queue.
+    /// The device grants no further queue, or has no loops.
     pub fn open_line(&self) -> Result<Line, Failure> {
-        let at = self.next.fetch_add(1, Relaxed) % self.remotes.len();
+        let turn = self.next.fetch_add(1, Relaxed);
+        let Some(at) = turn.checked_rem(self.remotes.len()) else {
+            return Err(Failure::usage(
+                "the device was opened with the option threads=off, so that only queues on a loop of the \
+                 caller do I/O",
+            ));
+        };
         Line::open(self.remotes[at].clone(), Arc::clone(&self.device), self.lends)
+    }
+
+    /// A worker for operations on a loop of the caller.
+    ///
+    /// # Errors
+    /// The loop belongs to another thread, or the device grants no further queue.
+    pub fn open_line_here(&self, on: &Arc<CallerLoop>) -> Result<Line, Failure> {
+        Line::open_here(on, &self.unshared, self.lends)
     }
 
     /// Asks the source for its size.

@@ -8,7 +8,8 @@
 //! * `failure`: errors, as a code and a sentence.
 //! * `disk`: an open device with its event loops, and blocking calls; `options`, `properties`.
 //! * `queue`: operations in flight, by the caller; `worker`: the same, on the event loop;
-//!   `line`: between both; `outbox`: what has completed.
+//!   `line`: between both; `outbox`: what has completed; `caller_loop`: an event loop in a thread of
+//!   the caller.
 //! * `memory`: memory of the caller.
 //! * `target`: a target in this process.
 //! * `fork`, `signals`: what a process has only once.
@@ -16,6 +17,7 @@
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod caller_loop;
 mod disk;
 mod failure;
 pub mod ffi;

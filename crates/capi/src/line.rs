@@ -1,5 +1,6 @@
-//! A worker on an event loop, as other threads see it.
+//! A worker on an event loop, as its caller sees it.
 
+use crate::caller_loop::CallerLoop;
 use crate::failure::{Code, Failure};
 use crate::order;
 use crate::outbox::Outbox;
@@ -8,16 +9,24 @@ use std::sync::{Arc, mpsc};
 use weft_block::Device;
 use weft_io::{DriverId, RemoteLoop};
 
-/// A worker on an event loop, as another thread sees it. Dropping it ends the worker. When that
+/// The loop of a worker.
+enum Place {
+    /// On a thread of its own.
+    Thread(RemoteLoop),
+    /// In the caller's thread.
+    Caller(Arc<CallerLoop>),
+}
+
+/// A worker on an event loop, as the caller sees it. Dropping it ends the worker. When that
 /// returns, the caller's memory is no longer used, except for regions, which are kept.
 pub struct Line {
     inbox: Arc<Inbox>,
-    remote: RemoteLoop,
+    place: Place,
     driver: DriverId,
 }
 
 impl Line {
-    /// A worker for the device on a loop; `lends` as in [`Worker::new`].
+    /// A worker for the device on a loop with a thread of its own; `lends` as in [`Worker::new`].
     ///
     /// # Errors
     /// The device grants no further queue.
@@ -31,14 +40,37 @@ impl Line {
             let _ = give.send(spawned);
         });
         let driver = made.recv().map_err(|_| ended())??;
-        Ok(Self { inbox, remote, driver })
+        Ok(Self { inbox, place: Place::Thread(remote), driver })
+    }
+
+    /// A worker on a loop of the calling thread.
+    ///
+    /// # Errors
+    /// The loop belongs to another thread, or the device grants no further queue.
+    pub fn open_here(on: &Arc<CallerLoop>, device: &Device, lends: bool) -> Result<Self, Failure> {
+        let inbox = Arc::<Inbox>::default();
+        let handle = on.handle()?;
+        let shared = Arc::clone(&inbox);
+        let driver =
+            handle.try_spawn(|id| Worker::new(handle, id, (device.as_ref(), lends), shared))?;
+        on.add_queue();
+        Ok(Self { inbox, place: Place::Caller(Arc::clone(on)), driver })
+    }
+
+    /// The loop of the caller that runs the worker, if it is one.
+    pub fn caller_loop(&self) -> Option<&CallerLoop> {
+        match &self.place {
+            Place::Thread(_) => None,
+            Place::Caller(on) => Some(on),
+        }
     }
 
     /// Hands requests to the worker.
     ///
     /// # Errors
-    /// It has ended.
+    /// It has ended, or belongs to another thread.
     pub fn start(&self, requests: impl IntoIterator<Item = Request>) -> Result<(), Failure> {
+        self.check_thread()?;
         let wakes = self.inbox.start(requests);
         self.wake(wakes)
     }
@@ -46,15 +78,27 @@ impl Line {
     /// Asks for an early end of the operations with this number.
     ///
     /// # Errors
-    /// It has ended.
+    /// As [`Line::start`].
     pub fn cancel(&self, user: u64, outbox: &Arc<Outbox>) -> Result<(), Failure> {
+        self.check_thread()?;
         let wakes = self.inbox.cancel(user, outbox);
         self.wake(wakes)
     }
 
+    /// Refuses requests from a thread that could not wake the worker.
+    fn check_thread(&self) -> Result<(), Failure> {
+        match &self.place {
+            Place::Thread(_) => Ok(()),
+            Place::Caller(on) => on.handle().map(drop),
+        }
+    }
+
     fn wake(&self, wakes: Option<bool>) -> Result<(), Failure> {
         if wakes.ok_or_else(ended)? {
-            self.remote.wake(self.driver);
+            match &self.place {
+                Place::Thread(remote) => remote.wake(self.driver),
+                Place::Caller(on) => on.handle()?.wake(self.driver),
+            }
         }
         Ok(())
     }
@@ -68,9 +112,20 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let driver = self.driver;
+        let remote = match &self.place {
+            Place::Thread(remote) => remote,
+            Place::Caller(on) => {
+                // Whoever frees a queue has checked that this is its thread.
+                if let Ok(handle) = on.handle() {
+                    handle.remove(driver);
+                    on.remove_queue();
+                }
+                return;
+            }
+        };
         let inbox = Arc::clone(&self.inbox);
         let (give, removed) = mpsc::channel();
-        self.remote.post(move |on| {
+        remote.post(move |on| {
             on.remove(driver);
             order::precedes(&*inbox);
             let _ = give.send(());

@@ -21,6 +21,7 @@ pub struct Options {
     queues: u16,
     pool_bytes: usize,
     polls: bool,
+    has_threads: bool,
     hostnqn: Option<String>,
     hostid: Option<String>,
     tls: bool,
@@ -39,6 +40,7 @@ impl Default for Options {
             queues: 1,
             pool_bytes: POOL_BYTES,
             polls: false,
+            has_threads: true,
             hostnqn: None,
             hostid: None,
             tls: false,
@@ -55,7 +57,7 @@ impl Default for Options {
 type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// All options.
-pub const OPTIONS: [(&str, Set); 39] = [
+pub const OPTIONS: [(&str, Set); 40] = [
     ("chap-secret-file", |of, text| put(&mut of.connect.iscsi.secret, chap_secret(text))),
     ("chap-user", |of, text| put(&mut of.connect.iscsi.user, name(text))),
     ("concat", |of, text| flag(text, &mut of.connect.tls.concat)),
@@ -129,6 +131,7 @@ pub const OPTIONS: [(&str, Set); 39] = [
         put(&mut of.connect.iscsi.target_secret, chap_secret(text))
     }),
     ("target-chap-user", |of, text| put(&mut of.connect.iscsi.target_user, name(text))),
+    ("threads", |of, text| flag(text, &mut of.has_threads)),
     ("tls", |of, text| flag(text, &mut of.tls)),
     ("tls-ca-file", |of, text| put(&mut of.connect.tls.ca, file(text))),
     ("tls-cert-file", |of, text| put(&mut of.connect.tls.certificate, file(text))),
@@ -289,6 +292,11 @@ impl Options {
     /// Payload memory of each event loop, bytes.
     pub fn pool_bytes(&self) -> usize {
         self.pool_bytes
+    }
+
+    /// Returns whether the device has event loops of its own.
+    pub fn has_threads(&self) -> bool {
+        self.has_threads
     }
 
     /// Returns whether the event loops never sleep.

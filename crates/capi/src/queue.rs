@@ -1,12 +1,13 @@
 //! Operations in flight, as the caller submits and reaps them.
 
+use crate::caller_loop::CallerLoop;
 use crate::disk::{Checked, DiskInner};
 use crate::failure::{Code, Completion, Failure};
 use crate::limits::QUEUE_DEPTH_MAX;
 use crate::line::Line;
 use crate::outbox::Outbox;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A queue.
 pub struct Queue {
@@ -23,12 +24,24 @@ impl Queue {
     /// # Errors
     /// `depth` is not from 1 to [`QUEUE_DEPTH_MAX`], or the device grants no further queue.
     pub fn new(disk: &Arc<DiskInner>, depth: u32) -> Result<Self, Failure> {
-        if !(1..=QUEUE_DEPTH_MAX).contains(&depth) {
-            let text = format!("a queue has room for 1 to {QUEUE_DEPTH_MAX} operations");
-            return Err(Failure::usage(text));
-        }
+        check_depth(depth)?;
         let (line, disk) = (disk.open_line()?, Arc::clone(disk));
         Ok(Self { line, disk, outbox: Arc::default(), depth })
+    }
+
+    /// The same, on a loop of the calling thread, which alone may use it.
+    ///
+    /// # Errors
+    /// As [`Queue::new`], and where the loop belongs to another thread.
+    pub fn on(disk: &Arc<DiskInner>, on: &Arc<CallerLoop>, depth: u32) -> Result<Self, Failure> {
+        check_depth(depth)?;
+        let (line, disk) = (disk.open_line_here(on)?, Arc::clone(disk));
+        Ok(Self { line, disk, outbox: Arc::default(), depth })
+    }
+
+    /// Returns whether this thread may free it.
+    pub fn is_here(&self) -> bool {
+        self.line.caller_loop().is_none_or(CallerLoop::is_here)
     }
 
     /// The device.
@@ -67,8 +80,54 @@ impl Queue {
 
     /// Takes up to `most` completions out, and gives each away with its number from 0 on, after it
     /// has waited for `least` of them, but for `limit` at most (`None`: without a limit). It does
-    /// not wait for more operations than are in flight. How many there were.
+    /// not wait for more operations than are in flight. How many there were. Runs the loop, if it
+    /// is the caller's.
+    ///
+    /// # Errors
+    /// The loop belongs to another thread, or has failed.
     pub fn reap(
+        &self,
+        (least, limit): (usize, Option<Duration>),
+        most: usize,
+        give: impl FnMut(usize, Completion),
+    ) -> Result<usize, Failure> {
+        match self.line.caller_loop() {
+            Some(on) => self.reap_here(on, (least, limit), most, give),
+            None => Ok(self.reap_there((least, limit), most, give)),
+        }
+    }
+
+    /// From a loop of the caller: turns it until there are enough.
+    fn reap_here(
+        &self,
+        on: &CallerLoop,
+        (least, limit): (usize, Option<Duration>),
+        most: usize,
+        mut give: impl FnMut(usize, Completion),
+    ) -> Result<usize, Failure> {
+        let limit = if least == 0 { Some(Duration::ZERO) } else { limit };
+        let end = limit.filter(|limit| !limit.is_zero());
+        let end = end.and_then(|limit| Instant::now().checked_add(limit));
+        let (mut taken, mut was_last) = (0, false);
+        loop {
+            let before = taken;
+            taken += self.outbox.take(most - taken, |n, completion| give(before + n, completion));
+            let there_are = taken + self.outbox.pending() as usize;
+            let is_enough = taken >= least.min(there_are) && (taken > 0 || least > 0);
+            if was_last || is_enough || taken == most {
+                return Ok(taken);
+            }
+            let left = match end {
+                Some(end) => Some(end.saturating_duration_since(Instant::now())),
+                None => limit,
+            };
+            was_last = left == Some(Duration::ZERO);
+            on.turn(left)?;
+        }
+    }
+
+    /// From a loop of the device.
+    fn reap_there(
         &self,
         (least, limit): (usize, Option<Duration>),
         most: usize,
@@ -92,4 +151,12 @@ impl Queue {
     pub fn descriptor(&self) -> Result<i32, Failure> {
         self.outbox.descriptor()
     }
+}
+
+fn check_depth(depth: u32) -> Result<(), Failure> {
+    if (1..=QUEUE_DEPTH_MAX).contains(&depth) {
+        return Ok(());
+    }
+    let text = format!("a queue has room for 1 to {QUEUE_DEPTH_MAX} operations");
+    Err(Failure::usage(text))
 }

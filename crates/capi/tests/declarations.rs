@@ -22,6 +22,7 @@ fn in_c(rust: &str) -> Option<String> {
         "c_char" => "char".into(),
         "c_int" => "int".into(),
         "c_void" => "void".into(),
+        "i64" => "int64_t".into(),
         "u32" => "uint32_t".into(),
         "u64" => "uint64_t".into(),
         "usize" => "size_t".into(),

@@ -24,6 +24,11 @@ fn operations_in_flight() {
 }
 
 #[test]
+fn queues_on_a_loop_of_the_program() {
+    run("loop");
+}
+
+#[test]
 fn a_target_in_the_process_over_nvme_tcp() {
     run("target");
 }
@@ -83,6 +88,11 @@ fn memcheck_finds_nothing_in_blocking_calls() {
 #[test]
 fn memcheck_finds_nothing_in_queues() {
     is_clean(memcheck("queue"));
+}
+
+#[test]
+fn memcheck_finds_nothing_in_a_loop_of_the_program() {
+    is_clean(memcheck("loop"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use weft_block::OpKind;
 
 /// Operations in flight on a device. Any thread may use it; several may at the same time.
-pub struct WeftQueue(Queue);
+pub struct WeftQueue(pub(super) Queue);
 
 /// Makes a queue of a device for up to `depth` operations, 1 to 65536. Free it with
 /// `weft_queue_free`, before its device is closed.
@@ -40,15 +40,16 @@ pub unsafe extern "C" fn weft_queue_new(
 
 /// Frees a queue. Its operations are given up: those that were submitted may be executed or not.
 /// When the function returns nothing uses their buffers any more; `weft_memory` of operations may
-/// still be in use. NULL is ignored.
+/// still be in use. NULL is ignored; so is a queue on a loop of another thread.
 ///
 /// # Safety
 /// `queue` is NULL or a handle, which no thread uses any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_queue_free(queue: *mut WeftQueue) {
     guard::free(|| {
-        if !queue.is_null() {
-            // SAFETY: made by `weft_queue_new`, and not freed before.
+        // SAFETY: the caller's promise.
+        if unsafe { queue.as_ref() }.is_some_and(|queue| queue.0.is_here()) {
+            // SAFETY: made by `weft_queue_new` or `weft_queue_new_on`, and not freed before.
             drop(unsafe { Box::from_raw(queue) });
         }
     });
@@ -320,6 +321,6 @@ unsafe fn reap(
     // SAFETY: the caller's promise; the number is below `most`.
     let count = queue.reap(wait, most, |n, completion| unsafe {
         completions.add(n).write(completion);
-    });
+    })?;
     Ok(count as i32)
 }

@@ -46,6 +46,12 @@ pub trait Backend {
     /// What streams register with.
     fn registry(&self) -> RegistryRef<'_>;
 
+    /// What is readable while [`Backend::poll`] would find something, if there is such a thing.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
     /// Something that ends a wait of [`Backend::poll`] from any thread.
     fn waker(&self) -> Arc<dyn Fn() + Send + Sync>;
 }

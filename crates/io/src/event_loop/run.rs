@@ -46,6 +46,8 @@ pub struct Loop {
     turns_until_poll: u32,
     /// Turns between the last poll and the next.
     poll_gap: u32,
+    /// The caller waits for the loop, as [`Loop::prepare_wait`] told it.
+    is_prepared: bool,
 }
 
 impl Loop {
@@ -87,6 +89,7 @@ impl Loop {
             last_busy: Time::ZERO,
             turns_until_poll: 0,
             poll_gap: 0,
+            is_prepared: false,
         }
     }
 
@@ -104,11 +107,21 @@ impl Loop {
         Ok(())
     }
 
-    /// One turn. With `may_wait` it sleeps first when there is nothing to do.
+    /// One turn. With `may_wait` it sleeps first when there is nothing to do; otherwise it asks the
+    /// poller in any case.
     pub fn turn(&mut self, may_wait: bool) -> io::Result<Activity> {
+        if !may_wait {
+            self.turns_until_poll = 0;
+        }
+        self.turn_within(if may_wait { None } else { Some(Duration::ZERO) })
+    }
+
+    /// One turn. When there is nothing to do it sleeps first, for `most` at most; `None` is no
+    /// limit.
+    pub fn turn_within(&mut self, most: Option<Duration>) -> io::Result<Activity> {
         let core = Rc::clone(&self.handle.0);
         core.now.set(self.handle.clock());
-        self.poll(may_wait)?;
+        self.poll(most)?;
         let posted = core.remote.is_pending() && core.remote.run_tasks(&self.handle);
         self.fire_timers();
         let busy = self.phases() || posted;
@@ -129,6 +142,28 @@ impl Loop {
         Ok(Activity::busy_if(busy))
     }
 
+    /// Prepares for a wait of the caller for [`Loop::descriptor`]: how long it may wait before the
+    /// next turn, `None` without a limit, zero if there is something to do. Until that turn the
+    /// descriptor becomes readable whenever there is.
+    pub fn prepare_wait(&mut self) -> Option<Duration> {
+        let core = Rc::clone(&self.handle.0);
+        let now = self.handle.clock();
+        let wait = self.next_timer().map(|at| at - now);
+        let has_work = !core.active.borrow().is_empty();
+        if has_work || wait == Some(Duration::ZERO) || !core.remote.going_to_sleep() {
+            return Some(Duration::ZERO);
+        }
+        self.waiting.sleeps();
+        self.is_prepared = true;
+        wait
+    }
+
+    /// The descriptor for which a caller can wait between turns; `None` if the backend has none.
+    #[cfg(unix)]
+    pub fn descriptor(&self) -> Option<std::os::fd::RawFd> {
+        self.handle.0.backend.borrow().descriptor()
+    }
+
     /// When the next timer is due.
     pub fn next_timer(&self) -> Option<Time> {
         let core = &self.handle.0;
@@ -143,13 +178,17 @@ impl Loop {
 
     /// Asks the poller: without waiting now and then while busy, in every idle turn, and with
     /// waiting when the spin time is over.
-    fn poll(&mut self, may_wait: bool) -> io::Result<()> {
+    fn poll(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let may_wait = most != Some(Duration::ZERO);
+        if self.is_prepared {
+            self.end_prepared();
+        }
         let now = self.handle.now();
         let idle = self.handle.0.active.borrow().is_empty();
-        if may_wait && idle && self.waiting.is_over(now) && self.sleep(now)? {
+        if may_wait && idle && self.waiting.is_over(now) && self.sleep(now, most)? {
             return Ok(());
         }
-        if self.turns_until_poll > 0 && !idle && may_wait {
+        if self.turns_until_poll > 0 && !idle {
             self.turns_until_poll -= 1;
             return Ok(());
         }
@@ -161,9 +200,10 @@ impl Loop {
     }
 
     /// Sleeps until something happens. `false` when it did not, as something is to be done at once.
-    fn sleep(&mut self, now: Time) -> io::Result<bool> {
+    fn sleep(&mut self, now: Time, most: Option<Duration>) -> io::Result<bool> {
         let core = Rc::clone(&self.handle.0);
         let wait = self.next_timer().map(|at| at - now);
+        let wait = most.into_iter().chain(wait).min();
         if wait == Some(Duration::ZERO) || !core.remote.going_to_sleep() {
             return Ok(false);
         }
@@ -184,6 +224,16 @@ impl Loop {
         cause.add(1);
         self.turns_until_poll = TURNS_PER_POLL;
         Ok(true)
+    }
+
+    /// The wait of the caller is over.
+    #[cold]
+    fn end_prepared(&mut self) {
+        let core = Rc::clone(&self.handle.0);
+        self.is_prepared = false;
+        core.remote.awake();
+        core.disk.awake(&self.handle);
+        self.turns_until_poll = 0;
     }
 
     /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and

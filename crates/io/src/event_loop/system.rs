@@ -92,6 +92,11 @@ impl Backend for System {
         RegistryRef::Mio(self.poll.registry())
     }
 
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::RawFd> {
+        Some(std::os::fd::AsRawFd::as_raw_fd(&self.poll))
+    }
+
     fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
         let waker = Arc::clone(&self.waker);
         Arc::new(move || {
