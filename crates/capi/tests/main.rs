@@ -4,6 +4,7 @@
 
 mod built;
 mod declarations;
+mod fio;
 mod header;
 mod nbdkit;
 mod page;

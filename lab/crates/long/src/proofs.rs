@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 9] = [
+const TESTS: [(&str, &str, [&str; 3]); 12] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -84,6 +84,22 @@ const TESTS: [(&str, &str, [&str; 3]); 9] = [
         "capi-open",
         "The time in which libweft opens a RAM disk for a program in C. Each run compares it with the time of a thread.",
         ["weft-capi", "capi", "programs::how_long_a_ram_disk_opens"],
+    ),
+    (
+        "fio-engine",
+        "fio with weft's engine, on memory, a file, NVMe/TCP, iSCSI and NBD: what it writes is verified. `FIO_DIR` names the sources of fio 3.33, in which \
+         `./configure` was run.",
+        ["weft-capi", "capi", "fio::every_kind_of_job_is_right_on_every_kind_of_source"],
+    ),
+    (
+        "fio-mistakes",
+        "Mistakes in the arguments of fio with weft's engine, and operations that fail. `FIO_DIR` as above.",
+        ["weft-capi", "capi", "fio::mistakes_and_failures_are_told"],
+    ),
+    (
+        "fio-rate",
+        "The rate of fio with weft's engine beside that of `weft bench`. `FIO_DIR` as above.",
+        ["weft-capi", "capi", "fio::the_rate_beside_that_of_weft_bench"],
     ),
 ];
 
