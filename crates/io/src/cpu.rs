@@ -24,11 +24,23 @@ fn count() -> usize {
 /// Pins the calling thread to core `cpu`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
-    if cpu >= rustix::thread::CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+    pin_thread_to(&[cpu])
+}
+
+/// Restricts the calling thread, and the processes that it starts, to the cores `cpus`. If there
+/// are none, nothing changes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn pin_thread_to(cpus: &[usize]) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
+    for cpu in cpus {
+        if *cpu >= rustix::thread::CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(*cpu);
+    }
+    if cpus.is_empty() {
+        return Ok(());
+    }
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
