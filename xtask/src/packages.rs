@@ -57,6 +57,7 @@ pub const PACKAGES: &[Package] = &[
     package("librbd1", "", Use::Tests),
     package("libxml2-utils", "xmllint", Use::Tests),
     package("mount", "mount", Use::Tests),
+    package("nbd-server", "nbd-server", Use::Tests),
     package("nbdkit-plugin-dev", "", Use::Tests),
     package("ntfs-3g", "mkfs.ntfs", Use::Tests),
     package("openssl", "openssl", Use::Tests),

@@ -7,7 +7,7 @@
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, marks};
 use crate::report::units::{
-    NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share,
+    NONE, count, gigabytes, latency, micros, or_none, percent, rounds, seconds, share,
 };
 use crate::report::{comparison, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
@@ -237,24 +237,24 @@ fn gigabytes_of(line: &Line<'_>) -> String {
 }
 
 fn mean(line: &Line<'_>) -> String {
-    or_none(line.data.both(|row| row.latency.mean_ns, |ceiling| ceiling.latency.mean_ns), micros)
+    or_none(line.data.both(|row| row.latency.mean_ns, |ceiling| ceiling.latency.mean_ns), latency)
 }
 
 fn p50(line: &Line<'_>) -> String {
-    or_none(line.data.both(|row| row.latency.p50_ns, |ceiling| ceiling.latency.p50_ns), micros)
+    or_none(line.data.both(|row| row.latency.p50_ns, |ceiling| ceiling.latency.p50_ns), latency)
 }
 
 fn p99(line: &Line<'_>) -> String {
-    or_none(line.data.both(|row| row.latency.p99_ns, |ceiling| ceiling.latency.p99_ns), micros)
+    or_none(line.data.both(|row| row.latency.p99_ns, |ceiling| ceiling.latency.p99_ns), latency)
 }
 
 fn p999(line: &Line<'_>) -> String {
-    let latency = match line.data {
+    let p999 = match line.data {
         Data::Row(row) => row.latency.p999_ns,
         Data::Ceiling(ceiling) => ceiling.latency.p999_ns,
         Data::Missing => None,
     };
-    or_none(latency, micros)
+    or_none(p999, micros)
 }
 
 fn initiator(line: &Line<'_>) -> String {

@@ -31,6 +31,8 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::service::ServiceArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::study::StudyArgs;
+#[cfg(target_os = "linux")]
+use crate::commands::study_peer::StudyPeerArgs;
 use crate::commands::top::TopArgs;
 use crate::commands::ublk_owner::UblkOwnerArgs;
 use crate::exit;
@@ -118,6 +120,10 @@ pub enum Command {
     /// Connect idle hosts, to measure their cost
     #[command(hide = true)]
     Hosts(HostsArgs),
+    /// Run a target of another project for a study
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    StudyPeer(StudyPeerArgs),
     /// Print user and group of a disk by ublk, for the rules of udev
     #[command(hide = true)]
     UblkOwner(UblkOwnerArgs),

@@ -116,6 +116,8 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Ceiling(args) => commands::ceiling::run(&args),
         Command::Hosts(args) => commands::hosts::run(&args, &control),
         Command::Study(args) => commands::study::run(*args, &control),
+        #[cfg(target_os = "linux")]
+        Command::StudyPeer(args) => commands::study_peer::run(&args),
         Command::Agent(args) => commands::agent::run(*args, &control),
         Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
         Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),

@@ -60,8 +60,19 @@ pub const FIO_SLICE_S: u64 = 1;
 /// and the slice has failed.
 pub const FIO_LATE_S: u64 = 30;
 
-/// Most bytes of what fio writes that are read; the rest is dropped.
-pub const FIO_OUTPUT_BYTES_MAX: u64 = 16 << 20;
+/// Most bytes of the output of fio, or of another program of a study, that are read; the rest is
+/// dropped.
+pub const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// Longest line of fio's that is repeated in a message, characters.
-pub const FIO_LINE_CHARS_MAX: usize = 400;
+/// Longest line of such a program that is repeated in a message, characters.
+pub const LINE_CHARS_MAX: usize = 400;
+
+/// Seconds that a target of another project may take until it listens, and that each command which
+/// configures it may take.
+pub const PEER_START_S: u64 = 10;
+
+/// Milliseconds that such a target has to end after SIGTERM; then it is killed.
+pub const PEER_END_MS: u64 = 500;
+
+/// Seconds after which an operation fails whose target of another project is gone.
+pub const PEER_OUTAGE_S: u64 = 2;

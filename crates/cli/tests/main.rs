@@ -57,6 +57,7 @@ mod status;
 mod strangers;
 mod study;
 mod study_fio;
+mod study_peers;
 mod support;
 mod suspended;
 mod tls;

@@ -192,6 +192,10 @@ fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
     let workload = Workload::quoted(results.latencies())?;
     let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable());
     let (row, base) = (results.row(&lane.name, &workload.name)?, of_base(results, lane, workload));
+    if row.latency.p50_ns <= 0.0 {
+        // The load generator reported none.
+        return None;
+    }
     let added = to_base(results, lane, workload, Quantity::Latency);
     Some(DepthOne {
         workload,

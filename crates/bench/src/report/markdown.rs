@@ -1,6 +1,6 @@
 //! The study as Markdown, for issues and documents, and as CSV, for spreadsheets.
 
-use super::units::{NONE, count, date, micros, or_none, percent};
+use super::units::{self, NONE, count, date, micros, or_none, percent};
 use super::{comparison, findings, published, tables};
 use crate::results::{Drawing, Results};
 use core::fmt::Write;
@@ -32,8 +32,8 @@ pub fn markdown(results: &Results) -> String {
                 || NONE.to_owned(),
                 |(low, high)| format!("{}–{}", count(low), count(high)),
             ),
-            micros(row.latency.p50_ns),
-            micros(row.latency.p99_ns),
+            units::latency(row.latency.p50_ns),
+            units::latency(row.latency.p99_ns),
             micros(row.initiator.total_ns()),
             or_none(row.target.map(|cpu| cpu.total_ns()), micros),
             or_none(row.share_of_local, percent),
@@ -42,6 +42,7 @@ pub fn markdown(results: &Results) -> String {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     published(results, &mut out);
+    setups(results, &mut out);
     if !results.notes.is_empty() {
         out += "\n## Notes\n\n";
         for note in &results.notes {
@@ -49,6 +50,19 @@ pub fn markdown(results: &Results) -> String {
         }
     }
     out
+}
+
+/// What each target was started with.
+fn setups(results: &Results, out: &mut String) {
+    let lanes = || results.lanes.iter().filter(|lane| !lane.setup.is_empty());
+    if lanes().next().is_some() {
+        *out += "\n## Commands and configuration of the targets\n\n";
+    }
+    for lane in lanes() {
+        for line in &lane.setup {
+            let _ = writeln!(out, "- {}: {}", text(&lane.name), text(line));
+        }
+    }
 }
 
 fn heading(results: &Results) -> &str {

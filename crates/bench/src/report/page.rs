@@ -251,6 +251,9 @@ fn machine(results: &Results) -> Markup {
     html! {
         (tables::folded("What is known of the machine", "Machine", table))
         (tables::folded("The lanes", "Lanes", lanes(results)))
+        @if results.lanes.iter().any(|lane| !lane.setup.is_empty()) {
+            (tables::folded("Commands and configuration of the targets", "Targets", setups(results)))
+        }
     }
 }
 
@@ -282,6 +285,21 @@ fn lanes(results: &Results) -> Markup {
                     td.word { code { (lane.url) } }
                     td { (cores(&lane.initiator_cpus)) }
                     td { (cores(&lane.target_cpus)) }
+                }
+            }
+        }
+    }
+}
+
+/// What each target was started with.
+fn setups(results: &Results) -> Markup {
+    html! {
+        thead { tr { th.word scope="col" { "Lane" } th.word scope="col" { "Commands and configuration" } } }
+        tbody {
+            @for (at, lane) in results.lanes.iter().enumerate().filter(|(_, lane)| !lane.setup.is_empty()) {
+                tr.first {
+                    th.word scope="row" { span.dot.(tables::lane_class(at)) {} (lane.name) }
+                    td.word { @for line in &lane.setup { p { code { (line) } } } }
                 }
             }
         }

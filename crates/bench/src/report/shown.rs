@@ -66,6 +66,7 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
         results.latencies().find(|workload| workload.rw == "randwrite"),
     );
     let largest = results.largest_read();
+    let rival = lane.rival.as_ref().and_then(named).map(Some);
     let (bare, reference, base) = (Some(None), reference.map(Some), base.map(Some));
     let mut wanted = vec![
         (reference, pattern, Quantity::Rate),
@@ -79,6 +80,11 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
     ];
     if reference == base {
         wanted.drain(3..5);
+    }
+    // Another project's target: what a buyer compares it with comes first.
+    if rival.is_some() && rival != reference {
+        wanted.insert(0, (rival, read, Quantity::Latency));
+        wanted.insert(0, (rival, pattern, Quantity::Rate));
     }
     let mut shown: Vec<Shown<'_>> = wanted
         .iter()

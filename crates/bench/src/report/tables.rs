@@ -2,7 +2,7 @@
 
 use super::markup::{Markup, html};
 use super::theme::LANE_COLOURS;
-use super::units::{NONE, cores, count, gigabytes, micros, or_none, percent};
+use super::units::{self, NONE, cores, count, gigabytes, micros, or_none, percent};
 use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
 
 /// The mark of a row in which the load generator was the limit.
@@ -188,7 +188,7 @@ fn cpu_cells(row: &Row) -> Markup {
 /// Four cells.
 fn latency_cells(latency: &Latency) -> Markup {
     html! {
-        @for ns in [latency.mean_ns, latency.p50_ns, latency.p99_ns] { (number(&micros(ns))) }
+        @for ns in [latency.mean_ns, latency.p50_ns, latency.p99_ns] { (number(&units::latency(ns))) }
         (number(&or_none(latency.p999_ns, micros)))
     }
 }

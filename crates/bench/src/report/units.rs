@@ -63,6 +63,11 @@ pub(crate) fn micros(ns: f64) -> String {
     }
 }
 
+/// The same of a latency, which is 0 where the load generator reported none.
+pub(crate) fn latency(ns: f64) -> String {
+    if ns > 0.0 { micros(ns) } else { NONE.to_owned() }
+}
+
 /// Nanoseconds with the unit that fits: `8.42 µs`, `1.30 ms`, `2.00 s`.
 pub(crate) fn time(ns: f64) -> String {
     if !ns.is_finite() {

@@ -166,6 +166,14 @@ pub struct Lane {
     /// [`Agent::name`] of the machines that put the load on; empty: [`Results::machine`] does.
     #[serde(default)]
     pub agents: Vec<String>,
+    /// [`Lane::name`] of the lane to weft's target that this one is compared with, if its target is
+    /// another project's.
+    #[serde(default)]
+    pub rival: Option<String>,
+    /// Commands and configuration of the target, in order. `DIRECTORY` is its directory and
+    /// `MEMORY` a file in memory.
+    #[serde(default)]
+    pub setup: Vec<String>,
 }
 
 /// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that

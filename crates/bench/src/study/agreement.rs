@@ -28,12 +28,15 @@ impl Rounds<'_> {
 /// For each pair of such lanes whether they agree.
 pub(super) fn notes(rounds: &Rounds<'_>, results: &Results) -> Vec<String> {
     let (lanes, took) = (&rounds.spec.stage.lanes, rounds.clock.elapsed());
-    let pairs =
-        (0..lanes.len()).filter_map(|at| Some((&lanes[at].name, &lanes[rounds.twin_of(at)?].name)));
-    pairs.map(|(lane, twin)| note(results, lane, twin, took)).collect()
+    let pair = |at: usize| {
+        let (by, twin) = (lanes[at].generator.as_ref()?, rounds.twin_of(at)?);
+        Some((&*lanes[at].name, &*lanes[twin].name, by.title()))
+    };
+    let pairs = (0..lanes.len()).filter_map(pair);
+    pairs.map(|(lane, twin, by)| note(results, [lane, twin], by, took)).collect()
 }
 
-fn note(results: &Results, lane: &str, twin: &str, took: Duration) -> String {
+fn note(results: &Results, [lane, twin]: [&str; 2], by: &str, took: Duration) -> String {
     let title = |name: &str| {
         results
             .workloads
@@ -45,10 +48,10 @@ fn note(results: &Results, lane: &str, twin: &str, took: Duration) -> String {
         |it: &&crate::results::Relation| it.lane == lane && it.to.as_deref() == Some(twin);
     let rates = results.relations.iter().filter(of_pair).filter(|it| it.quantity == Quantity::Rate);
     let said: Vec<String> = rates
-        .map(|it| format!("{}: {}", title(&it.workload), agreement(&it.estimate, took)))
+        .map(|it| format!("{}: {}", title(&it.workload), agreement(by, &it.estimate, took)))
         .collect();
     let device =
-        format!("The lanes {lane} and {twin} are one device, measured by fio and by weft bench");
+        format!("The lanes {lane} and {twin} are one device, measured by {by} and by weft bench");
     match said.is_empty() {
         true => format!(
             "{device}: there are too few rounds to say whether they agree. Give a longer --time-budget."
@@ -58,10 +61,10 @@ fn note(results: &Results, lane: &str, twin: &str, took: Duration) -> String {
 }
 
 /// One that holds 1 agrees as far as it is known; one that does not is told as it is.
-fn agreement(ratio: &Estimate, took: Duration) -> String {
-    let said = does("fio", "weft bench", ratio, took);
-    match said.strip_prefix("fio and weft bench are ") {
-        Some(level) => format!("fio and weft bench agree, {level}"),
+fn agreement(by: &str, ratio: &Estimate, took: Duration) -> String {
+    let said = does(by, "weft bench", ratio, took);
+    match said.strip_prefix(&format!("{by} and weft bench are ")) {
+        Some(level) => format!("{by} and weft bench agree, {level}"),
         None => said,
     }
 }
@@ -82,7 +85,7 @@ mod tests {
                 blocks: 6,
                 pairs: 48,
             };
-            agreement(&estimate, Duration::from_secs(60)).replace('\u{a0}', " ")
+            agreement("fio", &estimate, Duration::from_secs(60)).replace('\u{a0}', " ")
         };
         assert_eq!(said(0.98, 1.02), "fio and weft bench agree, level within 2 %");
         assert_eq!(said(0.86, 0.90), "fio does 0.86 to 0.90 of weft bench’s rate");

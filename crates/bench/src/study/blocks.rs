@@ -8,7 +8,7 @@
 
 use super::clock::TimeSlot;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
-use super::{KnownDevice, Lane, StudyProgress, StudySpec, notes};
+use super::{KnownDevice, Lane, LaneSet, StudyProgress, StudySpec, notes};
 use crate::error::Error;
 use crate::relation::{BLOCKS_FIRST, adds, blocks_for, does};
 use crate::report::units::Unit;
@@ -229,16 +229,9 @@ impl Rounds<'_> {
         self.processor_use.leave();
         self.spec.stage.lanes.iter_mut().for_each(Lane::close);
         self.spec.stage.ceiling = None;
-        let names = |lanes: &[Lane]| lanes.iter().map(|lane| lane.name.clone()).collect::<Vec<_>>();
-        let stage = set_up().and_then(|stage| {
-            let same = names(&stage.lanes) == names(&self.spec.stage.lanes);
-            same.then_some(stage)
-                .ok_or_else(|| Error::option("lanes", "not all of them could be set up again"))
-        });
-        match stage {
-            Ok(stage) => {
-                self.processor_use.enter(&stage);
-                self.spec.stage = stage;
+        match set_up().and_then(|stage| self.take_lanes(stage)) {
+            Ok(()) => {
+                self.processor_use.enter(&self.spec.stage);
                 self.fill_again(wanted)?;
                 Ok(true)
             }
@@ -252,6 +245,29 @@ impl Rounds<'_> {
                 Ok(false)
             }
         }
+    }
+
+    /// Replaces the lanes of the last block, in their order. A lane that is missing is given up, and
+    /// one that was missing in the first block stays so.
+    fn take_lanes(&mut self, mut stage: LaneSet) -> Result<(), Error> {
+        let mut missing = Vec::new();
+        for (at, lane) in self.spec.stage.lanes.iter_mut().enumerate() {
+            let why = stage.missing.iter().find(|one| one.lane == lane.name);
+            match (stage.lanes.iter().position(|new| new.name == lane.name), why) {
+                (Some(new), _) => *lane = stage.lanes.swap_remove(new),
+                (None, Some(one)) => missing.push((at, one.why.clone())),
+                (None, None) => {
+                    return Err(Error::option("lanes", "not all of them could be set up again"));
+                }
+            }
+        }
+        self.spec.stage.ceiling = stage.ceiling;
+        missing.retain(|(at, _)| self.failures[*at].is_some());
+        for (at, why) in missing {
+            let error = weft_block::Error::new(weft_block::ErrorKind::Io, why);
+            self.fail(Who::Lane(at), "could not be set up again", error.into(), FAILURES_MAX);
+        }
+        Ok(())
     }
 
     /// Fills the new devices as the first ones were. What is real has kept its data.
@@ -286,7 +302,13 @@ impl Rounds<'_> {
         let mut relations = self.relations();
         let known = relations.iter().any(|relation| relation.quantity == Quantity::Cycles);
         let cpu = if known { Quantity::Cycles } else { Quantity::Cpu };
+        let is_peer = |name: &str| {
+            self.spec.stage.lanes.iter().any(|lane| lane.name == name && lane.peer.rival.is_some())
+        };
         relations.retain(|relation| {
+            if is_peer(&relation.lane) {
+                return false;
+            }
             let to_reference = relation.to.is_some() && relation.to == self.spec.suite.reference;
             match relation.quantity {
                 Quantity::Rate => to_reference,
@@ -338,6 +360,7 @@ impl Lane {
         self.target_counters = None;
         self.home_counters = None;
         self.generator = None;
+        self.peer.process = None;
         self.target_pids.clear();
     }
 }

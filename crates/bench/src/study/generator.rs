@@ -49,6 +49,14 @@ pub trait Generator {
         Duration::ZERO
     }
 
+    /// Why it cannot run `spec`, as a whole sentence; the row stays empty then.
+    fn cannot(&self, _: &JobSpec) -> Option<String> {
+        None
+    }
+
+    /// Its name, for people.
+    fn title(&self) -> &str;
+
     /// [`Lane::name`] of the lane on which this process puts load on the same device.
     fn twin(&self) -> Option<&str> {
         None

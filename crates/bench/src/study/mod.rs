@@ -83,6 +83,19 @@ pub struct Lane {
     /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its
     /// steady state, this one is not.
     pub prepared_by: Option<String>,
+    /// Target of another project, if the lane has one or is measured beside one.
+    pub peer: Peer,
+}
+
+/// Properties of a lane in a comparison of targets.
+#[derive(Default)]
+pub struct Peer {
+    /// [`Lane::name`] of the lane to weft's target that this one is compared with.
+    pub rival: Option<String>,
+    /// Commands and configuration of the target, in order; only reported.
+    pub setup: Vec<String>,
+    /// The target; it ends when it is dropped.
+    pub process: Option<Rc<dyn Any>>,
 }
 
 /// What is measured in a block.
@@ -91,6 +104,9 @@ pub struct LaneSet {
     pub lanes: Vec<Lane>,
     /// A server of the ceiling, whose region is as large as the device.
     pub ceiling: Option<Server>,
+    /// Lanes that could not be set up, each with the reason. In a later block these lanes are given
+    /// up and the others go on.
+    pub missing: Vec<results::Skipped>,
 }
 
 /// A server of the ceiling.
@@ -103,7 +119,8 @@ pub struct Server {
     pub process: Box<dyn Any>,
 }
 
-/// Ends the processes of the last block and makes the same lanes anew, in the same order.
+/// Ends the processes of the last block and sets up the same lanes again. Lanes that cannot be set
+/// up are in [`LaneSet::missing`].
 pub type SetUp<'a> = Box<dyn FnMut() -> Result<LaneSet, Error> + 'a>;
 
 /// A study.
@@ -247,6 +264,8 @@ impl Lane {
             base: self.base.clone(),
             real: self.real,
             agents: self.generator.as_ref().map(|generator| generator.names()).unwrap_or_default(),
+            rival: self.peer.rival.clone(),
+            setup: self.peer.setup.clone(),
         }
     }
 }

@@ -16,8 +16,15 @@ const QUANTITIES: [(Quantity, Scale); 4] = [
 ];
 
 impl Rounds<'_> {
+    /// The lane to weft's target that a lane to another project's is compared with.
+    fn rival_of(&self, lane: usize) -> Option<usize> {
+        let lanes = &self.spec.stage.lanes;
+        let rival = lanes[lane].peer.rival.as_ref()?;
+        lanes.iter().position(|other| other.name == *rival).filter(|at| *at != lane)
+    }
+
     /// Each lane over a network in relation to its device without one and to bare TCP, and each
-    /// lane to the reference of the suite.
+    /// lane to the reference of the suite, to its twin and to its rival.
     pub fn relations(&self) -> Vec<Relation> {
         let lanes = &self.spec.stage.lanes;
         let name = |at: usize| lanes[at].name.clone();
@@ -28,7 +35,12 @@ impl Rounds<'_> {
             let series: Vec<Vec<Sample>> =
                 series.iter().map(|samples| machines::counting(samples)).collect();
             let mut add = |this: usize, to: usize, of: &[(Quantity, Scale)]| {
-                for &(quantity, scale) in of {
+                // The processor time of both ends is not known of every target.
+                let is_known = lanes[this].peer.rival.is_none() || knows_target(&series[this]);
+                let costs = [Quantity::Cpu, Quantity::Cycles];
+                for &(quantity, scale) in
+                    of.iter().filter(|(quantity, _)| is_known || !costs.contains(quantity))
+                {
                     let blocks = blocks(&series[this], &series[to], quantity);
                     if let Some(estimate) = estimate(scale, blocks.iter().map(Vec::as_slice)) {
                         let to = (to < lanes.len()).then(|| name(to));
@@ -50,14 +62,11 @@ impl Rounds<'_> {
             for at in 0..lanes.len() {
                 let is_remote = !lanes[at].facts().is_local();
                 let base = self.base_of(at).filter(|_| is_remote);
-                base.into_iter().for_each(|base| add(at, base, all));
-                reference
-                    .filter(|of| *of != at && Some(*of) != base)
-                    .into_iter()
-                    .for_each(|of| add(at, of, all));
-                let twin =
-                    self.twin_of(at).filter(|of| Some(*of) != base && Some(*of) != reference);
-                twin.into_iter().for_each(|of| add(at, of, all));
+                let mut to = Vec::new();
+                for of in [base, reference, self.twin_of(at), self.rival_of(at)] {
+                    to.extend(of.filter(|of| *of != at && !to.contains(of)));
+                }
+                to.into_iter().for_each(|of| add(at, of, all));
                 if is_remote && workload.open.is_none() {
                     // The processor time of the other end of bare TCP is not known.
                     add(at, lanes.len(), &QUANTITIES[..2]);
@@ -66,6 +75,11 @@ impl Rounds<'_> {
         }
         relations
     }
+}
+
+/// Whether all samples have the processor time of the target.
+fn knows_target(samples: &[Sample]) -> bool {
+    samples.iter().all(|sample| sample.target().is_some())
 }
 
 /// The pairs of each block, where both lanes have some.

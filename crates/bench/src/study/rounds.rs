@@ -4,6 +4,7 @@ use super::clock::{Clock, TimeSlot};
 use super::cycles;
 use super::machine;
 use super::processor_use::ProcessorUse;
+use super::running::Load;
 use super::sample::{self, Sample};
 use super::tails::Tails;
 use super::ticks::Ticks;
@@ -150,12 +151,18 @@ impl<'a> Rounds<'a> {
                 None
             }
         };
+        let can = |who: &Who| match *who {
+            Who::Lane(lane) => {
+                self.cannot(lane, workload, Load::of(&self.workloads[workload])).is_none()
+            }
+            Who::Ceiling => true,
+        };
         let lacks = |who: &Who| {
             let samples = &series[Self::series(*who, lanes)];
             samples.is_empty()
                 || base(who).is_some_and(|base| sample::share(samples, &series[base]).is_none())
         };
-        let lacking: Vec<Who> = alive.iter().copied().filter(lacks).collect();
+        let lacking: Vec<Who> = alive.iter().copied().filter(lacks).filter(can).collect();
         let wanted =
             |who: &Who| lacking.iter().any(|of| of == who || base(of).map(Who::Lane) == Some(*who));
         alive.into_iter().filter(wanted).collect()

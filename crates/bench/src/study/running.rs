@@ -79,6 +79,13 @@ impl Rounds<'_> {
         slot: TimeSlot,
     ) -> Result<Option<Ran>, Error> {
         let slot = self.slice_of(lane, slot);
+        if let Some(why) = self.cannot(lane, at, load) {
+            let note = format!("{}: {why}", self.spec.stage.lanes[lane].name);
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+            return Ok(None);
+        }
         let (lane, workload) = (&self.spec.stage.lanes[lane], &self.workloads[at]);
         if rw_of(workload).has(Direction::Write) && !lane.device.features().write {
             return Ok(None);
@@ -110,6 +117,13 @@ impl Rounds<'_> {
             tell();
         })?;
         Ok(Some(Ran { report, series }))
+    }
+
+    /// Why the generator of a lane cannot run a workload.
+    pub(super) fn cannot(&self, lane: usize, at: usize, load: Load) -> Option<String> {
+        let (lane, workload) = (&self.spec.stage.lanes[lane], &self.workloads[at]);
+        let generator = lane.generator.as_ref()?;
+        generator.cannot(&job_of(workload, lane, load, self.size))
     }
 
     pub(super) fn run_ceiling(

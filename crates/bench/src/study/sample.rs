@@ -151,6 +151,8 @@ impl Sample {
     pub fn value(&self, quantity: Quantity) -> f64 {
         match quantity {
             Quantity::Rate => self.iops,
+            // A generator that reports no latencies has none.
+            Quantity::Latency if self.latency.p50_ns <= 0.0 => f64::NAN,
             Quantity::Latency => self.latency.p50_ns,
             Quantity::Cpu => {
                 let both = self.initiator.plus(&self.target.unwrap_or_default());
@@ -158,6 +160,11 @@ impl Sample {
             }
             Quantity::Cycles => self.value(Quantity::Cpu) * self.clock.unwrap_or(f64::NAN),
         }
+    }
+
+    /// Processor time of the target, if it is known.
+    pub fn target(&self) -> Option<Usage> {
+        self.target
     }
 
     /// Whether anything was measured.

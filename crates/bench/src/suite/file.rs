@@ -4,7 +4,7 @@ use super::lane::LaneTemplate;
 use super::published::PublishedEntry;
 use super::times::TimesEntry;
 use super::workload::WorkloadEntry;
-use super::{Machines, Order, Saturation, Suite};
+use super::{Machines, Order, Peers, Saturation, Suite};
 use crate::error::Error;
 use crate::results::Drawing;
 use serde::Deserialize;
@@ -38,6 +38,8 @@ pub(super) struct File {
     saturation: Option<Saturation>,
     #[serde(default)]
     agents: Machines,
+    #[serde(default)]
+    peers: Peers,
     #[serde(default)]
     published: Vec<PublishedEntry>,
 }
@@ -84,6 +86,7 @@ impl File {
             lanes: self.lanes,
             saturation: self.saturation,
             agents: self.agents,
+            peers: self.peers,
             text: text.to_owned(),
         })
     }

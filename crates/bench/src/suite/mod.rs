@@ -58,6 +58,8 @@ pub struct Suite {
     pub saturation: Option<Saturation>,
     /// The lanes that several machines make.
     pub agents: Machines,
+    /// Targets of other projects that are measured, too, if the user does not say which.
+    pub peers: Peers,
     /// What others have published.
     pub published: Vec<Published>,
     /// The file.
@@ -73,6 +75,19 @@ pub enum Order {
     Random,
     /// Each lane is the first in turn.
     InTurn,
+}
+
+/// Targets and load generators of other projects that a suite measures beside weft's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Peers {
+    /// None.
+    #[default]
+    None,
+    /// One target, if one is installed.
+    Auto,
+    /// All that are installed.
+    All,
 }
 
 /// The lanes of a study with agents.

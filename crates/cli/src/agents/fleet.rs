@@ -272,6 +272,10 @@ impl Crew {
 }
 
 impl Generator for Crew {
+    fn title(&self) -> &str {
+        "the agents"
+    }
+
     fn run(
         &self,
         purpose: Purpose,

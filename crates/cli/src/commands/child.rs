@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use weft_block::{ErrorKind, waiting};
+use weft_endpoint::url::without_secret;
 use weft_io::counters::Snapshot;
 use weft_server::programs::this_program;
 
@@ -24,6 +25,8 @@ pub struct Spawned {
     child: Child,
     /// The URLs that it listens on, at least one.
     urls: Vec<String>,
+    /// Its command line, without secrets.
+    command: String,
     /// Its answers to `counters`.
     answers: Receiver<String>,
 }
@@ -56,7 +59,9 @@ impl Spawned {
         std::thread::spawn(move || {
             lines.filter_map(counters).for_each(|answer| drop(give.send(answer)))
         });
-        Ok(Self { child, urls, answers })
+        let shown: Vec<String> = args.iter().map(|arg| without_secret(arg)).collect();
+        let command = format!("weft {}", shown.join(" "));
+        Ok(Self { child, urls, command, answers })
     }
 
     /// The first URL that it listens on.
@@ -90,6 +95,11 @@ impl Spawned {
             copied_bytes: of("copied_bytes")?,
             ..Snapshot::default()
         })
+    }
+
+    /// Its command line, without secrets.
+    pub fn command(&self) -> &str {
+        &self.command
     }
 
     /// Its process id.

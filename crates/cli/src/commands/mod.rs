@@ -33,5 +33,7 @@ pub mod serve;
 pub mod service;
 pub mod status;
 pub mod study;
+#[cfg(target_os = "linux")]
+pub mod study_peer;
 pub mod top;
 pub mod ublk_owner;

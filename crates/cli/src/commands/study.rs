@@ -7,9 +7,13 @@ mod fio;
 mod imported;
 mod lanes;
 mod options;
+#[cfg(target_os = "linux")]
+mod peers;
+mod program;
 mod publishing;
 mod serving;
 mod setup;
+mod watched;
 
 use crate::agents::fleet::Fleet;
 use crate::exit::{Failure, tell};
@@ -174,12 +178,12 @@ impl StudyArgs {
     fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
         if !self.agents.is_empty() {
             let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;
-            let stage = LaneSet { lanes, ceiling: None };
+            let stage = LaneSet { lanes, ceiling: None, missing: Vec::new() };
             return Ok(Scene { stage, skipped: Vec::new(), fleet: Some(fleet) });
         }
         let set_up = Setup::start(self, suite, cores, control)?;
-        let skipped = set_up.skipped.clone();
-        Ok(Scene { stage: set_up.into_measured()?, skipped, fleet: None })
+        let stage = set_up.into_measured()?;
+        Ok(Scene { skipped: stage.missing.clone(), stage, fleet: None })
     }
 
     /// Sets the same up again.

@@ -68,7 +68,8 @@ fn of<'a>(
 fn cluster<'a>(results: &'a Results, workload: &'a Workload) -> Cluster<'a> {
     let lanes = results.lanes.iter().enumerate();
     let lanes = lanes.filter_map(|(at, lane)| {
-        Some((Paint::lane(at), results.row(&lane.name, &workload.name)?.latency))
+        let latency = results.row(&lane.name, &workload.name)?.latency;
+        (latency.p50_ns > 0.0).then_some((Paint::lane(at), latency))
     });
     let ceiling = results.ceiling(&workload.name).map(|ceiling| (Paint::Ink, ceiling.latency));
     Cluster { name: &workload.title, lines: lanes.chain(ceiling).collect() }

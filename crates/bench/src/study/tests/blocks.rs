@@ -1,6 +1,7 @@
 //! How many blocks a study has, and that each is set up anew.
 
 use super::*;
+use crate::results::Skipped;
 
 /// Each block has devices of its own, the old ones are let go of before, and each relation tells
 /// what each block says.
@@ -24,7 +25,7 @@ fn each_block_is_set_up_anew() {
         );
         let lanes = both();
         old.borrow_mut().push(Arc::downgrade(&lanes[0].device));
-        Ok(LaneSet { lanes, ceiling: None })
+        Ok(LaneSet { lanes, ceiling: None, missing: Vec::new() })
     };
     let budget = Some(Duration::from_secs(600));
     let spec = StudySpec { suite, budget, set_up: Some(Box::new(set_up)), ..spec(first, None) };
@@ -58,6 +59,37 @@ fn a_block_that_cannot_be_set_up_ends_the_study() {
     assert_eq!((results.rows.len(), results.lanes[0].url.as_str()), (3, "ram:16MiB"));
     let told = |note: &String| note.contains("ended after one block") && note.contains("no memory");
     assert!(results.notes.iter().any(told), "{:?}", results.notes);
+}
+
+/// A lane that cannot be set up again is given up, whatever place it has; the others go on.
+#[test]
+fn a_lane_that_is_missing_in_a_later_block_costs_only_itself() {
+    let mut suite = short("patterns");
+    suite.workloads.retain(|workload| workload.name == "qd1-4k-randwrite");
+    suite.times.iter_mut().for_each(|times| times.rounds = Some(6));
+    let all = || {
+        ["first", "gone", "last"]
+            .map(|name| lane(name, "ram:16MiB"))
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    let mut blocks = 1;
+    let set_up = || {
+        blocks += 1;
+        let mut lanes = all();
+        lanes.rotate_left(1);
+        lanes.retain(|lane| lane.name != "gone" || blocks > 2);
+        let missing = vec![Skipped { lane: "gone".into(), why: "its program crashed".into() }];
+        Ok(LaneSet { lanes, ceiling: None, missing })
+    };
+    let budget = Some(Duration::from_secs(600));
+    let spec = StudySpec { suite, budget, set_up: Some(Box::new(set_up)), ..spec(all(), None) };
+    let results = run(spec, &mut |_| ()).unwrap();
+    let rounds: Vec<(&str, u32)> =
+        results.rows.iter().map(|row| (row.lane.as_str(), row.rounds)).collect();
+    assert_eq!(rounds, [("first", 6), ("gone", 2), ("last", 6)], "{:?}", results.notes);
+    let note = "gone could not be set up again: its program crashed. It is given up.";
+    assert!(results.notes.iter().any(|it| it == note), "{:?}", results.notes);
 }
 
 /// The number of blocks is decided after the first ones, by the headline: where that is narrow at

@@ -1,6 +1,7 @@
 //! Whole studies of small devices.
 
 mod blocks;
+mod generators;
 
 use super::*;
 use crate::ceiling::{Memory, serve};
@@ -24,6 +25,7 @@ fn lane(name: &str, url: &str) -> Lane {
         real: false,
         generator: None,
         prepared_by: None,
+        peer: Peer::default(),
     }
 }
 
@@ -38,6 +40,7 @@ fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
         stage: LaneSet {
             lanes,
             ceiling: ceiling.map(|address| Server { address, pid: None, process: Box::new(()) }),
+            missing: Vec::new(),
         },
         set_up: None,
         skipped: Vec::new(),

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weft_bench::agents::{Clock, Request};
 use weft_bench::limits::AGENTS_MAX;
-use weft_bench::study::{KnownDevice, Lane};
+use weft_bench::study::{KnownDevice, Lane, Peer};
 use weft_bench::suite::{Machines, Suite};
 use weft_block::{Atomicity, ErrorKind, Features, Geometry};
 use weft_endpoint::url::without_secret;
@@ -92,6 +92,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
             geometry,
         })),
         prepared_by: (machines < count).then(|| name_of(count)),
+        peer: Peer::default(),
     };
     let first = if suite.agents == Machines::OneToAll { 1 } else { count };
     Ok(Elsewheres { lanes: (first..=count).map(lane).collect(), fleet })

@@ -4,7 +4,7 @@ use super::serving::{is_real, scheme, serve, unlocked, url_of};
 use super::setup::Opener;
 use crate::exit::Failure;
 use std::rc::Rc;
-use weft_bench::study::{Lane, ReadCounters};
+use weft_bench::study::{Lane, Peer, ReadCounters};
 use weft_bench::suite::{LaneTemplate, Policy, Through};
 use weft_block::ErrorKind;
 use weft_endpoint::paths::IoPolicy;
@@ -60,6 +60,7 @@ impl Opener<'_> {
         let title = format!("{}, mirror over {} targets", template.title(), template.targets);
         let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
         let target_pids = targets.iter().map(|target| target.pid()).collect();
+        let setup = targets.iter().map(|target| target.command().to_owned()).collect();
         // The targets live as long as somebody can ask them.
         let counters: ReadCounters = Box::new(move || {
             targets.iter().map(|target| target.counters()).try_fold(Default::default(), add)
@@ -72,6 +73,7 @@ impl Opener<'_> {
             home_counters: Some(Box::new(move || control.counters())),
             target_cpus: self.cores.target.clone(),
             real: false,
+            peer: Peer { setup, ..Peer::default() },
             ..lane
         })
     }
@@ -83,10 +85,12 @@ impl Opener<'_> {
         let near = Rc::new(serve(&inner, &[scheme(template.through)], self.address(), self.cores)?);
         let url = url_of(&near, template, &inner)?;
         let lane = self.remote(template, &self.options, &url, Some(&near), Some(Through::Local))?;
+        let setup = vec![far.command().to_owned(), near.command().to_owned()];
         // The far target lives as long as the near one, which is the one whose processor time
         // counts.
         let counters: ReadCounters = Box::new(move || far.counters().and(near.counters()));
-        Ok(Lane { target_counters: Some(counters), ..lane })
+        let peer = Peer { setup, ..Peer::default() };
+        Ok(Lane { target_counters: Some(counters), peer, ..lane })
     }
 
     /// Several addresses of one target.

@@ -1,13 +1,12 @@
 //! A lane that fio puts the load on.
 
+use super::program::{self, Running};
+use super::watched::Watched;
 use crate::exit::Failure;
-use crate::limits::{FIO_LATE_S, FIO_LINE_CHARS_MAX, FIO_OUTPUT_BYTES_MAX, FIO_SLICE_S};
-use std::io::{self, Read};
-use std::process::{Child, ExitStatus, Stdio};
+use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use weft_bench::limits::PROGRESS_EVERY;
 use weft_bench::study::{Generator, Purpose};
 use weft_bench::{Error, JobSpec, Phase, Progress, Report};
 use weft_block::{ErrorKind, Geometry, grammar};
@@ -30,12 +29,19 @@ pub struct Fio {
     url: String,
     geometry: Geometry,
     twin: Option<String>,
+    /// The target's processes.
+    target: Watched,
 }
 
 impl Fio {
     /// On a device of which weft knows the size; `twin` is the lane on which weft measures it.
     pub fn new(engine: Engine, url: &str, geometry: Geometry, twin: Option<String>) -> Self {
-        Self { engine, url: without_secret(url), geometry, twin }
+        Self { engine, url: without_secret(url), geometry, twin, target: Watched::default() }
+    }
+
+    /// The same, which also measures the processor time of a target on this machine.
+    pub fn watching(self, pids: &[u32]) -> Self {
+        Self { target: Watched::new(pids), ..self }
     }
 
     /// Starts fio, and waits for it.
@@ -80,6 +86,10 @@ impl Fio {
 }
 
 impl Generator for Fio {
+    fn title(&self) -> &str {
+        "fio"
+    }
+
     fn run(
         &self,
         _: Purpose,
@@ -87,7 +97,7 @@ impl Generator for Fio {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error> {
-        let begun = Instant::now();
+        let (begun, watching) = (Instant::now(), self.target.start());
         // fio says what it did at its end only: nothing is measured before.
         let mut wait = || {
             progress(Progress {
@@ -105,8 +115,10 @@ impl Generator for Fio {
             report.stopped = true;
             return Ok(report);
         };
-        let report = fio_run::report(&output, &self.url, self.geometry, spec);
-        report.map_err(|e| weft_block::Error::new(ErrorKind::Io, e.to_string()).into())
+        let report = fio_run::report(&output, &self.url, self.geometry, spec)
+            .map_err(|e| weft_block::Error::new(ErrorKind::Io, e.to_string()))?;
+        let watched = watching.end(report.all().runtime, spec.ramp_time);
+        Ok(Report { watched, ..report })
     }
 
     fn names(&self) -> Vec<String> {
@@ -134,15 +146,17 @@ impl Generator for Fio {
 pub fn engine(url: &str) -> Result<Engine, Failure> {
     let usage = |text: String| Failure::of(ErrorKind::Usage, text);
     let path = grammar::path(url);
-    if path.is_none() && !url.starts_with("nbd://") {
+    let is_iscsi = url.starts_with("iscsi://");
+    if path.is_none() && !is_iscsi && !url.starts_with("nbd://") {
         let shown = without_secret(url);
         return Err(usage(format!(
-            "fio has no engine for {shown}: give it a disk that the kernel attached (fio:/dev/nvme1n1), a file, or an nbd:// URL"
+            "fio has no engine for {shown}: give it a disk that the kernel attached (fio:/dev/nvme1n1), a file, or an nbd:// or iscsi:// URL"
         )));
     }
     let known = engines()?;
     let has = |name: &str| known.iter().any(|it| it == name);
     let engines = match path {
+        None if is_iscsi => vec![Engine::Libiscsi(url.to_owned())],
         None => vec![Engine::Nbd(url.to_owned())],
         Some(path) => vec![Engine::IoUring(path.to_owned()), Engine::Libaio(path.to_owned())],
     };
@@ -160,17 +174,9 @@ fn engines() -> Result<Vec<String>, Failure> {
     let mut command = programs::system("fio");
     command.arg("--enghelp");
     let failed = |e: &io::Error| Failure::of(ErrorKind::Usage, not_started(e).to_string());
-    let mut running = Running::start(command).map_err(|e| failed(&e))?;
-    let begun = Instant::now();
-    while !running.is_over() {
-        if begun.elapsed() > Duration::from_secs(FIO_LATE_S) {
-            return Err(Failure::of(
-                ErrorKind::Io,
-                format!("fio --enghelp did not end within {FIO_LATE_S} s"),
-            ));
-        }
-    }
-    let (_, output, _) = running.end().map_err(|e| failed(&e))?;
+    let running = Running::start(command).map_err(|e| failed(&e))?;
+    let output = program::ended("fio --enghelp", running, Duration::from_secs(FIO_LATE_S))
+        .map_err(|text| Failure::of(ErrorKind::Io, text))?;
     Ok(output.lines().map(|line| line.trim().to_owned()).collect())
 }
 
@@ -184,73 +190,13 @@ fn not_started(error: &io::Error) -> weft_block::Error {
     }
 }
 
-/// fio while it runs. It ends with this.
-struct Running {
-    child: Child,
-    /// What comes from its two pipes, once each has ended.
-    output: Receiver<Vec<u8>>,
-    said: Receiver<Vec<u8>>,
-    all: Option<Vec<u8>>,
-}
-
-impl Running {
-    fn start(mut command: std::process::Command) -> io::Result<Self> {
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let output = reading(child.stdout.take(), FIO_OUTPUT_BYTES_MAX);
-        let said = reading(child.stderr.take(), FIO_OUTPUT_BYTES_MAX);
-        Ok(Self { child, output, said, all: None })
-    }
-
-    /// Whether it has written all; waits a little otherwise.
-    fn is_over(&mut self) -> bool {
-        match self.output.recv_timeout(PROGRESS_EVERY) {
-            Ok(output) => self.all = Some(output),
-            Err(RecvTimeoutError::Timeout) => return false,
-            Err(RecvTimeoutError::Disconnected) => {}
-        }
-        true
-    }
-
-    /// How it ended, what it wrote, and the last line of what it said beside that.
-    fn end(mut self) -> io::Result<(ExitStatus, String, Option<String>)> {
-        let status = self.child.wait()?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let said = text(self.said.recv().unwrap_or_default());
-        let line = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-        let line = line.map(|line| line.chars().take(FIO_LINE_CHARS_MAX).collect());
-        Ok((status, text(self.all.take().unwrap_or_default()), line))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended, and then there is nothing to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Reads a pipe to its end on a thread of its own; more than `most` bytes are dropped.
-fn reading(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8>> {
-    let (give, take) = mpsc::channel();
-    std::thread::spawn(move || {
-        let Some(mut pipe) = pipe else { return };
-        let mut bytes = Vec::new();
-        let _ = pipe.by_ref().take(most).read_to_end(&mut bytes);
-        let _ = io::copy(&mut pipe, &mut io::sink());
-        let _ = give.send(bytes);
-    });
-    take
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_fio_cannot_reach_is_refused() {
-        for url in ["nvme+tcp://h/n", "iscsi://h/t/0", "ram:1MiB", "nbds://h/x"] {
+        for url in ["nvme+tcp://h/n", "ram:1MiB", "nbds://h/x"] {
             let said = engine(url).unwrap_err().to_string();
             assert!(
                 said.starts_with("fio has no engine for ") && said.contains("/dev/nvme1n1"),
@@ -259,24 +205,14 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
-    fn a_program_that_is_not_there_and_one_that_does_not_end() {
+    fn a_program_that_is_not_there_is_named() {
         let missing = Running::start(programs::system("weft-no-such-program"))
             .err()
             .map(|e| not_started(&e).to_string());
         assert_eq!(
             missing.as_deref(),
             Some("fio is not installed: install it, or leave the lane of fio out")
-        );
-        let mut command = programs::system("cat");
-        command.arg("/dev/zero");
-        let mut running = Running::start(command).unwrap();
-        let output = std::mem::replace(&mut running.output, mpsc::channel().1);
-        drop(running);
-        assert!(
-            output.recv().is_ok_and(|output| output.len() as u64 <= FIO_OUTPUT_BYTES_MAX),
-            "it was ended"
         );
     }
 }

@@ -2,6 +2,8 @@
 
 use super::comparing::StudyCommand;
 use super::imported::{Named, named};
+#[cfg(target_os = "linux")]
+use super::peers::{self, Peers};
 use super::publishing::Publishing;
 use crate::agents::address::Address;
 use crate::connection::ConnectArgs;
@@ -41,6 +43,8 @@ Examples:
       a suite of your own
   weft study --suite null --import other=fio.json
       with what fio measured elsewhere as a further lane
+  weft study --lanes local,nvme+tcp --peers tgt,nbdkit
+      targets of other projects on a RAM disk, next to weft's over the same protocols
   weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
@@ -86,6 +90,13 @@ pub struct StudyArgs {
     /// null:250GiB]
     #[arg(long, conflicts_with = "target")]
     pub(super) source: Option<String>,
+    /// Targets and load generators of other projects, beside weft's: auto (one target, if one is
+    /// installed), none, all, or some of tgt, nbdkit, qemu-nbd, nbd-server, fio, iscsi-perf
+    /// [default: the suite's; of network auto]
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "PEERS", value_parser = peers::parse,
+          conflicts_with_all = ["target", "agents"])]
+    pub(super) peers: Option<Peers>,
     /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA
     /// device [default: 127.0.0.1]
     #[arg(long, value_name = "IP", conflicts_with = "target")]

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::Skipped;
-use weft_bench::study::{Lane, LaneSet, ReadCounters, Server};
+use weft_bench::study::{Lane, LaneSet, Peer, ReadCounters, Server};
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::{Device, ErrorKind};
 use weft_endpoint::{ConnectOptions, Control, overwrite};
@@ -68,8 +68,15 @@ impl Setup {
         if chosen.iter().any(|one| one.url.is_none()) {
             opener.refuse_data(&opener.source)?;
         }
+        #[cfg(target_os = "linux")]
+        let others = {
+            let through: Vec<Through> = chosen.iter().map(|one| one.template.through).collect();
+            opener.choose_peers(args, suite, &through)?
+        };
         let mut lanes = Vec::new();
         opener.own(&chosen, &mut lanes, &mut skipped)?;
+        #[cfg(target_os = "linux")]
+        opener.peers(&others, &mut lanes, &mut skipped)?;
         opener.given(&chosen, &mut lanes)?;
         if lanes.is_empty() {
             let why = skipped
@@ -91,7 +98,7 @@ impl Setup {
         let address = self.ceiling.url().parse().map_err(no_address)?;
         let server =
             Server { address, pid: Some(self.ceiling.pid()), process: Box::new(self.ceiling) };
-        Ok(LaneSet { lanes: self.lanes, ceiling: Some(server) })
+        Ok(LaneSet { lanes: self.lanes, ceiling: Some(server), missing: self.skipped })
     }
 }
 
@@ -224,6 +231,7 @@ impl Opener<'_> {
                 real: true,
                 generator: None,
                 prepared_by: Some(same.name.clone()),
+                peer: Peer::default(),
             },
             None => self.remote(template, &self.options, url, None, None)?,
         };
@@ -281,6 +289,7 @@ impl Opener<'_> {
             real: is_real(source),
             generator: None,
             prepared_by: None,
+            peer: Peer::default(),
         })
     }
 
@@ -321,6 +330,10 @@ impl Opener<'_> {
             real: is_real(&self.source),
             generator: None,
             prepared_by: None,
+            peer: Peer {
+                setup: target.map(|target| target.command().to_owned()).into_iter().collect(),
+                ..Peer::default()
+            },
         })
     }
 }

@@ -15,6 +15,8 @@ use weft_block::Geometry;
 pub enum Engine {
     /// Its NBD client, by a URL.
     Nbd(String),
+    /// Its iSCSI initiator, by a URL.
+    Libiscsi(String),
     /// io_uring, on a file or disk of this machine.
     IoUring(String),
     /// Linux' older interface, likewise.
@@ -26,6 +28,7 @@ impl Engine {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Nbd(_) => "nbd",
+            Self::Libiscsi(_) => "libiscsi",
             Self::IoUring(_) => "io_uring",
             Self::Libaio(_) => "libaio",
         }
@@ -35,16 +38,18 @@ impl Engine {
     fn options(&self) -> Vec<String> {
         match self {
             Self::Nbd(url) => vec![format!("--uri={url}")],
-            // A colon separates files; nothing is created where the disk has gone.
+            Self::Libiscsi(url) => vec![filename(url)],
+            // Nothing is created where the disk has gone.
             Self::IoUring(path) | Self::Libaio(path) => {
-                vec![
-                    format!("--filename={}", path.replace(':', "\\:")),
-                    "--direct=1".into(),
-                    "--allow_file_create=0".into(),
-                ]
+                vec![filename(path), "--direct=1".into(), "--allow_file_create=0".into()]
             }
         }
     }
+}
+
+/// An option that names one file: a colon would separate several.
+fn filename(name: &str) -> String {
+    format!("--filename={}", name.replace(':', "\\:"))
 }
 
 /// fio's arguments for a job.
@@ -170,6 +175,9 @@ mod tests {
             "{nbd:?}"
         );
         assert!(!nbd.iter().any(|it| it.contains("buffers")), "it only reads: {nbd:?}");
+        let iscsi =
+            arguments(&Engine::Libiscsi("iscsi://h:1/t/0".into()), &JobSpec::default()).join(" ");
+        assert!(iscsi.contains("--ioengine=libiscsi --filename=iscsi\\://h\\:1/t/0"), "{iscsi}");
         let buffers = Buffers { zero: true, ..Buffers::default() };
         let zeroes = arguments(
             &Engine::Nbd("nbd://h:1/d".into()),

@@ -60,6 +60,8 @@ pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError>
             base: None,
             real: true,
             agents: Vec::new(),
+            rival: None,
+            setup: Vec::new(),
         });
     }
     Ok(())

@@ -1,0 +1,231 @@
+//! Lanes to targets of other projects, and lanes on which their load generators put the load.
+
+use super::super::options::StudyArgs;
+use super::super::serving::{is_real, scheme, serve, url_of};
+use super::super::setup::Opener;
+use super::device::Device;
+use super::load::{Load, Subject};
+use super::peer::Peer;
+use super::running::Running;
+use super::wanted::{Choice, Peers};
+use crate::exit::Failure;
+use crate::limits::PEER_OUTAGE_S;
+use std::any::Any;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_bench::results::{self, Skipped};
+use weft_bench::study::{self, Lane};
+use weft_bench::suite::{self, LaneTemplate, Suite, Through};
+
+/// What `--peers` adds to a study.
+#[derive(Default)]
+pub struct Others {
+    choice: Choice,
+    device: Option<Device>,
+    /// One further lane, and nothing else.
+    only_one: bool,
+}
+
+impl StudyArgs {
+    /// The value of `--peers`, or that of the suite. What the user chooses to measure stays as it
+    /// is, and other projects' targets listen on the loopback, unless they are asked for.
+    fn wanted_peers(&self, suite: &Suite) -> Peers {
+        let chosen = !self.lanes.is_empty() || self.target.is_some() || self.address.is_some();
+        match (&self.peers, suite.peers) {
+            (Some(peers), _) => peers.clone(),
+            (None, suite::Peers::Auto) if !chosen => Peers::Auto,
+            (None, suite::Peers::All) if !chosen => Peers::All,
+            (None, _) => Peers::None,
+        }
+    }
+}
+
+impl Opener<'_> {
+    /// Chooses what is measured beside the `lanes` of the study. Nothing is started.
+    ///
+    /// # Errors
+    /// A peer that is named is not installed, or cannot be used here.
+    pub fn choose_peers(
+        &self,
+        args: &StudyArgs,
+        suite: &Suite,
+        lanes: &[Through],
+    ) -> Result<Others, Failure> {
+        let peers = args.wanted_peers(suite);
+        if peers == Peers::None {
+            return Ok(Others::default());
+        }
+        let geometry = weft_endpoint::open(&self.source, &self.options)?.geometry();
+        let device = Device::of(&self.source, geometry);
+        if peers == Peers::Auto && is_real(&self.source) {
+            return Ok(Others::default());
+        }
+        let choice = peers.choose(device.as_ref().map_err(String::as_str), lanes)?;
+        if !choice.targets.is_empty() {
+            self.refuse_data(&self.source)?;
+        }
+        Ok(Others { choice, device: device.ok(), only_one: peers == Peers::Auto })
+    }
+
+    /// Starts the targets and adds their lanes. One that does not start costs only its lanes.
+    ///
+    /// # Errors
+    /// weft's own target cannot be started.
+    pub fn peers(
+        &self,
+        others: &Others,
+        lanes: &mut Vec<Lane>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<(), Failure> {
+        let choice = &others.choice;
+        skipped.extend(choice.skipped.iter().cloned());
+        for through in others.protocols(lanes) {
+            let loads: Vec<&Load> =
+                choice.loads.iter().copied().filter(|load| (load.reaches)(through)).collect();
+            if !others.only_one {
+                let own = self.own_lane(through, lanes)?;
+                let loaded = self.loaded(&lanes[own], &loads, None, skipped);
+                lanes.extend(loaded);
+            }
+            for peer in choice.targets.iter().filter(|peer| peer.through == through) {
+                match self.foreign(peer, others.device.as_ref(), rival(through, lanes)) {
+                    Ok(lane) => {
+                        let loaded = self.loaded(&lane, &loads, Some(through), skipped);
+                        lanes.extend(std::iter::once(lane).chain(loaded));
+                    }
+                    Err(why) => {
+                        let names = loads.iter().map(|load| name_of(peer.name, load));
+                        skipped.extend(
+                            std::iter::once(peer.name.to_owned())
+                                .chain(names)
+                                .map(|lane| Skipped { lane, why: format!("{why}.") }),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the lane to weft's target over a protocol. If the study has none, it gets one.
+    fn own_lane(&self, through: Through, lanes: &mut Vec<Lane>) -> Result<usize, Failure> {
+        if let Some(at) = lanes.iter().position(|lane| lane.name == through.name()) {
+            return Ok(at);
+        }
+        let template = LaneTemplate::plain(through);
+        let target = Rc::new(serve(&self.source, &[scheme(through)], self.address(), self.cores)?);
+        let url = url_of(&target, &template, &self.source)?;
+        lanes.push(self.remote(
+            &template,
+            &self.options,
+            &url,
+            Some(&target),
+            Some(Through::Local),
+        )?);
+        Ok(lanes.len() - 1)
+    }
+
+    /// A lane to a target of another project, with weft's initiator.
+    fn foreign(
+        &self,
+        peer: &Peer,
+        device: Option<&Device>,
+        rival: Option<String>,
+    ) -> Result<Lane, String> {
+        let device = device.ok_or_else(|| "its device is not known".to_owned())?;
+        let running = Running::start(peer, device, self.address(), &self.cores.target)?;
+        let mut options = self.options.clone();
+        options.paths.fast_io_fail_timeout = Some(Duration::from_secs(PEER_OUTAGE_S));
+        let template = LaneTemplate {
+            name: peer.name.to_owned(),
+            title: Some(format!("{}, {}", peer.name, peer.through.title())),
+            ..LaneTemplate::plain(peer.through)
+        };
+        let lane = self
+            .remote(&template, &options, &running.url, None, Some(Through::Local))
+            .map_err(|failure| failure.to_string().trim_end_matches('.').to_owned())?;
+        let setup = running.setup.clone();
+        Ok(Lane {
+            target_pids: if running.forks { Vec::new() } else { running.pids() },
+            target_cpus: self.cores.target.clone(),
+            peer: study::Peer { rival, setup, process: Some(Rc::new(running) as Rc<dyn Any>) },
+            ..lane
+        })
+    }
+
+    /// The lanes of load generators on the device of another lane; its rivals are those on weft's
+    /// target over the protocol `rival`.
+    fn loaded(
+        &self,
+        on: &Lane,
+        loads: &[&Load],
+        rival: Option<Through>,
+        skipped: &mut Vec<Skipped>,
+    ) -> Vec<Lane> {
+        let mut lanes = Vec::new();
+        for load in loads {
+            let name = name_of(&on.name, load);
+            let subject = Subject {
+                url: &on.url,
+                geometry: on.device.geometry(),
+                twin: &on.name,
+                pids: &on.target_pids,
+            };
+            let generator = match (load.on)(&subject) {
+                Ok(generator) => generator,
+                Err(failure) => {
+                    let why = format!("{}.", failure.to_string().trim_end_matches('.'));
+                    skipped.push(Skipped { lane: name, why });
+                    continue;
+                }
+            };
+            lanes.push(Lane {
+                name,
+                title: format!("{}, load by {}", on.title, load.name),
+                url: on.url.clone(),
+                device: Arc::clone(&on.device),
+                target_pids: Vec::new(),
+                target_counters: None,
+                home_counters: None,
+                initiator_cpus: self.cores.initiator.clone(),
+                target_cpus: on.target_cpus.clone(),
+                base: on.base.clone(),
+                real: on.real,
+                generator: Some(generator),
+                prepared_by: Some(on.name.clone()),
+                peer: study::Peer {
+                    rival: rival.map(|through| name_of(through.name(), load)),
+                    setup: on.peer.setup.clone(),
+                    process: on.peer.process.clone(),
+                },
+            });
+        }
+        lanes
+    }
+}
+
+impl Others {
+    /// The protocols of the targets, and those of weft's lanes that a chosen generator drives.
+    fn protocols(&self, lanes: &[Lane]) -> Vec<Through> {
+        let reached = |through: &Through| {
+            lanes.iter().any(|lane| lane.name == through.name())
+                && self.choice.loads.iter().any(|load| (load.reaches)(*through))
+        };
+        let has = |through: &Through| {
+            self.choice.targets.iter().any(|peer| peer.through == *through) || reached(through)
+        };
+        Through::ALL.into_iter().filter(has).collect()
+    }
+}
+
+/// The lane to weft's target with which one to another project's is compared: over the same
+/// protocol, else over NVMe/TCP.
+fn rival(through: Through, lanes: &[Lane]) -> Option<String> {
+    let named = |name: &str| lanes.iter().any(|lane| lane.name == name).then(|| name.to_owned());
+    named(through.name()).or_else(|| named(results::Lane::NVME_TCP))
+}
+
+fn name_of(target: &str, load: &Load) -> String {
+    format!("{target}-{}", load.name)
+}

@@ -1,0 +1,46 @@
+//! A load generator of another project.
+
+use super::super::fio::{self, Fio};
+use super::peer::Program;
+use crate::exit::Failure;
+use std::rc::Rc;
+use weft_bench::study::Generator;
+use weft_bench::suite::Through;
+use weft_block::Geometry;
+
+/// A device of a target on this machine.
+pub struct Subject<'a> {
+    pub url: &'a str,
+    pub geometry: Geometry,
+    /// The lane on which weft measures it.
+    pub twin: &'a str,
+    /// Processes of the target.
+    pub pids: &'a [u32],
+}
+
+/// A load generator of another project.
+pub struct Load {
+    /// Last part of the names of its lanes, and its name in `--peers`.
+    pub name: &'static str,
+    /// The program that must be installed.
+    pub program: Program,
+    /// Whether it reaches a protocol.
+    pub reaches: fn(Through) -> bool,
+    /// Returns one for a device.
+    ///
+    /// # Errors
+    /// It does not reach this device.
+    pub on: fn(&Subject<'_>) -> Result<Rc<dyn Generator>, Failure>,
+}
+
+/// fio, with its NBD client.
+pub const FIO: Load = Load {
+    name: "fio",
+    program: Program { name: "fio", package: "fio" },
+    reaches: |through| through == Through::Nbd,
+    on: |subject| {
+        let engine = fio::engine(subject.url)?;
+        let twin = Some(subject.twin.to_owned());
+        Ok(Rc::new(Fio::new(engine, subject.url, subject.geometry, twin).watching(subject.pids)))
+    },
+};

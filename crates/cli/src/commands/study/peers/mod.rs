@@ -1,0 +1,21 @@
+//! Targets and load generators of other projects, beside weft's: `--peers`.
+//!
+//! A target is a file of this directory with a [`peer::Peer`], and a load generator one with a
+//! [`load::Load`]. The study finds the installed programs, configures and starts the targets on the
+//! loopback, measures them in turn with its own, and ends them.
+
+mod device;
+mod installed;
+mod iscsi_perf;
+mod lanes;
+mod load;
+mod nbd_server;
+mod nbdkit;
+mod peer;
+mod qemu_nbd;
+mod registry;
+mod running;
+mod tgt;
+mod wanted;
+
+pub use wanted::{Peers, parse};

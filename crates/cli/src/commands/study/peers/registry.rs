@@ -1,0 +1,11 @@
+//! All targets and load generators of other projects.
+
+use super::load::{FIO, Load};
+use super::peer::Peer;
+use super::{iscsi_perf, nbd_server, nbdkit, qemu_nbd, tgt};
+
+/// The targets; `auto` takes the first that is installed.
+pub const TARGETS: [&Peer; 4] = [&tgt::PEER, &nbdkit::PEER, &qemu_nbd::PEER, &nbd_server::PEER];
+
+/// The load generators; the first for a protocol is taken where none is named.
+pub const LOADS: [&Load; 2] = [&FIO, &iscsi_perf::LOAD];

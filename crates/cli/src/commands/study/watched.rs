@@ -1,0 +1,69 @@
+//! Processor time of a target while another program puts the load on.
+
+use std::time::Duration;
+use weft_io::cpu_usage::{self, Usage};
+
+/// The processes of a target on this machine; none if there are none or they are not known.
+#[derive(Clone, Default)]
+pub struct Watched(Vec<u32>);
+
+/// Their processor time at the start of a run.
+pub struct Watching<'a> {
+    pids: &'a [u32],
+    before: Option<Usage>,
+}
+
+impl Watched {
+    /// Watches these processes.
+    pub fn new(pids: &[u32]) -> Self {
+        Self(pids.to_vec())
+    }
+
+    /// Begins a run.
+    pub fn start(&self) -> Watching<'_> {
+        Watching { pids: &self.0, before: used(&self.0) }
+    }
+}
+
+impl Watching<'_> {
+    /// Returns their processor time within the `measured` time of a run that also had a warm-up
+    /// `ramp`. It is a part of what they used since the start, as they work as much in the warm-up
+    /// as after it.
+    pub fn end(self, measured: Duration, ramp: Duration) -> Option<Usage> {
+        part(used(self.pids)?.since(&self.before?), measured, ramp)
+    }
+}
+
+fn part(used: Usage, measured: Duration, ramp: Duration) -> Option<Usage> {
+    let part = measured.as_secs_f64() / (measured + ramp).as_secs_f64();
+    let scaled = |time: Duration| Duration::try_from_secs_f64(time.as_secs_f64() * part).ok();
+    Some(Usage { user: scaled(used.user)?, system: scaled(used.system)?, ..used })
+}
+
+/// The sum of what all of them used; none if one is gone.
+fn used(pids: &[u32]) -> Option<Usage> {
+    let mut all = pids.iter().map(|pid| cpu_usage::of_process(*pid).ok());
+    let first = all.next()??;
+    all.try_fold(first, |sum, one| Some(sum.plus(&one?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warm_up_does_not_count() {
+        let second = Duration::from_secs(1);
+        let usage = Usage { user: 4 * second, system: 2 * second, ..Usage::default() };
+        let of = part(usage, second, second).unwrap();
+        assert_eq!((of.user, of.system), (2 * second, second));
+        assert_eq!(part(usage, Duration::ZERO, Duration::ZERO), None, "nothing was measured");
+    }
+
+    #[test]
+    fn the_time_of_a_process_that_is_gone_is_not_known() {
+        for watched in [Watched::default(), Watched::new(&[u32::MAX / 2 - 1])] {
+            assert_eq!(watched.start().end(Duration::from_secs(1), Duration::ZERO), None);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Targets and load generators of other projects in a study.
+#![cfg(target_os = "linux")]
+
+use crate::support::{Ran, Scratch, run, weft};
+use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use weft_testing::{process, programs, wait};
+
+/// Writes, and the latency of reads, in one block.
+const SUITE: &str = r#"
+name = "targets"
+title = "Targets compared"
+source = "ram:16MiB"
+fill = true
+draw = []
+lanes = [{ name = "local", through = "local" }]
+workloads = [
+    { block = "4k", rw = "randwrite", depth = 4 },
+    { block = "4k", rw = "randread", latency = true },
+]
+[quick]
+budget = "2s"
+rounds = 2
+[usual]
+budget = "60s"
+[full]
+budget = "60s"
+"#;
+
+/// A directory with the suite, one for the files of the targets, and one for programs.
+struct Place {
+    scratch: Scratch,
+    targets: PathBuf,
+    programs: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        std::fs::write(scratch.path().join("targets.toml"), SUITE).unwrap();
+        let [targets, programs] = ["targets", "programs"].map(|name| scratch.path().join(name));
+        std::fs::create_dir(&targets).unwrap();
+        std::fs::create_dir(&programs).unwrap();
+        Self { scratch, targets, programs }
+    }
+
+    fn study(&self, args: &[&str]) -> Command {
+        let mut command =
+            weft(self.scratch.path(), &["study", "--quick", "--suite", "./targets.toml"]);
+        command.args(args).env("TMPDIR", &self.targets);
+        command
+    }
+
+    /// Finds this program before all others.
+    fn fake(&self, name: &str, text: &str) {
+        let path = self.programs.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn with_fakes(&self, mut study: Command) -> Command {
+        let own = std::iter::once(self.programs.clone());
+        let path = programs::path();
+        let all = own.chain(std::env::split_paths(&path));
+        study.env("PATH", std::env::join_paths(all).unwrap());
+        study
+    }
+
+    fn results(&self) -> Value {
+        let path = self.scratch.path().join("results.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// The processes whose current directory is one of a target's.
+    fn processes(&self) -> Vec<u32> {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_of_it = |pid: &u32| {
+            std::fs::read_link(format!("/proc/{pid}/cwd"))
+                .is_ok_and(|path| path.starts_with(&self.targets))
+        };
+        pids.filter(is_of_it).collect()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.processes().is_empty() && std::fs::read_dir(&self.targets).unwrap().next().is_none()
+    }
+}
+
+fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
+    list.as_array().unwrap().iter().map(|one| one[field].as_str().unwrap()).collect()
+}
+
+fn of<'a>(data: &'a Value, list: &str, lane: &str) -> Vec<&'a Value> {
+    data[list].as_array().unwrap().iter().filter(|one| one["lane"] == lane).collect()
+}
+
+/// Measures a target beside weft's, with weft's initiator and with another load generator.
+fn measured(peer: &str, through: &str, load: &str, programs: &[&str]) {
+    if !programs::have(programs) {
+        return;
+    }
+    let place = Place::new(&format!("study-{peer}"));
+    let ran = run(place.study(&["--peers", peer]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let data = place.results();
+    let both = [format!("{through}-{load}"), format!("{peer}-{load}")];
+    assert_eq!(
+        names(&data["lanes"], "name"),
+        ["local", through, &both[0], peer, &both[1]],
+        "{}",
+        data["notes"]
+    );
+    for lane in [peer, &both[0], &both[1]] {
+        let rows = of(&data, "rows", lane);
+        // iscsi-perf only reads.
+        let wanted = if load == "iscsi-perf" && lane != peer { 1 } else { 2 };
+        assert_eq!(rows.len(), wanted, "{lane}: {}", data["notes"]);
+        assert!(rows.iter().all(|row| row["iops"].as_f64() > Some(0.0) && row["failed"] == 0));
+        let knows = rows.iter().all(|row| row["target"].is_object());
+        assert_eq!(knows, peer != "nbd-server" || lane == both[0], "{rows:?}");
+    }
+    for (lane, rival) in [(peer, through), (&both[1], &both[0])] {
+        let relations = of(&data, "relations", lane);
+        let is_rate = |it: &&&Value| it["to"] == rival && it["quantity"] == "rate";
+        assert!(relations.iter().any(|it| is_rate(&it)), "{relations:?}");
+    }
+    let foreign = data["lanes"].as_array().unwrap().iter().find(|lane| lane["name"] == peer);
+    let setup = foreign.unwrap()["setup"].to_string();
+    assert!(setup.contains(programs[0]), "{setup}");
+    assert!(!setup.contains(&place.targets.display().to_string()), "no path of this machine");
+    let page = std::fs::read_to_string(place.scratch.path().join("report.html")).unwrap();
+    assert!(page.contains("Commands and configuration of the targets"));
+    assert!(place.is_clean(), "{:?}", place.processes());
+}
+
+#[test]
+fn tgt_is_measured_beside_weft() {
+    measured("tgt", "iscsi", "iscsi-perf", &["tgtd", "tgtadm", "iscsi-perf"]);
+}
+
+#[test]
+fn nbdkit_is_measured_beside_weft() {
+    measured("nbdkit", "nbd", "fio", &["nbdkit", "fio"]);
+}
+
+#[test]
+fn qemu_nbd_is_measured_beside_weft() {
+    measured("qemu-nbd", "nbd", "fio", &["qemu-nbd", "fio"]);
+}
+
+#[test]
+fn nbd_server_is_measured_beside_weft() {
+    measured("nbd-server", "nbd", "fio", &["nbd-server", "fio"]);
+}
+
+#[test]
+fn a_file_and_a_null_device_are_served_by_others_too() {
+    if !programs::have(&["qemu-nbd", "nbdkit"]) {
+        return;
+    }
+    let place = Place::new("study-peers-file");
+    let file = place.scratch.path().join("disk.img");
+    std::fs::write(&file, vec![0; 16 << 20]).unwrap();
+    let source = format!("file:{},direct=off", file.display());
+    for source in [&source, "null:1GiB"] {
+        let ran = run(place.study(&["--peers", "nbdkit,qemu-nbd", "--source", source]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        let data = place.results();
+        for lane in ["nbdkit", "qemu-nbd"] {
+            let rows = of(&data, "rows", lane);
+            assert_eq!(rows.len(), 2, "{source}: {}", data["notes"]);
+        }
+    }
+}
+
+/// The default study has one further lane, where a target is installed.
+#[test]
+fn the_default_study_adds_one_target() {
+    let installed = ["tgtadm", "nbdkit", "qemu-nbd", "nbd-server"];
+    let Some(first) = installed.iter().find(|program| programs::find(program).is_some()) else {
+        weft_testing::skip("no target of another project is installed");
+        return;
+    };
+    let place = Place::new("study-peers-auto");
+    let lanes = |args: &[&str]| {
+        let mut command = weft(place.scratch.path(), &["study", "--quick", "--time-budget", "1s"]);
+        command.args(args).args(["--source", "ram:16MiB"]).env("TMPDIR", &place.targets);
+        let ran = run(command);
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        names(&place.results()["lanes"], "name").join(" ")
+    };
+    let peer = if *first == "tgtadm" { "tgt" } else { first };
+    assert_eq!(lanes(&[]), format!("local nvme+tcp {peer}"));
+    assert_eq!(lanes(&["--peers", "none"]), "local nvme+tcp");
+    assert_eq!(lanes(&["--lanes", "local,nbd"]), "local nbd");
+    assert!(place.is_clean());
+}
+
+/// Whatever is refused is refused before anything is started.
+#[test]
+fn what_is_not_possible_is_refused() {
+    let place = Place::new("study-peers-refused");
+    let message = |args: &[&str]| {
+        let mut study = place.study(args);
+        study.env("PATH", &place.programs);
+        let ran = run(study);
+        assert_eq!(ran.code(), Some(2), "{ran:?}");
+        ran.err
+    };
+    let kernel = message(&["--peers", "kernel"]);
+    assert!(kernel.contains("there is no peer \"kernel\": use auto, none, all, or"), "{kernel}");
+    let missing = message(&["--peers", "nbdkit"]);
+    assert!(missing.contains("nbdkit is not installed: `apt-get install nbdkit`"), "{missing}");
+    place.fake("fio", "exit 1");
+    let unused = message(&["--peers", "fio"]);
+    assert!(unused.contains("it reaches no lane of the study"), "{unused}");
+    place.fake("nbdkit", "exit 1");
+    let filtered = message(&["--peers", "nbdkit", "--source", "delay:read=1us,ram:16MiB"]);
+    assert!(filtered.contains("without filters"), "{filtered}");
+    let both = message(&["--peers", "nbdkit", "--target", "nbd://127.0.0.1:1/x"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+    assert!(place.is_clean());
+}
+
+#[test]
+fn a_target_that_does_not_start_costs_only_its_lane() {
+    let place = Place::new("study-peers-broken");
+    place.fake("nbdkit", "echo a note >&2; echo 'nbdkit: no such luck' >&2; exit 3");
+    place.fake("fio", "echo nbd; exit 1");
+    let ran = run(place.with_fakes(place.study(&["--peers", "nbdkit,fio"])));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let data = place.results();
+    assert_eq!(names(&data["skipped"], "lane"), ["nbdkit", "nbdkit-fio"], "{data}");
+    let why = data["skipped"][0]["why"].as_str().unwrap();
+    assert_eq!(why, "nbdkit did not start: it ended with status 3: nbdkit: no such luck.", "{why}");
+    assert_eq!(of(&data, "rows", "nbd").len(), 2, "{}", data["notes"]);
+    assert!(place.is_clean());
+}
+
+/// Starts a study that lasts, and waits until its target runs.
+fn lasting(place: &Place) -> (std::process::Child, u32) {
+    let mut study = weft(place.scratch.path(), &["study", "--suite", "./targets.toml"]);
+    study.args(["--lanes", "local,nbd", "--peers", "nbdkit", "--time-budget", "20s"]);
+    study.env("TMPDIR", &place.targets).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = study.spawn().unwrap();
+    let target = wait::until_some("the target to run", || place.processes().first().copied());
+    (child, target)
+}
+
+#[test]
+fn a_killed_target_costs_only_its_lane() {
+    if !programs::have(&["nbdkit"]) {
+        return;
+    }
+    let place = Place::new("study-peers-killed");
+    let (child, target) = lasting(&place);
+    process::signal(target, "KILL");
+    let ended = child.wait_with_output().unwrap();
+    let ran = Ran {
+        status: ended.status,
+        out: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        err: String::from_utf8_lossy(&ended.stderr).into_owned(),
+    };
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let data = place.results();
+    assert_eq!(of(&data, "rows", "nbd").len(), 2, "{}", data["notes"]);
+    assert!(place.is_clean(), "{:?}", place.processes());
+}
+
+#[test]
+fn a_killed_study_leaves_no_target_behind() {
+    if !programs::have(&["nbdkit"]) {
+        return;
+    }
+    let place = Place::new("study-peers-orphaned");
+    let (mut child, _) = lasting(&place);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait::until("the target to end", || place.is_clean());
+}
