@@ -1,12 +1,12 @@
 //! Targets and load generators of other projects in a study.
 #![cfg(target_os = "linux")]
 
-use crate::support::{Ran, Scratch, run, weft};
+use crate::support::{Scratch, run, weft};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use weft_testing::{process, programs, wait};
 
 /// Writes, and the latency of reads, in one block.
@@ -241,14 +241,30 @@ fn a_target_that_does_not_start_costs_only_its_lane() {
     assert!(place.is_clean());
 }
 
-/// Starts a study that lasts, and waits until its target runs.
-fn lasting(place: &Place) -> (std::process::Child, u32) {
-    let mut study = weft(place.scratch.path(), &["study", "--suite", "./targets.toml"]);
-    study.args(["--lanes", "local,nbd", "--peers", "nbdkit", "--time-budget", "20s"]);
-    study.env("TMPDIR", &place.targets).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = study.spawn().unwrap();
-    let target = wait::until_some("the target to run", || place.processes().first().copied());
-    (child, target)
+/// A study that lasts. It is ended when this is dropped.
+struct Lasting(Child);
+
+impl Lasting {
+    /// Starts it, and waits until its target runs; returns that, too.
+    fn start(place: &Place) -> (Self, u32) {
+        let mut study = weft(place.scratch.path(), &["study", "--suite", "./targets.toml"]);
+        study.args(["--lanes", "local,nbd", "--peers", "nbdkit", "--time-budget", "20s"]);
+        study.env("TMPDIR", &place.targets).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = Self(study.spawn().unwrap());
+        let target = wait::until_some("the target to run", || place.processes().first().copied());
+        (child, target)
+    }
+
+    fn status(&mut self) -> Option<i32> {
+        wait::until_some("the study to end", || self.0.try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -257,18 +273,27 @@ fn a_killed_target_costs_only_its_lane() {
         return;
     }
     let place = Place::new("study-peers-killed");
-    let (child, target) = lasting(&place);
+    let (mut study, target) = Lasting::start(&place);
     process::signal(target, "KILL");
-    let ended = child.wait_with_output().unwrap();
-    let ran = Ran {
-        status: ended.status,
-        out: String::from_utf8_lossy(&ended.stdout).into_owned(),
-        err: String::from_utf8_lossy(&ended.stderr).into_owned(),
-    };
-    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert_eq!(study.status(), Some(0));
     let data = place.results();
     assert_eq!(of(&data, "rows", "nbd").len(), 2, "{}", data["notes"]);
     assert!(place.is_clean(), "{:?}", place.processes());
+}
+
+/// The study ends a target whose supervisor is gone.
+#[test]
+fn a_killed_supervisor_leaves_no_target_behind() {
+    if !programs::have(&["nbdkit"]) {
+        return;
+    }
+    let place = Place::new("study-peers-alone");
+    let (mut study, target) = Lasting::start(&place);
+    let stat = std::fs::read_to_string(format!("/proc/{target}/stat")).unwrap();
+    let parent = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+    process::signal(parent.parse().unwrap(), "KILL");
+    assert_eq!(study.status(), Some(0));
+    wait::until("the target to end", || place.is_clean());
 }
 
 #[test]
@@ -277,8 +302,7 @@ fn a_killed_study_leaves_no_target_behind() {
         return;
     }
     let place = Place::new("study-peers-orphaned");
-    let (mut child, _) = lasting(&place);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let (study, _) = Lasting::start(&place);
+    drop(study);
     wait::until("the target to end", || place.is_clean());
 }

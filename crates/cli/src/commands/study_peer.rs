@@ -1,5 +1,5 @@
-//! `weft study-peer`: runs a target of another project for a study, and ends it with everything that
-//! it has started as soon as standard input closes. The study may be killed at any time, so this
+//! `weft study-peer`: runs a target of another project for a study, and ends it with everything
+//! that it has started as soon as standard input closes. The study may be killed at any time, so this
 //! process, which is in a process group of its own, cleans up after it.
 //!
 //! It prints `started PID`, and `ended: REASON` if the target ends by itself.

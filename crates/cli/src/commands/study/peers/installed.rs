@@ -11,6 +11,8 @@ const SYSTEM: [&str; 2] = ["/usr/sbin", "/sbin"];
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(SYSTEM.iter().map(PathBuf::from));
+    // The target has a current directory of its own.
+    let directories = directories.filter(|directory| directory.is_absolute());
     let can_run = |path: &PathBuf| {
         path.metadata()
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

@@ -10,6 +10,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -37,6 +38,8 @@ pub struct Running {
     /// Its supervisor, whose standard input ends it.
     supervisor: Child,
     lines: Receiver<String>,
+    /// Its processes until it was ready.
+    started: Vec<u32>,
     directory: PathBuf,
     /// URL of its device.
     pub url: String,
@@ -83,6 +86,7 @@ impl Running {
             let mut running = Self {
                 supervisor,
                 lines,
+                started: Vec::new(),
                 directory,
                 url,
                 setup,
@@ -91,6 +95,7 @@ impl Running {
                 _memory: memory,
             };
             running.wait_for(address).map_err(|why| format!("{} {why}", peer.name))?;
+            running.started.extend(running.pids());
             plan.then.iter().try_for_each(|command| configure(command, &plan))?;
             Ok(running)
         });
@@ -112,10 +117,15 @@ impl Running {
         let _waiting = waiting::begin(|| format!("{address} to listen"));
         while Instant::now() < until {
             match self.lines.recv_timeout(KNOCK) {
-                Ok(line) => match line.strip_prefix("ended: ") {
-                    Some(why) => return Err(format!("did not start: {why}")),
-                    None => continue,
-                },
+                Ok(line) => {
+                    if let Some(why) = line.strip_prefix("ended: ") {
+                        return Err(format!("did not start: {why}"));
+                    }
+                    self.started.extend(
+                        line.strip_prefix("started ").and_then(|pid| pid.parse::<u32>().ok()),
+                    );
+                    continue;
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err("did not start: its supervisor ended".to_owned());
                 }
@@ -131,25 +141,29 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let left = descendants(self.supervisor.id());
         drop(self.supervisor.stdin.take());
         let until = Instant::now() + END;
         while matches!(self.supervisor.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let in_order = matches!(self.supervisor.try_wait(), Ok(Some(status)) if status.success());
-        if !in_order {
-            // Somebody killed the supervisor, or it hangs: what it had started is ended from here.
-            let _ = self.supervisor.kill();
-            let _ = self.supervisor.wait();
-            for pid in left {
-                if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
-                {
-                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-                }
-            }
+        let _ = self.supervisor.kill();
+        if !self.supervisor.wait().is_ok_and(|status| status.success()) {
+            // Somebody killed the supervisor, or it hung: the target is ended from here. Its
+            // directory tells it from a process that has been given its number since.
+            let is_left = |pid: &&u32| {
+                std::fs::read_link(format!("/proc/{pid}/cwd"))
+                    .is_ok_and(|directory| directory == self.directory)
+            };
+            self.started.iter().filter(is_left).for_each(|pid| kill(*pid));
         }
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Kills a process, which may have ended meanwhile.
+fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 
