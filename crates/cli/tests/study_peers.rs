@@ -22,7 +22,7 @@ workloads = [
     { block = "4k", rw = "randread", latency = true },
 ]
 [quick]
-budget = "2s"
+each = "1200ms"
 rounds = 4
 [usual]
 budget = "60s"

@@ -47,7 +47,10 @@ fn a_generator_has_no_rows_for_what_it_cannot_do_and_no_latencies_that_it_does_n
         peer: Peer { rival: Some("ours".into()), ..Peer::default() },
         ..device()
     };
-    let results = run(spec(vec![lane("ours", "ram:16MiB"), reader], None), &mut |_| ()).unwrap();
+    let mut spec = spec(vec![lane("ours", "ram:16MiB"), reader], None);
+    // An interval takes two blocks.
+    spec.suite.times.iter_mut().for_each(|times| times.rounds = Some(4));
+    let results = run(spec, &mut |_| ()).unwrap();
     let rows: Vec<&str> = results
         .rows
         .iter()

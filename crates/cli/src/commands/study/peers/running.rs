@@ -205,7 +205,7 @@ fn supervised(
     cpus: &[usize],
 ) -> std::io::Result<(Child, Receiver<String>)> {
     for (name, text) in &plan.files {
-        std::fs::write(PathBuf::from(&place.directory).join(name), text)?;
+        weft_io::output::write(&PathBuf::from(&place.directory).join(name), text)?;
     }
     let mut command = programs::this_program()?;
     command.args(["study-peer", "--directory", &place.directory]);
