@@ -195,6 +195,8 @@ fn the_default_study_adds_one_target() {
     };
     let peer = if *first == "tgtadm" { "tgt" } else { first };
     assert_eq!(lanes(&[]), format!("local nvme+tcp {peer}"));
+    let notes = place.results()["notes"].to_string();
+    assert!(notes.contains(&format!("{peer} is a target of another project")), "{notes}");
     assert_eq!(lanes(&["--peers", "none"]), "local nvme+tcp");
     assert_eq!(lanes(&["--lanes", "local,nbd"]), "local nbd");
     assert!(place.is_clean());

@@ -3,7 +3,7 @@
 use super::clock::TimeSlot;
 use super::rounds::Rounds;
 use crate::relation::{Estimate, does};
-use crate::results::{Quantity, Results};
+use crate::results::{Lane, Quantity, Results, Workload};
 use core::time::Duration;
 
 impl Rounds<'_> {
@@ -34,6 +34,36 @@ pub(super) fn notes(rounds: &Rounds<'_>, results: &Results) -> Vec<String> {
     };
     let pairs = (0..lanes.len()).filter_map(pair);
     pairs.map(|(lane, twin, by)| note(results, [lane, twin], by, took)).collect()
+}
+
+/// What lanes to targets of other projects are, and how one alone compares.
+pub(super) fn foreign(rounds: &Rounds<'_>, results: &Results) -> Option<String> {
+    let took = rounds.clock.elapsed();
+    let stage = rounds.spec.stage.lanes.iter().zip(&results.lanes);
+    let foreign = stage.filter(|(it, _)| it.peer.rival.is_some() && it.generator.is_none());
+    let lanes: Vec<&Lane> = foreign.map(|(_, lane)| lane).collect();
+    let what = "which weft configured and started to compare with. --peers none leaves";
+    match &lanes[..] {
+        [] => None,
+        [lane] => {
+            let how =
+                beside_rival(results, lane, took).map_or(String::new(), |how| format!(" {how}."));
+            Some(format!("{} is a target of another project, {what} it out.{how}", lane.name))
+        }
+        all => {
+            let names: Vec<&str> = all.iter().map(|lane| &*lane.name).collect();
+            Some(format!("{} are targets of other projects, {what} them out.", names.join(", ")))
+        }
+    }
+}
+
+/// How a lane's rate compares with that of its rival, in words.
+fn beside_rival(results: &Results, lane: &Lane, took: Duration) -> Option<String> {
+    let workload = Workload::quoted(results.patterns())?;
+    let rival = results.lanes.iter().find(|it| Some(&it.name) == lane.rival.as_ref())?;
+    let ratio = results.relation(&lane.name, Some(&rival.name), &workload.name, Quantity::Rate)?;
+    let said = does(lane.short_title(), rival.short_title(), ratio, took);
+    Some(format!("{}: {said}", workload.title))
 }
 
 fn note(results: &Results, [lane, twin]: [&str; 2], by: &str, took: Duration) -> String {

@@ -95,6 +95,7 @@ impl Rounds<'_> {
         if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));
         }
+        notes.extend(agreement::foreign(self, results));
         notes.extend(agreement::notes(self, results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
