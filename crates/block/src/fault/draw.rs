@@ -5,13 +5,16 @@ use crate::op::OpKind;
 use crate::owners::Owners;
 use crate::random::Random;
 use crate::status::StatusKind;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Whether the device is gone (`kind=vanish`), for all its queues.
+/// State that all queues of the device share.
 #[derive(Default)]
-pub(super) struct Vanished {
+pub(super) struct Common {
+    /// The device is gone (`kind=vanish`).
     pub(super) gone: AtomicBool,
+    /// Operations that were affected, if their number has a limit.
+    struck: AtomicU64,
     pub(super) owners: Owners,
 }
 
@@ -21,13 +24,13 @@ pub(super) struct Draw {
     pub(super) random: Random,
     /// Operations so far, up to the first that may be affected.
     passed: u64,
-    pub(super) vanished: Arc<Vanished>,
+    pub(super) common: Arc<Common>,
 }
 
 impl Draw {
     /// The sequence of the queue with this number.
-    pub(super) fn new(plan: Plan, number: u64, vanished: Arc<Vanished>) -> Self {
-        Self { plan, random: Random::new(plan.seed, number), passed: 0, vanished }
+    pub(super) fn new(plan: Plan, number: u64, common: Arc<Common>) -> Self {
+        Self { plan, random: Random::new(plan.seed, number), passed: 0, common }
     }
 
     /// The fault of the next operation.
@@ -40,26 +43,37 @@ impl Draw {
             self.passed += 1;
             return None;
         }
-        fault
+        fault.filter(|_| self.may_strike())
+    }
+
+    /// Counts an affected operation; `false` if there were as many as there may be.
+    fn may_strike(&self) -> bool {
+        let Some(most) = self.plan.count else { return true };
+        let more = |struck: u64| (struck < most).then_some(struck + 1);
+        self.common.struck.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.plan.count.is_some_and(|most| self.common.struck.load(Ordering::Acquire) >= most)
     }
 
     /// What [`Self::strike`] would return.
     pub(super) fn next_strike(&self, kind: OpKind) -> Option<Fault> {
         match self.is_gone() {
             true => Some(Fault::Fails(StatusKind::Gone)),
-            false if self.passed < self.plan.after => None,
+            false if self.passed < self.plan.after || self.is_exhausted() => None,
             false => self.plan.strike(&mut self.random.clone(), kind),
         }
     }
 
     /// Whether the device is gone, for all queues.
     pub(super) fn is_gone(&self) -> bool {
-        self.vanished.gone.load(Ordering::Acquire)
+        self.common.gone.load(Ordering::Acquire)
     }
 
     /// From now on the device is gone, for all queues.
     pub(super) fn vanish(&mut self) {
-        self.vanished.gone.store(true, Ordering::Release);
-        self.vanished.owners.wake_all();
+        self.common.gone.store(true, Ordering::Release);
+        self.common.owners.wake_all();
     }
 }

@@ -15,6 +15,7 @@
 //!   executed after this time.
 //! * `kind=timeout`: the operation does not complete until it is cancelled.
 //! * `after=N`: the first N operations of each queue are not affected (default: 0).
+//! * `count=N`: at most N operations of all queues together are affected (default: no limit).
 //! * `corrupt=bitflip|zero|misplaced|stale`: the operation succeeds, but with wrong data.
 //!   `bitflip`: one bit of the data that is read or stored is wrong. `zero`: one block is zeroes.
 //!   `misplaced`: other blocks are read, or overwritten. `stale`: the write is dropped, so the old
@@ -36,7 +37,7 @@ use crate::filter::{Filter, Relay};
 use crate::opening::Opening;
 use crate::spec::Spec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use draw::Vanished;
+use draw::Common;
 use plan::Plan;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -47,7 +48,7 @@ pub struct FaultDevice {
     inner: Device,
     plan: Plan,
     queues: AtomicU64,
-    vanished: Arc<Vanished>,
+    common: Arc<Common>,
 }
 
 impl FaultDevice {
@@ -67,7 +68,7 @@ impl FaultDevice {
                 inner,
                 plan,
                 queues: AtomicU64::new(0),
-                vanished: Arc::default(),
+                common: Arc::default(),
             }) as Device)
         }))
     }
@@ -83,7 +84,7 @@ impl Filter for FaultDevice {
     }
 
     fn presence(&self) -> Presence {
-        if self.vanished.gone.load(Ordering::Acquire) {
+        if self.common.gone.load(Ordering::Acquire) {
             Presence::Gone
         } else {
             self.inner.presence()
@@ -93,13 +94,13 @@ impl Filter for FaultDevice {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let relay = Relay::new(self.inner.open_queue(on, owner)?, on, owner);
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
-        let vanished = Arc::clone(&self.vanished);
+        let common = Arc::clone(&self.common);
         Ok(Box::new(queue::FaultQueue::new(
             relay,
             self.plan,
             self.inner.geometry(),
             number,
-            vanished,
+            common,
         )))
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Plan {
     rate: u128,
     /// Operations of each queue that are not affected at first.
     pub(super) after: u64,
+    /// Operations of all queues that are affected at most.
+    pub(super) count: Option<u64>,
     pub(super) seed: u64,
 }
 
@@ -147,6 +149,7 @@ impl Plan {
         let mut number =
             |name| spec.parsed(name, |text| text.parse().map_err(|_| "use a whole number".into()));
         let (seed, after) = (number("seed")?.unwrap_or(0), number("after")?.unwrap_or(0));
+        let count = number("count")?;
         let strikes = spec.parsed("ops", Operations::parse)?;
         let fault = match (failure, corruption) {
             (Some(_), Some(_)) => {
@@ -171,7 +174,7 @@ impl Plan {
                 why: "only reads and writes can be corrupted; use ops=read, ops=write or both",
             }));
         }
-        Ok(Self { fault, strikes, rate, after, seed })
+        Ok(Self { fault, strikes, rate, after, count, seed })
     }
 
     /// Whether operations of this kind may be left incomplete.

@@ -1,7 +1,7 @@
 //! A queue that injects faults into operations.
 
 use super::altered::Altered;
-use super::draw::{Draw, Vanished};
+use super::draw::{Common, Draw};
 use super::plan::{Corruption, Fault, Plan};
 use crate::device::{BlockQueue, Change, Geometry, InPlace};
 use crate::filter::{QueueFilter, Relay};
@@ -35,12 +35,12 @@ impl FaultQueue {
         plan: Plan,
         geometry: Geometry,
         number: u64,
-        vanished: Arc<Vanished>,
+        common: Arc<Common>,
     ) -> Self {
-        vanished.owners.enter(relay.on.remote(), relay.owner);
+        common.owners.enter(relay.on.remote(), relay.owner);
         Self {
             relay,
-            draw: Draw::new(plan, number, vanished),
+            draw: Draw::new(plan, number, common),
             altered: Altered::new(geometry),
             told_gone: false,
             held: Vec::new(),
@@ -159,7 +159,7 @@ impl QueueFilter for FaultQueue {
 
 impl Drop for FaultQueue {
     fn drop(&mut self) {
-        self.draw.vanished.owners.leave(&self.relay.on.remote(), self.relay.owner);
+        self.draw.common.owners.leave(&self.relay.on.remote(), self.relay.owner);
         let hanging = self.hanging.drain(..).map(|(_, op)| op);
         self.held.drain(..).chain(hanging).for_each(Op::give_up);
     }
