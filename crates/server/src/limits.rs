@@ -4,6 +4,9 @@
 /// so less is a mistake.
 pub const POOL_BYTES_MIN: u64 = 1 << 20;
 
+/// Seconds that a server waits for its connections to close when it goes away from its hosts.
+pub const LEAVE_S: u64 = 5;
+
 /// Longest request on a control socket, in bytes: a line with a whole configuration.
 pub const REQUEST_BYTES_MAX: usize = 5 << 20;
 

@@ -260,6 +260,12 @@ impl Exports {
         self.each().iter().for_each(|export| export.withdraw());
     }
 
+    /// Closes all connections, as soon as no device holds any of their operations. Does not wait.
+    /// Hosts may come back at once.
+    pub fn disconnect(&self) {
+        self.each().iter().for_each(|export| export.close());
+    }
+
     /// Stops all: accepts no more connections or commands, lets commands in flight end (for a
     /// bounded time), closes, and flushes.
     pub fn stop(&self) -> Result<(), Error> {
