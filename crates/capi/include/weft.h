@@ -711,6 +711,42 @@ int weft_target_set_filters(const struct weft_target *target,
                             const char *filters);
 
 /**
+ * Changes what the target serves into what a configuration asks for, as `weft apply --force` does:
+ * namespaces, sizes, ANA states, access, authentication. Hosts stay connected. `listen` and the
+ * tables that take effect at the start must be as they were; otherwise the function fails with
+ * `WEFT_ERROR_USAGE`. If it fails nothing has changed.
+ *
+ * # Safety
+ * `target` is a handle; `configuration` is a text.
+ */
+int weft_target_apply(const struct weft_target *target, const char *configuration);
+
+/**
+ * Closes all connections of the target. Hosts may come back at once. Does not wait.
+ *
+ * # Safety
+ * `target` is a handle.
+ */
+int weft_target_disconnect(const struct weft_target *target);
+
+/**
+ * Stops listening, and closes all connections of the target: to its hosts it is gone until
+ * `weft_target_come_back`. What it serves keeps its data. Waits some seconds for connections.
+ *
+ * # Safety
+ * `target` is a handle.
+ */
+int weft_target_leave(const struct weft_target *target);
+
+/**
+ * Listens again at the same addresses, also where ports were picked.
+ *
+ * # Safety
+ * `target` is a handle.
+ */
+int weft_target_come_back(const struct weft_target *target);
+
+/**
  * Stores a counter of the target: "connections" and "in-flight" (at present), "hosts", "reads",
  * "writes", "others", "read-bytes", "write-bytes", "errors" (since its start).
  *

@@ -210,13 +210,34 @@ impl DiskInner {
     /// # Errors
     /// It could not be begun.
     pub fn complete(&self, checked: Checked) -> Result<Completion, Failure> {
+        self.complete_while(checked, None, || true)
+    }
+
+    /// The same, and asks `goes_on` in intervals of `pause`. The first time that it does not the
+    /// operation is cancelled; it is still waited for, as its data is in use until it has ended.
+    ///
+    /// # Errors
+    /// It could not be begun.
+    pub fn complete_while(
+        &self,
+        checked: Checked,
+        pause: Option<Duration>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Completion, Failure> {
         let outbox = Arc::<Outbox>::default();
         let Some(request) = checked.request(0, &outbox) else { return Ok(Completion::default()) };
         outbox.begin(1);
         let line = self.line()?;
         line.start([request])?;
         let mut ended = Completion::default();
-        outbox.wait((1, None), || false, 1, |_, completion| ended = completion);
+        let (mut pause, mut take) = (pause, |_: usize, completion| ended = completion);
+        while outbox.wait((1, pause), || false, 1, &mut take) == 0 {
+            if !goes_on() {
+                // An error is that the worker has ended, which completes the operation.
+                let _ = line.cancel(0, &outbox);
+                pause = None;
+            }
+        }
         Ok(ended)
     }
 

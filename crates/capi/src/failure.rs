@@ -55,7 +55,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in order.
-    pub(crate) const ALL: [Self; 21] = [
+    pub const ALL: [Self; 21] = [
         Self::Ok,
         Self::Usage,
         Self::NotFound,
@@ -222,12 +222,13 @@ pub struct Failure {
     text: String,
     protocol: u32,
     status: u32,
+    flags: u32,
 }
 
 impl Failure {
     /// An error with a sentence that says what is wrong and what to do.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), protocol: 0, status: 0 }
+        Self { code, text: text.into(), protocol: 0, status: 0, flags: 0 }
     }
 
     /// A wrong argument.
@@ -245,7 +246,28 @@ impl Failure {
             _ => " (it may have been executed, or be executed later)",
         };
         let text = format!("{what} failed: {}{known}", code.text().to_string_lossy());
-        Self { code, text, protocol: completion.protocol, status: completion.status }
+        let Completion { protocol, status, flags, .. } = *completion;
+        Self { code, text, protocol, status, flags }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// A sentence.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The protocol, and the status as the device reported it, as in [`Completion`].
+    pub fn status(&self) -> (u32, u32) {
+        (self.protocol, self.status)
+    }
+
+    /// Flags of a failed write, as in [`Completion`].
+    pub fn flags(&self) -> u32 {
+        self.flags
     }
 }
 
@@ -269,7 +291,7 @@ thread_local! {
 
 /// Keeps the error for this thread, and returns its code.
 pub fn keep(failure: Failure) -> Code {
-    let Failure { code, text, protocol, status } = failure;
+    let Failure { code, text, protocol, status, .. } = failure;
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     LAST.with(|last| *last.borrow_mut() = Some(Last { code, text, protocol, status }));
     code

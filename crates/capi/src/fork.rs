@@ -34,6 +34,9 @@ pub fn begin() -> Result<(), Failure> {
 }
 
 /// Refuses a process that was forked after the library was first used.
+///
+/// # Errors
+/// `FORKED`.
 #[inline]
 pub fn check() -> Result<(), Failure> {
     let used = USED.load(Relaxed);

@@ -6,14 +6,19 @@ use crate::fork;
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Runs the body of a function for callers in Rust: a panic is an error, and so is a forked child.
+///
+/// # Errors
+/// The body's; `FORKED`; `INTERNAL` if the body panics.
+pub fn caught<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let checked = || fork::check().and_then(|()| body());
+    catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|panic| Err(of_panic(panic)))
+}
+
 /// Runs the body of a function that returns a number: the value of the body, which is not negative,
 /// or the negative of an error's code.
 pub fn number(body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
-    let checked = || fork::check().and_then(|()| body());
-    let result = match catch_unwind(AssertUnwindSafe(checked)) {
-        Ok(result) => result,
-        Err(panic) => Err(of_panic(panic)),
-    };
+    let result = caught(body);
     // Keeping an error allocates; it must not leave the function either.
     let kept = |failure| catch_unwind(|| keep(failure)).unwrap_or(Code::Internal);
     result.unwrap_or_else(|failure| kept(failure).negative())

@@ -14,23 +14,25 @@
 //! * `target`: a target in this process.
 //! * `fork`, `signals`: what a process has only once.
 //! * `order`: what Helgrind has to know.
+//!
+//! Bindings of other languages that are written in Rust use the modules below the functions.
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 mod caller_loop;
-mod disk;
-mod failure;
+pub mod disk;
+pub mod failure;
 pub mod ffi;
-mod fork;
-mod guard;
+pub mod fork;
+pub mod guard;
 mod limits;
 mod line;
-mod memory;
-mod options;
+pub mod memory;
+pub mod options;
 mod order;
 mod outbox;
-mod properties;
-mod queue;
+pub mod properties;
+pub mod queue;
 mod signals;
-mod target;
-mod worker;
+pub mod target;
+pub mod worker;

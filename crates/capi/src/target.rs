@@ -14,7 +14,7 @@ use weft_endpoint::inventory::Subsystem;
 use weft_endpoint::report::{Report, SubsystemReport};
 use weft_endpoint::statistics::KindCounts;
 use weft_proto::nvme::types::Nsid;
-use weft_server::config::{NoSourceOptions, SourceOptions, read};
+use weft_server::config::{Desired, NoSourceOptions, SourceOptions, read};
 use weft_server::server::BareServer;
 use weft_server::{Environment, Error};
 
@@ -54,6 +54,12 @@ fn sum(
     report.subsystems.iter().map(|of| count(kind(of))).sum()
 }
 
+/// What the text of a configuration asks for.
+fn parse(configuration: &str) -> Result<Desired, Failure> {
+    let options = (Path::new(""), &NoSourceOptions as &dyn SourceOptions);
+    Ok(read(configuration, "the configuration", options).map_err(Error::from)?)
+}
+
 impl Target {
     /// Starts a target as a configuration says, whose paths begin at the working directory.
     ///
@@ -63,8 +69,7 @@ impl Target {
         fork::begin()?;
         // All threads are started from here, or from threads that are.
         let _blocked = Blocked::now();
-        let options = (Path::new(""), &NoSourceOptions as &dyn SourceOptions);
-        let desired = read(configuration, "the configuration", options).map_err(Error::from)?;
+        let desired = parse(configuration)?;
         let control = Control::new();
         let queues = u16::try_from(desired.loops.count()).unwrap_or(u16::MAX);
         let switches = Switches::default();
@@ -74,7 +79,10 @@ impl Target {
             front: Some(Arc::new(move |device| {
                 let (switch, device) = Switch::new(device);
                 let entry = (Arc::clone(&device), switch);
-                made.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                // Those that no namespace has since a change.
+                made.retain(|(device, _)| Arc::strong_count(device) > 1);
+                made.push(entry);
                 device
             })),
             ..Environment::default()
@@ -112,6 +120,39 @@ impl Target {
         let of = switches.iter().find(|(device, _)| Arc::ptr_eq(device, namespace.given()));
         let (_, switch) = of.ok_or_else(none)?;
         Ok(switch.set(filters)?)
+    }
+
+    /// Changes what is served into what a configuration asks for, also if that takes away what
+    /// hosts use.
+    ///
+    /// # Errors
+    /// The text is wrong, or differs in what cannot change while the target runs; a source cannot
+    /// be opened. Nothing has changed then.
+    pub fn apply(&self, configuration: &str) -> Result<(), Failure> {
+        // Sources may start threads.
+        let _blocked = Blocked::now();
+        Ok(self.server.apply(&mut parse(configuration)?)?)
+    }
+
+    /// Closes all connections. Hosts may come back at once.
+    pub fn disconnect(&self) {
+        self.server.disconnect();
+    }
+
+    /// Stops listening, and closes all connections.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn leave(&self) -> Result<(), Failure> {
+        Ok(self.server.leave()?)
+    }
+
+    /// Listens again at the same addresses.
+    ///
+    /// # Errors
+    /// An address is in use.
+    pub fn come_back(&self) -> Result<(), Failure> {
+        Ok(self.server.come_back()?)
     }
 
     /// A counter.

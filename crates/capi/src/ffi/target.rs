@@ -81,6 +81,64 @@ pub unsafe extern "C" fn weft_target_set_filters(
     })
 }
 
+/// Changes what the target serves into what a configuration asks for, as `weft apply --force` does:
+/// namespaces, sizes, ANA states, access, authentication. Hosts stay connected. `listen` and the
+/// tables that take effect at the start must be as they were; otherwise the function fails with
+/// `WEFT_ERROR_USAGE`. If it fails nothing has changed.
+///
+/// # Safety
+/// `target` is a handle; `configuration` is a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_target_apply(
+    target: *const WeftTarget,
+    configuration: *const c_char,
+) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        let (target, text) =
+            unsafe { (handle(target, "target")?, text(configuration, "configuration")?) };
+        target.0.apply(text)
+    })
+}
+
+/// Closes all connections of the target. Hosts may come back at once. Does not wait.
+///
+/// # Safety
+/// `target` is a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_target_disconnect(target: *const WeftTarget) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        unsafe { handle(target, "target")? }.0.disconnect();
+        Ok(())
+    })
+}
+
+/// Stops listening, and closes all connections of the target: to its hosts it is gone until
+/// `weft_target_come_back`. What it serves keeps its data. Waits some seconds for connections.
+///
+/// # Safety
+/// `target` is a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_target_leave(target: *const WeftTarget) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        unsafe { handle(target, "target")? }.0.leave()
+    })
+}
+
+/// Listens again at the same addresses, also where ports were picked.
+///
+/// # Safety
+/// `target` is a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_target_come_back(target: *const WeftTarget) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        unsafe { handle(target, "target")? }.0.come_back()
+    })
+}
+
 /// Stores a counter of the target: "connections" and "in-flight" (at present), "hosts", "reads",
 /// "writes", "others", "read-bytes", "write-bytes", "errors" (since its start).
 ///
