@@ -9,6 +9,7 @@ mod library;
 mod linux;
 mod notices;
 mod pages;
+mod python;
 mod release;
 mod rpm;
 mod signing;
@@ -39,6 +40,8 @@ enum Task {
     Linux(linux::LinuxArgs),
     /// libweft1 and libweft-dev for Debian and Ubuntu: the library for programs in C
     Library(library::LibraryArgs),
+    /// The wheel for Python, from 3.9 on
+    Python(python::PythonArgs),
     /// The page of a release of these packages, with their sums and the parts of the programs
     Release(release::ReleaseArgs),
 }
@@ -53,6 +56,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Windows(args) => windows::run(args)?,
         Task::Linux(args) => linux::run(args)?,
         Task::Library(args) => library::run(args)?,
+        Task::Python(args) => python::run(args)?,
         Task::Release(args) => release::run(args)?,
     }
     Ok(ExitCode::SUCCESS)
