@@ -8,7 +8,7 @@ use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 22] = [
     (TESTING, &[]),
     ("verbs", &[]),
     ("proto", &["verbs"]),
@@ -25,6 +25,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("formats", &["block", "io", "load", "bench"]),
     ("server", &["proto", "io", "block", "tls", "ceph", "endpoint", "group"]),
     ("capi", &["proto", "io", "block", "endpoint", "server"]),
+    ("python", &["block", "capi"]),
     (
         "sim",
         &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "load", "bench"],
@@ -64,7 +65,8 @@ const WORLD: [&str; 11] = [
 
 /// The crate whose directory a file stands in, and what it may import.
 fn layer(path: &str) -> Option<(&'static str, &'static [&'static str])> {
-    let directory = path.strip_prefix("crates/").unwrap_or(path).split('/').next()?;
+    let within = ["crates/", "bindings/"].iter().find_map(|start| path.strip_prefix(start));
+    let directory = within.unwrap_or(path).split('/').next()?;
     LAYERS.iter().copied().find(|(name, _)| *name == directory)
 }
 
@@ -122,9 +124,9 @@ fn manifests_depend_on_lower_layers_only() {
     demand("dependencies against the layers", faults);
 }
 
-/// The packages of the workspace and of that of the tools, as cargo describes them.
+/// The packages of the workspace, of that of the tools, and of bindings, as cargo describes them.
 pub(crate) fn packages() -> Vec<serde_json::Value> {
-    ["Cargo.toml", tools::MANIFEST].map(packages_of).concat()
+    ["Cargo.toml", tools::MANIFEST, "bindings/python/Cargo.toml"].map(packages_of).concat()
 }
 
 fn packages_of(manifest: &str) -> Vec<serde_json::Value> {

@@ -16,10 +16,13 @@ pub fn forms() -> Result<Vec<Step>> {
     fuzz_fmt.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]);
     let mut lab_fmt = sh::cargo("fmt");
     lab_fmt.args(["--manifest-path", tools::MANIFEST, "--all", "--check"]);
+    let mut python_fmt = sh::cargo("fmt");
+    python_fmt.args(["--manifest-path", "bindings/python/Cargo.toml", "--check"]);
     Ok(vec![
         Step::command("fmt", Turn::Alone, fmt),
         Step::command("fmt-fuzz", Turn::Alone, fuzz_fmt),
         Step::command("fmt-lab", Turn::Alone, lab_fmt),
+        Step::command("fmt-python", Turn::Alone, python_fmt),
         Step::command("licences", Turn::Alone, sh::chore(&["licences"])?),
     ])
 }

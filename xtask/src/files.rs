@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 pub use crate::sh::root;
 
 /// Where weft's own Rust code stands.
-const RUST: [&str; 5] = ["crates", "structure", "xtask", "fuzz", "lab/crates"];
+const RUST: [&str; 6] = ["crates", "bindings", "structure", "xtask", "fuzz", "lab/crates"];
 
 /// Directories that hold nothing of ours.
 const FOREIGN: [&str; 4] = [".git", "corpus", "artifacts", "node_modules"];

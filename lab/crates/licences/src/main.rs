@@ -16,7 +16,8 @@ use xtask::sh;
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// The manifests of the workspaces in this repository.
-const MANIFESTS: [&str; 3] = ["Cargo.toml", "fuzz/Cargo.toml", "lab/Cargo.toml"];
+const MANIFESTS: [&str; 4] =
+    ["Cargo.toml", "bindings/python/Cargo.toml", "fuzz/Cargo.toml", "lab/Cargo.toml"];
 
 /// The content of `licences.json`.
 struct Policy {
