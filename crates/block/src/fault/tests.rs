@@ -155,6 +155,22 @@ fn flushes_and_discards_can_be_struck() {
 }
 
 #[test]
+fn as_many_are_affected_as_may_be() {
+    let (writes, reads, _) = run("rate=1,kind=nospace,after=5,count=3");
+    let failed: Vec<usize> =
+        (0..).zip(&writes).filter(|(_, kind)| **kind == StatusKind::NoSpace).map(|it| it.0).collect();
+    assert_eq!(failed, [5, 6, 7]);
+    assert_eq!(count(&reads, StatusKind::Success), 2048);
+    // All queues together.
+    let device = device("rate=1,kind=nospace,count=1");
+    let rig = Rig::new(&device, Plan::default());
+    rig.fails(0, rig.request(WRITE, 1, block(1)), StatusKind::NoSpace);
+    rig.reopen(0);
+    rig.write(0, 1, &block(1));
+    rig.end();
+}
+
+#[test]
 fn mistakes_are_told() {
     type Is = fn(&Refusal) -> bool;
     let mistakes: &[(&str, Is)] = &[

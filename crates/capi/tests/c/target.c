@@ -1,17 +1,22 @@
-/* A target in the process, used over NVMe/TCP; faults that are switched; its end under a host. */
+/* A target in the process, used over NVMe/TCP; faults that are switched; changes; its end under a
+ * host. */
 #include <signal.h>
 #include <unistd.h>
 #include "expect.h"
 
-static const char configuration[] =
-    "listen = [\"nvme+tcp://127.0.0.1:0\"]\n"
-    "[server]\n"
-    "threads = 1\n"
-    "[[subsystem]]\n"
-    "nqn = \"nqn.2026-01.example:capi\"\n"
-    "[[subsystem.namespace]]\n"
-    "nsid = 1\n"
-    "source = \"ram:8MiB,block=4096\"\n";
+#define CONFIGURATION                         \
+    "listen = [\"nvme+tcp://127.0.0.1:0\"]\n" \
+    "[server]\n"                             \
+    "threads = 1\n"                          \
+    "[[subsystem]]\n"                        \
+    "nqn = \"nqn.2026-01.example:capi\"\n"   \
+    "[[subsystem.namespace]]\n"              \
+    "nsid = 1\n"                             \
+    "source = \"ram:8MiB,block=4096\"\n"
+
+static const char configuration[] = CONFIGURATION;
+
+static const char smaller[] = CONFIGURATION "size = \"4MiB\"\n";
 
 static unsigned char data[1 << 20], found[1 << 20];
 
@@ -43,6 +48,31 @@ static void uses(weft_target *target, weft_disk *disk)
     EXPECT(count >= 1);
 }
 
+static void changes(weft_target *target, const char *url, const weft_options *options)
+{
+    uint64_t count;
+    weft_disk *disk;
+    OK(weft_target_apply(target, smaller));
+    EXPECT(weft_target_apply(target, "listen = 5") == -WEFT_ERROR_USAGE);
+    EXPECT(weft_target_apply(target, "listen = [\"127.0.0.1:0\", \"127.0.0.1:0\"]") < 0);
+    OK(weft_open(url, options, &disk));
+    OK(weft_get_u64(disk, "size", &count));
+    EXPECT(count == 4 << 20);
+    OK(weft_target_disconnect(target));
+    OK(weft_target_leave(target));
+    OK(weft_target_get_u64(target, "connections", &count));
+    EXPECT(count == 0);
+    EXPECT(weft_pread(disk, found, 4096, 0) < 0);
+    OK(weft_close(disk));
+    EXPECT(weft_open(url, options, &disk) < 0);
+    OK(weft_target_come_back(target));
+    OK(weft_target_come_back(target));
+    OK(weft_open(url, options, &disk));
+    OK(weft_pread(disk, found, 4096, 4096));
+    EXPECT(memcmp(data, found, 4096) == 0);
+    OK(weft_close(disk));
+}
+
 int main(void)
 {
     weft_target *target;
@@ -62,6 +92,7 @@ int main(void)
     OK(weft_options_set(options, "queues", "2"));
     OK(weft_open(url, options, &disk));
     uses(target, disk);
+    changes(target, url, options);
     OK(weft_target_stop(target));
     /* The host learns of the end, and SIGPIPE does not end the process. */
     EXPECT(weft_pwrite(disk, data, 4096, 0, 0) < 0);

@@ -37,6 +37,44 @@ fn a_bare_server_serves_through_the_filter_of_its_process() {
 }
 
 #[test]
+fn a_bare_server_leaves_its_hosts_and_comes_back() {
+    let place = Place::new("bare-leaving");
+    let mut desired = place.desired(&[free()], &["ram:1MiB"]);
+    desired.listen = vec!["nvme+tcp://127.0.0.1:0".into()];
+    let server = BareServer::start(&desired, &Environment::default()).unwrap();
+    let urls = server.urls();
+    let url = format!("{}/1", urls[0]);
+    let connect = || {
+        let mut options = ConnectOptions::default();
+        options.paths.ctrl_loss_timeout = Some(std::time::Duration::ZERO);
+        options
+    };
+    let disk = Disk::open(&url, &connect()).unwrap();
+    disk.write(0, &[7; 4096]).unwrap();
+    server.leave().unwrap();
+    server.leave().unwrap();
+    assert_eq!((server.connections(), server.urls().len()), (0, 0));
+    assert!(disk.read(0, &mut [0; 4096]).is_err());
+    assert!(Disk::open(&url, &connect()).is_err());
+    // It can be changed, and stays away.
+    desired.subsystems[0].namespaces[0].bytes = Some(65536);
+    server.apply(&mut desired).unwrap();
+    assert_eq!(server.urls().len(), 0);
+    server.come_back().unwrap();
+    server.come_back().unwrap();
+    assert_eq!(server.urls(), urls);
+    let disk = Disk::open(&url, &connect()).unwrap();
+    let mut found = [0; 4096];
+    disk.read(0, &mut found).unwrap();
+    assert_eq!((found, disk.geometry().bytes()), ([7; 4096], 65536));
+    server.disconnect();
+    desired.listen = vec!["nvme+tcp://127.0.0.1:1".into()];
+    let refused = server.apply(&mut desired).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
+    server.stop().unwrap();
+}
+
+#[test]
 fn a_bare_server_that_does_not_start_leaves_nothing_in_use() {
     let (place, at) = (Place::new("bare-failing"), free());
     let missing = format!("file:{}", place.directory.join("missing").display());
