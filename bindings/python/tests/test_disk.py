@@ -100,7 +100,7 @@ def test_data_of_a_sparse_file_is_found(tmp_path):
 
 def test_errors_have_a_kind_and_a_number():
     for url, kind, number, kinds in [
-        ("disk:9", "usage", errno.EINVAL, (weft.UsageError, ValueError)),
+        ("error:ram:1MiB", "usage", errno.EINVAL, (weft.UsageError, ValueError)),
         ("file:/nonexistent/weft", "not_found", errno.ENOENT, (FileNotFoundError,)),
         ("nbd://127.0.0.1:1/x", "refused", errno.ECONNREFUSED, (ConnectionRefusedError,)),
     ]:
@@ -166,21 +166,19 @@ def test_a_queue_has_many_operations_in_flight():
 
 def test_other_threads_run_while_one_waits(nvme_target):
     nvme_target.hang(operations=["read"])
-    disk = nvme_target.connect()
+    disk = nvme_target.connect(reconnect_delay=1)
     ended = []
-    reader = threading.Thread(target=lambda: ended.append(pytest.raises(weft.Error, disk.pread, 512, 0)))
+    reader = threading.Thread(target=lambda: ended.append(disk.pread(512, 0)))
     reader.start()
     # This thread goes on, with the same disk, while the other one waits.
-    turns = 0
     while nvme_target.counters()["in-flight"] == 0:
-        turns += 1
         time.sleep(0)
     assert disk.pwrite(b"w" * 512, 0) == 512 and not ended
     nvme_target.heal()
-    # A reset of the connection ends what is held.
+    # The end of the connection ends what is held, and the host reads again.
     nvme_target.drop_connections()
-    reader.join(60)
-    assert not reader.is_alive()
+    reader.join()
+    assert ended == [b"w" * 512]
 
 
 def test_control_c_ends_a_call(nvme_target):
@@ -199,7 +197,7 @@ except KeyboardInterrupt:
     while nvme_target.counters()["in-flight"] == 0:
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    assert child.communicate(timeout=60)[0] == "interrupted\n" and child.returncode == 0
+    assert child.communicate()[0] == "interrupted\n" and child.returncode == 0
 
 
 def test_a_forked_child_is_refused():

@@ -222,7 +222,8 @@ def test_a_configuration_is_applied():
         target.apply(CONFIGURATION + '[[subsystem.namespace]]\nnsid = 2\nsource = "ram:2MiB"\n')
         with weft.open(f"{target.urls[0].partition('?')[0]}/2") as disk:
             assert disk.size == 2 << 20
-        for wrong in ["listen = 5", CONFIGURATION.replace(":0", ":1"), "[server]\npoll = true\n" + CONFIGURATION]:
+        polls = CONFIGURATION.replace("[[subsystem]]", "[server]\npoll = true\n[[subsystem]]", 1)
+        for wrong in ["listen = 5", CONFIGURATION.replace(":0", ":1"), polls]:
             with pytest.raises(ValueError):
                 target.apply(wrong)
         assert target.report()["open_connections"] >= 0
