@@ -68,13 +68,13 @@ def test_memory_goes_with_its_last_view():
     def mapped():
         return int(pathlib.Path("/proc/self/statm").read_text().split()[0])
 
-    size = 64 << 20
+    size = 4 << 20
     before = mapped()
-    for _ in range(20):
+    for _ in range(100):
         view = weft.memory(size)[4096:8192]
         view[:] = bytes(4096)
     del view
-    assert mapped() - before < 2 * size // os.sysconf("SC_PAGE_SIZE")
+    assert mapped() - before < 10 * size // os.sysconf("SC_PAGE_SIZE")
 
 
 def test_compare_and_write():

@@ -17,7 +17,7 @@ def programs():
             yield pytest.param(block.split("```")[0], id=f"{page}-{n}")
 
 
-@pytest.mark.parametrize("program", programs())
+@pytest.mark.parametrize("program", list(programs()))
 def test_a_program_of_a_page(program, tmp_path):
     path = tmp_path / "test_page.py"
     path.write_text(program)

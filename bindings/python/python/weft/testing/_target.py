@@ -78,6 +78,8 @@ class NvmeTarget:
             if self.psk is not None:
                 _secrets.write(self._file("psk"), self.psk)
             self._target = Target(self._configuration())
+            # They stay the same while it is away.
+            self._urls = self._target.urls
         except BaseException:
             self._directory.cleanup()
             raise
@@ -117,7 +119,7 @@ class NvmeTarget:
     @property
     def urls(self) -> List[str]:
         """The URLs of the disk, one for each protocol."""
-        return self._target.urls
+        return list(self._urls)
 
     @property
     def url(self) -> str:
@@ -126,7 +128,7 @@ class NvmeTarget:
 
     def url_by(self, protocol: str) -> str:
         """Return the URL of the disk by a protocol."""
-        for url in self.urls:
+        for url in self._urls:
             if url.startswith(f"{protocol}://"):
                 return url
         raise ValueError(f"the target does not serve {protocol!r}")
