@@ -146,7 +146,8 @@ def test_a_queue_has_many_operations_in_flight():
         writes = {queue.pwrite(bytes([n]) * BLOCK, n * BLOCK) for n in range(16)}
         done = dict(queue.wait(16))
         assert set(done) == writes and set(done.values()) == {None}
-        places = {queue.pread_into(memory[n * BLOCK : (n + 1) * BLOCK], n * BLOCK) for n in range(16)}
+        parts = [memory[n * BLOCK : (n + 1) * BLOCK] for n in range(16)]
+        places = {queue.pread_into(part, n * BLOCK) for n, part in enumerate(parts)}
         reads = {queue.pread(BLOCK, n * BLOCK): n for n in range(16)}
         with pytest.raises(weft.Error) as caught:
             queue.flush()
@@ -154,7 +155,7 @@ def test_a_queue_has_many_operations_in_flight():
         done = dict(queue.wait(32))
         assert set(done) == places | set(reads) and queue.in_flight == 0
         for number, n in reads.items():
-            assert done[number] == bytes([n]) * BLOCK == bytes(memory[n * BLOCK : (n + 1) * BLOCK])
+            assert done[number] == bytes([n]) * BLOCK == bytes(parts[n])
         assert queue.wait(5, timeout=0.01) == []
         number = queue.compare_and_write(b"x" * 512, b"y" * 512, 0)
         ((reaped, error),) = queue.wait()

@@ -157,8 +157,11 @@ fn flushes_and_discards_can_be_struck() {
 #[test]
 fn as_many_are_affected_as_may_be() {
     let (writes, reads, _) = run("rate=1,kind=nospace,after=5,count=3");
-    let failed: Vec<usize> =
-        (0..).zip(&writes).filter(|(_, kind)| **kind == StatusKind::NoSpace).map(|it| it.0).collect();
+    let failed: Vec<usize> = (0..)
+        .zip(&writes)
+        .filter(|(_, kind)| **kind == StatusKind::NoSpace)
+        .map(|it| it.0)
+        .collect();
     assert_eq!(failed, [5, 6, 7]);
     assert_eq!(count(&reads, StatusKind::Success), 2048);
     // All queues together.

@@ -56,8 +56,8 @@ impl Absence {
     }
 }
 
-/// URLs to listen at, with the ports that were picked, as the URLs for hosts have them, in the place
-/// of port 0.
+/// URLs to listen at, with the ports that were picked in the place of port 0, as the URLs for hosts
+/// have them.
 fn places(listen: &[String], urls: &[String]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     for asked in listen {

@@ -46,8 +46,8 @@ def _chosen(operations: Sequence[str]) -> str:
 class NvmeTarget:
     """A target that serves a RAM disk of `size` bytes, which may grow to `max_size`.
 
-    `protocols` are any of "nvme+tcp", "iscsi" and "nbd". With `tls`, NVMe hosts have to use TLS with
-    the key `psk`. Faults count for commands that begin later, and stay until `heal()`.
+    `protocols` are any of "nvme+tcp", "iscsi" and "nbd". With `tls`, NVMe hosts have to use TLS
+    with the key `psk`. Faults count for commands that begin later, and stay until `heal()`.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class NvmeTarget:
         self._target.disconnect()
 
     def go_away(self) -> None:
-        """Stop listening, and close all connections, until `come_back()`. The disk keeps its data."""
+        """Stop listening, and close all connections, until `come_back()`. Data is kept."""
         self._target.leave()
 
     def come_back(self) -> None:
