@@ -75,7 +75,7 @@ fn every() -> Result<Vec<Step>> {
         // most of the time.
         chore("windows", Turn::Tests, &["windows", "test"])?,
         chore("aarch64", Turn::Builds, &["aarch64", "check"])?,
-        chore("python", Turn::Builds, &["package", "python", "--test"])?,
+        chore("python", Turn::Builds, &["package", "python", "--fast", "--test"])?,
         // What they count must not depend on load, and their figures are printed.
         chore("race", Turn::Alone, &["race", "--small"])?,
         chore("gates", Turn::Alone, &["race", "--gates", "--small"])?,
