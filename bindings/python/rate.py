@@ -2,7 +2,7 @@
 
     python rate.py nvme+tcp://127.0.0.1:4420/NQN
 
-`weft bench URL --depth 32` measures the same by itself.
+`weft bench URL --rw=randread --bs=4k --iodepth=32` measures the same by itself.
 """
 
 import argparse

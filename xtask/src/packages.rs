@@ -62,6 +62,7 @@ pub const PACKAGES: &[Package] = &[
     package("ntfs-3g", "mkfs.ntfs", Use::Tests),
     package("openssl", "openssl", Use::Tests),
     package("procps", "kill", Use::Tests),
+    package("python3-venv", "", Use::Tests),
     package("shellcheck", "shellcheck", Use::Tests),
     package("strace", "strace", Use::Tests),
     package("systemd", "systemd-analyze", Use::Tests),

@@ -62,3 +62,15 @@ pub(crate) fn run(
     }
     Err(exception(py, &Failure::of(&ended, &what())))
 }
+
+/// Panics with the text `place`, which is also the frame to panic in. Wheels for users have no such
+/// function.
+#[cfg(debug_assertions)]
+#[pyfunction]
+pub(crate) fn panics(py: Python<'_>, place: &str) -> PyResult<()> {
+    match place {
+        "quick" => quick(py, || panic!("{place}")),
+        "blocking" => blocking(py, || panic!("{place}")),
+        _ => panic!("{place}"),
+    }
+}

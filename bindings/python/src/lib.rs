@@ -25,6 +25,8 @@ fn _weft(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<region::Region>()?;
     module.add_class::<target::Target>()?;
+    #[cfg(debug_assertions)]
+    module.add_function(wrap_pyfunction!(calls::panics, module)?)?;
     module.add("KINDS", kinds())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -140,6 +140,19 @@ def test_kinds_are_those_of_the_library():
     assert [name.lower() for name, _ in named][-20:] == _weft.KINDS[-20:]
 
 
+@pytest.mark.skipif(not hasattr(_weft, "panics"), reason="only a wheel made by --fast can panic")
+def test_a_panic_is_an_exception():
+    for place in ["quick", "blocking"]:
+        with pytest.raises(weft.Error) as caught:
+            _weft.panics(place)
+        assert caught.value.kind == "internal" and str(caught.value).endswith(place)
+    with pytest.raises(BaseException, match="elsewhere") as caught:
+        _weft.panics("elsewhere")
+    assert type(caught.value).__name__ == "PanicException"
+    with weft.open("ram:1MiB") as disk:
+        assert disk.pread(512, 0) == bytes(512)
+
+
 def test_a_queue_has_many_operations_in_flight():
     memory = weft.memory(32 * BLOCK)
     with weft.open("ram:1MiB", queues=2) as disk, weft.Queue(disk, 32) as queue:

@@ -1,5 +1,9 @@
-"""A client in Python that others wrote, with faults of a target that this test serves. It is on no
-registry: `pip install` a checkout of truenas_pynvmeof_client."""
+"""A client in Python that others wrote, with faults of a target that this test serves. It is not in
+the registry of Python, so it has to be installed into the virtual environment of the tests, or be in
+PYTHONPATH. The test was written with this version:
+
+    pip install git+https://github.com/truenas/truenas_pynvmeof_client@72a79ac8a9bb
+"""
 
 import urllib.parse
 

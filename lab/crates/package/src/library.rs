@@ -109,7 +109,7 @@ fn tree(out: &Path, package: &str) -> Result<PathBuf> {
     if root.exists() {
         fs::remove_dir_all(&root)?;
     }
-    let metadata = notices::metadata_of("capi", &staged::host()?, &[])?;
+    let metadata = notices::metadata_of("crates/capi", &staged::host()?, &[])?;
     let text = notices::of_program(&metadata, &staged::standard_library()?)?;
     let doc = format!("usr/share/doc/{package}");
     put(&root, &format!("{doc}/LICENCES.txt"), text.as_bytes())?;

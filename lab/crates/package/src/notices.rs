@@ -45,14 +45,14 @@ pub fn of_program(metadata: &Value, others: &[(&str, impl AsRef<Path>)]) -> Resu
 
 /// What cargo knows of `weft` when it is built for a target with some features.
 pub fn metadata(target: &str, features: &[&str]) -> Result<Value> {
-    metadata_of("cli", target, features)
+    metadata_of("crates/cli", target, features)
 }
 
-/// The same of the package in a directory of `crates`.
+/// The same of the package in a directory of the repository.
 pub fn metadata_of(directory: &str, target: &str, features: &[&str]) -> Result<Value> {
     let mut cargo = sh::cargo("metadata");
     cargo.args(["--format-version=1", "--locked"]);
-    cargo.arg(format!("--manifest-path=crates/{directory}/Cargo.toml"));
+    cargo.arg(format!("--manifest-path={directory}/Cargo.toml"));
     cargo.arg(format!("--filter-platform={target}"));
     cargo.arg(format!("--features={}", features.join(",")));
     Ok(serde_json::from_str(&sh::output(&mut cargo)?)?)

@@ -14,13 +14,16 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use xtask::sh::{self, Missing};
 
-use super::linux::hide_paths;
+use super::{linux::hide_paths, notices, staged};
 
 /// The oldest system that the wheel is for.
 const OLDEST: &str = "manylinux_2_28";
 
 /// Most bytes of the wheel.
 const BYTES_MAX: u64 = 8 << 20;
+
+/// The licences of all that is in the wheel, a file beside `pyproject.toml`, which puts it there.
+const LICENCES: &str = "LICENCES.txt";
 
 /// Interpreters with which the wheel is imported, where they are installed: the oldest that it is
 /// for, and newer ones.
@@ -141,10 +144,25 @@ fn build(tools: &Path, fast: bool) -> Result<PathBuf> {
     maturin.args(["--profile", if fast { "dev" } else { "release" }]);
     maturin.arg("--manifest-path").arg(source("Cargo.toml")).arg("--out").arg(&out);
     maturin.env("CARGO_TARGET_DIR", scratch("target"));
+    fs::write(source(LICENCES), licences(tools)?)?;
     hide_paths(&mut maturin);
     sh::run(&mut maturin)?;
     let made = fs::read_dir(&out)?.next().context("maturin makes a wheel")??;
     Ok(made.path())
+}
+
+/// The licences of all that is in the wheel: also of what zig links, as no library of the system is
+/// the same everywhere.
+fn licences(tools: &Path) -> Result<String> {
+    let metadata = notices::metadata_of("bindings/python", &staged::host()?, &[])?;
+    let said = sh::output(
+        program(tools, "python").args(["-c", "import ziglang; print(ziglang.__path__[0])"]),
+    )?;
+    let zig = Path::new(said.trim());
+    let mut others = staged::standard_library()?;
+    others.push(("libunwind of LLVM", zig.join("lib/libunwind/LICENSE.TXT")));
+    others.push(("compiler-rt of zig", zig.join("LICENSE")));
+    notices::of_program(&metadata, &others)
 }
 
 /// Checks for which systems the wheel is, and its size unless it is not optimized.
