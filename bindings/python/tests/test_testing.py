@@ -172,6 +172,24 @@ def test_all_protocols_serve_one_disk(weft_target):
         assert target.connect(protocol).pread(512, 0) == b"\x01" * 512
 
 
+@pytest.mark.parametrize("protocol", ["nvme+tcp", "iscsi", "nbd"])
+def test_disks_end_while_the_target_hangs(weft_target, protocol):
+    def controls():
+        names = pathlib.Path("/proc/self/task").glob("*/comm")
+        return sum(name.read_text() == "weft-control\n" for name in names)
+
+    before = controls()
+    target = weft_target(1 << 20, protocols=[protocol])
+    disk = target.connect()
+    queue = weft.Queue(disk, 4)
+    target.hang(operations=["read"])
+    queue.pread(512, 0)
+    until(lambda: target.counters()["in-flight"] == 1, "the target has the read")
+    queue.close()
+    disk.close()
+    until(lambda: controls() <= before, "the thread of the disk ends")
+
+
 def test_a_target_that_is_killed_under_load(tmp_path):
     program = """
 import sys, weft.testing

@@ -87,6 +87,9 @@ pub(crate) trait Commands: Sized + 'static {
 
     /// The connection has ended, and why.
     fn lost(&mut self, why: String);
+
+    /// The loop ends while the connection is on it, and closes it.
+    fn loop_ended(&mut self) {}
 }
 
 /// What commands are submitted to.
@@ -106,6 +109,14 @@ struct QueueState<C: Commands> {
     held: bool,
     /// The queue was dropped.
     abandoned: bool,
+}
+
+impl<C: Commands> Drop for QueueState<C> {
+    fn drop(&mut self) {
+        if self.link.take().is_some() {
+            self.commands.loop_ended();
+        }
+    }
 }
 
 /// The device's queue.

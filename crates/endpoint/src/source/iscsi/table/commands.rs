@@ -170,6 +170,10 @@ impl Commands for Table {
     fn lost(&mut self, why: String) {
         self.shared.idle.lost(why);
     }
+
+    fn loop_ended(&mut self) {
+        self.shared.idle.ended();
+    }
 }
 
 impl Table {
