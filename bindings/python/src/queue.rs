@@ -234,7 +234,7 @@ impl Queue {
                 let left = end.map(|end| end.saturating_duration_since(Instant::now()));
                 let pause = left.map_or(LOOK, |left| left.min(LOOK));
                 let missing = (least as usize).saturating_sub(done.len());
-                queue.reap((missing, Some(pause)), usize::MAX, |_, it| done.push(it));
+                queue.reap((missing, Some(pause)), usize::MAX, |_, it| done.push(it))?;
                 let is_enough = done.len() >= least as usize || queue.in_flight() == 0;
                 if is_enough || left == Some(Duration::ZERO) {
                     return Ok(());
