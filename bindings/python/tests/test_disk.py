@@ -120,7 +120,7 @@ def test_errors_have_a_kind_and_a_number():
             disk.pread(-1, 0)
         with pytest.raises(weft.Error):
             disk.pread(1 << 62, 0)
-    for options in [{"colour": "red"}, {"queues": 0}, {"tls": 3}]:
+    for options in [{"colour": "red"}, {"queues": 0}, {"tls": 3}, {"threads": False}]:
         with pytest.raises(weft.UsageError):
             weft.open("ram:1MiB", **options)
 

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
 
 from . import _weft
+from ._errors import Kind, UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -233,4 +234,8 @@ def open(url: str, **options: Option) -> Disk:
     Options are those of libweft, with underscores: `queues=4`, `ctrl_loss_tmo=30`, `tls=True`.
     Raise `Error` if it cannot be opened.
     """
-    return Disk(_weft.Disk(url, _texts(options)))
+    texts = _texts(options)
+    if ("threads", "off") in texts:
+        # Only queues on an event loop of the caller would do I/O, and there is none here.
+        raise UsageError(Kind.USAGE, "threads=off is for programs in C")
+    return Disk(_weft.Disk(url, texts))
