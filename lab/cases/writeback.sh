@@ -1,20 +1,22 @@
 #!/bin/sh
 # No deadlock of memory: a file system on a disk that `weft connect` serves to its own machine takes dirty pages of twice the memory, while the target
 # dies and comes back. The server's protection is in force: its pages are locked, the OOM killer leaves it alone, it is a part of the way to a disk.
-# Here memory is first used up but for some; `-- all` uses the whole machine. The disk by ublk is one that weft daemon holds.
-# lab: long files=weft,../iscsi.sh,../daemon.sh modules=iscsi_tcp,sd_mod,nbd,ublk_drv,zram,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=1900
+# Here memory is first used up but for some; `-- all` uses the whole machine. The disk by ublk is one that weft daemon
+# holds; that by loop has a file by FUSE below it.
+# lab: long files=weft,../iscsi.sh,../daemon.sh modules=iscsi_tcp,sd_mod,nbd,ublk_drv,fuse,loop,zram,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=1900
 . /lab/lib.sh
 . /lab/iscsi.sh
 . /lab/daemon.sh
 [ "$TARGET" != kernel ] || skip "both ends are weft's"
-AVAILABLE_MIB=${AVAILABLE_MIB:-160}
+AVAILABLE_MIB=${AVAILABLE_MIB:-256}
 
 mib() { awk -v key="$1:" '$1 == key { print int($2 / 1024) }' /proc/meminfo; }
 # The target's store keeps a page whose words are all the same in no memory, and fio's pattern (the block's offset) makes such pages.
 modprobe zram
 echo $(($(mib MemTotal) * 2 + 256))M >/sys/block/zram0/disksize
 # The target shares the memory here, so it needs the same protection.
-serve() { target_start --protect-memory --pool 32MiB /dev/zram0; }
+# The state directory is in memory, so nothing records the UUID of a disk without a WWID.
+serve() { target_start --protect-memory --pool 32MiB file:/dev/zram0,uuid=0b007ab0-0000-4000-8000-000000000002; }
 serve
 iscsid_start
 
@@ -84,11 +86,13 @@ of_daemon() {
 }
 
 if [ "${1:-}" = all ]; then
-    for protocol in nbd iscsi; do written_back $protocol $(($(mib MemTotal) * 2)); done
+    for protocol in nbd iscsi loop; do written_back $protocol $(($(mib MemTotal) * 2)); done
     of_daemon written_back ublk $(($(mib MemTotal) * 2))
 else
     written_back nbd $((AVAILABLE_MIB * 2)) "$AVAILABLE_MIB"
     of_daemon written_back ublk $((AVAILABLE_MIB * 2)) "$AVAILABLE_MIB"
+    # The loop device writes to a file by FUSE, without the page cache between both.
+    written_back loop $((AVAILABLE_MIB * 2)) "$AVAILABLE_MIB"
 fi
 
 target_stop
