@@ -1,15 +1,11 @@
-"""A client in Python that others wrote, with faults of a target that this test serves. It is not in
-the registry of Python, so it has to be installed into the virtual environment of the tests, or be in
-PYTHONPATH. The test was written with this version:
-
-    pip install git+https://github.com/truenas/truenas_pynvmeof_client@72a79ac8a9bb
+"""A client in Python that others wrote, with faults of a target that this test serves. PYNVMEOF_DIR
+names its sources: github.com/truenas/truenas_pynvmeof_client, commit 72a79ac8a9bb.
 """
 
 import urllib.parse
 
+import nvmeof_client as client
 import pytest
-
-client = pytest.importorskip("nvmeof_client", reason="nvmeof_client is missing")
 
 
 def test_their_client_sees_what_the_target_does(weft_target):

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weft_testing::programs;
@@ -44,6 +45,8 @@ pub struct Openssl {
     child: Child,
     input: ChildStdin,
     output: Arc<Mutex<String>>,
+    /// They end with the program.
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Openssl {
@@ -59,16 +62,17 @@ impl Openssl {
         let output = Arc::new(Mutex::new(String::new()));
         let streams: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
-        for mut stream in streams {
+        let read = |mut stream: Box<dyn Read + Send>| {
             let output = Arc::clone(&output);
             std::thread::spawn(move || {
                 let mut room = [0; 4096];
                 while let Ok(n @ 1..) = stream.read(&mut room) {
                     output.lock().unwrap().push_str(&String::from_utf8_lossy(&room[..n]));
                 }
-            });
-        }
-        Self { input: child.stdin.take().unwrap(), child, output }
+            })
+        };
+        let readers = streams.map(read).into();
+        Self { input: child.stdin.take().unwrap(), child, output, readers }
     }
 
     /// Starts `s_server` for TLS 1.3, and tells where it listens.
@@ -101,11 +105,13 @@ impl Openssl {
         let what = format!("openssl prints \"{text}\" {times} times");
         let end = Instant::now() + PATIENCE;
         loop {
+            // Of a program that has ended all is read before the last look.
+            let has_ended = self.has_ended();
             let printed = output.lock().unwrap().clone();
             if printed.matches(text).count() >= times {
                 return;
             }
-            assert!(Instant::now() < end && !self.has_ended(), "{what}, but only: {printed}");
+            assert!(Instant::now() < end && !has_ended, "{what}, but only: {printed}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -116,7 +122,11 @@ impl Openssl {
     }
 
     fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        let has_ended = self.child.try_wait().unwrap().is_some();
+        if has_ended {
+            self.readers.drain(..).for_each(|reader| reader.join().unwrap());
+        }
+        has_ended
     }
 }
 

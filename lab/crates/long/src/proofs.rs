@@ -138,6 +138,7 @@ pub fn all() -> Result<Vec<Proof>> {
     proofs.extend([of_fresh_seeds()?, of_fresh_properties(), of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
     proofs.push(of_aarch64()?);
+    proofs.push(of_python()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
 }
@@ -196,6 +197,13 @@ fn of_aarch64() -> Result<Proof> {
     let about = "The program, linked and started, the unit tests of the engines, of I/O and of devices, and the models of lock-free code, for 64-bit ARM under qemu-user.";
     let command = sh::chore(&["aarch64", "test"])?;
     Ok(Proof::new("aarch64", about, command))
+}
+
+/// The package for Python with a client that others wrote.
+fn of_python() -> Result<Proof> {
+    let about = "The tests of the package for Python, with those of truenas_pynvmeof_client against a target of `weft.testing`. `PYNVMEOF_DIR` names its sources.";
+    let command = sh::chore(&["package", "python", "--test"])?;
+    Ok(Proof::new("python", about, command))
 }
 
 /// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on
