@@ -22,7 +22,7 @@ workloads = [
     { block = "4k", rw = "randread", latency = true },
 ]
 [quick]
-each = "1200ms"
+each = "200ms"
 rounds = 4
 [usual]
 budget = "60s"
@@ -98,63 +98,66 @@ fn of<'a>(data: &'a Value, list: &str, lane: &str) -> Vec<&'a Value> {
     data[list].as_array().unwrap().iter().filter(|one| one["lane"] == lane).collect()
 }
 
-/// Measures a target beside weft's, with weft's initiator and with another load generator.
-fn measured(peer: &str, through: &str, load: &str, programs: &[&str]) {
-    if !programs::have(programs) {
-        return;
-    }
-    let place = Place::new(&format!("study-{peer}"));
-    let ran = run(place.study(&["--peers", peer]));
+/// What a target is measured with beside weft's: its protocol, and another load generator.
+struct Beside {
+    peer: &'static str,
+    program: &'static str,
+    through: &'static str,
+    load: &'static str,
+}
+
+/// Measures targets of one protocol beside weft's, with weft's initiator and with another load
+/// generator.
+fn measured(peers: &[Beside]) {
+    let place = Place::new(&format!("study-{}", peers[0].through));
+    let wanted: Vec<&str> = peers.iter().map(|one| one.peer).collect();
+    let ran = run(place.study(&["--peers", &wanted.join(",")]));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     let data = place.results();
-    let both = [format!("{through}-{load}"), format!("{peer}-{load}")];
-    assert_eq!(
-        names(&data["lanes"], "name"),
-        ["local", through, &both[0], peer, &both[1]],
-        "{}",
-        data["notes"]
-    );
-    for lane in [peer, &both[0], &both[1]] {
-        let rows = of(&data, "rows", lane);
-        // iscsi-perf only reads.
-        let wanted = if load == "iscsi-perf" && lane != peer { 1 } else { 2 };
-        assert_eq!(rows.len(), wanted, "{lane}: {}", data["notes"]);
-        assert!(rows.iter().all(|row| row["iops"].as_f64() > Some(0.0) && row["failed"] == 0));
-        let knows = rows.iter().all(|row| row["target"].is_object());
-        assert_eq!(knows, peer != "nbd-server" || lane == both[0], "{rows:?}");
-    }
-    for (lane, rival) in [(peer, through), (&both[1], &both[0])] {
-        let relations = of(&data, "relations", lane);
-        let is_rate = |it: &&&Value| it["to"] == rival && it["quantity"] == "rate";
-        assert!(relations.iter().any(|it| is_rate(&it)), "{relations:?}");
-    }
-    let foreign = data["lanes"].as_array().unwrap().iter().find(|lane| lane["name"] == peer);
-    let setup = foreign.unwrap()["setup"].to_string();
-    assert!(setup.contains(programs[0]), "{setup}");
-    assert!(!setup.contains(&place.targets.display().to_string()), "no path of this machine");
     let page = std::fs::read_to_string(place.scratch.path().join("report.html")).unwrap();
     assert!(page.contains("Commands and configuration of the targets"));
+    let lanes = names(&data["lanes"], "name");
+    assert_eq!(lanes.len(), 3 + 2 * peers.len(), "{lanes:?}: {}", data["notes"]);
+    for Beside { peer, program, through, load } in peers {
+        let both = [format!("{through}-{load}"), format!("{peer}-{load}")];
+        for lane in [*peer, &both[0], &both[1]] {
+            let rows = of(&data, "rows", lane);
+            // iscsi-perf only reads.
+            let wanted = if *load == "iscsi-perf" && lane != *peer { 1 } else { 2 };
+            assert_eq!(rows.len(), wanted, "{lane}: {}", data["notes"]);
+            assert!(rows.iter().all(|row| row["iops"].as_f64() > Some(0.0) && row["failed"] == 0));
+            let knows = rows.iter().all(|row| row["target"].is_object());
+            assert_eq!(knows, *peer != "nbd-server" || lane == both[0], "{rows:?}");
+        }
+        for (lane, rival) in [(*peer, *through), (&both[1], &both[0])] {
+            let relations = of(&data, "relations", lane);
+            let is_rate = |it: &&&Value| it["to"] == rival && it["quantity"] == "rate";
+            assert!(relations.iter().any(|it| is_rate(&it)), "{relations:?}");
+        }
+        let foreign = data["lanes"].as_array().unwrap().iter().find(|lane| lane["name"] == *peer);
+        let setup = foreign.unwrap()["setup"].to_string();
+        assert!(setup.contains(program), "{setup}");
+        let own = place.targets.display().to_string();
+        assert!(!setup.contains(&own), "no path of this machine");
+    }
     assert!(place.is_clean(), "{:?}", place.processes());
 }
 
 #[test]
 fn tgt_is_measured_beside_weft() {
-    measured("tgt", "iscsi", "iscsi-perf", &["tgtd", "tgtadm", "iscsi-perf"]);
+    if programs::have(&["tgtd", "tgtadm", "iscsi-perf"]) {
+        let (through, load) = ("iscsi", "iscsi-perf");
+        measured(&[Beside { peer: "tgt", program: "tgtd", through, load }]);
+    }
 }
 
 #[test]
-fn nbdkit_is_measured_beside_weft() {
-    measured("nbdkit", "nbd", "fio", &["nbdkit", "fio"]);
-}
-
-#[test]
-fn qemu_nbd_is_measured_beside_weft() {
-    measured("qemu-nbd", "nbd", "fio", &["qemu-nbd", "fio"]);
-}
-
-#[test]
-fn nbd_server_is_measured_beside_weft() {
-    measured("nbd-server", "nbd", "fio", &["nbd-server", "fio"]);
+fn servers_of_nbd_are_measured_beside_weft() {
+    let all = ["nbdkit", "qemu-nbd", "nbd-server"];
+    if programs::have(&all) && programs::have(&["fio"]) {
+        let (through, load) = ("nbd", "fio");
+        measured(&all.map(|name| Beside { peer: name, program: name, through, load }));
+    }
 }
 
 #[test]
@@ -163,6 +166,8 @@ fn a_file_and_a_null_device_are_served_by_others_too() {
         return;
     }
     let place = Place::new("study-peers-file");
+    let suite = place.scratch.path().join("targets.toml");
+    std::fs::write(suite, SUITE.replace("rounds = 4", "rounds = 2")).unwrap();
     let file = place.scratch.path().join("disk.img");
     std::fs::write(&file, vec![0; 16 << 20]).unwrap();
     let source = format!("file:{},direct=off", file.display());
@@ -250,7 +255,7 @@ impl Lasting {
     /// Starts it, and waits until its target runs; returns that, too.
     fn start(place: &Place) -> (Self, u32) {
         let mut study = weft(place.scratch.path(), &["study", "--suite", "./targets.toml"]);
-        study.args(["--lanes", "local,nbd", "--peers", "nbdkit", "--time-budget", "20s"]);
+        study.args(["--lanes", "local,nbd", "--peers", "nbdkit", "--time-budget", "5s"]);
         study.env("TMPDIR", &place.targets).stdout(Stdio::null()).stderr(Stdio::null());
         let child = Self(study.spawn().unwrap());
         let target = wait::until_some("the target to run", || place.processes().first().copied());

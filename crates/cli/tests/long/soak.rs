@@ -70,7 +70,10 @@ impl Host {
     fn start(dir: &Scratch, url: &str) -> Self {
         let load = ["bench", url, "--rw=randrw", "--bs=4k", "--size=4MiB", "--rate_iops=100"];
         let end = ["--time_based", "--runtime=24h", "--keep-alive-tmo=1", "--quiesce-time=0s"];
-        let mut command = weft(dir.path(), &[&load[..], &end, &["--output=report"]].concat());
+        // All hosts come back at once, also on a machine that does much else.
+        let patient = ["--connect-timeout=60s"];
+        let mut command =
+            weft(dir.path(), &[&load[..], &end, &patient, &["--output=report"]].concat());
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
