@@ -9,7 +9,7 @@ use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, marks
 use crate::report::units::{
     NONE, count, gigabytes, latency, micros, or_none, percent, rounds, seconds, share,
 };
-use crate::report::{comparison, of_all_lanes, published};
+use crate::report::{comparison, matrix, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
 use crate::text_table::{self, Align};
 
@@ -27,6 +27,8 @@ pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
     let mut out = if results.draws(Drawing::SideBySide) {
         side_by_side(results, width)
+    } else if results.draws(Drawing::Matrix) {
+        targets_and_initiators(results, width)
     } else {
         patterns(results, width)
     };
@@ -90,6 +92,31 @@ fn side_by_side(results: &Results, width: usize) -> String {
     let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
     format!("{title}; from CPU on per operation\n\n{}\n\n", text_table::draw(&columns, &rows))
         + &paragraphs(&comparison::sentences(results), "", width)
+}
+
+/// Each target with each initiator: a line for each pair.
+fn targets_and_initiators(results: &Results, width: usize) -> String {
+    let basis: Vec<String> = matrix::basis(results).into_iter().collect();
+    let mut out = paragraphs(&basis, "", width);
+    let columns = [Align::Left, Align::Left].into_iter().chain([Align::Right; 4]);
+    let columns: Vec<Align> = columns.collect();
+    for protocol in matrix::protocols(results) {
+        let head = matrix::HEADS.map(two_lines).to_vec();
+        let of = |line: &matrix::Line<'_>| {
+            let names = [line.target, line.initiator].map(str::to_owned).into_iter();
+            names.chain(line.cells.iter().cloned()).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = [head].into_iter().chain(protocol.lines.iter().map(of)).collect();
+        out += &format!("{}\n\n{}\n\n", protocol.name, text_table::draw(&columns, &rows));
+    }
+    out += &paragraphs(&matrix::sentences(results), "", width);
+    out + &paragraphs(&[format!("{}.", matrix::headline(results))], "", width)
+}
+
+/// A head with its unit in a second line.
+fn two_lines(head: &str) -> String {
+    head.split_once(' ')
+        .map_or_else(|| format!("\n{head}"), |(name, unit)| format!("{name}\n{unit}"))
 }
 
 /// What others have published, as relations.

@@ -68,6 +68,22 @@ fn numbers_are_the_ones_of_the_results() {
 }
 
 #[test]
+fn a_matrix_has_a_line_for_each_pair_and_says_why_pairs_are_empty() {
+    let text = render(&sample::matrix(), Some(80));
+    assert!(widest(&text) <= 80, "{text}");
+    for line in [
+        "weft weft 0.95 ±0.02 +0.16 ±0.74 – –",
+        "weft iscsi-perf – – – –",
+        "tgt weft 0.25 ±0.02^ – +0.14 ±0.06 +5.43 ±0.57",
+        "– weft with iscsi-perf, nbd-server: it is not installed: `apt-get install it`.",
+        "^ tgt: Not configured well: weft’s initiator does 0.48 to 0.53 of the rate that",
+    ] {
+        let words = |it: &str| it.split_whitespace().eq(line.split(' '));
+        assert!(text.lines().any(words), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn it_fits_the_terminal() {
     let usual = [
         sample::study(),
@@ -77,7 +93,7 @@ fn it_fits_the_terminal() {
         sample::not_numbers(),
         sample::empty(),
     ];
-    for results in usual.into_iter().chain([sample::null_suite()]) {
+    for results in usual.into_iter().chain([sample::null_suite(), sample::matrix()]) {
         for width in [80, 100, 120, 200] {
             let text = render(&results, Some(width));
             assert!(widest(&text) <= width, "{} columns in {width}:\n{text}", widest(&text));

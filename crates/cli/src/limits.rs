@@ -74,5 +74,9 @@ pub const PEER_START_S: u64 = 10;
 /// Milliseconds that such a target has to end after SIGTERM; then it is killed.
 pub const PEER_END_MS: u64 = 500;
 
+/// Keep alive timeout, in seconds, of a target of another project that is stopped while others are
+/// measured.
+pub const PEER_KEEP_ALIVE_S: u32 = 3600;
+
 /// Seconds after which an operation fails whose target of another project is gone.
 pub const PEER_OUTAGE_S: u64 = 2;

@@ -161,6 +161,11 @@ fn servers_of_nbd_are_measured_beside_weft() {
 }
 
 #[test]
+fn spdk_is_measured_beside_weft() {
+    measured("spdk", "nvme+tcp", "spdk-perf", &["nvmf_tgt", "spdk_nvme_perf"]);
+}
+
+#[test]
 fn a_file_and_a_null_device_are_served_by_others_too() {
     if !programs::have(&["qemu-nbd", "nbdkit"]) {
         return;
@@ -246,6 +251,45 @@ fn a_target_that_does_not_start_costs_only_its_lane() {
     assert_eq!(why, "nbdkit did not start: it ended with status 3: nbdkit: no such luck.", "{why}");
     assert_eq!(of(&data, "rows", "nbd").len(), 2, "{}", data["notes"]);
     assert!(place.is_clean());
+}
+
+/// Programs of SPDK are looked for in the directory in which it was built, too.
+#[test]
+fn the_directory_of_spdk_is_searched() {
+    let place = Place::new("study-peers-spdk");
+    let spdk = place.scratch.path().join("spdk");
+    std::fs::create_dir_all(spdk.join("build/bin")).unwrap();
+    place.fake("../spdk/build/bin/nvmf_tgt", "echo 'no such luck' >&2; exit 3");
+    let mut study = place.study(&["--peers", "spdk"]);
+    study.env("SPDK_DIR", &spdk).env("PATH", &place.programs);
+    let ran = run(study);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let why = place.results()["skipped"][0]["why"].as_str().unwrap().to_owned();
+    assert_eq!(why, "spdk did not start: it ended with status 3: no such luck.");
+    assert!(place.is_clean());
+}
+
+/// The suite `matrix` has a line for each pair, and says why those of other projects are empty.
+#[test]
+fn a_matrix_names_what_is_missing() {
+    let place = Place::new("study-peers-matrix");
+    let args = ["study", "--suite", "matrix", "--quick", "--time-budget", "1s"];
+    let mut study = weft(place.scratch.path(), &args);
+    study.args(["--source", "ram:16MiB"]).env("PATH", &place.programs).env("COLUMNS", "80");
+    let ran = run(study);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    for line in ["NVMe/TCP", "iSCSI", "NBD"] {
+        assert!(ran.out.lines().any(|it| it == line), "{line}: {}", ran.out);
+    }
+    let missing = "– nbdkit: nbdkit is not installed: `apt-get install nbdkit`.";
+    assert!(ran.out.lines().any(|it| it == missing), "{}", ran.out);
+    let data = place.results();
+    let mut lanes = names(&data["lanes"], "name");
+    // It is looked for in /usr/sbin, too.
+    lanes.retain(|name| *name != "tgt");
+    assert_eq!(lanes, ["nvme+tcp", "iscsi", "nbd"]);
+    let ends = |it: &&&Value| it["quantity"] == "target-cpu" && it["to"] == "nvme+tcp";
+    assert_eq!(of(&data, "relations", "iscsi").iter().filter(ends).count(), 2, "{data}");
 }
 
 /// A study that lasts. It is ended when this is dropped.

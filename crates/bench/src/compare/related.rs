@@ -42,6 +42,8 @@ impl Related {
             Quantity::Latency => "median latency",
             Quantity::Cpu => "CPU of both ends",
             Quantity::Cycles => "cycles of both ends",
+            Quantity::InitiatorCpu => "CPU of the initiator",
+            Quantity::TargetCpu => "CPU of the target",
         }
     }
 

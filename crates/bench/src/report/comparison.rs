@@ -3,7 +3,7 @@
 
 use super::units::{NONE, count, micros, or_none, percent, time};
 use crate::relation::does;
-use crate::results::{Counts, CpuPerIo, Lane, Quantity, Results, Row};
+use crate::results::{Counts, CpuPerIo, Drawing, Lane, Quantity, Results, Row};
 
 /// Heads of the columns behind the lane's.
 const HEADS: [&str; 15] = [
@@ -107,9 +107,10 @@ fn calls(value: f64) -> String {
     if value.is_finite() { format!("{value:.3}") } else { NONE.to_owned() }
 }
 
-/// The lane that is compared with the reference.
+/// The lane that is compared with the reference; none if all are.
 pub(crate) fn compared(results: &Results) -> Option<&str> {
-    pair(results).map(|pair| pair.row.lane.as_str())
+    let is_one = !results.draws(Drawing::Matrix);
+    pair(results).filter(|_| is_one).map(|pair| pair.row.lane.as_str())
 }
 
 /// The result in one line, without a full stop.

@@ -5,7 +5,7 @@ use super::findings::{Finding, LINKS, Link};
 use super::markup::{Markup, html};
 use super::shown::{self, Shown};
 use super::units::{NBSP, date, duration, percent, rounds, seconds, share};
-use super::{chart, comparison, limits};
+use super::{chart, comparison, limits, matrix};
 use crate::results::{Drawing, Lane, Results};
 
 /// All of it.
@@ -36,6 +36,7 @@ pub(super) fn screen(results: &Results, findings: &[Finding<'_>]) -> Markup {
 fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     let compared = results.draws(Drawing::SideBySide) || comparison::compared(results).is_some();
     match findings {
+        _ if results.draws(Drawing::Matrix) => matrix::headline(results),
         _ if compared => comparison::headline(results),
         [] => format!("The device of {}, without a network", results.machine.name),
         [first, ..] => first.headline(),

@@ -1,7 +1,7 @@
 //! The study as Markdown, for issues and documents, and as CSV, for spreadsheets.
 
 use super::units::{self, NONE, count, date, micros, or_none, percent};
-use super::{comparison, findings, published, tables};
+use super::{comparison, findings, matrix, published, tables};
 use crate::results::{Drawing, Results};
 use core::fmt::Write;
 
@@ -20,6 +20,9 @@ pub fn markdown(results: &Results) -> String {
     );
     for sentence in words(results) {
         let _ = writeln!(out, "- {}", text(&sentence));
+    }
+    if results.draws(Drawing::Matrix) {
+        targets_and_initiators(results, &mut out);
     }
     out += "\n| workload | lane | IOPS | 95 % interval | p50 µs | p99 µs | init. CPU µs | target CPU µs | % of device | % of TCP |\n\
             |---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
@@ -52,6 +55,26 @@ pub fn markdown(results: &Results) -> String {
     out
 }
 
+/// Each target with each initiator, and the reasons for those that were not measured.
+fn targets_and_initiators(results: &Results, out: &mut String) {
+    for protocol in matrix::protocols(results) {
+        let heads = matrix::HEADS.join(" | ");
+        let _ = writeln!(
+            out,
+            "\n## {}\n\n| {heads} |\n|---|---|---:|---:|---:|---:|",
+            text(protocol.name)
+        );
+        for line in &protocol.lines {
+            let cells = line.cells.join(" | ");
+            let _ = writeln!(out, "| {} | {} | {cells} |", text(line.target), text(line.initiator));
+        }
+    }
+    *out += "\n";
+    for sentence in matrix::sentences(results) {
+        let _ = writeln!(out, "- {}", text(&sentence));
+    }
+}
+
 /// What each target was started with.
 fn setups(results: &Results, out: &mut String) {
     let lanes = || results.lanes.iter().filter(|lane| !lane.setup.is_empty());
@@ -72,6 +95,10 @@ fn heading(results: &Results) -> &str {
 fn words(results: &Results) -> Vec<String> {
     let sentences = if results.draws(Drawing::SideBySide) {
         comparison::sentences(results)
+    } else if results.draws(Drawing::Matrix) {
+        std::iter::once(format!("{}.", matrix::headline(results)))
+            .chain(matrix::basis(results))
+            .collect()
     } else {
         findings::find(results).iter().flat_map(findings::Finding::sentences).collect()
     };

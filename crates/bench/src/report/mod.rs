@@ -11,8 +11,10 @@ mod limits;
 mod machines;
 mod markdown;
 mod markup;
+pub(crate) mod matrix;
 mod method;
 mod open_loop;
+pub(crate) mod own_benchmark;
 mod page;
 pub(crate) mod published;
 mod saturation;
@@ -48,7 +50,7 @@ pub fn html(results: &Results) -> String {
                 div.wrap {
                     main {
                         (first::screen(results, &findings))
-                        (in_words(results, &findings))
+                        @if !results.draws(Drawing::Matrix) { (in_words(results, &findings)) }
                         (page::sections(results, &findings))
                     }
                     footer { "Made by weft " (results.weft) ". This file is complete: it needs no network. The numbers for programs are in results.json." }
@@ -82,9 +84,10 @@ fn on_the_page(results: &Results) -> Vec<Box<dyn chart::Chart + '_>> {
     first.into_iter().chain(parts.into_iter().flat_map(|part| chart::of(part, results))).collect()
 }
 
-/// The findings over the patterns; lanes side by side have words of their own.
+/// The findings over the patterns; lanes side by side and a matrix have words of their own.
 fn findings_of(results: &Results) -> Vec<Finding<'_>> {
-    if results.draws(Drawing::SideBySide) { Vec::new() } else { findings::find(results) }
+    let has_own_words = [Drawing::SideBySide, Drawing::Matrix].iter().any(|it| results.draws(*it));
+    if has_own_words { Vec::new() } else { findings::find(results) }
 }
 
 /// What is said of all lanes together.

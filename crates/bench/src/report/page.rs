@@ -4,13 +4,14 @@
 use super::findings::Finding;
 use super::markup::{Markup, html};
 use super::units::{NONE, bytes, or_none, rounds, seconds, share};
-use super::{chart, comparison as numbers, machines, method, published, tables};
+use super::{chart, comparison as numbers, machines, matrix, method, published, tables};
 use crate::results::{Drawing, Lane, Results, Row};
 
 /// What the page draws, in its order.
 pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing> {
     let order = [
         Drawing::SideBySide,
+        Drawing::Matrix,
         Drawing::Iops,
         Drawing::Shares,
         Drawing::Latency,
@@ -20,7 +21,7 @@ pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing>
         Drawing::Published,
     ];
     let there = |drawing: &Drawing| match drawing {
-        Drawing::SideBySide | Drawing::Published => true,
+        Drawing::SideBySide | Drawing::Published | Drawing::Matrix => true,
         Drawing::Iops | Drawing::Cpu | Drawing::Series => results.patterns().next().is_some(),
         Drawing::Shares => findings.iter().any(|finding| finding.of_ceiling.is_some()),
         Drawing::Latency => results.latencies().chain(results.open_loops()).next().is_some(),
@@ -35,6 +36,7 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
         @for drawing in drawn(results, findings) {
             (match drawing {
                 Drawing::SideBySide => comparison(results),
+                Drawing::Matrix => targets_and_initiators(results),
                 Drawing::Iops => throughput(results),
                 Drawing::Shares => shares(results),
                 Drawing::Latency => latencies(results),
@@ -80,6 +82,35 @@ fn comparison(results: &Results) -> Markup {
             h2 { "Side by side" }
             @if let Some(workload) = results.workloads.first() { p.hint { (workload.title) ". Numbers behind the latency are per operation." } }
             (tables::scrolling("Side by side", table))
+        }
+    }
+}
+
+/// Each target with each initiator.
+fn targets_and_initiators(results: &Results) -> Markup {
+    let table = |protocol: &matrix::Protocol<'_>| {
+        html! {
+            thead { tr { @for (at, head) in matrix::HEADS.iter().enumerate() { th.word[at < 2] scope="col" { (head) } } } }
+            tbody {
+                @for line in &protocol.lines {
+                    tr.first {
+                        th.word scope="row" { @if let Some(at) = line.at { span.dot.(tables::lane_class(at)) {} } (line.target) }
+                        td.word { (line.initiator) }
+                        @for cell in &line.cells { td { (cell) } }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { "Targets and initiators" }
+            @if let Some(basis) = matrix::basis(results) { p.hint { (basis) } }
+            @for protocol in matrix::protocols(results) {
+                h3 { (protocol.name) }
+                (tables::scrolling(&format!("Targets and initiators over {}", protocol.name), table(&protocol)))
+            }
+            @for sentence in matrix::sentences(results) { p { (sentence) } }
         }
     }
 }

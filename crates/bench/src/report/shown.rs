@@ -140,7 +140,7 @@ fn of_rows(
         Quantity::Rate => Some(row.iops / other.iops),
         Quantity::Latency => Some(row.latency.p50_ns - other.latency.p50_ns),
         Quantity::Cpu => Some(cpu(row, lane)? - cpu(other, to)?),
-        Quantity::Cycles => None,
+        Quantity::Cycles | Quantity::InitiatorCpu | Quantity::TargetCpu => None,
     }
 }
 
@@ -152,6 +152,8 @@ impl Shown<'_> {
             Quantity::Latency if self.workload.latency => "median latency at queue depth 1",
             Quantity::Latency => "median latency",
             Quantity::Cpu | Quantity::Cycles => "processor time, both ends",
+            Quantity::InitiatorCpu => "processor time of the initiator",
+            Quantity::TargetCpu => "processor time of the target",
         };
         format!("{}: {quantity}", title(self.workload))
     }

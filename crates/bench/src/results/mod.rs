@@ -24,7 +24,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 
 /// The oldest version that is still read; what it lacks counts as not measured.
 pub const SCHEMA_OLDEST: u32 = 4;
@@ -128,6 +128,8 @@ pub enum Drawing {
     SideBySide,
     /// What was published, as relations.
     Published,
+    /// Targets and initiators of each protocol, in relation to the reference.
+    Matrix,
 }
 
 /// A lane that was not measured.
@@ -138,6 +140,21 @@ pub struct Skipped {
     pub lane: String,
     /// Why, in a whole sentence.
     pub why: String,
+    /// The cells that are empty for this reason, if targets and initiators are compared.
+    #[serde(default)]
+    pub cell: Option<Cell>,
+}
+
+/// A place among targets and initiators that are compared.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cell {
+    /// The protocol: `NVMe/TCP`.
+    pub protocol: String,
+    /// The target; none: each of the protocol.
+    pub target: Option<String>,
+    /// The initiator that puts the load on; none: each of the protocol.
+    pub initiator: Option<String>,
 }
 
 /// A path to the device.
@@ -174,6 +191,24 @@ pub struct Lane {
     /// `MEMORY` a file in memory.
     #[serde(default)]
     pub setup: Vec<String>,
+    /// Its place among targets and initiators, if those are compared.
+    #[serde(default)]
+    pub cell: Option<Cell>,
+}
+
+impl Cell {
+    /// Name of weft's target and initiator.
+    pub const OWN: &str = "weft";
+
+    /// A place.
+    pub fn new(protocol: &str, target: Option<&str>, initiator: Option<&str>) -> Self {
+        let owned = |name: &str| name.to_owned();
+        Self {
+            protocol: protocol.to_owned(),
+            target: target.map(owned),
+            initiator: initiator.map(owned),
+        }
+    }
 }
 
 /// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that

@@ -37,6 +37,10 @@ pub enum Quantity {
     Cpu,
     /// The same in cycles of the processors, which do not change with the clock, as a difference.
     Cycles,
+    /// The processor time of the initiator per operation, as a difference.
+    InitiatorCpu,
+    /// The processor time of the target per operation, as a difference.
+    TargetCpu,
 }
 
 impl Results {

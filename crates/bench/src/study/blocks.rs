@@ -36,6 +36,10 @@ const BLOCKS: u32 = 12;
 /// blocks.
 const BLOCKS_MIN: u32 = 2;
 
+/// Time for a device that was let go to disconnect before another project's target ends: otherwise
+/// the log says that the device was lost.
+const DISCONNECT: Duration = Duration::from_millis(20);
+
 /// The number of the rounds that do not count.
 const WARM_UP_ROUND: u32 = u32::MAX;
 
@@ -342,7 +346,7 @@ impl Rounds<'_> {
                 does(&lane, &other, &relation.estimate, self.clock.elapsed())
             }
             Quantity::Latency => format!("{lane} {}", adds(what, &relation.estimate)),
-            Quantity::Cpu => {
+            Quantity::Cpu | Quantity::InitiatorCpu | Quantity::TargetCpu => {
                 format!("{lane} {}", adds(&format!("the CPU time of {what}"), &relation.estimate))
             }
             Quantity::Cycles => format!(
@@ -355,11 +359,15 @@ impl Rounds<'_> {
 
 impl Lane {
     /// Lets go of the device and of the processes behind it.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
+        let _awake = self.awake();
         self.device = Arc::new(KnownDevice::of(&*self.device));
         self.target_counters = None;
         self.home_counters = None;
         self.generator = None;
+        if self.peer.process.is_some() {
+            std::thread::sleep(DISCONNECT);
+        }
         self.peer.process = None;
         self.target_pids.clear();
     }

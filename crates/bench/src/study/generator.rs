@@ -1,9 +1,10 @@
 //! Who puts the load of a lane on its device: this process, another program, or other machines.
 
-use super::Lane;
+use super::{ForeignTarget, Lane};
 use crate::error::Error;
 use crate::workload::{self, JobSpec, Progress, Report};
 use core::time::Duration;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_block::{BlockDevice, BlockQueue, ErrorKind, Features, Geometry};
@@ -74,6 +75,11 @@ impl Lane {
         self.generator.as_ref().is_some_and(|generator| !generator.is_here())
     }
 
+    /// Wakes the target until the value is dropped.
+    pub(super) fn awake(&self) -> Option<Awake> {
+        self.peer.process.clone().map(Awake::new)
+    }
+
     /// Runs a workload on this lane.
     pub(super) fn run(
         &self,
@@ -82,6 +88,7 @@ impl Lane {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error> {
+        let _awake = self.awake();
         match &self.generator {
             Some(generator) if purpose == Purpose::Load || self.is_elsewhere() => {
                 generator.run(purpose, spec, stop, progress)
@@ -94,6 +101,22 @@ impl Lane {
                 progress,
             ),
         }
+    }
+}
+
+/// A target of another project that may work. It rests when this is dropped.
+pub(super) struct Awake(Rc<dyn ForeignTarget>);
+
+impl Awake {
+    fn new(target: Rc<dyn ForeignTarget>) -> Self {
+        target.wake();
+        Self(target)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.0.rest();
     }
 }
 

@@ -94,8 +94,21 @@ pub struct Peer {
     pub rival: Option<String>,
     /// Commands and configuration of the target, in order; only reported.
     pub setup: Vec<String>,
-    /// The target; it ends when it is dropped.
-    pub process: Option<Rc<dyn Any>>,
+    /// The target.
+    pub process: Option<Rc<dyn ForeignTarget>>,
+    /// Whether it uses its cores even while it is idle.
+    pub polls: bool,
+    /// Its place among targets and initiators, if those are compared.
+    pub cell: Option<results::Cell>,
+}
+
+/// A target of another project while it runs. It ends when it is dropped.
+pub trait ForeignTarget {
+    /// Lets it work. Called before its lane is measured, filled or closed.
+    fn wake(&self);
+
+    /// Stops it until [`ForeignTarget::wake`], if it uses its cores even while it is idle.
+    fn rest(&self);
 }
 
 /// What is measured in a block.
@@ -227,6 +240,7 @@ pub fn run(
     };
     results.notes = rounds.notes(&results);
     remarks::add(&mut results);
+    rounds.spec.stage.lanes.iter_mut().for_each(Lane::close);
     results.took_s = started.elapsed().unwrap_or_default().as_secs_f64();
     Ok(results)
 }
@@ -266,6 +280,7 @@ impl Lane {
             agents: self.generator.as_ref().map(|generator| generator.names()).unwrap_or_default(),
             rival: self.peer.rival.clone(),
             setup: self.peer.setup.clone(),
+            cell: self.peer.cell.clone(),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::rounds::Rounds;
 use super::running::{Load, command_of};
 use super::sample;
 use super::{Lane, machines, notes};
-use crate::results::{self, Ceiling, Results, Row, Workload};
+use crate::results::{self, Ceiling, Drawing, Results, Row, Skipped, Workload};
 
 /// A lane that did this part of what was due kept up.
 const DUE: f64 = 0.98;
@@ -85,12 +85,15 @@ impl Rounds<'_> {
                 ));
             }
         }
-        notes.extend(
-            results
-                .skipped
-                .iter()
-                .map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)),
-        );
+        // A matrix says itself why cells are empty.
+        let is_matrix = results.draws(Drawing::Matrix);
+        let told = |skipped: &&Skipped| skipped.cell.is_none() || !is_matrix;
+        for skipped in results.skipped.iter().filter(told) {
+            let note = format!("Lane {} was skipped: {}", skipped.lane, skipped.why);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
         // What puts the load on elsewhere shares its processors with nothing here.
         if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));

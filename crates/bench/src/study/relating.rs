@@ -4,7 +4,7 @@ use super::machines;
 use super::rounds::Rounds;
 use super::sample::{Sample, beside};
 use crate::relation::{Pair, Scale, estimate};
-use crate::results::{Quantity, Relation};
+use crate::results::{Drawing, Quantity, Relation};
 use std::collections::BTreeMap;
 
 /// What is compared, and how.
@@ -14,6 +14,10 @@ const QUANTITIES: [(Quantity, Scale); 4] = [
     (Quantity::Cpu, Scale::Difference),
     (Quantity::Cycles, Scale::Difference),
 ];
+
+/// The same of each end.
+const ENDS: [(Quantity, Scale); 2] =
+    [(Quantity::InitiatorCpu, Scale::Difference), (Quantity::TargetCpu, Scale::Difference)];
 
 impl Rounds<'_> {
     /// The lane to weft's target that a lane to another project's is compared with.
@@ -30,6 +34,7 @@ impl Rounds<'_> {
         let name = |at: usize| lanes[at].name.clone();
         let reference =
             lanes.iter().position(|lane| Some(&lane.name) == self.spec.suite.reference.as_ref());
+        let is_matrix = self.spec.suite.draw.contains(&Drawing::Matrix);
         let mut relations = Vec::new();
         for (workload, series) in self.workloads.iter().zip(&self.samples) {
             let series: Vec<Vec<Sample>> =
@@ -67,6 +72,9 @@ impl Rounds<'_> {
                     to.extend(of.filter(|of| *of != at && !to.contains(of)));
                 }
                 to.into_iter().for_each(|of| add(at, of, all));
+                if let Some(of) = reference.filter(|of| is_matrix && *of != at) {
+                    add(at, of, &ENDS);
+                }
                 if is_remote && workload.open.is_none() {
                     // The processor time of the other end of bare TCP is not known.
                     add(at, lanes.len(), &QUANTITIES[..2]);

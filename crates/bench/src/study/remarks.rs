@@ -1,5 +1,6 @@
 //! What to know about single rows: words that stand beside their figures.
 
+use crate::report::own_benchmark;
 use crate::report::units::count;
 use crate::results::{Curve, CurveEnd, Point, Results, Row};
 
@@ -32,6 +33,9 @@ fn of(results: &Results, row: &Row) -> Vec<String> {
         format!("It does {share:.2} times what the device does without a network: that lane was not driven to saturation.")
     });
     let fewer = fewer(results, row).into_iter().chain(left_out(row)).chain(behind(row));
+    let lane = results.lanes.iter().find(|lane| lane.name == row.lane);
+    let poor = lane.and_then(|lane| own_benchmark::poor(results, lane, &row.workload));
+    let fewer = fewer.chain(poor.map(|poor| poor.sentence()));
     fewer.chain(unsaturated).chain(limited).chain(faster).collect()
 }
 

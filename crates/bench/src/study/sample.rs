@@ -154,12 +154,15 @@ impl Sample {
             // A generator that reports no latencies has none.
             Quantity::Latency if self.latency.p50_ns <= 0.0 => f64::NAN,
             Quantity::Latency => self.latency.p50_ns,
-            Quantity::Cpu => {
-                let both = self.initiator.plus(&self.target.unwrap_or_default());
-                both.total().as_nanos() as f64 / self.ios as f64
-            }
+            Quantity::Cpu => self.per_io(self.initiator.plus(&self.target.unwrap_or_default())),
             Quantity::Cycles => self.value(Quantity::Cpu) * self.clock.unwrap_or(f64::NAN),
+            Quantity::InitiatorCpu => self.per_io(self.initiator),
+            Quantity::TargetCpu => self.target.map_or(f64::NAN, |used| self.per_io(used)),
         }
+    }
+
+    fn per_io(&self, used: Usage) -> f64 {
+        used.total().as_nanos() as f64 / self.ios as f64
     }
 
     /// Processor time of the target, if it is known.

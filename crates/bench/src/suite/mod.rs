@@ -133,8 +133,9 @@ impl Saturation {
 }
 
 /// The suites that ship with weft; the first is run if none is named.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 8] = [
     ("network", include_str!("../../suites/network.toml")),
+    ("matrix", include_str!("../../suites/matrix.toml")),
     ("patterns", include_str!("../../suites/patterns.toml")),
     ("initiators", include_str!("../../suites/initiators.toml")),
     ("clients", include_str!("../../suites/clients.toml")),

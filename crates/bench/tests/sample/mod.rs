@@ -2,8 +2,8 @@
 
 use weft_bench::relation::{Estimate, Scale};
 use weft_bench::results::{
-    Counts, CpuPerIo, Curve, CurveEnd, Drawing, EndCounts, Figure, Lane, Latency, Machine, Metric,
-    OpenLoop, Point, Published, Quantity, Relation, Results, Row, Workload,
+    Cell, Counts, CpuPerIo, Curve, CurveEnd, Drawing, EndCounts, Figure, Lane, Latency, Machine,
+    Metric, OpenLoop, Point, Published, Quantity, Relation, Results, Row, Skipped, Workload,
 };
 
 /// Studies of all kinds, without the hostile one.
@@ -16,6 +16,7 @@ pub fn all() -> Vec<Results> {
         empty(),
         not_numbers(),
         null_suite(),
+        matrix(),
         with_open_loop(),
         with_curves(),
     ]
@@ -192,6 +193,45 @@ pub fn null_suite() -> Results {
     results.draw = vec![Drawing::SideBySide, Drawing::Published];
     (results.suite, results.reference) = ("null".into(), Some(Lane::ISCSI.into()));
     (results.workloads, results.ceiling) = (vec![workload], vec![]);
+    results
+}
+
+/// Two targets of iSCSI with two initiators, one pair of which is not possible, and a target that
+/// is not installed. weft’s initiator does half of what the other does on the same target.
+pub fn matrix() -> Results {
+    let mut results = study();
+    let (mut lane, nvme) = (results.lanes[1].clone(), Lane::NVME_TCP);
+    lane.cell = Some(Cell::new("NVMe/TCP", Some(Cell::OWN), Some(Cell::OWN)));
+    let iscsi = |name: &str, target: &str, initiator: &str| Lane {
+        name: name.into(),
+        title: format!("{target}, iSCSI"),
+        cell: Some(Cell::new("iSCSI", Some(target), Some(initiator))),
+        ..lane.clone()
+    };
+    let (own, perf) = (Cell::OWN, "iscsi-perf");
+    results.lanes = vec![
+        lane.clone(),
+        iscsi("iscsi", own, own),
+        iscsi("tgt", "tgt", own),
+        iscsi("tgt-iscsi-perf", "tgt", perf),
+    ];
+    results.skipped = [(Some(own), Some(perf)), (Some("nbd-server"), None)]
+        .map(|(target, initiator)| Skipped {
+            lane: "other".into(),
+            why: "it is not installed: `apt-get install it`.".into(),
+            cell: Some(Cell::new("iSCSI", target, initiator)),
+        })
+        .into();
+    results.reference = Some(nvme.into());
+    results.draw = vec![Drawing::Matrix];
+    results.relations = vec![
+        relation(("iscsi", Some(nvme)), "4k-randread", Quantity::Rate, (0.93, 0.97)),
+        relation(("iscsi", Some(nvme)), "qd1-4k-randread", Quantity::Latency, (-400.0, 900.0)),
+        relation(("tgt", Some(nvme)), "4k-randread", Quantity::Rate, (0.23, 0.27)),
+        relation(("tgt", Some(nvme)), "4k-randread", Quantity::InitiatorCpu, (100.0, 200.0)),
+        relation(("tgt", Some(nvme)), "4k-randread", Quantity::TargetCpu, (5000.0, 6000.0)),
+        relation(("tgt-iscsi-perf", Some("tgt")), "4k-randread", Quantity::Rate, (1.9, 2.1)),
+    ];
     results
 }
 

@@ -2,7 +2,7 @@
 //! that it has started as soon as standard input closes. The study may be killed at any time, so this
 //! process, which is in a process group of its own, cleans up after it.
 //!
-//! It prints `started PID`, and `ended: REASON` if the target ends by itself.
+//! It prints `ended: REASON` if the target ends by itself.
 
 use super::child::wait_for_end_of_input;
 use crate::exit::{Failure, printed};
@@ -66,7 +66,6 @@ fn supervise(args: &StudyPeerArgs) -> Result<(), Failure> {
     let asked = give.clone();
     on_interrupt(move || drop(asked.send(Event::Asked)))?;
     let (target, said) = start(args)?;
-    printed(writeln!(std::io::stdout(), "started {target}"))?;
     watch(give, target);
     match events.recv() {
         Ok(Event::Gone(status)) => {
@@ -155,6 +154,8 @@ fn reason(status: Option<WaitStatus>, line: Option<String>) -> String {
 /// Ends all processes: by SIGTERM, and those that are left after [`PEER_END_MS`] by SIGKILL.
 fn end(events: &Receiver<Event>) -> Result<(), Failure> {
     signal_all(Signal::TERM);
+    // One that the study has stopped gets it now.
+    signal_all(Signal::CONT);
     let mut patience = Duration::from_millis(PEER_END_MS);
     for _ in 0..LOOKS_MAX {
         match events.recv_timeout(patience) {

@@ -79,7 +79,8 @@ fn a_lane_that_is_missing_in_a_later_block_costs_only_itself() {
         let mut lanes = all();
         lanes.rotate_left(1);
         lanes.retain(|lane| lane.name != "gone" || blocks > 2);
-        let missing = vec![Skipped { lane: "gone".into(), why: "its program crashed".into() }];
+        let missing =
+            vec![Skipped { lane: "gone".into(), why: "its program crashed".into(), cell: None }];
         Ok(LaneSet { lanes, ceiling: None, missing })
     };
     let budget = Some(Duration::from_secs(600));

@@ -40,8 +40,8 @@ impl Fio {
     }
 
     /// The same, which also measures the processor time of a target on this machine.
-    pub fn watching(self, pids: &[u32]) -> Self {
-        Self { target: Watched::new(pids), ..self }
+    pub fn watching(self, target: Watched) -> Self {
+        Self { target, ..self }
     }
 
     /// Starts fio, and waits for it.

@@ -39,9 +39,11 @@ pub fn choose(args: &StudyArgs, suite: &Suite) -> Result<(Vec<Chosen>, Vec<Skipp
         let why = if url.is_some() { None } else { impossible(args, &template) };
         match why {
             Some(why) if asked => return Err(Failure::of(ErrorKind::Usage, why)),
-            Some(why) => {
-                skipped.push(Skipped { lane: template.name.clone(), why: format!("{why}.") })
-            }
+            Some(why) => skipped.push(Skipped {
+                lane: template.name.clone(),
+                why: format!("{why}."),
+                cell: None,
+            }),
             None => chosen.push(Chosen { template, url, asked }),
         }
     }

@@ -91,8 +91,8 @@ pub struct StudyArgs {
     #[arg(long, conflicts_with = "target")]
     pub(super) source: Option<String>,
     /// Targets and load generators of other projects, beside weft's: auto (one target, if one is
-    /// installed), none, all, or some of tgt, nbdkit, qemu-nbd, nbd-server, fio, iscsi-perf
-    /// [default: the suite's; of network auto]
+    /// installed), none, all, or some of tgt, nbdkit, qemu-nbd, nbd-server, spdk, iscsi-perf, fio,
+    /// spdk-perf [default: the suite's; of network auto, of matrix all]
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PEERS", value_parser = peers::parse,
           conflicts_with_all = ["target", "agents"])]

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_bench::results::Skipped;
+use weft_bench::results::{Cell, Skipped};
 use weft_bench::study::{Lane, LaneSet, Peer, ReadCounters, Server};
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::{Device, ErrorKind};
@@ -174,6 +174,7 @@ impl Opener<'_> {
                 Err(failure) => skipped.push(Skipped {
                     lane: one.template.name.clone(),
                     why: sentence(&failure.to_string()),
+                    cell: None,
                 }),
             }
         }
@@ -314,6 +315,8 @@ impl Opener<'_> {
             _ => (short.clone(), title),
         };
         let device = weft_endpoint::open(url, options)?;
+        let is_own = target.is_some() && base == Some(Through::Local) && template.is_plain();
+        let own = || Cell::new(template.through.title(), Some(Cell::OWN), Some(Cell::OWN));
         Ok(Lane {
             name,
             title,
@@ -332,6 +335,7 @@ impl Opener<'_> {
             prepared_by: None,
             peer: Peer {
                 setup: target.map(|target| target.command().to_owned()).into_iter().collect(),
+                cell: is_own.then(own),
                 ..Peer::default()
             },
         })

@@ -1,36 +1,43 @@
 //! Processor time of a target while another program puts the load on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_io::cpu_usage::{self, Usage};
 
 /// The processes of a target on this machine; none if there are none or they are not known.
 #[derive(Clone, Default)]
-pub struct Watched(Vec<u32>);
+pub struct Watched {
+    pids: Vec<u32>,
+    /// They use their cores even while they are idle.
+    poll: bool,
+}
 
 /// Their processor time at the start of a run.
 pub struct Watching<'a> {
-    pids: &'a [u32],
+    of: &'a Watched,
+    begun: Instant,
     before: Option<Usage>,
 }
 
 impl Watched {
     /// Watches these processes.
-    pub fn new(pids: &[u32]) -> Self {
-        Self(pids.to_vec())
+    pub fn new(pids: &[u32], poll: bool) -> Self {
+        Self { pids: pids.to_vec(), poll }
     }
 
     /// Begins a run.
     pub fn start(&self) -> Watching<'_> {
-        Watching { pids: &self.0, before: used(&self.0) }
+        Watching { of: self, begun: Instant::now(), before: used(&self.pids) }
     }
 }
 
 impl Watching<'_> {
     /// Returns their processor time within the `measured` time of a run that also had a warm-up
     /// `ramp`. It is a part of what they used since the start, as they work as much in the warm-up
-    /// as after it.
+    /// as after it. One that polls works all the time, also while the load generator starts.
     pub fn end(self, measured: Duration, ramp: Duration) -> Option<Usage> {
-        part(used(self.pids)?.since(&self.before?), measured, ramp)
+        let used = used(&self.of.pids)?.since(&self.before?);
+        let idle = self.begun.elapsed().saturating_sub(measured);
+        part(used, measured, if self.of.poll { idle } else { ramp })
     }
 }
 
@@ -62,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_process_that_is_gone_is_not_known() {
-        for watched in [Watched::default(), Watched::new(&[u32::MAX / 2 - 1])] {
+        for watched in [Watched::default(), Watched::new(&[u32::MAX / 2 - 1], false)] {
             assert_eq!(watched.start().end(Duration::from_secs(1), Duration::ZERO), None);
         }
     }

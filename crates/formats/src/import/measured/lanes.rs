@@ -62,6 +62,7 @@ pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError>
             agents: Vec::new(),
             rival: None,
             setup: Vec::new(),
+            cell: None,
         });
     }
     Ok(())

@@ -7,15 +7,14 @@ use super::device::Device;
 use super::load::{Load, Subject};
 use super::peer::Peer;
 use super::running::Running;
-use super::wanted::{Choice, Peers};
+use super::wanted::{Choice, Peers, cell};
 use crate::exit::Failure;
-use crate::limits::PEER_OUTAGE_S;
-use std::any::Any;
+use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_bench::results::{self, Skipped};
-use weft_bench::study::{self, Lane};
+use weft_bench::results::{self, Cell, Skipped};
+use weft_bench::study::{self, ForeignTarget, Lane};
 use weft_bench::suite::{self, LaneTemplate, Suite, Through};
 
 /// What `--peers` adds to a study.
@@ -85,22 +84,21 @@ impl Opener<'_> {
                 choice.loads.iter().copied().filter(|load| (load.reaches)(through)).collect();
             if !others.only_one {
                 let own = self.own_lane(through, lanes)?;
-                let loaded = self.loaded(&lanes[own], &loads, None, skipped);
+                let loaded = self.loaded(&lanes[own], through, &loads, skipped);
                 lanes.extend(loaded);
             }
             for peer in choice.targets.iter().filter(|peer| peer.through == through) {
                 match self.foreign(peer, others.device.as_ref(), rival(through, lanes)) {
                     Ok(lane) => {
-                        let loaded = self.loaded(&lane, &loads, Some(through), skipped);
+                        let loaded = self.loaded(&lane, through, &loads, skipped);
                         lanes.extend(std::iter::once(lane).chain(loaded));
                     }
                     Err(why) => {
                         let names = loads.iter().map(|load| name_of(peer.name, load));
-                        skipped.extend(
-                            std::iter::once(peer.name.to_owned())
-                                .chain(names)
-                                .map(|lane| Skipped { lane, why: format!("{why}.") }),
-                        );
+                        let cell = Some(cell(through, Some(peer.name), None));
+                        skipped.extend(std::iter::once(peer.name.to_owned()).chain(names).map(
+                            |lane| Skipped { lane, why: format!("{why}."), cell: cell.clone() },
+                        ));
                     }
                 }
             }
@@ -137,6 +135,10 @@ impl Opener<'_> {
         let running = Running::start(peer, device, self.address(), &self.cores.target)?;
         let mut options = self.options.clone();
         options.paths.fast_io_fail_timeout = Some(Duration::from_secs(PEER_OUTAGE_S));
+        if running.polls {
+            // It does not answer while others are measured.
+            options.keep_alive_ms = PEER_KEEP_ALIVE_S * 1000;
+        }
         let template = LaneTemplate {
             name: peer.name.to_owned(),
             title: Some(format!("{}, {}", peer.name, peer.through.title())),
@@ -145,22 +147,28 @@ impl Opener<'_> {
         let lane = self
             .remote(&template, &options, &running.url, None, Some(Through::Local))
             .map_err(|failure| failure.to_string().trim_end_matches('.').to_owned())?;
-        let setup = running.setup.clone();
+        running.rest();
         Ok(Lane {
             target_pids: if running.forks { Vec::new() } else { running.pids() },
             target_cpus: self.cores.target.clone(),
-            peer: study::Peer { rival, setup, process: Some(Rc::new(running) as Rc<dyn Any>) },
+            peer: study::Peer {
+                rival,
+                setup: running.setup.clone(),
+                polls: running.polls,
+                cell: Some(cell(peer.through, Some(peer.name), Some(Cell::OWN))),
+                process: Some(Rc::new(running)),
+            },
             ..lane
         })
     }
 
-    /// The lanes of load generators on the device of another lane; its rivals are those on weft's
-    /// target over the protocol `rival`.
+    /// The lanes of load generators on the device of another lane over a protocol. Those to another
+    /// project's target have those to weft's as rivals.
     fn loaded(
         &self,
         on: &Lane,
+        through: Through,
         loads: &[&Load],
-        rival: Option<Through>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Lane> {
         let mut lanes = Vec::new();
@@ -171,12 +179,15 @@ impl Opener<'_> {
                 geometry: on.device.geometry(),
                 twin: &on.name,
                 pids: &on.target_pids,
+                polls: on.peer.polls,
             };
+            let target = on.peer.cell.as_ref().and_then(|cell| cell.target.as_deref());
+            let cell = Some(cell(through, target, Some(load.name)));
             let generator = match (load.on)(&subject) {
                 Ok(generator) => generator,
                 Err(failure) => {
                     let why = format!("{}.", failure.to_string().trim_end_matches('.'));
-                    skipped.push(Skipped { lane: name, why });
+                    skipped.push(Skipped { lane: name, why, cell });
                     continue;
                 }
             };
@@ -195,8 +206,10 @@ impl Opener<'_> {
                 generator: Some(generator),
                 prepared_by: Some(on.name.clone()),
                 peer: study::Peer {
-                    rival: rival.map(|through| name_of(through.name(), load)),
+                    rival: on.peer.rival.as_ref().map(|_| name_of(through.name(), load)),
                     setup: on.peer.setup.clone(),
+                    polls: on.peer.polls,
+                    cell,
                     process: on.peer.process.clone(),
                 },
             });

@@ -1,6 +1,8 @@
 //! A load generator of another project.
 
 use super::super::fio::{self, Fio};
+use super::super::serving::scheme;
+use super::super::watched::Watched;
 use super::peer::Program;
 use crate::exit::Failure;
 use std::rc::Rc;
@@ -16,6 +18,8 @@ pub struct Subject<'a> {
     pub twin: &'a str,
     /// Processes of the target.
     pub pids: &'a [u32],
+    /// Whether they use their cores even while they are idle.
+    pub polls: bool,
 }
 
 /// A load generator of another project.
@@ -24,8 +28,10 @@ pub struct Load {
     pub name: &'static str,
     /// The program that must be installed.
     pub program: Program,
-    /// Whether it reaches a protocol.
+    /// Whether it can reach a protocol.
     pub reaches: fn(Through) -> bool,
+    /// Returns why the installed program does not reach a protocol that it can reach.
+    pub lacks: fn(Through) -> Option<String>,
     /// Returns one for a device.
     ///
     /// # Errors
@@ -33,14 +39,16 @@ pub struct Load {
     pub on: fn(&Subject<'_>) -> Result<Rc<dyn Generator>, Failure>,
 }
 
-/// fio, with its NBD client.
+/// fio, with its clients for NBD and, where it was built with that, iSCSI.
 pub const FIO: Load = Load {
     name: "fio",
-    program: Program { name: "fio", package: "fio" },
-    reaches: |through| through == Through::Nbd,
+    program: Program { name: "fio", package: Some("fio") },
+    reaches: |through| matches!(through, Through::Nbd | Through::Iscsi),
+    lacks: |through| fio::engine(&format!("{}any", scheme(through))).err().map(|e| e.to_string()),
     on: |subject| {
         let engine = fio::engine(subject.url)?;
         let twin = Some(subject.twin.to_owned());
-        Ok(Rc::new(Fio::new(engine, subject.url, subject.geometry, twin).watching(subject.pids)))
+        let target = Watched::new(subject.pids, subject.polls);
+        Ok(Rc::new(Fio::new(engine, subject.url, subject.geometry, twin).watching(target)))
     },
 };

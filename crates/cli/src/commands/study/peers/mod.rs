@@ -15,7 +15,10 @@ mod peer;
 mod qemu_nbd;
 mod registry;
 mod running;
+mod spdk;
+mod spdk_perf;
 mod tgt;
+mod tool;
 mod wanted;
 
 pub use wanted::{Peers, parse};

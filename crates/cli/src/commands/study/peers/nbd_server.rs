@@ -7,7 +7,7 @@ use weft_bench::suite::Through;
 pub const PEER: Peer = Peer {
     name: "nbd-server",
     through: Through::Nbd,
-    programs: &[Program { name: "nbd-server", package: "nbd-server" }],
+    programs: &[Program { name: "nbd-server", package: Some("nbd-server") }],
     plan,
 };
 

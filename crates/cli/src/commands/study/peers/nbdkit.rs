@@ -7,7 +7,7 @@ use weft_bench::suite::Through;
 pub const PEER: Peer = Peer {
     name: "nbdkit",
     through: Through::Nbd,
-    programs: &[Program { name: "nbdkit", package: "nbdkit" }],
+    programs: &[Program { name: "nbdkit", package: Some("nbdkit") }],
     plan,
 };
 

@@ -4,11 +4,12 @@ use super::device::Device;
 use std::net::SocketAddr;
 use weft_bench::suite::Through;
 
-/// A program, and the package of Debian and Ubuntu that contains it.
+/// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
     pub name: &'static str,
-    pub package: &'static str,
+    /// Package of Debian and Ubuntu that contains it; none for a program of SPDK, which users build.
+    pub package: Option<&'static str>,
 }
 
 /// A target of another project. Each is a file of this directory.
@@ -39,8 +40,8 @@ pub struct Wish<'a> {
     pub directory: &'a str,
     /// A name that no other target has.
     pub name: &'a str,
-    /// Cores that it may use.
-    pub cores: usize,
+    /// Cores that it may use; empty: any.
+    pub cpus: &'a [usize],
 }
 
 /// How a target is started.
@@ -58,6 +59,8 @@ pub struct Plan {
     pub url: String,
     /// It has a process for each connection: their processor time is not known from outside.
     pub forks: bool,
+    /// It uses its cores even while it is idle, so it is stopped while others are measured.
+    pub polls: bool,
 }
 
 /// Words of a command line.

@@ -7,7 +7,7 @@ use weft_bench::suite::Through;
 pub const PEER: Peer = Peer {
     name: "qemu-nbd",
     through: Through::Nbd,
-    programs: &[Program { name: "qemu-nbd", package: "qemu-utils" }],
+    programs: &[Program { name: "qemu-nbd", package: Some("qemu-utils") }],
     plan,
 };
 

@@ -2,10 +2,11 @@
 
 use super::load::{FIO, Load};
 use super::peer::Peer;
-use super::{iscsi_perf, nbd_server, nbdkit, qemu_nbd, tgt};
+use super::{iscsi_perf, nbd_server, nbdkit, qemu_nbd, spdk, spdk_perf, tgt};
 
 /// The targets; `auto` takes the first that is installed.
-pub const TARGETS: [&Peer; 4] = [&tgt::PEER, &nbdkit::PEER, &qemu_nbd::PEER, &nbd_server::PEER];
+pub const TARGETS: [&Peer; 5] =
+    [&tgt::PEER, &nbdkit::PEER, &qemu_nbd::PEER, &nbd_server::PEER, &spdk::PEER];
 
 /// The load generators; the first for a protocol is taken where none is named.
-pub const LOADS: [&Load; 2] = [&FIO, &iscsi_perf::LOAD];
+pub const LOADS: [&Load; 3] = [&iscsi_perf::LOAD, &FIO, &spdk_perf::LOAD];

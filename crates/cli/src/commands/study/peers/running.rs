@@ -17,10 +17,11 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use weft_bench::study::ForeignTarget;
 use weft_block::waiting;
 use weft_server::programs;
 
@@ -30,6 +31,9 @@ const KNOCK: Duration = Duration::from_millis(10);
 /// Time limit of one attempt.
 const ANSWER: Duration = Duration::from_millis(500);
 
+/// Looks for processes of a target whose supervisor is gone.
+const LOOKS_MAX: u32 = 100;
+
 /// Time limit for the supervisor to end everything.
 const END: Duration = Duration::from_secs(10);
 
@@ -38,8 +42,6 @@ pub struct Running {
     /// Its supervisor, whose standard input ends it.
     supervisor: Child,
     lines: Receiver<String>,
-    /// Its processes until it was ready.
-    started: Vec<u32>,
     directory: PathBuf,
     /// URL of its device.
     pub url: String,
@@ -47,6 +49,8 @@ pub struct Running {
     pub setup: Vec<String>,
     /// Whether its processor time is not known from outside.
     pub forks: bool,
+    /// Whether it uses its cores even while it is idle.
+    pub polls: bool,
     /// Holds the port, so that nobody else is given it.
     _port: OwnedFd,
     /// Holds the memory until the target has opened it, and as long as it serves it.
@@ -77,25 +81,24 @@ impl Running {
             address,
             directory: &place.directory,
             name: &name,
-            cores: cpus.len().max(1),
+            cpus,
         };
         let outcome = (peer.plan)(&wish).and_then(|plan| {
             let (supervisor, lines) = supervised(&plan, &place, cpus).map_err(failed)?;
-            let (setup, forks) = (place.shown(&plan, cpus), plan.forks);
+            let setup = place.shown(&plan, cpus);
             let (directory, url) = (path.clone(), plan.url.clone());
-            let mut running = Self {
+            let running = Self {
                 supervisor,
                 lines,
-                started: Vec::new(),
                 directory,
                 url,
                 setup,
-                forks,
+                forks: plan.forks,
+                polls: plan.polls,
                 _port: port,
                 _memory: memory,
             };
             running.wait_for(address).map_err(|why| format!("{} {why}", peer.name))?;
-            running.started.extend(running.pids());
             plan.then.iter().try_for_each(|command| configure(command, &plan))?;
             Ok(running)
         });
@@ -112,19 +115,14 @@ impl Running {
     }
 
     /// Waits until it accepts connections.
-    fn wait_for(&mut self, address: SocketAddr) -> Result<(), String> {
+    fn wait_for(&self, address: SocketAddr) -> Result<(), String> {
         let until = Instant::now() + Duration::from_secs(PEER_START_S);
         let _waiting = waiting::begin(|| format!("{address} to listen"));
         while Instant::now() < until {
             match self.lines.recv_timeout(KNOCK) {
                 Ok(line) => {
-                    if let Some(why) = line.strip_prefix("ended: ") {
-                        return Err(format!("did not start: {why}"));
-                    }
-                    self.started.extend(
-                        line.strip_prefix("started ").and_then(|pid| pid.parse::<u32>().ok()),
-                    );
-                    continue;
+                    let why = line.strip_prefix("ended: ").unwrap_or(&line);
+                    return Err(format!("did not start: {why}"));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err("did not start: its supervisor ended".to_owned());
@@ -139,6 +137,20 @@ impl Running {
     }
 }
 
+impl ForeignTarget for Running {
+    fn wake(&self) {
+        if self.polls {
+            self.pids().into_iter().for_each(|pid| signal(pid, Signal::CONT));
+        }
+    }
+
+    fn rest(&self) {
+        if self.polls {
+            self.pids().into_iter().for_each(|pid| signal(pid, Signal::STOP));
+        }
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.supervisor.stdin.take());
@@ -148,22 +160,34 @@ impl Drop for Running {
         }
         let _ = self.supervisor.kill();
         if !self.supervisor.wait().is_ok_and(|status| status.success()) {
-            // Somebody killed the supervisor, or it hung: the target is ended from here. Its
-            // directory tells it from a process that has been given its number since.
-            let is_left = |pid: &&u32| {
-                std::fs::read_link(format!("/proc/{pid}/cwd"))
-                    .is_ok_and(|directory| directory == self.directory)
-            };
-            self.started.iter().filter(is_left).for_each(|pid| kill(*pid));
+            // Somebody killed the supervisor, or it hung: the target is ended from here.
+            for _ in 0..LOOKS_MAX {
+                let left = processes_in(&self.directory);
+                if left.is_empty() {
+                    break;
+                }
+                left.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+                std::thread::sleep(KNOCK);
+            }
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// Kills a process, which may have ended meanwhile.
-fn kill(pid: u32) {
+/// The processes whose current directory this is.
+fn processes_in(directory: &Path) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_in = |pid: &u32| {
+        std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == directory)
+    };
+    pids.filter(is_in).collect()
+}
+
+/// Signals a process, which may have ended in the meantime.
+fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::KILL);
+        let _ = kill_process(pid, signal);
     }
 }
 

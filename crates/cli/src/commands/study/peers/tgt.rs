@@ -11,8 +11,8 @@ pub const PEER: Peer = Peer {
     name: "tgt",
     through: Through::Iscsi,
     programs: &[
-        Program { name: "tgtd", package: "tgt" },
-        Program { name: "tgtadm", package: "tgt" },
+        Program { name: "tgtd", package: Some("tgt") },
+        Program { name: "tgtadm", package: Some("tgt") },
     ],
     plan,
 };
@@ -22,7 +22,7 @@ const DISK_THREADS: usize = 16;
 
 fn plan(wish: &Wish<'_>) -> Result<Plan, String> {
     let (path, direct, threads) = match wish.device {
-        Device::Ram(_) => (wish.memory, false, wish.cores),
+        Device::Ram(_) => (wish.memory, false, wish.cpus.len().max(1)),
         Device::File { path, .. } if path.contains(',') => {
             return Err("tgt takes no path with a comma".to_owned());
         }

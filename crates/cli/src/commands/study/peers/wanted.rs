@@ -7,7 +7,7 @@ use super::peer::{Peer, Wish};
 use super::registry::{LOADS, TARGETS};
 use crate::exit::Failure;
 use std::net::{Ipv4Addr, SocketAddr};
-use weft_bench::results::Skipped;
+use weft_bench::results::{Cell, Skipped};
 use weft_bench::suite::Through;
 use weft_block::ErrorKind;
 
@@ -89,13 +89,20 @@ impl Peers {
                 for peer in TARGETS {
                     match usable(peer) {
                         None => choice.targets.push(peer),
-                        Some(why) => choice.skip(peer.name, &why),
+                        Some(why) => {
+                            choice.skip(peer.name, &why, cell(peer.through, Some(peer.name), None));
+                        }
                     }
                 }
                 for load in LOADS {
                     match missing(&[load.program]) {
                         None => choice.loads.push(load),
-                        Some(why) => choice.skip(load.name, &why),
+                        Some(why) => {
+                            for through in Through::ALL.into_iter().filter(|it| (load.reaches)(*it))
+                            {
+                                choice.skip(load.name, &why, cell(through, None, Some(load.name)));
+                            }
+                        }
                     }
                 }
                 Ok(choice)
@@ -126,9 +133,12 @@ fn named(
         if let Some(why) = missing(&[load.program]) {
             return Err(refused(load.name, why));
         }
-        if !protocols().any(load.reaches) {
-            let why = "it reaches no lane of the study: add a target that it can drive, or a protocol to --lanes";
-            return Err(refused(load.name, why.to_owned()));
+        let lacking: Vec<Option<String>> =
+            protocols().filter(|through| (load.reaches)(*through)).map(load.lacks).collect();
+        if lacking.iter().all(Option::is_some) {
+            let none = "it reaches no lane of the study: add a target that it can drive, or a protocol to --lanes";
+            let why = lacking.into_iter().flatten().next();
+            return Err(refused(load.name, why.unwrap_or_else(|| none.to_owned())));
         }
         choice.loads.push(load);
     }
@@ -136,9 +146,11 @@ fn named(
         // A comparison of targets needs a generator that is neither's.
         let protocols: Vec<Through> = choice.targets.iter().map(|peer| peer.through).collect();
         let first = |through: &Through| {
-            LOADS
-                .into_iter()
-                .find(|load| (load.reaches)(*through) && missing(&[load.program]).is_none())
+            LOADS.into_iter().find(|load| {
+                (load.reaches)(*through)
+                    && missing(&[load.program]).is_none()
+                    && (load.lacks)(*through).is_none()
+            })
         };
         for load in protocols.iter().filter_map(first) {
             if !choice.loads.iter().any(|chosen| chosen.name == load.name) {
@@ -150,9 +162,15 @@ fn named(
 }
 
 impl Choice {
-    fn skip(&mut self, name: &str, why: &str) {
-        self.skipped.push(Skipped { lane: name.to_owned(), why: format!("{why}.") });
+    fn skip(&mut self, name: &str, why: &str, cell: Cell) {
+        let why = format!("{why}.");
+        self.skipped.push(Skipped { lane: name.to_owned(), why, cell: Some(cell) });
     }
+}
+
+/// A place among the targets and initiators of a protocol.
+pub fn cell(through: Through, target: Option<&str>, initiator: Option<&str>) -> Cell {
+    Cell::new(through.title(), target, initiator)
 }
 
 /// Why a target cannot serve a device.
@@ -163,7 +181,7 @@ fn refusal(peer: &Peer, device: &Device) -> Option<String> {
         address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1),
         directory: "/directory",
         name: "name",
-        cores: 1,
+        cpus: &[0],
     };
     (peer.plan)(&wish).err()
 }
