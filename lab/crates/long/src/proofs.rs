@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 12] = [
+const TESTS: [(&str, &str, [&str; 3]); 13] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -84,6 +84,11 @@ const TESTS: [(&str, &str, [&str; 3]); 12] = [
         "capi-open",
         "The time in which libweft opens a RAM disk for a program in C. Each run compares it with the time of a thread.",
         ["weft-capi", "capi", "programs::how_long_a_ram_disk_opens"],
+    ),
+    (
+        "study-spdk",
+        "SPDK's target beside weft's in a study, with weft's initiator and with `spdk_nvme_perf`. `SPDK_DIR` names the directory in which SPDK was built.",
+        ["weft", "cli", "study_peers::spdk_is_measured_beside_weft"],
     ),
     (
         "fio-engine",
