@@ -252,7 +252,7 @@ fio_verify() {
 fio_load() {
     written=$(fio_writes)
     fio --name=load --allow_file_create=0 --filename="$disk" --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 \
-        --direct=1 --rate_iops=1500 --time_based --runtime=200 --output=/tmp/load.out "$@" &
+        --direct=1 --rate_iops=600 --time_based --runtime=200 --output=/tmp/load.out "$@" &
     load_pid=$!
     wait_for 30 fio_wrote || fail "fio does not write"
 }

@@ -20,7 +20,7 @@ mkfs.ext4 -q "$disk" || fail mkfs
 mount "$disk" /mnt || { cat /run/weft/disk.log; fail "mount"; }
 # The I/O of the disk, as the target counts it, says that it goes on.
 load() {
-    fio --name=load --filename=/mnt/data --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 --direct=1 --rate_iops=300 \
+    fio --name=load --filename=/mnt/data --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 --direct=1 --rate_iops=150 \
         --verify=crc32c --verify_backlog=256 --verify_fatal=1 --time_based --runtime=250 --output=/tmp/load.out &
     load_pid=$!
     written=$(fio_writes)

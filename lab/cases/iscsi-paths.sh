@@ -49,7 +49,7 @@ disk=/dev/$(basename "$(readlink -f /dev/mapper/mpatha)")
 mkfs.ext4 -q /dev/mapper/mpatha
 mount /dev/mapper/mpatha /mnt
 
-fio --name=load --filename=/mnt/data --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 --direct=1 --rate_iops=300 \
+fio --name=load --filename=/mnt/data --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 --direct=1 --rate_iops=150 \
     --verify=crc32c --verify_backlog=256 --verify_fatal=1 --time_based --runtime=300 --output=/tmp/load.out &
 load_pid=$!
 written=$(fio_writes)

@@ -15,9 +15,9 @@ for case in kernel::  'user space:--no-kernel-tls:' kernel::--no-kernel-tls; do
     where=${case%%:*} ends=${case#*:}
     target_start --tls --tls-key-file /tmp/keys ${ends%:*} ram:64MiB
     for size in 4k 128k; do
-        /lab/weft bench nvme+tcp://$ADDR:$PORT/$NQN --tls --tls-key-file /tmp/keys ${ends#*:} --rw=randwrite --bs=$size --iodepth=32 --size=32m --nr-io-queues=2 \
+        /lab/weft bench nvme+tcp://$ADDR:$PORT/$NQN --tls --tls-key-file /tmp/keys ${ends#*:} --rw=randwrite --bs=$size --iodepth=32 --size=8m --nr-io-queues=2 \
             --verify=crc32c --output-format=json >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "weft bench"; }
-        satisfies /tmp/out '.jobs[0] | .error == 0 and .write.io_bytes == 33554432 and .read.io_bytes == 33554432'
+        satisfies /tmp/out '.jobs[0] | .error == 0 and .write.io_bytes == 8388608 and .read.io_bytes == 8388608'
     done
     /lab/weft bench nvme+tcp://$ADDR:$PORT/$NQN --tls --tls-key-file /tmp/keys ${ends#*:} --rw=randrw --bs=16k --iodepth=16 --runtime=4s >/tmp/out 2>&1 &
     load=$!

@@ -12,7 +12,8 @@
  *
  * Threads. Any thread may call any function, and several may use one handle at the same time, but
  * for the function that frees it. A weft_loop and its queues are used by the thread that has made
- * the loop only. The library has threads of its own, which call nothing of the program.
+ * the loop only. The library has threads of its own, which call nothing of the program but the
+ * function that weft_set_log was given.
  *
  * fork. A child of a process that has used the library must not use it, and execute a program
  * instead: functions fail with WEFT_ERROR_FORKED there, and free nothing. A process that forks
@@ -39,6 +40,14 @@ enum weft_protocol {
     WEFT_PROTOCOL_SCSI = 2,
     WEFT_PROTOCOL_NBD = 3,
     WEFT_PROTOCOL_SYSTEM = 4
+};
+
+/* How grave something in the log is. */
+enum weft_log_level {
+    WEFT_LOG_ERROR = 1,
+    WEFT_LOG_WARNING = 2,
+    WEFT_LOG_NOTE = 3,
+    WEFT_LOG_DEBUG = 4
 };
 
 /**
@@ -181,6 +190,12 @@ typedef struct weft_queue weft_queue;
  * A target that this process serves.
  */
 typedef struct weft_target weft_target;
+
+/**
+ * A function of the program for the log: its argument, a `weft_log_level`, and a sentence, which
+ * is valid until the function returns.
+ */
+typedef void (*weft_log)(void *argument, int level, const char *text);
 
 /**
  * A completed operation, as programs see it.
@@ -431,6 +446,17 @@ uint32_t weft_last_status(uint32_t *status);
  * text is constant.
  */
 const char *weft_error_text(int code);
+
+/**
+ * Calls a function of the program for what the library has to say: of the level `most` and all
+ * that are graver. It is called in threads of the library, and in those that call the library, by
+ * several at the same time, and must not call the library. NULL ends that. When this function
+ * returns, the function before is not running. By default nothing is told to anybody.
+ *
+ * # Safety
+ * Any thread may call `function` with `argument` until another one is set.
+ */
+int weft_set_log(weft_log function, void *argument, int most);
 
 /**
  * Allocates `bytes` bytes of zeroes, aligned to 4096 bytes. Free them with `weft_memory_free`.

@@ -55,6 +55,8 @@ pub enum Code {
 
 impl Code {
     /// All codes, in order.
+    ///
+    /// cbindgen:ignore
     pub const ALL: [Self; 21] = [
         Self::Ok,
         Self::Usage,

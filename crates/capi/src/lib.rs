@@ -10,6 +10,7 @@
 //! * `queue`: operations in flight, by the caller; `worker`: the same, on the event loop;
 //!   `line`: between both; `outbox`: what has completed; `caller_loop`: an event loop in a thread of
 //!   the caller.
+//! * `log`: what weft notes, for a function of the program.
 //! * `memory`: memory of the caller.
 //! * `target`: a target in this process.
 //! * `fork`, `signals`: what a process has only once.
@@ -27,6 +28,7 @@ pub mod fork;
 pub mod guard;
 mod limits;
 mod line;
+mod log;
 pub mod memory;
 pub mod options;
 mod order;

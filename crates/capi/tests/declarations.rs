@@ -26,6 +26,7 @@ fn in_c(rust: &str) -> Option<String> {
         "u32" => "uint32_t".into(),
         "u64" => "uint64_t".into(),
         "usize" => "size_t".into(),
+        "WeftLog" => "weft_log".into(),
         "Completion" => "struct weft_completion".into(),
         _ => format!("struct weft_{}", rust.strip_prefix("Weft")?.to_lowercase()),
     })

@@ -29,6 +29,11 @@ fn queues_on_a_loop_of_the_program() {
 }
 
 #[test]
+fn the_log_goes_to_a_function_of_the_program() {
+    run("log");
+}
+
+#[test]
 fn a_target_in_the_process_over_nvme_tcp() {
     run("target");
 }

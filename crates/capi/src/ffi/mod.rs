@@ -6,6 +6,7 @@
 pub mod caller_loop;
 pub mod disk;
 pub mod error;
+pub mod log;
 pub mod memory;
 pub mod options;
 pub mod queue;
