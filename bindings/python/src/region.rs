@@ -34,7 +34,7 @@ impl Region {
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.0.size()
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn part(start: usize, bytes: usize) -> Result<Option<RegionBytes>, Fa
     };
     let Some((first, memory)) = found else { return Ok(None) };
     let at = start - first;
-    if at >= memory.len() {
+    if at >= memory.size() {
         return Ok(None);
     }
     RegionBytes::new(&memory, at, bytes).map(Some)

@@ -276,7 +276,7 @@ fn check_compare(geometry: &Geometry, blocks: u64) -> Result<(), Failure> {
 /// # Errors
 /// They do not.
 pub fn pair(expected: CallerBytes, new: CallerBytes) -> Result<Data, Failure> {
-    if expected.len() == new.len() {
+    if expected.size() == new.size() {
         return Ok(Data::Pair(expected, new));
     }
     Err(Failure::usage("what is compared has another length than what is written"))

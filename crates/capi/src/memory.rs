@@ -48,7 +48,7 @@ impl CallerBytes {
     }
 
     /// Their number.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes
     }
 
@@ -134,7 +134,7 @@ impl Region {
     }
 
     /// Its size in bytes.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes
     }
 
@@ -167,9 +167,9 @@ impl RegionBytes {
     /// # Errors
     /// The region does not have them.
     pub fn new(region: &Arc<Region>, at: usize, bytes: usize) -> Result<Self, Failure> {
-        if at > region.len() || bytes > region.len() - at {
+        if at > region.size() || bytes > region.size() - at {
             let text =
-                format!("{bytes} bytes at {at} are beyond the memory, which has {}", region.len());
+                format!("{bytes} bytes at {at} are beyond the memory, which has {}", region.size());
             return Err(Failure::usage(text));
         }
         Ok(Self { region: Arc::clone(region), at, bytes })

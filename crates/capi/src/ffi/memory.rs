@@ -64,7 +64,7 @@ pub unsafe extern "C" fn weft_memory_data(memory: *const WeftMemory) -> *mut c_v
 pub unsafe extern "C" fn weft_memory_size(memory: *const WeftMemory) -> usize {
     guard::value(0, || {
         // SAFETY: the caller's promise.
-        unsafe { memory.as_ref() }.map_or(0, |memory| memory.0.len())
+        unsafe { memory.as_ref() }.map_or(0, |memory| memory.0.size())
     })
 }
 
