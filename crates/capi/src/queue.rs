@@ -22,7 +22,7 @@ impl Queue {
     /// A queue of a device for up to `depth` operations.
     ///
     /// # Errors
-    /// `depth` is not from 1 to [`QUEUE_DEPTH_MAX`], or the device grants no further queue.
+    /// `depth` is not from 1 to 65,536, or the device grants no further queue.
     pub fn new(disk: &Arc<DiskInner>, depth: u32) -> Result<Self, Failure> {
         check_depth(depth)?;
         let (line, disk) = (disk.open_line()?, Arc::clone(disk));
