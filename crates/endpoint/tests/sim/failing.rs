@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weft_block::time_limit::limited;
 use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Raw, RawScsi};
+use weft_endpoint::ConnectOptions;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nvme::status::Status;
@@ -186,8 +187,12 @@ impl Testbed {
 
     /// The client uses the first device.
     pub fn with(protocol: Protocol, setup: Setup) -> Self {
-        let mut scene = protocol.scene(setup);
-        let device = scene.open_url(&protocol.url(), &options()).unwrap();
+        Self::over(protocol.scene(setup), &protocol.url(), &options())
+    }
+
+    /// The client uses what it opens by a URL.
+    pub fn over(mut scene: AnyScene, url: &str, options: &ConnectOptions) -> Self {
+        let device = scene.open_url(url, options).unwrap();
         let (asked, done) =
             (Rc::<RefCell<VecDeque<Op>>>::default(), Rc::<RefCell<Vec<Completion>>>::default());
         let on = scene.io_loop(0);
@@ -208,17 +213,21 @@ impl Testbed {
 
     /// Submits a command of two blocks at an address, whose bytes all have this value.
     pub fn ask_at(&self, kind: OpKind, lba: u64, byte: u8) {
-        let on = self.scene.io_loop(0);
         let blocks = if kind == OpKind::Flush { 0 } else { 2 };
         let mut data = Segments::new();
         if kind.data_factor() > 0 {
-            let mut buf = on.pool().take(1024).unwrap();
+            let mut buf = self.scene.io_loop(0).pool().take(1024).unwrap();
             buf.fill(byte);
             data.push(buf.into());
         }
         let lba = if blocks == 0 { 0 } else { lba };
-        self.asked.borrow_mut().push_back(Op::new(kind, lba, blocks, 1, data));
-        on.wake(self.driver);
+        self.submit(Op::new(kind, lba, blocks, 1, data));
+    }
+
+    /// Submits a command.
+    pub fn submit(&self, op: Op) {
+        self.asked.borrow_mut().push_back(op);
+        self.scene.io_loop(0).wake(self.driver);
     }
 
     /// Has the command aborted.

@@ -29,10 +29,12 @@ mod power;
 mod protocols;
 mod puppet;
 mod queues;
+mod recorded;
 mod reservations;
 mod reset;
 mod scene;
 mod settle;
+mod tap;
 
 /// The seeds to run: `count` of them, or the one that the environment asks for.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {
