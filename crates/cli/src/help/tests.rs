@@ -1,12 +1,16 @@
 use super::*;
 use crate::args::Cli;
 use clap::CommandFactory;
+use std::fmt::Write;
 
 /// Lines of a terminal that is not small.
 const SCREEN: usize = 50;
 
 /// Lines of `--help` of the command with the most options.
 const LONG: usize = 313;
+
+/// Columns of recorded help, whatever the terminal has.
+const COLUMNS: usize = 100;
 
 fn weft() -> Command {
     let mut weft = arranged(Cli::command());
@@ -91,4 +95,30 @@ fn what_a_server_demands_stays_with_it() {
         assert!(serve.contains(option), "{option}: {serve}");
     }
     assert!(!serve.contains("--ctrl-loss-tmo <"), "{serve}");
+}
+
+/// Appends the help of a command, and of those below it.
+fn append(command: &Command, path: &str, text: &mut String) {
+    let _ = writeln!(text, "$ {path} --help\n{}", command.clone().render_long_help());
+    for below in shown(command).into_iter().filter(|below| below.get_name() != "help") {
+        append(below, &format!("{path} {}", below.get_name()), text);
+    }
+}
+
+/// Scripts rely on the options that are there. Those of Linux are recorded.
+#[test]
+fn help_is_as_recorded() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let (mut weft, mut text) = (arranged(Cli::command()).term_width(COLUMNS), String::new());
+    weft.build();
+    append(&weft, "weft", &mut text);
+    let narrow = |command: Command| command.term_width(COLUMNS);
+    let weft = narrow(Cli::command()).mut_subcommands(narrow);
+    for topic in TOPICS {
+        let _ = writeln!(text, "$ weft help {}\n{}", topic.name, topic.text(&weft));
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/help.txt");
+    weft_testing::committed::check(file, &text);
 }

@@ -18,6 +18,7 @@ use weft_endpoint::ConnectOptions;
 use weft_io::Segments;
 use weft_io::sim::Rng;
 use weft_proto::crc32c::crc32c;
+use weft_testing::committed;
 
 const SEED: u64 = 50;
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -62,25 +63,8 @@ fn nbd_as_recorded() {
 /// At the first message that differs.
 fn check(name: &str, protocol: Protocol, digests: bool) {
     let text = shown(&carried(protocol, digests), protocol, digests);
-    if let Some(difference) = difference(name, &text) {
-        panic!("tests/recordings/{difference}");
-    }
-}
-
-/// Compares a text with its recording: the first line that differs.
-fn difference(name: &str, text: &str) -> Option<String> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
-    let path = directory.join(name).with_extension("txt");
-    if std::env::var("WEFT_RECORD").is_ok_and(|value| value == "1") {
-        std::fs::write(&path, text).unwrap();
-    }
-    let recorded = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-        .replace("\r\n", "\n");
-    let (was, is): (Vec<_>, Vec<_>) = (recorded.lines().collect(), text.lines().collect());
-    let n = (0..was.len().max(is.len())).find(|n| was.get(*n) != is.get(*n))?;
-    let line = |lines: &[&str]| lines.get(n).map_or("(the end)".into(), ToString::to_string);
-    Some(format!("{name}.txt:{}: {}\nrecorded: {}", n + 1, line(&is), line(&was)))
+    committed::check(directory.join(name).with_extension("txt"), &text);
 }
 
 /// Everything that connections carry from opening a device until it is closed.
