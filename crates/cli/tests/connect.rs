@@ -11,14 +11,14 @@ use weft_testing::wait::until;
 const NQN: &str = "nqn.2026-01.example.weft:connect";
 
 /// A directory whose connections are ended with it.
-struct Dir(Scratch);
+pub struct Dir(Scratch);
 
 impl Dir {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         Self(Scratch::new(name))
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -26,7 +26,7 @@ impl Dir {
         run(weft(self.path(), args))
     }
 
-    fn done(&self, args: &[&str]) -> String {
+    pub fn done(&self, args: &[&str]) -> String {
         let ran = self.weft(args);
         assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
         ran.out

@@ -27,6 +27,7 @@ mod iscsi_conformance;
 mod iscsi_login;
 mod iscsi_tools;
 mod job_groups;
+mod json;
 mod killed;
 mod limitations;
 mod local_users;
