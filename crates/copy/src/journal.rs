@@ -423,4 +423,28 @@ mod tests {
         drop(journal);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
     }
+
+    #[test]
+    fn journals_of_both_versions_are_read_and_written_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::take(&dir.path().join("journal.json")).unwrap();
+        let end = |name: &str, modified: &str| {
+            format!(
+                r#"{{"url":"file:/srv/{name}","placement":"file:/srv/{name}","uuid":"73209d6f-7945-4ece-8727-76a48e852ffc","serial":"s","bytes":8192,"block_bytes":512,"files":[{{"device":1,"inode":2,"created":[3,4],"modified":{modified}}}]}}"#
+            )
+        };
+        let (from, to) = (end("from", "[5,6]"), end("to", "null"));
+        let places = r#","unreadable":[{"at":0,"bytes":512}]"#;
+        for (version, places) in [(VERSION, ""), (VERSION_UNREADABLE, places)] {
+            let text = format!(
+                r#"{{"version":{version},"from":{from},"to":{to},"copied":4096,"blank":true,"late_writes_ms":7{places}}}"#
+            );
+            fs::write(journal.path(), &text).unwrap();
+            let record = journal.read().unwrap().unwrap();
+            assert_eq!((record.copied, record.blank, record.late_writes_ms), (4096, true, 7));
+            assert_eq!(record.unreadable.is_empty(), places.is_empty());
+            journal.write(&record).unwrap();
+            assert_eq!(fs::read_to_string(journal.path()).unwrap(), text);
+        }
+    }
 }

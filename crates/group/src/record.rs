@@ -273,6 +273,15 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_format_2_is_read_and_written_as_it_was() {
+        let kept = include_bytes!("version_2/record.json");
+        let record = Record::parse(kept).unwrap();
+        assert_eq!(record.text(), kept);
+        let member = record.member(&Name::new("a").unwrap()).unwrap();
+        assert_eq!((record.format(), member.instance, member.knows), (2, 7, 2));
+    }
+
+    #[test]
     fn records_that_contradict_themselves_are_refused() {
         let parse = |text: &str| Record::parse(text.as_bytes());
         assert_eq!(parse(r#"{"format":3,"later":true}"#), Err(RecordError::Format(3)));

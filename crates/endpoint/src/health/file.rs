@@ -256,6 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_version_1_is_read_and_written_as_it_was() {
+        let kept = include_str!("version_1/file.json");
+        let (reads, writes, bytes_read, bytes_written, media_errors) = (1, 2, 3, 4, 5);
+        let counts = HealthCounts {
+            io: IoStatistics { reads, writes, bytes_read, bytes_written, media_errors },
+            error_entries: 6,
+            power_on_s: 7,
+            power_cycles: 8,
+            unsafe_shutdowns: 9,
+        };
+        assert_eq!(encode(&nqn(), &counts, true), kept.replace("\r\n", "\n"));
+        let continued = decode(kept, &nqn()).unwrap().continued();
+        assert_eq!(continued, HealthCounts { power_cycles: 9, unsafe_shutdowns: 10, ..counts });
+        let name = Uuid::new_v5(&SUBSYSTEMS, b"nqn.2026-01.example.weft:recorded");
+        assert_eq!(name.to_string(), "af257ca8-31a6-53f7-bc0b-56953023a178");
+    }
+
+    #[test]
     fn the_oldest_files_make_room_and_those_in_use_stay() {
         let directory = std::env::temp_dir().join(format!("weft-health-{}", Uuid::new_v4()));
         let named = |n: usize| Nqn::new(&format!("nqn.2026-01.example:{n}")).unwrap();

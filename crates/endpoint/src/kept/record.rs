@@ -119,4 +119,15 @@ mod tests {
         let other = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
         assert_eq!(record.has_kept(&*other), !other.features().volatile_cache);
     }
+
+    #[test]
+    fn a_record_is_read_and_written_as_it_was() {
+        let text = r#"{"label":7,"epoch":3,"late_writes_ms":500,"late_writers":[{"pair":"a","instance":{"icid":1,"ciu":2,"cirn":4},"bound_ms":900}]}"#;
+        let record: Record = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            (record.label, record.epoch, record.late.bound().as_millis()),
+            (7, Some(3), 900)
+        );
+        assert_eq!(serde_json::to_string(&record).unwrap(), text);
+    }
 }

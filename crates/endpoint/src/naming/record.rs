@@ -174,3 +174,25 @@ pub(super) fn remove_lost(disks: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_version_1_is_read_and_written_as_it_was() {
+        let places = r#""places":["/srv/a","/srv/b"]"#;
+        let uuid = "73209d6f-7945-4ece-8727-76a48e852ffc";
+        let of_file = format!(
+            r#"{{"version":1,"uuid":"{uuid}",{places},"inode":10094945,"born_ns":1795957526800012422}}"#
+        );
+        let of_disk = format!(r#"{{"version":1,"uuid":"{uuid}",{places}}}"#);
+        let file = [Some(10_094_945), Some(1_795_957_526_800_012_422)];
+        for (text, [inode, born_ns]) in [(of_file, file), (of_disk, [None; 2])] {
+            let places = vec!["/srv/a".into(), "/srv/b".into()];
+            let record = Record { version: 1, uuid: uuid.parse().unwrap(), places, inode, born_ns };
+            assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+            assert_eq!(serde_json::to_string(&record).unwrap(), text);
+        }
+    }
+}

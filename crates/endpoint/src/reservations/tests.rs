@@ -249,6 +249,15 @@ fn a_file_of_version_1_is_read_and_becomes_one_of_version_2() {
 }
 
 #[test]
+fn a_file_of_version_2_is_read_and_written_as_it_was() {
+    let kept = include_str!("version_2/file.json").replace("\r\n", "\n");
+    let state = decode(&kept, UUID).unwrap();
+    assert!(state.is_holder(&host()) && state.key(&nexus()) == Some(1));
+    assert_eq!((state.key(&host()), state.proven(&host())), (Some(u64::MAX), Some(&name("a"))));
+    assert_eq!(encode(&state, UUID), kept);
+}
+
+#[test]
 fn the_name_that_a_host_has_proved_outlasts_the_process_and_can_be_forgotten() {
     let directory = Directory::new();
     let table = directory.table();

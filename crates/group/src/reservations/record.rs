@@ -307,6 +307,15 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_version_2_is_read_and_written_as_it_was() {
+        let kept = include_bytes!("version_2/record.json");
+        let record = Record::decode(kept, NAMESPACE, 5).unwrap();
+        let name = Nqn::new("nqn.2026-01.example.host:a").unwrap();
+        assert_eq!((record.number, record.state.proven(&host(1))), (4, Some(&name)));
+        assert_eq!(record.encode(NAMESPACE, 5, 2), kept);
+    }
+
+    #[test]
     fn another_life_of_the_group_keeps_what_is_to_persist() {
         let other_life = |record: &Record| {
             Record::decode(&record.encode(NAMESPACE, 5, VERSION), NAMESPACE, 6).unwrap()

@@ -164,6 +164,30 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_version_1_is_read_and_written_as_it_was() {
+        let text = r#"{
+  "version": 1,
+  "connections": [
+    {
+      "name": "a",
+      "url": "ram:1MiB",
+      "words": [
+        "connect",
+        "ram:1MiB",
+        "--name",
+        "a"
+      ],
+      "directory": "/"
+    }
+  ]
+}
+"#;
+        let record = Record::parse(text).unwrap();
+        assert_eq!(record.connections(), [connection("a")]);
+        assert_eq!(record.text(), text);
+    }
+
+    #[test]
     fn a_damaged_record_is_refused_in_words() {
         let mut record = Record::default();
         record.add(connection("a")).unwrap();

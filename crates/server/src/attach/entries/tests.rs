@@ -84,3 +84,13 @@ fn notes_of_the_dead_are_taken_away() {
     assert!(!runtime.file("a", "lock").exists() && !runtime.file("b", "lock").exists());
     fs::remove_dir_all(path).unwrap();
 }
+
+/// That of a process of an earlier version, which goes on after an update.
+#[test]
+fn a_record_is_read_and_written_as_it_was() {
+    let kept = include_str!("recorded.json").replace("\r\n", "\n");
+    let entry: Entry = serde_json::from_str(&kept).unwrap();
+    assert_eq!((entry.port, entry.pid, entry.used_bytes), (3260, 4711, Some(4096)));
+    assert!(entry.attached && entry.by_daemon && !entry.lost && !entry.shared);
+    assert_eq!(serde_json::to_string_pretty(&entry).unwrap() + "\n", kept);
+}

@@ -12,4 +12,5 @@ mod sound;
 mod unreadable;
 mod version1;
 mod version2;
+mod version3;
 mod world;
