@@ -40,6 +40,7 @@ impl Fio {
     }
 
     /// The same, which also measures the processor time of a target on this machine.
+    #[cfg(target_os = "linux")]
     pub fn watching(self, target: Watched) -> Self {
         Self { target, ..self }
     }

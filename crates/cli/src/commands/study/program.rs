@@ -76,6 +76,7 @@ impl Running {
 ///
 /// # Errors
 /// It cannot be started, takes longer, or fails: a sentence without a full stop.
+#[cfg(target_os = "linux")]
 pub fn output(
     name: &str,
     command: std::process::Command,
