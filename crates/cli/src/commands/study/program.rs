@@ -76,7 +76,7 @@ impl Running {
 ///
 /// # Errors
 /// It cannot be started, takes longer, or fails: a sentence without a full stop.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", all(test, unix)))]
 pub fn output(
     name: &str,
     command: std::process::Command,

@@ -20,7 +20,7 @@ pub struct Watching<'a> {
 
 impl Watched {
     /// Watches these processes.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(test, target_os = "linux"))]
     pub fn new(pids: &[u32], poll: bool) -> Self {
         Self { pids: pids.to_vec(), poll }
     }
