@@ -26,7 +26,10 @@ fn the_first_screen_answers_for_any_suite() {
             let page = html(&results);
             assert_eq!(page.matches("<h1>").count(), 1);
             // A matrix has a table for each protocol in place of words.
-            let next = if results.draws(Drawing::Matrix) { "<h2>" } else { "<h2>In words</h2>" };
+            let next = match results.draws(Drawing::Matrix) {
+                true => "<h2>Targets and initiators</h2>",
+                false => "<h2>In words</h2>",
+            };
             let (first, rest) = page.split_once(next).expect("something follows the first screen");
             assert!(first.contains("How sure that is") && !rest.contains("How sure that is"));
             let has_lanes = results.lanes.iter().any(|lane| !lane.is_local());

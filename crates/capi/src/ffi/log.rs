@@ -22,6 +22,8 @@ pub unsafe extern "C" fn weft_set_log(
     argument: *mut c_void,
     most: c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    guard::done(|| unsafe { set(function, argument, most) })
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        unsafe { set(function, argument, most) }
+    })
 }
