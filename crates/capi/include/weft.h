@@ -278,9 +278,9 @@ int weft_loop_prepare(const struct weft_loop *own, int64_t *nanoseconds);
 int weft_loop_run(const struct weft_loop *own, int milliseconds);
 
 /**
- * Makes a queue, as `weft_queue_new`, on a loop of the calling thread. The functions of the queue
- * run the loop: submitting does not, `weft_queue_reap` does what can be done without waiting, and
- * `weft_queue_wait` waits in it. Only this thread may use the queue.
+ * Makes a queue, as `weft_queue_new`, on a loop of the calling thread. `weft_queue_reap`
+ * runs the loop without waiting, and `weft_queue_wait` waits in it: what was submitted is sent
+ * then. Only this thread may use the queue.
  *
  * # Safety
  * `disk` and `own` are handles; `queue` is NULL, or valid for writing.

@@ -6,7 +6,7 @@ use crate::failure::{Code, Failure};
 use core::cell::RefCell;
 use core::mem::ManuallyDrop;
 use core::time::Duration;
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use weft_io::event_loop::Loop;
 use weft_io::{Handle, LoopConfig};
@@ -36,7 +36,7 @@ impl<T> Mine<T> {
     /// The value, if this is its thread.
     #[inline]
     fn get(&self) -> Option<&T> {
-        // Without thread-local values a thread is ending, and has no loop to run any more.
+        // A thread whose thread-local values are gone is ending, and runs no loop.
         let is_here = HERE.try_with(|here| *here == self.thread);
         is_here.unwrap_or(false).then_some(&self.value)
     }
@@ -60,7 +60,6 @@ struct Inside {
 /// A loop in a thread of the caller. Other threads can hold it, and do nothing with it.
 pub struct CallerLoop {
     inside: Mine<Inside>,
-    queues: AtomicU32,
 }
 
 impl CallerLoop {
@@ -75,7 +74,7 @@ impl CallerLoop {
         })?;
         let handle = made.handle().clone();
         let inside = Inside { handle, of_system: RefCell::new(Some(Box::new(made))) };
-        Ok(Self { inside: Mine::new(inside), queues: AtomicU32::new(0) })
+        Ok(Self { inside: Mine::new(inside) })
     }
 
     fn inside(&self) -> Result<&Inside, Failure> {
@@ -87,7 +86,7 @@ impl CallerLoop {
         self.inside.get().is_some()
     }
 
-    /// What lives on the loop sees it through this.
+    /// The handle that drivers of the loop get.
     ///
     /// # Errors
     /// It belongs to another thread.
@@ -96,19 +95,9 @@ impl CallerLoop {
         Ok(&self.inside()?.handle)
     }
 
-    /// A queue begins to use the loop.
-    pub fn add_queue(&self) {
-        self.queues.fetch_add(1, AcqRel);
-    }
-
-    /// A queue has ended.
-    pub fn remove_queue(&self) {
-        self.queues.fetch_sub(1, AcqRel);
-    }
-
-    /// Queues that use it.
-    pub fn queues(&self) -> u32 {
-        self.queues.load(Acquire)
+    /// Queues that use the loop of this handle: each has a reference beside it.
+    pub fn queues(handle: &Arc<Self>) -> usize {
+        Arc::strong_count(handle) - 1
     }
 
     /// One turn, which waits for something to do, but for `most` at most; `None` is no limit.
@@ -161,7 +150,6 @@ fn elsewhere() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn other_threads_can_only_hold_it() {

@@ -53,7 +53,6 @@ impl Line {
         let shared = Arc::clone(&inbox);
         let driver =
             handle.try_spawn(|id| Worker::new(handle, id, (device.as_ref(), lends), shared))?;
-        on.add_queue();
         Ok(Self { inbox, place: Place::Caller(Arc::clone(on)), driver })
     }
 
@@ -118,7 +117,6 @@ impl Drop for Line {
                 // Whoever frees a queue has checked that this is its thread.
                 if let Ok(handle) = on.handle() {
                     handle.remove(driver);
-                    on.remove_queue();
                 }
                 return;
             }

@@ -1,4 +1,4 @@
-//! What weft notes while it works, for a function of the program.
+//! Passes the log to a function of the program.
 #![allow(unsafe_code, reason = "a function of the program is called")]
 
 use crate::failure::{Code, Failure};

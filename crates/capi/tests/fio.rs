@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use weft_testing::programs;
 
-/// What a proof needs.
+/// The programs of these tests.
 struct Fio {
     program: PathBuf,
     engine: PathBuf,

@@ -75,7 +75,7 @@ fn targets_and_initiators(results: &Results, out: &mut String) {
     }
 }
 
-/// What each target was started with.
+/// The commands and the configuration of each target.
 fn setups(results: &Results, out: &mut String) {
     let lanes = || results.lanes.iter().filter(|lane| !lane.setup.is_empty());
     if lanes().next().is_some() {

@@ -73,7 +73,7 @@ fn line<'a>(results: &'a Results, protocol: &str, target: &'a str, by: &'a str) 
     Line { at, target, initiator: by, cells }
 }
 
-/// What is compared: a workload, and the quantity.
+/// A comparison: a workload and a quantity.
 fn compared(results: &Results) -> [(Option<&Workload>, Quantity); 4] {
     let pattern = Workload::quoted(results.patterns());
     let single = Workload::quoted(results.latencies());
@@ -124,7 +124,7 @@ fn reference(results: &Results) -> Option<&Lane> {
     results.lanes.iter().find(|lane| lane.name == *name)
 }
 
-/// What the numbers are relative to, and the reference in figures.
+/// The lane that the numbers are relative to, with its own figures.
 pub(crate) fn basis(results: &Results) -> Option<String> {
     let lane = reference(results)?;
     let [(pattern, _), (single, _), ..] = compared(results);

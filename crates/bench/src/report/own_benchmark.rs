@@ -1,4 +1,4 @@
-//! Whether a lane to another project's target does what the benchmark for that target does on it.
+//! Compares lanes to a target of another project with that target's own load generators.
 
 use super::units::NBSP;
 use crate::relation::Estimate;

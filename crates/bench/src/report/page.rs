@@ -322,7 +322,7 @@ fn lanes(results: &Results) -> Markup {
     }
 }
 
-/// What each target was started with.
+/// The commands and the configuration of each target.
 fn setups(results: &Results) -> Markup {
     html! {
         thead { tr { th.word scope="col" { "Lane" } th.word scope="col" { "Commands and configuration" } } }

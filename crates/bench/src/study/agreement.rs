@@ -36,7 +36,7 @@ pub(super) fn notes(rounds: &Rounds<'_>, results: &Results) -> Vec<String> {
     pairs.map(|(lane, twin, by)| note(results, [lane, twin], by, took)).collect()
 }
 
-/// What lanes to targets of other projects are, and how one alone compares.
+/// Notes on lanes to targets of other projects: where they come from, and how one alone compares.
 pub(super) fn foreign(rounds: &Rounds<'_>, results: &Results) -> Option<String> {
     let took = rounds.clock.elapsed();
     let stage = rounds.spec.stage.lanes.iter().zip(&results.lanes);

@@ -96,7 +96,7 @@ pub struct Peer {
     pub setup: Vec<String>,
     /// The target.
     pub process: Option<Rc<dyn ForeignTarget>>,
-    /// Whether it uses its cores even while it is idle.
+    /// It uses its cores even while it is idle.
     pub polls: bool,
     /// Its place among targets and initiators, if those are compared.
     pub cell: Option<results::Cell>,

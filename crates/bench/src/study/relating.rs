@@ -85,7 +85,7 @@ impl Rounds<'_> {
     }
 }
 
-/// Whether all samples have the processor time of the target.
+/// Returns whether all samples have the processor time of the target.
 fn knows_target(samples: &[Sample]) -> bool {
     samples.iter().all(|sample| sample.target().is_some())
 }

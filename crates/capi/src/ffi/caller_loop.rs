@@ -42,8 +42,9 @@ pub unsafe extern "C" fn weft_loop_free(own: *mut WeftLoop) -> c_int {
         // SAFETY: the caller's promise.
         let Some(held) = (unsafe { own.as_ref() }) else { return Ok(()) };
         held.0.handle()?;
-        if held.0.queues() > 0 {
-            let text = format!("the event loop has {} queues: free them first", held.0.queues());
+        let queues = CallerLoop::queues(&held.0);
+        if queues > 0 {
+            let text = format!("the event loop has {queues} queues: free them first");
             return Err(Failure::new(Code::InUse, text));
         }
         // SAFETY: made by `weft_loop_new`, and not freed before.
@@ -98,9 +99,9 @@ pub unsafe extern "C" fn weft_loop_run(own: *const WeftLoop, milliseconds: c_int
     })
 }
 
-/// Makes a queue, as `weft_queue_new`, on a loop of the calling thread. The functions of the queue
-/// run the loop: submitting does not, `weft_queue_reap` does what can be done without waiting, and
-/// `weft_queue_wait` waits in it. Only this thread may use the queue.
+/// Makes a queue, as `weft_queue_new`, on a loop of the calling thread. `weft_queue_reap`
+/// runs the loop without waiting, and `weft_queue_wait` waits in it: what was submitted is sent
+/// then. Only this thread may use the queue.
 ///
 /// # Safety
 /// `disk` and `own` are handles; `queue` is NULL, or valid for writing.

@@ -1,14 +1,14 @@
 //! A lane that fio puts the load on.
 
-use super::program::{self, Running};
+use super::program::{self, Running, Waited};
 use super::watched::Watched;
 use crate::exit::Failure;
 use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Error, JobSpec, Phase, Progress, Report};
+use weft_bench::{Error, JobSpec, Progress, Report};
 use weft_block::{ErrorKind, Geometry, grammar};
 use weft_endpoint::url::without_secret;
 use weft_formats::import::measured::fio_run::{self, Engine};
@@ -50,26 +50,23 @@ impl Fio {
         &self,
         spec: &JobSpec,
         stop: &AtomicBool,
-        wait: &mut dyn FnMut(),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Option<String>, weft_block::Error> {
         let mut command = programs::system("fio");
         command.args(fio_run::arguments(&self.engine, spec));
         let mut running = Running::start(command).map_err(|e| not_started(&e))?;
         let most =
             spec.ramp_time + spec.runtime.unwrap_or_default() + Duration::from_secs(FIO_LATE_S);
-        let begun = Instant::now();
-        while !running.is_over() {
-            if stop.load(Relaxed) {
-                return Ok(None);
-            }
-            if begun.elapsed() > most {
+        match running.wait(most, stop, progress) {
+            Waited::Over => {}
+            Waited::Stopped => return Ok(None),
+            Waited::Late => {
                 let text = format!(
                     "fio on {} did not end within {} s of its time; it was ended",
                     self.url, FIO_LATE_S
                 );
                 return Err(weft_block::Error::new(ErrorKind::Io, text));
             }
-            wait();
         }
         let (status, output, said) = running.end().map_err(|e| weft_block::Error::io("fio", e))?;
         match said {
@@ -98,20 +95,8 @@ impl Generator for Fio {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Report, Error> {
-        let (begun, watching) = (Instant::now(), self.target.start());
-        // fio says what it did at its end only: nothing is measured before.
-        let mut wait = || {
-            progress(Progress {
-                phase: Phase::Ramp,
-                elapsed: begun.elapsed(),
-                fraction: 0.0,
-                eta: None,
-                iops: [0.0; 3],
-                bytes_per_second: [0.0; 3],
-                failed: 0,
-            });
-        };
-        let Some(output) = self.output(spec, stop, &mut wait)? else {
+        let watching = self.target.start();
+        let Some(output) = self.output(spec, stop, progress)? else {
             let mut report = weft_bench::agents::merged(&self.url, self.geometry, spec, &[]);
             report.stopped = true;
             return Ok(report);

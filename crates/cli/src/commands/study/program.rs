@@ -3,9 +3,21 @@
 use crate::limits::{LINE_CHARS_MAX, OUTPUT_BYTES_MAX};
 use std::io::{self, Read};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use weft_bench::limits::PROGRESS_EVERY;
+use weft_bench::{Phase, Progress};
+
+/// How a wait for a program ended.
+pub enum Waited {
+    /// It has closed its standard output.
+    Over,
+    /// Somebody has set the stop flag.
+    Stopped,
+    /// It took too long.
+    Late,
+}
 
 /// A program while it runs. It ends when this is dropped.
 pub struct Running {
@@ -51,14 +63,44 @@ impl Running {
         weft_io::cpu_usage::of_process(self.child.id()).unwrap_or_default()
     }
 
-    /// Whether it has closed its standard output; waits [`PROGRESS_EVERY`] otherwise.
-    pub fn is_over(&mut self) -> bool {
+    /// Returns whether it has closed its standard output; waits [`PROGRESS_EVERY`] otherwise.
+    fn is_over(&mut self) -> bool {
         match self.output.recv_timeout(PROGRESS_EVERY) {
             Ok(output) => self.all = Some(output),
             Err(RecvTimeoutError::Timeout) => return false,
             Err(RecvTimeoutError::Disconnected) => {}
         }
         true
+    }
+
+    /// Waits until it has closed its standard output, for `most` at most. Meanwhile it reports that
+    /// nothing is measured yet: a load generator prints what it did at its end.
+    pub fn wait(
+        &mut self,
+        most: Duration,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Waited {
+        let begun = Instant::now();
+        while !self.is_over() {
+            let elapsed = begun.elapsed();
+            if stop.load(Relaxed) {
+                return Waited::Stopped;
+            }
+            if elapsed > most {
+                return Waited::Late;
+            }
+            progress(Progress {
+                phase: Phase::Ramp,
+                elapsed,
+                fraction: 0.0,
+                eta: None,
+                iops: [0.0; 3],
+                bytes_per_second: [0.0; 3],
+                failed: 0,
+            });
+        }
+        Waited::Over
     }
 
     /// Returns its exit status, its standard output and the last line of its standard error.
@@ -91,11 +133,8 @@ pub fn output(
 /// # Errors
 /// Those of [`output`].
 pub fn ended(name: &str, mut running: Running, most: Duration) -> Result<String, String> {
-    let begun = Instant::now();
-    while !running.is_over() {
-        if begun.elapsed() > most {
-            return Err(format!("{name} did not end within {} s", most.as_secs()));
-        }
+    if !matches!(running.wait(most, &AtomicBool::new(false), &mut |_| ()), Waited::Over) {
+        return Err(format!("{name} did not end within {} s", most.as_secs()));
     }
     match running.end() {
         Ok((status, output, _)) if status.success() => Ok(output),

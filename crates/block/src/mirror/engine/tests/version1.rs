@@ -36,6 +36,16 @@ pub(super) fn version(found: &FoundLeg, slot: usize) -> u32 {
     u32::from_le_bytes(found.area[slot * UNIT + 8..][..4].try_into().unwrap())
 }
 
+/// Opens a mirror of the files that are here, where these regions are in doubt, and closes it.
+pub(super) fn open_and_close(files: &mut [Option<FoundLeg>; 3], in_doubt: &[usize]) {
+    let legs = [files[0].clone(), files[1].clone()];
+    let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
+    assert_eq!(start.suspect.regions().collect::<Vec<_>>(), in_doubt);
+    let mut engine = open(files);
+    engine.allow_copies();
+    close(&mut engine, files);
+}
+
 /// Does what an engine wants until it wants nothing, on the files that are here.
 pub(super) fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     loop {

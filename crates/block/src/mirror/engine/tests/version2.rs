@@ -2,10 +2,9 @@
 //! a mirror of 1 GiB that was closed, and of one whose process was killed after it had written to
 //! regions 0, 1000 and 4000. Kept as those of version 1.
 
-use super::version1::{STATE, close, found, label, open, version};
+use super::version1::{found, label, open_and_close, version};
 use super::world::World;
 use crate::mirror::record::{Format, Record};
-use crate::mirror::start::decide;
 
 const CLOSED: [&[u8]; 3] = [
     include_bytes!("version2/closed-leg-0"),
@@ -28,12 +27,7 @@ fn files_of_version_2_keep_their_version_their_size_and_their_regions() {
             assert_eq!((record.format, record.data_bytes), (Format::Two, 1 << 30));
             assert_eq!((record.region_bytes, record.regions()), (64 << 10, 16_384));
         }
-        let legs = [files[0].clone(), files[1].clone()];
-        let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
-        assert_eq!(start.suspect.regions().collect::<Vec<_>>(), written);
-        let mut engine = open(&mut files);
-        engine.allow_copies();
-        close(&mut engine, &mut files);
+        open_and_close(&mut files, written);
         for file in files.iter().flatten() {
             let record = label(file);
             assert_eq!((version(file, 0), version(file, 1)), (2, 2), "older programs read it");

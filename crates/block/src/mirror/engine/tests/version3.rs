@@ -1,9 +1,8 @@
 //! Labels and state files of version 3, of a mirror of 1 GiB that was closed, and of one whose
 //! process was killed after it had written to regions 0, 250 and 1000. Kept as those of version 1.
 
-use super::version1::{STATE, close, found, label, open, version};
+use super::version1::{found, label, open_and_close, version};
 use crate::mirror::record::Format;
-use crate::mirror::start::decide;
 
 const CLOSED: [&[u8]; 3] = [
     include_bytes!("version3/closed-leg-0"),
@@ -20,12 +19,7 @@ const KILLED: [&[u8]; 3] = [
 fn files_of_version_3_are_read_and_stay_what_they_are() {
     for (kept, written) in [(CLOSED, &[] as &[usize]), (KILLED, &[0, 250, 1000])] {
         let mut files = core::array::from_fn(|n| Some(found(n, kept[n])));
-        let legs = [files[0].clone(), files[1].clone()];
-        let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
-        assert_eq!(start.suspect.regions().collect::<Vec<_>>(), written);
-        let mut engine = open(&mut files);
-        engine.allow_copies();
-        close(&mut engine, &mut files);
+        open_and_close(&mut files, written);
         for file in files.iter().flatten() {
             let record = label(file);
             assert_eq!((record.format, version(file, 0), version(file, 1)), (Format::Three, 3, 3));

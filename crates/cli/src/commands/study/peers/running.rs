@@ -49,7 +49,7 @@ pub struct Running {
     pub setup: Vec<String>,
     /// Whether its processor time is not known from outside.
     pub forks: bool,
-    /// Whether it uses its cores even while it is idle.
+    /// It uses its cores even while it is idle.
     pub polls: bool,
     /// Holds the port, so that nobody else is given it.
     _port: OwnedFd,

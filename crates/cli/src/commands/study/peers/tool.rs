@@ -1,6 +1,6 @@
 //! A load generator that runs once for each slice, and prints at its end what it did.
 
-use super::super::program::Running;
+use super::super::program::{Running, Waited};
 use super::super::watched::Watched;
 use super::installed::find;
 use super::load::Subject;
@@ -10,12 +10,12 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use weft_bench::agents::measured::Part;
 use weft_bench::agents::{Measured, merged};
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Direction, Error, JobSpec, Phase, Progress, Report};
+use weft_bench::{Direction, Error, JobSpec, Progress, Report};
 use weft_block::{ErrorKind, Geometry};
 use weft_io::cpu_usage;
 use weft_server::programs;
@@ -96,7 +96,7 @@ impl OnDevice {
         &self,
         spec: &JobSpec,
         stop: &AtomicBool,
-        wait: &mut dyn FnMut(),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Option<(String, cpu_usage::Usage)>, String> {
         let path = find(self.tool.program).unwrap_or_else(|| self.tool.program.into());
         let mut command = programs::system(&path.to_string_lossy());
@@ -104,15 +104,10 @@ impl OnDevice {
         let mut running = Running::start_on(command, &spec.cpus_allowed)
             .map_err(|e| format!("cannot be started: {e}"))?;
         let most = Duration::from_secs(seconds(spec) + FIO_LATE_S);
-        let begun = Instant::now();
-        while !running.is_over() {
-            if stop.load(Relaxed) {
-                return Ok(None);
-            }
-            if begun.elapsed() > most {
-                return Err(format!("did not end within {FIO_LATE_S} s of its time"));
-            }
-            wait();
+        match running.wait(most, stop, progress) {
+            Waited::Over => {}
+            Waited::Stopped => return Ok(None),
+            Waited::Late => return Err(format!("did not end within {FIO_LATE_S} s of its time")),
         }
         let used = running.used();
         match running.end() {
@@ -172,19 +167,8 @@ impl Generator for OnDevice {
             let text = format!("{} on {} {why}", self.tool.name, self.url);
             weft_block::Error::new(ErrorKind::Io, text)
         };
-        let (begun, watching) = (Instant::now(), self.target.start());
-        let mut wait = || {
-            progress(Progress {
-                phase: Phase::Ramp,
-                elapsed: begun.elapsed(),
-                fraction: 0.0,
-                eta: None,
-                iops: [0.0; 3],
-                bytes_per_second: [0.0; 3],
-                failed: 0,
-            });
-        };
-        let Some((output, used)) = self.output(spec, stop, &mut wait).map_err(failed)? else {
+        let watching = self.target.start();
+        let Some((output, used)) = self.output(spec, stop, progress).map_err(failed)? else {
             let mut report = merged(&self.url, self.geometry, spec, &[]);
             report.stopped = true;
             return Ok(report);
