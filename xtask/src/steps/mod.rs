@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use plan::{Known, Run};
 
 use crate::{sh, times};
-pub use process::{Limit, interrupted, run_limited, run_lines};
+pub use process::{Limit, giving_way, interrupted, run_limited, run_lines};
 pub use results::Results;
 pub use step::{Step, Turn, Work};
 
@@ -107,7 +107,7 @@ fn run_one(step: Step, gives_way: bool, results: &Results) -> Result<()> {
             Ok(()) => Ok(()),
         },
         Work::Command(command) => {
-            let command = if gives_way { process::giving_way(command) } else { command };
+            let command = if gives_way { giving_way(command) } else { command };
             run_command(step.name, command, results)
         }
     }

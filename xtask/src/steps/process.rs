@@ -131,7 +131,7 @@ fn watch(
 }
 
 /// The same command, which gives way to others where the system has a program for that.
-pub(super) fn giving_way(command: Command) -> Command {
+pub fn giving_way(command: Command) -> Command {
     let start = || {
         let mut command = Command::new(GIVING_WAY[0]);
         command.args(&GIVING_WAY[1..]).stdin(Stdio::null());

@@ -1,9 +1,14 @@
 //! `cargo xtask setup`: lists, installs or unpacks the programs of others that tests need.
 #![forbid(unsafe_code)]
 
+mod beforehand;
+
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
+
+use beforehand::Build;
 
 /// List the programs of others that tests need, install or unpack them
 #[derive(Parser)]
@@ -12,6 +17,9 @@ struct SetupArgs {
     /// Install them with apt, as root; without this and without --unpack nothing is changed
     #[arg(long)]
     yes: bool,
+    /// Build the test programs in the meantime
+    #[arg(long, requires = "yes")]
+    build: bool,
     /// Unpack those that most tests use to a cache directory, without root
     #[arg(long, conflicts_with = "yes")]
     unpack: bool,
@@ -19,7 +27,12 @@ struct SetupArgs {
 
 fn main() -> ExitCode {
     let args = SetupArgs::parse();
-    xtask::sh::exit(lab_host::run(args.yes, args.unpack).map(|()| ExitCode::SUCCESS))
+    xtask::sh::exit(run(&args).map(|()| ExitCode::SUCCESS))
+}
+
+fn run(args: &SetupArgs) -> Result<()> {
+    let _building = args.build.then(Build::start).transpose()?;
+    lab_host::run(args.yes, args.unpack)
 }
 
 #[cfg(test)]
