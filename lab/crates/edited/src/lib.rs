@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod splice;
+mod versions;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +46,7 @@ pub fn copy(name: &str, changed: &Texts) -> Result<PathBuf> {
             Some(text) => text.clone().into_bytes(),
             None => fs::read(root.join(path)).with_context(|| format!("cannot read {path}"))?,
         };
-        write(&to.join(path), &bytes)?;
+        write(&to.join(path), &versions::of_copy(name, path, bytes)?)?;
     }
     let mut present = BTreeSet::new();
     list(&to, Path::new(""), &mut present)?;
