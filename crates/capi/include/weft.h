@@ -293,7 +293,8 @@ int weft_queue_new_on(const struct weft_disk *disk,
 /**
  * Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
  * "file:/srv/disk.img" or "iscsi://host/IQN/0". `options` may be NULL. Waits until the device is
- * open, for the option "connect-timeout" at most. Free it with `weft_close`.
+ * open, for the option "connect-timeout" at most, or until `weft_options_cancel`. Free it with
+ * `weft_close`.
  *
  * # Safety
  * `url` is a text; `options` is NULL or a handle; `disk` is NULL, or valid for writing.
@@ -519,6 +520,16 @@ int weft_options_new(struct weft_options **options);
  * `options` is a handle; `name` and `value` are texts.
  */
 int weft_options_set(struct weft_options *options, const char *name, const char *value);
+
+/**
+ * Cancels opening with these options, now and from now on: `weft_open` fails soon with
+ * `WEFT_ERROR_CANCELLED`, in whichever thread it waits. Open devices are not affected. Waits for
+ * nothing.
+ *
+ * # Safety
+ * `options` is a handle.
+ */
+int weft_options_cancel(struct weft_options *options);
 
 /**
  * Frees options. Devices that were opened with them keep what was set. NULL is ignored.

@@ -65,7 +65,7 @@ impl DiskInner {
     /// Opens a device.
     ///
     /// # Errors
-    /// The URL or an option is wrong, or the device cannot be opened.
+    /// The URL or an option is wrong, the device cannot be opened, or opening was cancelled.
     pub fn open(url: &str, options: &Options) -> Result<Self, Failure> {
         fork::begin()?;
         // All threads are started from here, or from threads that are.
@@ -80,7 +80,9 @@ impl DiskInner {
         };
         discovered::look_up(url, &mut connect)?;
         let lends = connect.disk_timeout.is_zero();
-        let device = weft_endpoint::open(url, &connect)?;
+        let opened = weft_endpoint::open_unless(url, &connect, options.cancelled())?;
+        let device =
+            opened.ok_or_else(|| Failure::new(Code::Cancelled, "opening was cancelled"))?;
         let loops = options.has_threads().then(|| Loops::start(&config)).transpose()?;
         let remotes = loops.as_ref().map_or_else(Vec::new, |loops| loops.remotes().to_vec());
         let (device, unshared) = (share(Arc::clone(&device), &remotes), device);

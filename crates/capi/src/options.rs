@@ -3,6 +3,8 @@
 use crate::failure::Failure;
 use crate::limits::{LOOPS_MAX, OPTIONS_MAX, POOL_BYTES, POOL_BYTES_MIN, TEXT_BYTES_MAX};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::identity::HostIdentity;
@@ -16,6 +18,7 @@ use weft_server::psk::{self, Wanted};
 use weft_server::{Error, dhchap, secret, values};
 
 /// The options that were set so far.
+#[derive(Clone)]
 pub struct Options {
     connect: ConnectOptions,
     queues: u16,
@@ -31,6 +34,7 @@ pub struct Options {
     dhchap_secret_file: Option<PathBuf>,
     dhchap_ctrl_secret_file: Option<PathBuf>,
     set: usize,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl Default for Options {
@@ -50,6 +54,7 @@ impl Default for Options {
             dhchap_secret_file: None,
             dhchap_ctrl_secret_file: None,
             set: 0,
+            cancelled: Arc::default(),
         }
     }
 }
@@ -208,6 +213,11 @@ fn limit(text: &str, to: &mut Option<Duration>) -> Result<(), String> {
 }
 
 impl Options {
+    /// What cancels the opening of devices with these options, once it is set. Copies share it.
+    pub fn cancelled(&self) -> &Arc<AtomicBool> {
+        &self.cancelled
+    }
+
     /// Sets an option. `path` may be set several times, each adds one; of the others the last value
     /// counts.
     ///

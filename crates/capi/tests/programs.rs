@@ -29,6 +29,11 @@ fn queues_on_a_loop_of_the_program() {
 }
 
 #[test]
+fn opening_is_cancelled_by_another_thread() {
+    run("cancel");
+}
+
+#[test]
 fn the_log_goes_to_a_function_of_the_program() {
     run("log");
 }

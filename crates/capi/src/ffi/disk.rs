@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::properties::{Property, property};
 use crate::worker::Data;
 use core::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use weft_block::OpKind;
 
 /// The write is durable when it completes (force unit access).
@@ -50,7 +50,8 @@ pub(super) fn compare_kind(flags: u32) -> Result<OpKind, Failure> {
 
 /// Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
 /// "file:/srv/disk.img" or "iscsi://host/IQN/0". `options` may be NULL. Waits until the device is
-/// open, for the option "connect-timeout" at most. Free it with `weft_close`.
+/// open, for the option "connect-timeout" at most, or until `weft_options_cancel`. Free it with
+/// `weft_close`.
 ///
 /// # Safety
 /// `url` is a text; `options` is NULL or a handle; `disk` is NULL, or valid for writing.
@@ -66,13 +67,9 @@ pub unsafe extern "C" fn weft_open(
         }
         // SAFETY: the caller's promise.
         let (url, options) = unsafe { (text(url, "URL")?, options.as_ref()) };
-        let opened = match options {
-            None => DiskInner::open(url, &Options::default()),
-            Some(options) => {
-                let options = options.0.lock().unwrap_or_else(PoisonError::into_inner);
-                DiskInner::open(url, &options)
-            }
-        };
+        // A copy: other threads may set, or cancel, while this one waits.
+        let options = options.map_or_else(Options::default, |options| options.lock().clone());
+        let opened = DiskInner::open(url, &options);
         // SAFETY: the caller's promise.
         unsafe { give_handle(disk, WeftDisk(Arc::new(opened?)), "disk") }
     })

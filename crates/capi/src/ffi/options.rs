@@ -4,10 +4,26 @@ use super::{give_handle, handle, text};
 use crate::guard;
 use crate::options::Options;
 use core::ffi::{c_char, c_int};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Options for opening a device. One may serve any number of devices.
-pub struct WeftOptions(pub(super) Mutex<Options>);
+pub struct WeftOptions {
+    options: Mutex<Options>,
+    /// That of the options. Setting it needs no lock.
+    cancelled: Arc<AtomicBool>,
+}
+
+impl WeftOptions {
+    fn new() -> Self {
+        let options = Options::default();
+        Self { cancelled: Arc::clone(options.cancelled()), options: Mutex::new(options) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Options> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Makes options, all with their defaults. Free them with `weft_options_free`.
 ///
@@ -17,7 +33,7 @@ pub struct WeftOptions(pub(super) Mutex<Options>);
 pub unsafe extern "C" fn weft_options_new(options: *mut *mut WeftOptions) -> c_int {
     guard::done(|| {
         // SAFETY: the caller's promise.
-        unsafe { give_handle(options, WeftOptions(Mutex::default()), "options") }
+        unsafe { give_handle(options, WeftOptions::new(), "options") }
     })
 }
 
@@ -37,7 +53,23 @@ pub unsafe extern "C" fn weft_options_set(
         // SAFETY: the caller's promise.
         let (options, name, value) =
             unsafe { (handle(options, "options")?, text(name, "name")?, text(value, "value")?) };
-        options.0.lock().unwrap_or_else(PoisonError::into_inner).set(name, value)
+        options.lock().set(name, value)
+    })
+}
+
+/// Cancels opening with these options, now and from now on: `weft_open` fails soon with
+/// `WEFT_ERROR_CANCELLED`, in whichever thread it waits. Open devices are not affected. Waits for
+/// nothing.
+///
+/// # Safety
+/// `options` is a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_options_cancel(options: *mut WeftOptions) -> c_int {
+    guard::done(|| {
+        // SAFETY: the caller's promise.
+        let options = unsafe { handle(options, "options")? };
+        options.cancelled.store(true, Ordering::Relaxed);
+        Ok(())
     })
 }
 
