@@ -4,23 +4,22 @@
 //! A column is dropped, the least telling first, while the table is wider than the terminal; the
 //! legend names what is missing.
 
-use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, marks};
 use crate::report::units::{
     NONE, count, gigabytes, latency, micros, or_none, percent, rounds, seconds, share,
 };
-use crate::report::{comparison, matrix, of_all_lanes, published};
-use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
-use crate::text_table::{self, Align};
+use crate::report::{against, closing, comparison, matrix, published};
+use crate::results::{Ceiling, Drawing, Lane, Results, Row, Workload, uncertainty};
+use crate::text_table::{self, Align, paragraphs, widest, wrap};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
-const WIDTH: usize = 120;
+const WIDTH: usize = 80;
 
 /// Minimum width for wrapping words; a narrower terminal wraps by itself.
 const WIDTH_MIN: usize = 40;
 
-/// Both tables, the findings and the notes as lines of text, for a terminal of so many columns
-/// (none: 120).
+/// The tables of the suite and at most five sentences as lines of text, for a terminal of so many
+/// columns (none: 80).
 ///
 /// From 80 columns on, every line fits `width`, except for a single word that is longer.
 pub fn render(results: &Results, width: Option<usize>) -> String {
@@ -29,14 +28,15 @@ pub fn render(results: &Results, width: Option<usize>) -> String {
         side_by_side(results, width)
     } else if results.draws(Drawing::Matrix) {
         targets_and_initiators(results, width)
+    } else if let Some(subject) = against::subject(results) {
+        one_against_others(results, subject, width)
     } else {
         patterns(results, width)
     };
-    out += &paragraphs(&of_all_lanes(results), "", width);
     if results.draws(Drawing::Published) {
         out += &of_others(results, width);
     }
-    out += &paragraphs(&results.notes, "Note: ", width);
+    out += &paragraphs(&closing::sentences(results), width);
     // Names come from peers and URLs; they must not steer the terminal.
     out.retain(|letter| letter == '\n' || !letter.is_control());
     out
@@ -65,17 +65,42 @@ fn patterns(results: &Results, width: usize) -> String {
             width,
         );
     }
-    out += &legend(results, width);
-    let findings = findings::find(results);
-    let headlines: Vec<String> = findings.iter().map(|finding| finding.headline() + ".").collect();
-    let sentences: Vec<String> = findings.iter().flat_map(Finding::sentences).collect();
-    out += &paragraphs(&headlines, "", width);
-    out + &paragraphs(&sentences, "", width)
+    out + &legend(results, width)
 }
 
-/// One workload: a column for each lane, as there are more numbers than lanes.
+/// One lane against the others: a line for each of them.
+fn one_against_others(results: &Results, subject: &Lane, width: usize) -> String {
+    let head = [format!("{}\nagainst", subject.short_title())];
+    let heads = head.into_iter().chain(against::HEADS.map(str::to_owned)).collect();
+    let row = |line: against::Line| [line.name].into_iter().chain(line.cells).collect();
+    let lines = against::lines(results, subject).into_iter().map(row);
+    let rows: Vec<Vec<String>> = [heads].into_iter().chain(lines).collect();
+    let columns: Vec<Align> =
+        [Align::Left].into_iter().chain(against::HEADS.map(|_| Align::Right)).collect();
+    let basis = against::basis(results, subject);
+    format!("{}\n\n{}", text_table::draw(&columns, &rows), paragraphs(&basis, width))
+}
+
+/// One workload: a column for each lane, as there are more numbers than lanes. Those that do not fit
+/// stand in a table below.
 fn side_by_side(results: &Results, width: usize) -> String {
     let lines = comparison::lines(results);
+    let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
+    let mut out = format!("{title}; from CPU on per operation\n\n");
+    let mut rest = &lines[..];
+    while !rest.is_empty() {
+        let tables =
+            (1..=rest.len()).rev().map(|count| (count, lanes_beside(results, &rest[..count])));
+        let mut fitting = tables.skip_while(|(count, table)| *count > 1 && widest(table) > width);
+        let Some((count, table)) = fitting.next() else { break };
+        out += &format!("{table}\n\n");
+        rest = &rest[count..];
+    }
+    out
+}
+
+/// A table with a column for each of these lanes.
+fn lanes_beside(results: &Results, lines: &[comparison::Line]) -> String {
     let row = |name: &str, cell: &dyn Fn(&comparison::Line) -> String| {
         [name.to_owned()].into_iter().chain(lines.iter().map(cell)).collect::<Vec<_>>()
     };
@@ -89,15 +114,13 @@ fn side_by_side(results: &Results, width: usize) -> String {
     }
     let columns: Vec<Align> =
         [Align::Left].into_iter().chain(lines.iter().map(|_| Align::Right)).collect();
-    let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
-    format!("{title}; from CPU on per operation\n\n{}\n\n", text_table::draw(&columns, &rows))
-        + &paragraphs(&comparison::sentences(results), "", width)
+    text_table::draw(&columns, &rows)
 }
 
 /// Each target with each initiator: a line for each pair.
 fn targets_and_initiators(results: &Results, width: usize) -> String {
     let basis: Vec<String> = matrix::basis(results).into_iter().collect();
-    let mut out = paragraphs(&basis, "", width);
+    let mut out = paragraphs(&basis, width);
     let columns = [Align::Left, Align::Left].into_iter().chain([Align::Right; 4]);
     let columns: Vec<Align> = columns.collect();
     for protocol in matrix::protocols(results) {
@@ -109,8 +132,7 @@ fn targets_and_initiators(results: &Results, width: usize) -> String {
         let rows: Vec<_> = [head].into_iter().chain(protocol.lines.iter().map(of)).collect();
         out += &format!("{}\n\n{}\n\n", protocol.name, text_table::draw(&columns, &rows));
     }
-    out += &paragraphs(&matrix::sentences(results), "", width);
-    out + &paragraphs(&[format!("{}.", matrix::headline(results))], "", width)
+    out + &paragraphs(&matrix::sentences(results), width)
 }
 
 /// A head with its unit in a second line.
@@ -133,9 +155,9 @@ fn of_others(results: &Results, width: usize) -> String {
             })
             .collect();
         texts.push(published::legend(source));
-        out += &paragraphs(&texts, "", width);
+        out += &paragraphs(&texts, width);
     }
-    out + &paragraphs(&published::remarks(results), "", width)
+    out + &paragraphs(&published::remarks(results), width)
 }
 
 /// What a line of a table is made from.
@@ -348,13 +370,9 @@ fn section(heading: &str, columns: &[Column], lines: Vec<Line<'_>>, width: usize
     let note = if dropped.is_empty() {
         String::new()
     } else {
-        wrap(&format!("In a wider terminal also: {}.", dropped.join(", ")), "", width)
+        wrap(&format!("In a wider terminal also: {}.", dropped.join(", ")), width)
     };
     format!("{heading}{table}\n{note}\n")
-}
-
-fn widest(table: &str) -> usize {
-    table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 fn draw(columns: &[&Column], lines: &[Line<'_>]) -> String {
@@ -390,7 +408,7 @@ fn legend(results: &Results, width: usize) -> String {
     if !results.ceiling.is_empty() {
         lines.push("Bare TCP: the same number of bytes over one TCP connection, without protocol or device.".to_owned());
     }
-    paragraphs(&lines, "", width)
+    paragraphs(&lines, width)
 }
 
 /// How long and how often was measured, and what else the machine did.
@@ -403,29 +421,4 @@ fn circumstances(results: &Results) -> String {
         at.others.map(|others| format!("; other programs took {} of the time", share(others)));
     let more: String = load.into_iter().chain(others).chain(steal).collect();
     format!("Medians of {} rounds of {} s each{more}.", rounds(results), seconds(results))
-}
-
-fn paragraphs(texts: &[String], lead: &str, width: usize) -> String {
-    let text: String = texts.iter().map(|text| wrap(text, lead, width)).collect();
-    if text.is_empty() { text } else { text + "\n" }
-}
-
-/// A text as lines of at most `width` characters; those after the first are indented as far as
-/// `lead` is long.
-fn wrap(text: &str, lead: &str, width: usize) -> String {
-    let indent = " ".repeat(lead.chars().count());
-    let (mut out, mut line) = (String::new(), lead.to_owned());
-    let mut empty = true;
-    for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
-        if !empty && line.chars().count() + 1 + word.chars().count() > width {
-            out += &(line + "\n");
-            (line, empty) = (indent.clone(), true);
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    (out + &line + "\n").replace(crate::report::units::NBSP, " ")
 }

@@ -1,4 +1,6 @@
-//! Tables of text, for a terminal.
+//! Tables and paragraphs of text, for a terminal.
+
+use crate::report::units::NBSP;
 
 /// Where the text of a column's cells stands.
 #[derive(Clone, Copy)]
@@ -36,6 +38,32 @@ pub(crate) fn draw(columns: &[Align], rows: &[Vec<String>]) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// Characters of the longest line.
+pub(crate) fn widest(table: &str) -> usize {
+    table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// Texts as paragraphs, and an empty line behind all of them.
+pub(crate) fn paragraphs(texts: &[String], width: usize) -> String {
+    let text: String = texts.iter().map(|text| wrap(text, width)).collect();
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+/// A text as lines of at most `width` characters, but for longer words.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let (mut out, mut line) = (String::new(), String::new());
+    for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            out += &(core::mem::take(&mut line) + "\n");
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    (out + &line + "\n").replace(NBSP, " ")
 }
 
 #[cfg(test)]

@@ -25,10 +25,11 @@ fn the_first_screen_answers_for_any_suite() {
             results.relations = relations;
             let page = html(&results);
             assert_eq!(page.matches("<h1>").count(), 1);
-            // A matrix has a table for each protocol in place of words.
-            let next = match results.draws(Drawing::Matrix) {
-                true => "<h2>Targets and initiators</h2>",
-                false => "<h2>In words</h2>",
+            // These have tables in place of words.
+            let next = match () {
+                () if results.draws(Drawing::Matrix) => "<h2>Targets and initiators</h2>",
+                () if results.draws(Drawing::Against) => "against others</h2>",
+                () => "<h2>In words</h2>",
             };
             let (first, rest) = page.split_once(next).expect("something follows the first screen");
             assert!(first.contains("How sure that is") && !rest.contains("How sure that is"));

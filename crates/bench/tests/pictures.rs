@@ -63,7 +63,7 @@ fn they_are_those_of_the_svg_files_at_twice_the_size() {
     let Some(letters) = letters() else { return };
     let results = sample::study();
     let (vectors, pictures) = (charts(&results), drawn(&results, &letters));
-    assert_eq!(vectors.len(), 9);
+    assert_eq!(vectors.len(), 10);
     assert_eq!(
         vectors.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         pictures.iter().map(|(name, _)| name).collect::<Vec<_>>()

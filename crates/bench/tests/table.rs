@@ -2,7 +2,8 @@
 
 use crate::sample;
 
-use weft_bench::results::Results;
+use weft_bench::report::html;
+use weft_bench::results::{Lane, Results, Row, Skipped};
 use weft_bench::table::render;
 
 fn widest(text: &str) -> usize {
@@ -24,7 +25,7 @@ fn line<'a>(text: &'a str, pattern: &str, lane: &str) -> Vec<&'a str> {
 #[test]
 fn every_pattern_and_lane_has_a_line() {
     let results = sample::study();
-    let text = render(&results, None);
+    let text = render(&results, Some(120));
     for pattern in results.patterns() {
         for lane in &results.lanes {
             assert_eq!(line(&text, &pattern.name, &lane.name).len(), 12, "lane and eleven numbers");
@@ -98,7 +99,7 @@ fn it_fits_the_terminal() {
             let text = render(&results, Some(width));
             assert!(widest(&text) <= width, "{} columns in {width}:\n{text}", widest(&text));
         }
-        assert_eq!(render(&results, None), render(&results, Some(120)));
+        assert_eq!(render(&results, None), render(&results, Some(80)));
     }
 }
 
@@ -117,21 +118,18 @@ fn what_a_narrow_terminal_hides_is_named() {
 fn words_follow_the_tables() {
     let mut results = sample::study();
     let text = render(&results, Some(120));
-    for part in [
-        "* The load generator was the limit",
-        "in the median of the patterns",
-        "at queue depth 1",
-        "a full 25 GbE link takes",
-        "Note: ",
-    ] {
+    for part in ["* The load generator was the limit", "NVMe/TCP over loopback adds"] {
         assert!(text.contains(part), "{part}");
     }
-    assert!(!text.contains("! Operations failed") && !text.contains('\u{a0}'));
+    // The report has all else.
+    for part in ["! Operations failed", "\u{a0}", "in the median of the patterns", "Note: "] {
+        assert!(!text.contains(part), "{part}");
+    }
     results.rows[1].failed = 7;
     let text = render(&results, Some(120));
     assert!(
         text.contains("! Operations failed")
-            && text.contains("7 operations failed over NVMe/TCP over loopback")
+            && text.contains("7 operations failed: do not trust the figures before you know why")
     );
     assert_eq!(line(&text, "4k-randrw50", "nvme+tcp")[0], "nvme+tcp!");
 }
@@ -155,7 +153,7 @@ fn circumstances_are_told_and_no_row_is_marked_as_unsteady() {
     let text = render(&results, None);
     assert_eq!(line(&text, "4k-randread", "nvme+tcp")[0].trim_end_matches('*'), "nvme+tcp");
     for words in [
-        "NVMe/TCP over loopback: absolute rates depend on what else the machine does; the 95 % interval of",
+        "During the study other programs took 31 %, and the host of this machine took 7.0 % of the processors’ time.",
         "NVMe/TCP over loopback adds about ",
         "Medians of 5 rounds of 0.25 s each; load before it 1.25; other programs took 31 % of the time; the host took 7.0 % of the time (steal).",
     ] {
@@ -169,7 +167,7 @@ fn circumstances_are_told_and_no_row_is_marked_as_unsteady() {
 fn missing_rows_are_dashes() {
     let mut results: Results = sample::study();
     results.rows.retain(|row| row.workload != "8k-randrw30");
-    let text = render(&results, None);
+    let text = render(&results, Some(120));
     assert_eq!(line(&text, "8k-randrw30", "local")[1..], ["–"; 11]);
 }
 
@@ -198,11 +196,59 @@ fn the_null_suite_stands_side_by_side() {
     for part in [
         "reads of a null device, reads per second, NVMe/TCP : iSCSI: 4.00†; here 2.00.",
         "† Not measured here",
-        "Note: ",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // Lanes that do not fit stand below.
+    let (lane, row) = (results.lanes[1].clone(), results.rows[1].clone());
+    for at in 0..9 {
+        let name = format!("lane-number-{at}");
+        results.lanes.push(Lane { name: name.clone(), ..lane.clone() });
+        results.rows.push(Row { lane: name, ..row.clone() });
+    }
+    let text = render(&results, Some(80));
+    assert!(widest(&text) <= 80 && text.contains("lane-number-8"), "{text}");
     // One lane alone is not compared.
     results.rows.remove(0);
     assert!(!render(&results, None).contains("times the operations"));
+}
+
+/// What the default study answers, in a table of 80 columns and at most five sentences.
+#[test]
+fn one_lane_stands_against_the_others() {
+    let results = sample::against();
+    let text = render(&results, Some(80));
+    assert!(widest(&text) <= 80, "{text}");
+    for line in [
+        "the device, without a network 0.50 ±0.01 +9.40 ±0.40 +1.99 ±0.11 –",
+        "iSCSI 1.25 ±0.01 −0.94 ±1.06 – –",
+        "tgt, iSCSI 8.66 ±0.34 – – –",
+        "bare TCP 0.76 ±0.02 – – –",
+    ] {
+        let words = |it: &str| it.split_whitespace().eq(line.split(' '));
+        assert!(text.lines().any(words), "{line}\n{text}");
+    }
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [
+        "NVMe/TCP over loopback adds 9.40 µs to a 4 KiB random read (9.10 µs to 9.80 µs)",
+        "4 KiB random reads: NVMe/TCP over loopback does 1.24 to 1.26 of iSCSI’s rate.",
+        "4 KiB random reads: NVMe/TCP over loopback does 8.33 to 9.00 times tgt, iSCSI’s rate.",
+        "GbE link takes",
+    ] {
+        assert!(joined.contains(sentence), "{sentence}: {joined}");
+    }
+    assert_eq!(html(&results).matches("<h2>In words</h2>").count(), 0);
+    assert!(html(&results).contains("NVMe/TCP over loopback against others"));
+}
+
+/// Lanes without all rows, and lanes that were skipped, are named before anything else is said.
+#[test]
+fn what_was_not_measured_is_named() {
+    let mut results = sample::against();
+    results.rows.retain(|row| row.lane != "tgt" || row.workload == "4k-randread");
+    let why = "it needs --address.".to_owned();
+    results.skipped.push(Skipped { lane: "nvme+rdma".into(), why, cell: None });
+    let text = render(&results, None).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "Not measured, or not all of it: nvme+rdma (it needs --address), tgt (1 of ";
+    assert!(text.contains(said), "{text}");
 }

@@ -33,6 +33,7 @@ use crate::commands::status::StatusArgs;
 use crate::commands::study::StudyArgs;
 #[cfg(target_os = "linux")]
 use crate::commands::study_peer::StudyPeerArgs;
+use crate::commands::study_relay::StudyRelayArgs;
 use crate::commands::top::TopArgs;
 use crate::commands::ublk_owner::UblkOwnerArgs;
 use crate::exit;
@@ -124,6 +125,9 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     StudyPeer(StudyPeerArgs),
+    /// Pass TCP connections on with a delay, for a study
+    #[command(hide = true)]
+    StudyRelay(StudyRelayArgs),
     /// Print user and group of a disk by ublk, for the rules of udev
     #[command(hide = true)]
     UblkOwner(UblkOwnerArgs),

@@ -118,6 +118,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Study(args) => commands::study::run(*args, &control),
         #[cfg(target_os = "linux")]
         Command::StudyPeer(args) => commands::study_peer::run(&args),
+        Command::StudyRelay(args) => commands::study_relay::run(&args),
         Command::Agent(args) => commands::agent::run(*args, &control),
         Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
         Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),

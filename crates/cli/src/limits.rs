@@ -78,5 +78,17 @@ pub const PEER_END_MS: u64 = 500;
 /// measured.
 pub const PEER_KEEP_ALIVE_S: u32 = 3600;
 
+/// Connections that a relay of a study passes on at a time; further ones are closed.
+pub const RELAY_CONNECTIONS_MAX: usize = 64;
+
+/// Bytes that a relay receives at a time.
+pub const RELAY_CHUNK_BYTES: usize = 64 << 10;
+
+/// Such pieces that wait in each direction of a connection; then the relay receives no more.
+pub const RELAY_CHUNKS_MAX: usize = 256;
+
+/// Seconds in which a relay must have connected to its target.
+pub const RELAY_CONNECT_S: u64 = 5;
+
 /// Seconds after which an operation fails whose target of another project is gone.
 pub const PEER_OUTAGE_S: u64 = 2;

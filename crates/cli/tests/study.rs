@@ -38,10 +38,11 @@ fn one_device_is_measured_over_every_protocol() {
         assert_eq!(row["target"].is_object() && row["share_of_local"].is_number(), remote, "{row}");
         assert!(row["iops"].as_f64().unwrap() > 0.0 && row["failed"] == 0, "{row}");
     }
-    for title in ["NVMe/TCP over the loopback", "iSCSI over the loopback", "NBD over the loopback"]
-    {
-        assert!(ran.out.contains(title) && page.contains(title), "{title}");
+    for title in ["NVMe/TCP", "iSCSI", "NBD"] {
+        let long = format!("{title} over the loopback");
+        assert!(ran.out.contains(title) && page.contains(&long), "{title}: {}", ran.out);
     }
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
     let scheme =
         |lane: &Value| lane["url"].as_str().unwrap().split("://").next().unwrap().to_owned();
     assert_eq!(
@@ -160,11 +161,9 @@ fn the_suite_of_initiators_runs_and_says_what_it_skipped() {
     assert_eq!(skipped(&data), ["nvme+rdma", "remote"]);
     assert_eq!(data["rows"].as_array().unwrap().len(), 57, "{}", data["notes"]);
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in [
-        "Lane nvme+rdma was skipped: the lane nvme+rdma needs --address",
-        "Lane remote was skipped: it needs",
-        "Fastest Hand",
-    ] {
+    for words in
+        ["nvme+rdma (the lane nvme+rdma needs --address", "remote (it needs", "Fastest Hand"]
+    {
         assert!(text.contains(words), "{words}: {}", ran.out);
     }
 }
@@ -228,10 +227,32 @@ fn the_suite_of_mirrors_runs() {
 }
 
 #[test]
+fn a_distance_is_in_every_round_trip() {
+    let lanes = "local,nvme+tcp,nvme+tcp-1ms,iscsi-1ms,nbd-1ms";
+    let (_, data) = suite("distance", &["--source", "ram:16MiB", "--lanes", lanes]);
+    assert_eq!(names(&data["lanes"], "name").join(","), lanes, "{}", data["notes"]);
+    assert_eq!(data["rows"].as_array().unwrap().len(), 5 * 6, "{}", data["notes"]);
+    for row in data["rows"].as_array().unwrap() {
+        let is_far = row["lane"].as_str().unwrap().ends_with("-1ms");
+        let p50_ns = row["latency"]["p50_ns"].as_f64().unwrap();
+        assert!(
+            !is_far || p50_ns >= 1e6 * 0.99,
+            "each direction takes half of a millisecond: {row}"
+        );
+        assert!(row["failed"] == 0 && (!is_far || row["target"].is_object()), "{row}");
+    }
+    let note = data["notes"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let late = |note: &&str| note.starts_with("The distance is that of a relay");
+    assert_eq!(note.filter(late).count(), 1, "{}", data["notes"]);
+}
+
+#[test]
 fn a_suite_can_be_printed_and_changed() {
     let dir = Scratch::new("study-mine");
     let list = run(weft(dir.path(), &["study", "--list-suites"]));
-    for name in ["network", "patterns", "initiators", "clients", "mirror", "protocols", "null"] {
+    for name in
+        ["network", "patterns", "distance", "initiators", "clients", "mirror", "protocols", "null"]
+    {
         assert!(list.out.lines().any(|line| line.starts_with(name)), "{name}: {}", list.out);
     }
     let text = run(weft(dir.path(), &["study", "--suite", "null", "--print"])).out;
@@ -422,7 +443,10 @@ fn results_of_other_tools_are_lanes() {
             .iter()
             .any(|note| note.as_str().unwrap().contains("odd.json were left out"))
     );
-    assert!(ran.out.contains("other") && page.contains("Measured by fio-3"), "{ran:?}");
+    assert!(
+        ran.out.contains("other (1 of 4 workloads") && page.contains("Measured by fio-3"),
+        "{ran:?}"
+    );
     for (import, text) in [
         ("other=none.json", "cannot read none.json"),
         ("=a.json", "NAME=FILE"),

@@ -109,6 +109,15 @@ impl Estimate {
         }
     }
 
+    /// The relation of the other lane to this one.
+    pub fn inverse(&self) -> Self {
+        let turned = |value: f64| match self.scale {
+            Scale::Ratio => 1.0 / value,
+            Scale::Difference => -value,
+        };
+        Self { value: turned(self.value), low: turned(self.high), high: turned(self.low), ..*self }
+    }
+
     /// The lane has more than the other one, or less; none where the data do not say.
     pub fn direction(&self) -> Option<core::cmp::Ordering> {
         let neutral = self.scale.neutral();

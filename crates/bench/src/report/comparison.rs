@@ -109,7 +109,7 @@ fn calls(value: f64) -> String {
 
 /// The lane that is compared with the reference; none if all are.
 pub(crate) fn compared(results: &Results) -> Option<&str> {
-    let is_one = !results.draws(Drawing::Matrix);
+    let is_one = ![Drawing::Matrix, Drawing::Against].iter().any(|it| results.draws(*it));
     pair(results).filter(|_| is_one).map(|pair| pair.row.lane.as_str())
 }
 

@@ -5,7 +5,7 @@ use super::findings::{Finding, LINKS, Link};
 use super::markup::{Markup, html};
 use super::shown::{self, Shown};
 use super::units::{NBSP, date, duration, percent, rounds, seconds, share};
-use super::{chart, comparison, limits, matrix};
+use super::{against, chart, comparison, limits, matrix};
 use crate::results::{Drawing, Lane, Results};
 
 /// All of it.
@@ -39,7 +39,11 @@ fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
         _ if results.draws(Drawing::Matrix) => matrix::headline(results),
         _ if compared => comparison::headline(results),
         [] => format!("The device of {}, without a network", results.machine.name),
-        [first, ..] => first.headline(),
+        [first, ..] => {
+            let subject = against::subject(results).map(|lane| &lane.name);
+            let about = |finding: &&Finding<'_>| Some(&finding.lane.name) == subject;
+            findings.iter().find(about).unwrap_or(first).headline()
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The study as Markdown, for issues and documents, and as CSV, for spreadsheets.
 
 use super::units::{self, NONE, count, date, micros, or_none, percent};
-use super::{comparison, findings, matrix, published, tables};
-use crate::results::{Drawing, Results};
+use super::{against, comparison, findings, matrix, published, tables};
+use crate::results::{Drawing, Lane, Results};
 use core::fmt::Write;
 
 /// The study in Markdown: words, a table of all rows, what was published, and notes.
@@ -23,6 +23,9 @@ pub fn markdown(results: &Results) -> String {
     }
     if results.draws(Drawing::Matrix) {
         targets_and_initiators(results, &mut out);
+    }
+    if let Some(subject) = against::subject(results) {
+        one_against_others(results, subject, &mut out);
     }
     out += "\n| workload | lane | IOPS | 95 % interval | p50 µs | p99 µs | init. CPU µs | target CPU µs | % of device | % of TCP |\n\
             |---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
@@ -53,6 +56,19 @@ pub fn markdown(results: &Results) -> String {
         }
     }
     out
+}
+
+/// The reference against each other lane.
+fn one_against_others(results: &Results, subject: &Lane, out: &mut String) {
+    for sentence in against::basis(results, subject) {
+        let _ = writeln!(out, "- {}", text(&sentence));
+    }
+    let (name, heads) =
+        (text(subject.short_title()), against::HEADS.join(" | ").replace('\n', " "));
+    let _ = writeln!(out, "\n| {name} against | {heads} |\n|---|---:|---:|---:|---:|");
+    for line in against::lines(results, subject) {
+        let _ = writeln!(out, "| {} | {} |", text(&line.name), line.cells.join(" | "));
+    }
 }
 
 /// Each target with each initiator, and the reasons for those that were not measured.
@@ -100,7 +116,13 @@ fn words(results: &Results) -> Vec<String> {
             .chain(matrix::basis(results))
             .collect()
     } else {
-        findings::find(results).iter().flat_map(findings::Finding::sentences).collect()
+        let findings = findings::find(results);
+        match against::sentences(results, &findings) {
+            said if said.is_empty() => {
+                findings.iter().flat_map(findings::Finding::sentences).collect()
+            }
+            said => said,
+        }
     };
     super::of_all_lanes(results).into_iter().chain(sentences).collect()
 }

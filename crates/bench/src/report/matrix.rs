@@ -2,8 +2,7 @@
 //! the suite, and the reasons for pairs that were not measured.
 
 use super::own_benchmark::{MARK, poor};
-use super::units::{NONE, count, micros};
-use crate::relation::{Estimate, Scale};
+use super::units::{NONE, brief, count, micros};
 use crate::results::{Cell, Lane, Quantity, Results, Skipped, Workload};
 
 /// Heads of the columns.
@@ -97,25 +96,8 @@ fn cells(results: &Results, lane: &Lane) -> [String; 4] {
         };
         let to = results.reference.as_deref();
         let estimate = results.relation(&lane.name, to, &workload.name, quantity);
-        estimate.map_or_else(|| NONE.to_owned(), |estimate| shown(estimate) + mark)
+        estimate.map_or_else(|| NONE.to_owned(), |estimate| brief(estimate) + mark)
     })
-}
-
-/// The value and the larger half of its interval: `0.64 ±0.03`, `+3.10 ±1.02`.
-fn shown(estimate: &Estimate) -> String {
-    let (value, half) =
-        (estimate.value, (estimate.high - estimate.value).max(estimate.value - estimate.low));
-    if !(value.is_finite() && half.is_finite()) {
-        return NONE.to_owned();
-    }
-    match estimate.scale {
-        Scale::Ratio if half < 10.0 => format!("{value:.2} ±{half:.2}"),
-        Scale::Ratio => format!("{value:.2} ±{}", count(half)),
-        Scale::Difference => {
-            let sign = if value < 0.0 { '−' } else { '+' };
-            format!("{sign}{} ±{}", micros(value.abs()), micros(half))
-        }
-    }
 }
 
 /// The lane that all others are compared with.

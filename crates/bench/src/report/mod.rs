@@ -3,7 +3,9 @@
 //! The first screen answers (`first`); then come words (`findings`), the charts with a table
 //! beneath each, all numbers, and how they were come by.
 
+pub(crate) mod against;
 mod chart;
+pub(crate) mod closing;
 pub(crate) mod comparison;
 pub(crate) mod findings;
 mod first;
@@ -23,6 +25,7 @@ mod shown;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
+mod who;
 
 use crate::Error;
 use crate::results::{Drawing, Results};
@@ -50,7 +53,8 @@ pub fn html(results: &Results) -> String {
                 div.wrap {
                     main {
                         (first::screen(results, &findings))
-                        @if !results.draws(Drawing::Matrix) { (in_words(results, &findings)) }
+                        @if !results.draws(Drawing::Matrix) && against::subject(results).is_none() { (in_words(results, &findings)) }
+                        (who::section(results))
                         (page::sections(results, &findings))
                     }
                     footer { "Made by weft " (results.weft) ". This file is complete: it needs no network. The numbers for programs are in results.json." }

@@ -4,12 +4,13 @@
 use super::findings::Finding;
 use super::markup::{Markup, html};
 use super::units::{NONE, bytes, or_none, rounds, seconds, share};
-use super::{chart, comparison as numbers, machines, matrix, method, published, tables};
+use super::{against, chart, comparison as numbers, machines, matrix, method, published, tables};
 use crate::results::{Drawing, Lane, Results, Row};
 
 /// What the page draws, in its order.
 pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing> {
     let order = [
+        Drawing::Against,
         Drawing::SideBySide,
         Drawing::Matrix,
         Drawing::Iops,
@@ -21,6 +22,7 @@ pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing>
         Drawing::Published,
     ];
     let there = |drawing: &Drawing| match drawing {
+        Drawing::Against => against::subject(results).is_some(),
         Drawing::SideBySide | Drawing::Published | Drawing::Matrix => true,
         Drawing::Iops | Drawing::Cpu | Drawing::Series => results.patterns().next().is_some(),
         Drawing::Shares => findings.iter().any(|finding| finding.of_ceiling.is_some()),
@@ -35,6 +37,7 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
         @for drawing in drawn(results, findings) {
             (match drawing {
+                Drawing::Against => html! { @if let Some(subject) = against::subject(results) { (one_against_others(results, subject)) } },
                 Drawing::SideBySide => comparison(results),
                 Drawing::Matrix => targets_and_initiators(results),
                 Drawing::Iops => throughput(results),
@@ -82,6 +85,29 @@ fn comparison(results: &Results) -> Markup {
             h2 { "Side by side" }
             @if let Some(workload) = results.workloads.first() { p.hint { (workload.title) ". Numbers behind the latency are per operation." } }
             (tables::scrolling("Side by side", table))
+        }
+    }
+}
+
+/// The reference against each other lane.
+fn one_against_others(results: &Results, subject: &Lane) -> Markup {
+    let title = format!("{} against others", subject.short_title());
+    let table = html! {
+        thead { tr { th.word scope="col" { "against" } @for head in against::HEADS { th scope="col" { (head.replace('\n', " ")) } } } }
+        tbody {
+            @for line in against::lines(results, subject) {
+                tr.first {
+                    th.word scope="row" { @if let Some(at) = line.at { span.dot.(tables::lane_class(at)) {} } (line.name) }
+                    @for cell in &line.cells { td { (cell) } }
+                }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { (title) }
+            @for sentence in against::basis(results, subject) { p.hint { (sentence) } }
+            (tables::scrolling(&title, table))
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The relations of the first screen: at most five, those of the headline's lane first.
 
-use super::comparison;
 use super::findings::title;
 use super::units::{NBSP, between, signed_time};
+use super::{against, comparison};
 use crate::relation::{Estimate, adds, does};
 use crate::results::{Lane, Quantity, Results, Row, Workload};
 
@@ -29,6 +29,9 @@ pub(crate) struct Shown<'a> {
 /// The relations to show: what is compared with the reference, else the first of each lane, then
 /// the second of each.
 pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
+    if let Some(subject) = against::subject(results) {
+        return of_subject(results, subject);
+    }
     let is_compared = comparison::compared(results).is_some();
     let lanes = lanes(results).into_iter().enumerate();
     let mut all: Vec<(usize, usize, Shown<'_>)> = lanes
@@ -38,6 +41,23 @@ pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
         .collect();
     all.sort_by_key(|(at, nth, _)| if is_compared { (*at, *nth) } else { (*nth, *at) });
     all.into_iter().map(|(.., shown)| shown).take(MOST).collect()
+}
+
+/// The answers about one lane: what the network adds to a read and to the processor time, and its
+/// rate against another protocol and against the best of the other projects' targets.
+fn of_subject<'a>(results: &'a Results, subject: &'a Lane) -> Vec<Shown<'a>> {
+    let pattern = Workload::quoted(results.patterns());
+    let base = results.base_of(subject);
+    let wanted = [
+        (base, Workload::quoted(results.latencies()), Quantity::Latency),
+        (base, pattern, Quantity::Cpu),
+        (against::other_protocol(results, subject), pattern, Quantity::Rate),
+        (against::best_peer(results, subject), pattern, Quantity::Rate),
+    ];
+    let show = |(to, workload, quantity): &(Option<&'a Lane>, Option<&'a Workload>, Quantity)| {
+        one(results, subject, Some((*to)?), (*workload)?, *quantity)
+    };
+    wanted.iter().filter_map(show).collect()
 }
 
 /// The lane that the first screen is about: the one that is compared with the reference, else one
@@ -106,9 +126,7 @@ fn one<'a>(
     workload: &'a Workload,
     quantity: Quantity,
 ) -> Option<Shown<'a>> {
-    let estimate = results
-        .relation(&lane.name, to.map(|to| to.name.as_str()), &workload.name, quantity)
-        .copied();
+    let estimate = against::relation(results, lane, to, workload, quantity);
     let value = match &estimate {
         Some(estimate) => estimate.value,
         None if results.relations.is_empty() => of_rows(results, lane, to, workload, quantity)?,

@@ -1,6 +1,7 @@
 //! Numbers for people: three digits, the same everywhere, so that columns can be compared at a
 //! glance.
 
+use crate::relation::{Estimate, Scale};
 use crate::results::Results;
 use weft_block::date::civil;
 
@@ -211,6 +212,23 @@ pub(crate) fn date(since_1970_s: u64) -> String {
     let (year, month, day) = civil(since_1970_s / 86_400);
     let minutes = since_1970_s / 60;
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
+}
+
+/// The value and the larger half of its interval: `0.64 ±0.03`, `+3.10 ±1.02`.
+pub(crate) fn brief(estimate: &Estimate) -> String {
+    let (value, half) =
+        (estimate.value, (estimate.high - estimate.value).max(estimate.value - estimate.low));
+    if !(value.is_finite() && half.is_finite()) {
+        return NONE.to_owned();
+    }
+    match estimate.scale {
+        Scale::Ratio if half < 10.0 => format!("{value:.2} ±{half:.2}"),
+        Scale::Ratio => format!("{value:.2} ±{}", count(half)),
+        Scale::Difference => {
+            let sign = if value < 0.0 { '−' } else { '+' };
+            format!("{sign}{} ±{}", micros(value.abs()), micros(half))
+        }
+    }
 }
 
 #[cfg(test)]

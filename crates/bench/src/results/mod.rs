@@ -130,6 +130,8 @@ pub enum Drawing {
     Published,
     /// Targets and initiators of each protocol, in relation to the reference.
     Matrix,
+    /// The reference against each other lane.
+    Against,
 }
 
 /// A lane that was not measured.

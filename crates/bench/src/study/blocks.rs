@@ -231,8 +231,7 @@ impl Rounds<'_> {
             so_far: &self.so_far,
         });
         self.processor_use.leave();
-        self.spec.stage.lanes.iter_mut().for_each(Lane::close);
-        self.spec.stage.ceiling = None;
+        self.spec.stage.close();
         match set_up().and_then(|stage| self.take_lanes(stage)) {
             Ok(()) => {
                 self.processor_use.enter(&self.spec.stage);
@@ -357,18 +356,23 @@ impl Rounds<'_> {
     }
 }
 
-impl Lane {
-    /// Lets go of the device and of the processes behind it.
+impl LaneSet {
+    /// Closes all devices, then ends the processes behind them. Several lanes may have one device.
     pub(super) fn close(&mut self) {
-        let _awake = self.awake();
-        self.device = Arc::new(KnownDevice::of(&*self.device));
-        self.target_counters = None;
-        self.home_counters = None;
-        self.generator = None;
-        if self.peer.process.is_some() {
+        let awake: Vec<_> = self.lanes.iter().filter_map(Lane::awake).collect();
+        for lane in &mut self.lanes {
+            lane.device = Arc::new(KnownDevice::of(&*lane.device));
+            lane.generator = None;
+            lane.home_counters = None;
+        }
+        if !awake.is_empty() {
             std::thread::sleep(DISCONNECT);
         }
-        self.peer.process = None;
-        self.target_pids.clear();
+        for lane in &mut self.lanes {
+            lane.target_counters = None;
+            lane.peer.process = None;
+            lane.target_pids.clear();
+        }
+        self.ceiling = None;
     }
 }

@@ -240,7 +240,7 @@ pub fn run(
     };
     results.notes = rounds.notes(&results);
     remarks::add(&mut results);
-    rounds.spec.stage.lanes.iter_mut().for_each(Lane::close);
+    rounds.spec.stage.close();
     results.took_s = started.elapsed().unwrap_or_default().as_secs_f64();
     Ok(results)
 }

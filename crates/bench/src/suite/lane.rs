@@ -9,6 +9,9 @@ const TARGETS_MAX: u32 = 3;
 /// Most paths to one device.
 const PATHS_MAX: u32 = 8;
 
+/// Longest round trip of a relay.
+const ROUND_TRIP_US_MAX: u32 = 1_000_000;
+
 /// A lane of a suite.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +36,12 @@ pub struct LaneTemplate {
     pub policy: Policy,
     /// The target is a gateway: its device is that of another target, over this protocol.
     pub behind: Option<Through>,
+    /// Round trip of a relay in front of the target, µs; 0: no relay.
+    #[serde(default)]
+    pub round_trip_us: u32,
+    /// Rate of each direction of that relay, Mbit/s; 0: no limit.
+    #[serde(default)]
+    pub mbit: u32,
     /// Of a lane that a user gives: what it is, and how to give it.
     pub needs: Option<String>,
 }
@@ -138,6 +147,8 @@ impl LaneTemplate {
             paths: 1,
             policy: Policy::default(),
             behind: None,
+            round_trip_us: 0,
+            mbit: 0,
             needs: None,
         }
     }
@@ -148,7 +159,12 @@ impl LaneTemplate {
     }
 
     fn is_composed(&self) -> bool {
-        self.targets != 1 || self.paths != 1 || self.behind.is_some()
+        self.targets != 1 || self.paths != 1 || self.behind.is_some() || self.is_far()
+    }
+
+    /// Whether there is a relay in front of the target.
+    pub fn is_far(&self) -> bool {
+        self.round_trip_us > 0
     }
 
     /// For people.
@@ -165,12 +181,28 @@ impl LaneTemplate {
             }
             () if (self.is_composed() || self.source.is_some()) && !self.through.is_protocol() => {
                 Err(format!(
-                    "lane {name}: only a lane through a protocol has `source`, `targets`, `paths` or `behind`"
+                    "lane {name}: only a lane through a protocol has `source`, `targets`, `paths`, `behind` or `round_trip_us`"
                 ))
             }
             () if self.is_composed() && self.source.is_some() => Err(format!(
-                "lane {name}: a lane with `source` has no `targets`, `paths` or `behind`"
+                "lane {name}: a lane with `source` has no `targets`, `paths`, `behind` or `round_trip_us`"
             )),
+            () if self.mbit > 0 && !self.is_far() => {
+                Err(format!("lane {name}: `mbit` belongs to a lane with `round_trip_us`"))
+            }
+            () if self.is_far()
+                && (self.through == Through::NvmeRdma
+                    || self.targets != 1
+                    || self.paths != 1
+                    || self.behind.is_some()) =>
+            {
+                Err(format!(
+                    "lane {name}: a relay passes TCP to one target: `round_trip_us` has no `targets`, `paths` or `behind`, and not RDMA"
+                ))
+            }
+            () if self.round_trip_us > ROUND_TRIP_US_MAX => {
+                Err(format!("lane {name}: `round_trip_us` is at most {ROUND_TRIP_US_MAX}"))
+            }
             () if !(1..=TARGETS_MAX).contains(&self.targets) => {
                 Err(format!("lane {name}: `targets` is 1 to {TARGETS_MAX}"))
             }

@@ -133,10 +133,11 @@ impl Saturation {
 }
 
 /// The suites that ship with weft; the first is run if none is named.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 9] = [
     ("network", include_str!("../../suites/network.toml")),
     ("matrix", include_str!("../../suites/matrix.toml")),
     ("patterns", include_str!("../../suites/patterns.toml")),
+    ("distance", include_str!("../../suites/distance.toml")),
     ("initiators", include_str!("../../suites/initiators.toml")),
     ("clients", include_str!("../../suites/clients.toml")),
     ("mirror", include_str!("../../suites/mirror.toml")),

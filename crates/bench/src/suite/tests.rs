@@ -189,3 +189,19 @@ fn names_are_suites_and_paths_are_files() {
             .contains("cannot read the suite ./no-such.toml")
     );
 }
+
+#[test]
+fn a_relay_passes_tcp_to_one_target() {
+    let lane = r#"{ name = "iscsi", through = "iscsi" }"#;
+    let far = |more: &str| with(lane, &lane.replace(" }", &format!(", {more} }}")));
+    assert!(far("round_trip_us = 100, mbit = 1000").is_ok());
+    for (wrong, said) in [
+        ("mbit = 1000", "`mbit` belongs to a lane with `round_trip_us`"),
+        ("round_trip_us = 100, targets = 2", "a relay passes TCP to one target"),
+        ("round_trip_us = 2000000", "at most 1000000"),
+        (r#"round_trip_us = 100, source = "ram:1MiB""#, "a lane with `source` has no"),
+    ] {
+        let error = far(wrong).unwrap_err();
+        assert!(error.contains(said), "{wrong}: {error}");
+    }
+}

@@ -115,8 +115,8 @@ fn every_chart_can_be_read_without_eyes() {
     let page = html(&sample::study());
     let charts = page.matches("<svg ").count();
     assert_eq!(
-        charts, 18,
-        "two of relations, three kinds in two block sizes, and latency, each wide and narrow"
+        charts, 20,
+        "three of relations, as those are of different magnitudes, three kinds in two block sizes, and latency, each wide and narrow"
     );
     assert_eq!(page.matches("role=\"img\" aria-labelledby=").count(), charts);
     assert_eq!(page.matches("<desc id=").count(), charts);

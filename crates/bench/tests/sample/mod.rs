@@ -17,6 +17,7 @@ pub fn all() -> Vec<Results> {
         not_numbers(),
         null_suite(),
         matrix(),
+        against(),
         with_open_loop(),
         with_curves(),
     ]
@@ -232,6 +233,39 @@ pub fn matrix() -> Results {
         relation(("tgt", Some(nvme)), "4k-randread", Quantity::TargetCpu, (5000.0, 6000.0)),
         relation(("tgt-iscsi-perf", Some("tgt")), "4k-randread", Quantity::Rate, (1.9, 2.1)),
     ];
+    results
+}
+
+/// NVMe/TCP against the device, against iSCSI and against another project's target.
+pub fn against() -> Results {
+    let mut results = study();
+    let nvme = Lane::NVME_TCP;
+    let like = |name: &str, title: &str, rival: Option<&str>| Lane {
+        name: name.into(),
+        title: title.into(),
+        rival: rival.map(str::to_owned),
+        ..results.lanes[1].clone()
+    };
+    let lanes =
+        [like("iscsi", "iSCSI over the loopback", None), like("tgt", "tgt, iSCSI", Some("iscsi"))];
+    let of_nvme: Vec<Row> = results.rows.iter().filter(|row| row.lane == nvme).cloned().collect();
+    for lane in &lanes {
+        let rows = of_nvme.iter().cloned().map(|row| Row { lane: lane.name.clone(), ..row });
+        results.rows.extend(rows);
+    }
+    results.lanes.extend(lanes);
+    (results.reference, results.draw) = (Some(nvme.into()), vec![Drawing::Against, Drawing::Cpu]);
+    let of = |lane, to, workload, quantity, interval| {
+        relation((lane, Some(to)), workload, quantity, interval)
+    };
+    let (read, alone) = ("4k-randread", "qd1-4k-randread");
+    results.relations = relations();
+    results.relations.extend([
+        of(nvme, Lane::LOCAL, read, Quantity::Rate, (0.495, 0.505)),
+        of("iscsi", nvme, read, Quantity::Rate, (1.0 / 1.26, 1.0 / 1.24)),
+        of("iscsi", nvme, alone, Quantity::Latency, (140.0, 2000.0)),
+        of("tgt", nvme, read, Quantity::Rate, (1.0 / 9.0, 1.0 / 8.33)),
+    ]);
     results
 }
 

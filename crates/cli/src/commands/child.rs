@@ -82,9 +82,7 @@ impl Spawned {
     /// The sum of the counters of all loops of a `weft serve --until-eof` that a study needs; none
     /// if it does not answer.
     pub fn counters(&self) -> Option<Snapshot> {
-        writeln!(self.child.stdin.as_ref()?, "counters").ok()?;
-        let answer = self.answers.recv_timeout(ANSWER).ok()?;
-        let counted: serde_json::Value = serde_json::from_str(&answer).ok()?;
+        let counted = self.counted()?;
         let of = |name: &str| counted[name].as_u64();
         Some(Snapshot {
             recv_calls: of("recv_calls")?,
@@ -95,6 +93,13 @@ impl Spawned {
             copied_bytes: of("copied_bytes")?,
             ..Snapshot::default()
         })
+    }
+
+    /// What it answers to `counters`; none if it does not.
+    pub fn counted(&self) -> Option<serde_json::Value> {
+        writeln!(self.child.stdin.as_ref()?, "counters").ok()?;
+        let answer = self.answers.recv_timeout(ANSWER).ok()?;
+        serde_json::from_str(&answer).ok()
     }
 
     /// Its command line, without secrets.

@@ -35,5 +35,6 @@ pub mod status;
 pub mod study;
 #[cfg(target_os = "linux")]
 pub mod study_peer;
+pub mod study_relay;
 pub mod top;
 pub mod ublk_owner;

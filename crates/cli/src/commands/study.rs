@@ -11,6 +11,7 @@ mod options;
 mod peers;
 mod program;
 mod publishing;
+mod relay;
 mod serving;
 mod setup;
 mod watched;
@@ -21,6 +22,7 @@ use crate::progress::Bar;
 use crate::signals::watch;
 use crate::version;
 pub use options::StudyArgs;
+use relay::Lateness;
 use serving::Cores;
 use setup::Setup;
 use std::io::Write;
@@ -53,8 +55,9 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let publisher = args.publishing.prepare()?;
     let imports = imported::read(&args.imports)?;
     let cores = Cores::choose(suite.threads);
-    let Scene { stage, skipped, fleet } = args.scene(&suite, &cores, control)?;
-    let again = fleet.is_none().then(|| args.again(suite.clone(), &cores, control));
+    let lateness = Lateness::default();
+    let Scene { stage, skipped, fleet } = args.scene(&suite, &cores, control, &lateness)?;
+    let again = fleet.is_none().then(|| args.again(suite.clone(), &cores, control, &lateness));
     let stop = stopped_by_signals();
     let spec = StudySpec {
         suite,
@@ -77,6 +80,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
+    results.notes.extend(lateness.note());
     let added = weft_formats::import::measured::add(&mut results, &imports);
     // What was measured is published, whatever else cannot be added to it.
     publisher.publish(&results)?;
@@ -175,21 +179,34 @@ fn masked(arg: &str) -> String {
 }
 
 impl StudyArgs {
-    fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
+    fn scene(
+        &self,
+        suite: &Suite,
+        cores: &Cores,
+        control: &Control,
+        lateness: &Lateness,
+    ) -> Result<Scene, Failure> {
         if !self.agents.is_empty() {
             let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;
             let stage = LaneSet { lanes, ceiling: None, missing: Vec::new() };
             return Ok(Scene { stage, skipped: Vec::new(), fleet: Some(fleet) });
         }
-        let set_up = Setup::start(self, suite, cores, control)?;
+        let set_up = Setup::start(self, suite, cores, control, lateness)?;
         let stage = set_up.into_measured()?;
         Ok(Scene { skipped: stage.missing.clone(), stage, fleet: None })
     }
 
     /// Sets the same up again.
-    fn again<'a>(&'a self, suite: Suite, cores: &'a Cores, control: &'a Control) -> SetUp<'a> {
+    fn again<'a>(
+        &'a self,
+        suite: Suite,
+        cores: &'a Cores,
+        control: &'a Control,
+        lateness: &'a Lateness,
+    ) -> SetUp<'a> {
         Box::new(move || {
-            let again = Setup::start(self, &suite, cores, control).and_then(Setup::into_measured);
+            let again = Setup::start(self, &suite, cores, control, lateness);
+            let again = again.and_then(Setup::into_measured);
             again.map_err(|failure| {
                 weft_block::Error::new(ErrorKind::Io, failure.to_string()).into()
             })

@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 13] = [
+const TESTS: [(&str, &str, [&str; 3]); 14] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -95,6 +95,11 @@ const TESTS: [(&str, &str, [&str; 3]); 13] = [
         "fio with weft's engine, on memory, a file, NVMe/TCP, iSCSI and NBD: what it writes is verified. `FIO_DIR` names the sources of fio 3.33, in which \
          `./configure` was run.",
         ["weft-capi", "capi", "fio::every_kind_of_job_is_right_on_every_kind_of_source"],
+    ),
+    (
+        "fio-lane",
+        "fio with weft's engine as a lane of a study, beside weft's initiator on the same device. `WEFT_FIO_ENGINE` names libfio-weft.so.",
+        ["weft", "cli", "study_fio::fio_with_wefts_engine_measures_any_source"],
     ),
     (
         "fio-mistakes",

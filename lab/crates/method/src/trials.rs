@@ -57,6 +57,19 @@ usual = { each = "EACH", rounds = 24, warm_up = "WARM_UP" }
 full = { budget = "60s" }
 "#;
 
+/// Lanes of other projects' targets.
+const PEERS: &str = r#"
+name = "peers"
+title = "Two lanes of each target"
+source = "ram:64MiB"
+draw = ["iops"]
+lanes = [{ name = "nvme+tcp", through = "nvme+tcp" }]
+workloads = [{ block = "4k", rw = "randread", depth = 32 }]
+quick = { budget = "25s" }
+usual = { budget = "27s" }
+full = { budget = "60s" }
+"#;
+
 /// What a trial measures.
 enum Lanes {
     /// The suite that runs by default.
@@ -65,13 +78,15 @@ enum Lanes {
     Two { sources: [&'static str; 2], load: &'static str },
     /// [`SLICES`].
     Slices,
+    /// [`PEERS`], with two lanes of each of these.
+    Peers(&'static str),
 }
 
 /// The slower device: in a run of a minute its median over the network was 5.2 % longer than that
 /// of 100 µs, by 12.5 µs (9.6 to 15.5) of 243.
 const SLOWER: &str = "delay:read=112us,null:64MiB";
 
-pub(super) const TRIALS: [Trial; 5] = [
+pub(super) const TRIALS: [Trial; 6] = [
     Trial {
         name: "same",
         about: "two lanes of the same kind, at most 30 s",
@@ -87,6 +102,13 @@ pub(super) const TRIALS: [Trial; 5] = [
             sources: ["delay:read=100us,null:64MiB", SLOWER],
             load: "latency = true",
         },
+        busy: false,
+    },
+    Trial {
+        name: "peers",
+        about: "two lanes of SPDK's target (`SPDK_DIR`) and two of tgt, at most 30 s",
+        count: 20,
+        lanes: Lanes::Peers("spdk,spdk,tgt,tgt"),
         busy: false,
     },
     Trial {
@@ -130,7 +152,11 @@ impl Trial {
                 Some(TWO.replace("SOURCE_A", a).replace("SOURCE_B", b).replace("LOAD", load))
             }
             Lanes::Slices => Some(SLICES.replace("EACH", each).replace("WARM_UP", warm_up)),
+            Lanes::Peers(_) => Some(PEERS.to_owned()),
         };
+        if let Lanes::Peers(peers) = self.lanes {
+            args.extend(["--peers".to_owned(), peers.to_owned()]);
+        }
         if let Some(suite) = suite {
             let path = dir.path().join("suite.toml");
             fs::write(&path, suite)?;

@@ -59,6 +59,11 @@ fn same(study: &Value) -> Option<Interval> {
     relation(study, "b", "4k-randread", "rate")
 }
 
+/// Two lanes of each target of another project.
+fn peers(study: &Value) -> [Option<Interval>; 2] {
+    ["spdk-2", "tgt-2"].map(|lane| relation(study, lane, "4k-randread", "rate"))
+}
+
 fn slower(study: &Value) -> Option<Interval> {
     relation(study, "b", "qd1-4k-randread", "rate")
 }
@@ -77,6 +82,7 @@ pub(super) fn of_study(trial: &Trial, study: &Value) -> String {
     let of = match trial.name {
         "same" => same(study),
         "slower" => slower(study),
+        "peers" => peers(study)[0],
         "slices" => relation(study, "nvme+tcp", "4k-randread", "rate"),
         _ => headline(study).map(|[latency, _]| latency),
     };
@@ -108,6 +114,8 @@ pub(super) fn table() -> Result<String> {
     let all: Vec<Interval> = studies("same")?.iter().filter_map(same).collect();
     line("A/A", all.len(), of_same(&all));
     line("A/B on data", all.len(), of_data(&all));
+    let all: Vec<Interval> = studies("peers")?.iter().flat_map(peers).flatten().collect();
+    line("A/A, SPDK and tgt", all.len(), of_same(&all));
     let all: Vec<Interval> = studies("slower")?.iter().filter_map(slower).collect();
     line("A/B for real", all.len(), of_slower(&all));
     for name in ["quiet", "busy"] {

@@ -43,7 +43,7 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
         charts.into_iter().map(|chart| Box::new(chart) as Box<dyn Chart + 'a>).collect()
     }
     match part {
-        Part::SideBySide | Part::Matrix => Vec::new(),
+        Part::SideBySide | Part::Matrix | Part::Against => Vec::new(),
         Part::Iops => boxed(iops::charts(results)),
         Part::Shares => boxed(share::charts(results)),
         Part::Latency => {

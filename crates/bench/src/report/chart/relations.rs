@@ -34,17 +34,40 @@ const GAP: i32 = 10;
 /// How strong the bar is beneath its point and interval.
 const BAR_ALPHA: f64 = 0.35;
 
-/// What is added and the ratios have axes of their own.
+/// Relations whose bars differ in length by more than this have axes of their own.
+const MAGNITUDE: f64 = 10.0;
+
+/// Differences and ratios have axes of their own, and so have relations of other magnitudes.
 pub(super) fn charts(shown: &[Shown<'_>], results: &Results) -> Vec<Relations> {
     let of = |scale: Scale| {
         let is = |it: &&Shown<'_>| (it.quantity == Quantity::Rate) == (scale == Scale::Ratio);
-        let shown: Vec<&Shown<'_>> = shown.iter().filter(is).collect();
-        (!shown.is_empty()).then(|| chart(scale, &shown, results))
+        let mut groups: Vec<Vec<&Shown<'_>>> = Vec::new();
+        for one in shown.iter().filter(is) {
+            let fits = |group: &&mut Vec<&Shown<'_>>| {
+                let (least, most) = group.iter().chain([&one]).fold((f64::MAX, 0.0), |ends, it| {
+                    let size = magnitude(scale, it);
+                    (size.min(ends.0), size.max(ends.1))
+                });
+                most <= least * MAGNITUDE
+            };
+            match groups.iter_mut().find(fits) {
+                Some(group) => group.push(one),
+                None => groups.push(vec![one]),
+            }
+        }
+        groups.into_iter().enumerate().map(move |(at, group)| chart((scale, at), &group, results))
     };
-    [of(Scale::Difference), of(Scale::Ratio)].into_iter().flatten().collect()
+    of(Scale::Difference).chain(of(Scale::Ratio)).collect()
 }
 
-fn chart(scale: Scale, shown: &[&Shown<'_>], results: &Results) -> Relations {
+/// The length of a bar with its interval.
+fn magnitude(scale: Scale, shown: &Shown<'_>) -> f64 {
+    let (low, high) = shown.estimate.map_or((shown.value, shown.value), |it| it.interval());
+    (low - scale.neutral()).abs().max((high - scale.neutral()).abs())
+}
+
+/// The chart of a scale with this number.
+fn chart((scale, at): (Scale, usize), shown: &[&Shown<'_>], results: &Results) -> Relations {
     let (id, title) = match scale {
         Scale::Difference => ("added", "Added to each operation; 0 is no difference"),
         Scale::Ratio => ("rates", "Ratio of the rates; 1 is equally fast"),
@@ -52,7 +75,10 @@ fn chart(scale: Scale, shown: &[&Shown<'_>], results: &Results) -> Relations {
     let sentences: Vec<String> = shown.iter().map(|it| it.sentence(results) + ".").collect();
     Relations {
         words: Words {
-            id: format!("relations-{id}"),
+            id: match at {
+                0 => format!("relations-{id}"),
+                _ => format!("relations-{id}-{}", at + 1),
+            },
             title: title.to_owned(),
             desc: sentences.join(" "),
             ink: Some("95 % interval"),

@@ -31,6 +31,9 @@ impl Opener<'_> {
             let text = "it starts targets with devices of their own, which takes a RAM disk or a null device as the source of the study";
             return Err(Failure::of(ErrorKind::Usage, text));
         }
+        if template.is_far() {
+            return self.far(template);
+        }
         if template.targets > 1 {
             return self.mirror(template);
         }

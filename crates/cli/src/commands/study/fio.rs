@@ -5,6 +5,7 @@ use super::watched::Watched;
 use crate::exit::Failure;
 use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_bench::study::{Generator, Purpose};
@@ -133,26 +134,45 @@ pub fn engine(url: &str) -> Result<Engine, Failure> {
     let usage = |text: String| Failure::of(ErrorKind::Usage, text);
     let path = grammar::path(url);
     let is_iscsi = url.starts_with("iscsi://");
+    let weft = weft_engine(url)?;
     if path.is_none() && !is_iscsi && !url.starts_with("nbd://") {
         let shown = without_secret(url);
-        return Err(usage(format!(
-            "fio has no engine for {shown}: give it a disk that the kernel attached (fio:/dev/nvme1n1), a file, or an nbd:// or iscsi:// URL"
+        return weft.ok_or_else(|| usage(format!(
+            "fio has no engine for {shown}: give it a disk that the kernel attached (fio:/dev/nvme1n1), a file, or an nbd:// or iscsi:// URL, \
+             or set {ENGINE} to the path of libfio-weft.so (docs/library.md)"
         )));
     }
     let known = engines()?;
-    let has = |name: &str| known.iter().any(|it| it == name);
+    let has = |name: &str| name == "external" || known.iter().any(|it| it == name);
     let engines = match path {
-        None if is_iscsi => vec![Engine::Libiscsi(url.to_owned())],
+        None if is_iscsi => [Engine::Libiscsi(url.to_owned())].into_iter().chain(weft).collect(),
         None => vec![Engine::Nbd(url.to_owned())],
         Some(path) => vec![Engine::IoUring(path.to_owned()), Engine::Libaio(path.to_owned())],
     };
     let names = engines.iter().map(Engine::name).collect::<Vec<_>>().join(" or ");
     engines.into_iter().find(|engine| has(engine.name())).ok_or_else(|| {
         usage(format!(
-            "fio lacks the engine {names}, which the lane fio:{} takes: install a fio that has it",
-            without_secret(url)
+            "fio lacks the engine {names}, which reaches devices like this one: install a fio that has it"
         ))
     })
+}
+
+/// The variable that names weft's engine for fio.
+const ENGINE: &str = "WEFT_FIO_ENGINE";
+
+/// weft's engine for fio, if its library is named.
+fn weft_engine(url: &str) -> Result<Option<Engine>, Failure> {
+    let Some(library) = std::env::var_os(ENGINE) else { return Ok(None) };
+    let path = Path::new(&library);
+    match library.to_str() {
+        Some(library) if path.is_absolute() && path.is_file() => {
+            Ok(Some(Engine::Weft { library: library.to_owned(), url: url.to_owned() }))
+        }
+        _ => Err(Failure::of(
+            ErrorKind::Usage,
+            format!("{ENGINE} is {}: give the absolute path of libfio-weft.so", path.display()),
+        )),
+    }
 }
 
 /// The engines that the installed fio has.

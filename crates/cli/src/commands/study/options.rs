@@ -20,7 +20,7 @@ use weft_bench::workload::duration;
     after_help = "\
 Examples:
   weft study
-      a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in at most 80 seconds
+      NVMe/TCP against the device itself, iSCSI, and another project's target, in at most 80 seconds
   weft study --quick
       the same in at most 30 seconds, for a first look
   weft study --suite patterns

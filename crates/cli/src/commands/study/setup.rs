@@ -4,6 +4,7 @@ use super::super::child::Spawned;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
 use super::options::StudyArgs;
+use super::relay::Lateness;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
@@ -45,6 +46,8 @@ pub struct Opener<'a> {
     pub cores: &'a Cores,
     /// Overwrite whatever is recognised on a device.
     pub destroy_data: bool,
+    /// What the relays tell.
+    pub lateness: Lateness,
 }
 
 impl Setup {
@@ -54,6 +57,7 @@ impl Setup {
         suite: &Suite,
         cores: &Cores,
         control: &Control,
+        lateness: &Lateness,
     ) -> Result<Self, Failure> {
         let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
         let options = args.options(suite, cores, control)?;
@@ -63,6 +67,7 @@ impl Setup {
             options,
             cores,
             destroy_data: args.destroy_data,
+            lateness: lateness.clone(),
         };
         let (chosen, mut skipped) = choose(args, suite)?;
         if chosen.iter().any(|one| one.url.is_none()) {

@@ -21,16 +21,24 @@ pub enum Engine {
     IoUring(String),
     /// Linux' older interface, likewise.
     Libaio(String),
+    /// weft's engine, a library outside of fio, by any URL.
+    Weft {
+        /// Path of the library.
+        library: String,
+        /// What it opens.
+        url: String,
+    },
 }
 
 impl Engine {
     /// fio's name of it.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Nbd(_) => "nbd",
             Self::Libiscsi(_) => "libiscsi",
             Self::IoUring(_) => "io_uring",
             Self::Libaio(_) => "libaio",
+            Self::Weft { .. } => "external",
         }
     }
 
@@ -38,7 +46,7 @@ impl Engine {
     fn options(&self) -> Vec<String> {
         match self {
             Self::Nbd(url) => vec![format!("--uri={url}")],
-            Self::Libiscsi(url) => vec![filename(url)],
+            Self::Libiscsi(url) | Self::Weft { url, .. } => vec![filename(url)],
             // Nothing is created where the disk has gone.
             Self::IoUring(path) | Self::Libaio(path) => {
                 vec![filename(path), "--direct=1".into(), "--allow_file_create=0".into()]
@@ -68,7 +76,10 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
         // Otherwise fio repeats its data, except for a few bytes.
         arguments.push("--refill_buffers=1".into());
     }
-    arguments.push(format!("--ioengine={}", engine.name()));
+    arguments.push(match engine {
+        Engine::Weft { library, .. } => format!("--ioengine=external:{library}"),
+        other => format!("--ioengine={}", other.name()),
+    });
     arguments.extend(engine.options());
     // Latencies count from the submission, as those of `weft bench` do; one process can be ended as
     // a whole.
@@ -178,6 +189,9 @@ mod tests {
         let iscsi =
             arguments(&Engine::Libiscsi("iscsi://h:1/t/0".into()), &JobSpec::default()).join(" ");
         assert!(iscsi.contains("--ioengine=libiscsi --filename=iscsi\\://h\\:1/t/0"), "{iscsi}");
+        let weft = Engine::Weft { library: "/l/weft.so".into(), url: "nvme+tcp://h/n".into() };
+        let weft = arguments(&weft, &JobSpec::default()).join(" ");
+        assert!(weft.contains("external:/l/weft.so --filename=nvme+tcp\\://h/n"), "{weft}");
         let buffers = Buffers { zero: true, ..Buffers::default() };
         let zeroes = arguments(
             &Engine::Nbd("nbd://h:1/d".into()),

@@ -87,18 +87,31 @@ impl Opener<'_> {
                 let loaded = self.loaded(&lanes[own], through, &loads, skipped);
                 lanes.extend(loaded);
             }
-            for peer in choice.targets.iter().filter(|peer| peer.through == through) {
-                match self.foreign(peer, others.device.as_ref(), rival(through, lanes)) {
+            for (at, peer) in choice.targets.iter().enumerate() {
+                if peer.through != through {
+                    continue;
+                }
+                let before = &choice.targets[..at];
+                let name = match before.iter().filter(|it| it.name == peer.name).count() {
+                    0 => peer.name.to_owned(),
+                    before => format!("{}-{}", peer.name, before + 1),
+                };
+                // Two of a kind are compared with each other.
+                let rival = match name == peer.name {
+                    true => rival(through, lanes),
+                    false => Some(peer.name.to_owned()),
+                };
+                match self.foreign(peer, &name, others.device.as_ref(), rival) {
                     Ok(lane) => {
                         let loaded = self.loaded(&lane, through, &loads, skipped);
                         lanes.extend(std::iter::once(lane).chain(loaded));
                     }
                     Err(why) => {
-                        let names = loads.iter().map(|load| name_of(peer.name, load));
-                        let cell = Some(cell(through, Some(peer.name), None));
-                        skipped.extend(std::iter::once(peer.name.to_owned()).chain(names).map(
-                            |lane| Skipped { lane, why: format!("{why}."), cell: cell.clone() },
-                        ));
+                        let names = loads.iter().map(|load| name_of(&name, load));
+                        let cell = Some(cell(through, Some(&name), None));
+                        skipped.extend(std::iter::once(name.clone()).chain(names).map(|lane| {
+                            Skipped { lane, why: format!("{why}."), cell: cell.clone() }
+                        }));
                     }
                 }
             }
@@ -128,6 +141,7 @@ impl Opener<'_> {
     fn foreign(
         &self,
         peer: &Peer,
+        name: &str,
         device: Option<&Device>,
         rival: Option<String>,
     ) -> Result<Lane, String> {
@@ -140,8 +154,8 @@ impl Opener<'_> {
             options.keep_alive_ms = PEER_KEEP_ALIVE_S * 1000;
         }
         let template = LaneTemplate {
-            name: peer.name.to_owned(),
-            title: Some(format!("{}, {}", peer.name, peer.through.title())),
+            name: name.to_owned(),
+            title: Some(format!("{name}, {}", peer.through.title())),
             ..LaneTemplate::plain(peer.through)
         };
         let lane = self
@@ -155,7 +169,7 @@ impl Opener<'_> {
                 rival,
                 setup: running.setup.clone(),
                 polls: running.polls,
-                cell: Some(cell(peer.through, Some(peer.name), Some(Cell::OWN))),
+                cell: Some(cell(peer.through, Some(name), Some(Cell::OWN))),
                 process: Some(Rc::new(running)),
             },
             ..lane

@@ -20,7 +20,7 @@ pub enum Peers {
     None,
     /// All that are installed.
     All,
-    /// These.
+    /// These. A target may be named several times: each is a lane of its own.
     Named(Vec<&'static str>),
 }
 
@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Peers, String> {
                 all.join(", ")
             ));
         };
-        if !named.contains(&found) {
+        if !named.contains(&found) || TARGETS.iter().any(|peer| peer.name == found) {
             named.push(found);
         }
     }
@@ -122,9 +122,10 @@ fn named(
     };
     let is_named = |name: &str| names.contains(&name);
     let mut choice = Choice::default();
+    let times = |name: &str| names.iter().filter(|it| **it == name).count();
     for peer in TARGETS.into_iter().filter(|peer| is_named(peer.name)) {
         match usable(peer) {
-            None => choice.targets.push(peer),
+            None => choice.targets.extend(std::iter::repeat_n(peer, times(peer.name))),
             Some(why) => return Err(refused(peer.name, why)),
         }
     }
@@ -142,8 +143,9 @@ fn named(
         }
         choice.loads.push(load);
     }
-    if choice.loads.is_empty() {
-        // A comparison of targets needs a generator that is neither's.
+    let is_same = choice.targets.windows(2).any(|two| two[0].name == two[1].name);
+    if choice.loads.is_empty() && !is_same {
+        // A comparison of different targets needs a generator that is neither's.
         let protocols: Vec<Through> = choice.targets.iter().map(|peer| peer.through).collect();
         let first = |through: &Through| {
             LOADS.into_iter().find(|load| {
@@ -195,9 +197,10 @@ mod tests {
         assert_eq!(parse("auto"), Ok(Peers::Auto));
         assert_eq!(parse("none"), Ok(Peers::None));
         assert_eq!(parse("fio,tgt,fio"), Ok(Peers::Named(vec!["fio", "tgt"])));
+        assert_eq!(parse("tgt,tgt"), Ok(Peers::Named(vec!["tgt", "tgt"])));
         for wrong in ["", "kernel", "tgt,,fio", "auto,tgt"] {
             let said = parse(wrong).unwrap_err();
-            assert!(said.contains("use auto, none, all, or some of tgt, nbdkit"), "{said}");
+            assert!(said.contains("use auto, none, all, or some of spdk, nbdkit"), "{said}");
         }
     }
 
