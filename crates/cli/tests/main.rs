@@ -57,6 +57,7 @@ mod slow;
 mod status;
 mod strangers;
 mod study;
+mod study_distance;
 mod study_fio;
 mod study_peers;
 mod support;

@@ -1,6 +1,7 @@
 //! Targets and load generators of other projects in a study.
 #![cfg(target_os = "linux")]
 
+use crate::study::names;
 use crate::support::{Scratch, run, weft};
 use serde_json::Value;
 use std::fs::Permissions;
@@ -93,10 +94,6 @@ impl Place {
     fn is_clean(&self) -> bool {
         self.processes().is_empty() && std::fs::read_dir(&self.targets).unwrap().next().is_none()
     }
-}
-
-fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
-    list.as_array().unwrap().iter().map(|one| one[field].as_str().unwrap()).collect()
 }
 
 fn of<'a>(data: &'a Value, list: &str, lane: &str) -> Vec<&'a Value> {

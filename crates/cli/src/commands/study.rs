@@ -6,6 +6,7 @@ mod composed;
 mod fio;
 mod imported;
 mod lanes;
+mod lateness;
 mod options;
 #[cfg(target_os = "linux")]
 mod peers;
@@ -21,8 +22,8 @@ use crate::exit::{Failure, tell};
 use crate::progress::Bar;
 use crate::signals::watch;
 use crate::version;
+use lateness::Lateness;
 pub use options::StudyArgs;
-use relay::Lateness;
 use serving::Cores;
 use setup::Setup;
 use std::io::Write;

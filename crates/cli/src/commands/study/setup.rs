@@ -3,8 +3,8 @@
 use super::super::child::Spawned;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
+use super::lateness::Lateness;
 use super::options::StudyArgs;
-use super::relay::Lateness;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,0 +1,36 @@
+//! How exact the relays of a study were.
+
+use super::super::child::Spawned;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How late the relays of a study have sent, µs: the greatest of all of them.
+#[derive(Clone, Default)]
+pub struct Lateness(Rc<RefCell<Option<Late>>>);
+
+#[derive(Clone, Copy, Default)]
+struct Late {
+    p50_us: u64,
+    p99_us: u64,
+}
+
+impl Lateness {
+    /// Adds what a relay tells, if it answers.
+    pub fn add(&self, relay: &Spawned) {
+        let Some(counted) = relay.counted() else { return };
+        let of = |name: &str| counted[name].as_u64().unwrap_or(0);
+        let mut all = self.0.borrow_mut();
+        let late = all.get_or_insert_default();
+        late.p50_us = late.p50_us.max(of("p50_us"));
+        late.p99_us = late.p99_us.max(of("p99_us"));
+    }
+
+    /// A note for the report, if there was a relay.
+    pub fn note(&self) -> Option<String> {
+        let Late { p50_us, p99_us } = (*self.0.borrow())?;
+        Some(format!(
+            "The distance is that of a relay on this machine, not of a network: it sends what it received half a round trip later. It was late itself, \
+             by {p50_us} µs in the median and by {p99_us} µs in 1 of 100 cases at most, and it takes processor time of this machine."
+        ))
+    }
+}
