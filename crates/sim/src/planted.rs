@@ -21,7 +21,7 @@ pub fn all(cli: &Cli) -> ExitCode {
     }
     keep_panics();
     let mut missed = 0;
-    println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
+    println!("| bug | seeds | first seed | message |\n|---|---:|---:|---|");
     let has_own = |scene: &Scene| {
         matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops | Scene::Writers)
     };

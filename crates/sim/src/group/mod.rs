@@ -227,7 +227,7 @@ impl Run {
         }
         if let Some(client) = lock(&self.cluster).at_large() {
             self.journal.violation(format!(
-                "{client} belongs to the group no more, and nobody keeps it out"
+                "{client} no longer belongs to the group, and nobody keeps it out"
             ));
         }
     }
