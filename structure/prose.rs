@@ -205,7 +205,7 @@ mod tests {
             ("Hosts are told of a change.", "told of"),
             ("A change is told to all.", "is told"),
             ("It tells whether it is full.", "tells of"),
-            ("The page says nothing of it.", "says of"),
+            ("What it says of a page.", "says of"),
             ("It is no error.", "is no ..., is none"),
             ("| a | it waits meanwhile |", "meanwhile"),
         ] {
@@ -220,7 +220,7 @@ mod tests {
             "# What is a queue?",
             "What differs is written.",
             "It holds as many, and so long as it is open.",
-            "It cannot be told from others, and has no more than four.",
+            "It cannot be told from others, is told to wait, and has no more than four.",
             "Is there any more data?",
             "It says \"what came of it\", and `is to be`.",
             "```\nanew\n```",

@@ -91,9 +91,7 @@ impl Around<'_> {
             "told" if next == "of" => ("told of", "notified"),
             "told" if self.is_passive() => ("is told", "gets, receives, is notified"),
             "tell" | "tells" if TOLD.contains(&next) => ("tells of", "reports, returns"),
-            "say" | "says" | "said" if ["of", "nothing"].contains(&next) => {
-                ("says of", "reports, returns")
-            }
+            "say" | "says" | "said" if next == "of" => ("says of", "reports, returns"),
             _ if is_be && self.is_denied_noun() => ("is no ..., is none", "is not a ..."),
             _ => return None,
         })
@@ -123,7 +121,10 @@ impl Around<'_> {
     fn is_passive(&self) -> bool {
         let is_passive = FORMS_OF_BE.contains(&self.previous())
             || ["be", "been", "being"].contains(&self.previous());
-        is_passive && !["from", "apart"].contains(&self.next(1))
+        // "Hosts are told to try again" is plain, "a change is told to hosts" is not.
+        let objects = ["all", "each", "every", "hosts", "it", "others", "the", "them"];
+        let is_order = self.next(1) == "to" && !objects.contains(&self.next(2));
+        is_passive && !is_order && !["from", "apart"].contains(&self.next(1))
     }
 
     fn is_denied_noun(&self) -> bool {

@@ -54,7 +54,7 @@ const TESTS: [(&str, &str, [&str; 3]); 13] = [
     ),
     (
         "fairness",
-        "The latency of a host that reads 4 KiB at depth 1 beside a host that writes 1 MiB at depth 128, on a target with one core.",
+        "The latency of a host that reads 4 KiB at depth 1 while another host writes 1 MiB at depth 128, on a target with one core.",
         ["weft", "long", "fairness::the_latency_of_a_reader_beside_a_writer_of_large_blocks"],
     ),
     (
