@@ -100,7 +100,7 @@ pub fn tables() -> String {
     let (honoured, refused) = (of(&device, Answer::Honoured), of(&device, Answer::Refused));
     let _ = writeln!(
         text,
-        "Of the {} options that concern a block device, {honoured} are honoured ({} %).\n",
+        "{honoured} of the {} options that concern a block device are honoured ({} %).\n",
         honoured + refused,
         honoured * 100 / (honoured + refused)
     );
