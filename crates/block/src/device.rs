@@ -126,7 +126,7 @@ pub struct Features {
     pub write: bool,
     /// A completed write may be lost at a power failure until a flush completes.
     pub volatile_cache: bool,
-    /// Whether there is such a cache could not be asked, as another host has reserved the device;
+    /// True if there is such a cache could not be asked, as another host has reserved the device;
     /// then `volatile_cache` is set.
     pub cache_unknown: bool,
     /// Discard frees space (otherwise discard succeeds and does nothing).
@@ -189,8 +189,8 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether this change makes an earlier one obsolete: of several sizes or access states only
-    /// the last one counts, and of the other changes only whether the device can be reached.
+    /// Returns whether this change makes an earlier one obsolete: only the last of several sizes or
+    /// access states counts, and otherwise only whether the device can be reached.
     pub const fn supersedes(self, earlier: Self) -> bool {
         matches!(
             (earlier, self),
@@ -201,7 +201,7 @@ impl Change {
     }
 }
 
-/// Whether a device can be reached.
+/// Reachability of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
     /// The device can be reached, as far as is known.
@@ -375,8 +375,8 @@ pub trait BlockQueue {
         0
     }
 
-    /// Whether accepted operations wait for a rate that the user has limited: what they take says
-    /// nothing about the device.
+    /// Returns whether accepted operations wait for a rate that the user has limited: what they
+    /// take says nothing about the device.
     fn holds_back(&self) -> bool {
         false
     }
@@ -401,7 +401,7 @@ pub trait InPlace {
     /// also be submitted with a write of other blocks.
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
-    /// Whether the next write may use [`InPlace::store`], with a single copy.
+    /// Returns whether the next write may use [`InPlace::store`], with a single copy.
     fn stores(&mut self) -> bool;
 
     /// Writes the borrowed `data` to these blocks at once, and durably if the device has no

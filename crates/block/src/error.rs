@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 /// WSAEMFILE.
 const TOO_MANY_OPEN_FILES: [i32; 2] = if cfg!(windows) { [4, 10024] } else { [23, 24] };
 
-/// Whether the process, or the system, has too many open files.
+/// Returns whether the process, or the system, has too many open files.
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
 }

@@ -3,7 +3,7 @@
 //! Users write at multiples of a stripe, an extent or a page. With the remainder of the unit as its
 //! place, units at a distance of a power of two would meet in a few places. Here a run of units
 //! (`places / 32` of them) has a random place among the runs, and a random order within; one bit
-//! tells it from the runs beside it, so that neighbours never meet.
+//! distinguishes it from the adjacent runs, so that neighbours never meet.
 
 use crate::random::mix;
 

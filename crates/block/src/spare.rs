@@ -1,6 +1,6 @@
-//! Lists of operations and completions that are empty between two turns of their owner: meanwhile
-//! their memory belongs to all owners on the thread. So a thousand quiet connections hold none, and
-//! those that are busy work in memory that is still in the caches.
+//! Lists of operations and completions that are empty between two turns of their owner. In the
+//! meantime their memory belongs to all owners on the thread. So a thousand quiet connections hold
+//! none, and those that are busy work in memory that is still in the caches.
 
 use crate::op::{Completion, Op};
 use std::cell::RefCell;

@@ -90,7 +90,7 @@ pub fn begin(what: impl FnOnce() -> String) -> Waiting {
     Waiting { is_noted, of_thread: PhantomData }
 }
 
-/// What the attended thread waits for, and since when.
+/// Returns the wait of the attended thread, and its start.
 pub fn current() -> Option<(String, Instant)> {
     waits().current.as_ref().map(|awaited| (awaited.what.clone(), awaited.since))
 }

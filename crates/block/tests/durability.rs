@@ -1,4 +1,5 @@
-//! What a system tells once, that cached data could not be written back, stays true for everybody.
+//! A report by the system that cached data could not be written back, which it makes once, stays
+//! true for everybody.
 
 use crate::scratch::Scratch;
 use core::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Files: opening them, refusing to, and what becomes of them underneath.
+//! Files: opening and refusing them, and changes underneath.
 
 use crate::scratch::Scratch;
 use weft_block::testing::{Plan, Rig};

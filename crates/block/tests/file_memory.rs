@@ -1,4 +1,4 @@
-//! What a file takes beyond the submitters' memory: it is bounded for the file, however many queues
+//! Memory of a file beyond that of the submitters: it is bounded for the file, however many queues
 //! it has.
 
 use crate::scratch::Scratch;

@@ -1,4 +1,5 @@
-//! Sizes of files: those that are no whole number of blocks, and those that change underneath.
+//! Sizes of files: those that are not a multiple of the block size, and those that change
+//! underneath.
 
 use crate::scratch::Scratch;
 use std::fs::File;

@@ -19,7 +19,7 @@ const SOURCES: &str = r"SYSTEM\CurrentControlSet\Services\EventLog\Application";
 /// the program gives, so that the viewer shows it as it is.
 const MESSAGES: &str = r"%SystemRoot%\System32\EventCreate.exe";
 
-/// How grave an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gravity {
     /// Something failed.

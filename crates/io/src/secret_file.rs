@@ -21,9 +21,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Creates a file for what other users must not read, or empties one that is there and is empty or
 /// begins with `magic`: nothing else is overwritten. A symbolic link is not followed.
 ///
-/// # Errors
-/// It is no file, a symbolic link, another user's, or holds something else; otherwise the error of
-/// creating it.
+/// # Errors It is not a file, is a symbolic link, belongs to another user, or holds something else;
+/// otherwise the error of creating it.
 pub fn create(path: &Path, magic: &[u8]) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true);

@@ -89,7 +89,7 @@ impl Drop for Counted {
 }
 
 impl Closing {
-    /// Whether one more connection may be taken: before it is.
+    /// Checks whether one more connection may be accepted, before it is.
     ///
     /// # Errors
     /// `ResourceBusy`: [`CLOSING_SOCKETS_MAX`] are being closed.
@@ -105,7 +105,7 @@ impl Closing {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
-    /// Whether others have it, too: sockets that are open or being closed.
+    /// Returns whether others have it, too: sockets that are open or being closed.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -226,7 +226,7 @@ mod system {
         outcome == 0
     }
 
-    /// Whether it has the option, or its listener had.
+    /// Returns whether it has the option, or its listener had.
     pub fn refuses(socket: BorrowedFd<'_>) -> bool {
         let mut passes: libc::c_int = 1;
         let mut length = size_of::<libc::c_int>() as libc::socklen_t;

@@ -156,7 +156,7 @@ fn probe(path: &Path) -> io::Result<()> {
     connect_at_once(path).map(drop)
 }
 
-/// Whether somebody listens at a path, also if the queue there is full. Does not wait.
+/// Returns whether somebody listens at a path, also if the queue there is full. Does not wait.
 pub fn has_listener(path: &Path) -> bool {
     match probe(path) {
         Ok(()) => true,
@@ -164,7 +164,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Whether there is a socket without a listener.
+/// Returns whether there is a socket without a listener.
 fn is_left_behind(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     is_socket && probe(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)

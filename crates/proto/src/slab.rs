@@ -13,7 +13,7 @@ pub(crate) trait SlabSlot {
     /// The slot is free again.
     fn end(&mut self);
 
-    /// Whether the slot is free.
+    /// Returns whether the slot is free.
     fn is_free(&self) -> bool;
 }
 
@@ -54,7 +54,7 @@ impl<S: SlabSlot> Slab<S> {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether all slots are in use.
+    /// Returns whether all slots are in use.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty() && self.slots.len() == self.capacity

@@ -1,4 +1,4 @@
-//! How the service times of a device spread around their mean.
+//! Distributions of the service times of a device around their mean.
 
 use crate::random::Random;
 use core::time::Duration;

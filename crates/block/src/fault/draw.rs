@@ -1,4 +1,4 @@
-//! Which fault the next operation of a queue gets.
+//! Choice of the fault for the next operation of a queue.
 
 use super::plan::{Fault, Plan};
 use crate::op::OpKind;
@@ -66,7 +66,7 @@ impl Draw {
         }
     }
 
-    /// Whether the device is gone, for all queues.
+    /// Returns whether the device is gone, for all queues.
     pub(super) fn is_gone(&self) -> bool {
         self.common.gone.load(Ordering::Acquire)
     }

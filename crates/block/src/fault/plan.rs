@@ -177,7 +177,7 @@ impl Plan {
         Ok(Self { fault, strikes, rate, after, count, seed })
     }
 
-    /// Whether operations of this kind may be left incomplete.
+    /// Returns whether operations of this kind may be left incomplete.
     pub(super) fn may_hold(&self, kind: OpKind) -> bool {
         matches!(self.fault, Fault::Held | Fault::Hangs(_)) && self.strikes.include(kind)
     }

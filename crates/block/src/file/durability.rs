@@ -1,4 +1,4 @@
-//! Whether writes that the source reports as durable are durable.
+//! Durability of writes that the source reports as durable.
 //!
 //! When the system fails to write back cached data, it reports this only once, to the first caller
 //! of fsync(2). The data is lost, and the next caller gets success. Therefore the first failure is
@@ -36,7 +36,7 @@ pub(super) struct Ticket(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Before(u64);
 
-/// Whether an operation makes something durable.
+/// Returns whether an operation makes something durable.
 pub(super) const fn is_durable(kind: OpKind) -> bool {
     match kind {
         OpKind::Flush => true,

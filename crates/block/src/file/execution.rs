@@ -315,7 +315,7 @@ impl Core {
         }
     }
 
-    /// Whether a failure may concern cached data, whose error the system reports only once.
+    /// Returns whether a failure may concern cached data, whose error the system reports only once.
     fn has_lost_data(&self, kind: OpKind, status: Status) -> bool {
         match status.kind {
             StatusKind::Success
@@ -377,7 +377,7 @@ impl Core {
     }
 }
 
-/// Whether the error means that the system does not support the operation, here or at all.
+/// Returns whether the error means that the system does not support the operation, here or at all.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }

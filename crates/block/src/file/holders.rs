@@ -1,4 +1,4 @@
-//! Who uses a disk that cannot be opened for writing: a mounted file system, swap, or a device on
+//! Users of a disk that cannot be opened for writing: a mounted file system, swap, or a device on
 //! top of it (Linux: proc(5), and the kernel's `Documentation/ABI/stable/sysfs-block`).
 
 use super::system;

@@ -1,4 +1,4 @@
-//! What all queues of a file or disk share, and what is noticed about it.
+//! State that all queues of a file or disk share.
 
 use super::disk::Disk;
 use super::durability::Durability;

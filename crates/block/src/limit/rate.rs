@@ -63,7 +63,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What remains of a limit at each moment.
+/// Remainder of a limit at each moment.
 #[derive(Debug)]
 pub struct Rate {
     state: Mutex<RateSchedule>,
@@ -108,8 +108,8 @@ impl Rate {
         self.lock().limit
     }
 
-    /// Changes the limit, also for what waits: what was used under the one of before does not count
-    /// any more.
+    /// Changes the limit, also for waiting operations: usage under the previous limit no longer
+    /// counts.
     pub fn set(&self, limit: Limit) {
         let mut state = self.lock();
         if state.limit != limit {

@@ -1,5 +1,4 @@
-//! What the core does for the engine: actions on ports, what becomes of them, and what the log
-//! says.
+//! Work of the core for the engine: actions on ports, their outcomes, and the log.
 
 use super::core::Core;
 use super::engine::{Event, Fault, Io, Target, fault};

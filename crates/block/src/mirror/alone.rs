@@ -1,9 +1,9 @@
 //! When the home of a mirror is alone with its engine: what loops do by themselves
-//! ([`super::direct`]) is over, or the home has taken it over. Before that the engine is told of
-//! nothing that changes more than bits: no failure, no leg that goes or comes, no time, no end.
+//! ([`super::direct`]) is over, or the home has taken it over. Before that the engine receives only
+//! changes of bits: no failure, no loss or return of a leg, no time, no end.
 //!
-//! It is told later: a leg that was lost, or a time, is still so when the loops are quiet; outcomes
-//! wait here. Operations that come to the home meanwhile go on.
+//! It receives the rest later: a lost leg is still lost when the loops are quiet, and outcomes wait
+//! here. Operations that arrive at the home until then go on.
 
 use super::core::{Core, Mode};
 use super::direct::locks::Locks;
@@ -56,8 +56,8 @@ impl Loops {
 }
 
 impl Core {
-    /// Whether nothing is under way that the engine does not know of. If something is, the loops
-    /// begin nothing more, and the home is woken when they are quiet.
+    /// Returns whether nothing is under way that the engine does not know of. If something is, the
+    /// loops begin nothing more, and the home is woken when they are quiet.
     pub(super) fn is_alone(&mut self) -> bool {
         let Some(direct) = self.loops.direct.clone() else { return true };
         direct.withdraw();

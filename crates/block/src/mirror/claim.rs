@@ -1,4 +1,4 @@
-//! Whether a leg may be reserved: decided from what its target reports, without I/O.
+//! Decides whether a leg may be reserved, from the reports of its target, without I/O.
 //!
 //! Each opening of a mirror registers with a key of its own. The upper half of a key is the
 //! mirror's, so that the keys of other openers are known from those of hosts that have nothing to

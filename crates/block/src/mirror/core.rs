@@ -1,4 +1,4 @@
-//! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the
+//! Everything on the home loop of a mirror: the engine, the ports of legs and state file, and the
 //! operations of users.
 
 use super::alone::Loops;

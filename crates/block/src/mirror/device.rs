@@ -1,5 +1,5 @@
-//! The device: what users are told of it. Its queue lives on the home loop; [`crate::sharing`] takes operations there from
-//! other loops.
+//! The device as its users see it. Its queue lives on the home loop; [`crate::sharing`] takes
+//! operations there from other loops.
 
 use super::core::Core;
 use super::direct::DirectDevice;

@@ -32,7 +32,7 @@ impl Displacing {
 }
 
 impl Phase {
-    /// Whether the device is being opened under another name.
+    /// Returns whether the device is being opened under another name.
     pub(super) fn is_displacing(&self) -> bool {
         matches!(self, Self::Reserving(reserving) if reserving.displacing.opening.is_some())
     }

@@ -1,5 +1,5 @@
-//! How a mirror ends: closed in order, refused, or because it is somebody else's now. What it has
-//! reserved is given back first.
+//! End of a mirror: closed cleanly, refused, or taken over by another opener. What it has reserved
+//! is given back first.
 
 use super::core::{Core, Mode};
 use super::engine::Halt;
@@ -64,9 +64,9 @@ impl Core {
         self.runs = self.engine.as_ref().map(|engine| of(engine.durable())).or(self.runs);
     }
 
-    /// Whether the last run in which the mirror was used, by this record, was one of this process,
-    /// as far as it has had the mirror open. Runs that only began do not count: nothing was written
-    /// in them.
+    /// Returns whether the last run in which the mirror was used, by this record, was one of this
+    /// process, as far as it has had the mirror open. Runs that only began do not count: nothing
+    /// was written in them.
     pub(super) fn is_own_run(&self, record: &Record) -> bool {
         self.runs.is_none_or(|runs| runs.contains(&record.base))
     }

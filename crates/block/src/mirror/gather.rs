@@ -1,5 +1,5 @@
 //! Opens the legs and the state file, reads what they say, and starts the engine when that is
-//! enough. It goes on with legs that are missing, and begins anew when too few legs were left.
+//! enough. It goes on without missing legs, and begins again when too few legs were left.
 
 use super::claim::name;
 use super::core::{Before, Core, Mode};
@@ -207,8 +207,8 @@ impl Core {
         self.legs.iter().filter_map(stated).max().unwrap_or_default()
     }
 
-    /// Whether a process before this one may have left anything behind, and nobody has waited for
-    /// that.
+    /// Returns whether a process before this one may have left anything behind, and nobody has
+    /// waited for that.
     fn waits_for_the_last(&self) -> bool {
         self.before == Before::Unknown && !self.bound.is_zero()
     }
@@ -341,7 +341,8 @@ impl Core {
             .fold(0, |mask, leg| mask | 1 << leg)
     }
 
-    /// Whether a leg that is not here may be busy still with what an earlier process has sent.
+    /// Returns whether a leg that is not here may be busy still with what an earlier process has
+    /// sent.
     fn is_left_behind(&self, start: &Start) -> bool {
         start.members != start.record.all()
     }

@@ -1,5 +1,4 @@
-//! Where a mirror keeps what it knows: in the last MiB of each leg, and at the beginning of the
-//! state file.
+//! Places of a mirror's records: the last MiB of each leg, and the beginning of the state file.
 //!
 //! Both have the same layout, in units of 4 KiB: two slots for a record ([`super::record`]), which
 //! are written in turn, then the pages of two bitmaps. A record fills one block, the smallest unit
@@ -60,7 +59,7 @@ pub(crate) fn region_bytes_before_3(data_bytes: u64) -> u64 {
     data_bytes.div_ceil(REGIONS_MAX).next_power_of_two().max(REGION_BYTES_MIN)
 }
 
-/// How much of a mirror is marked at a time, at most.
+/// Maximum amount of a mirror that is marked at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HotLimit {
     /// So many regions, and 64 GiB.

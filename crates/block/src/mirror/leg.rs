@@ -150,7 +150,7 @@ impl Leg {
         self.port.as_ref().and_then(|port| port.device.cache_epoch())
     }
 
-    /// Whether its device certainly has all that it acknowledged while it was used before.
+    /// Returns whether its device certainly has all that it acknowledged while it was used before.
     pub(super) fn has_kept(&self) -> bool {
         let is_cached = self.port.as_ref().is_none_or(|port| port.device.features().volatile_cache);
         let is_same = self.epoch.is_some() && self.epoch == self.cache_epoch();
@@ -181,12 +181,12 @@ impl Leg {
         }
     }
 
-    /// Whether it can be opened now, as far as what was sent to it before is concerned.
+    /// Returns whether it can be opened now, as far as what was sent to it before is concerned.
     pub(super) fn may_open(&self) -> bool {
         self.old.is_empty() || self.source.is_remote
     }
 
-    /// Whether nothing that was sent to it before can be executed any more.
+    /// Returns whether nothing that was sent to it before can be executed any more.
     pub(super) fn is_settled(&self) -> bool {
         self.old.is_empty()
     }

@@ -250,7 +250,7 @@ impl Port {
         }
     }
 
-    /// Whether its device says that it is not there any more.
+    /// Returns whether its device says that it is not there any more.
     pub(super) fn look(&mut self) -> bool {
         self.is_gone |= self.device.presence() != Presence::Here;
         self.is_gone
@@ -269,8 +269,8 @@ impl Port {
         self.queue.holds_back()
     }
 
-    /// Whether nothing that was sent can be executed any more, not even by a device that has not
-    /// answered in time.
+    /// Returns whether nothing that was sent can be executed any more, not even by a device that
+    /// has not answered in time.
     pub(super) fn is_settled(&mut self) -> bool {
         self.under_way.is_empty()
             && self.queue.overdue(&mut Vec::new()) == 0
@@ -284,8 +284,8 @@ impl Drop for Port {
     }
 }
 
-/// Whether the latency of the leg is measured by such an action: only by reads and writes of users,
-/// as on other loops. Copies and labels have sizes of their own.
+/// Returns whether the latency of the leg is measured by such an action: only by reads and writes
+/// of users, as on other loops. Copies and labels have sizes of their own.
 fn is_timed(what: &ActionPurpose) -> bool {
     use ActionPurpose as P;
     matches!(what, P::Write { .. } | P::Read { .. } | P::Compare { .. })

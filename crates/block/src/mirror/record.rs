@@ -1,4 +1,4 @@
-//! The record: what a leg's label and the state file say of a mirror.
+//! The record of a mirror in a leg's label and in the state file.
 //!
 //! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's
 //! constants (UUID, this leg's number, number of legs, minimum of legs, block size, data size), and
@@ -158,7 +158,7 @@ impl Record {
         self.data_bytes.div_ceil(self.region_bytes) as usize
     }
 
-    /// Whether a label or a state file is of this mirror, by its name and by all that never
+    /// Returns whether a label or a state file is of this mirror, by its name and by all that never
     /// changes: with other sizes its bits and blocks would be of other places.
     pub(crate) fn is_of_mirror_of(&self, other: &Self) -> bool {
         let of = |record: &Self| {

@@ -1,5 +1,4 @@
-//! What a mirror may start from: decided from the labels that were read and from the state file
-//! alone.
+//! Decides how a mirror may start, from its labels and the state file alone.
 //!
 //! A run acknowledges a write only when the labels of all its legs, `min_legs` at least, name the
 //! generation that excludes the legs which missed it. So whoever sees more than `legs - min_legs`
@@ -108,7 +107,8 @@ pub(crate) fn decide(
     Ok(begin(labels, record, members, is_forced, state, said.as_ref()))
 }
 
-/// Whether a state file knows which regions were being written when this record was the newest one.
+/// Returns whether a state file knows which regions were being written when this record was the
+/// newest one.
 fn speaks_of(said: &Record, record: &Record) -> bool {
     said.bitmap_in_state && said.generation == record.generation && record.is_same_run(said)
 }

@@ -1,4 +1,4 @@
-//! What other threads see of a mirror: whether it works, and the state of its legs.
+//! View of a mirror for other threads: whether it works, and the state of its legs.
 
 use super::core::Core;
 use super::counts::LegCounts;

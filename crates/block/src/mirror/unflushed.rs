@@ -1,7 +1,7 @@
-//! What becomes of writes that were acknowledged and not flushed when a mirror halts because too
-//! few legs are left, and goes on in the same process. The regions of such writes are made equal
-//! then. Legs whose targets have started again may have lost them, so it is another one that is
-//! copied from. Where there is none, the loss is told: flushes fail.
+//! Handling of acknowledged, unflushed writes when a mirror halts for lack of legs and later
+//! resumes in the same process. The regions of such writes are then made equal. Legs whose targets
+//! have restarted may have lost them, so another leg is the source. If there is none, the loss is
+//! reported: flushes fail.
 
 use super::core::Core;
 use super::record::LegMask;

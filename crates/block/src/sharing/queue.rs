@@ -1,4 +1,4 @@
-//! What several drivers on one loop share: the queue, and the operations of each.
+//! State shared by several drivers on one loop: the queue, and the operations of each.
 
 use crate::device::{BlockQueue, Change};
 use crate::limits::SHARER_OPS;
@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub(super) done: Vec<Completion>,
     /// The device is gone: no new sharers.
     pub(super) gone: bool,
-    /// Whether the queue works in place.
+    /// True if the queue works in place.
     pub(super) in_place: bool,
 }
 

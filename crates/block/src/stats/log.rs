@@ -1,4 +1,4 @@
-//! What the queues of a device have counted together, and when it is logged.
+//! Joint counts of the queues of a device, and when they are logged.
 
 use super::counts::{Counts, Totals};
 use core::time::Duration;

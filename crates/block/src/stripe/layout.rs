@@ -1,5 +1,4 @@
-//! Where the blocks of a stripe are: chunk `n` of the stripe is chunk `n / members` of member
-//! `n % members`.
+//! Layout of a stripe: chunk `n` of the stripe is chunk `n / members` of member `n % members`.
 
 /// The layout of a stripe.
 #[derive(Clone, Copy, Debug)]

@@ -27,7 +27,7 @@ pub(super) struct StripeQueue {
     returned: Vec<Completion>,
     /// The last size that was told, or that the queue was opened with.
     blocks: u64,
-    /// Whether it was told that the stripe is away.
+    /// True if it was told that the stripe is away.
     told_away: bool,
     /// `submit` left operations with the caller.
     refused: bool,

@@ -30,7 +30,7 @@ struct MemberState {
     presence: Presence,
     /// What every operation ends with, undone.
     outcome: Option<Outcome>,
-    /// Whether it accepts nothing.
+    /// True if it accepts nothing.
     full: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a device does when several loops are at the same blocks.
+//! Checks of a device with several loops at the same blocks.
 
 use super::checks::pattern;
 use super::rig::Rig;

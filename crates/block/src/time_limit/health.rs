@@ -1,4 +1,4 @@
-//! What all queues of a device know of each other: whether operations are overdue.
+//! Shared state of all queues of a device: whether operations are overdue.
 
 use crate::owners::Owners;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ impl Health {
         Self { url: url.to_owned(), limit, overdue: AtomicUsize::new(0), owners: Owners::default() }
     }
 
-    /// Whether operations are overdue, so that no other is accepted.
+    /// Returns whether operations are overdue, so that no other is accepted.
     #[inline]
     pub(super) fn is_hung(&self) -> bool {
         self.overdue.load(Ordering::Acquire) > 0

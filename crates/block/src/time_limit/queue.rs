@@ -22,7 +22,7 @@ pub(super) struct TimeLimitedQueue {
     pub(super) under_way: UnderWay,
     /// The memory of overdue operations that have come back.
     pub(super) given_back: Vec<Segments>,
-    /// Whether the owner was last told that the device is away.
+    /// True if the owner was last told that the device is away.
     told_away: bool,
     timer: TimerSlot,
 }

@@ -93,7 +93,7 @@ impl Leg {
         }
     }
 
-    /// Whether an operation fails because of its blocks.
+    /// Returns whether an operation fails because of its blocks.
     fn fails(&self, op: &Op) -> bool {
         let blocks = op.lba..op.lba + u64::from(op.blocks);
         let mut unreadable = self.unreadable.lock().unwrap();

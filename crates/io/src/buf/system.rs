@@ -1,14 +1,14 @@
 //! Memory of a pool, from the system: zeroed, and page-aligned at least.
 //!
-//! Slabs are mapped one beside the other. An allocator would map each with a header before it,
-//! which takes a page more, and keeps the system from joining the mappings.
+//! Slabs are mapped next to each other. An allocator would map each with a header before it, which
+//! takes a page more, and keeps the system from joining the mappings.
 
 use super::SLAB_BYTES;
 use crate::limits::BUF_ALIGN;
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Whether memory of this size is mapped: it consists of whole slabs.
+/// Returns whether memory of this size is mapped: it consists of whole slabs.
 const fn is_mapped(bytes: usize) -> bool {
     cfg!(unix) && bytes.is_multiple_of(SLAB_BYTES)
 }

@@ -1,4 +1,4 @@
-//! What a loop stands on: the system's poller and clock, or a simulated world.
+//! Basis of a loop: the system's poller and clock, or a simulated world.
 
 use super::registrar::{Ready, RegistryRef};
 use crate::rdma::{QueuePair, QueuePairListener, Unavailable};

@@ -284,7 +284,7 @@ impl Handle {
         self.0.stopping.set(true);
     }
 
-    /// Whether [`Handle::stop`] was called.
+    /// Returns whether [`Handle::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.get()
     }

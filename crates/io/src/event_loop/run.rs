@@ -93,7 +93,7 @@ impl Loop {
         }
     }
 
-    /// What lives on the loop sees it through this.
+    /// Returns the handle of the loop for everything that lives on it.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -116,7 +116,7 @@ impl Loop {
         self.turn_within(if may_wait { None } else { Some(Duration::ZERO) })
     }
 
-    /// One turn. When there is nothing to do it sleeps first, for `most` at most; `None` is no
+    /// One turn. If there is nothing to do, it first sleeps for at most `most`; `None`: without a
     /// limit.
     pub fn turn_within(&mut self, most: Option<Duration>) -> io::Result<Activity> {
         let core = Rc::clone(&self.handle.0);
@@ -170,8 +170,8 @@ impl Loop {
         core.timers.borrow_mut().next(core.alive())
     }
 
-    /// Whether a turn now would have something to do: a driver is active or another thread posted
-    /// something.
+    /// Returns whether a turn now would have something to do: a driver is active or another thread
+    /// posted something.
     pub fn has_work(&self) -> bool {
         !self.handle.0.active.borrow().is_empty() || self.handle.0.remote.is_pending()
     }
@@ -302,7 +302,8 @@ impl Loop {
         (busy, again)
     }
 
-    /// Whether all that did something in this turn have nothing more to do until they are woken.
+    /// Returns whether all that did something in this turn have nothing more to do until they are
+    /// woken.
     fn is_settled(&self) -> bool {
         let drivers = self.handle.0.drivers.borrow();
         self.handle.0.active.borrow().iter().all(|&index| {

@@ -19,7 +19,7 @@ fn check(file: &Foreign) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// A new eventfd, for whoever makes the other side: nothing is to be read from it yet.
+/// A new eventfd for the creator of the other side; there is nothing to read from it yet.
 ///
 /// # Errors
 /// The system has none.

@@ -64,7 +64,7 @@ impl Guard {
         Ok(Self(place))
     }
 
-    /// Whether the file was truncated, and the memory is not the guest's any more.
+    /// Returns whether the file was truncated, so that the memory is no longer the guest's.
     pub fn is_lost(&self) -> bool {
         self.0.is_lost.load(Ordering::Relaxed)
     }

@@ -5,7 +5,7 @@ use crate::event_loop::{Handle, Registrar};
 use crate::segment::Segments;
 use std::io;
 
-/// What a device allows a queue pair.
+/// Limits of a device for a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
     /// Entries of a send queue.
@@ -17,13 +17,13 @@ pub struct DeviceLimits {
     pub reads: u8,
     /// Bytes of a message.
     pub message_bytes: u32,
-    /// Whether there are type 2 memory windows.
+    /// True if there are type 2 memory windows.
     pub has_windows: bool,
     /// Pieces of memory that one transfer takes.
     pub pieces: u8,
 }
 
-/// What a queue pair is to have.
+/// Requested properties of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairConfig {
     /// Entries of the send queue: every send, read, write, invalidation and bind takes one until it
@@ -40,7 +40,7 @@ pub struct QueuePairConfig {
     /// RDMA READs that this end has outstanding at most; 0 if it never reads. The send queue holds
     /// back those that are too many.
     pub reads: u8,
-    /// How the other end gets access to slots, if it does.
+    /// Access of the other end to slots, if any.
     pub exposure: Option<Exposure>,
     /// Pieces of lent memory that a slot takes at most; 0 if none is lent. Devices with little room
     /// for each entry of the send queue may take fewer.
@@ -52,11 +52,11 @@ pub struct QueuePairConfig {
 pub struct NotLent {
     /// It comes back.
     pub memory: Segments,
-    /// What the system says, if it refuses, the first time for a device.
+    /// Error of the system, if it refuses, the first time for a device.
     pub why: Option<io::Error>,
 }
 
-/// What data is sent behind a message: the first bytes of a slot.
+/// Data sent behind a message: the first bytes of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The slot.
@@ -126,8 +126,8 @@ pub trait QueuePair: Send {
     /// The system failed, and the queue pair is to be destroyed.
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
 
-    /// Whether [`QueuePair::poll`] has an event of which the driver is not told, because it is of
-    /// this end alone: work that was not posted.
+    /// Returns whether [`QueuePair::poll`] has an event of which the driver is not told, because it
+    /// is of this end alone: work that was not posted.
     fn has_own_event(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What a queue pair reports.
+//! Events of a queue pair.
 
 pub use weft_verbs::{Ended, Exposure, RemoteMemory, WorkError};
 

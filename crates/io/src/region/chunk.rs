@@ -104,7 +104,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Whether the chunk holds these bytes.
+    /// Returns whether the chunk holds these bytes.
     pub(super) fn equals<'b>(&self, within: usize, pieces: impl Iterator<Item = &'b [u8]>) -> bool {
         self.watch_read();
         let mut at = within;

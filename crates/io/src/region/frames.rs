@@ -89,8 +89,8 @@ impl Frames {
         &self.watched[if cfg!(feature = "loom") { frame as usize } else { 0 }]
     }
 
-    /// Whether somebody may read the frame without its chunk's lock. New views come only from those
-    /// who hold that lock.
+    /// Returns whether somebody may read the frame without its chunk's lock. New views come only
+    /// from those who hold that lock.
     #[inline]
     pub(super) fn has_views(&self, frame: u32) -> bool {
         self.states[frame as usize].load(Ordering::Acquire) != 0
@@ -117,7 +117,7 @@ impl Frames {
         self.shy[frame as usize].store(SHY, Ordering::Relaxed);
     }
 
-    /// Whether that was only a few such questions ago; the caller holds the chunk's lock.
+    /// Returns whether that was only a few such questions ago; the caller holds the chunk's lock.
     #[inline]
     pub(super) fn is_shy(&self, frame: u32) -> bool {
         let left = self.shy[frame as usize].load(Ordering::Relaxed);

@@ -82,7 +82,7 @@ impl Control {
         Ok(Info::decode(&bytes))
     }
 
-    /// What the driver knows of a device.
+    /// Returns the driver's information about a device.
     pub fn info(&self, device: u32) -> io::Result<Info> {
         let mut bytes = [0; INFO_BYTES];
         let command = Command::new(command::GET_DEV_INFO2, device, &mut bytes);

@@ -1,10 +1,10 @@
-//! What the driver reads and writes, byte by byte, in the byte order of the machine.
+//! Encoding of the driver's structures, byte by byte, in the byte order of the machine.
 
 /// Flags of a device, and bits of what the driver can do.
 pub mod flag {
     /// A device stays when its server ends, and waits for another.
     pub const USER_RECOVERY: u64 = 1 << 3;
-    /// ...which gets again what the first one had not answered.
+    /// ...which receives the unanswered requests of the first one again.
     pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
     /// A device of a user who is not root.
     pub const UNPRIVILEGED_DEV: u64 = 1 << 5;
@@ -103,7 +103,7 @@ pub(super) const fn data_offset(queue: u16, tag: u16) -> u64 {
     DATA_OFFSET + ((queue as u64) << 41 | (tag as u64) << 25)
 }
 
-/// What state a device is in.
+/// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It was not started, or has been stopped.
@@ -135,7 +135,7 @@ pub struct Info {
     pub flags: u64,
     /// The process that serves it.
     pub process: i32,
-    /// What its first server kept there for later ones; the driver does not look at it.
+    /// Label that its first server left for later ones; the driver ignores it.
     pub label: u64,
     /// User and group of the process that made it: the driver says this itself.
     pub owner: (u32, u32),
@@ -177,7 +177,8 @@ impl Info {
         }
     }
 
-    /// Whether it is one of a user who is not root: it ends with the process that serves it.
+    /// Returns whether it is one of a user who is not root: it ends with the process that serves
+    /// it.
     pub fn is_of_user(&self) -> bool {
         self.flags & flag::UNPRIVILEGED_DEV != 0
     }
@@ -192,7 +193,7 @@ pub struct Attributes {
     pub volatile_cache: bool,
 }
 
-/// `ublk_params`: what the block layer is told of a disk. Sizes and lengths are in sectors of 512
+/// `ublk_params`: properties of a disk for the block layer. Sizes and lengths are in sectors of 512
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -238,7 +239,7 @@ impl Parameters {
     }
 }
 
-/// What a request wants.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// A read.
@@ -266,11 +267,11 @@ pub enum RequestKind {
 /// `ublksrv_io_desc`: a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it wants.
+    /// Its kind.
     pub kind: RequestKind,
     /// The first sector.
     pub sector: u64,
-    /// How many.
+    /// Its length in sectors.
     pub sectors: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What the loop promises its drivers, under drivers that wake, remove and spawn each other at
+//! Guarantees of the loop to its drivers, under drivers that wake, remove and spawn each other at
 //! random.
 //!
 //! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its

@@ -80,7 +80,7 @@ impl Response {
         binary::encode(self.bytes())
     }
 
-    /// Whether `CHAP_R` is this. Takes as long for a wrong one as for the right one.
+    /// Returns whether `CHAP_R` is this. Takes as long for a wrong one as for the right one.
     pub fn matches(&self, text: &str) -> bool {
         let Some(given) = binary::decode(text, RESPONSE_BYTES_MAX) else { return false };
         given.len() == self.len

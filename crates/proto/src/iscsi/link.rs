@@ -66,13 +66,13 @@ impl Tail {
         Self { padding: padding(data_bytes), digest: digests.data && data_bytes > 0 }
     }
 
-    /// Whether there is one.
+    /// Returns whether there is one.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.bytes() == 0
     }
 
-    /// Whether the digest of the data is asked for.
+    /// Returns whether the digest of the data is asked for.
     #[inline]
     pub fn has_digest(self) -> bool {
         self.digest
@@ -169,7 +169,7 @@ impl Inline {
         n
     }
 
-    /// Whether all of it is there.
+    /// Returns whether all of it is there.
     pub fn is_whole(&self) -> bool {
         self.left == 0
     }

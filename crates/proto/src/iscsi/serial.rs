@@ -35,8 +35,8 @@ impl Serial {
         self.0.wrapping_sub(other.0) as i32
     }
 
-    /// Whether it comes before `other`. Of two that are 2³¹ apart, either says so of the other: the
-    /// order is undefined there.
+    /// Returns whether it comes before `other`. Of two that are 2³¹ apart, either says so of the
+    /// other: the order is undefined there.
     #[inline]
     pub const fn precedes(self, other: Self) -> bool {
         self.distance(other) < 0

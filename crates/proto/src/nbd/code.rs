@@ -40,7 +40,7 @@ codes! {
 }
 
 impl ReplyCode {
-    /// Whether it is an error, known or not.
+    /// Returns whether it is an error, known or not.
     pub const fn is_error(self) -> bool {
         self.0 & 0x8000_0000 != 0
     }
@@ -84,7 +84,7 @@ codes! {
 }
 
 impl ChunkType {
-    /// Whether it tells of an error, in whatever form.
+    /// Returns whether it tells of an error, in whatever form.
     pub const fn is_error(self) -> bool {
         self.0 & 0x8000 != 0
     }
@@ -114,7 +114,7 @@ macro_rules! flags {
         impl $name {
             $(#[doc = concat!($text, ".")] pub const $constant: Self = Self(1 << $bit);)*
 
-            /// Whether all of `flags` are set.
+            /// Returns whether all of `flags` are set.
             pub const fn has(self, flags: Self) -> bool {
                 self.0 & flags.0 == flags.0
             }

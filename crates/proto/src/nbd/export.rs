@@ -19,7 +19,7 @@ impl BlockSizes {
     pub const DEFAULT: Self =
         Self { minimum: 1, preferred: 4096, payload_max: NBD_PAYLOAD_BYTES_MAX };
 
-    /// Whether they keep to the rules.
+    /// Returns whether they keep to the rules.
     pub const fn is_valid(&self) -> bool {
         self.minimum.is_power_of_two()
             && self.minimum <= 65_536
@@ -42,7 +42,7 @@ pub struct ExportInfo {
 }
 
 impl ExportInfo {
-    /// Whether `length` bytes from `offset` on lie inside.
+    /// Returns whether `length` bytes from `offset` on lie inside.
     #[inline]
     pub const fn contains(&self, offset: u64, length: u64) -> bool {
         match offset.checked_add(length) {
@@ -51,7 +51,7 @@ impl ExportInfo {
         }
     }
 
-    /// Whether both are multiples of the smallest block.
+    /// Returns whether both are multiples of the smallest block.
     #[inline]
     pub const fn is_aligned(&self, offset: u64, length: u64) -> bool {
         (offset | length) & (self.sizes.minimum as u64 - 1) == 0

@@ -91,7 +91,7 @@ impl ConnectData {
 pub struct InvalidParameter {
     /// Offset of the field in bytes.
     pub offset: u16,
-    /// Whether the offset counts in the data; in the command otherwise.
+    /// True if the offset counts in the data; in the command otherwise.
     pub in_data: bool,
 }
 
@@ -226,7 +226,7 @@ impl Security {
         Self { protocol, specific: [zero, one], bytes: sqe.dword(11) }
     }
 
-    /// Whether it is a message of NVMe in-band authentication.
+    /// Returns whether it is a message of NVMe in-band authentication.
     pub fn is_authentication(&self) -> bool {
         self.protocol == SECURITY_PROTOCOL && self.specific == [PROTOCOL_SPECIFIC; 2]
     }

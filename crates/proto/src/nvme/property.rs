@@ -73,7 +73,7 @@ impl Capabilities {
         Self((entries.saturating_sub(1)) as u64 | (halves as u64) << 24)
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns whether all of `bits` are set.
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }

@@ -144,7 +144,7 @@ impl NqnField {
         Nqn::from_field(&self.0)
     }
 
-    /// Whether the field holds no name at all, as some hosts leave it.
+    /// Returns whether the field holds no name at all, as some hosts leave it.
     pub fn is_empty(&self) -> bool {
         self.0[0] == 0
     }

@@ -29,8 +29,8 @@ pub trait QueuePairEngine: LinkEnd {
     /// [`placed`](super::TargetQueuePair::placed) before it asks again.
     fn next_work(&mut self) -> Option<Work>;
 
-    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after
-    /// something has happened.
+    /// Returns whether [`next_work`](Self::next_work) may have something: it is only to be asked
+    /// after something has happened.
     fn has_unsent(&self) -> bool;
 
     /// Work that waited for memory is not done any more, as the queue pair is over.
@@ -57,13 +57,13 @@ pub trait QueuePairEngine: LinkEnd {
     /// The queue pair is destroyed: nothing that was posted completes any more.
     fn destroyed(&mut self);
 
-    /// Whether no more commands are taken.
+    /// Returns whether no more commands are taken.
     #[inline]
     fn is_closed(&self) -> bool {
         matches!(self.link().phase, Phase::Closing | Phase::Closed)
     }
 
-    /// Whether it has ended: nobody touches the memory of any command any more.
+    /// Returns whether it has ended: nobody touches the memory of any command any more.
     #[inline]
     fn has_ended(&self) -> bool {
         self.link().has_ended()

@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// Whether so many entries of the send queue are free.
+    /// Returns whether so many entries of the send queue are free.
     #[inline]
     pub fn has_room(&self, entries: u16) -> bool {
         self.room >= entries
@@ -123,25 +123,25 @@ impl Link {
         self.violation
     }
 
-    /// Whether commands are taken and sent.
+    /// Returns whether commands are taken and sent.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
-    /// Whether something is sent.
+    /// Returns whether something is sent.
     #[inline]
     pub fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Closing)
     }
 
-    /// Whether nothing more is sent.
+    /// Returns whether nothing more is sent.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// Whether nothing touches any memory any more.
+    /// Returns whether nothing touches any memory any more.
     pub fn has_ended(&self) -> bool {
         self.is_destroyed
             || (self.is_closed()
@@ -203,7 +203,7 @@ impl Link {
         self.receives.post().map(Work::PostReceive)
     }
 
-    /// Whether there is such work.
+    /// Returns whether there is such work.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         self.disconnect || self.destroy || (!self.is_closed() && self.receives.any_to_post())

@@ -42,12 +42,12 @@ impl Receives {
         self.posted + self.to_post.len() as u16
     }
 
-    /// Whether some are posted.
+    /// Returns whether some are posted.
     pub fn any_posted(&self) -> bool {
         self.posted > 0
     }
 
-    /// Whether some are to be posted.
+    /// Returns whether some are to be posted.
     pub fn any_to_post(&self) -> bool {
         !self.to_post.is_empty()
     }

@@ -23,7 +23,7 @@ pub enum Work {
         tag: Tag,
         /// Bytes.
         bytes: u32,
-        /// Whether the other end writes to it; otherwise it reads from it.
+        /// True if the other end writes to it; otherwise it reads from it.
         writable: bool,
     },
     /// End the access that a registration gave, without posting anything.
@@ -68,7 +68,7 @@ pub enum Work {
         bytes: u32,
         /// To where.
         to: RemoteMemory,
-        /// Whether it is signaled. If not then the SEND behind it tells.
+        /// True if it is signaled. If not then the SEND behind it tells.
         signaled: bool,
     },
     /// Copy `bytes` from behind the command in a receive to the start of the memory of `tag`, and

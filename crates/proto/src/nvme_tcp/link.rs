@@ -54,7 +54,7 @@ pub(super) struct Body {
     pub start: usize,
     /// Bytes of data.
     pub bytes: u32,
-    /// Whether a data digest follows.
+    /// True if a data digest follows.
     pub digest: bool,
 }
 
@@ -420,7 +420,7 @@ impl Link {
         Ok(Step::Tell(plen, Rx::Event(event(termination))))
     }
 
-    /// Whether something is to be sent ahead of everything else.
+    /// Returns whether something is to be sent ahead of everything else.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         !self.urgent.is_empty()

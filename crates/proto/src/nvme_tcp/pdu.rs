@@ -79,7 +79,7 @@ impl Flags {
     /// only.
     pub const SUCCESS: Self = Self(1 << 3);
 
-    /// Whether all bits of `other` are set.
+    /// Returns whether all bits of `other` are set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

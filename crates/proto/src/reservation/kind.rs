@@ -43,7 +43,7 @@ impl Access {
     /// Nothing.
     pub const NONE: Self = Self { read: false, write: false };
 
-    /// Whether it covers this.
+    /// Returns whether it covers this.
     #[inline]
     pub const fn allows(self, effect: Effect) -> bool {
         match effect {
@@ -109,13 +109,13 @@ impl Kind {
         self.row().scsi
     }
 
-    /// Whether all who are registered have access: the types "registrants only" and "all
+    /// Returns whether all who are registered have access: the types "registrants only" and "all
     /// registrants".
     pub fn is_shared(self) -> bool {
         self.row().shared
     }
 
-    /// Whether all who are registered are holders.
+    /// Returns whether all who are registered are holders.
     pub fn all_hold(self) -> bool {
         self.row().all_hold
     }

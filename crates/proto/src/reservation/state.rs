@@ -16,8 +16,8 @@ pub enum Registrant {
 }
 
 impl Registrant {
-    /// Whether a registration of this registrant is that of `who`: it is the same, or the same
-    /// initiator port at all target ports.
+    /// Returns whether a registration of this registrant is that of `who`: it is the same, or the
+    /// same initiator port at all target ports.
     pub fn covers(&self, who: &Self) -> bool {
         match (self, who) {
             (Self::Nexus(all), Self::Nexus(nexus)) => all.covers(nexus),
@@ -121,7 +121,7 @@ impl ReservationState {
         self.generation
     }
 
-    /// Whether registrations and reservation outlast a loss of power.
+    /// Returns whether registrations and reservation outlast a loss of power.
     pub fn is_persistent(&self) -> bool {
         self.persistent
     }
@@ -162,7 +162,7 @@ impl ReservationState {
         known.map_or(who, |known| &known.registrant).clone()
     }
 
-    /// Whether somebody holds the reservation.
+    /// Returns whether somebody holds the reservation.
     pub fn is_holder(&self, registrant: &Registrant) -> bool {
         let holds = |reservation: &Reservation| {
             reservation.holder.covers(registrant)

@@ -76,7 +76,7 @@ pub mod protocol_feature {
 pub struct Header {
     /// Which message.
     pub code: u32,
-    /// Whether an answer is wanted in any case (with REPLY_ACK).
+    /// True if an answer is wanted in any case (with REPLY_ACK).
     pub needs_reply: bool,
     /// Bytes that follow.
     pub len: usize,

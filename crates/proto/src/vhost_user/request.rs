@@ -50,7 +50,7 @@ pub struct VringAddress {
 pub struct VringFile {
     /// Queue.
     pub index: u16,
-    /// Whether a descriptor comes with it; otherwise there are no notifications.
+    /// True if a descriptor comes with it; otherwise there are no notifications.
     pub has_file: bool,
 }
 
@@ -267,7 +267,7 @@ impl Request {
         }
     }
 
-    /// Whether it has an answer of its own.
+    /// Returns whether it has an answer of its own.
     pub fn has_reply(&self) -> bool {
         matches!(
             self,

@@ -60,7 +60,7 @@ impl FeatureBits {
         if condition { self.with(other) } else { self }
     }
 
-    /// Whether all of the other's bits are set.
+    /// Returns whether all of the other's bits are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

@@ -14,7 +14,7 @@ pub struct Parts {
     pub device: u64,
 }
 
-/// Whether an index that moved from `old` to `new` has passed `event`.
+/// Returns whether an index that moved from `old` to `new` has passed `event`.
 pub(super) fn needs_event(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }

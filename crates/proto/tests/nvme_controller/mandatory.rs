@@ -118,7 +118,7 @@ fn admin_commands() {
     }
 }
 
-/// Whether an admin command is executed or refused for its fields, but not for its opcode.
+/// Returns whether an admin command is executed or refused for its fields, but not for its opcode.
 fn known(rig: &mut Rig, opcode: u8) -> bool {
     let mut sqe = Sqe::new(opcode, Nsid(0));
     // Of the Fabrics commands, Property Get.

@@ -47,7 +47,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether the status is GOOD.
+    /// Returns whether the status is GOOD.
     pub fn is_good(&self) -> bool {
         self.status == ScsiStatus::GOOD
     }

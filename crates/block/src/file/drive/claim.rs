@@ -1,5 +1,5 @@
-//! What is locked, what is refused and what is told of a drive or volume. It asks Windows by
-//! [`Calls`], so that a script can answer in tests.
+//! Locks, refusals and properties of a drive or volume. It asks Windows by [`Calls`], so that a
+//! script can answer in tests.
 
 use super::super::facts::{DiskName, Facts};
 use super::answers::{self, Extent};

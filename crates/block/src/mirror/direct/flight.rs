@@ -40,7 +40,7 @@ impl Write {
         Self { op, range, permit, copy, pending: 0, outcomes, retries: 0, number }
     }
 
-    /// Whether it was executed by all legs that it was sent to.
+    /// Returns whether it was executed by all legs that it was sent to.
     pub(super) fn is_success(&self) -> bool {
         self.outcomes.iter().flatten().all(Outcome::is_success)
     }

@@ -40,7 +40,7 @@ impl Leg {
         self.counts.ended(returned, now);
     }
 
-    /// Whether nothing that was sent can be executed any more.
+    /// Returns whether nothing that was sent can be executed any more.
     pub(super) fn is_settled(&mut self) -> bool {
         self.todo.is_empty()
             && self.queue.in_flight() == 0

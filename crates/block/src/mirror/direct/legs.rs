@@ -26,7 +26,7 @@ pub(super) struct Legs {
 }
 
 impl Legs {
-    /// Whether the loop can do without the home, as far as its queues are concerned.
+    /// Returns whether the loop can do without the home, as far as its queues are concerned.
     pub(super) fn are_usable(&self) -> bool {
         self.barred.is_none() && !self.used.is_empty()
     }

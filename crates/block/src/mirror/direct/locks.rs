@@ -1,5 +1,6 @@
-//! Locks of blocks that loops share with the home of a mirror: whoever changes blocks holds their
-//! locks, and whoever reads without a lock sees afterwards whether somebody held one meanwhile.
+//! Locks of blocks that loops share with the home of a mirror: a writer holds the locks of its
+//! blocks, and a reader without a lock can check afterwards whether somebody held one during the
+//! read.
 //!
 //! Blocks have locks by their place: each [`UNIT_BYTES`] of the mirror have one, and units are
 //! [scattered](crate::scatter) over [`LOCKS`]. Loops take parts of a lock, of [`PART_BYTES`] each, so
@@ -191,7 +192,7 @@ impl Locks {
         Some(all)
     }
 
-    /// Whether nobody has taken any of these locks since, or a part of one.
+    /// Returns whether nobody has taken any of these locks since, or a part of one.
     pub(super) fn is_as_seen(&self, range: LockRange, seen: &Seen) -> bool {
         fence(Ordering::SeqCst);
         let now = range.parts().map(|(number, _)| self.0[number].load(Ordering::SeqCst) & COUNT);

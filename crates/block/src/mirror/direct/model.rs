@@ -1,4 +1,4 @@
-//! What loops and the home of a mirror do at the same time, in every order that threads may take
+//! Concurrent work of loops and the home of a mirror, in every order that threads may take
 //! (`loom`).
 
 use super::locks::{LockRange, Locks, UNIT_BYTES};

@@ -209,7 +209,7 @@ impl DirectQueue {
         self.direct.end_write(&self.one, seen);
     }
 
-    /// Whether anything was passed to a leg.
+    /// Returns whether anything was passed to a leg.
     fn submit_all(&mut self) -> bool {
         let some = self.legs.submit(self.on.now());
         if !self.for_home.is_empty() {

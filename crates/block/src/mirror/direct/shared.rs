@@ -1,4 +1,4 @@
-//! What the home of a mirror and the loops share.
+//! State shared by the home of a mirror and the loops.
 
 use super::failed_reads::FailedReads;
 use super::locks::{LockRange, Locks};
@@ -201,7 +201,7 @@ impl Direct {
         self.permit.give();
     }
 
-    /// Whether loops may go on by themselves.
+    /// Returns whether loops may go on by themselves.
     pub(crate) fn is_permitted(&self) -> bool {
         self.permit.see().holds()
     }
@@ -236,7 +236,7 @@ impl Direct {
         lock(&self.loops).iter().for_each(|one| one.wake());
     }
 
-    /// Whether no loop writes, after the permit was withdrawn.
+    /// Returns whether no loop writes, after the permit was withdrawn.
     pub(crate) fn is_quiet(&self) -> bool {
         lock(&self.loops).iter().all(|one| one.writers.is_none())
     }
@@ -248,7 +248,7 @@ impl Direct {
         all
     }
 
-    /// Whether a loop has ended while it wrote, so that nobody knows what became of that.
+    /// Returns whether a loop has ended while it wrote, so that nobody knows what became of that.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::SeqCst) > 0
     }

@@ -89,8 +89,8 @@ impl Copier {
         regions.regions().find(|region| !self.aside.contains(region))
     }
 
-    /// Whether something in a region failed so often that it counts as unreadable, and not as a
-    /// failure that passes.
+    /// Returns whether something in a region failed so often that it counts as unreadable, and not
+    /// as a failure that passes.
     fn is_tried(&self, region: usize) -> bool {
         self.tries.get(&region).is_some_and(|tries| *tries >= TRIES)
     }
@@ -124,7 +124,7 @@ impl Copier {
         self.greeted[leg] = all;
     }
 
-    /// Whether all of a leg will have to be copied.
+    /// Returns whether all of a leg will have to be copied.
     pub(super) fn is_whole(&self, leg: usize) -> bool {
         self.greeted[leg].is_some()
     }

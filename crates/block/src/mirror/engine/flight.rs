@@ -78,7 +78,7 @@ pub(super) struct Flight {
 }
 
 impl FlightKind {
-    /// Whether a user is shown what the blocks hold.
+    /// Returns whether a user is shown what the blocks hold.
     pub(super) fn shows(self) -> bool {
         matches!(self, Self::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }))
     }
@@ -118,7 +118,7 @@ pub(super) enum Owner {
     Greeting,
 }
 
-/// Whether a leg cannot be reached any more, for as much as one operation shows.
+/// Returns whether a leg cannot be reached any more, for as much as one operation shows.
 pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Done(status) => status.kind == StatusKind::Gone,
@@ -127,8 +127,8 @@ pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether a leg has not executed something because somebody else has reserved it. A mirror has one
-/// opener, so it is not this process any more.
+/// Returns whether a leg has not executed something because somebody else has reserved it. A mirror
+/// has one opener, so it is not this process any more.
 pub(super) fn is_fenced(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done(status) | Outcome::NotSent(status) if status.kind == StatusKind::ReservationConflict)
 }

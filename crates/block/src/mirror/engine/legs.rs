@@ -28,7 +28,8 @@ impl Closing {
 }
 
 impl Engine {
-    /// Whether a leg that failed is not used any more: `false` if the mirror cannot do without it.
+    /// Returns whether a leg that failed is not used any more: `false` if the mirror cannot do
+    /// without it.
     pub(super) fn give_up(&mut self, leg: usize, outcome: &Outcome) -> bool {
         match self.roles[leg] {
             Role::Away => return true,
@@ -131,7 +132,7 @@ impl Engine {
         Ok(leg)
     }
 
-    /// Whether a leg that comes back is as it was when it left, and no older copy of that.
+    /// Returns whether a leg that comes back is as it was when it left, and no older copy of that.
     fn is_left_run(&self, label: &Record) -> bool {
         label.run.tag == self.record.left_runs[usize::from(label.leg)]
     }

@@ -1,5 +1,5 @@
-//! Changes of what is stored about the mirror. One change is under way at a time; what is wanted
-//! meanwhile goes into the next one, so that many writes share the write of their bits.
+//! Changes of the stored state of the mirror. One change is in progress at a time; later requests
+//! go into the next one, so that many writes share the write of their bits.
 //!
 //! The steps of a change: the pages of the bitmaps that differ, the record in the state file, the
 //! record in the labels of all legs in sync. Each step is durable before the next one. A leg that
@@ -43,7 +43,7 @@ impl Engine {
         state.into_iter().chain((0..LEGS_MAX).filter(move |leg| has(legs, *leg)).map(Target::Leg))
     }
 
-    /// Whether the labels have to change.
+    /// Returns whether the labels have to change.
     fn is_record_due(&self) -> bool {
         let is_said = self.record.claim == self.want.claim
             && self.record.is_clean == self.want.is_clean
@@ -56,7 +56,7 @@ impl Engine {
         !self.is_claimed || !is_same || self.want.is_new
     }
 
-    /// Whether the labels say all that they have to, durably.
+    /// Returns whether the labels say all that they have to, durably.
     pub(super) fn is_said(&self) -> bool {
         let is_changing = self.meta.as_ref().is_some_and(|meta| meta.record.is_some());
         !is_changing && self.written == 0 && !self.is_record_due()

@@ -1,5 +1,5 @@
-//! The state machine of a mirror, without I/O: it is told of operations, completions and legs, and
-//! says what to read and write.
+//! The state machine of a mirror, without I/O. It receives operations, completions and events of
+//! legs, and returns reads and writes.
 //!
 //! * `write`, `read`: operations, each under the lock of its blocks ([`super::ranges`]).
 //! * `output`: what the engine says to its driver.

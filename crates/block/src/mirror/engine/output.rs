@@ -1,4 +1,4 @@
-//! What an engine says to its driver: actions, ends of operations, and what happened.
+//! Output of an engine to its driver: actions, ends of operations, and events.
 
 #[cfg(doc)]
 use super::Engine;

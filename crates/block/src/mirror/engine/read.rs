@@ -61,8 +61,8 @@ impl Engine {
         self.emit(Owner::Flight(op), Target::Leg(leg), true, io);
     }
 
-    /// Whether legs may differ in what a user is about to see: a write failed while this operation
-    /// waited, or the leg that was read is lost, and another one may hold something else.
+    /// Returns whether legs may differ in what a user is about to see: a write failed while this
+    /// operation waited, or the leg that was read is lost, and another one may hold something else.
     fn is_in_doubt(&self, op: u64) -> bool {
         let Some(flight) = self.flights.get(&op) else { return false };
         matches!(flight.kind, FlightKind::User(_))

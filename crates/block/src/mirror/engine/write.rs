@@ -21,7 +21,7 @@ impl Engine {
         self.due.push_back(op);
     }
 
-    /// Whether a leg is not in sync, by what is durable or wanted.
+    /// Returns whether a leg is not in sync, by what is durable or wanted.
     pub(super) fn is_someone_absent(&self) -> bool {
         self.stable.members & self.record.members & self.want.members != self.record.all()
     }
@@ -208,7 +208,7 @@ fn flight_may_have_executed(flight: &super::Flight) -> bool {
     flight.good != 0 || flight.bad.count_ones() > 1
 }
 
-/// Whether a mask has this leg.
+/// Returns whether a mask has this leg.
 pub(super) const fn has(mask: LegMask, leg: usize) -> bool {
     mask >> leg & 1 != 0
 }

@@ -1,4 +1,4 @@
-//! What threads give back to a loop: the memory of operations, and how each ended.
+//! Returns of threads to a loop: the memory of operations, and their outcomes.
 
 use crate::event_loop::{DriverId, RemoteLoop};
 use crate::segment::{Loan, Segment, Segments};

@@ -1,4 +1,4 @@
-//! How soon a busy loop finds what the poller knows.
+//! Delay until a busy loop finds the poller's events.
 
 use super::*;
 use crate::event_loop::Ready;

@@ -1,4 +1,4 @@
-//! What the connection manager reports, and what it makes of a queue pair.
+//! Events of the connection manager, and their effect on a queue pair.
 
 use super::cm::{Id, Reported};
 use super::device::Device;

@@ -1,4 +1,4 @@
-//! What the libraries' numbers mean, in words.
+//! Meanings of the libraries' error numbers.
 
 use super::device::Device;
 use crate::rdma::{QueuePairConfig, WorkError};

@@ -171,7 +171,7 @@ pub(super) fn bytes_max() -> Option<usize> {
     (!may_lock_all()).then(|| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
-/// Whether the process has `CAP_IPC_LOCK`, to which the limit does not apply.
+/// Returns whether the process has `CAP_IPC_LOCK`, to which the limit does not apply.
 fn may_lock_all() -> bool {
     const IPC_LOCK: u32 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is posted to the two queues of a queue pair, and the memory of messages.
+//! Work posted to the two queues of a queue pair, and the memory of messages.
 
 use super::device::Device;
 use super::ffi::Sge;

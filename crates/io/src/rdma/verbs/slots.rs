@@ -245,7 +245,7 @@ impl Slots {
         fits.then(|| Entries::from_iter([entry()]))
     }
 
-    /// Whether a slot has memory that is only read.
+    /// Returns whether a slot has memory that is only read.
     pub(super) fn is_lent(&self, slot: u16) -> bool {
         self.slots[usize::from(slot)].lent.is_some()
     }

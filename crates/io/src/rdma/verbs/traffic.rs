@@ -1,4 +1,4 @@
-//! What a queue pair has done, for the counters of its loop.
+//! Work of a queue pair, for the counters of its loop.
 
 use crate::counters::Counters;
 use core::cell::Cell;

@@ -1,4 +1,4 @@
-//! What was written to a file and may still be lost.
+//! Data that was written to a file and may still be lost.
 
 use super::file;
 use crate::rng::Rng;

@@ -123,7 +123,7 @@ impl Pipe {
         self.segments.push_back((self.last_arrival, self.queue.len() - before));
     }
 
-    /// Whether something is still to arrive.
+    /// Returns whether something is still to arrive.
     pub(super) fn is_under_way(&self) -> bool {
         !self.queue.is_empty() || self.fin == Fin::Sent
     }

@@ -1,4 +1,4 @@
-//! What a test does to hosts and to the ways between them.
+//! Faults that tests cause to hosts and the ways between them.
 
 use super::conn::{Conn, ConnState};
 use super::{ConnId, Net};
@@ -15,7 +15,7 @@ pub struct Connection {
     pub client: SocketAddr,
     /// Address of the server.
     pub server: SocketAddr,
-    /// Whether both ends still think that it stands.
+    /// True if both ends still think that it stands.
     pub open: bool,
     /// Bytes that arrived at the server and at the client.
     pub carried: [u64; 2],

@@ -38,7 +38,7 @@ impl Net {
         Ok((SocketAddr::new(ip, port), id))
     }
 
-    /// Whether a host may listen there.
+    /// Returns whether a host may listen there.
     pub(in crate::sim) fn is_own_address(&self, host: usize, ip: IpAddr) -> bool {
         ip.is_unspecified() || ip.is_loopback() || ip == self.hosts[host].ip
     }
@@ -54,7 +54,7 @@ impl Net {
         self.next_conn
     }
 
-    /// Whether a host has no descriptor left.
+    /// Returns whether a host has no descriptor left.
     pub(in crate::sim) fn is_exhausted(&self, host: usize) -> bool {
         self.hosts[host].exhausted
     }

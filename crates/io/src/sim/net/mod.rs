@@ -292,7 +292,7 @@ impl Net {
         self.ready[on_loop].push(Ready { driver, closed: true });
     }
 
-    /// Whether a packet from one host cannot reach the other.
+    /// Returns whether a packet from one host cannot reach the other.
     pub(super) fn is_walled(&self, from: usize, to: usize) -> bool {
         !self.hosts[from].up || !self.hosts[to].up || self.walls.contains(&(from, to))
     }

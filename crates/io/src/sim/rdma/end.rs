@@ -71,7 +71,7 @@ impl SimQueuePair {
         }
     }
 
-    /// Whether memory, or access to it, is refused now.
+    /// Returns whether memory, or access to it, is refused now.
     fn is_refused(&self, net: &mut Net, others: bool) -> bool {
         let config = &net.rdma.config;
         let (soon, ever) = (config.no_memory_one_in, config.refused_one_in);

@@ -126,7 +126,7 @@ impl Net {
         }
     }
 
-    /// Whether an end hears nothing of the other one.
+    /// Returns whether an end hears nothing of the other one.
     fn rdma_is_cut_off(&self, id: u64, end: usize) -> bool {
         let Some(pair) = self.rdma.pairs.get(&id) else { return true };
         pair.silent || self.is_walled(pair.ends[1 - end].host, pair.ends[end].host)

@@ -19,7 +19,7 @@ pub(super) enum Posted {
 }
 
 impl Posted {
-    /// Whether it concerns this end alone.
+    /// Returns whether it concerns this end alone.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Bind { .. } | Self::Invalidate { .. })
     }
@@ -151,7 +151,7 @@ impl PairEnd {
         }
     }
 
-    /// Whether messages of the other end reach it.
+    /// Returns whether messages of the other end reach it.
     pub(super) fn is_open(&self) -> bool {
         self.held && self.phase == Phase::Open
     }
@@ -168,7 +168,7 @@ impl PairEnd {
         !(self.queue.is_empty() && self.unacknowledged.is_empty())
     }
 
-    /// Whether something may still touch a slot.
+    /// Returns whether something may still touch a slot.
     pub(super) fn is_used(&self, slot: u16) -> bool {
         let mut posted = self.queue.iter().chain(&self.unacknowledged);
         // A standing key says nothing of that.

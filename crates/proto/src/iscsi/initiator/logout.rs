@@ -59,7 +59,7 @@ impl Initiator {
         news
     }
 
-    /// Whether the request is to be sent now.
+    /// Returns whether the request is to be sent now.
     pub(super) fn logout_is_due(&self) -> bool {
         matches!(self.logout, Logout::Wanted(at) if self.slots.in_use() == 0 || self.now >= at)
     }

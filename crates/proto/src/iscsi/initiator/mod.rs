@@ -211,8 +211,8 @@ impl Initiator {
             .unwrap_or_default()
     }
 
-    /// Whether no byte of a command can have reached the target, as it was never part of a gather
-    /// list.
+    /// Returns whether no byte of a command can have reached the target, as it was never part of a
+    /// gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == TaskState::Submitted)
     }

@@ -69,7 +69,7 @@ impl Pings {
         self.asked = None;
     }
 
-    /// Whether something is to be sent.
+    /// Returns whether something is to be sent.
     pub fn is_due(&self) -> bool {
         self.waiting > 0 || self.wanted
     }
@@ -80,7 +80,7 @@ impl Pings {
         Some(self.questions[self.waiting])
     }
 
-    /// Whether a ping of ours is to be sent, which counts as sent then.
+    /// Returns whether a ping of ours is to be sent, which counts as sent then.
     pub fn take_ping(&mut self) -> bool {
         core::mem::take(&mut self.wanted)
     }

@@ -67,7 +67,7 @@ impl Recovery {
         self.wanted.retain(|other| *other != tag);
     }
 
-    /// Whether there is one.
+    /// Returns whether there is one.
     pub fn is_due(&self) -> bool {
         self.running.is_some_and(|running| !running.sent)
     }

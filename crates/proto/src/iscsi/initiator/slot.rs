@@ -35,13 +35,13 @@ pub(super) enum Direction {
 pub(super) struct TaskSlot {
     pub state: TaskState,
     pub direction: Direction,
-    /// Whether the tag is in the queue of data to be sent.
+    /// True if the tag is in the queue of data to be sent.
     pub data_queued: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
     /// Whether an abort is pending or in progress.
     pub aborting: bool,
-    /// Whether the time limit has passed.
+    /// True if the time limit has passed.
     pub overdue: bool,
     /// R2Ts to be answered.
     pub r2ts: Turn,

@@ -45,7 +45,7 @@ impl CommandFlags {
         Self(self.0 & !7 | attribute.0 & 7)
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -101,7 +101,7 @@ code! {
 }
 
 impl ResponseFlags {
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0

@@ -60,7 +60,7 @@ impl DataInFlags {
         Self(self.0 | other.0)
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0

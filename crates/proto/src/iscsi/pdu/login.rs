@@ -75,12 +75,12 @@ impl LoginFlags {
         Self(self.0 | Self::CONTINUE.0)
     }
 
-    /// Whether T is set.
+    /// Returns whether T is set.
     pub const fn is_transit(self) -> bool {
         self.0 & Self::TRANSIT.0 != 0
     }
 
-    /// Whether C is set.
+    /// Returns whether C is set.
     pub const fn is_continued(self) -> bool {
         self.0 & Self::CONTINUE.0 != 0
     }

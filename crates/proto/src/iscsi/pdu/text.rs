@@ -17,7 +17,7 @@ code! {
 }
 
 impl TextFlags {
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }

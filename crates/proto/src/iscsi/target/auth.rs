@@ -69,7 +69,7 @@ impl Auth {
         Self { progress: Progress::Start, entropy, claimed: None, guard: None, now: Duration::ZERO }
     }
 
-    /// Whether the initiator may go on to the next stage.
+    /// Returns whether the initiator may go on to the next stage.
     pub fn is_done(&self, policy: Option<&ChapPolicy>) -> bool {
         policy.is_none() || self.progress == Progress::Proven
     }
@@ -84,7 +84,7 @@ impl Auth {
         self.claimed().filter(|_| self.progress == Progress::Proven)
     }
 
-    /// Whether an exchange has begun that has to come to its end.
+    /// Returns whether an exchange has begun that has to come to its end.
     pub fn is_under_way(&self) -> bool {
         matches!(self.progress, Progress::Algorithm | Progress::Challenged(_))
     }

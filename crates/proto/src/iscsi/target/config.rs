@@ -29,7 +29,7 @@ pub struct ChapPolicy {
 }
 
 impl ChapPolicy {
-    /// Whether a user may log in under an initiator's name.
+    /// Returns whether a user may log in under an initiator's name.
     pub fn may_use(&self, user: &ChapUser, initiator: &Name) -> bool {
         match user.initiators.is_empty() {
             true => !self.users.iter().any(|other| other.initiators.contains(initiator)),

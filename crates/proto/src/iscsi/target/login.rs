@@ -42,7 +42,7 @@ pub(super) struct LoginPhase {
     initiator: Option<Name>,
     target: Option<String>,
     kind: SessionKind,
-    /// Whether the target has declared what it has to.
+    /// True if the target has declared what it has to.
     declared: bool,
     /// TargetPortalGroupTag.
     group: u16,

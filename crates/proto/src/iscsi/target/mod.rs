@@ -113,7 +113,7 @@ pub struct TargetConnection {
     logout_due: bool,
     violation: Option<Violation>,
     clock: Clock,
-    /// Whether a ping of this end is not answered yet.
+    /// True if a ping of this end is not answered yet.
     pinging: bool,
     deviations: Deviations,
 }
@@ -185,7 +185,7 @@ impl TargetConnection {
         self.slots.capacity() as u16
     }
 
-    /// Whether commands may come.
+    /// Returns whether commands may come.
     pub fn is_full_feature(&self) -> bool {
         self.phase == Phase::Full
     }
@@ -221,7 +221,7 @@ impl TargetConnection {
         }
     }
 
-    /// Whether data of a command comes, or goes on coming, unasked.
+    /// Returns whether data of a command comes, or goes on coming, unasked.
     #[inline]
     pub fn has_unsolicited(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.unsolicited)

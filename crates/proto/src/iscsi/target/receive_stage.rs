@@ -21,7 +21,7 @@ pub(super) enum ReceiveStage {
 }
 
 impl ReceiveStage {
-    /// Whether what the pump moved last is not judged before its digest is there.
+    /// Returns whether what the pump moved last is not judged before its digest is there.
     pub fn awaits_digest(&self) -> bool {
         matches!(self, Self::Tail(tail) if tail.has_digest())
     }
@@ -32,7 +32,7 @@ impl ReceiveStage {
 pub(super) struct Arriving {
     /// The task; `None`: unknown.
     pub tag: Option<Tag>,
-    /// Whether its unsolicited data ends with it.
+    /// True if its unsolicited data ends with it.
     pub ends_unsolicited: bool,
     /// The header of its PDU.
     pub bhs: [u8; BHS_BYTES],

@@ -15,7 +15,7 @@ use crate::stream::{Tag, Transmit};
 const STEP_BYTES: usize = 448;
 
 impl TargetConnection {
-    /// Whether commands, data and responses may go out.
+    /// Returns whether commands, data and responses may go out.
     #[inline]
     pub(super) fn sends_tasks(&self) -> bool {
         matches!(self.phase, Phase::Full | Phase::LoggingOut)

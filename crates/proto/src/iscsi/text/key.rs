@@ -147,14 +147,14 @@ keys! {
 }
 
 impl Key {
-    /// Whether only targets say it: an initiator that does so repeats it, or says that it does not
-    /// understand it.
+    /// Returns whether only targets say it: an initiator that does so repeats it, or says that it
+    /// does not understand it.
     pub const fn is_targets_own(self) -> bool {
         matches!(self, Self::TargetAlias | Self::TargetAddress | Self::TargetPortalGroupTag)
     }
 
-    /// Whether it means nothing in a discovery session, where it is answered with Irrelevant (§13,
-    /// "Irrelevant when").
+    /// Returns whether it means nothing in a discovery session, where it is answered with
+    /// Irrelevant (§13, "Irrelevant when").
     pub const fn is_irrelevant_in_discovery(self) -> bool {
         matches!(
             self,

@@ -133,7 +133,7 @@ impl Writer {
         self.put(key.name(), yes_or_no(value));
     }
 
-    /// Whether nothing was put.
+    /// Returns whether nothing was put.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

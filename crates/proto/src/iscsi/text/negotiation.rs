@@ -79,8 +79,8 @@ pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) ->
     }
 }
 
-/// Whether a login cannot go on when the offer of this key was rejected: both ends would go on with
-/// different ideas of it.
+/// Returns whether a login cannot go on when the offer of this key was rejected: both ends would go
+/// on with different ideas of it.
 pub const fn is_essential(key: Key) -> bool {
     !matches!(key.kind(), Kind::Marker | Kind::Declared | Kind::Security)
         && !matches!(key, Key::TaskReporting)

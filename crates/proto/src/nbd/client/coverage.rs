@@ -40,7 +40,7 @@ impl Coverage {
         Ok(())
     }
 
-    /// Whether all of `0..len` is there.
+    /// Returns whether all of `0..len` is there.
     #[inline]
     pub fn is_whole(&self, len: u32) -> bool {
         self.0[..] == [(0, len)]

@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 pub struct ClientConfig {
     /// The export; empty for the default one.
     pub export: String,
-    /// Whether TLS has to be used.
+    /// True if TLS has to be used.
     pub tls: bool,
     /// The best form of headers to ask for.
     pub form: Form,
@@ -152,7 +152,7 @@ impl Client {
         self.form
     }
 
-    /// Whether the server answers block status, with which ranges are zeroes.
+    /// Returns whether the server answers block status, with which ranges are zeroes.
     pub fn tells_extents(&self) -> bool {
         self.allocation.is_some()
     }
@@ -190,8 +190,8 @@ impl Client {
         Ok(tag)
     }
 
-    /// Whether no byte of a request can have reached the server, as it was never part of a gather
-    /// list.
+    /// Returns whether no byte of a request can have reached the server, as it was never part of a
+    /// gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == RequestState::Submitted)
     }

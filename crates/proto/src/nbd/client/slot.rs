@@ -36,8 +36,8 @@ pub(super) struct RequestSlot {
 }
 
 impl RequestSlot {
-    /// Whether a request that succeeded has been told all that it asked for. Block status may tell
-    /// of a part.
+    /// Returns whether a request that succeeded has been told all that it asked for. Block status
+    /// may tell of a part.
     #[inline]
     pub fn is_whole(&self) -> bool {
         match self.command.code {

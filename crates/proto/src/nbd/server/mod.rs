@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub struct ServerConfig {
     /// What LIST tells. The first is also the default export, whose name is empty.
     pub exports: Arc<[Listed]>,
-    /// Whether clients have to start TLS before anything else. Without it TLS is not offered.
+    /// True if clients have to start TLS before anything else. Without it TLS is not offered.
     pub tls: bool,
     /// Maximum requests in progress; see [`NBD_REQUESTS_MAX`].
     pub requests_max: u16,
@@ -238,7 +238,7 @@ impl Server {
         server
     }
 
-    /// Whether the client has chosen an export and sends requests.
+    /// Returns whether the client has chosen an export and sends requests.
     pub fn is_transmitting(&self) -> bool {
         matches!(self.phase, Phase::Requests | Phase::Payload(_) | Phase::Leaving)
     }
@@ -253,7 +253,7 @@ impl Server {
         self.slots.in_use()
     }
 
-    /// Whether nothing more is taken: every slot is in use, or the client does not take its
+    /// Returns whether nothing more is taken: every slot is in use, or the client does not take its
     /// answers.
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -296,7 +296,8 @@ impl Server {
         self.violation
     }
 
-    /// Whether the client was told that it has to start TLS first, and has not done so since.
+    /// Returns whether the client was told that it has to start TLS first, and has not done so
+    /// since.
     pub fn misses_tls(&self) -> bool {
         self.bare && !self.secure
     }

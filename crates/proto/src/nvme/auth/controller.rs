@@ -27,7 +27,7 @@ pub struct ControllerKeys {
     pub groups: Vec<Group>,
     /// The queue: a key for TLS comes out of the admin queue's authentication alone.
     pub is_admin: bool,
-    /// Whether the connection has TLS already.
+    /// True if the connection has TLS already.
     pub has_tls: bool,
     /// Whether keys for TLS are made.
     pub channel: SecureChannel,
@@ -100,8 +100,8 @@ impl ControllerAuthentication {
         Self { keys, transaction: 0, state: AuthenticationState::Idle, lacks_secret: false }
     }
 
-    /// Whether the last authentication failed because the host, whose own response was right, wanted
-    /// one of the controller, which has no secret.
+    /// Returns whether the last authentication failed because the host, whose own response was
+    /// right, wanted one of the controller, which has no secret.
     pub fn lacks_secret(&self) -> bool {
         self.lacks_secret
     }
@@ -186,7 +186,7 @@ impl ControllerAuthentication {
         &self.keys
     }
 
-    /// Whether no message waits for the host, and none of the host's is awaited.
+    /// Returns whether no message waits for the host, and none of the host's is awaited.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, AuthenticationState::Idle | AuthenticationState::Confirmed)
     }
@@ -363,8 +363,8 @@ impl ControllerAuthentication {
         Some(response(with, &key, said, Responder::Controller, host, subsystem))
     }
 
-    /// Whether the response is that of one of the host's secrets; all are tried, whichever is
-    /// right.
+    /// Returns whether the response is that of one of the host's secrets; all are tried, whichever
+    /// is right.
     fn is_right(&self, with: Hash, said: &Said<'_>, theirs: &[u8]) -> bool {
         let ControllerKeys { hostnqn, subnqn, secrets, .. } = &self.keys;
         secrets.iter().fold(false, |right, secret| {

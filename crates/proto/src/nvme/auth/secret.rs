@@ -89,7 +89,7 @@ impl Secret {
         self.transformation
     }
 
-    /// Whether another one has the same key, however it is transformed.
+    /// Returns whether another one has the same key, however it is transformed.
     pub fn has_key_of(&self, other: &Self) -> bool {
         self.key.ct_eq(&other.key).into()
     }

@@ -14,7 +14,7 @@ use crate::nvme::log_page::{AnaGroup, AnaHeader, AnaState};
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
 
-/// Whether commands are executed in this state.
+/// Returns whether commands are executed in this state.
 #[inline]
 pub(super) fn is_accessible(state: AnaState) -> bool {
     matches!(state, AnaState::OPTIMIZED | AnaState::NON_OPTIMIZED)
@@ -96,7 +96,7 @@ impl AnaLog {
         news
     }
 
-    /// Whether a namespace was in another group until now.
+    /// Returns whether a namespace was in another group until now.
     fn moved(&self, nsid: Nsid, to: u32) -> bool {
         self.groups
             .iter()

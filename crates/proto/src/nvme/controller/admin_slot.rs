@@ -41,7 +41,7 @@ pub(super) enum AdminStage {
 }
 
 impl AdminStage {
-    /// Whether the command waits for something that a reset ends.
+    /// Returns whether the command waits for something that a reset ends.
     pub fn waits(self) -> bool {
         !matches!(self, Self::Idle | Self::Produce(_) | Self::HostBehavior)
     }

@@ -39,10 +39,10 @@ impl Control {
     }
 }
 
-/// Whether a host may send this admin command on a plain connection although it is to use TLS.
-/// Hosts of Linux set up the controller before they connect anew: they enable it, read its Identify
-/// data and its log of Asymmetric Namespace Access, without which they give up, and keep it alive.
-/// None of these changes anything.
+/// Returns whether a host may send this admin command on a plain connection although it is to use
+/// TLS. Hosts of Linux set up the controller before they connect anew: they enable it, read its
+/// Identify data and its log of Asymmetric Namespace Access, without which they give up, and keep
+/// it alive. None of these changes anything.
 pub(super) fn is_before_tls(opcode: AdminOpcode) -> bool {
     matches!(opcode, AdminOpcode::IDENTIFY | AdminOpcode::GET_LOG_PAGE | AdminOpcode::KEEP_ALIVE)
 }

@@ -51,7 +51,7 @@ impl ConflictCheck {
         }
     }
 
-    /// Whether the host may do this with the namespace at an index of the table.
+    /// Returns whether the host may do this with the namespace at an index of the table.
     #[inline]
     pub fn allows(&self, index: usize, namespace: &Namespace, effect: Effect) -> bool {
         let Some(reservations) = &namespace.reservations else { return true };

@@ -246,7 +246,7 @@ fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
     noted
 }
 
-/// Whether a controller can have this identifier.
+/// Returns whether a controller can have this identifier.
 pub(super) fn assignable(cntlid: Cntlid) -> bool {
     (1..=CNTLID_MAX).contains(&cntlid.0)
 }

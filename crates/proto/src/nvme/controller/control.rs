@@ -121,7 +121,8 @@ impl Control {
         self.entries
     }
 
-    /// Whether the host has enabled the controller and neither reset nor shut it down since.
+    /// Returns whether the host has enabled the controller and neither reset nor shut it down
+    /// since.
     pub fn operational(&self) -> bool {
         self.registers.operational()
     }

@@ -58,7 +58,8 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Whether a host that came through `port` belongs to it; `entry` is what the host is told.
+    /// Returns whether a host that came through `port` belongs to it; `entry` is what the host is
+    /// told.
     fn includes(&self, entry: &DiscoveryEntry, port: &Port) -> bool {
         let came_by = port.came_by;
         let reaches = |any: IpAddr| {
@@ -155,7 +156,7 @@ impl DiscoveryLog {
         self.records.iter().filter(move |record| record.shown(host, port))
     }
 
-    /// Whether the two logs differ for a host that comes through this port.
+    /// Returns whether the two logs differ for a host that comes through this port.
     pub(super) fn differs(&self, other: &Self, host: Option<&Nqn>, port: &Port) -> bool {
         !self.shown(host, port).eq(other.shown(host, port))
     }

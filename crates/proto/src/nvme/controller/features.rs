@@ -115,12 +115,12 @@ fn tolerated_bits(kind: ControllerKind) -> u32 {
     }
 }
 
-/// Whether a configuration enables events that OAES does not offer.
+/// Returns whether a configuration enables events that OAES does not offer.
 pub(super) fn are_offered(kind: ControllerKind, bits: u32) -> bool {
     bits & !(event_bits(kind) | HEALTH_BITS) == 0
 }
 
-/// Whether Get Features selects other than current values (Select).
+/// Returns whether Get Features selects other than current values (Select).
 pub(super) fn selects(sqe: &Sqe) -> bool {
     sqe.dword(10) >> 8 & 7 != 0
 }

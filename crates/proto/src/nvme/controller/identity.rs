@@ -93,8 +93,8 @@ impl SubsystemConfig {
         }
     }
 
-    /// Whether a host that connects to this name means the subsystem: every discovery subsystem has
-    /// the well-known name beside its own (Base §3.1.3.3; TP 8013).
+    /// Returns whether a host that connects to this name means the subsystem: every discovery
+    /// subsystem has the well-known name beside its own (Base §3.1.3.3; TP 8013).
     pub fn is_called(&self, nqn: &Nqn) -> bool {
         self.nqn == *nqn
             || (self.kind == ControllerKind::Discovery && nqn.as_str() == Nqn::DISCOVERY)

@@ -38,7 +38,7 @@ impl Instances {
         }
     }
 
-    /// Whether this process made an instance with this number.
+    /// Returns whether this process made an instance with this number.
     pub fn made(&self, cirn: u64) -> bool {
         let n = cirn.wrapping_mul(inverse(FACTOR)).wrapping_sub(self.seed);
         cirn != 0 && (1..=self.count.load(Relaxed)).contains(&n)

@@ -55,7 +55,7 @@ pub struct DeviceOutcome {
     /// Status for the host. For Compare and Compare and Write, [`Status::COMPARE_FAILURE`] says
     /// that the data differed.
     pub status: Status,
-    /// Whether the same request would fail again. Of no meaning on success.
+    /// True if the same request would fail again. Of no meaning on success.
     pub do_not_retry: bool,
 }
 

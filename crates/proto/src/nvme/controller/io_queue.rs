@@ -99,8 +99,8 @@ impl IoQueue {
         self.entries
     }
 
-    /// Whether the host learns from completions how far its submission queue has been used up (Base
-    /// §6.3, CATTR).
+    /// Returns whether the host learns from completions how far its submission queue has been used
+    /// up (Base §6.3, CATTR).
     pub fn has_flow_control(&self) -> bool {
         self.flow_control
     }
@@ -362,8 +362,8 @@ impl Drop for IoQueue {
     }
 }
 
-/// Whether a reservation of after the command's arrival keeps the host out: its data is not stored
-/// any more.
+/// Returns whether a reservation of after the command's arrival keeps the host out: its data is not
+/// stored any more.
 #[inline]
 pub(super) fn is_kept_out(
     conflicts: &ConflictCheck,

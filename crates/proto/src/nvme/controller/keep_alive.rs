@@ -76,7 +76,7 @@ impl KeepAlive {
         }
     }
 
-    /// Whether it expires now; says so once.
+    /// Returns whether it expires now; says so once.
     pub fn expire(&mut self, now: Duration, watch: Watch) -> bool {
         let expires = self.deadline(watch).is_some_and(|deadline| now >= deadline);
         self.expired |= expires;

@@ -49,9 +49,9 @@ impl Link {
         }
     }
 
-    /// Whether the controller is enabled, for I/O queues of the right entry sizes. It is cleared
-    /// before a reset or shutdown asks for the queues to be stopped: a queue that is connected
-    /// after that is refused, one from before is among those to stop.
+    /// Returns whether the controller is enabled, for I/O queues of the right entry sizes. It is
+    /// cleared before a reset or shutdown asks for the queues to be stopped: a queue that is
+    /// connected after that is refused, one from before is among those to stop.
     pub fn accepts_queues(&self) -> bool {
         self.accepts_queues.load(Ordering::Acquire)
     }

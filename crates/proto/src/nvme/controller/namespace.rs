@@ -156,7 +156,7 @@ impl Namespace {
         if self.blocks == 0 || bytes.is_none() { Err(NamespaceError::Size) } else { Ok(()) }
     }
 
-    /// Whether `blocks` blocks from `lba` on are all there.
+    /// Returns whether `blocks` blocks from `lba` on are all there.
     #[inline]
     pub(super) fn holds(&self, lba: u64, blocks: u32) -> bool {
         lba.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.blocks)
@@ -316,8 +316,8 @@ impl NamespaceTable {
     }
 }
 
-/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is
-/// there has no host without a name.
+/// Returns whether a list of names has that of a host. A list that is not there has all hosts; one
+/// that is there has no host without a name.
 pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
     names.is_none_or(|names| host.is_some_and(|host| names.contains(host)))
 }

@@ -173,7 +173,7 @@ impl Subsystem {
         self.find(cntlid).map(|controller| (&controller.host, controller.link.instance()))
     }
 
-    /// Whether this process made an instance with this number.
+    /// Returns whether this process made an instance with this number.
     pub(super) fn made_instance(&self, cirn: u64) -> bool {
         self.instances.made(cirn)
     }
@@ -228,7 +228,7 @@ impl Subsystem {
         self.hosts.as_deref()
     }
 
-    /// Whether this host may connect; one without a name may where all may.
+    /// Returns whether this host may connect; one without a name may where all may.
     pub fn allows(&self, host: Option<&Nqn>) -> bool {
         lists(self.hosts.as_deref(), host)
     }

@@ -158,12 +158,12 @@ pub(super) fn feature(
     is_there.then_some(row.scope)
 }
 
-/// Whether there is a volatile write cache behind any namespace.
+/// Returns whether there is a volatile write cache behind any namespace.
 pub(super) fn volatile_cache(namespaces: &NamespaceTable) -> bool {
     namespaces.iter().any(|namespace| namespace.support.volatile_cache)
 }
 
-/// Whether any namespace can be reserved.
+/// Returns whether any namespace can be reserved.
 pub(super) fn reservations(namespaces: &NamespaceTable) -> bool {
     namespaces.iter().any(|namespace| namespace.reservations.is_some())
 }

@@ -88,7 +88,7 @@ impl States {
 }
 
 impl HostControl {
-    /// Whether the controller tells access states (CMIC).
+    /// Returns whether the controller tells access states (CMIC).
     pub(super) fn has_access_states(&self) -> bool {
         !self.config.discovery && self.remote.identify.cmic & IdentifyController::CMIC_ANA != 0
     }
@@ -116,7 +116,7 @@ impl HostControl {
         self.access.again |= self.has_access_states();
     }
 
-    /// Whether it is still to be seen what the access states are.
+    /// Returns whether it is still to be seen what the access states are.
     pub fn is_reading_access(&self) -> bool {
         self.access.again || self.requests.any(|purpose| purpose == Purpose::Line(Step::ReadAnaLog))
     }

@@ -78,7 +78,7 @@ impl HostConfig {
     /// wait.
     pub const ADMIN_COMMANDS_OF_OTHERS: u16 = 8;
 
-    /// Whether the association lasts beyond its first purpose, so that events matter.
+    /// Returns whether the association lasts beyond its first purpose, so that events matter.
     pub(super) fn lasts(&self) -> bool {
         !self.discovery || self.keep_alive_ms != 0
     }
@@ -141,12 +141,12 @@ pub enum HostAction {
     Failed {
         /// Why.
         error: HostError,
-        /// Whether it is certain that the controller executes nothing of this association any more.
+        /// True if it is certain that the controller executes nothing of this association any more.
         confirmed: bool,
     },
     /// The association was shut down as asked: close all connections.
     Closed {
-        /// Whether the controller said that it has shut down.
+        /// True if the controller said that it has shut down.
         confirmed: bool,
     },
 }

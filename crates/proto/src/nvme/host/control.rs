@@ -222,7 +222,7 @@ impl HostControl {
         &self.remote
     }
 
-    /// Whether the controller notices within its keep alive timeout that its host is gone.
+    /// Returns whether the controller notices within its keep alive timeout that its host is gone.
     pub fn has_keep_alive(&self) -> bool {
         self.config.keep_alive_ms != 0 && !self.keep_alive_refused
     }
@@ -237,8 +237,8 @@ impl HostControl {
         &self.unusable
     }
 
-    /// Whether the subsystem has more namespaces than [`crate::limits::REMOTE_NAMESPACES_MAX`], so
-    /// that some were not looked at.
+    /// Returns whether the subsystem has more namespaces than
+    /// [`crate::limits::REMOTE_NAMESPACES_MAX`], so that some were not looked at.
     pub fn namespaces_cut_off(&self) -> bool {
         self.scan.cut_off
     }
@@ -307,7 +307,7 @@ impl HostControl {
         self.send(now, Purpose::Line(step), sqe, data, Some(self.config.command_timeout));
     }
 
-    /// Whether a command of the line is outstanding.
+    /// Returns whether a command of the line is outstanding.
     pub(super) fn line_busy(&self) -> bool {
         self.requests.any(|purpose| matches!(purpose, Purpose::Line(_)))
     }

@@ -41,7 +41,7 @@ pub(super) struct CrossReset {
 }
 
 impl HostControl {
-    /// Whether the controller can reset others.
+    /// Returns whether the controller can reset others.
     pub fn can_cross_reset(&self) -> bool {
         self.stage == AssociationStage::Ready
             && self.remote.identify.ccrl != 0

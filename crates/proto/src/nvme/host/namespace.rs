@@ -44,8 +44,8 @@ pub enum NamespaceProblem {
 }
 
 impl NamespaceProblem {
-    /// Whether it is known that there is a namespace of another format; otherwise nothing is known
-    /// of it.
+    /// Returns whether it is known that there is a namespace of another format; otherwise nothing
+    /// is known of it.
     pub fn is_format(&self) -> bool {
         !matches!(self, Self::Refused(_) | Self::Malformed(_))
     }
@@ -78,7 +78,7 @@ pub enum Difference {
 pub struct WriteZeroes {
     /// Blocks in a command, at most.
     pub blocks_max: u32,
-    /// Whether a command may free the blocks (the bit Deallocate).
+    /// True if a command may free the blocks (the bit Deallocate).
     pub deallocate: bool,
 }
 
@@ -210,7 +210,7 @@ impl RemoteNamespace {
             .then_some(Difference::BlockSize { was: self.block_bytes, is: now.block_bytes })
     }
 
-    /// Whether it has a name that no other namespace has.
+    /// Returns whether it has a name that no other namespace has.
     pub fn has_name(&self) -> bool {
         self.uuid.is_some() || self.nguid.is_some() || self.eui64.is_some()
     }

@@ -66,7 +66,7 @@ impl RemoteController {
         self.identify.ioccsz.saturating_mul(16).saturating_sub(64)
     }
 
-    /// Whether all of `bits` of ONCS are set.
+    /// Returns whether all of `bits` of ONCS are set.
     pub(super) fn supports(&self, bits: u16) -> bool {
         self.identify.oncs & bits == bits
     }

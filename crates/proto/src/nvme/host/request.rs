@@ -169,7 +169,7 @@ impl Requests {
         Some((request.purpose, now.saturating_sub(request.sent)))
     }
 
-    /// Whether a command like this is outstanding.
+    /// Returns whether a command like this is outstanding.
     pub fn any(&self, matches: impl Fn(Purpose) -> bool) -> bool {
         self.list.iter().any(|request| matches(request.purpose))
     }

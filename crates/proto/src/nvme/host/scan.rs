@@ -217,13 +217,13 @@ impl HostControl {
         }
     }
 
-    /// Whether the namespaces are being looked at again, or will be without another reason.
+    /// Returns whether the namespaces are being looked at again, or will be without another reason.
     pub fn is_looking(&self) -> bool {
         let looks = |purpose| matches!(purpose, Purpose::Line(step) if step != Step::ReadAnaLog);
         self.look_again || self.requests.any(looks) || self.timers.is_set(Timer::Rescan)
     }
 
-    /// Whether the last look did not tell if a namespace is still the one that it was.
+    /// Returns whether the last look did not tell if a namespace is still the one that it was.
     pub fn is_unsure(&self, nsid: Nsid) -> bool {
         self.unsure.contains(&nsid)
     }

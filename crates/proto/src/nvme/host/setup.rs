@@ -236,8 +236,8 @@ impl HostControl {
         Err(HostError::Incompatible(incompatibility))
     }
 
-    /// Whether the controller can be asked about command sets (Base 2.0, or a part of it in an
-    /// older controller).
+    /// Returns whether the controller can be asked about command sets (Base 2.0, or a part of it in
+    /// an older controller).
     pub(super) fn has_command_sets(&self) -> bool {
         self.remote.version >= Version::V2_0
             || self.remote.capabilities.has(Capabilities::COMMAND_SETS)
@@ -356,7 +356,7 @@ fn check_abilities(id: &IdentifyController) -> Result<(), HostError> {
     Err(HostError::Incompatible(incompatibility))
 }
 
-/// Whether an entry size lies between the required (bits 3:0) and the maximum (bits 7:4).
+/// Returns whether an entry size lies between the required (bits 3:0) and the maximum (bits 7:4).
 fn fits(sizes: u8, size: u8) -> bool {
     (sizes & 0xf) <= size && size <= sizes >> 4
 }

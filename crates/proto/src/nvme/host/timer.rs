@@ -39,7 +39,7 @@ impl Timers {
         self.0[timer as usize] = None;
     }
 
-    /// Whether a timer is set.
+    /// Returns whether a timer is set.
     pub fn is_set(&self, timer: Timer) -> bool {
         self.0[timer as usize].is_some()
     }

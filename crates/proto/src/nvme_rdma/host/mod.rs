@@ -203,7 +203,7 @@ impl HostQueuePair {
         self.slots.in_use()
     }
 
-    /// Whether the controller has accepted, and commands are sent.
+    /// Returns whether the controller has accepted, and commands are sent.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.link.is_open()
@@ -214,16 +214,16 @@ impl HostQueuePair {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
-    /// Whether nothing of a command can have reached the controller, as it was never asked to be
-    /// sent.
+    /// Returns whether nothing of a command can have reached the controller, as it was never asked
+    /// to be sent.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| {
             matches!(slot.state, CommandState::Submitted | CommandState::Exposing)
         })
     }
 
-    /// Whether nothing is on its way in either direction, so that the queue pair may move to
-    /// another loop.
+    /// Returns whether nothing is on its way in either direction, so that the queue pair may move
+    /// to another loop.
     pub fn is_quiet(&self) -> bool {
         self.link.is_open() && self.slots.in_use() == 0 && !self.link.is_urgent()
     }

@@ -50,15 +50,15 @@ pub(super) struct CommandSlot {
     /// Whether the tag is in the queue of those whose data is to be read, where it stays when the
     /// slot becomes free or gets its next command.
     pub queued: bool,
-    /// Whether data could not be read.
+    /// True if data could not be read.
     pub damaged: bool,
-    /// Whether the data in the capsule is being copied.
+    /// True if the data in the capsule is being copied.
     pub placing: bool,
     /// Entries of the send queue that the response gives back.
     pub entries: u16,
     /// RDMA READs and signaled RDMA WRITEs that are posted.
     pub posted: u16,
-    /// Whether an unsignaled RDMA WRITE is posted.
+    /// True if an unsignaled RDMA WRITE is posted.
     pub unsignaled: bool,
     /// The receive that has the data of the capsule, and how much that is.
     pub buffer: Option<Buffer>,
@@ -104,7 +104,7 @@ impl CommandSlot {
         sqe: Sqe([0; 64]),
     };
 
-    /// Whether something may still be put into its memory, or be taken from it.
+    /// Returns whether something may still be put into its memory, or be taken from it.
     pub fn is_in_use(&self) -> bool {
         self.posted > 0 || self.placing || self.unsignaled
     }

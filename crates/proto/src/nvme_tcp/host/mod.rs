@@ -186,8 +186,8 @@ impl HostConnection {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
-    /// Whether no byte of a command can have reached the controller, as it was never part of a
-    /// gather list.
+    /// Returns whether no byte of a command can have reached the controller, as it was never part
+    /// of a gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == CommandState::Submitted)
     }

@@ -42,11 +42,11 @@ pub(super) enum Direction {
 pub(super) struct CommandSlot {
     pub state: CommandState,
     pub direction: Direction,
-    /// Whether the tag is in the transmit queue.
+    /// True if the tag is in the transmit queue.
     pub queued: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
-    /// Whether a C2HData PDU was the last one.
+    /// True if a C2HData PDU was the last one.
     pub all_in: bool,
     /// R2Ts to be answered.
     pub r2ts: Turn,

@@ -256,8 +256,8 @@ impl TargetConnection {
         &self.sqe
     }
 
-    /// Whether the data of commands comes with a digest, which is to be checked before anything is
-    /// done with it.
+    /// Returns whether the data of commands comes with a digest, which is to be checked before
+    /// anything is done with it.
     #[inline]
     pub fn has_data_digest(&self) -> bool {
         self.link.format.has_data_digest()

@@ -34,7 +34,7 @@ pub(super) struct CommandSlot {
     /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets
     /// its next command: what is sent when the queue comes to it depends on the state alone.
     pub queued: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
     /// While draining: report to the layer above when the slot's memory is no longer written to.
     pub owes_event: bool,
@@ -57,7 +57,7 @@ pub(super) struct CommandSlot {
 pub(super) struct Window {
     pub start: u32,
     pub end: u32,
-    /// Whether the R2T is outstanding: until the pump has moved its last byte.
+    /// True if the R2T is outstanding: until the pump has moved its last byte.
     pub busy: bool,
 }
 

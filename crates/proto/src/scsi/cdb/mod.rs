@@ -211,7 +211,7 @@ pub enum Command {
     },
     /// PREVENT ALLOW MEDIUM REMOVAL (SBC-3 §5.9).
     PreventAllow {
-        /// Whether to prevent.
+        /// True: removal is prevented.
         prevent: bool,
     },
     /// MODE SENSE(6), (10) (SPC-4 §6.11).

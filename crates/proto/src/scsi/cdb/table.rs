@@ -178,8 +178,8 @@ const fn operation(
 /// Where SCSI-2 had a LUN in CDBs.
 const SCSI_2_LUN: u8 = 0xe0;
 
-/// Whether a command is as old as that, and has nothing else there since: other commands on blocks
-/// have the bits for protection information.
+/// Returns whether a command is as old as that, and has nothing else there since: other commands on
+/// blocks have the bits for protection information.
 const fn has_scsi_2_lun(kind: Kind) -> bool {
     matches!(
         kind,

@@ -144,7 +144,7 @@ pub struct Disk {
     pub write_protected: bool,
     /// A write that was done may be lost with the power until a SYNCHRONIZE CACHE is done.
     pub volatile_cache: bool,
-    /// Whether there is such a cache could not be asked, as another host has reserved the disk;
+    /// True if there is such a cache could not be asked, as another host has reserved the disk;
     /// then it is taken to have one.
     pub cache_unknown: bool,
     /// FUA is taken.
@@ -279,7 +279,7 @@ impl Disk {
             && self.capacity(be32(data, 0).into(), be32(data, 4))
     }
 
-    /// Whether its pages say that WRITE SAME works: by a length, or because it unmaps.
+    /// Returns whether its pages say that WRITE SAME works: by a length, or because it unmaps.
     pub(super) fn tells_write_same(&self) -> bool {
         self.write_same_blocks_max > 0 || self.write_same_unmap
     }

@@ -373,7 +373,7 @@ impl Probe {
     }
 }
 
-/// Whether a disk that is there failed to answer.
+/// Returns whether a disk that is there failed to answer.
 fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
     let is_there = |sense: Sense| {
         sense.code != Code::LOGICAL_UNIT_NOT_SUPPORTED && sense.key != Key::NOT_READY
@@ -381,7 +381,7 @@ fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
     status == ScsiStatus::CHECK_CONDITION && sense.is_none_or(is_there)
 }
 
-/// Whether a disk cannot be used for the access state of the port.
+/// Returns whether a disk cannot be used for the access state of the port.
 fn is_access_state(sense: Sense) -> bool {
     matches!(
         (sense.key, sense.code),
@@ -395,7 +395,7 @@ fn is_access_state(sense: Sense) -> bool {
     )
 }
 
-/// Whether a disk says that it does not have the command, or not in this form.
+/// Returns whether a disk says that it does not have the command, or not in this form.
 fn is_unknown_command(sense: Sense) -> bool {
     sense.key == Key::ILLEGAL_REQUEST
         && !matches!(sense.code, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::LBA_OUT_OF_RANGE)

@@ -16,7 +16,7 @@ const TMV: u8 = 0x80;
 /// WR_EX, in byte 4: Write Exclusive can be had.
 const WR_EX: u8 = 0x02;
 
-/// Whether the parameter data of REPORT CAPABILITIES tells of a disk that can be reserved.
+/// Returns whether the parameter data of REPORT CAPABILITIES tells of a disk that can be reserved.
 pub(super) fn can_reserve(capabilities: &[u8]) -> bool {
     capabilities
         .first_chunk::<8>()

@@ -38,7 +38,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether another disk may be behind the number now, or none.
+    /// Returns whether another disk may be behind the number now, or none.
     pub fn casts_doubt(&self) -> bool {
         matches!(self, Self::Again(Change::Luns | Change::Restarted | Change::Identity))
     }

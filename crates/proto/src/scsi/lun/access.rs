@@ -49,7 +49,7 @@ pub(super) fn refusal(state: AccessState, command: &Command) -> Option<Sense> {
     Some(Sense::new(SenseKey::NOT_READY, code))
 }
 
-/// Whether all commands are executed in this state.
+/// Returns whether all commands are executed in this state.
 pub(super) const fn is_accessible(state: AccessState) -> bool {
     matches!(state, AccessState::OPTIMIZED | AccessState::NON_OPTIMIZED)
 }

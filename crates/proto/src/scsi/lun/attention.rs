@@ -76,7 +76,7 @@ impl Attentions {
         self.0 |= 1 << attention as u16;
     }
 
-    /// Whether none waits.
+    /// Returns whether none waits.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -73,7 +73,7 @@ impl NexusName {
     /// The number of no target port: that of a registration for all of them.
     pub const ALL_PORTS: u16 = 0;
 
-    /// Whether a registration under this name is that of a nexus.
+    /// Returns whether a registration under this name is that of a nexus.
     pub fn covers(&self, nexus: &Self) -> bool {
         self.initiator == nexus.initiator
             && (self.target_port == nexus.target_port || self.target_port == Self::ALL_PORTS)

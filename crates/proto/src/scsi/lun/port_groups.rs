@@ -25,7 +25,7 @@ impl UnitState {
             .map_or(AccessState::OPTIMIZED, |known| known.state)
     }
 
-    /// Whether initiators are to be told that a port's state is another one now.
+    /// Returns whether initiators are to be told that a port's state is another one now.
     pub(super) fn differs(&self, ports: &[PortAccess], is_reached: bool) -> bool {
         let moved = |now: &PortAccess| {
             self.ports.iter().any(|was| was.port == now.port && was.state != now.state)

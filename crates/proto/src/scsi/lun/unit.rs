@@ -113,7 +113,7 @@ impl LogicalUnit {
         self.config.features
     }
 
-    /// Whether it has what an operation needs.
+    /// Returns whether it has what an operation needs.
     pub(super) fn supports(&self, operation: &Operation) -> bool {
         match operation.needs {
             SupportedBy::Every => true,
@@ -162,7 +162,7 @@ impl LogicalUnit {
         has_changed
     }
 
-    /// Whether its device can be reached.
+    /// Returns whether its device can be reached.
     pub(super) fn is_reached(&self) -> bool {
         self.lock().is_reached
     }
@@ -262,7 +262,7 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether there was an order to abort the commands of a nexus, which is thereby taken.
+    /// Returns whether there was an order to abort the commands of a nexus, which is thereby taken.
     pub(super) fn take_abort(&self, id: NexusId) -> bool {
         let mut state = self.lock();
         state.nexus(id).is_some_and(|nexus| core::mem::take(&mut nexus.abort))

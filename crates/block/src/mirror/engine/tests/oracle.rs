@@ -1,4 +1,4 @@
-//! What blocks may hold: the last acknowledged write, or one that was begun since.
+//! Permitted contents of blocks: the last acknowledged write, or one that began later.
 
 use crate::op::OpKind;
 

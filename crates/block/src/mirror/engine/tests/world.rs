@@ -379,7 +379,7 @@ impl World {
         Outcome::SUCCESS
     }
 
-    /// Whether it reads a block that cannot be read. One that is written can be read again.
+    /// Returns whether it reads a block that cannot be read. One that is written can be read again.
     fn meets_bad(&mut self, target: Target, io: &Io) -> bool {
         let Target::Leg(leg) = target else { return false };
         let (lba, blocks) = match io {

@@ -21,8 +21,8 @@ pub(in crate::scsi::lun) fn effect(command: &Command) -> Option<Effect> {
     }
 }
 
-/// Whether a command is allowed although another nexus has the logical unit by RESERVE(6) (SPC-2
-/// §5.5.1).
+/// Returns whether a command is allowed although another nexus has the logical unit by RESERVE(6)
+/// (SPC-2 §5.5.1).
 pub(in crate::scsi::lun) fn is_exempt(command: &Command) -> bool {
     match command {
         Command::Inquiry { .. }
