@@ -1,4 +1,4 @@
-//! What an engine knows of each command under way: slots under tags.
+//! An engine's state of each command in flight: slots under tags.
 
 use crate::stream::Tag;
 

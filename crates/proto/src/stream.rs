@@ -27,7 +27,7 @@ impl Tag {
     }
 }
 
-/// What follows on the received stream.
+/// Next part of the received stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rx<E> {
     /// The staged bytes contain no whole header: call again with at least `need` bytes (counted
@@ -202,7 +202,7 @@ pub enum Part {
 pub struct Transmit {
     /// Header bytes, in order, without the payload between them.
     pub headers: Vec<u8>,
-    /// What to send, in order.
+    /// Parts to send, in order.
     pub parts: Vec<Part>,
     part_limit: usize,
 }

@@ -1,4 +1,4 @@
-//! What the engines do for each command, and nothing else, in functions whose instructions can be
+//! Work of the engines for each command, and nothing else, in functions whose instructions can be
 //! counted: `cargo xtask race --gates` runs this program under callgrind, which collects inside of
 //! `measured_…` only. The plain test pass runs it so that it cannot rot.
 //!

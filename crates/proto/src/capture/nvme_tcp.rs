@@ -1,7 +1,7 @@
 //! Secrets in NVMe/TCP (NVMe TCP Transport 1.1 §3.6): the data of Authentication Send and
 //! Authentication Receive.
 //!
-//! Data that is not in a command's capsule is shown only if its command was seen, and is no
+//! Data that is not in a command's capsule is shown only if its command was seen, and is not
 //! authentication: a capture that begins late, or has a gap, blanks the data of commands that it
 //! has not seen.
 

@@ -161,7 +161,7 @@ impl Inline {
         self.left = self.data_bytes + Tail::of(data_bytes, digests).bytes();
     }
 
-    /// Takes what belongs to it from the front of `bytes`; tells how many bytes those were.
+    /// Takes the bytes that belong to it from the front of `bytes`; returns their number.
     pub fn take(&mut self, bytes: &[u8]) -> usize {
         let n = self.left.min(bytes.len());
         self.bytes.extend_from_slice(&bytes[..n]);

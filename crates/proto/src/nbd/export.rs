@@ -6,7 +6,7 @@ use crate::limits::NBD_PAYLOAD_BYTES_MAX;
 /// Block sizes ("Size constraints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of so many bytes: a power of two, at most 65,536.
+    /// Offsets and lengths are multiples of this many bytes: a power of two, at most 65,536.
     pub minimum: u32,
     /// Preferred size of a request, bytes: a power of two, at least 512 and the minimum.
     pub preferred: u32,
@@ -15,7 +15,7 @@ pub struct BlockSizes {
 }
 
 impl BlockSizes {
-    /// What holds where nothing is said.
+    /// Sizes if the server states none.
     pub const DEFAULT: Self =
         Self { minimum: 1, preferred: 4096, payload_max: NBD_PAYLOAD_BYTES_MAX };
 
@@ -35,7 +35,7 @@ impl BlockSizes {
 pub struct ExportInfo {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// What it can.
+    /// Its capabilities.
     pub flags: TransmissionFlags,
     /// Block sizes; [`BlockSizes::DEFAULT`] where the server says none.
     pub sizes: BlockSizes,

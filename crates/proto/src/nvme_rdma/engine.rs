@@ -1,4 +1,4 @@
-//! What both ends of a queue pair are to the pump that owns it.
+//! Interface of both ends of a queue pair to the pump that owns it.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use super::link::{Link, Phase};
 use super::violation::Violation;
 use super::work::{Buffer, Ended, Received, Work, WorkError, WorkId};
 
-/// One end of a queue pair: it asks for work, and is told what came of it.
+/// One end of a queue pair: it requests work, and receives its outcome.
 pub trait QueuePairEngine: LinkEnd {
     /// The connection stands, and the other end has sent this private data with its word. Something
     /// may be sent from now on, unless there is something wrong with the data

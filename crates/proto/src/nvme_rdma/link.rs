@@ -9,7 +9,7 @@ use super::work::{Buffer, Ended, Received, Work, WorkError};
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::stream::StartLimit;
 
-/// What the queue pair and its device can do. Values out of range are brought into it.
+/// Capabilities of the queue pair and its device. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePairLimits {
     /// Work requests that the send queue holds, at least 2.
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// Returns whether so many entries of the send queue are free.
+    /// Returns whether `entries` entries of the send queue are free.
     #[inline]
     pub fn has_room(&self, entries: u16) -> bool {
         self.room >= entries
@@ -141,7 +141,7 @@ impl Link {
         self.phase == Phase::Closed
     }
 
-    /// Returns whether nothing touches any memory any more.
+    /// Returns whether no memory is in use.
     pub fn has_ended(&self) -> bool {
         self.is_destroyed
             || (self.is_closed()
@@ -194,7 +194,7 @@ impl Link {
         self.receives.lose();
     }
 
-    /// What is to be done ahead of everything else.
+    /// Returns work that comes before everything else.
     #[inline]
     pub fn urgent_work(&mut self) -> Option<Work> {
         if self.phase == Phase::Closed {
@@ -217,7 +217,7 @@ impl Link {
         core::mem::take(&mut self.destroy).then_some(Work::Destroy)
     }
 
-    /// A message has come: whether it is to be looked at. Its receive is kept.
+    /// A message has come: returns whether it must be processed. Its receive is kept.
     #[inline]
     pub fn take(&mut self, received: &Received<'_>) -> bool {
         if !self.receives.complete(received.buffer) {
@@ -268,7 +268,7 @@ impl Link {
         }
     }
 
-    /// When they are to be looked at.
+    /// Time at which they must be checked.
     pub fn deadline(&self) -> Option<Duration> {
         self.ending.filter(|_| !self.has_ended()).map(|ending| ending.deadline())
     }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::cm::AcceptError;
 use super::work::WorkError;
 
-/// What the peer did, or what failed.
+/// Violation by the peer, or failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The private data of an accept.

@@ -10,7 +10,7 @@ use super::violation::Violation;
 use crate::nvme::deviation::{Deviation, Deviations};
 use crate::stream::{Rx, Tag, Transmit};
 
-/// What both sides agreed on with ICReq and ICResp (NVMe TCP 1.1 §3.6.2.2 and §3.6.2.3).
+/// Parameters agreed on with ICReq and ICResp (NVMe TCP 1.1 §3.6.2.2 and §3.6.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// Digests in use.
@@ -330,7 +330,7 @@ pub(super) struct Link {
     urgent: Vec<u8>,
     violation: Option<Violation>,
     term_req: PduType,
-    /// What the peer does that is let pass although it is not allowed.
+    /// Tolerated deviations of the peer.
     pub deviations: Deviations,
 }
 
@@ -375,7 +375,7 @@ impl Link {
         }
     }
 
-    /// Closes the connection over something that did not come. Nothing is said of it: a peer that
+    /// Closes the connection over something that did not come. It sends no termination: a peer that
     /// is this late reads nothing either.
     #[cold]
     pub fn give_up(&mut self, violation: Violation) {
@@ -420,13 +420,13 @@ impl Link {
         Ok(Step::Tell(plen, Rx::Event(event(termination))))
     }
 
-    /// Returns whether something is to be sent ahead of everything else.
+    /// Returns whether something must be sent before everything else.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         !self.urgent.is_empty()
     }
 
-    /// Sends that, and tells whether commands, data and responses may follow.
+    /// Sends that, and returns whether commands, data and responses may follow.
     #[inline]
     pub fn transmit_urgent(&mut self, out: &mut Transmit) -> bool {
         if self.is_urgent() && !out.is_full() {

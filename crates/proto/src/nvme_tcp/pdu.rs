@@ -217,7 +217,7 @@ impl IcResp {
     }
 }
 
-/// What follows the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share
+/// Fields behind the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share
 /// one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {

@@ -36,7 +36,7 @@ impl fmt::Debug for FatalErrorStatus {
     }
 }
 
-/// What a peer said when it ended the connection.
+/// Reason that a peer gave when it ended the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Termination {
     /// FES.

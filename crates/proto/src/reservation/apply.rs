@@ -1,4 +1,4 @@
-//! What each operation does (Base 2.1 §8.1.22.2 to 8.1.22.7, SPC-4 §5.12.7 to 5.12.11).
+//! Effects of each operation (Base 2.1 §8.1.22.2 to 8.1.22.7, SPC-4 §5.12.7 to 5.12.11).
 
 use super::kind::Kind;
 use super::operation::{Action, Changes, Check, Notice, Operation, Refusal};
@@ -8,7 +8,7 @@ use crate::limits::REGISTRANTS_MAX;
 type Applied = Result<Changes, Refusal>;
 
 impl ReservationState {
-    /// Executes an operation. If it is refused, the state is to be thrown away: apply to a copy.
+    /// Executes an operation. If it is refused, the state is invalid: apply to a copy.
     pub fn apply(&mut self, operation: &Operation) -> Applied {
         let by = &self.registered_as(&operation.by);
         let changes = match &operation.action {

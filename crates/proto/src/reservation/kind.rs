@@ -17,7 +17,7 @@ pub enum Kind {
     ExclusiveAccessAllRegistrants,
 }
 
-/// What a command does to blocks, as far as reservations are concerned.
+/// Effect of a command on blocks, as far as reservations are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It reads or compares.
@@ -26,7 +26,7 @@ pub enum Effect {
     Writes,
 }
 
-/// What somebody may do.
+/// Permitted access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Read.
@@ -120,7 +120,7 @@ impl Kind {
         self.row().all_hold
     }
 
-    /// What those may do who neither hold it nor share it.
+    /// Returns the access of those who neither hold it nor share it.
     pub fn others(self) -> Access {
         self.row().others
     }

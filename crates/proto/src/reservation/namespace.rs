@@ -75,8 +75,8 @@ impl Reservations {
         self.stored
     }
 
-    /// Returns whether other gateways may still act by an older state. Nobody is told of the state
-    /// until its owner has seen to that: who learns that a host is kept out relies on it.
+    /// Returns whether other gateways may still act by an older state. The state is reported to
+    /// nobody until its owner has ruled that out: a host that learns of a fence relies on it.
     pub fn is_ahead(&self) -> bool {
         self.ahead.load(Ordering::Acquire)
     }
@@ -109,7 +109,7 @@ impl Reservations {
         self.epoch() & forbidden == 0
     }
 
-    /// What somebody may do now.
+    /// Returns the present rights of a registrant.
     pub fn access(&self, registrant: &Registrant) -> Access {
         lock(&self.state).access(registrant)
     }

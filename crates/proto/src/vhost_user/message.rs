@@ -74,7 +74,7 @@ pub mod protocol_feature {
 /// The header of a message of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which message.
+    /// Number of the message.
     pub code: u32,
     /// True if an answer is wanted in any case (with REPLY_ACK).
     pub needs_reply: bool,
@@ -123,7 +123,7 @@ impl Header {
 pub struct InflightDescription {
     /// Bytes.
     pub bytes: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of its start in the descriptor's file.
     pub offset: u64,
     /// Queues.
     pub queues: u16,

@@ -14,7 +14,7 @@ mod tests;
 pub use message::{Header, InflightDescription, Reply, backend_message, code, protocol_feature};
 pub use request::{LogDescription, Region, Request, VringAddress, VringFile, VringState};
 
-/// What a front end must not send. Its connection ends.
+/// Violation by a front end. Its connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The version of the protocol is another one.

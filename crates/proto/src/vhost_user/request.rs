@@ -1,4 +1,4 @@
-//! What messages of the front end say.
+//! Messages of the front end.
 
 use super::Violation;
 use super::message::{Header, InflightDescription, code};
@@ -15,7 +15,7 @@ pub struct Region {
     pub bytes: u64,
     /// Address in the front end.
     pub user: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of its start in the descriptor's file.
     pub offset: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct VringState {
     pub number: u32,
 }
 
-/// Where the parts of a queue are: addresses in the front end.
+/// Addresses of the parts of a queue, in the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringAddress {
     /// Queue.
@@ -59,7 +59,7 @@ pub struct VringFile {
 pub struct LogDescription {
     /// Bytes.
     pub bytes: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of its start in the descriptor's file.
     pub offset: u64,
 }
 
@@ -249,7 +249,7 @@ impl Request {
         if body.rest.is_empty() { Ok(request) } else { Err(Violation::Length(header.code)) }
     }
 
-    /// How many descriptors come with it.
+    /// Returns the permitted number of descriptors with it.
     pub fn descriptors(&self) -> RangeInclusive<usize> {
         match self {
             Self::SetMemTable(regions) => regions.len()..=regions.len(),

@@ -55,7 +55,7 @@ pub trait SharedMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside;
 
-/// What a driver does that it must not. Its ring is of no use any more.
+/// Violation by a driver. Its ring is unusable after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A ring or a descriptor points elsewhere.

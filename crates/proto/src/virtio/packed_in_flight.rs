@@ -47,7 +47,7 @@ impl PackedRecord {
         HEADER_BYTES + ENTRY_BYTES * u64::from(size)
     }
 
-    /// Opens what a process before this one has left, or begins anew if it left nothing.
+    /// Opens the record of an earlier process, or begins a new one if there is none.
     pub fn open(
         (records, memory): (&dyn SharedMemory, &dyn SharedMemory),
         base: u64,
@@ -224,7 +224,7 @@ impl PackedRecord {
         Ok(())
     }
 
-    /// The queue has come to rest in order: what comes next begins anew.
+    /// The queue has ended cleanly: the next process begins a new record.
     pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), Fault> {
         Ok(memory.store(after(self.base, H_VERSION)?, 0)?)
     }

@@ -1,9 +1,9 @@
-//! What both layouts of a queue have.
+//! Common parts of both layouts of a queue.
 
 /// Version of the layouts of what is in flight.
 pub(super) const VERSION: u16 = 1;
 
-/// Where the parts of a queue are. Addresses are those of the guest.
+/// Addresses of the parts of a queue. Addresses are those of the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// The table of descriptors; of a packed queue, the ring.

@@ -1,4 +1,4 @@
-//! What a target sends, cut in two at every position: what the initiator tells and sends must not
+//! Data from a target, cut in two at every position: the initiator's events and output must not
 //! depend on the cut.
 
 use crate::iscsi_initiator::world::{Pdu, World, config, parse};

@@ -1,4 +1,4 @@
-//! The stream cut at every position: what comes of it does not depend on how the bytes arrive.
+//! The stream cut at every position: the result does not depend on how the bytes arrive.
 
 use crate::iscsi_target::world::*;
 use weft_proto::iscsi::digest::Digests;

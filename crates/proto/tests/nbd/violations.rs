@@ -1,4 +1,4 @@
-//! What a peer must not send: each rule, and the connection is closed.
+//! Messages that a peer must not send: for each rule, the connection is closed.
 
 use crate::nbd::negotiation::{greeted, option, request};
 use crate::nbd::pair::{Pair, exports};

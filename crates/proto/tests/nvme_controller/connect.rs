@@ -1,4 +1,4 @@
-//! Connect: every rule, with the status and the field that a host is told.
+//! Connect: every rule, with the status and the field in the answer.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What the reported version, 2.0, makes mandatory for I/O controllers and discovery controllers of
-//! a fabric, asked of the engine item by item; and that what a controller says about itself is
-//! exactly what it does.
+//! Everything that the reported version, 2.0, makes mandatory for I/O controllers and discovery
+//! controllers of a fabric, asked of the engine item by item; and that a controller's description
+//! of itself is exactly its behaviour.
 //!
 //! The lists are those of Base §3.1.2 (commands, log pages, features and properties by controller
 //! type), of the table of CNS values in Base §5.17, and of NVM §2.2, written down here apart from

@@ -1,5 +1,4 @@
-//! Asymmetric logical unit access: what hosts are told of the target ports, and what the states
-//! refuse.
+//! Asymmetric logical unit access: the target ports as hosts see them, and refusals in each state.
 
 use super::attentions::{READY, told};
 use super::rig::Rig;

@@ -1,4 +1,4 @@
-//! A device that asks to be notified of chains, and a driver that adds one meanwhile.
+//! A device that asks to be notified of chains, and a driver that adds one at the same time.
 
 use super::driver_model::{DriverMemory, DriverModel};
 use super::{Bytes, PARTS};

@@ -44,10 +44,10 @@ pub enum Residual {
     Overflow(u32),
 }
 
-/// What a target answered.
+/// Answer of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether the command was completed at all.
+    /// Response code: whether the command was completed at all.
     pub response: ScsiResponseCode,
     /// SCSI status (SAM-5 §5.3.1), if it was.
     pub status: u8,
@@ -70,7 +70,7 @@ impl Answer {
     };
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// The target answered; where there is sense data,
@@ -85,7 +85,7 @@ pub enum CommandOutcome {
     Rejected(RejectReason),
 }
 
-/// What the layer above an initiator learns.
+/// Events for the layer above an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitiatorEvent {
     /// Login has succeeded. Commands that were submitted before are sent now.

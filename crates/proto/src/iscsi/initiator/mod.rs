@@ -179,9 +179,9 @@ impl Initiator {
         Some(InitiatorEvent::Ended { tag, end: slot.end })
     }
 
-    /// What the target takes for the same session when it logs in again (RFC 7143 §6.3.5): the
-    /// names of both, the ISID, and the target portal group, where the target has told it. Of a
-    /// discovery session nothing.
+    /// Returns the identity by which the target recognises a session at a new login (RFC 7143
+    /// §6.3.5): the names of both, the ISID, and the target portal group, if the target has
+    /// reported it. Of a discovery session nothing.
     pub fn nexus(&self) -> Option<String> {
         let target = self.config.target.as_ref()?;
         let group = self.login.portal_group.as_deref().unwrap_or("-");
@@ -237,7 +237,7 @@ impl Initiator {
         self.fault.as_ref()
     }
 
-    /// What both ends have agreed on, once login has succeeded.
+    /// Returns the negotiated parameters, once login has succeeded.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }

@@ -55,7 +55,7 @@ impl Recovery {
         }
     }
 
-    /// The function that is to be sent, which counts as sent then.
+    /// Returns the function that must be sent, which then counts as sent.
     pub fn take_unsent(&mut self) -> Option<Running> {
         let running = self.running.as_mut().filter(|running| !running.sent)?;
         running.sent = true;

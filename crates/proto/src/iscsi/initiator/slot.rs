@@ -39,7 +39,7 @@ pub(super) struct TaskSlot {
     pub data_queued: bool,
     /// True if a data digest was wrong.
     pub damaged: bool,
-    /// Whether an abort is pending or in progress.
+    /// True if an abort is pending or in progress.
     pub aborting: bool,
     /// True if the time limit has passed.
     pub overdue: bool,
@@ -59,7 +59,7 @@ pub(super) struct TaskSlot {
     /// Payloads named in gather lists and not sent yet.
     pub unsent: u32,
     pub started: Duration,
-    /// How it ended, once it has.
+    /// Its outcome, once it has ended.
     pub end: CommandOutcome,
     pub lun: Lun,
     pub cdb: [u8; 16],

@@ -132,7 +132,7 @@ macro_rules! login_status {
         impl LoginStatus {
             $($(#[$doc])* pub const $name: Self = Self($code);)*
 
-            /// What it means, in a few words.
+            /// Returns its meaning, in a few words.
             pub const fn text(self) -> &'static str {
                 match self.0 {
                     $($code => $text,)*

@@ -89,7 +89,7 @@ impl Auth {
         matches!(self.progress, Progress::Algorithm | Progress::Challenged(_))
     }
 
-    /// One step of `initiator`. What is to be said is put into `reply`.
+    /// Processes one step of `initiator`. The answer is put into `reply`.
     pub fn step(
         &mut self,
         said: &Said<'_>,

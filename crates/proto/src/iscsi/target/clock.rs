@@ -1,4 +1,4 @@
-//! The clock of a connection: when its initiator was heard last, and when it is to be pinged.
+//! The clock of a connection: the last sign of its initiator, and the time of the next ping.
 
 use super::config::TargetConfig;
 use crate::stream::StartLimit;
@@ -78,7 +78,7 @@ impl Clock {
         }
     }
 
-    /// When silence is to be looked at again.
+    /// Time at which silence must be checked again.
     pub fn silence_deadline(&self) -> Option<Duration> {
         let next =
             self.asked_at.map_or(self.heard_at + self.ping_after, |at| at + self.ping_timeout);

@@ -47,7 +47,7 @@ pub(super) struct LoginPhase {
     /// TargetPortalGroupTag.
     group: u16,
     told_group: bool,
-    /// What the initiator did otherwise than the standard says.
+    /// Deviations of the initiator from the standard.
     pub deviations: Deviations,
 }
 
@@ -82,7 +82,7 @@ impl LoginPhase {
         self.auth.guard = Some(guard);
     }
 
-    /// Who logs in, once that is known.
+    /// Returns the login, once it is known.
     pub fn login(&self) -> Option<Login> {
         let first = self.first.as_ref()?;
         let initiator = self.initiator.clone()?;
@@ -97,7 +97,7 @@ impl LoginPhase {
         })
     }
 
-    /// Who it says it is.
+    /// Returns the claimed identity.
     pub fn attempt(&self) -> Attempt {
         Attempt { initiator: self.called.clone(), user: self.auth.claimed().map(str::to_owned) }
     }

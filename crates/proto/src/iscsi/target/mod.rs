@@ -158,12 +158,12 @@ impl TargetConnection {
         }
     }
 
-    /// Who logged in; `None` before [`TargetEvent::Login`].
+    /// Returns the login; `None` before [`TargetEvent::Login`].
     pub fn login(&self) -> Option<&Login> {
         self.who.as_ref()
     }
 
-    /// Who tries to log in, or has tried to, as far as it said.
+    /// Returns the present or past attempt to log in, as far as it came.
     pub fn attempt(&self) -> Attempt {
         self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
     }
@@ -175,7 +175,7 @@ impl TargetConnection {
         }
     }
 
-    /// What was negotiated.
+    /// Returns the negotiated parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -190,7 +190,7 @@ impl TargetConnection {
         self.phase == Phase::Full
     }
 
-    /// What a connection needs that takes this session over.
+    /// Returns the state for a connection that takes this session over.
     pub fn takeover(&self) -> Takeover {
         Takeover { exp_cmd_sn: self.exp_cmd_sn, parameters: self.parameters }
     }
@@ -228,8 +228,8 @@ impl TargetConnection {
     }
 
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was
-    /// not fetched yet. Gives how many of them will come: the initiator may have announced fewer.
-    /// If that is none, nothing happens.
+    /// not fetched yet. Returns how many of them will come: the initiator may have announced fewer.
+    /// If it is zero, nothing happens.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> u32 {
         let Some(slot) =
             self.slots.at(tag).filter(|slot| slot.state == TaskState::Held && slot.writes)
@@ -258,7 +258,7 @@ impl TargetConnection {
             .map(|(tag, slot)| (tag, slot.lun))
     }
 
-    /// What the initiator did so far that the standard forbids, and that was taken all the same.
+    /// Returns the tolerated violations of the standard by the initiator so far.
     pub fn deviations(&self) -> Deviations {
         self.deviations
     }

@@ -1,4 +1,4 @@
-//! What a target receives next, and for which task.
+//! Next bytes that a target receives, and their task.
 
 use super::config::TargetEvent;
 use crate::iscsi::link::Tail;

@@ -118,7 +118,7 @@ impl TaskSlot {
         (self.received - self.solicited_from) / burst
     }
 
-    /// Where the data of the R2T that the next byte answers ends.
+    /// End of the R2T's data that contains the next byte.
     #[inline]
     pub fn window_end(&self, burst: u32) -> u32 {
         let end =

@@ -1,6 +1,6 @@
 //! The keys of RFC 7143 §12.1 and §13, and their types.
 
-/// How the value of a key comes about.
+/// Origin of the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One end says what is so; there is no answer.
@@ -63,7 +63,7 @@ macro_rules! keys {
                 }
             }
 
-            /// How it is negotiated.
+            /// Returns its kind of negotiation.
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$key => $kind,)* }
             }

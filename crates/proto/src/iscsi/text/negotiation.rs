@@ -2,7 +2,7 @@
 
 use super::{Key, Kind, Offer, Parameters, boolean, number, yes_or_no};
 
-/// What a responder says to an offer.
+/// Answer of a responder to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing: the key declares something.
@@ -43,8 +43,7 @@ pub enum NegotiationError {
 /// Reject: the key keeps its value, and whether that ends the login is the caller's to say
 /// ([`is_essential`]).
 ///
-/// Keys of security and those that declare names are none of this function's business; it is silent
-/// about them.
+/// This function ignores keys of security and those that declare names.
 pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) -> Answer {
     match key.kind() {
         Kind::Declared | Kind::Security => Answer::Silence,

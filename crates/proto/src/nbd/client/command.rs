@@ -1,18 +1,18 @@
-//! What the layer above has a client do, and what it learns.
+//! Commands of the layer above a client, and events for it.
 
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 #[cfg(doc)]
 use crate::nbd::export::ExportInfo;
 use crate::stream::Tag;
 
-/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
+/// A command for a server. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
 /// flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What: anything but a disconnect; block status only where
+    /// Any command except disconnect; block status only where
     /// [`Client::tells_extents`](super::Client::tells_extents).
     pub code: CommandCode,
-    /// How.
+    /// Its flags.
     pub flags: CommandFlags,
     /// First byte.
     pub offset: u64,
@@ -31,7 +31,7 @@ pub enum SubmitError {
     Closed,
 }
 
-/// What the layer above a client learns.
+/// Events for the layer above a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
     /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`](super::Client::secured) to be

@@ -1,4 +1,4 @@
-//! Which data of a read has arrived: a server may send it in pieces and in any order.
+//! Arrived parts of a read: a server may send the data in pieces and in any order.
 
 use crate::limits::NBD_FRAGMENTS_MAX;
 use crate::nbd::Violation;

@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// What is known of the export, after [`ClientEvent::Ready`].
+    /// Returns the export's properties, after [`ClientEvent::Ready`].
     pub fn export(&self) -> &ExportInfo {
         &self.export
     }
@@ -214,8 +214,8 @@ impl Client {
         }
     }
 
-    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted any more.
-    /// The stream is to be closed once all is sent.
+    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted after
+    /// that. Close the stream once everything is sent.
     pub fn disconnect(&mut self) {
         if self.phase == Phase::Transmission {
             self.phase = Phase::Leaving;

@@ -1,4 +1,4 @@
-//! What is left of a reply before the next one is parsed.
+//! Rest of a reply before the next one is parsed.
 
 use crate::stream::Tag;
 
@@ -17,7 +17,7 @@ pub(super) enum Rest {
 }
 
 impl Rest {
-    /// What comes after a chunk.
+    /// Next state after a chunk.
     #[inline]
     pub fn after(tag: Tag, last: bool) -> Self {
         if last { Self::End(tag) } else { Self::Nothing }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What LIST tells. The first is also the default export, whose name is empty.
+    /// Exports for LIST. The first is also the default export, whose name is empty.
     pub exports: Arc<[Listed]>,
     /// True if clients have to start TLS before anything else. Without it TLS is not offered.
     pub tls: bool,
@@ -52,11 +52,11 @@ impl ServerConfig {
     }
 }
 
-/// What a client wants done. Offset and length are bytes, inside of the export, multiples of its
+/// A command of a client. Offset and length are bytes, inside of the export, multiples of its
 /// smallest block, not 0 except for a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What.
+    /// Its kind.
     pub kind: CommandKind,
     /// First byte.
     pub offset: u64,
@@ -104,7 +104,7 @@ impl CommandKind {
     }
 }
 
-/// What the layer above a server learns.
+/// Events for the layer above a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
     /// The client starts TLS. Once everything is sent the stream is to be replaced, and
@@ -296,7 +296,7 @@ impl Server {
         self.violation
     }
 
-    /// Returns whether the client was told that it has to start TLS first, and has not done so
+    /// Returns whether the client got the answer that it must start TLS first, and has not done so
     /// since.
     pub fn misses_tls(&self) -> bool {
         self.bare && !self.secure

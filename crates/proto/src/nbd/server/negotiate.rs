@@ -232,8 +232,8 @@ impl Server {
         &self.wanted.name
     }
 
-    /// Returns whether the export of [`ServerEvent::Select`] is to be used once it is offered, and
-    /// not only told about.
+    /// Returns whether the export of [`ServerEvent::Select`] will be used once it is offered, and
+    /// not only described.
     pub fn wants_to_go(&self) -> bool {
         self.wanted.how != How::Info
     }

@@ -9,7 +9,7 @@ use super::psk::GeneratedPsk;
 use super::secret::Secret;
 use super::{Concatenation, Random, SecureChannel};
 
-/// What a subsystem knows of a host, and accepts.
+/// Keys of a host, and the algorithms that a subsystem accepts.
 #[derive(Clone)]
 pub struct ControllerKeys {
     /// Name of the host, as its Connect says.
@@ -23,17 +23,17 @@ pub struct ControllerKeys {
     pub controller: Option<Secret>,
     /// Hash functions, the preferred one first; what is not here is not accepted.
     pub hashes: Vec<Hash>,
-    /// Groups, likewise.
+    /// Permitted groups, the preferred one first.
     pub groups: Vec<Group>,
     /// The queue: a key for TLS comes out of the admin queue's authentication alone.
     pub is_admin: bool,
     /// True if the connection has TLS already.
     pub has_tls: bool,
-    /// Whether keys for TLS are made.
+    /// Use of the exchange to make keys for TLS.
     pub channel: SecureChannel,
 }
 
-/// How an authentication stands after a message of the host.
+/// State of an authentication after a message of the host.
 pub enum Verdict {
     /// The host asks for the next message.
     Next,
@@ -85,7 +85,7 @@ struct Challenged {
     concatenation: Concatenation,
 }
 
-/// An authentication of one queue; again and again, if the host begins anew.
+/// Authentications of one queue: one after the other, if the host begins again.
 pub struct ControllerAuthentication {
     keys: ControllerKeys,
     transaction: u16,
@@ -140,7 +140,7 @@ impl ControllerAuthentication {
         }
     }
 
-    /// What the last [`Verdict::Compute`] asked for has been computed.
+    /// Continues with the result of the last [`Verdict::Compute`].
     pub fn computed(&mut self, computed: Computed) -> Verdict {
         match (core::mem::replace(&mut self.state, AuthenticationState::Over), computed.0) {
             (AuthenticationState::Pairing(mut challenged), Outcome::Pair(pair)) => {
@@ -160,13 +160,13 @@ impl ControllerAuthentication {
         }
     }
 
-    /// What the last [`Verdict::Compute`] asked for cannot be computed: the host has to begin anew.
+    /// The last [`Verdict::Compute`] cannot be computed: the host must begin again.
     pub fn interrupted(&mut self) {
         self.state = AuthenticationState::Idle;
     }
 
-    /// The group of the authentication that a message of the host begins, which says how much there
-    /// is to be computed; `None`: it begins none.
+    /// Returns the group of the authentication that a message of the host begins, which determines
+    /// the amount of computation; `None`: it begins none.
     pub fn begins(&self, data: &[u8]) -> Option<Group> {
         match decode(data) {
             Ok((_, Message::Negotiate(negotiate))) => {
@@ -181,7 +181,7 @@ impl ControllerAuthentication {
         self.keys = keys;
     }
 
-    /// What is known of the host, and accepted.
+    /// Returns the host's keys and the accepted algorithms.
     pub fn keys(&self) -> &ControllerKeys {
         &self.keys
     }

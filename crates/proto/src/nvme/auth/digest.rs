@@ -1,4 +1,4 @@
-//! What is calculated with the hash functions (Base §8.3.4.5.3 to §8.3.4.5.5).
+//! Calculations with the hash functions (Base §8.3.4.5.3 to §8.3.4.5.5).
 
 use super::algorithm::Hash;
 use hmac::{Hmac, KeyInit, Mac};

@@ -128,7 +128,7 @@ enum Power {
     Agree(Box<KeyPair>, Vec<u8>),
 }
 
-/// What came of it.
+/// Result of a computation.
 pub struct Computed(pub(super) Outcome);
 
 pub(super) enum Outcome {

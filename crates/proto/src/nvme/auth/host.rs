@@ -11,7 +11,7 @@ use super::psk::GeneratedPsk;
 use super::secret::Secret;
 use super::{Concatenation, Random};
 
-/// What a host knows and accepts.
+/// Keys of a host, and the algorithms that it accepts.
 #[derive(Clone)]
 pub struct HostKeys {
     /// Name of the host.
@@ -24,13 +24,13 @@ pub struct HostKeys {
     pub controller: Option<Secret>,
     /// Hash functions, the preferred one first; what is not here is not accepted.
     pub hashes: Vec<Hash>,
-    /// Groups, likewise.
+    /// Permitted groups, the preferred one first.
     pub groups: Vec<Group>,
-    /// Whether a key for TLS is to come out.
+    /// Use of the exchange to make a key for TLS.
     pub concatenation: Concatenation,
 }
 
-/// What the host does next.
+/// Next step of the host.
 pub enum HostStep {
     /// Send this by Authentication Send, and call [`HostAuthentication::sent`] when it was taken.
     Send(Vec<u8>),

@@ -31,7 +31,7 @@ const LABEL: &str = "tls13 ";
 /// Longest context of HKDF-Expand-Label, bytes.
 const CONTEXT_BYTES_MAX: usize = 255;
 
-/// How keys are derived.
+/// Derivation of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Derivation {
     /// As the specification has it.

@@ -21,7 +21,7 @@ const TEXT_BYTES_MAX: usize = 128;
 /// What is added to a name when a key is bound to it.
 const BOUND_TO: &str = "NVMe-over-Fabrics";
 
-/// Why a text is no secret. No message repeats the text.
+/// Reason why a text cannot be a secret. No message repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// It does not begin like one.

@@ -1,4 +1,4 @@
-//! What a controller keeps of each command of the admin queue that is not completed yet.
+//! State of each command of the admin queue that is not completed yet.
 
 use super::control_event::{AbortTicket, QueueTicket, ReservationTicket};
 use super::identify_data::IdentifyRequest;

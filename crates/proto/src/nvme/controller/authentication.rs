@@ -71,7 +71,7 @@ impl IoQueue {
     }
 }
 
-/// What a command is for an authentication.
+/// Role of a command in an authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthenticationCommand {
     /// Authentication Send: a message of so many bytes is to be fetched.
@@ -89,8 +89,8 @@ pub enum AuthenticationCommand {
 }
 
 impl AuthenticationCommand {
-    /// Looks at a command, in whose capsule so much data came, of a queue whose transport takes
-    /// `memory`.
+    /// Parses a command of a queue whose transport takes `memory`, with `in_capsule_bytes` of data
+    /// in its capsule.
     ///
     /// # Errors
     /// The completion that refuses it.

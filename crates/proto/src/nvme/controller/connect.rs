@@ -17,7 +17,7 @@ use crate::printable::Printable;
 /// Bytes of the data of Connect.
 pub const CONNECT_BYTES: usize = ConnectData::BYTES;
 
-/// The first command of a connection: a Connect whose 1,024 bytes of data are to be fetched (in the
+/// The first command of a connection: a Connect whose 1,024 bytes of data must be fetched (in the
 /// capsule, or through the transport: some hosts do that), or something that is refused. With the
 /// data, find the subsystem by [`subsystem_name`] and call [`super::Subsystem::connect`] or
 /// [`super::Subsystem::connect_io`], as [`Connect::qid`] says.
@@ -47,7 +47,7 @@ pub fn subsystem_name(data: &[u8; CONNECT_BYTES]) -> Option<Nqn> {
     ConnectData::decode(data).ok()?.subnqn.nqn().ok()
 }
 
-/// Who asks for what by the data of a Connect, for people.
+/// Returns the names in the data of a Connect, for people.
 pub fn connect_names(data: &[u8; CONNECT_BYTES]) -> impl fmt::Display {
     let text = |at: u16| {
         let field = &data[usize::from(at)..usize::from(at) + 256];

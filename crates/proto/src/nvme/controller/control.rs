@@ -127,7 +127,7 @@ impl Control {
         self.registers.operational()
     }
 
-    /// What the host does that is let pass although it is not allowed, since the last call.
+    /// Returns the host's tolerated deviations since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.deviations.take()
@@ -139,7 +139,7 @@ impl Control {
         self.start_with(now, tag, sqe, 0)
     }
 
-    /// A command has arrived, with so many bytes of data in its capsule.
+    /// A command has arrived, with `in_capsule_bytes` of data in its capsule.
     pub fn start_with(&mut self, now: Duration, tag: Tag, sqe: &Sqe, in_capsule: u32) -> Next {
         self.started = self.started.wrapping_add(1);
         self.keep_alive.command(now);
@@ -189,8 +189,7 @@ impl Control {
         }
     }
 
-    /// The namespaces of the subsystem have changed: the host is told which, if it wants to hear of
-    /// it.
+    /// The namespaces of the subsystem have changed: notifies the host, if it enabled that event.
     pub fn namespaces_changed(&mut self, namespaces: Arc<NamespaceTable>) {
         let changed = self.namespaces.difference(&namespaces);
         let access_changed = self.ana.follow(&namespaces);
@@ -209,8 +208,7 @@ impl Control {
         }
     }
 
-    /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of
-    /// it.
+    /// The discovery log has changed: notifies the host, if it is affected and enabled that event.
     pub fn discovery_changed(&mut self, discovery: Arc<DiscoveryLog>) {
         let concerned = discovery.differs(
             &self.discovery,
@@ -227,7 +225,7 @@ impl Control {
         }
     }
 
-    /// The reservations of a namespace have changed: the host is told, unless it has masked it.
+    /// The reservations of a namespace have changed: notifies the host, unless it has masked that.
     pub fn reservation_changed(&mut self, nsid: Nsid, notice: Notice) {
         let is_seen = self.namespaces.find(nsid).is_some() && self.registers.operational();
         if is_seen && self.notices.add(nsid, notice, self.features.notification_mask(nsid)) {

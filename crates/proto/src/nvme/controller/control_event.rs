@@ -1,11 +1,11 @@
-//! What a controller and its owner ask of each other.
+//! Requests between a controller and its owner.
 
 use crate::nvme::cqe::Cqe;
 use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::types::{Cid, Nsid, Qid};
 use crate::stream::Tag;
 
-/// What the pump is to do for a command of the admin queue.
+/// Next action of the pump for a command of the admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Bring in `bytes` bytes of the host's data. That of a Connect is for
@@ -43,7 +43,7 @@ pub struct ReservationTicket(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTicket(pub(super) u32);
 
-/// What a controller wants from its owner.
+/// Request of a controller to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlEvent {
     /// Answer this command of the admin queue, without data.

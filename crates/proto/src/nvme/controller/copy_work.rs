@@ -1,4 +1,4 @@
-//! What is left to do of one Copy command.
+//! Rest of one Copy command.
 
 use super::access;
 use super::conflict_check::ConflictCheck;
@@ -139,7 +139,7 @@ impl CopyWork {
         found.is_none_or(|(index, from)| conflicts.allows(index, from, Effect::Reads))
     }
 
-    /// So many blocks more are written.
+    /// `blocks` more blocks are written.
     pub fn advance(&mut self, blocks: u32) {
         let Some(source) = self.sources.get(self.at) else { return };
         self.done += blocks;

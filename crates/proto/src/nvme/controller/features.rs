@@ -269,7 +269,7 @@ impl Features {
         Ok(Effect::None)
     }
 
-    /// So many I/O queues are allocated.
+    /// `queues` I/O queues are allocated.
     pub fn set_queues(&mut self, queues: u16) {
         self.queues = Some(queues);
     }

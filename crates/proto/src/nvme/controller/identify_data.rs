@@ -1,5 +1,5 @@
-//! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they
-//! say of namespaces.
+//! The Identify command (Base §5.17, NVM §4.1.5): the data structures, and their contents about
+//! namespaces.
 
 use super::access;
 use super::connect::assignable;

@@ -1,6 +1,6 @@
-//! What names each instance of a controller (CIU and CIRN of Identify Controller, Base 2.3
-//! §5.2.13.2.1): a controller becomes a new instance each time it is enabled, so that nobody who
-//! means the one of before resets the present one.
+//! Name of each instance of a controller (CIU and CIRN of Identify Controller, Base 2.3
+//! §5.2.13.2.1): a controller becomes a new instance each time it is enabled, so that a request for
+//! the previous instance never resets the present one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

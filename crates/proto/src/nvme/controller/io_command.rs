@@ -15,7 +15,7 @@ use crate::nvme::types::{Lba, Nsid};
 use crate::reservation::Effect;
 use crate::stream::Tag;
 
-/// What a device is asked to do.
+/// Operation for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// Blocks to the memory of the tag.
@@ -53,7 +53,7 @@ pub struct Request {
     pub tag: Tag,
     /// Index of the namespace in the [`NamespaceTable`] that the queue had when the command came.
     pub namespace: usize,
-    /// What to do.
+    /// The operation.
     pub kind: RequestKind,
     /// First block.
     pub lba: Lba,

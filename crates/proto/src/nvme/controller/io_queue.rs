@@ -105,8 +105,7 @@ impl IoQueue {
         self.flow_control
     }
 
-    /// What the host did in its Connect that is let pass although it is not allowed, since the last
-    /// call.
+    /// Returns the tolerated deviations in the host's Connect since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.deviations.take()
@@ -131,9 +130,9 @@ impl IoQueue {
         }
     }
 
-    /// The status of a command that must not reach a device any more: with it, [`Self::finished`]
-    /// is to be called for a request that no device has taken yet. A command whose data is awaited
-    /// ends by itself when the data has come.
+    /// Returns the status of a command that must no longer reach a device: call [`Self::finished`]
+    /// with it for a request that no device has taken yet. A command whose data is awaited ends by
+    /// itself when the data has come.
     #[inline]
     pub fn revoked(&self, tag: Tag) -> Option<Status> {
         self.slots.get(tag.index()).filter(|slot| slot.stage != CommandStage::Idle)?.doom

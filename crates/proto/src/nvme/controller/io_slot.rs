@@ -1,4 +1,4 @@
-//! What an I/O queue keeps of each command that is not completed yet.
+//! State of each command of an I/O queue that is not completed yet.
 
 use super::io_command::{Request, RequestKind};
 use super::reservation_command::ReservationCommand;
@@ -46,8 +46,8 @@ pub(super) struct IoSlot {
     pub opcode: u8,
     pub stage: CommandStage,
     pub role: Role,
-    /// What the command is completed with instead of being executed any further, as soon as its
-    /// data has passed.
+    /// Status with which the command is completed instead of being executed, as soon as its data
+    /// has passed.
     pub doom: Option<Status>,
     /// Identifier of the namespace.
     pub nsid: Nsid,

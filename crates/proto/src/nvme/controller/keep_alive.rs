@@ -1,4 +1,4 @@
-//! When an association has to end because its host is not heard of any more (Base §3.9).
+//! End of an association whose host has fallen silent (Base §3.9).
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl KeepAlive {
         }
     }
 
-    /// The timer starts anew.
+    /// Restarts the timer.
     pub fn restart(&mut self, now: Duration) {
         (self.restarted, self.restart_is_new) = (now, true);
     }
@@ -48,9 +48,9 @@ impl KeepAlive {
         (self.last_command, self.command_is_new) = (now, true);
     }
 
-    /// What came since the last call is being answered. The host hears of it only now, and times
-    /// its next command by that: so time that passed in between, in which nothing of it was read,
-    /// does not count (Base §3.9.3: the timer starts anew when Keep Alive completes).
+    /// Commands received since the last call are being completed now. The host's timer restarts at
+    /// completion, so time spent unread in our queue does not count (Base §3.9.3: the timer
+    /// restarts when Keep Alive completes).
     pub fn answered(&mut self, now: Duration) {
         if core::mem::take(&mut self.restart_is_new) {
             self.restarted = now;

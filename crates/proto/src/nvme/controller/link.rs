@@ -1,5 +1,5 @@
-//! What the parts of one controller, each on a loop of its own, know of each other. Nothing here is
-//! touched per command that succeeds.
+//! Shared state of the parts of one controller, each on its own loop. Nothing here is touched per
+//! command that succeeds.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub cntlid: Cntlid,
     /// HOSTID of the admin queue's Connect, by which the host registers for reservations.
     pub host: Id128,
-    /// How the controller's transport has memory named.
+    /// Form in which the controller's transport names memory.
     pub host_memory: HostMemory,
     pub health: Arc<Health>,
     accepts_queues: AtomicBool,
@@ -60,7 +60,7 @@ impl Link {
         self.accepts_queues.store(accepts, Ordering::Release);
     }
 
-    /// What names the controller as it is since it was enabled.
+    /// Returns the present instance of the controller.
     pub fn instance(&self) -> Instance {
         *self.instance.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,7 @@
 //!
 //! A reset or a shutdown counts as done only when the owner says that no write of this controller
 //! is left in a device ([`Registers::quiesced`]). Until then CSTS.RDY stays set and CSTS.SHST says
-//! "in progress", so that a host which starts afresh afterwards never meets a write of before.
+//! "in progress", so that a host which starts afresh afterwards never meets an earlier write.
 
 use super::fault::{Fault, at};
 use super::support::{ControllerKind, VERSION};

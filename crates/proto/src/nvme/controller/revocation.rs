@@ -1,4 +1,4 @@
-//! Which commands under way may not go on when the namespaces become others.
+//! Commands in flight that may not continue when the namespaces change.
 
 use super::access;
 use super::namespace::NamespaceTable;

@@ -120,13 +120,13 @@ impl Subsystem {
         self.health = health;
     }
 
-    /// What the subsystem is.
+    /// Returns the configuration of the subsystem.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config
     }
 
-    /// Sets serial and model number, and how many I/O queues a controller may have. Controllers that
-    /// there are keep those of before: hosts do not expect them to change.
+    /// Sets serial and model number, and how many I/O queues a controller may have. Existing
+    /// controllers keep the previous ones: hosts do not expect them to change.
     pub fn set_numbers(&mut self, serial: String, model: String, io_queues_max: u16) {
         let config = SubsystemConfig::clone(&self.config);
         let config = SubsystemConfig { serial, model, io_queues_max, ..config };
@@ -157,9 +157,9 @@ impl Subsystem {
         self.start.store(start, Relaxed);
     }
 
-    /// Says whether nobody but this process can write to what is served: no other process beside
-    /// it, nothing left of one before it. Only then is a controller of another process known to
-    /// have ended.
+    /// Sets whether only this process can write to the served devices: no other process now, and
+    /// nothing left of an earlier one. Only then is a controller of another process known to have
+    /// ended.
     pub fn set_alone(&mut self, is_alone: bool) {
         self.is_alone = is_alone;
     }
@@ -178,15 +178,14 @@ impl Subsystem {
         self.instances.made(cirn)
     }
 
-    /// Replaces the states of the ANA groups. What each controller is told is
-    /// [`Self::namespaces_of`].
+    /// Replaces the states of the ANA groups. Each controller must get [`Self::namespaces_of`].
     pub fn set_ana_states(&mut self, states: AnaStates) {
         if *self.states != states {
             self.states = Arc::new(states);
         }
     }
 
-    /// Adds or replaces a namespace; gives the new table of all. What each controller is told is
+    /// Adds or replaces a namespace; returns the new table of all. Each controller must get
     /// [`Self::namespaces_of`].
     pub fn set_namespace(
         &mut self,
@@ -196,7 +195,7 @@ impl Subsystem {
         Ok(self.namespaces())
     }
 
-    /// Takes a namespace away; gives the new table of all. Controllers and queues are told, as
+    /// Takes a namespace away; returns the new table of all. Controllers and queues must get it, as
     /// above; requests that devices have already are finished as they are.
     pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceTable> {
         Arc::make_mut(&mut self.namespaces).remove(nsid);
@@ -209,7 +208,7 @@ impl Subsystem {
     }
 
     /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`]
-    /// of all controllers; it is the one of before if it says the same.
+    /// of all controllers; it is the previous one if the contents are equal.
     pub fn set_discovery(&mut self, records: Vec<DiscoveryRecord>) -> Arc<DiscoveryLog> {
         if self.discovery.records() != records {
             self.discovery = Arc::new(self.discovery.next(records));
@@ -233,7 +232,7 @@ impl Subsystem {
         lists(self.hosts.as_deref(), host)
     }
 
-    /// Controllers whose hosts may not connect any more.
+    /// Controllers whose hosts may no longer connect.
     pub fn denied(&self) -> impl Iterator<Item = Cntlid> {
         self.controllers()
             .filter(|(_, host)| !self.allows(host.nqn.as_ref()))
@@ -329,7 +328,7 @@ impl Subsystem {
         Ok(Connected { queue, cqe })
     }
 
-    /// The connection of an I/O queue has ended, and no device holds a request of it any more.
+    /// The connection of an I/O queue has ended, and no device holds a request of it.
     pub fn release_io(&mut self, cntlid: Cntlid, qid: Qid) {
         if let Some(controller) =
             self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)

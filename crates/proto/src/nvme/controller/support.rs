@@ -1,6 +1,6 @@
-//! What a controller supports: one table each for admin commands, log pages and features, from
-//! which commands are admitted and the log pages that describe the controller are made, so that
-//! what is said and what is done cannot part.
+//! Supported features of a controller: one table each for admin commands, log pages and features.
+//! Admission of commands and the log pages that describe the controller both use them, so that
+//! description and behaviour cannot differ.
 //!
 //! # Why version 2.0 is reported
 //!
@@ -47,7 +47,7 @@ use crate::nvme::property::Version;
 /// The version that controllers report.
 pub(super) const VERSION: Version = Version::V2_0;
 
-/// What kind of controller it is (Base §3.1.2).
+/// Kind of a controller (Base §3.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerKind {
     /// Has namespaces and I/O queues.

@@ -93,8 +93,8 @@ impl HostControl {
         !self.config.discovery && self.remote.identify.cmic & IdentifyController::CMIC_ANA != 0
     }
 
-    /// How well this controller reaches a usable namespace; `None` where it does not tell. A change
-    /// that takes longer than the controller says (ANATT) counts as inaccessible.
+    /// Returns this controller's access to a usable namespace; `None` if it does not report it. A
+    /// change that takes longer than the controller says (ANATT) counts as inaccessible.
     pub fn access(&self, nsid: Nsid) -> Option<AnaState> {
         let namespace = self.namespaces.iter().find(|namespace| namespace.nsid == nsid)?;
         Some(self.access.states.as_ref()?.of(nsid, namespace.identify.anagrpid))

@@ -1,4 +1,4 @@
-//! What a host is told to do, and what it tells its driver to do.
+//! Configuration of a host, and actions for its driver.
 
 use core::time::Duration;
 
@@ -33,12 +33,12 @@ pub struct HostConfig {
     pub queue_entries: u16,
     /// Look at this namespace only; at all active ones where there is none.
     pub namespace: Option<Nsid>,
-    /// How long an admin command, or opening the I/O queues, may take, and an I/O command that is
+    /// Time limit of an admin command, of opening the I/O queues, and of an I/O command that is
     /// being aborted.
     pub command_timeout: Duration,
-    /// How long the controller may take to stop in a reset, where CAP.TO does not say less.
+    /// Time limit of the controller for stopping in a reset, if CAP.TO is not shorter.
     pub reset_timeout: Duration,
-    /// How long an orderly shutdown may take in all.
+    /// Time limit of a whole orderly shutdown.
     pub shutdown_timeout: Duration,
 }
 
@@ -98,7 +98,7 @@ pub enum AdminData {
     },
 }
 
-/// What the driver of a [`super::HostControl`] is to do.
+/// Action for the driver of a [`super::HostControl`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostAction {
     /// Submit a command on the admin queue and report its completion under `id`. The driver sets

@@ -1,5 +1,5 @@
 //! The control value of an association: its state, its inputs and its outputs. The steps themselves
-//! are in the files beside this one.
+//! are in the neighbouring files.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -122,7 +122,7 @@ impl HostControl {
         }
     }
 
-    /// What to do next. To be called until it returns `None`, after every input and when
+    /// Returns the next action. To be called until it returns `None`, after every input and when
     /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Duration) -> Option<HostAction> {
         if self.stage == AssociationStage::Start {
@@ -173,7 +173,7 @@ impl HostControl {
 
     /// The connection of a queue ended, or could not be made. That is the end of the association,
     /// too. A controller that is being reset or shut down may close those of its I/O queues; that
-    /// is no news.
+    /// has no further effect.
     pub fn connection_lost(&mut self, now: Duration, qid: Qid) {
         if qid == Qid(0) {
             self.end_without_controller(HostError::ConnectionLost(qid));
@@ -193,8 +193,8 @@ impl HostControl {
         self.command_stuck(now, qid, cid);
     }
 
-    /// Whoever wanted an I/O command does not want it any more: the controller is asked to abort
-    /// it, when there is room for that.
+    /// Nobody needs an I/O command any longer: the controller is asked to abort it, when there is
+    /// room for that.
     pub fn io_cancelled(&mut self, now: Duration, qid: Qid, cid: Cid) {
         self.command_unwanted(now, qid, cid);
     }

@@ -1,5 +1,5 @@
-//! Has the controller reset another one of its subsystem that this host has lost (Base 2.3 §5.4.3,
-//! §9.6): once that is done, nothing of that controller's will be executed any more.
+//! Asks the controller to reset another one of its subsystem that this host has lost (Base 2.3
+//! §5.4.3, §9.6). Once that is done, none of that controller's commands will be executed.
 
 use core::time::Duration;
 
@@ -48,7 +48,7 @@ impl HostControl {
             && !self.config.discovery
     }
 
-    /// Has the controller reset `lost`. [`HostAction::CrossReset`] tells what came of it; nothing
+    /// Asks the controller to reset `lost`. [`HostAction::CrossReset`] reports the outcome; nothing
     /// comes if the association ends before.
     pub fn cross_reset(&mut self, now: Duration, lost: CrossControllerReset) {
         let known = self.cross_resets.iter().any(|reset| reset.lost == lost);

@@ -37,7 +37,7 @@ pub enum Parameter {
     QueueEntries(u16),
 }
 
-/// What the peer lacks, or demands, so that this host and it cannot work together.
+/// Missing or required feature of the peer that makes it unusable for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatibility {
     /// AUTHREQ.
@@ -181,7 +181,7 @@ pub enum HostError {
     },
 }
 
-/// Who has to change something.
+/// Side that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The caller: it asked for something that is not there or not allowed.
@@ -201,7 +201,7 @@ pub enum Fault {
 }
 
 impl HostError {
-    /// Whose fault it is.
+    /// Returns the side at fault.
     pub const fn fault(&self) -> Fault {
         match self {
             Self::Parameter { .. } => Fault::Parameter,

@@ -138,11 +138,11 @@ pub struct RemoteNamespace {
     pub write_zeroes: Option<WriteZeroes>,
     /// It can be reserved.
     pub reservations: bool,
-    /// What is registered may persist through power loss.
+    /// Registrations may persist through power loss.
     pub reservations_persist: bool,
     /// Deallocate, where it is there.
     pub deallocate: Option<Deallocate>,
-    /// What Identify Namespace returned.
+    /// Data of Identify Namespace.
     pub identify: Box<IdentifyNamespace>,
 }
 

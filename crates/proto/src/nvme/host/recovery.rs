@@ -1,4 +1,4 @@
-//! What keeps an association alive and what ends it: Keep Alive, Abort, reset and shutdown.
+//! Keep Alive, Abort, reset and shutdown of an association.
 
 use core::time::Duration;
 

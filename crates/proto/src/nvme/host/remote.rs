@@ -1,4 +1,4 @@
-//! What a host has learned of the controller that it is connected to.
+//! A host's knowledge of the controller that it is connected to.
 
 use super::command::BLOCKS_MAX;
 use crate::nvme::identify::{IdentifyController, IdentifyNvmController};

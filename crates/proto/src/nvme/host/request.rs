@@ -174,7 +174,7 @@ impl Requests {
         self.list.iter().any(|request| matches(request.purpose))
     }
 
-    /// How many commands for this are outstanding.
+    /// Returns the number of outstanding commands for this purpose.
     pub fn count(&self, purpose: Purpose) -> usize {
         self.list.iter().filter(|request| request.purpose == purpose).count()
     }

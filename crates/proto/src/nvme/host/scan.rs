@@ -1,4 +1,4 @@
-//! Which namespaces there are and what they are like: the active list, then each namespace.
+//! Scan of the namespaces: the active list, then each namespace.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a transport is told with a command, and why it may not take it.
+//! Information for a transport with a command, and reasons for a refusal.
 
 /// The data of a command, from the start of its tag's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The timers of a host besides those of its commands: a fixed set, each set or not.
+//! The timers of a host, except those of its commands: a fixed set, each set or not.
 
 use core::time::Duration;
 

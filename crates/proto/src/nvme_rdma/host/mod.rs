@@ -41,7 +41,7 @@ use crate::nvme::types::{Cid, Cntlid, Qid};
 use crate::slab::Slab;
 use crate::stream::Tag;
 
-/// What a [`HostQueuePair`] asks for. Values out of range are brought into it.
+/// Configuration of a [`HostQueuePair`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
     /// The queue; 0 is the admin queue.
@@ -53,11 +53,11 @@ pub struct HostConfig {
     /// Data that goes into the capsule, in bytes, until [`HostQueuePair::set_in_capsule_bytes`]:
     /// for an admin queue 0, for an I/O queue what its controller's IOCCSZ says.
     pub in_capsule_bytes: u32,
-    /// How the controller gets access to memory.
+    /// Access of the controller to memory.
     pub exposure: Exposure,
     /// Of the queue pair and its device.
     pub limits: QueuePairLimits,
-    /// How long what is to be sent before an orderly end may take, and how long flushing may.
+    /// Time limits of sending before an orderly end, and of flushing.
     pub close_limit: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Default for HostConfig {
     }
 }
 
-/// What the layer above a host learns.
+/// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
     /// A command is answered, and its memory not touched any more.

@@ -1,4 +1,4 @@
-//! What a host makes of messages and of work that has ended.
+//! Processing of messages and of ended work at a host.
 
 use super::slot::{CommandSlot, CommandState};
 use super::{Exposure, HostQueuePair};

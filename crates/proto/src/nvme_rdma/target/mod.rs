@@ -6,7 +6,7 @@
 //!    the host, at any time. A receive with data in its capsule is not posted again before that
 //!    data was fetched or is not wanted: a layer without memory holds up the host.
 //! 2. The data is copied ([`Work::Place`]) or read from the host's memory.
-//!    [`TargetEvent::DataArrived`] or, if the queue pair failed meanwhile,
+//!    [`TargetEvent::DataArrived`] or, if the queue pair failed in the meantime,
 //!    [`TargetEvent::DataFailed`] reports the end of that.
 //! 3. The layer above calls [`complete`](TargetQueuePair::complete) with a completion and a number
 //!    of bytes for the host, which must stay in the tag's memory until [`TargetEvent::Released`].
@@ -37,7 +37,7 @@ use crate::nvme::sqe::Sqe;
 use crate::slab::Slab;
 use crate::stream::{StartLimit, Tag};
 
-/// What a [`TargetQueuePair`] offers. Values out of range are brought into it.
+/// Configuration of a [`TargetQueuePair`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetConfig {
     /// Receives that are kept posted (CRQSIZE): as many as the host's submission queue has entries
@@ -57,7 +57,7 @@ pub struct TargetConfig {
     /// From the first tick until the layer above accepts a Connect, which it says by
     /// [`TargetQueuePair::set_queue_entries`]. Slower hosts lose their connection.
     pub connect_limit: Duration,
-    /// How long what is to be sent before an orderly end may take, and how long flushing may.
+    /// Time limits of sending before an orderly end, and of flushing.
     pub close_limit: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Default for TargetConfig {
     }
 }
 
-/// What the layer above a target learns.
+/// Events for the layer above a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetEvent {
     /// A command. Its capsule carries `in_capsule_bytes` of data.
@@ -194,7 +194,7 @@ impl TargetQueuePair {
         self.reserve();
     }
 
-    /// The command that the last [`TargetEvent::Command`] told of, until the next event.
+    /// Returns the command of the last [`TargetEvent::Command`], until the next event.
     ///
     /// # Panics
     /// If there was none.

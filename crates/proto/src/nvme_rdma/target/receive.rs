@@ -1,4 +1,4 @@
-//! What a target makes of messages and of work that has ended.
+//! Processing of messages and of ended work at a target.
 
 use super::TargetQueuePair;
 use super::capsule::Capsule;

@@ -45,10 +45,10 @@ pub(super) enum PendingEvent {
 #[derive(Clone, Copy)]
 pub(super) struct CommandSlot {
     pub state: CommandState,
-    /// What is in the queue of events.
+    /// Its event in the queue of events.
     pub news: Option<PendingEvent>,
-    /// Whether the tag is in the queue of those whose data is to be read, where it stays when the
-    /// slot becomes free or gets its next command.
+    /// True if the tag is in the queue of those with data to read, where it stays when the slot
+    /// becomes free or gets its next command.
     pub queued: bool,
     /// True if data could not be read.
     pub damaged: bool,

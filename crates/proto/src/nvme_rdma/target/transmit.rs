@@ -1,4 +1,4 @@
-//! What a target asks its queue pair to do.
+//! Requests of a target to its queue pair.
 
 use super::TargetQueuePair;
 use super::slot::CommandState;

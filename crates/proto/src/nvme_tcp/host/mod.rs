@@ -42,7 +42,7 @@ use crate::nvme::types::Cid;
 use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
-/// What a [`HostConnection`] asks for. Values out of range are brought into it.
+/// Configuration of a [`HostConnection`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
     /// Digests wanted. Which of them the controller grants is in [`HostEvent::Ready`].
@@ -72,7 +72,7 @@ impl Default for HostConfig {
     }
 }
 
-/// What the layer above a host learns.
+/// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
     /// The controller accepted the connection. Commands may be submitted before, and are sent now.
@@ -218,7 +218,7 @@ impl HostConnection {
         }
     }
 
-    /// What the controller does that is let pass although it is not allowed, since the last call.
+    /// Returns the controller's tolerated deviations since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.link.deviations.take()

@@ -1,4 +1,4 @@
-//! What a host receives next, and for which command.
+//! Next bytes that a host receives, and their command.
 
 use crate::stream::Tag;
 

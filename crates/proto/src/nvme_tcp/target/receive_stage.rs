@@ -1,4 +1,4 @@
-//! What a target receives next, and for which command.
+//! Next bytes that a target receives, and their command.
 
 use crate::nvme::sqe::Sgl;
 use crate::nvme::status::Status;

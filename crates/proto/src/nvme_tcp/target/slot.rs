@@ -31,8 +31,8 @@ pub(super) enum CommandState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandSlot {
     pub state: CommandState,
-    /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets
-    /// its next command: what is sent when the queue comes to it depends on the state alone.
+    /// True if the tag is in the transmit queue, where it stays when the slot becomes free or gets
+    /// its next command: the state alone decides what is sent when its turn comes.
     pub queued: bool,
     /// True if a data digest was wrong.
     pub damaged: bool,

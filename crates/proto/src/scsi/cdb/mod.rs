@@ -48,7 +48,7 @@ pub struct Extent {
     pub blocks: u32,
 }
 
-/// What a verification compares with (BYTCHK, SBC-3 §5.33).
+/// Reference of a verification (BYTCHK, SBC-3 §5.33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteCheck {
     /// 00b: nothing; the blocks are to be readable.
@@ -72,7 +72,7 @@ pub enum PageControl {
     Saved,
 }
 
-/// What REPORT SUPPORTED OPERATION CODES wants to know (SPC-4 §6.35.1).
+/// Query of REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingOptions {
     /// 000b: all commands.

@@ -4,7 +4,7 @@
 use super::CDB_BYTES;
 use crate::scsi::opcode::{OpCode, ReserveIn, ReserveOut};
 
-/// What of a logical unit an operation needs.
+/// Feature of a logical unit that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SupportedBy {
     /// All have it.
@@ -67,7 +67,7 @@ pub struct Operation {
     /// Bits of byte 1 that are neither looked at nor refused: the LUN of SCSI-2, which old hosts
     /// and firmware still put there.
     ignored: u8,
-    /// Which logical units execute it.
+    /// Logical units that execute it.
     pub needs: SupportedBy,
     pub(super) kind: Kind,
 }

@@ -27,7 +27,7 @@ pub struct Question {
     pub cdb: Cdb,
     /// Bytes of data that the answer has at most.
     pub data_in_bytes: u32,
-    /// It is to be sent after a pause, as the disk was not ready for it.
+    /// It must be sent after a pause, because the disk was not ready for it.
     pub later: bool,
 }
 
@@ -121,9 +121,8 @@ impl Probe {
         }
     }
 
-    /// Asks only whether the disk is ready, of which all else is known by another nexus. It takes
-    /// the unit attentions that each new nexus gets, so that later ones tell of something that has
-    /// happened.
+    /// Asks only whether the disk is ready; another nexus knows everything else. It takes the unit
+    /// attentions that each new nexus gets, so that later ones report real events.
     pub fn greeting() -> Self {
         Self { stage: ProbeStep::Ready, greets: true, ..Self::new() }
     }
@@ -215,7 +214,7 @@ impl Probe {
         }
     }
 
-    /// What is known of the disk.
+    /// Returns the known properties of the disk.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }

@@ -1,4 +1,4 @@
-//! What PERSISTENT RESERVE IN tells (SPC-4 §6.15).
+//! Data of PERSISTENT RESERVE IN (SPC-4 §6.15).
 
 use crate::reservation::Kind;
 use crate::scsi::bytes::{be16, be32, be64};
@@ -48,8 +48,8 @@ pub struct FullStatus<'a> {
 }
 
 impl<'a> FullStatus<'a> {
-    /// Reads what came, of an answer with room for `allocation` bytes. `None`: it is none, or of a
-    /// type that SPC-4 does not have.
+    /// Reads an answer with room for `allocation` bytes. `None`: it is invalid, or of a type that
+    /// SPC-4 does not have.
     pub fn decode(data: &'a [u8], allocation: usize) -> Option<Self> {
         let (header, rest) = data.split_at_checked(HEADER_BYTES)?;
         let length = be32(header, 4) as usize;

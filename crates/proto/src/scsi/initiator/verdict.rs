@@ -3,7 +3,7 @@
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
-/// What has changed, as a unit attention condition tells it.
+/// Change that a unit attention condition reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing that a host has to look after.
@@ -23,7 +23,7 @@ pub enum Change {
     AccessState,
 }
 
-/// What to do about a command that ended.
+/// Reaction to the end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was done.

@@ -21,14 +21,14 @@ codes! {
     }
 }
 
-/// How well a logical unit is reached by one target port.
+/// Access to a logical unit by one target port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortAccess {
     /// Relative port identifier: 1 and on.
     pub port: u16,
     /// State.
     pub state: AccessState,
-    /// Initiators can come by it. Others are told of it only if they did.
+    /// Initiators can come by it. Others see it only if they did.
     pub is_open: bool,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct ModeRequest {
 }
 
 impl ModeRequest {
-    /// What MODE SENSE of a CDB wants.
+    /// Returns the request of a MODE SENSE CDB.
     pub fn of(command: &Command) -> Option<Self> {
         match *command {
             Command::ModeSense {
@@ -56,7 +56,7 @@ impl ModeRequest {
         }
     }
 
-    /// Whether there is such a page.
+    /// Checks that such a page exists.
     pub fn check(&self) -> Result<(), Sense> {
         if self.control == PageControl::Saved {
             return Err(Sense::illegal(AdditionalSense::SAVING_PARAMETERS_NOT_SUPPORTED));

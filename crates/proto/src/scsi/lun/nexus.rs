@@ -181,9 +181,9 @@ impl Nexus {
         lists_differ
     }
 
-    /// Returns whether blocks for which a command has asked no device yet must not be asked for any
-    /// more, as its logical unit is gone, another one or too small by now; the command is to be
-    /// ended by [`Self::finished`] with a failure.
+    /// Returns whether blocks for which a command has asked no device yet must no longer be
+    /// requested, because its logical unit is gone, replaced or too small by now. End the command
+    /// by [`Self::finished`] with a failure.
     pub fn revoked(&self, task: &Task, lba: u64, count: u32) -> bool {
         let is_inside =
             |blocks: u64| lba.checked_add(count.into()).is_some_and(|end| end <= blocks);

@@ -1,4 +1,4 @@
-//! The target port groups of a logical unit, and what initiators are told of them (SPC-5 §6.36).
+//! The target port groups of a logical unit, as initiators see them (SPC-5 §6.36).
 
 use super::access::{AccessState, PortAccess, is_accessible};
 use super::unit::UnitState;

@@ -12,7 +12,7 @@ use crate::scsi::status::AdditionalSense;
 use std::sync::Arc;
 
 impl Nexus {
-    /// The operation of [`Step::Reserve`]; `None`: the state is to be put in force everywhere, so
+    /// The operation of [`Step::Reserve`]; `None`: the state must be put in force everywhere, so
     /// that it can be reported.
     pub fn take_operation(&mut self) -> Option<reservation::Operation> {
         self.operation.take()

@@ -4,7 +4,7 @@ use crate::scsi::cdb::Command;
 use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use crate::scsi::status::ScsiStatus;
 
-/// What a device is asked to do. Data is in the memory of the command, from its first byte on.
+/// Operation for a device. Data is in the memory of the command, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// Blocks to memory, which the initiator gets.
@@ -41,7 +41,7 @@ pub enum RequestKind {
 pub struct Request {
     /// The logical unit, as the number under which the target has it.
     pub unit: usize,
-    /// What to do.
+    /// The operation.
     pub kind: RequestKind,
     /// First block.
     pub lba: u64,
@@ -53,7 +53,7 @@ pub struct Request {
     pub fua: bool,
 }
 
-/// How a device finished a request.
+/// Outcome of a request at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceOutcome {
     /// It is done.
@@ -103,7 +103,7 @@ impl Reply {
     }
 }
 
-/// What the owner of a command is to do next.
+/// Next action of the owner of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Bring in the first `bytes` bytes of the initiator's data, then call [`super::Nexus::data`].

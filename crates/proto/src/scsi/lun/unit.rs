@@ -24,7 +24,7 @@ pub(super) struct Attached {
     pub id: NexusId,
     pub registrant: Registrant,
     pub attentions: Attentions,
-    /// Its commands are to be aborted.
+    /// Its commands must be aborted.
     pub abort: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Attached {
 pub(super) struct UnitState {
     pub blocks: u64,
     pub mode: Mode,
-    /// Who has the unit by RESERVE(6).
+    /// Holder of the unit by RESERVE(6).
     pub reserved_by: Option<NexusId>,
     /// Target ports, each once.
     pub ports: Vec<PortAccess>,
@@ -108,7 +108,7 @@ impl LogicalUnit {
         UnitGeometry { blocks: self.lock().blocks, ..self.config.geometry }
     }
 
-    /// What it can do.
+    /// Returns its features.
     pub fn features(&self) -> UnitFeatures {
         self.config.features
     }
@@ -127,7 +127,7 @@ impl LogicalUnit {
         }
     }
 
-    /// What it is called.
+    /// Returns its names.
     pub fn identity(&self) -> &UnitIdentity {
         &self.config.identity
     }

@@ -1,4 +1,4 @@
-//! Every rule that a peer can break, and what it is told; and what is tolerated.
+//! Every rule that a peer can break, and the answer; and tolerated deviations.
 
 mod host;
 mod target;

@@ -53,7 +53,7 @@ impl PartialEq for Identity {
     }
 }
 
-/// What an identity names: the host, the subsystem and the PSK of both.
+/// Contents of an identity: the host, the subsystem and the PSK of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
     /// Its version.
@@ -71,7 +71,7 @@ pub struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Reads an identity. `None`: it is none of NVMe's.
+    /// Reads an identity. `None`: it is not an identity of NVMe.
     pub fn parse(identity: &'a [u8]) -> Option<Self> {
         let text = core::str::from_utf8(identity).ok()?;
         let mut words = text.split(' ');
@@ -98,7 +98,7 @@ impl<'a> Named<'a> {
 }
 
 impl Identity {
-    /// Of a retained PSK, or of a generated one.
+    /// Makes the identity of a retained PSK, or of a generated one.
     ///
     /// `None`: there is no such identity. One of version 0 has at most 255 bytes, as it is the
     /// context of the derivation; a name that has a space would read as two; and SHA-512 belongs to

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 /// What stands in front of a key.
 const PREFIX: &str = "NVMeTLSkey-1:";
 
-/// Why a text is no key. No message repeats the text.
+/// Reason why a text cannot be a key. No message repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It does not begin like one, or does not end like one.

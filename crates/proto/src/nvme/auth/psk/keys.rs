@@ -17,17 +17,17 @@ use subtle::ConstantTimeEq;
 /// What an exported key of each version of identity begins with.
 const EXPORTED: [&str; 2] = ["NVMeTLSkey-0:", "NVMeTLSkey-1:"];
 
-/// What is wrong in a file of keys.
+/// Error in a file of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct KeyFileError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: KeyFileProblem,
 }
 
-/// What is wrong with a line.
+/// Problem of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileProblem {
     /// Its key.
@@ -120,7 +120,7 @@ impl PskKeys {
         self.0.extend(other.0);
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
