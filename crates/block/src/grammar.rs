@@ -76,8 +76,8 @@ pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     Ok(List { head: rest[..first].strip_suffix(',').unwrap_or_default(), sources })
 }
 
-/// Whether the beginning of a source is a filter that still lacks its inner source. A filter
-/// without options has it in the same piece.
+/// Returns whether the beginning of a source is a filter that still lacks its inner source. A
+/// filter without options has it in the same piece.
 fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
     let mut rest = piece;
     for _ in 0..=FILTER_DEPTH {
@@ -187,7 +187,7 @@ pub fn draws_uuid(url: &str) -> bool {
     }
 }
 
-/// What is behind the filters in front of a URL, and their schemes.
+/// Returns the text behind the filters in front of a URL, and their schemes.
 pub(crate) fn without_filters(url: &str) -> (&str, Vec<&str>) {
     let (mut rest, mut filters) = (url, Vec::new());
     while let (Some(kind), mut behind) = scheme(rest)

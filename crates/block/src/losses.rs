@@ -26,7 +26,7 @@ pub fn report_losses(inner: Device) -> Device {
 /// Numbers of losses.
 #[derive(Debug, Default)]
 struct Owed {
-    /// Some queue has told of the losses up to this one.
+    /// Some queue has reported the losses up to this one.
     told: u64,
     /// For each queue that was closed with writes that no flush covers, and whose place none has
     /// taken: it had told up to this one.
@@ -65,7 +65,7 @@ impl Filter for LossReporter {
         self.inner.served()
     }
 
-    /// Its flush tells of losses itself.
+    /// Its flush reports losses itself.
     fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
         self.inner.offload(from)
     }
@@ -96,9 +96,9 @@ struct LossReporterQueue {
     inner: Box<dyn BlockQueue>,
     device: Device,
     owed: Arc<Mutex<Owed>>,
-    /// It has told of the losses up to this one.
+    /// It has reported the losses up to this one.
     told: u64,
-    /// What the queue had told of whose place it has taken.
+    /// Losses that its predecessor had reported.
     taken: Option<u64>,
     /// Writes so far, and how many of them a flush covers.
     written: u64,
@@ -112,7 +112,7 @@ struct LossReporterQueue {
 
 struct Flush {
     user: u64,
-    /// What had been told when it was submitted.
+    /// Losses reported when it was submitted.
     told: u64,
     /// Writes so far.
     written: u64,

@@ -96,7 +96,7 @@ pub trait Naming: Send + Sync {
 #[derive(Default)]
 pub struct PassingNames(Mutex<HashMap<Known, Name>>);
 
-/// What tells files and disks apart within a process.
+/// Identity of files and disks within a process.
 type Known = (PathBuf, Option<Inode>, Option<SystemTime>);
 
 impl PassingNames {

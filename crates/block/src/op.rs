@@ -200,8 +200,8 @@ pub enum Outcome {
     MayHaveExecuted {
         /// Why this is unknown.
         status: Status,
-        /// True if it certainly will not be executed any more. Otherwise it may still be in transit
-        /// or executing.
+        /// True if it can certainly no longer be executed. Otherwise it may still be in transit or
+        /// executing.
         settled: bool,
     },
 }

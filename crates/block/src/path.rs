@@ -40,7 +40,7 @@ pub enum PathState {
     Live,
     /// It was lost, or could not be opened; it is opened again after a pause.
     Waiting,
-    /// It is not opened any more: the time limit for reconnecting has passed.
+    /// It is given up: the time limit for reconnecting has passed.
     Lost,
 }
 

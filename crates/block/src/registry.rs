@@ -127,7 +127,7 @@ impl<'a> OpenOptions<'a> {
         Ok(Self { depth: self.depth + 1, ..*self })
     }
 
-    /// How files and disks are opened.
+    /// Returns the settings for opening files and disks.
     fn access(&self) -> Access<'a> {
         Access {
             read_only: self.read_only,

@@ -7,7 +7,7 @@
 
 use crate::random::mix;
 
-/// Of the bits of a place, those that are not of the place within a run.
+/// Bits of a place that are not of the place within a run.
 const OUTER_BITS: u32 = 5;
 
 /// The place of a unit, less than `places`, which is a power of two.
@@ -20,7 +20,7 @@ pub(crate) const fn place(unit: u64, places: usize) -> usize {
     (outer | inner) as usize & (places - 1)
 }
 
-/// So many units that follow each other have different places.
+/// Number of successive units with different places.
 pub(crate) const fn run(places: usize) -> usize {
     places >> OUTER_BITS
 }

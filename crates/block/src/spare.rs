@@ -6,7 +6,7 @@ use crate::op::{Completion, Op};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// A list with room for at most so many entries keeps its memory.
+/// A list with room for at most this many entries keeps its memory.
 const KEPT_ENTRIES: usize = 8;
 
 /// Lists that a thread keeps for whoever needs one, of each kind; further ones are freed.

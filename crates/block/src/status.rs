@@ -190,7 +190,7 @@ impl From<&std::io::Error> for Status {
     }
 }
 
-/// Returns whether the system says that the device below is not there any more.
+/// Returns whether the system reports that the device below is gone.
 fn is_device_gone(error: &std::io::Error) -> bool {
     // ENXIO, ENODEV, ENOMEDIUM; ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED,
     // ERROR_DEVICE_REMOVED, ERROR_NO_SUCH_DEVICE.

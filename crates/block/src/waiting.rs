@@ -54,13 +54,13 @@ enum Watcher {
     Awake,
 }
 
-/// What the watcher is to do.
+/// Action of the watcher.
 enum Due {
     /// Nothing, until another wait begins.
     Nothing,
     /// To look again after this time.
     In(Duration),
-    /// To tell of a wait.
+    /// Reports a wait.
     Now(String, Tell),
 }
 

@@ -57,7 +57,7 @@ impl Draw {
         self.plan.count.is_some_and(|most| self.common.struck.load(Ordering::Acquire) >= most)
     }
 
-    /// What [`Self::strike`] would return.
+    /// Returns the next result of [`Self::strike`].
     pub(super) fn next_strike(&self, kind: OpKind) -> Option<Fault> {
         match self.is_gone() {
             true => Some(Fault::Fails(StatusKind::Gone)),

@@ -24,7 +24,7 @@ pub(super) enum Fault {
     Fails(StatusKind),
     /// It does not complete until it is cancelled.
     Held,
-    /// It does not complete for so long, whatever happens; `None`: for ever. Then it is executed.
+    /// It does not complete for this time, whatever happens; `None`: forever. Then it is executed.
     Hangs(Option<Duration>),
     /// The device is gone from now on.
     Vanishes,

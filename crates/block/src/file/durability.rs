@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, RemoteLoop};
 
-/// Which writes of a file are durable. All queues of a source share it.
+/// Durable writes of a file. All queues of a source share it.
 #[derive(Default)]
 pub(super) struct Durability(Mutex<Ledger>);
 
@@ -56,7 +56,7 @@ impl Durability {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an operation; fails if nothing can be made durable any more.
+    /// Begins an operation; fails if nothing can be made durable.
     pub(super) fn begin(&self) -> Result<Ticket, Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {

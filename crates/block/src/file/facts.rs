@@ -1,6 +1,6 @@
 //! Properties of a disk that a system reports.
 
-/// What does not change while it is open.
+/// Constant properties while it is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Bytes of the shortest possible transfer.

@@ -206,7 +206,7 @@ impl BlockDevice for FileDevice {
         self.0.trouble()
     }
 
-    /// What was written is in the cache of the system, or of the disk: a process that ends takes
+    /// Written data is in the cache of the system, or of the disk: a process that ends takes
     /// nothing with it.
     fn cache_epoch(&self) -> Option<u64> {
         self.0.epoch

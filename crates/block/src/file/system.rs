@@ -99,8 +99,8 @@ pub(super) fn question(file: &File) -> io::Result<Ask> {
     Ok(Box::new(move || length(&file)))
 }
 
-/// The first run of bytes from `from` on that is no hole of the file; an empty one at the end if
-/// there is none. `None`: the system does not tell, or the file is shorter than `bytes`.
+/// Returns the first run of bytes from `from` on outside of holes; an empty one at the end if there
+/// is none. `None`: the system does not report it, or the file is shorter than `bytes`.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_os = "macos"))]
 pub(super) fn next_data(file: &File, from: u64, bytes: u64) -> Option<core::ops::Range<u64>> {
     use rustix::fs::SeekFrom;

@@ -231,7 +231,7 @@ fn act_for(
     }
 }
 
-/// What a leg is sent for a write, and its bytes.
+/// Returns the operation that a leg gets for a write, and its bytes.
 fn sent(kind: OpKind, bytes: usize) -> (OpKind, usize) {
     match kind {
         OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, bytes / 2),

@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    /// A device is not there any more.
+    /// A device is gone.
     fn lost(&mut self, place: usize) -> bool {
         let number = self.place(place).and_then(|leg| leg.phase.number());
         match (number, &mut self.engine) {
@@ -231,7 +231,7 @@ impl Core {
         );
     }
 
-    /// Reads labels and state file again, as they may have changed meanwhile.
+    /// Reads labels and state file again, because they may have changed in the meantime.
     fn read_again(&mut self) -> bool {
         for leg in self
             .legs
@@ -263,7 +263,7 @@ impl Core {
         false
     }
 
-    /// Whether the legs fit what they say, and what users were told before.
+    /// Checks that the legs fit their labels and the properties that users have seen.
     fn check(&self, start: &Start) -> Result<(), String> {
         let record = &start.record;
         for place in (0..LEGS_MAX)

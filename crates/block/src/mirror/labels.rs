@@ -197,7 +197,8 @@ impl<'a> Labels<'a> {
         self.holders(record).count_ones() >= u32::from(record.min_legs)
     }
 
-    /// The record of the highest generation, if so many legs are here that it must be the last one.
+    /// Returns the record of the highest generation, if enough legs are here that it must be the
+    /// last one.
     pub(super) fn by_quorum(&self) -> Option<&Record> {
         let top = || self.candidates().filter(|label| label.generation.number == self.newest());
         let most = top().max_by_key(|label| self.rank(label))?;
@@ -231,7 +232,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// What the state file says, if it can be read and belongs to the mirror of this label.
+/// Returns the record of the state file, if it can be read and belongs to the mirror of this label.
 pub(super) fn state_record(
     state: Option<&FoundLeg>,
     label: &Record,

@@ -62,9 +62,9 @@ pub(crate) fn region_bytes_before_3(data_bytes: u64) -> u64 {
 /// Maximum amount of a mirror that is marked at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HotLimit {
-    /// So many regions, and 64 GiB.
+    /// This many regions, and 64 GiB.
     Regions(usize),
-    /// So many bytes, rounded up to whole regions.
+    /// This many bytes, rounded up to whole regions.
     Bytes(u64),
 }
 
@@ -90,7 +90,7 @@ pub(crate) const fn slot_offset(slot: usize) -> u64 {
     (slot * UNIT) as u64
 }
 
-/// Which bitmap.
+/// Kind of a bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Map {
     /// Regions that may differ between the legs in sync.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use weft_io::DriverId;
 
 impl Core {
-    /// Whose operations these are.
+    /// Sets the owner of these operations.
     pub(super) fn attach(&mut self, owner: Option<DriverId>) {
         self.owner = owner;
     }

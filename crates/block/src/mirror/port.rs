@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Pool, Segment, Segments, Time};
 
-/// What an action of a port is for.
+/// Purpose of an action of a port.
 pub(super) enum ActionPurpose {
     /// The engine's, without data that is needed again.
     Plain { run: u32, name: u64 },
@@ -250,13 +250,13 @@ impl Port {
         }
     }
 
-    /// Returns whether its device says that it is not there any more.
+    /// Returns whether its device reports that it is gone.
     pub(super) fn look(&mut self) -> bool {
         self.is_gone |= self.device.presence() != Presence::Here;
         self.is_gone
     }
 
-    /// It is not used any more: what its queue has not taken was never sent.
+    /// It is no longer used: operations that its queue has not taken were never sent.
     pub(super) fn withdraw(&mut self, ended: &mut Vec<(ActionPurpose, Completion)>) {
         for op in self.todo.drain(..) {
             if let Some(what) = self.under_way.remove(op.user) {
@@ -269,8 +269,8 @@ impl Port {
         self.queue.holds_back()
     }
 
-    /// Returns whether nothing that was sent can be executed any more, not even by a device that
-    /// has not answered in time.
+    /// Returns whether none of its commands can be executed, not even by a device that has not
+    /// answered in time.
     pub(super) fn is_settled(&mut self) -> bool {
         self.under_way.is_empty()
             && self.queue.overdue(&mut Vec::new()) == 0

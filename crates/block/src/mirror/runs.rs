@@ -49,9 +49,9 @@ mod tests {
     use super::super::record::{Generation, tests::example};
     use super::*;
 
-    /// Of three legs, leg 1 went on alone, and somebody else with the other two by force: leg 0
-    /// came back to leg 2 there, and both were used. Here both left, leg 2 after leg 0, so leg 0
-    /// names a leg that was in sync here without it.
+    /// Three legs: leg 1 went on alone, and somebody else with the other two by force: leg 0 came
+    /// back to leg 2 there, and both were used. Here both left, leg 2 after leg 0, so leg 0 names a
+    /// leg that was in sync here without it.
     #[test]
     fn two_legs_that_were_used_together_elsewhere_have_diverged() {
         let of = |number| Generation { number, tag: number * 10 };

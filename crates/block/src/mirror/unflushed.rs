@@ -13,7 +13,7 @@ use crate::status::{Status, StatusKind};
 pub(super) struct Unflushed {
     /// Writes that were acknowledged and need not be durable.
     acknowledged: u64,
-    /// So many of them a flush covers.
+    /// Number of them that a flush covers.
     flushed: u64,
     /// The legs that had all of them when the last engine ended, if not all in sync did.
     sound: Option<LegMask>,
@@ -65,7 +65,7 @@ impl Core {
         }
     }
 
-    /// What was acknowledged and not flushed may be lost: each user's next flush fails.
+    /// Acknowledged, unflushed writes may be lost: each user's next flush fails.
     pub(super) fn forgotten(&mut self) {
         if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
             return;

@@ -54,7 +54,7 @@ impl Unreadable {
         self.0.iter().any(|range| range.start < end && start < range.end)
     }
 
-    /// What is left of some blocks without these, in order.
+    /// Returns the rest of some blocks without these, in order.
     pub(crate) fn rest(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let (mut at, mut rest) = (start, Vec::new());
         for range in self.0.iter().filter(|range| range.start < end && start < range.end) {
@@ -115,7 +115,7 @@ impl Unreadable {
         out
     }
 
-    /// What is stored; `None` if it is impossible for a mirror of so many blocks.
+    /// Decodes the stored form; `None` if it is impossible for a mirror of `blocks` blocks.
     pub(crate) fn decode(bytes: &[u8; UNREADABLE_BYTES], blocks: u64) -> Option<Self> {
         let mut all = Self::default();
         for place in bytes.chunks_exact(RANGE_BYTES) {

@@ -11,7 +11,7 @@ use weft_io::{Pool, Segment, Segments};
 
 pub(super) struct UserOp {
     pub(super) op: Op,
-    /// What legs are sent.
+    /// Data for the legs.
     copy: Option<Divided>,
     /// A leg has the memory, to read into it or for a comparison.
     pub(super) is_lent: bool,
@@ -19,7 +19,7 @@ pub(super) struct UserOp {
     pub(super) is_sent: bool,
     /// Its name in the engine.
     pub(super) name: Option<u64>,
-    /// A flush: it covers so many writes.
+    /// A flush: it covers this many writes.
     pub(super) covers: u64,
     /// It has the locks of its blocks.
     pub(super) has_locks: bool,

@@ -220,7 +220,7 @@ impl Core {
     }
 
     /// A sharer drops its end: its waiting operations are given up, and its operations in the queue
-    /// are cancelled. Returns the queue if nobody uses it any more.
+    /// are cancelled. Returns the queue if it has no other user.
     pub(super) fn leave(&mut self, sharer: u64) -> Option<Box<dyn BlockQueue>> {
         self.joined -= 1;
         let names: Vec<u64> = self

@@ -176,7 +176,7 @@ impl Totals {
         Self(core::array::from_fn(|kind| self.0[kind].with(&other.0[kind], u64::wrapping_add)))
     }
 
-    /// What came since `earlier`.
+    /// Returns the counts since `earlier`.
     pub(super) fn minus(&self, earlier: &Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].with(&earlier.0[kind], u64::wrapping_sub)))
     }

@@ -7,7 +7,7 @@ use crate::status::StatusKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
-/// What one loop wrote another reads.
+/// One loop's writes are visible to another.
 pub(super) fn visibility(rig: &Rig) {
     let size = rig.block_bytes();
     for round in 0..20 {

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use weft_io::{DriverId, LoopConfig, RemoteLoop};
 
-/// What nothing that works takes as long as.
+/// Time limit that nothing working exceeds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Loops with a queue of one device each, driven from the test's thread.

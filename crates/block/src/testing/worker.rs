@@ -53,7 +53,7 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     answers: Sender<(u64, Answer)>,
     waiting: VecDeque<Op>,
-    /// What was asked, and where its memory lies.
+    /// Requests, and the places of their memory.
     asked: HashMap<u64, (OpKind, u64, u32, Vec<usize>)>,
     done: Vec<Completion>,
     reopened: Option<Sender<()>>,

@@ -24,7 +24,7 @@ impl Health {
         self.overdue.load(Ordering::Acquire) > 0
     }
 
-    /// So many more operations are overdue.
+    /// `count` more operations are overdue.
     #[cold]
     pub(super) fn overdue(&self, count: usize) {
         if count > 0 && self.overdue.fetch_add(count, Ordering::AcqRel) == 0 {
@@ -37,7 +37,7 @@ impl Health {
         }
     }
 
-    /// So many overdue operations have come back.
+    /// `count` overdue operations have come back.
     #[cold]
     pub(super) fn came_back(&self, count: usize) {
         if count > 0 && self.overdue.fetch_sub(count, Ordering::AcqRel) == count {

@@ -68,14 +68,14 @@ pub enum PortAnswer {
     Never,
 }
 
-/// Into what pieces the network cuts what is sent.
+/// Splitting of sent data into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunking {
     /// Each send arrives whole.
     Whole,
     /// Pieces of every size, small ones as likely as large ones.
     Mixed,
-    /// Pieces of at most so many bytes.
+    /// Pieces of at most this many bytes.
     AtMost(usize),
 }
 

@@ -51,7 +51,7 @@ fn device(name: &str) -> Name {
     volume.map_or(Name::Other, |guid| Name::Volume(format!(r"\\?\Volume{{{guid}}}")))
 }
 
-/// What follows `start`, whose case does not matter.
+/// Returns the text behind `start`, whose case does not matter.
 fn behind<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(start.len())?;
     head.eq_ignore_ascii_case(start).then_some(rest)

@@ -19,7 +19,7 @@ pub(super) struct Write {
     pub(super) op: Op,
     pub(super) range: LockRange,
     pub(super) permit: permit::Seen,
-    /// What the legs are sent.
+    /// Data for the legs.
     pub(super) copy: Option<Divided>,
     /// Legs that have not answered.
     pub(super) pending: LegMask,
@@ -46,9 +46,8 @@ impl Write {
     }
 }
 
-/// What an operation is called at the legs: its slot, whether it is a read, and the number of a
-/// write. A read keeps its slot until its leg has answered. A write may have ended before, on
-/// others.
+/// Name of an operation at the legs: its slot, whether it is a read, and the number of a write. A
+/// read keeps its slot until its leg has answered. A write may have ended before, on others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) slot: u64,

@@ -14,7 +14,7 @@ use crate::mirror::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 
-/// What readers get.
+/// Outcome for readers.
 pub(super) const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));
 
 impl Engine {

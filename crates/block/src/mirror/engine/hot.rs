@@ -45,13 +45,13 @@ struct Eviction {
     /// The regions that are leaving.
     regions: Bitmap,
     name: u64,
-    /// No write is under way there any more, and the legs are being flushed.
+    /// No write is in flight there, and the legs are being flushed.
     is_flushing: bool,
 }
 
 /// Sequential writers.
 struct Streams {
-    /// Of each the region that it needs next, and how many were marked ahead of it.
+    /// For each stream, the region that it needs next, and the number marked ahead of it.
     known: [(usize, usize); STREAMS],
     oldest: usize,
 }
@@ -232,8 +232,8 @@ impl Engine {
         (self.hot() + self.hot.wanted.count()).saturating_sub(self.hot.limit)
     }
 
-    /// Returns whether regions are to be evicted: the driver adds to [`Engine::touched`] what loops
-    /// have written to, and calls [`Engine::evict`].
+    /// Returns whether regions must be evicted: the driver adds the regions that loops have written
+    /// to to [`Engine::touched`], and calls [`Engine::evict`].
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_free_to_evict()
             && self.hot.limit < self.regions()

@@ -17,10 +17,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// A change under way.
 pub(super) struct Meta {
-    /// What the labels are to say, if they change.
+    /// New record of the labels, if it changes.
     pub(super) record: Option<Record>,
     maps: [Bitmap; 2],
-    /// Where all pages are written.
+    /// Targets on which all pages are written.
     whole: BTreeSet<Target>,
     steps: VecDeque<Step>,
     /// Actions of this step that have not ended.
@@ -36,7 +36,7 @@ enum Step {
 }
 
 impl Engine {
-    /// Where the bitmaps are: in the state file, or on these legs.
+    /// Returns the places of the bitmaps: the state file, or these legs.
     pub(super) fn homes(&self, members: LegMask) -> impl Iterator<Item = Target> + use<> {
         let state = self.state.is_some().then_some(Target::State);
         let legs = if self.state.is_some() { 0 } else { members };
@@ -258,7 +258,7 @@ impl Engine {
         self.due.extend(waiting);
     }
 
-    /// What labels say is durable.
+    /// The record in the labels is durable.
     fn settle(&mut self, record: Record) {
         let joined = record.members & !self.stable.members;
         for leg in (0..LEGS_MAX).filter(|leg| has(joined, *leg)) {

@@ -6,14 +6,14 @@ use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 
-/// How often a read is sent to the same leg again after a failure that may pass.
+/// Retries of a read on the same leg after a failure that may pass.
 const RETRIES_MAX: u8 = 3;
 
 /// The reads of a leg.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reads {
     in_flight: u32,
-    /// Where the last one ended.
+    /// End of the last one.
     end: u64,
 }
 

@@ -4,7 +4,7 @@ use super::{Engine, Fault, FlightKind, FlightStage, Io, Owner, Role, Target, fau
 use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
-/// How often an operation is sent to the same leg again after a failure that may pass.
+/// Retries of an operation on the same leg after a failure that may pass.
 pub(crate) const RETRIES_MAX: u8 = 3;
 
 impl Engine {
@@ -185,8 +185,8 @@ impl Engine {
                 .any(|region| self.maps.suspect.has(region))
     }
 
-    /// The leg answers no more: what is under way there has failed, except for reads, which end by
-    /// themselves.
+    /// The leg no longer answers: its operations in flight have failed, except for reads, which end
+    /// by themselves.
     pub(super) fn forget(&mut self, leg: usize) {
         let gone = Outcome::unsettled(crate::Status::new(crate::StatusKind::Gone));
         let of_leg = |(_, (_, target, is_read)): &(&u64, &(Owner, Target, bool))| {
