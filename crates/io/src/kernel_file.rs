@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
 
-/// Where these files are.
+/// Directories of these files.
 const PLACES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Directories there in which everybody can make files.

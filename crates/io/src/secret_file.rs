@@ -81,7 +81,7 @@ fn make_own(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether other users can read a file.
+/// Returns whether other users can read a file.
 #[cfg(unix)]
 fn is_public(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt;

@@ -55,7 +55,7 @@ pub trait Stream: Send {
     /// Undoes [`Stream::register`].
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
 
-    /// Who encrypts the stream, for people; none if it is not encrypted, or not yet.
+    /// Returns the encrypting part, for people; none if the stream is not encrypted, or not yet.
     fn encrypted_by(&self) -> Option<&'static str> {
         None
     }

@@ -22,7 +22,7 @@ pub(crate) const MESSAGE_DESCRIPTORS_MAX: usize = 253;
 /// Stack of a thread that makes one call.
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
-/// What waits for a thread that drops it.
+/// Objects that wait for a thread that drops them.
 static WAITING: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
 
 fn waiting() -> MutexGuard<'static, Vec<Box<dyn Send>>> {
@@ -184,8 +184,8 @@ impl<S: AsFd + Send + 'static> Drop for PeerSocket<S> {
     }
 }
 
-/// Ends a connection. Whether its peer has sent nothing that is not received: after its end nothing
-/// can come any more. `false` for a listener.
+/// Ends a connection. Returns whether everything that its peer has sent was received: after the end
+/// nothing can arrive. `false` for a listener.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn ends_empty(socket: &impl AsFd) -> bool {
     use rustix::net::{Shutdown, recv, shutdown};

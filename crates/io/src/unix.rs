@@ -22,7 +22,7 @@ const BACKLOG: i32 = 1024;
 /// Connections of this process to listeners of others, by their paths.
 static CONNECTED: Mutex<BTreeMap<PathBuf, Closing>> = Mutex::new(BTreeMap::new());
 
-/// What the connections to the listener at a path share.
+/// Shared state of the connections to the listener at a path.
 fn connected_to(path: &Path) -> Closing {
     let mut all = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|_, closing| closing.is_shared());
@@ -151,7 +151,7 @@ fn connect_at_once(path: &Path) -> io::Result<PeerSocket<UnixStream>> {
     Ok(PeerSocket::new(UnixStream::from_std(socket.into()), &connected_to(path)))
 }
 
-/// How connecting to a path ends at once.
+/// Connects to a path, and returns the immediate result.
 fn probe(path: &Path) -> io::Result<()> {
     connect_at_once(path).map(drop)
 }

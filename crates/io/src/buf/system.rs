@@ -13,7 +13,7 @@ const fn is_mapped(bytes: usize) -> bool {
     cfg!(unix) && bytes.is_multiple_of(SLAB_BYTES)
 }
 
-/// Where memory of this size starts: at a multiple of this. Only slabs are looked up by addresses.
+/// Alignment of memory of this size. Only slabs are looked up by addresses.
 const fn align(bytes: usize) -> usize {
     if bytes == SLAB_BYTES { SLAB_BYTES } else { BUF_ALIGN }
 }
@@ -35,8 +35,7 @@ pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
 
 /// Gives memory back.
 ///
-/// # Safety
-/// It came from [`take`] with this size, and nobody has a pointer into it any more.
+/// # Safety It came from [`take`] with this size, and no pointer into it is left.
 pub(super) unsafe fn give(start: NonNull<u8>, bytes: usize) {
     if is_mapped(bytes) {
         // SAFETY: mapped by `take`, and the caller answers for the rest.

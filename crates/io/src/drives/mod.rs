@@ -35,7 +35,7 @@ pub enum Question {
     Description,
     /// The number of the drive: `STORAGE_DEVICE_NUMBER`.
     Number,
-    /// Whether it can be written to: an error if not, otherwise no bytes.
+    /// Is it writable: an error if not, otherwise no bytes.
     Writable,
     /// The drives, and the parts of them, on which a volume lies: `VOLUME_DISK_EXTENTS`.
     Extents,

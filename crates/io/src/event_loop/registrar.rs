@@ -18,7 +18,7 @@ pub struct Ready {
 pub enum RegistryRef<'a> {
     /// Of the system's poller.
     Mio(&'a mio::Registry),
-    /// Of a simulation, which knows what is inside.
+    /// Registry of a simulation, which knows its contents.
     Other(&'a dyn Any),
 }
 

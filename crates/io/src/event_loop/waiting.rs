@@ -39,7 +39,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Time,
-    /// How long it spins before it sleeps.
+    /// Time for which it spins before it sleeps.
     spin: Duration,
     /// A turn has found nothing to do in it. Before, what ends it may have been there when it
     /// began.
@@ -70,7 +70,7 @@ impl Waiting {
         }
     }
 
-    /// How long the wait that is on polls, and so do the drivers in it; the limit while none is on.
+    /// Polling time of the current wait, also for the drivers in it; the limit while there is none.
     pub(super) fn spin(&self) -> Duration {
         self.wait.map_or(self.limit, |wait| wait.spin)
     }

@@ -49,7 +49,7 @@ pub struct Foreign {
     bin: Arc<Bin>,
 }
 
-/// What is closed elsewhere, when nobody has anything of the connection any more.
+/// Descriptors to be closed on another thread, once nobody has anything of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Bin(Mutex<Content>);
 

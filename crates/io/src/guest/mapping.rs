@@ -14,7 +14,7 @@ const PAGE_BYTES_MAX: u64 = 1 << 30;
 /// See the module. It stays on the thread that made it.
 pub struct Mapping {
     start: NonNull<u8>,
-    /// Of the mapping, from the start of the file.
+    /// Length of the mapping, from the start of the file.
     mapped: usize,
     offset: usize,
     len: usize,
@@ -82,7 +82,7 @@ impl Mapping {
         self.guard.is_lost()
     }
 
-    /// Where `len` bytes at `at` are.
+    /// Returns the address of `len` bytes at `at`.
     #[inline]
     fn place(&self, at: u64, len: usize) -> Option<*mut u8> {
         let at = usize::try_from(at).ok()?;

@@ -61,7 +61,7 @@ impl Drop for Kick {
 /// Wakes the other side.
 pub struct Call(By);
 
-/// How the other side is notified.
+/// Way of notifying the other side.
 enum By {
     /// By the kernel, which does not wait.
     Kernel(Foreign),

@@ -76,7 +76,7 @@ pub struct Memory {
 /// Posting never fails at once: work that the queue pair does not take ends with an event like all
 /// other. Numbers of slots and buffers out of range are errors of the caller, and panic.
 pub trait QueuePair: Send {
-    /// What may be asked for in [`QueuePair::create`], from [`Event::Resolved`] on.
+    /// Returns the limits for [`QueuePair::create`], from [`Event::Resolved`] on.
     fn device_limits(&self) -> DeviceLimits;
 
     /// Makes the queues and their memory.
@@ -95,7 +95,8 @@ pub trait QueuePair: Send {
     /// Does not accept the connection. What is left to do with the queue pair is to drop it.
     fn reject(&mut self, private_data: &[u8]);
 
-    /// What came with the other end's request, accept or rejection, perhaps with zeros behind it.
+    /// Returns the data of the other end's request, accept or rejection, perhaps with zeros behind
+    /// it.
     fn private_data(&self) -> &[u8];
 
     /// Why the connection failed or ended, as far as this end knows, in a sentence.
@@ -122,8 +123,7 @@ pub trait QueuePair: Send {
 
     /// The next event. After `None` the driver is woken for the next one, and not before.
     ///
-    /// # Errors
-    /// The system failed, and the queue pair is to be destroyed.
+    /// # Errors The system failed, and the queue pair must be destroyed.
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
 
     /// Returns whether [`QueuePair::poll`] has an event of which the driver is not told, because it
@@ -166,7 +166,7 @@ pub trait QueuePair: Send {
     /// If it is not as large.
     fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]);
 
-    /// Frees a slot's own memory, when nothing uses it any more.
+    /// Frees a slot's own memory, when nothing uses it.
     fn release(&mut self, slot: u16);
 
     /// Puts memory of the user's into a slot, to send and write from without a copy, in place of
@@ -181,8 +181,8 @@ pub trait QueuePair: Send {
         Err(NotLent { memory, why: None })
     }
 
-    /// The memory that was lent, if nothing touches it any more: the posted work has ended, or the
-    /// queue pair is destroyed.
+    /// Returns the lent memory if nothing touches it: the posted work has ended, or the queue pair
+    /// is destroyed.
     fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let _ = slot;
         None
@@ -221,7 +221,7 @@ pub trait QueuePair: Send {
     /// Ends the connection, and flushes what is posted. Does nothing the second time.
     fn disconnect(&mut self);
 
-    /// Ends everything at once: there are no more events, and the device touches nothing any more.
+    /// Ends everything at once: there are no more events, and the device touches no memory.
     fn destroy(&mut self);
 }
 

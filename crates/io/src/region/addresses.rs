@@ -11,7 +11,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Is told of the end of memory.
+/// Observer of the end of memory.
 pub(crate) trait EndsObserver: Sync {
     /// The pages at these addresses are about to go. No view of them is left.
     fn ends(&self, addresses: Range<usize>);

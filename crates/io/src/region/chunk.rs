@@ -38,7 +38,7 @@ impl<'a> Chunk<'a> {
         Self { region, number, word }
     }
 
-    /// Which one.
+    /// Returns its number.
     pub(super) fn number(&self) -> usize {
         self.number
     }

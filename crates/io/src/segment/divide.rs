@@ -32,7 +32,7 @@ struct Piece {
     writable: bool,
 }
 
-/// What others may have.
+/// Part for others.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Given {
     #[default]

@@ -39,7 +39,7 @@ pub enum Cut {
     Reset,
     /// Both ends find the end of the stream, as if the other had closed.
     Close,
-    /// Nothing arrives any more, and neither end is notified.
+    /// Nothing arrives after that, and neither end is notified.
     Silence,
     /// This end gets a reset; the other end gets one when it sends.
     HalfOpen(Side),

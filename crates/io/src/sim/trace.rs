@@ -44,7 +44,7 @@ pub(super) struct Trace {
     watcher: Option<Watcher>,
 }
 
-/// What is called with each record.
+/// Function that is called with each record.
 pub(super) type Watcher = Box<dyn FnMut(&Record) + Send>;
 
 impl Trace {

@@ -33,7 +33,7 @@ struct SimulatedLoop {
     free_at: Time,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy)]
 enum Next {
     Event,
@@ -181,7 +181,7 @@ impl World {
         true
     }
 
-    /// What is next, and when; by chance among all that is due at one time.
+    /// Returns the next event and its time; by chance among those that are due at one time.
     fn next(&mut self) -> Option<(Time, Next)> {
         let net = self.net.lock();
         // What another thread causes, while this one lets time pass, may be due already.

@@ -70,7 +70,7 @@ pub(super) const FETCH_REQ: u32 = number(3, 16, 0x20);
 /// See above.
 pub(super) const COMMIT_AND_FETCH_REQ: u32 = number(3, 16, 0x21);
 
-/// `ublksrv_ctrl_cmd`: of a device, with a buffer at an address, and one number.
+/// `ublksrv_ctrl_cmd`: for a device, with a buffer at an address, and one number.
 pub(super) fn control(
     device: u32,
     (address, len): (u64, u16),
@@ -98,7 +98,7 @@ pub(super) fn request(queue: u16, tag: u16, result: i32, address: u64) -> [u8; 1
     bytes
 }
 
-/// Where the data of a request is in the device's file.
+/// Returns the place of a request's data in the device's file.
 pub(super) const fn data_offset(queue: u16, tag: u16) -> u64 {
     DATA_OFFSET + ((queue as u64) << 41 | (tag as u64) << 25)
 }
@@ -251,7 +251,7 @@ pub enum RequestKind {
     },
     /// A flush.
     Flush,
-    /// The sectors are not needed any more.
+    /// The sectors are no longer needed.
     Discard,
     /// The sectors read as zeroes from now on.
     WriteZeroes {

@@ -23,7 +23,7 @@ const GET_EVENTS: u32 = 1;
 pub enum Taken {
     /// A request, by its number.
     Request(u16, Request),
-    /// No request comes by this number any more.
+    /// No request comes by this number.
     Over(u16),
 }
 

@@ -9,7 +9,7 @@ use crate::rdma::Event;
 use std::io;
 
 impl VerbsQueuePair {
-    /// What the connection manager says.
+    /// Processes a report of the connection manager.
     pub(super) fn reported(&mut self, reported: Reported) -> Option<Event> {
         match reported.event {
             cm_event::ADDR_RESOLVED => match self.id().and_then(|id| id.resolve_route()) {

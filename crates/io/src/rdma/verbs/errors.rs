@@ -5,7 +5,7 @@ use crate::rdma::{QueuePairConfig, WorkError};
 use std::io;
 use std::net::SocketAddr;
 
-/// What became of work.
+/// Outcome of work.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WorkStatus {
     Success,

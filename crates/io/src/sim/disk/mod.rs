@@ -90,7 +90,7 @@ impl Disks {
         Ok(self.files.entry(id).or_insert_with(|| Cached::new(Arc::clone(file))))
     }
 
-    /// What was written before: that much a flush which is submitted now covers.
+    /// Returns a mark of earlier writes, which a flush that is submitted now covers.
     fn mark(&mut self, file: &Arc<File>) -> u64 {
         self.cached(file).map_or(0, |cached| cached.last())
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a system says that has no descriptor left.
+/// Error of a system without a free descriptor.
 pub(in crate::sim) fn exhausted() -> io::Error {
     io::Error::from_raw_os_error(if cfg!(windows) { 10024 } else { 24 })
 }
@@ -59,7 +59,7 @@ impl Net {
         self.hosts[host].exhausted
     }
 
-    /// How a port answers.
+    /// Returns the answer of a port.
     pub(in crate::sim) fn answer_of(&self, host: usize, port: u16) -> PortAnswer {
         self.hosts[host].answers.get(&port).copied().unwrap_or_default()
     }

@@ -30,8 +30,7 @@ use core::time::Duration;
 use pair::{Pair, PairEnd, Watcher};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is still to happen to a queue pair, by its number and perhaps an end of it (0: that which
-/// asks).
+/// A future event of a queue pair, by its number and perhaps an end of it (0: the requester).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     /// The way to the other end is looked for; how often that was in vain.
