@@ -2,7 +2,7 @@
 
 use crate::stream::Tag;
 
-/// What a slab holds.
+/// A slot of a slab.
 pub(crate) trait SlabSlot {
     /// A free slot that was never in use.
     fn new(tag: Tag) -> Self;
@@ -126,7 +126,7 @@ pub(crate) struct Entries<E> {
 }
 
 impl<E: Clone + Default> Entries<E> {
-    /// `per_slot` entries, at least one, for each slot that [`Self::cover`] tells of.
+    /// `per_slot` entries, at least one, for each slot that [`Self::cover`] covers.
     pub(crate) fn new(per_slot: u8) -> Self {
         Self { entries: Vec::new(), per_slot: per_slot.max(1) }
     }

@@ -74,7 +74,7 @@ pub trait StreamEngine {
     /// Events for the layer above.
     type Event;
 
-    /// What the engine is for captures; none: they leave its connections out.
+    /// Role of the engine for captures; none: they leave its connections out.
     const ROLE: Option<Role> = None;
 
     /// Consumes headers at the front of `bytes`; returns the number of consumed bytes and what
@@ -96,8 +96,8 @@ pub trait StreamEngine {
     /// Returns whether `transmit` would append anything.
     fn wants_transmit(&self) -> bool;
 
-    /// Entries that `transmit` has taken so far from the engine's queue of what is to be sent. An
-    /// engine that is never asked for it does not count.
+    /// Entries that `transmit` has taken so far from the engine's send queue. An engine that is
+    /// never asked for it does not count.
     fn taken(&self) -> u64 {
         0
     }

@@ -54,7 +54,7 @@ impl Output {
     }
 }
 
-/// A name as it was sent, up to its first zero; none if it is no text.
+/// Returns a name as it was sent, up to its first zero; `None`: it is not text.
 pub(super) fn name(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.split(|byte| *byte == 0).next()?;
     let name = str::from_utf8(bytes).ok()?;

@@ -11,7 +11,7 @@ const _: () = assert!(
     "a header has to be seen whole"
 );
 
-/// What a header of `Framed::bytes` says.
+/// Contents of a header of `Framed::bytes`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Framed<'a> {
     /// The basic header segment.
@@ -25,7 +25,7 @@ pub(super) struct Framed<'a> {
 /// Why a header could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
     /// Additional header segments of more than [`AHS_BYTES_MAX`].
     LongHeader,
@@ -52,7 +52,7 @@ pub(super) fn frame(bytes: &[u8], digests: Digests) -> Result<Framed<'_>, Halt> 
     Ok(Framed { bhs, head, bytes: whole })
 }
 
-/// What follows the data of a PDU that goes to the pump: padding and digest.
+/// Rest of a PDU behind data that goes to the pump: padding and digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     padding: usize,

@@ -196,5 +196,5 @@ flags! {
     }
 }
 
-/// The metadata context that tells which ranges are holes and which read as zeroes.
+/// The metadata context with holes and ranges that read as zeroes.
 pub(super) const ALLOCATION: &str = "base:allocation";

@@ -27,7 +27,7 @@ pub enum DecodeError {
         field: &'static str,
         /// Offset of the field in the structure, in bytes.
         offset: usize,
-        /// What is wrong, as the end of a sentence.
+        /// The problem, as the end of a sentence.
         problem: &'static str,
     },
 }

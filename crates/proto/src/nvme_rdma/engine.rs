@@ -33,7 +33,7 @@ pub trait QueuePairEngine: LinkEnd {
     /// after something has happened.
     fn has_unsent(&self) -> bool;
 
-    /// Work that waited for memory is not done any more, as the queue pair is over.
+    /// Work that waited for memory is no longer done, because the queue pair is over.
     #[cold]
     fn give_up(&mut self, held: Work) {
         if let Some(id) = held.id() {
@@ -54,7 +54,7 @@ pub trait QueuePairEngine: LinkEnd {
         self.settle();
     }
 
-    /// The queue pair is destroyed: nothing that was posted completes any more.
+    /// The queue pair is destroyed: posted work no longer completes.
     fn destroyed(&mut self);
 
     /// Returns whether no more commands are taken.
@@ -63,7 +63,7 @@ pub trait QueuePairEngine: LinkEnd {
         matches!(self.link().phase, Phase::Closing | Phase::Closed)
     }
 
-    /// Returns whether it has ended: nobody touches the memory of any command any more.
+    /// Returns whether it has ended: nobody touches the memory of any command.
     #[inline]
     fn has_ended(&self) -> bool {
         self.link().has_ended()
@@ -92,13 +92,13 @@ pub trait QueuePairEngine: LinkEnd {
 
 /// The state that both ends have, for the methods above.
 pub trait LinkEnd {
-    /// How far the queue pair is.
+    /// Returns the state of the queue pair.
     fn link(&self) -> &Link;
 
     /// The same, to change it.
     fn link_mut(&mut self) -> &mut Link;
 
-    /// Ends a queue pair that is closing once there is nothing left to send. What was to be sent on
-    /// one that has ended is not.
+    /// Ends a queue pair that is closing once there is nothing left to send. Unsent work of one
+    /// that has ended is dropped.
     fn settle(&mut self);
 }

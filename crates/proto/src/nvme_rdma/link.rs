@@ -51,13 +51,13 @@ impl QueuePairLimits {
     }
 }
 
-/// How far a queue pair is.
+/// Progress of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not connected. Receives are posted, and nothing else.
     Connecting,
     Open,
-    /// What there is is still sent; nothing new is taken.
+    /// Queued work is still sent; nothing new is taken.
     Closing,
     /// Nothing more is sent. What was posted is flushed.
     Closed,
@@ -70,7 +70,7 @@ pub struct Link {
     /// Free entries of the send queue, and all of them.
     room: u16,
     depth: u16,
-    /// A disconnect is to be asked for.
+    /// A disconnect must be requested.
     disconnect: bool,
     /// The same for the queue pair's destruction.
     destroy: bool,

@@ -11,7 +11,7 @@ enum ReceiveState {
     Posted,
     /// A capsule's data is still needed.
     Kept,
-    /// The queue pair posts no more.
+    /// The queue pair no longer posts it.
     Idle,
 }
 

@@ -19,7 +19,7 @@ pub enum Work {
     /// [`not_exposed`](super::HostQueuePair::not_exposed) before asking for more work. With
     /// [`Exposure::Window`] that posts a bind as [`WorkKind::Bind`], unsignaled.
     Expose {
-        /// Whose memory.
+        /// Tag of the memory.
         tag: Tag,
         /// Bytes.
         bytes: u32,
@@ -28,19 +28,19 @@ pub enum Work {
     },
     /// End the access that a registration gave, without posting anything.
     Conceal {
-        /// Whose memory.
+        /// Tag of the memory.
         tag: Tag,
     },
     /// Post a local invalidation of the window of `tag`, signaled as [`WorkKind::Invalidate`].
     Invalidate {
-        /// Whose memory.
+        /// Tag of the memory.
         tag: Tag,
         /// Its key.
         key: u32,
     },
     /// Post a SEND of the capsule of `tag`, signaled as [`WorkKind::Send`].
     Send {
-        /// Whose capsule.
+        /// Tag of the capsule.
         tag: Tag,
         /// Bytes of the memory of the tag that follow the command in its capsule.
         data_bytes: u32,

@@ -34,7 +34,7 @@ pub(super) const fn alignment_bytes(pda: u8) -> u32 {
     (pda as u32 + 1) * 4
 }
 
-/// How PDUs look after negotiation.
+/// Format of PDUs after negotiation.
 #[derive(Clone, Copy)]
 pub(super) struct Format {
     digests: Digests,
@@ -47,7 +47,7 @@ pub(super) struct Format {
     tx_alignment: u32,
 }
 
-/// Where the data of a received PDU is.
+/// Place of the data of a received PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Body {
     /// Bytes of header, header digest and padding.
@@ -226,7 +226,7 @@ impl Format {
     }
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// ICReq or ICResp is awaited.
@@ -237,11 +237,11 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// What one step of a receiver came to.
+/// Result of one step of a receiver.
 pub(super) enum Step<E> {
-    /// So many bytes were used up, and there is nothing to tell.
+    /// This many bytes were used up, without an event.
     Used(usize),
-    /// So many bytes were used up, and this is to be told.
+    /// This many bytes were used up, with this event.
     Tell(usize, Rx<E>),
 }
 
@@ -258,7 +258,7 @@ impl<E> Step<E> {
 
 /// Why a step was not made.
 pub(super) enum Halt {
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
     Broken(Violation),
 }

@@ -133,7 +133,7 @@ impl CommonHeader {
     }
 }
 
-/// What ICReq and ICResp have in common.
+/// Common part of ICReq and ICResp.
 #[derive(Clone, Copy)]
 struct Ic {
     pfv: u16,

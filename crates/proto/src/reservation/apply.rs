@@ -106,7 +106,7 @@ impl ReservationState {
             .for_each(|known| known.registrant = all.clone());
     }
 
-    /// Takes one registration away, and the reservation with it if it has no holder any more.
+    /// Takes one registration away, and the reservation with it if that has no other holder.
     fn unregister(&mut self, by: &Registrant) -> Changes {
         self.registrations.retain(|known| known.registrant != *by);
         self.settle(by)
@@ -128,7 +128,7 @@ impl ReservationState {
         }
     }
 
-    /// Ends the reservation; those who shared it are told.
+    /// Ends the reservation; those who shared it get a notice.
     fn end(&mut self, by: &Registrant) -> Changes {
         match self.reservation.take() {
             Some(reservation) if reservation.kind.is_shared() => {
@@ -207,8 +207,8 @@ impl ReservationState {
         Ok(changes)
     }
 
-    /// Gives the reservation to who preempts. The remaining registrants are told if its type
-    /// changes.
+    /// Gives the reservation to the preempting registrant. The remaining registrants get a notice
+    /// if its type changes.
     fn take_over(&mut self, by: &Registrant, kind: Kind) -> Changes {
         let before = self.reservation.replace(Reservation { kind, holder: by.clone() });
         match before.is_some_and(|before| before.kind != kind) {

@@ -58,7 +58,7 @@ struct Row {
     kind: Kind,
     nvme: u8,
     scsi: u8,
-    /// What those may do who neither hold it nor share it.
+    /// Access of those who neither hold it nor share it.
     others: Access,
     /// Registrants share it.
     shared: bool,

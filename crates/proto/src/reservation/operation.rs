@@ -21,7 +21,7 @@ pub enum Action {
     /// Registers, takes another key, or with key zero unregisters (Reservation Register; REGISTER,
     /// REGISTER AND IGNORE EXISTING KEY).
     Register {
-        /// What there must be before.
+        /// Condition for the change.
         check: Check,
         /// The new key; zero: none.
         key: u64,
@@ -63,7 +63,7 @@ pub enum Action {
     Move {
         /// The sender's key.
         key: u64,
-        /// Who gets it.
+        /// The new holder.
         to: Registrant,
         /// That one's key, not zero.
         to_key: u64,

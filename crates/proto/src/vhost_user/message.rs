@@ -103,7 +103,7 @@ impl Header {
         Ok(Self { code, needs_reply: flags & NEED_REPLY != 0, len })
     }
 
-    /// The header of an answer with so many bytes, or of a message of the back end.
+    /// Returns the header of an answer of this length, or of a message of the back end.
     fn encode(code: u32, flags: u32, len: usize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         for (at, number) in [code, VERSION | flags, len as u32].into_iter().enumerate() {
@@ -136,18 +136,18 @@ pub struct InflightDescription {
 pub enum Reply {
     /// A number; as an acknowledgement, 0 for success.
     Number(u64),
-    /// Where a queue stopped.
+    /// Place at which a queue stopped.
     Base {
         /// Queue.
         index: u32,
-        /// Where the next device goes on.
+        /// Place at which the next device continues.
         base: u32,
     },
     /// A part of the configuration. Nothing of it: it could not be read.
     Config {
-        /// Where.
+        /// The place.
         offset: u32,
-        /// What the request had for flags.
+        /// Flags of the request.
         flags: u32,
         /// The bytes.
         bytes: Vec<u8>,

@@ -23,7 +23,7 @@ pub enum Violation {
     /// More bytes than any message has, or not as many as this one has.
     #[error("message {0} has a wrong length")]
     Length(u32),
-    /// What follows the header is not allowed.
+    /// The data behind the header is not allowed.
     #[error("message {0} has values that are not allowed")]
     Value(u32),
     /// More or fewer descriptors than the message has.

@@ -96,7 +96,7 @@ pub enum Request {
     RemMemReg(Region),
 }
 
-/// What follows a header, read from the front.
+/// Data behind a header, read from the front.
 struct Body<'a> {
     code: u32,
     rest: &'a [u8],

@@ -41,7 +41,7 @@ impl BlockStatus {
 /// Operation of a request. Data lies behind the header, or before the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockRequest {
-    /// VIRTIO_BLK_T_IN: so many bytes from this sector.
+    /// VIRTIO_BLK_T_IN: this many bytes from this sector.
     Read {
         /// First sector.
         sector: u64,
@@ -59,12 +59,12 @@ pub enum BlockRequest {
     Flush,
     /// VIRTIO_BLK_T_GET_ID.
     GetId,
-    /// VIRTIO_BLK_T_DISCARD: so many ranges.
+    /// VIRTIO_BLK_T_DISCARD: this many ranges.
     Discard {
         /// Ranges.
         ranges: u32,
     },
-    /// VIRTIO_BLK_T_WRITE_ZEROES: so many ranges.
+    /// VIRTIO_BLK_T_WRITE_ZEROES: this many ranges.
     WriteZeroes {
         /// Ranges.
         ranges: u32,

@@ -76,7 +76,7 @@ pub enum Fault {
     /// A chain has a loop, or too many parts.
     #[error("a chain of descriptors is too long")]
     Long,
-    /// What an indirect descriptor must not have.
+    /// Forbidden flag of an indirect descriptor.
     #[error("an indirect descriptor is malformed")]
     Indirect,
     /// A part that the device reads follows one that it writes.

@@ -49,7 +49,7 @@ impl Split {
         self.used
     }
 
-    /// Whether there is an available entry.
+    /// Returns whether there is an available entry.
     fn look(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         if self.next == self.end {
             self.end = memory.load(after(self.parts.driver, 2)?)?;

@@ -70,10 +70,10 @@ use std::collections::VecDeque;
 const PING_TASK: TaskTag = TaskTag(0x8000_0002);
 const LOGOUT_TASK: TaskTag = TaskTag(0x8000_0003);
 
-/// How long a task management function may take, at most.
+/// Time limit of a task management function.
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How far a session is.
+/// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Login,
@@ -104,7 +104,7 @@ pub struct Initiator {
     pings: Pings,
     recovery: Recovery,
     logout: Logout,
-    /// What `poll_event` is to tell.
+    /// Events for `poll_event`.
     events: VecDeque<InitiatorEvent>,
     deviations: Deviations,
 }

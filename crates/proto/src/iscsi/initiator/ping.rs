@@ -12,7 +12,7 @@ pub(super) struct Question {
     pub transfer: TaskTag,
 }
 
-/// What `Pings::tick` came to.
+/// Result of `Pings::tick`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Fine,
@@ -29,7 +29,7 @@ pub(super) struct Pings {
     /// Something came since the last tick.
     heard: bool,
     last_heard: Duration,
-    /// A ping of ours is to be sent.
+    /// A ping of ours must be sent.
     wanted: bool,
     /// When the last one was asked for, while it is not answered.
     asked: Option<Duration>,

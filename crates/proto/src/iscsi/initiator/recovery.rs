@@ -29,7 +29,7 @@ pub(super) struct Running {
 
 /// Task management.
 pub(super) struct Recovery {
-    /// How long a command may take, and a function. Zero: for ever.
+    /// Time limit of a command, and of a function. Zero: for ever.
     limit: Duration,
     function_limit: Duration,
     /// Commands to be aborted; each is in here once.

@@ -7,7 +7,7 @@ use crate::slab::{Slab, SlabSlot, Turn};
 use crate::stream::Tag;
 use core::time::Duration;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// In the free list.
@@ -22,7 +22,7 @@ pub(super) enum TaskState {
     Done,
 }
 
-/// Which way the data of a command goes.
+/// Direction of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     None,

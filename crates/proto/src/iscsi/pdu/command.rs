@@ -57,7 +57,7 @@ pdu! {
     ScsiCommand = SCSI_COMMAND, 0 {
         /// Sent ahead of, and not counted among, the ordered commands.
         immediate: bool = 0,
-        /// What it does.
+        /// Its flags.
         flags: CommandFlags = 1,
         /// Logical unit that the command addresses.
         lun: Lun = 8,
@@ -112,9 +112,9 @@ pdu! {
     /// SCSI Response (§11.4). Its data segment is two bytes of length and as many of sense data, or
     /// nothing.
     ScsiResponse = SCSI_RESPONSE, 0x80 {
-        /// What the residual means.
+        /// Meaning of the residual.
         flags: ResponseFlags = 1,
-        /// Whether the command was completed at all.
+        /// Response: was the command completed at all.
         response: ScsiResponseCode = 2,
         /// SCSI status.
         status: u8 = 3,

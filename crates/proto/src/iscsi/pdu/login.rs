@@ -170,7 +170,7 @@ login_status! {
     CANNOT_INCLUDE = 0x0208, "the connection cannot be included in the session";
     /// The target does not support this type of session.
     SESSION_TYPE = 0x0209, "the session type is not supported";
-    /// The session to which a connection is to be added does not exist.
+    /// The session for a new connection does not exist.
     NO_SESSION = 0x020a, "the session does not exist";
     /// A request came in a stage in which it is not allowed.
     INVALID_DURING_LOGIN = 0x020b, "a request is invalid during login";
@@ -220,7 +220,7 @@ pdu! {
         exp_cmd_sn: Serial = 28,
         /// The last command that is taken.
         max_cmd_sn: Serial = 32,
-        /// What came of it.
+        /// The outcome.
         status: LoginStatus = 36,
     }
 }

@@ -7,7 +7,7 @@ use crate::iscsi::serial::Serial;
 code! {
     /// Flags of text PDUs.
     TextFlags & 0xc0 {
-        /// More is to be negotiated.
+        /// Negotiation continues.
         NONE = 0,
         /// F: nothing more to say.
         FINAL = 0x80,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Randomness of one connection: the challenge and its identifier.
 pub type Entropy = [u8; CHALLENGE_BYTES + 1];
 
-/// How far it is.
+/// Progress of an authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// No method was chosen.
@@ -24,7 +24,7 @@ enum Progress {
     Proven,
 }
 
-/// What an initiator said in one step.
+/// Message of an initiator in one step.
 #[derive(Debug, Default)]
 pub(super) struct Said<'a> {
     pub methods: Option<&'a str>,

@@ -4,12 +4,12 @@ use super::config::TargetConfig;
 use crate::stream::StartLimit;
 use core::time::Duration;
 
-/// What the time means for the initiator's silence.
+/// State of the initiator's silence.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Silence {
     /// It is short, or not the initiator's.
     Short,
-    /// The initiator is to be pinged.
+    /// The initiator must be pinged.
     Ask,
     /// It does not answer.
     Final,

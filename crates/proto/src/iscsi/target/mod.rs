@@ -64,7 +64,7 @@ use crate::limits::{IMMEDIATE_COMMANDS_MAX, R2T_OUTSTANDING_MAX};
 use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Login.
@@ -75,7 +75,7 @@ enum Phase {
     Full,
     /// A Logout Request was received: nothing more is.
     LoggingOut,
-    /// Nothing more is received; at most what is queued already is to be sent.
+    /// Nothing more is received; at most the queued data is sent.
     Closed,
 }
 

@@ -5,7 +5,7 @@ use crate::iscsi::link::Tail;
 use crate::iscsi::pdu::BHS_BYTES;
 use crate::stream::{Rx, Tag};
 
-/// What comes next on the stream.
+/// Next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveStage {
     Header,
@@ -38,12 +38,12 @@ pub(super) struct Arriving {
     pub bhs: [u8; BHS_BYTES],
 }
 
-/// What a step came to.
+/// Result of a step.
 pub(super) enum Step {
-    /// So many bytes were used up, and there is nothing to tell.
+    /// This many bytes were used up, without an event.
     Used(usize),
-    /// So many bytes were used up, and this is to be told.
+    /// This many bytes were used up, with this event.
     Tell(usize, Rx<TargetEvent>),
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
 }

@@ -6,7 +6,7 @@ use crate::scsi::sense::SENSE_BYTES_MAX;
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// In the free list.
@@ -18,18 +18,18 @@ pub(super) enum TaskState {
     /// The layer above gave the task up while data arrived in its memory; the slot lives until that
     /// has passed.
     Draining,
-    /// Data and response are to be sent.
+    /// Data and response must be sent.
     Completing,
     /// Everything is in a gather list; the memory is still in use.
     Sending,
 }
 
-/// What the task is.
+/// Kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskKind {
     /// A SCSI command.
     Command,
-    /// A task management function, and what came of it.
+    /// A task management function, and its outcome.
     Function(TaskResult),
 }
 

@@ -21,7 +21,7 @@ impl TargetConnection {
         matches!(self.phase, Phase::Full | Phase::LoggingOut)
     }
 
-    /// Sends what goes first; tells whether tasks may follow.
+    /// Sends urgent PDUs; returns whether tasks may follow.
     #[inline]
     pub(super) fn transmit_urgent(&mut self, out: &mut Transmit) -> bool {
         while self.urgent_sent < self.urgent.len() {
@@ -84,7 +84,7 @@ impl TargetConnection {
         }
     }
 
-    /// One Data-In PDU; tells whether it was the last. With GOOD status the last one carries it
+    /// One Data-In PDU; returns whether it was the last. With GOOD status the last one carries it
     /// (§11.7.3).
     #[inline]
     fn put_data(&mut self, tag: Tag, out: &mut Transmit) -> bool {

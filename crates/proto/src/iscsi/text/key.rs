@@ -71,7 +71,7 @@ macro_rules! keys {
     };
 }
 
-/// What a length in bytes can be.
+/// Minimum of a length in bytes.
 const LENGTH_MIN: u32 = 512;
 const LENGTH_MAX: u32 = (1 << 24) - 1;
 

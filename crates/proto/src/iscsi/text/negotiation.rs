@@ -33,7 +33,7 @@ pub enum NegotiationError {
     /// The peer refused what this end needs.
     #[error("the peer refused {0:?}")]
     Refused(Key),
-    /// The answer is none that the offer allows.
+    /// The offer does not allow the answer.
     #[error("the answer to {0:?} was not one of the offered values")]
     Answer(Key),
 }

@@ -94,7 +94,7 @@ impl Offer {
         }
     }
 
-    /// What it takes of a list key, the preferred first.
+    /// Returns the accepted values of a list key, the preferred first.
     pub(super) fn list(&self, key: Key) -> &'static [&'static str] {
         let wanted_and_required = match key {
             Key::HeaderDigest => (self.digests.header, self.require_digests.header),

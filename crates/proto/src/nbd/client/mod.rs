@@ -84,7 +84,7 @@ pub struct Client {
     form: Form,
     /// Data of the current reply.
     reply_data: Vec<u8>,
-    /// What the negotiation has to say, and how much of it is sent.
+    /// Output of the negotiation, and how much of it is sent.
     said: Vec<u8>,
     said_from: usize,
     no_zeroes: bool,
@@ -101,11 +101,11 @@ pub struct Client {
     violation: Option<Violation>,
 }
 
-/// How one step of parsing went on.
+/// Result of one step of parsing.
 enum Step {
-    /// So many bytes were used up; there may be more to parse.
+    /// This many bytes were used up; there may be more to parse.
     Used(usize),
-    /// So many bytes were used up, and this is next.
+    /// This many bytes were used up, and this is next.
     Next(usize, Rx<ClientEvent>),
 }
 

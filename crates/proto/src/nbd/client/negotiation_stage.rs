@@ -13,11 +13,11 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// What is waited for.
+/// Expected message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NegotiationStage {
     Greeting,
-    /// A reply to an option; so many have come.
+    /// A reply to an option; this many have come.
     Reply {
         option: OptionCode,
         count: u32,

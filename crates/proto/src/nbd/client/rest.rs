@@ -2,11 +2,11 @@
 
 use crate::stream::Tag;
 
-/// What comes before the next chunk.
+/// Work before the next chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     Nothing,
-    /// The end of a reply, as the layer above was told of its last part.
+    /// The end of a reply, whose last part the layer above has got.
     End(Tag),
     /// Extents of a chunk.
     Extents {

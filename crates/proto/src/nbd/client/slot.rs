@@ -6,7 +6,7 @@ use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use crate::slab::{Slab, SlabSlot};
 use crate::stream::Tag;
 
-/// Where a request is.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
     Free,

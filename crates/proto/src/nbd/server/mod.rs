@@ -69,8 +69,8 @@ pub struct Command {
 pub enum CommandKind {
     /// Read; completed with all of the data in the memory of the tag.
     Read,
-    /// Write; to be done when [`ServerEvent::DataArrived`] tells that the data is in the memory of
-    /// the tag.
+    /// Write; execute it when [`ServerEvent::DataArrived`] reports that the data is in the memory
+    /// of the tag.
     Write {
         /// Durable before it is completed.
         fua: bool,
@@ -107,8 +107,8 @@ impl CommandKind {
 /// Events for the layer above a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// The client starts TLS. Once everything is sent the stream is to be replaced, and
-    /// [`Server::secured`] to be called; nothing may be received meanwhile.
+    /// The client starts TLS. Once everything is sent, replace the stream, then call
+    /// [`Server::secured`]; nothing may be received until then.
     StartTls,
     /// The client wants an export: [`Server::wanted`] names it, [`Server::answer`] has to be called
     /// at once.
@@ -117,12 +117,12 @@ pub enum ServerEvent {
     Request {
         /// Names the request until it is completed and, where it has data, sent.
         tag: Tag,
-        /// What.
+        /// The command.
         command: Command,
     },
     /// The data of a write is there.
     DataArrived {
-        /// Which write.
+        /// The write.
         tag: Tag,
     },
     /// Nothing more is taken until something is completed or sent: see [`Server::is_full`].
@@ -131,14 +131,14 @@ pub enum ServerEvent {
     Disconnect,
 }
 
-/// Where the connection is.
+/// Stage of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The client flags are to come.
     Flags,
     /// An option is to come.
     Option,
-    /// Data of an option is to come, so much of it.
+    /// This many bytes of an option's data are expected.
     OptionData {
         option: OptionCode,
         left: u32,
@@ -149,7 +149,7 @@ enum Phase {
     Tls,
     /// Requests are to come.
     Requests,
-    /// The payload of a write is to be announced.
+    /// The payload of a write must be announced.
     Payload(Tag),
     /// The client took its leave.
     Leaving,
@@ -180,7 +180,7 @@ pub struct Server {
     no_zeroes: bool,
     /// Data of the current option.
     option_data: Vec<u8>,
-    /// What the negotiation has to say, and how much of it is sent.
+    /// Output of the negotiation, and how much of it is sent.
     said: Vec<u8>,
     said_from: usize,
     wanted: Wanted,
@@ -198,11 +198,11 @@ pub struct Server {
     start: StartLimit,
 }
 
-/// How one step of parsing went on.
+/// Result of one step of parsing.
 enum Step {
-    /// So many bytes were used up; there may be more to parse.
+    /// This many bytes were used up; there may be more to parse.
     Used(usize),
-    /// So many bytes were used up, and this is next.
+    /// This many bytes were used up, and this is next.
     Next(usize, Rx<ServerEvent>),
 }
 

@@ -37,7 +37,7 @@ pub struct ControllerKeys {
 pub enum Verdict {
     /// The host asks for the next message.
     Next,
-    /// This is to be computed first, and given to [`ControllerAuthentication::computed`]. The host
+    /// Compute this first, and give the result to [`ControllerAuthentication::computed`]. The host
     /// waits for that.
     Compute(Arithmetic),
     /// The host is who it says. With concatenation there is a key.
@@ -62,12 +62,12 @@ enum AuthenticationState {
     Success2(Option<GeneratedPsk>),
     /// The key of a challenge is being made.
     Pairing(Box<Challenged>),
-    /// What came of the two keys is being computed, for this reply.
+    /// The shared secret of the two keys is being computed, for this reply.
     Agreeing(Box<Challenged>, Vec<u8>),
     Over,
 }
 
-/// What follows a message that the host fetches.
+/// Step after a message that the host fetches.
 enum After {
     Reply(Box<Challenged>),
     Success2(Option<GeneratedPsk>),
@@ -75,7 +75,7 @@ enum After {
     Nothing,
 }
 
-/// What the host was asked.
+/// Challenge to the host.
 struct Challenged {
     hash: Hash,
     group: Group,

@@ -34,7 +34,7 @@ pub struct HostKeys {
 pub enum HostStep {
     /// Send this by Authentication Send, and call [`HostAuthentication::sent`] when it was taken.
     Send(Vec<u8>),
-    /// Ask by Authentication Receive for a message of so many bytes at most, and give it to
+    /// Send Authentication Receive for a message of at most this many bytes, and give it to
     /// [`HostAuthentication::received`].
     Receive(usize),
     /// Both know what they wanted to know. With concatenation there is a key.
@@ -44,7 +44,7 @@ pub enum HostStep {
 }
 
 enum AuthenticationState {
-    /// What was sent asks for an answer.
+    /// Waits for the answer to the last message.
     Waiting(AwaitedMessage),
     /// The last message is on its way.
     Ending(Result<Option<GeneratedPsk>, FailureReason>),
@@ -56,7 +56,7 @@ enum AwaitedMessage {
     Success(Box<Expected>),
 }
 
-/// What Success1 has to bring.
+/// Expected contents of Success1.
 struct Expected {
     /// The controller's response, if it was challenged.
     response: Option<Digest>,

@@ -25,7 +25,7 @@ pub use keys::{KeyFileError, KeyFileProblem, PskKeys};
 use super::algorithm::Hash;
 use super::digest::{Digest, hmac};
 
-/// What stands in front of each label.
+/// Prefix of each label.
 const LABEL: &str = "tls13 ";
 
 /// Longest context of HKDF-Expand-Label, bytes.

@@ -16,11 +16,11 @@ pub(super) enum Production {
     HostBehavior,
 }
 
-/// Where a command of the admin queue is.
+/// Stage of a command of the admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdminStage {
     Idle,
-    /// Data is to be produced.
+    /// Data must be produced.
     Produce(Production),
     /// Host Behavior Support is set by data that is asked for.
     HostBehavior,
@@ -32,7 +32,7 @@ pub(super) enum AdminStage {
     Queues(QueueTicket),
     /// A Cross-Controller Reset waits for what the subsystem knows.
     CrossReset(CrossControllerReset),
-    /// A feature waits for the reservations of so many namespaces; how the first that failed has.
+    /// A feature waits for the reservations of this many namespaces; the first failure, if any.
     Persist {
         ticket: ReservationTicket,
         left: usize,

@@ -11,7 +11,7 @@ use crate::nvme::status::Status;
 use crate::nvme::types::Id128;
 use crate::reservation::{Access, Effect, Registrant, Reservations};
 
-/// What was asked for last, of the namespaces whose indexes end on the same bits.
+/// Number of cached answers, each for the namespaces whose indexes end on the same bits.
 const PLACES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]

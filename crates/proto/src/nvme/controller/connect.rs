@@ -231,7 +231,7 @@ impl ConnectRequest {
     }
 }
 
-/// What a Connect does that is let pass. Of a host's names the admin queue tells.
+/// Returns the tolerated deviations of a Connect. Of a host's names the admin queue tells.
 fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
     let mut noted = Deviations::default();
     if connect.qid == Qid(0) {

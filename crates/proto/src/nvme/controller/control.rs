@@ -63,7 +63,7 @@ pub struct Control {
     pub(super) awaits_tls: bool,
 }
 
-/// What the subsystem knows when it makes a controller.
+/// The subsystem's data for a new controller.
 pub(super) struct NewController {
     pub link: Arc<Link>,
     pub identity: Identity,
@@ -341,8 +341,8 @@ impl Control {
         }
     }
 
-    /// What is measured at present. A keep alive timer runs only while the controller works (Base
-    /// §3.9.2).
+    /// Returns the present measurement. A keep alive timer runs only while the controller works
+    /// (Base §3.9.2).
     fn watch(&self) -> Watch {
         match (self.registers.operational(), self.features.keep_alive_ms()) {
             (false, _) => Watch::Commands,

@@ -48,15 +48,15 @@ pub struct QueueTicket(pub(super) u32);
 pub enum ControlEvent {
     /// Answer this command of the admin queue, without data.
     Reply {
-        /// Which one.
+        /// The tag.
         tag: Tag,
         /// The completion.
         cqe: Cqe,
     },
     /// Stop all I/O queues of this controller for good: end their connections, cancel what the
-    /// devices have, wait until no device holds a write any more, with `flush` make everything
-    /// durable, and then call [`Control::quiesced`](super::Control::quiesced). No new queue is admitted from now on; those to
-    /// stop are the ones that the subsystem knows.
+    /// devices have, wait until no device holds a write, with `flush` make everything durable, and
+    /// then call [`Control::quiesced`](super::Control::quiesced). No new queue is admitted from now
+    /// on; those to stop are the ones that the subsystem knows.
     Quiesce {
         /// It is a shutdown.
         flush: bool,
@@ -90,7 +90,7 @@ pub enum ControlEvent {
         ticket: ReservationTicket,
         /// The namespace.
         nsid: Nsid,
-        /// What is to be.
+        /// The new value.
         persist: bool,
     },
     /// The host has not been heard of for too long: end the association, that is all connections of

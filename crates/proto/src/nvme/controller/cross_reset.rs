@@ -25,7 +25,7 @@ use crate::stream::Tag;
 pub enum CrossReset {
     /// It has ended, and no device holds anything of it.
     Over,
-    /// It is there, or ending: its association is to be ended.
+    /// It exists, or is ending: its association must be ended.
     UnderWay,
     /// It is not for this subsystem, or not for this host, to say.
     Refused(Status),

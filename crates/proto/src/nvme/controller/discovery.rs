@@ -58,8 +58,8 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Returns whether a host that came through `port` belongs to it; `entry` is what the host is
-    /// told.
+    /// Returns whether a host that came through `port` belongs to it; `entry` is the host's view of
+    /// it.
     fn includes(&self, entry: &DiscoveryEntry, port: &Port) -> bool {
         let came_by = port.came_by;
         let reaches = |any: IpAddr| {
@@ -246,7 +246,7 @@ mod tests {
         Port { id, host_memory: HostMemory::Keyed, listener: None, in_capsule_bytes: 0, came_by }
     }
 
-    /// The addresses that a host is told which came through a port by an address.
+    /// Returns the addresses for a host that came through a port by an address.
     fn told(log: &DiscoveryLog, port: &Port) -> Vec<(AddressFamily, String)> {
         let page = log.page(None, port);
         let entries = page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap());

@@ -130,8 +130,8 @@ fn features(namespace: &Namespace) -> u8 {
         | if preferred { IdentifyNamespace::NSFEAT_PREFERRED } else { 0 }
 }
 
-/// Returns whether a controller in the state of the namespace's group tells how much of it is used:
-/// nvmet does while it changes, too.
+/// Returns whether a controller in the state of the namespace's group reports how much of it is
+/// used: nvmet does while it changes, too.
 fn is_told(namespace: &Namespace) -> bool {
     access::is_accessible(namespace.ana_state) || namespace.ana_state == AnaState::CHANGE
 }

@@ -173,7 +173,7 @@ pub(super) struct Identity {
     pub host: HostIdentity,
 }
 
-/// SGLS: without alignment, with offsets into the capsule, and what the transport takes beside.
+/// SGLS: without alignment, with offsets into the capsule, and the transport's own forms.
 const fn sgls(memory: HostMemory) -> u32 {
     let moved = match memory {
         HostMemory::Transport => IdentifyController::SGLS_TRANSPORT,

@@ -21,7 +21,7 @@ pub enum RequestKind {
     /// Blocks to the memory of the tag.
     Read,
     /// Blocks to memory that the command gets for it, and that a [`RequestKind::Write`] of the same
-    /// tag takes next: not to be lent by the device. The tag's memory is not needed any more.
+    /// tag takes next: the device must not lend it. The tag's memory is no longer needed.
     CopyRead,
     /// Blocks from the memory of the tag.
     Write,
@@ -42,7 +42,7 @@ pub enum RequestKind {
         /// Space may be given back; the blocks read as zeroes either way.
         deallocate: bool,
     },
-    /// The content of blocks is not needed any more. Advice: a device may ignore it.
+    /// The content of blocks is no longer needed. Advice: a device may ignore it.
     Discard,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum Command {
     Done,
 }
 
-/// What commands are checked against.
+/// Reference of the checks of commands.
 pub(super) struct Context<'a> {
     pub namespaces: &'a NamespaceTable,
     /// Most data of one command in bytes (MDTS).

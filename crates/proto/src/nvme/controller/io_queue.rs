@@ -361,8 +361,8 @@ impl Drop for IoQueue {
     }
 }
 
-/// Returns whether a reservation of after the command's arrival keeps the host out: its data is not
-/// stored any more.
+/// Returns whether a reservation made after the command's arrival keeps the host out: its data is
+/// then not stored.
 #[inline]
 pub(super) fn is_kept_out(
     conflicts: &ConflictCheck,

@@ -6,7 +6,7 @@ use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Lba, Nsid};
 use crate::stream::Tag;
 
-/// Where a command stands.
+/// Stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandStage {
     /// The tag is free.
@@ -19,7 +19,7 @@ pub(super) enum CommandStage {
     Device,
 }
 
-/// What a command is part of.
+/// Role of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A command of its own, one operation.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::limits::ASSOCIATION_IDLE_MS;
 
-/// What is measured.
+/// Measured event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// Nothing: the host wants no keep alive timer.
@@ -20,7 +20,7 @@ pub(super) enum Watch {
 pub(super) struct KeepAlive {
     restarted: Duration,
     last_command: Duration,
-    /// What was restarted, and which command came, is not answered yet: see
+    /// The last restart, and the command that came, are not answered yet: see
     /// [`KeepAlive::answered`].
     restart_is_new: bool,
     command_is_new: bool,

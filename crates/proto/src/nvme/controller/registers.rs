@@ -15,16 +15,16 @@ use crate::nvme::property::{
 };
 use crate::nvme::status::Status;
 
-/// What a write to CC has brought about.
+/// Effect of a write to CC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing that others need to know.
     None,
     /// The controller is enabled now.
     Enabled,
-    /// All I/O is to be stopped.
+    /// All I/O must be stopped.
     Quiesce {
-        /// Caches are to be flushed as well: a shutdown.
+        /// Caches must be flushed as well: a shutdown.
         flush: bool,
         /// It is a controller reset: state goes back to its defaults.
         reset: bool,

@@ -47,7 +47,7 @@ impl Default for HealthCounts {
 /// Counters of a subsystem.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// What was counted before this process began, and its start.
+    /// Counts from before this process began, and its start.
     before: HealthCounts,
     reads: AtomicU64,
     writes: AtomicU64,

@@ -44,11 +44,11 @@ struct Controller {
     shown: Arc<NamespaceTable>,
     /// By which it came.
     listener: Option<SocketAddr>,
-    /// What the subsystem allowed when it was made.
+    /// Maximum that the subsystem allowed when it was made.
     io_queues_max: u16,
 }
 
-/// What is shown to a host, of its kind and in its state.
+/// View of a host of one kind and in one state.
 #[derive(Clone, Debug)]
 struct HostView {
     full: Arc<NamespaceTable>,
@@ -60,7 +60,7 @@ impl HostView {
         Arc::ptr_eq(&self.full, &other.full) && Arc::ptr_eq(&self.states, &other.states)
     }
 
-    /// What a host sees that came by this listener.
+    /// Returns the view of a host that came by this listener.
     fn shown(&self, host: Option<&Nqn>, listener: Option<SocketAddr>) -> Arc<NamespaceTable> {
         let shown = self.full.shown_to(host).map_or_else(|| Arc::clone(&self.full), Arc::new);
         shown.in_states(&self.states, listener).map_or(shown, Arc::new)
@@ -68,7 +68,7 @@ impl HostView {
 }
 
 impl Controller {
-    /// What the host sees of all namespaces. Its queues share one table.
+    /// Returns the host's view of all namespaces. Its queues share one table.
     fn look(&mut self, seen: &HostView) -> Arc<NamespaceTable> {
         if !self.seen.is(seen) {
             self.seen = seen.clone();

@@ -52,7 +52,7 @@ pub(super) const VERSION: Version = Version::V2_0;
 pub enum ControllerKind {
     /// Has namespaces and I/O queues.
     Io,
-    /// Tells what subsystems there are.
+    /// Lists the subsystems.
     Discovery,
 }
 

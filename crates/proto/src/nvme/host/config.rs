@@ -124,16 +124,16 @@ pub enum HostAction {
     NamespacesChanged,
     /// The access states are others than before: see [`super::HostControl::access`].
     AccessChanged,
-    /// What came of [`super::HostControl::cross_reset`].
+    /// Outcome of [`super::HostControl::cross_reset`].
     CrossReset {
-        /// The controller that was to be reset.
+        /// The controller for which a reset was requested.
         lost: CrossControllerReset,
-        /// It was reset: nothing of it will be executed any more.
+        /// It was reset: none of its commands will be executed.
         stopped: bool,
     },
     /// The discovery log was read.
     Discovered(DiscoveryResult),
-    /// The controller reported this, for the log. What is to be done about it has been done.
+    /// The controller reported this, for the log. The host has already reacted to it.
     Event(AsyncEvent),
     /// Submit no more I/O: the association is about to end. Completions may still come.
     StopIo,
@@ -141,7 +141,7 @@ pub enum HostAction {
     Failed {
         /// Why.
         error: HostError,
-        /// True if it is certain that the controller executes nothing of this association any more.
+        /// True if the controller certainly executes nothing more of this association.
         confirmed: bool,
     },
     /// The association was shut down as asked: close all connections.

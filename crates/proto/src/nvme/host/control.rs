@@ -25,7 +25,7 @@ use crate::nvme::wire::NqnField;
 
 const _: () = assert!(HostConfig::ADMIN_ENTRIES <= ADMIN_QUEUE_ENTRIES_MAX);
 
-/// Where an association is in its life.
+/// Stage in the life of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AssociationStage {
     /// Nothing was sent.
@@ -55,9 +55,9 @@ pub struct HostControl {
     pub(super) configuration: Configuration,
     pub(super) requests: Requests,
     pub(super) timers: Timers,
-    /// What [`Timer::Stage`] watches over, and how long it was given.
+    /// Subject of [`Timer::Stage`], and its time limit.
     pub(super) stage_limit: (Step, Duration),
-    /// How long to wait before CSTS is read again.
+    /// Pause before CSTS is read again.
     pub(super) status_interval: Duration,
     /// I/O queues that are being opened.
     pub(super) opening: Vec<Qid>,
@@ -67,7 +67,7 @@ pub struct HostControl {
     pub(super) scan: Scan,
     pub(super) namespaces: Vec<RemoteNamespace>,
     pub(super) unusable: Vec<(Nsid, NamespaceProblem)>,
-    /// Those of which the last look did not tell whether they are what they were.
+    /// Those for which the last look did not show whether they are unchanged.
     pub(super) unsure: Vec<Nsid>,
     /// The one that is used, as it was when its use began.
     pub(super) used: Option<RemoteNamespace>,
@@ -79,7 +79,7 @@ pub struct HostControl {
     /// An event asked for another look while the line was busy.
     pub(super) look_again: bool,
     pub(super) stuck: Vec<Stuck>,
-    /// I/O commands that wait for an Abort because nobody wants them any more.
+    /// Unneeded I/O commands that wait for an Abort.
     pub(super) unwanted: VecDeque<(Qid, Cid)>,
     /// Why the controller is being reset.
     pub(super) cause: Option<HostError>,
@@ -369,7 +369,7 @@ impl HostControl {
         });
     }
 
-    /// The end: nothing is sent any more and nothing heard.
+    /// The end: nothing more is sent or received.
     pub(super) fn end(&mut self, last: HostAction) {
         self.stage = AssociationStage::Ended;
         self.give_up();

@@ -14,15 +14,15 @@ use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::log_page::{CrossResetEntry, CrossResetHeader, CrossResetStatus};
 use crate::nvme::status::Status;
 
-/// How long to wait before the command is repeated that the controller had no room for, and between
-/// two looks at the log page where no event comes.
+/// Pause before a command is repeated for which the controller had no room, and between two looks
+/// at the log page if no event comes.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Bytes of the whole log page.
 const LOG_BYTES: u32 =
     (CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES) as u32;
 
-/// How far a request is.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// To be sent.
@@ -33,7 +33,7 @@ enum Progress {
     UnderWay,
 }
 
-/// A controller that is to be reset.
+/// A controller for which a reset was requested.
 #[derive(Debug)]
 pub(super) struct CrossReset {
     lost: CrossControllerReset,

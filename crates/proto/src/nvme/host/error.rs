@@ -120,7 +120,7 @@ pub enum HostError {
     /// Something that the caller asked for is not to be had from this peer.
     #[error("{parameter}")]
     Parameter {
-        /// What.
+        /// The parameter.
         parameter: Parameter,
         /// The status of Connect.
         status: Status,
@@ -128,7 +128,7 @@ pub enum HostError {
     /// The peer refused a step.
     #[error("{step} was refused: {status}{}", hint(*.status))]
     Refused {
-        /// Which.
+        /// The step.
         step: Step,
         /// Its status.
         status: Status,
@@ -146,7 +146,7 @@ pub enum HostError {
     Malformed {
         /// In the answer to what.
         step: Step,
-        /// What is wrong with it.
+        /// The problem.
         source: DecodeError,
     },
     /// The peer did not answer in time.
@@ -154,7 +154,7 @@ pub enum HostError {
     TimedOut {
         /// To what.
         step: Step,
-        /// How long it was waited for, in milliseconds.
+        /// Waiting time, in milliseconds.
         after_ms: u64,
     },
     /// An I/O command did not end, not even after an Abort.
@@ -217,7 +217,7 @@ impl HostError {
     }
 }
 
-/// What somebody can do about a status of Connect.
+/// Returns a hint for a status of Connect.
 fn hint(status: Status) -> &'static str {
     match status {
         Status::CONNECT_CONTROLLER_BUSY => {
@@ -232,7 +232,7 @@ fn hint(status: Status) -> &'static str {
     }
 }
 
-/// What a Connect asked for, to explain its refusal.
+/// Contents of a Connect, to explain its refusal.
 pub(super) struct Asked<'a> {
     pub host: &'a Nqn,
     pub subsystem: &'a Nqn,

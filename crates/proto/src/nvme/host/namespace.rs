@@ -15,7 +15,7 @@ pub enum NamespaceProblem {
     /// Identify failed.
     #[error("the controller does not describe it: {0}")]
     Refused(Status),
-    /// What it returned cannot be read.
+    /// Its data cannot be read.
     #[error("its description is malformed: {0}")]
     Malformed(DecodeError),
     /// Another command set than NVM.
@@ -54,7 +54,7 @@ impl NamespaceProblem {
 /// In what a namespace is another one than the one that had its identifier before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
-    /// Another UUID, or one where there was none, or none any more.
+    /// Another UUID, or one that appeared or disappeared.
     #[error("it has another UUID")]
     Uuid,
     /// The same of the NGUID.
@@ -63,7 +63,7 @@ pub enum Difference {
     /// The same of the EUI-64.
     #[error("it has another EUI-64")]
     Eui64,
-    /// It was formatted anew.
+    /// It was formatted again.
     #[error("its blocks have {is} bytes, and had {was}")]
     BlockSize {
         /// Bytes of a block before.

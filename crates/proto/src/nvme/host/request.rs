@@ -106,7 +106,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What an outstanding admin command is for.
+/// Purpose of an outstanding admin command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The one command of the sequence of steps.

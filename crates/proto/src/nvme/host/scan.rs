@@ -18,9 +18,9 @@ use crate::nvme::property::Version;
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
 
-/// How long to wait before a look at the namespaces that failed is repeated.
+/// Pause before a failed look at the namespaces is repeated.
 const RESCAN_DELAY: Duration = Duration::from_secs(1);
-/// How often it is repeated; then the next event is waited for.
+/// Number of repetitions; then the host waits for the next event.
 const RESCANS_MAX: u32 = 5;
 /// Information of an Error event that says that the controller has failed for good (Base,
 /// "Asynchronous Event Information – Error Status").
@@ -31,7 +31,7 @@ const PERSISTENT_INTERNAL_ERROR: u8 = 3;
 pub(super) struct Scan {
     /// Active ones, ascending.
     list: Vec<Nsid>,
-    /// How many of the list have been looked at.
+    /// Number of the list's entries that have been looked at.
     done: usize,
     descriptors: NamespaceDescriptors,
     /// The names of the namespace that is being looked at could not be read.

@@ -5,9 +5,9 @@
 pub enum HostData {
     /// None.
     None,
-    /// So many bytes from the controller.
+    /// This many bytes from the controller.
     In(u32),
-    /// So many bytes to the controller.
+    /// This many bytes to the controller.
     Out(u32),
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// What is waited for.
+/// Event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// To read CSTS again.

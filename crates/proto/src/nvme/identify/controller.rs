@@ -180,7 +180,7 @@ structure! {
         /// Submission Queue Entry Size: required in bits 3:0, maximum in bits 7:4, as powers of
         /// two.
         512 sqes: u8,
-        /// Completion Queue Entry Size, likewise.
+        /// Completion Queue Entry Size, in the same form.
         513 cqes: u8,
         /// Maximum Outstanding Commands.
         514 maxcmd: u16,

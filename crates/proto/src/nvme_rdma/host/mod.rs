@@ -78,7 +78,7 @@ impl Default for HostConfig {
 /// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// A command is answered, and its memory not touched any more.
+    /// A command is answered, and its memory is free.
     Response {
         /// Names the command until [`HostQueuePair::release`].
         tag: Tag,
@@ -98,7 +98,7 @@ pub struct HostQueuePair {
     queue: VecDeque<Tag>,
     /// The command whose memory was made accessible, and which is sent next.
     exposed: Option<Tag>,
-    /// Commands whose access is to be ended by this end.
+    /// Commands whose access this end must end.
     conceal: VecDeque<Tag>,
     /// Answers that the layer above has not taken.
     events: VecDeque<Tag>,
@@ -241,7 +241,7 @@ impl HostQueuePair {
         })
     }
 
-    /// Reports the answer of a command, if there is one and its memory is not touched any more.
+    /// Reports the answer of a command, if there is one and its memory is free.
     #[inline]
     fn finish(&mut self, tag: Tag) {
         let Some(slot) = self.slots.at(tag) else { return };

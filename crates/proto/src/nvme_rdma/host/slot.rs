@@ -8,7 +8,7 @@ use crate::nvme::types::Cid;
 use crate::slab::{Slab, SlabSlot};
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -21,7 +21,7 @@ pub(super) enum CommandState {
     Active,
     /// The response is here, but the memory may still be touched.
     Answered,
-    /// The layer above is being told, or has been.
+    /// The layer above gets, or has got, its event.
     Done,
 }
 

@@ -95,22 +95,22 @@ pub enum TargetEvent {
     },
     /// All data that was fetched is in the tag's memory.
     DataArrived {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
     /// The queue pair failed before. No more of it will arrive.
     DataFailed {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
-    /// The memory of a command that was given up while data arrived is not written to any more.
+    /// The memory of a command that was given up while data arrived is no longer written to.
     Dropped {
-        /// Whose; it names no command any more.
+        /// Its tag, which no longer names a command.
         tag: Tag,
     },
-    /// An answer was sent, or never will be: the memory of the command is not read any more.
+    /// An answer was sent, or never will be: the memory of the command is no longer read.
     Released {
-        /// Whose; it names the command until [`TargetQueuePair::sent`].
+        /// Its tag, which names the command until [`TargetQueuePair::sent`].
         tag: Tag,
     },
 }
@@ -120,7 +120,7 @@ pub struct TargetQueuePair {
     config: TargetConfig,
     link: Link,
     slots: Slab<CommandSlot>,
-    /// The command that the last event told of.
+    /// The command of the last event.
     current: Tag,
     /// Commands with data to be copied from their capsule; with data to be read; with an answer to
     /// be sent.
@@ -141,7 +141,7 @@ pub struct TargetQueuePair {
     sends: u16,
     /// For the host's Connect, until one is accepted.
     start: Option<StartLimit>,
-    /// What was to be done on a queue pair that has ended is settled.
+    /// The remaining work of a queue pair that has ended is settled.
     settled: bool,
 }
 

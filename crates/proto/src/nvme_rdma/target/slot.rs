@@ -8,7 +8,7 @@ use crate::nvme_rdma::work::{Buffer, RemoteMemory};
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -20,9 +20,9 @@ pub(super) enum CommandState {
     /// The data is there, or is not to be had; the layer above is to hear of it.
     Arrived,
     /// The layer above abandoned the command while it was fetching; the slot stays until its memory
-    /// is not written to any more.
+    /// is no longer written to.
     Draining,
-    /// Data and response are to be sent.
+    /// Data and response must be sent.
     Completing,
     /// Everything is posted; the memory is still in use.
     Sending,
@@ -31,7 +31,7 @@ pub(super) enum CommandState {
     Released,
 }
 
-/// What the layer above is to hear of a command.
+/// Event of a command for the layer above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PendingEvent {
     Command,

@@ -86,8 +86,8 @@ pub enum HostEvent {
         /// Bytes of data received.
         received_bytes: u32,
     },
-    /// A command is answered, but a data digest was wrong: what was received is not to be used. If
-    /// the controller reports success then the command is to be failed with Transient Transport
+    /// A command is answered, but a data digest was wrong: the received data must not be used. If
+    /// the controller reports success then the command must be failed with Transient Transport
     /// Error (§3.5.2).
     DataFailed {
         /// As above.

@@ -8,7 +8,7 @@ use crate::nvme::types::Cid;
 use crate::slab::{Slab, SlabSlot, Turn};
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -61,7 +61,7 @@ pub(super) struct CommandSlot {
     pub sqe: Sqe,
 }
 
-/// What is still to be sent of an R2T.
+/// Unsent part of an R2T.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct R2t {
     pub ttag: u16,

@@ -105,18 +105,18 @@ pub enum TargetEvent {
     },
     /// All data that was fetched is in the tag's memory.
     DataArrived {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
     /// A data digest was wrong: the command must fail with Transient Transport Error. No more of
     /// its data will arrive.
     DataFailed {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
-    /// The memory of a command that was given up while data arrived is not written to any more.
+    /// The memory of a command that was given up while data arrived is no longer written to.
     Dropped {
-        /// Whose; it names no command any more.
+        /// Its tag, which no longer names a command.
         tag: Tag,
     },
     /// The host ended the connection with H2CTermReq. `Closed` comes next.

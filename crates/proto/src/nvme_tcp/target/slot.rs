@@ -8,7 +8,7 @@ use crate::nvme::types::Cid;
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -20,7 +20,7 @@ pub(super) enum CommandState {
     /// The layer above abandoned the command while data was arriving; the slot stays until that has
     /// ended.
     Draining,
-    /// Data and response are to be sent.
+    /// Data and response must be sent.
     Completing,
     /// Everything is in a gather list; the memory is still in use until
     /// [`super::TargetConnection::sent`].

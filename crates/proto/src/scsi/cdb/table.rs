@@ -175,7 +175,7 @@ const fn operation(
     Operation { opcode, service_action, bytes: used.len() as u8 + 1, usage, ignored, needs, kind }
 }
 
-/// Where SCSI-2 had a LUN in CDBs.
+/// Place of the LUN in CDBs of SCSI-2.
 const SCSI_2_LUN: u8 = 0xe0;
 
 /// Returns whether a command is as old as that, and has nothing else there since: other commands on

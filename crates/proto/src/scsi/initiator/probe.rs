@@ -62,7 +62,7 @@ pub enum ProbeError {
     NotReady(OpCode),
 }
 
-/// What is asked, in this order.
+/// Questions, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeStep {
     Inquiry,
@@ -90,7 +90,7 @@ pub struct Probe {
     stage: ProbeStep,
     /// Only whether the disk is ready is asked.
     greets: bool,
-    /// Which of the interesting pages there are.
+    /// Interesting pages that exist.
     pages: [bool; 4],
     tries: u32,
     later: bool,

@@ -11,12 +11,12 @@ const DESCRIPTOR_BYTES: usize = 24;
 /// R_HOLDER: the registrant holds the reservation.
 const R_HOLDER: u8 = 0x01;
 
-/// TMV: the types that can be had are told.
+/// TMV: the supported types are reported.
 const TMV: u8 = 0x80;
 /// WR_EX, in byte 4: Write Exclusive can be had.
 const WR_EX: u8 = 0x02;
 
-/// Returns whether the parameter data of REPORT CAPABILITIES tells of a disk that can be reserved.
+/// Returns whether the parameter data of REPORT CAPABILITIES describes a disk that can be reserved.
 pub(super) fn can_reserve(capabilities: &[u8]) -> bool {
     capabilities
         .first_chunk::<8>()

@@ -12,8 +12,8 @@ pub enum Change {
     Capacity,
     /// The target has other logical units.
     Luns,
-    /// The disk was started anew: what it had in a volatile cache may be lost, and identity or
-    /// features may be others.
+    /// The disk was restarted: its volatile cache may be lost, and identity or features may have
+    /// changed.
     Restarted,
     /// Identity or features may be others.
     Identity,

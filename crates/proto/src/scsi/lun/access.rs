@@ -32,8 +32,8 @@ pub struct PortAccess {
     pub is_open: bool,
 }
 
-/// What a command is refused with in a state; `None`: it is executed. Commands that only tell what
-/// there is are executed in every state, more of them than SPC-5 demands: initiators ask for size
+/// Returns the refusal of a command in a state; `None`: it is executed. Commands that only report
+/// properties are executed in every state, more of them than SPC-5 demands: initiators ask for size
 /// and mode of a disk when they find it, also by a port in standby.
 pub(super) fn refusal(state: AccessState, command: &Command) -> Option<Sense> {
     if is_accessible(state) || is_telling(command) {
@@ -70,7 +70,8 @@ fn is_telling(command: &Command) -> bool {
     )
 }
 
-/// What standby executes as well (SPC-5 §5.18.2.4.4): initiators register with all ports.
+/// Returns whether standby executes the command as well (SPC-5 §5.18.2.4.4): initiators register
+/// with all ports.
 fn is_management(command: &Command) -> bool {
     matches!(
         command,

@@ -3,7 +3,7 @@
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense, SenseKey};
 
-/// Something that an initiator has to be told.
+/// A notice for an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attention {
     PowerOn,

@@ -37,8 +37,8 @@ impl TransportId {
         Self(bytes.into())
     }
 
-    /// How initiators are shown an NVMe host that is registered: SCSI has no TransportID for it, so
-    /// the protocol is "none", and the host identifier is in bytes 8 to 23.
+    /// Returns the name by which initiators see a registered NVMe host: SCSI has no TransportID for
+    /// it, so the protocol is "none", and the host identifier is in bytes 8 to 23.
     pub(super) fn nvme(host: &Id128) -> Self {
         let mut bytes = [0; 24];
         bytes[0] = PROTOCOL_NONE;

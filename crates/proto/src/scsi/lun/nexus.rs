@@ -31,7 +31,7 @@ pub struct Nexus {
     pub(super) id: NexusId,
     pub(super) name: NexusName,
     pub(super) units: NexusUnits,
-    /// What a logical unit says first.
+    /// First notice of a logical unit.
     first: Attention,
     pub(super) wakes: Vec<NexusId>,
     pub(super) operation: Option<reservation::Operation>,

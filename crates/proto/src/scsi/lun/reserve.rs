@@ -71,8 +71,8 @@ impl Nexus {
         Ok(Step::Reserve)
     }
 
-    /// Returns whether a reservation of after the command's arrival forbids it: its data is not
-    /// stored any more.
+    /// Returns whether a reservation made after the command's arrival forbids it: its data is then
+    /// not stored.
     #[inline]
     pub(super) fn is_kept_out(&self, task: &Task) -> bool {
         let Some(seen) =

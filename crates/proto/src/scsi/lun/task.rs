@@ -32,7 +32,7 @@ pub enum RequestKind {
         /// Space may be given back; the blocks read as zeroes either way.
         deallocate: bool,
     },
-    /// The content of blocks is not needed any more.
+    /// The content of blocks is no longer needed.
     Discard,
 }
 
@@ -81,7 +81,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// GOOD, when so many bytes have been moved.
+    /// GOOD, when `transfer_bytes` bytes have been moved.
     pub(super) const fn good(transfer_bytes: u32) -> Self {
         Self {
             status: ScsiStatus::GOOD,
@@ -127,7 +127,7 @@ pub enum Step {
     Reply(Reply),
 }
 
-/// Where a command stands.
+/// Stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskStage {
     /// There is no command.
@@ -142,7 +142,7 @@ pub(super) enum TaskStage {
     Reserving,
 }
 
-/// What follows when the device is done.
+/// Step after the device is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// The reply.
@@ -160,7 +160,7 @@ pub(super) enum Then {
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     pub(super) unit: u16,
-    /// Which of the logical units that were known under this number.
+    /// Version of the logical unit under this number.
     pub(super) stamp: u32,
     pub(super) stage: TaskStage,
     pub(super) then: Then,

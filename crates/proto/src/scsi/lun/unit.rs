@@ -28,7 +28,7 @@ pub(super) struct Attached {
     pub abort: bool,
 }
 
-/// What nexuses share.
+/// State shared by nexuses.
 #[derive(Debug)]
 pub(super) struct UnitState {
     pub blocks: u64,
@@ -42,7 +42,7 @@ pub(super) struct UnitState {
     pub nexuses: Vec<Attached>,
 }
 
-/// What a nexus has to know of the state for each command.
+/// A nexus's view of the state, for each command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub generation: u32,
@@ -246,7 +246,7 @@ impl LogicalUnit {
         });
     }
 
-    /// One nexus has to be told something.
+    /// Gives one nexus a notice.
     pub(super) fn tell(&self, id: NexusId, attention: Attention) {
         if let Some(nexus) = self.change().nexus(id) {
             nexus.attentions.add(attention);

@@ -7,7 +7,7 @@ use crate::nvme::auth::secret::{SecretError, checked, parts, text_of};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What stands in front of a key.
+/// Prefix of a key.
 const PREFIX: &str = "NVMeTLSkey-1:";
 
 /// Reason why a text cannot be a key. No message repeats the text.
@@ -19,7 +19,7 @@ pub enum KeyError {
     /// The number of the hash function is not known.
     #[error("the number behind NVMeTLSkey-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384)")]
     Hash,
-    /// The key is no base64.
+    /// The key is not valid base64.
     #[error("the key is no base64")]
     Base64,
     /// The key has another length.

@@ -14,7 +14,7 @@ use crate::nvme::types::{Nqn, NqnError};
 use core::fmt;
 use subtle::ConstantTimeEq;
 
-/// What an exported key of each version of identity begins with.
+/// Prefix of an exported key of each version of identity.
 const EXPORTED: [&str; 2] = ["NVMeTLSkey-0:", "NVMeTLSkey-1:"];
 
 /// Error in a file of keys.
@@ -36,7 +36,7 @@ pub enum KeyFileProblem {
     /// One of its names.
     #[error(transparent)]
     Name(#[from] NqnError),
-    /// What stands in front of its key.
+    /// The words in front of its key.
     #[error(
         "in front of the key there may be identity=0 or identity=1, compat, the host's NQN and the subsystem's NQN, in this order"
     )]
