@@ -183,7 +183,7 @@ fn shown() {
 mod tests {
     use super::*;
 
-    /// The patterns of a page, each as the words in quotation marks.
+    /// The patterns in a page.
     fn patterns(text: &str) -> Vec<String> {
         let pattern = |(_, fault): Fault| fault.split('"').nth(1).unwrap_or_default().to_owned();
         page_faults("page.md", text).into_iter().map(pattern).collect()

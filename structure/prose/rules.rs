@@ -53,13 +53,13 @@ impl Around<'_> {
         if is_first { "" } else { &self.words[self.at - 1].text }
     }
 
-    /// Whether the clause ends behind a word.
+    /// Returns whether the clause ends behind a word.
     fn ends(&self, by: usize) -> bool {
         let is_marked = self.words.get(self.at + by).is_none_or(|word| !word.after.is_empty());
         is_marked || self.next(by + 1).is_empty() || NEXT_PART.contains(&self.next(by + 1))
     }
 
-    /// Whether a comma comes before the end of the sentence.
+    /// Returns whether a comma comes before the end of the sentence.
     fn is_fronted(&self) -> bool {
         let marks = self.words[self.at..].iter().map(|word| word.after.as_str());
         let mut marks = marks.filter(|after| after.contains([',', '.', '!', '?', ':']));
@@ -108,7 +108,7 @@ impl Around<'_> {
             || self.at + by + 1 == self.words.len()
     }
 
-    /// In front of a sentence; cells of tables are parts of sentences.
+    /// Returns whether it begins a sentence; cells of tables are parts of sentences.
     fn is_front(&self, kind: Kind) -> bool {
         let is_first = self.words[self.at].is_first && kind != Kind::Cell;
         is_first && self.next(1) != "course" && self.is_fronted()
@@ -158,14 +158,14 @@ fn opening(words: &[Word]) -> Option<Fault> {
     let first = words.first().filter(|word| CLAUSE.contains(&&*word.text))?;
     let end = words.iter().position(|word| word.after.contains(['.', '!', '?', ':']));
     let sentence = &words[..end.map_or(words.len(), |end| end + 1)];
-    let has = |mark| sentence.iter().any(|word| word.after.contains(mark));
+    let has = |mark: char| sentence.iter().any(|word| word.after.contains(mark));
     // "Where it differs, the first counts" has a main clause.
     let is_sentence = has('?') || ["where", "which"].contains(&&*first.text) && has(',');
     let advice = format!("\"{} ...\" at the beginning: write a noun, or a verb first", first.text);
     (!is_sentence).then_some((first.line, advice))
 }
 
-/// The fault of an entry of the changelog, which begins with what was done.
+/// The fault of an entry of the changelog, which must begin with the kind of change.
 pub fn entry(block: &Block) -> Option<Fault> {
     let first = block.words.first().filter(|_| block.kind == Kind::Bullet)?;
     let verbs = ["say", "tell", "ask", "let", "keep", "look", "have"];

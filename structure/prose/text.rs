@@ -1,4 +1,4 @@
-//! Prose as blocks and words. Code, quotations and the targets of links are no prose.
+//! Prose as blocks and words. Code, quotations and the targets of links do not count.
 
 use std::iter::Peekable;
 
@@ -33,7 +33,7 @@ pub struct Block {
 type Lines<'a> = [(usize, &'a str)];
 
 /// Splits lines of Markdown into blocks. Fenced code, comments and quoted blocks are left out.
-pub fn blocks(lines: &Lines) -> Vec<Block> {
+pub fn blocks(lines: &Lines<'_>) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut kind = Kind::Paragraph;
