@@ -227,6 +227,7 @@ mod tests {
             "> anew",
             "There is no reason, and it is no longer than 4.",
             "Of course, it waits.",
+            "There are two: of the host, and of the target.",
             "[a page](beside.md)",
             "| of `a|b`, beside | `anew` |",
         ] {

@@ -111,7 +111,9 @@ impl Around<'_> {
     /// Returns whether it begins a sentence; cells of tables are parts of sentences.
     fn is_front(&self, kind: Kind) -> bool {
         let is_first = self.words[self.at].is_first && kind != Kind::Cell;
-        is_first && self.next(1) != "course" && self.is_fronted()
+        // Behind a colon it may begin a list.
+        let before = self.at.checked_sub(1).map_or("", |before| &self.words[before].after);
+        is_first && !before.contains(':') && self.next(1) != "course" && self.is_fronted()
     }
 
     fn is_outcome(&self) -> bool {

@@ -14,7 +14,7 @@ fn refused(url: &str) -> Refusal {
     error.refusal().cloned().unwrap_or_else(|| panic!("the system refused it: {error}"))
 }
 
-/// What the system refuses has the kind that follows from it, and a way out.
+/// A refusal by the system has the kind that follows from it, and a way out.
 fn refused_by_the_system(url: &str, kind: ErrorKind, way_out: &str) {
     let error: Error =
         open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));

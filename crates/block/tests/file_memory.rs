@@ -13,7 +13,7 @@ const QUEUES: usize = 40;
 const POOL_BYTES: usize = 1 << 20;
 const BYTES: usize = MAX_TRANSFER_BYTES as usize;
 
-/// What all queues have come to.
+/// Counts of all queues.
 #[derive(Default)]
 struct Tally {
     compared: Cell<usize>,

@@ -35,7 +35,7 @@ impl Filter for Stated {
     }
 }
 
-/// What a process knows: its own options, and what the target of each leg states to it.
+/// A process's knowledge: its own options, and the statements of each leg's target.
 struct Knows {
     settle: Duration,
     stated: [Duration; 2],

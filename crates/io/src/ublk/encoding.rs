@@ -4,7 +4,7 @@
 pub mod flag {
     /// A device stays when its server ends, and waits for another.
     pub const USER_RECOVERY: u64 = 1 << 3;
-    /// ...which receives the unanswered requests of the first one again.
+    /// The new server gets the unanswered requests of the first one again.
     pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
     /// A device of a user who is not root.
     pub const UNPRIVILEGED_DEV: u64 = 1 << 5;

@@ -41,7 +41,7 @@ struct Model {
     next: u32,
     remotes: Vec<RemoteLoop>,
     posts_owed: u32,
-    /// One in so many phases says that it was busy.
+    /// One in `n` phases reports that it was busy.
     busy_one_in: u32,
 }
 

@@ -6,7 +6,7 @@ use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{CommandData, InitiatorEvent};
 use weft_proto::iscsi::pdu::*;
 
-/// What the initiator told and sent, and what its memory held in the end.
+/// Events and output of the initiator, and its memory at the end.
 type Log = (Vec<InitiatorEvent>, Vec<Pdu>, Vec<Vec<u8>>);
 
 fn start(keys: &str) -> (World, Vec<TaskTag>) {

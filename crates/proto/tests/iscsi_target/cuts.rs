@@ -71,7 +71,7 @@ fn serve(world: &mut World) {
     }
 }
 
-/// What the target sent, by kind.
+/// Output of the target, by kind.
 fn answers(world: &mut World) -> Vec<(Opcode, Vec<u8>)> {
     let mut answers: Vec<_> =
         std::iter::from_fn(|| world.try_pdu()).map(|pdu| (pdu.opcode(), pdu.data)).collect();

@@ -162,7 +162,7 @@ fn identify_of_an_io_controller() {
     assert!(id.wctemp > 0 && id.cctemp > 0);
 }
 
-/// What Linux and SPDK do where CAP.CSS has bit 6, and some hosts everywhere.
+/// Linux and SPDK do this if CAP.CSS has bit 6, and some hosts always.
 #[test]
 fn all_command_sets_are_the_nvm_command_set() {
     let mut rig = Rig::connected(subsystem(), 0);

@@ -156,7 +156,7 @@ impl Wire {
         }
     }
 
-    /// What was noted of the transport.
+    /// Returns the deviations noted for the transport.
     fn noted(&mut self) -> Vec<Deviation> {
         self.end.engine.take_deviations().iter().collect()
     }

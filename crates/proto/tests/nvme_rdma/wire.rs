@@ -36,7 +36,7 @@ pub struct Queues {
     reads: u16,
 }
 
-/// What a key gives access to.
+/// Access by a key.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     tag: Tag,

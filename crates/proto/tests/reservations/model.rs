@@ -49,7 +49,7 @@ impl Model {
     }
 
     /// All registrants hold where the type says so; a holder that is not registered holds nothing;
-    /// without holders there is no reservation, which those are told who shared it.
+    /// without holders there is no reservation, and those who shared it get a notice.
     fn tidy(&mut self, by: u8) -> Vec<(u8, Notice)> {
         let Some((kind, holders)) = &mut self.held else { return Vec::new() };
         let kind = *kind;

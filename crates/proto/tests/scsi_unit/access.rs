@@ -94,7 +94,7 @@ fn extent() -> Extent {
     Extent { lba: 0, blocks: 1 }
 }
 
-/// What only tells what there is.
+/// Commands that only report properties.
 fn telling() -> [Command; 9] {
     let (page, allocation) = (0x08, 64);
     let (ten, no_descriptors, long_lba, control, subpage) =

@@ -12,7 +12,7 @@ mod replay;
 /// Commands under way together.
 const DEPTH: usize = 16;
 
-/// Times that so many are sent and answered, and those of them that come before the count.
+/// Number of times that commands are sent and answered, and of those before the count.
 const ROUNDS: usize = 260;
 const WARM_UP: usize = 10;
 

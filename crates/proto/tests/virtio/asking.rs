@@ -51,7 +51,7 @@ impl SharedMemory for Late {
         self.memory().load(at)
     }
 
-    /// Asking stores; of what else does, there is no chain to add any more.
+    /// Asking stores; for any other store no chain is left to add.
     fn store(&self, at: u64, value: u16) -> Result<(), Outside> {
         self.add();
         self.memory().store(at, value)
