@@ -198,8 +198,8 @@ impl Objects {
 }
 
 impl Watch {
-    /// Whether the watch is kept, as far as this client knows: it learns of a cluster that it does
-    /// not reach after some time only.
+    /// Returns whether the watch is kept, as far as this client knows: it learns of a cluster that
+    /// it does not reach after some time only.
     pub fn is_kept(&self) -> bool {
         self.watch.is_kept()
     }

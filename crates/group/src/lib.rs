@@ -1,13 +1,13 @@
 //! A group of gateways: processes on several machines that serve one inventory as controllers of
 //! the same subsystems, and what they agree on by a store that all of them reach (a Ceph cluster).
-//! No I/O, no clock, no thread: [`Gateway`] says what to ask of the store, and is told what it
-//! answered.
+//! No I/O, no clock, no thread: [`Gateway`] returns requests to the store, and receives the
+//! answers.
 //!
 //! * [`Record`] is the one object that all gateways of a group change, by compare-and-set: who
 //!   belongs to the group, and which gateway is optimized for which ANA group.
 //! * [`placement`] is the rule by which ANA groups are given to gateways.
 //! * [`reservations`] are those of hosts, which all gateways act by.
-//! * [`Announcement`] has all gateways told of a change that they are to act by.
+//! * [`Announcement`] notifies all gateways of a change.
 //! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the
 //!   record, and replaces gateways that have died.
 //! * [`GatewayProcess`] is what its process does around that: it carries out administrators' orders,
