@@ -13,11 +13,11 @@
 //! * [`GatewayProcess`] is what its process does around that: it carries out administrators' orders,
 //!   and ends when it has lost the cluster.
 //!
-//! # What holds
+//! # Guarantees
 //! * At most one gateway whose I/O the store still accepts is optimized for an ANA group. A group
 //!   changes hands in two ways only: its owner gives it away after it has stopped being optimized,
-//!   or its owner has been fenced: the store has confirmed that no write of that process arrives
-//!   any more.
+//!   or its owner has been fenced: the store has confirmed that no write of that process can
+//!   arrive.
 //! * No clock is trusted for that. Clocks decide only *when* a gateway is taken for dead, and when
 //!   one that cannot reach the store stops serving ([`Settings::lease`]).
 #![forbid(unsafe_code)]

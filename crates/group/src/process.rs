@@ -1,9 +1,9 @@
 //! Work of a gateway's process for its group: [`Gateway`] with its surroundings, and still no I/O,
 //! no clock and no thread.
 //!
-//! Whoever runs it tells it what happens ([`GatewayProcess::take`]) and does what it orders
-//! ([`GatewayProcess::next`]): asks the cluster, and has hosts served. It must never wait for the
-//! cluster meanwhile, so that a gateway that does not reach it stops serving when its lease ends.
+//! Its driver gives it events ([`GatewayProcess::take`]) and executes its orders
+//! ([`GatewayProcess::next`]): it asks the cluster, and serves hosts. The driver must never wait
+//! for the cluster, so that a gateway that does not reach it stops serving when its lease ends.
 
 use crate::exchange::{Access, Answer, Ending, Output, Request, Role, Settings, Wish};
 use crate::gateway::Gateway;

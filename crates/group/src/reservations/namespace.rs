@@ -1,9 +1,9 @@
 //! One gateway's part in the reservations of one namespace. No I/O, no clock, no thread.
 //!
 //! An operation reads the state, leads it to the next one, replaces it by compare-and-set, puts it
-//! in force here, and has the other gateways told. It is answered when all of them have it in
-//! force, and when no gateway's devices have commands any more that it aborts. So whatever a host
-//! is told of the state, also by a refusal or a report, holds at all gateways.
+//! in force here, and notifies the other gateways. It is answered when all of them have it in
+//! force, and when no gateway's devices have commands that it aborts. So everything that a host
+//! learns of the state, also by a refusal or a report, holds at all gateways.
 //!
 //! Nothing that another gateway waits for waits for another gateway: what others have changed is
 //! read in a [lane](Lane) of its own.
