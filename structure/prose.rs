@@ -87,7 +87,9 @@ fn counts() -> BTreeMap<&'static str, usize> {
         let (area, count) = line.rsplit_once(' ')?;
         Some((area, count.parse().ok()?))
     };
-    entries.map(|line| count(line).unwrap_or_else(|| panic!("{line}: not an area and a number"))).collect()
+    entries
+        .map(|line| count(line).unwrap_or_else(|| panic!("{line}: not an area and a number")))
+        .collect()
 }
 
 #[test]
@@ -106,11 +108,13 @@ fn prose_becomes_plainer() {
             faults.push(format!("{area}: {} places, and {count} in prose.txt; new:", places.len()));
             faults.extend(new(places, &added).into_iter().map(shown_place));
         } else if places.len() < count {
-            faults.push(format!("{area}: {} places only: lower {count} in prose.txt", places.len()));
+            faults
+                .push(format!("{area}: {} places only: lower {count} in prose.txt", places.len()));
         }
     }
     let gone = counts.into_iter().filter(|(_, count)| *count > 0);
-    faults.extend(gone.map(|(area, count)| format!("{area}: no place: lower {count} in prose.txt")));
+    faults
+        .extend(gone.map(|(area, count)| format!("{area}: no place: lower {count} in prose.txt")));
     demand("write plain English (subject, verb, object), and keep structure/prose.txt", faults);
 }
 
@@ -133,7 +137,9 @@ fn added() -> BTreeSet<(String, usize)> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(files::root()).output();
         let output = output.ok().filter(|output| output.status.success());
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+        output
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+            .unwrap_or_default()
     };
     let commit = git(&["log", "-1", "--format=%H", "--", "structure/prose.txt"]);
     let since = if commit.is_empty() { "HEAD" } else { commit.trim() };
@@ -247,13 +253,16 @@ mod tests {
         );
         let found = rust::faults("a.rs", source);
         let places = found.iter().map(|(reader, (line, _))| (*reader, *line));
-        assert_eq!(places.collect::<Vec<_>>(), [
-            (Reader::Public, 1),
-            (Reader::Public, 2),
-            (Reader::Other, 5),
-            (Reader::Help, 9),
-            (Reader::Messages, 6),
-        ]);
+        assert_eq!(
+            places.collect::<Vec<_>>(),
+            [
+                (Reader::Public, 1),
+                (Reader::Public, 2),
+                (Reader::Other, 5),
+                (Reader::Help, 9),
+                (Reader::Messages, 6),
+            ]
+        );
     }
 
     #[test]

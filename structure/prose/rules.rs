@@ -13,20 +13,35 @@ const NEGATIONS: [&str; 9] =
 
 /// Words that follow an adverb at the end of its clause.
 const NEXT_PART: [&str; 27] = [
-    "in", "of", "by", "on", "for", "to", "and", "at", "with", "than", "from", "when", "if", "until",
-    "but", "or", "as", "there", "here", "which", "that", "then", "because", "while", "after",
-    "before", "where",
+    "in", "of", "by", "on", "for", "to", "and", "at", "with", "than", "from", "when", "if",
+    "until", "but", "or", "as", "there", "here", "which", "that", "then", "because", "while",
+    "after", "before", "where",
 ];
 
 /// Objects of `tell` where `report` or `return` is meant.
-const TOLD: [&str; 11] = [
-    "of", "how", "which", "what", "whether", "when", "where", "who", "whose", "nothing", "that",
-];
+const TOLD: [&str; 11] =
+    ["of", "how", "which", "what", "whether", "when", "where", "who", "whose", "nothing", "that"];
 
 /// Comparisons that `no` denies in plain English, too.
 const AFTER_NO: [&str; 18] = [
-    "longer", "more", "less", "smaller", "larger", "greater", "faster", "slower", "better", "worse",
-    "different", "other", "later", "earlier", "need", "use", "such", "reason",
+    "longer",
+    "more",
+    "less",
+    "smaller",
+    "larger",
+    "greater",
+    "faster",
+    "slower",
+    "better",
+    "worse",
+    "different",
+    "other",
+    "later",
+    "earlier",
+    "need",
+    "use",
+    "such",
+    "reason",
 ];
 
 const FORMS_OF_BE: [&str; 4] = ["is", "are", "was", "were"];

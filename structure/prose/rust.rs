@@ -66,7 +66,8 @@ fn comments(source: &str) -> Vec<(Reader, Comment<'_>)> {
         } else {
             Reader::Other
         };
-        let is_help = mark == "///" && helps.iter().any(|(from, to)| (*from..=*to).contains(&first));
+        let is_help =
+            mark == "///" && helps.iter().any(|(from, to)| (*from..=*to).contains(&first));
         found.push((if is_help { Reader::Help } else { reader }, comment));
     }
     found
