@@ -53,8 +53,7 @@ struct KnownFile {
 }
 
 impl Known {
-    /// Returns the present identity of a device; with `contents` also the time of the last write to
-    /// its files.
+    /// Returns the present identity of a device; with `contents` also the last write to its files.
     pub fn of(device: &Device, contents: bool) -> Self {
         let (geometry, identity) = (device.geometry(), device.identity());
         let sources = grammar::sources(device.url());
@@ -79,8 +78,7 @@ impl Known {
         self.uuid.map_or_else(|| self.url.clone(), |uuid| uuid.to_string())
     }
 
-    /// Returns whether it is a disk of this machine that nothing but its path tells from another
-    /// one.
+    /// Returns whether it is a disk of this machine that only its path distinguishes from others.
     pub fn is_path_alone(&self) -> bool {
         let is_path = grammar::sources(&self.url).iter().any(|of| grammar::path(of.url).is_some());
         is_path && self.files.is_empty() && self.serial.is_none()
@@ -235,7 +233,8 @@ impl Journal {
 
     /// Returns its contents; none if there is no copy to go on with.
     ///
-    /// # Errors It cannot be read, or has another version.
+    /// # Errors
+    /// It cannot be read, or has another version.
     pub fn read(&self) -> Result<Option<Record>, Error> {
         let bytes = match read_own(&self.path, JOURNAL_BYTES_MAX) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

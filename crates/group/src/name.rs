@@ -19,7 +19,8 @@ pub struct InvalidName(String);
 impl Name {
     /// A name.
     ///
-    /// # Errors The text is not a valid name.
+    /// # Errors
+    /// The text is not a valid name.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_name = (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(fits);

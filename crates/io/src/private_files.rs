@@ -73,8 +73,9 @@ pub fn lock_file(path: &Path) -> io::Result<File> {
 /// necessary. Earlier versions made such files readable for others, so this user's file is
 /// restricted and not refused.
 ///
-/// # Errors It is a symbolic link, has another name too, or is not a regular file; otherwise the
-/// error of opening it.
+/// # Errors
+/// It is a symbolic link, has another name too, or is not a regular file; otherwise the error of
+/// opening it.
 pub fn kept_lock_file(path: &Path) -> io::Result<File> {
     let file = private().truncate(false).open(path).map_err(|e| system::told(e, path))?;
     system::restrict_lock(&file, path)?;

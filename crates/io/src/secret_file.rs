@@ -21,7 +21,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Creates a file for what other users must not read, or empties one that is there and is empty or
 /// begins with `magic`: nothing else is overwritten. A symbolic link is not followed.
 ///
-/// # Errors It is not a file, is a symbolic link, belongs to another user, or holds something else;
+/// # Errors
+/// It is not a file, is a symbolic link, belongs to another user, or holds something else;
 /// otherwise the error of creating it.
 pub fn create(path: &Path, magic: &[u8]) -> io::Result<File> {
     let mut options = File::options();

@@ -18,7 +18,8 @@ const FIXED: u64 = 20_261_127;
 /// Returns the seed of this process. Prints it for the calling test, whose output is shown if it
 /// fails.
 ///
-/// # Panics If `PROPTEST_RNG_SEED` is not a number.
+/// # Panics
+/// If `PROPTEST_RNG_SEED` is not a number.
 #[must_use]
 pub fn of_properties() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();

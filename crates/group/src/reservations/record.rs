@@ -72,7 +72,8 @@ impl Record {
     /// After the life of the group in which it was written, it is as after a loss of power:
     /// registrations that do not persist are gone, and the generation of the state begins again.
     ///
-    /// # Errors The reason why it is invalid for this namespace.
+    /// # Errors
+    /// The reason why it is invalid for this namespace.
     pub fn decode(bytes: &[u8], namespace: Uuid, life: u64) -> Result<Self, String> {
         if bytes.len() > RESERVATION_RECORD_BYTES_MAX {
             return Err(format!(

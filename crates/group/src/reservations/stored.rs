@@ -116,7 +116,8 @@ pub fn parts(
 
 /// The state of these registrations and this reservation.
 ///
-/// # Errors The reason why they are invalid.
+/// # Errors
+/// The reason why they are invalid.
 pub fn state(
     registrants: &[StoredRegistration],
     held: Option<&StoredReservation>,

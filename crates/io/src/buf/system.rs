@@ -35,7 +35,8 @@ pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
 
 /// Gives memory back.
 ///
-/// # Safety It came from [`take`] with this size, and no pointer into it is left.
+/// # Safety
+/// It came from [`take`] with this size, and no pointer into it is left.
 pub(super) unsafe fn give(start: NonNull<u8>, bytes: usize) {
     if is_mapped(bytes) {
         // SAFETY: mapped by `take`, and the caller answers for the rest.

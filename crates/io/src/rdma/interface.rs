@@ -123,7 +123,8 @@ pub trait QueuePair: Send {
 
     /// The next event. After `None` the driver is woken for the next one, and not before.
     ///
-    /// # Errors The system failed, and the queue pair must be destroyed.
+    /// # Errors
+    /// The system failed, and the queue pair must be destroyed.
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
 
     /// Returns whether [`QueuePair::poll`] has an event of which the driver is not told, because it

@@ -90,7 +90,8 @@ fn advise_huge(_: *mut core::ffi::c_void, _: usize) {}
 /// Drops the content of whole pages: zeroes from now on, and no memory taken up. `false` if the
 /// system does not do it.
 ///
-/// # Safety The pages belong to one [`Memory`], and nothing else accesses them during the call.
+/// # Safety
+/// The pages belong to one [`Memory`], and nothing else accesses them during the call.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn discard(pages: *mut u8, len: usize) -> bool {
     addresses::parts_end(pages.addr()..pages.addr() + len);

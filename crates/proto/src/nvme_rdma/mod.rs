@@ -15,12 +15,13 @@
 //! does each at once and in order. It tells the engine of each completion, and then takes its
 //! events from `poll_event`. Afterwards there may be work again.
 //!
-//! # Flow control A queue pair is reliable and connected: what is sent without a receive that is
-//! posted for it is tried again and again, and holds up everything behind it. Neither end gets
-//! there by itself. The controller announces its receives (CRQSIZE); the host has at most that many
-//! commands outstanding, and only as many as it has receives posted for their responses. The
-//! controller sends one response per command, and no more at a time than the host has announced
-//! receives (HRQSIZE).
+//! # Flow control
+//! A queue pair is reliable and connected: what is sent without a receive that is posted for it is
+//! tried again and again, and holds up everything behind it. Neither end gets there by itself. The
+//! controller announces its receives (CRQSIZE); the host has at most that many commands
+//! outstanding, and only as many as it has receives posted for their responses. The controller
+//! sends one response per command, and no more at a time than the host has announced receives
+//! (HRQSIZE).
 
 mod address;
 pub mod cm;

@@ -174,7 +174,8 @@ impl Ring {
     /// Takes the next chain; `false`: there is none. `records` is the memory of the record that the
     /// ring was opened with.
     ///
-    /// # Errors The driver breaks a rule. The ring is unusable after that.
+    /// # Errors
+    /// The driver breaks a rule. The ring is unusable after that.
     pub fn take(
         &mut self,
         memory: &dyn SharedMemory,
@@ -263,7 +264,8 @@ impl Ring {
 
     /// Gives a taken chain back, with the number of bytes written.
     ///
-    /// # Errors The memory is gone.
+    /// # Errors
+    /// The memory is gone.
     pub fn give(
         &mut self,
         memory: &dyn SharedMemory,
@@ -296,7 +298,8 @@ impl Ring {
     /// The queue has come to rest, and nothing is in flight. Returns the place at which the next
     /// user continues.
     ///
-    /// # Errors The memory is gone.
+    /// # Errors
+    /// The memory is gone.
     pub fn close(&mut self, records: &dyn SharedMemory) -> Result<(), Fault> {
         match &self.layout {
             Layout::Split(_, Some(record)) => record.close(records),
@@ -308,7 +311,8 @@ impl Ring {
     /// Returns whether the driver must be notified of chains that were given back since the last
     /// call.
     ///
-    /// # Errors The memory is gone.
+    /// # Errors
+    /// The memory is gone.
     pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         match &mut self.layout {
             Layout::Split(split, _) => split.notifies(memory),
@@ -319,7 +323,8 @@ impl Ring {
     /// Says whether the device wants to be notified of chains. Look for chains once more after it
     /// was said that it does.
     ///
-    /// # Errors The memory is gone.
+    /// # Errors
+    /// The memory is gone.
     pub fn listen(&mut self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), Fault> {
         match &mut self.layout {
             Layout::Split(split, _) => split.listen(memory, wanted)?,

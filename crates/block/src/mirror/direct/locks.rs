@@ -109,8 +109,9 @@ impl Locks {
 
     /// Takes all these locks, for a loop.
     ///
-    /// # Errors Somebody has one of them, or the home waits for one: whether it waits for one that
-    /// was taken in the meantime.
+    /// # Errors
+    /// Somebody has one of them, or the home waits for one: whether it waits for one that was taken
+    /// in the meantime.
     pub(super) fn take(&self, range: LockRange) -> Result<(), bool> {
         for (taken, (number, parts)) in range.parts().enumerate() {
             loop {

@@ -36,8 +36,8 @@ pub struct Surroundings<'a> {
 
 /// Reads a job file.
 ///
-/// # Errors A line that fio does not have, a file that cannot be read, an option that is refused,
-/// or no job.
+/// # Errors
+/// A line that fio does not have, a file that cannot be read, an option that is refused, or no job.
 pub fn import(path: &Path, surroundings: &Surroundings<'_>) -> Result<Imported, ImportError> {
     let mut reader = Reader {
         surroundings,

@@ -81,7 +81,8 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
 
 /// Returns fio's measurement, from its `--output-format=json+` with the options of [`arguments`].
 ///
-/// # Errors It is another output, or reports an error.
+/// # Errors
+/// It is another output, or reports an error.
 pub fn report(
     text: &str,
     url: &str,
