@@ -1,4 +1,4 @@
-//! What the documents claim of features and of what is missing names a test that shows it.
+//! Claims of the documents about features and missing ones: each names a test that shows it.
 
 use std::collections::BTreeSet;
 
