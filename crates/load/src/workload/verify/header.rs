@@ -63,7 +63,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamps of the run of this name, with this seed.
+    /// The mark of the run of this name, with this seed.
     pub const fn new(seed: u64, run: u64) -> Self {
         Self { seed, run }
     }
