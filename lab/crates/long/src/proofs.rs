@@ -17,7 +17,7 @@ const PLANTED_SEEDS: &str = "3000";
 pub struct Proof {
     /// By which it is asked for.
     pub name: String,
-    /// What it shows, in a sentence or two.
+    /// Its subject, in a sentence or two.
     pub about: String,
     /// The program.
     pub command: Command,
