@@ -1,4 +1,4 @@
-//! What the documents claim of features and of what is missing names a test that shows it.
+//! Claims of the documents about features and missing ones: each names a test that shows it.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn rows_of_the_comparison_have_tests() {
     let text = read("README.md");
     let (before, after) =
         text.split_once(TESTS_OF_ROWS).expect("README.md has the tests of its comparison");
-    let (_, table) = before.split_once("## How it compares").expect("README.md has a comparison");
+    let (_, table) = before.split_once("## Comparison").expect("README.md has a comparison");
     let (list, _) = after.split_once("-->").expect("the list ends");
     let tests: Vec<(&str, &str)> =
         list.trim().lines().map(|line| line.split_once(": ").unwrap_or((line, ""))).collect();

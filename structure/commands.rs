@@ -33,7 +33,7 @@ fn options_in_the_documents_exist() {
     demand("the program does not know it", faults.collect());
 }
 
-/// What the programs say of themselves, asked once for each subcommand.
+/// Help texts of the programs, requested once for each subcommand.
 #[derive(Default)]
 pub struct Helps {
     texts: BTreeMap<Vec<String>, Option<String>>,
@@ -97,7 +97,7 @@ impl Helps {
     }
 }
 
-/// Whether a word can name a subcommand.
+/// Returns whether a word can name a subcommand.
 fn is_subcommand(word: &str) -> bool {
     word.starts_with(|letter: char| letter.is_ascii_lowercase())
         && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-')
@@ -112,7 +112,7 @@ fn option(word: &str) -> Option<&str> {
     is_option.then_some(option)
 }
 
-/// Whether a text holds the option as a word of its own.
+/// Returns whether a text holds the option as a word of its own.
 pub fn mentions(help: &str, option: &str) -> bool {
     help.split(|letter: char| !(letter.is_alphanumeric() || "-_".contains(letter)))
         .any(|word| word == option)

@@ -1,5 +1,5 @@
-//! Examples in the documentation of a crate are run as tests. Where there are none, cargo is told
-//! so, since looking for them takes as long as compiling the crate.
+//! Examples in the documentation of a crate are run as tests. A crate without examples switches
+//! this off, because looking for them takes as long as compiling the crate.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn crates_with_examples_run_them() {
     demand("a crate has examples in its documentation, and `doctest` says so", faults);
 }
 
-/// Whether a comment of the documentation has a block of Rust.
+/// Returns whether a comment of the documentation has a block of Rust.
 fn has_example(text: &str) -> bool {
     let comments = text.lines().filter_map(|line| {
         let line = line.trim_start();

@@ -1,4 +1,4 @@
-//! Which file of a crate uses which other file of it.
+//! Imports between the files of a crate.
 //!
 //! A path is followed to the file that defines its item, also through the re-exports of other
 //! modules. A module that only declares or re-exports its child does not use it.
@@ -149,7 +149,7 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 }
 
-/// Whether a module is `#[cfg(test)]`.
+/// Returns whether a module is `#[cfg(test)]`.
 fn is_of_tests(item: &ItemMod) -> bool {
     item.attrs.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",

@@ -1,4 +1,4 @@
-//! Who may import whom (`docs/ARCHITECTURE.md`, layers).
+//! Permitted imports (`docs/ARCHITECTURE.md`, layers).
 
 use std::process::Command;
 
@@ -80,7 +80,7 @@ pub(crate) fn directory(package: &str) -> Option<&str> {
     }
 }
 
-/// Whether a file holds tests and nothing else.
+/// Returns whether a file holds tests and nothing else.
 pub(crate) fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
 }

@@ -20,12 +20,12 @@ fn links_lead_somewhere() {
     demand("the link leads nowhere", faults);
 }
 
-/// Whether the link leaves the repository.
+/// Returns whether the link leaves the repository.
 fn is_elsewhere(link: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme))
 }
 
-/// Whether file and heading of a link exist, seen from a document.
+/// Returns whether file and heading of a link exist, seen from a document.
 fn resolves(path: &str, text: &str, link: &str) -> bool {
     let (file, anchor) =
         link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));

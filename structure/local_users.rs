@@ -1,5 +1,5 @@
-//! What other users of the machine, and peers, must not be able to do: to lead elsewhere what is
-//! written, and to fill the log.
+//! Rules against other users of the machine, and peers: they cannot redirect written files, nor
+//! fill the log.
 
 use syn::{
     Attribute, ItemMod, ItemUse, Macro, Meta, UseTree,
@@ -120,7 +120,7 @@ impl<'a> Visit<'a> for Uses {
     }
 }
 
-/// Whether an attribute has a module compiled for tests only.
+/// Returns whether an attribute has a module compiled for tests only.
 fn is_of_tests(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {

@@ -14,6 +14,7 @@ mod links;
 mod local_users;
 mod options;
 mod planted;
+mod prose;
 mod testing;
 mod tokens;
 mod tools;

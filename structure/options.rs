@@ -221,7 +221,7 @@ fn local_schemes() -> Vec<String> {
     words.iter().map(|word| format!("{word}:")).collect()
 }
 
-/// Whether a text holds the scheme, and not only one that ends like it.
+/// Returns whether a text holds the scheme, and not only one that ends like it.
 fn holds(text: &str, scheme: &str) -> bool {
     text.match_indices(scheme).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! Planted bugs are edits beside the simulator, which a copy of the sources gets: what is shipped
+//! Planted bugs are edits next to the simulator, applied to a copy of the sources: shipped code
 //! does not know of them.
 
 use crate::{demand, files};

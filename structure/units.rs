@@ -1,4 +1,4 @@
-//! What cargo compiles, by its unit graphs, which it prints without building anything.
+//! Units that cargo compiles, by its unit graphs, which it prints without building anything.
 //!
 //! `cargo build --release` is the first thing that a newcomer waits for: its units may become fewer
 //! but not more. Lower the number in `units.txt` when they do. And what runs the tests must not

@@ -1,5 +1,5 @@
-//! Where unsafe code may stand: in `io`, and in single rooms of `block`, `tls`, `ceph`, `capi` and
-//! the binding of Python that say why.
+//! Places of unsafe code: in `io`, and in single rooms of `block`, `tls`, `ceph`, `capi` and the
+//! binding of Python that state the reason.
 
 use syn::{Attribute, Meta};
 
@@ -34,7 +34,7 @@ const DENIED: [&str; 6] = [
     "crates/tls/src/lib.rs",
 ];
 
-/// Whether an attribute is `level(unsafe_code)`, whatever else stands in the parentheses.
+/// Returns whether an attribute is `level(unsafe_code)`, whatever else stands in the parentheses.
 fn sets(attribute: &Attribute, level: &str) -> bool {
     match &attribute.meta {
         Meta::List(list) => {

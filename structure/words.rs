@@ -12,7 +12,7 @@ const BANNED: [&str; 6] = [
     concat!("db", "g!"),
 ];
 
-/// Whether the word stands in the line by itself and not as part of a longer one.
+/// Returns whether the word stands in the line by itself and not as part of a longer one.
 fn holds(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -62,7 +62,8 @@ fn every_file_is_compiled() {
     demand("no module declares the file", faults.cloned().collect());
 }
 
-/// Whether a file below `tests` is a program of its own: the manifest says so, or says nothing.
+/// Returns whether a file below `tests` is a program of its own: the manifest says so, or says
+/// nothing.
 fn is_program(path: &str, manifests: &[(String, String)]) -> bool {
     let Some((krate, test)) = path.split_once("/tests/") else { return false };
     let manifest = manifests.iter().find(|(path, _)| *path == format!("{krate}/Cargo.toml"));
@@ -72,7 +73,7 @@ fn is_program(path: &str, manifests: &[(String, String)]) -> bool {
     })
 }
 
-/// Whether a parent module of the file declares it.
+/// Returns whether a parent module of the file declares it.
 fn is_declared(path: &str, sources: &[(String, String)]) -> bool {
     let (directory, file) = path.rsplit_once('/').unwrap();
     let (directory, module) = match file {

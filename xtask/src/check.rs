@@ -8,7 +8,7 @@ use crate::{
     tools,
 };
 
-/// What is checked in seconds: formatting and licences.
+/// Returns the checks that take seconds: formatting and licences.
 pub fn forms() -> Result<Vec<Step>> {
     let mut fmt = sh::cargo("fmt");
     fmt.args(["--all", "--check"]);
@@ -27,7 +27,7 @@ pub fn forms() -> Result<Vec<Step>> {
     ])
 }
 
-/// What the compiler says: lints and documentation.
+/// Returns the checks by the compiler: lints and documentation.
 pub fn lints() -> Result<Vec<Step>> {
     let mut clippy = sh::cargo("clippy");
     clippy.args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);

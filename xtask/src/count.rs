@@ -24,7 +24,7 @@ pub struct Count {
 pub struct Skip {
     /// Its name; empty where the log names none.
     pub test: String,
-    /// What is missing.
+    /// The missing thing.
     pub reason: String,
 }
 

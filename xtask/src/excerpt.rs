@@ -1,4 +1,4 @@
-//! What of a failed step's log a person needs to see.
+//! The part of a failed step's log that a person needs to see.
 
 /// Lines from the end of a log to show if no test failed.
 const TAIL_LINES: usize = 60;

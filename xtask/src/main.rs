@@ -1,6 +1,6 @@
 //! The project's chores: `cargo xtask <chore>`.
 //!
-//! Everything that is done to the sources besides building them is a subcommand here, so that a
+//! Everything that is done to the sources, except building them, is a subcommand here, so that a
 //! fresh clone needs Rust and a C compiler and nothing to remember. What few people need, or few
 //! runs, is a tool of the lab (`lab/crates`), which is built when it is used.
 #![forbid(unsafe_code)]

@@ -3,9 +3,9 @@
 /// A fenced block: the word behind the fence, and its lines.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fence<'a> {
-    /// What follows the opening fence.
+    /// Text behind the opening fence.
     pub info: &'a str,
-    /// What stands between the fences.
+    /// Lines between the fences.
     pub lines: Vec<&'a str>,
 }
 
@@ -16,7 +16,7 @@ pub struct Document<'a> {
     pub headings: Vec<(&'a str, usize)>,
     /// The fenced blocks, in order.
     pub fences: Vec<Fence<'a>>,
-    /// Where inline links and link definitions lead.
+    /// Targets of inline links and link definitions.
     pub links: Vec<&'a str>,
     /// The rows of tables, each with its cells, without the lines below their heads.
     pub rows: Vec<Vec<&'a str>>,

@@ -1,4 +1,4 @@
-//! Running other programs: how they are started, and how their failure is told.
+//! Running other programs: starting them, and reporting their failure.
 
 use std::{
     env,
@@ -74,7 +74,7 @@ pub fn chore(args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The exit code of a program by what came of its task. Reports an error; the code is
+/// Returns the exit code of a program by the outcome of its task. Reports an error; the code is
 /// [`SKIPPED`] where this machine lacks something.
 pub fn exit(outcome: Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
@@ -87,7 +87,7 @@ pub fn exit(outcome: Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// How many threads run at a time here.
+/// Returns the number of threads that can run at a time here.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -126,7 +126,7 @@ pub fn replace(command: &mut Command) -> Result<ExitCode> {
     run(command).map(|()| ExitCode::SUCCESS)
 }
 
-/// Whether a program of this name is in the search path.
+/// Returns whether a program of this name is in the search path.
 pub fn have(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|dir| dir.join(program).is_file())

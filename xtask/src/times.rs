@@ -1,4 +1,4 @@
-//! What things took: the processor time of a step, and the time of each test as the logs tell it.
+//! Processor times of steps, and the time of each test according to the logs.
 //!
 //! A test's line is `test NAME ... ok <1.234s>`: cargo's test programs write it so when they are
 //! asked to ([`timed`]), and these chores' own suites write it themselves.
@@ -12,15 +12,15 @@ pub struct Timed {
     pub name: String,
     /// From its start to its end, in seconds.
     pub seconds: f64,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
 }
 
 /// Tests that are shown.
 const SHOWN: usize = 10;
 
-/// Makes a test program built by cargo tell what each test took. Its harness can, but counts the
-/// option among those that may change, and asks for this variable before it takes such a one.
+/// Makes a test program built by cargo report the time of each test. Its harness can, but counts
+/// the option among those that may change, and asks for this variable before it takes such a one.
 pub fn timed(program: &Path, command: &mut Command) {
     // Programs of documentation's examples have another harness.
     if program.parent().is_some_and(|directory| directory.ends_with("deps")) {
@@ -28,7 +28,7 @@ pub fn timed(program: &Path, command: &mut Command) {
     }
 }
 
-/// The line that tells of a test of these chores' own.
+/// Returns the line that reports a test of these chores' own.
 pub fn line(name: &str, outcome: &str, elapsed: Duration) -> String {
     format!("test {name} ... {outcome} <{:.3}s>", elapsed.as_secs_f64())
 }

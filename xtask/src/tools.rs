@@ -112,8 +112,9 @@ impl Tool {
         Ok(program)
     }
 
-    /// Whether the program was built later than all of its sources changed, by the list that cargo
-    /// writes beside it. Most calls then need no cargo, which waits while another one builds.
+    /// Returns whether the program was built later than all of its sources changed, by the list
+    /// that cargo writes beside it. Most calls then need no cargo, which waits while another one
+    /// builds.
     fn is_current(&self, program: &Path, stamp: &Path) -> bool {
         let root = sh::root();
         let Ok(list) = fs::read_to_string(program.with_extension("d")) else { return false };

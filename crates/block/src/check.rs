@@ -10,7 +10,7 @@ pub fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Stat
     refusal_with_data(op, weft_io::segment::total_len(&op.data) as u64, geometry, features)
 }
 
-/// Like [`refusal`], for an operation whose data is somewhere else, and has so many bytes.
+/// Like [`refusal`], for an operation of `data` bytes whose memory is somewhere else.
 #[inline]
 pub fn refusal_with_data(
     op: &Op,

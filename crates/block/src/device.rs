@@ -126,7 +126,7 @@ pub struct Features {
     pub write: bool,
     /// A completed write may be lost at a power failure until a flush completes.
     pub volatile_cache: bool,
-    /// Whether there is such a cache could not be asked, as another host has reserved the device;
+    /// True if there is such a cache could not be asked, as another host has reserved the device;
     /// then `volatile_cache` is set.
     pub cache_unknown: bool,
     /// Discard frees space (otherwise discard succeeds and does nothing).
@@ -189,8 +189,8 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether this change makes an earlier one obsolete: of several sizes or access states only
-    /// the last one counts, and of the other changes only whether the device can be reached.
+    /// Returns whether this change makes an earlier one obsolete: only the last of several sizes or
+    /// access states counts, and otherwise only whether the device can be reached.
     pub const fn supersedes(self, earlier: Self) -> bool {
         matches!(
             (earlier, self),
@@ -201,7 +201,7 @@ impl Change {
     }
 }
 
-/// Whether a device can be reached.
+/// Reachability of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
     /// The device can be reached, as far as is known.
@@ -259,12 +259,12 @@ pub trait BlockDevice: Send + Sync {
         None
     }
 
-    /// Whether the device can be reached now.
+    /// Returns the present reachability of the device.
     fn presence(&self) -> Presence {
         Presence::Here
     }
 
-    /// How well this path reaches the data.
+    /// Returns the access of this path to the data.
     fn access_state(&self) -> AccessState {
         AccessState::Optimized
     }
@@ -276,9 +276,9 @@ pub trait BlockDevice: Send + Sync {
         None
     }
 
-    /// How long a peer of this device may go on executing what was sent to it, after the process
-    /// that sent it has ended, by what the peer states and what was agreed with it. `None`: nothing
-    /// is executed later, or the peer states nothing.
+    /// Returns the time for which a peer of this device may go on executing commands after their
+    /// process has ended, from the peer's statement and the agreement with it. `None`: nothing is
+    /// executed later, or the peer states nothing.
     fn late_writes_bound(&self) -> Option<Duration> {
         self.members().iter().filter_map(|member| member.late_writes_bound()).max()
     }
@@ -289,8 +289,8 @@ pub trait BlockDevice: Send + Sync {
         self.members().iter().find_map(|member| member.trouble())
     }
 
-    /// How often it has lost completed writes that no flush covered, and has not written them
-    /// again, since it was opened. Users are told of it by [`crate::losses`].
+    /// Returns the number of times that it has lost completed, unflushed writes since it was
+    /// opened, without writing them again. [`crate::losses`] reports it to users.
     fn losses(&self) -> u64 {
         self.members().iter().map(|member| member.losses()).sum()
     }
@@ -300,7 +300,7 @@ pub trait BlockDevice: Send + Sync {
         Vec::new()
     }
 
-    /// What each `stats:` in it has counted since it was opened, with its URL; the outer ones
+    /// Returns the counts of each `stats:` in it since it was opened, with its URL; the outer ones
     /// first.
     fn counted(&self) -> Vec<(String, Totals)> {
         Vec::new()
@@ -313,15 +313,15 @@ pub trait BlockDevice: Send + Sync {
         None
     }
 
-    /// All runs of blocks that may hold anything but zeroes, in order, as a server told of them just
-    /// now; neighbours may touch. `None`: there is none to be asked, or it does not tell. It waits
+    /// All runs of blocks that may hold anything but zeroes, in order, as a server reports them
+    /// now; neighbours may touch. `None`: there is no server, or it does not report them. It waits
     /// for the server: not for an event loop, nor while queues of the device are open.
     fn data_runs(&self) -> Option<Vec<core::ops::Range<u64>>> {
         None
     }
 
-    /// What names it to another device of the same server, which may copy from it; `None`: there is
-    /// no such thing.
+    /// Returns its name for another device of the same server, which may copy from it; `None`: it
+    /// has none.
     fn served(&self) -> Option<Served> {
         None
     }
@@ -375,8 +375,8 @@ pub trait BlockQueue {
         0
     }
 
-    /// Whether accepted operations wait for a rate that the user has limited: what they take says
-    /// nothing about the device.
+    /// Returns whether accepted operations wait for a rate that the user has limited: what they
+    /// take says nothing about the device.
     fn holds_back(&self) -> bool {
         false
     }
@@ -393,7 +393,7 @@ pub trait InPlace {
     /// Appends the current contents of the blocks, in the device's own memory, to `into`, to be
     /// sent from there. Returns `false` and appends nothing if the device cannot do this or a copy
     /// would be cheaper; submit a read then. A successful call counts as a completed read. The
-    /// memory does not change until it is dropped, whatever is written to the device meanwhile.
+    /// memory does not change until it is dropped, whatever is written to the device.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
     /// Appends memory of the device to `into`, for the data of a write of these blocks, which is
@@ -401,7 +401,7 @@ pub trait InPlace {
     /// also be submitted with a write of other blocks.
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
-    /// Whether the next write may use [`InPlace::store`], with a single copy.
+    /// Returns whether the next write may use [`InPlace::store`], with a single copy.
     fn stores(&mut self) -> bool;
 
     /// Writes the borrowed `data` to these blocks at once, and durably if the device has no

@@ -3,12 +3,11 @@
 pub use crate::error_kind::ErrorKind;
 use crate::refusal::Refusal;
 
-/// What the system answers where the process, or the system, has no descriptors left, for which
-/// there is no [`std::io::ErrorKind`]: ENFILE and EMFILE; on Windows ERROR_TOO_MANY_OPEN_FILES,
-/// WSAEMFILE.
+/// Error numbers of a process or system without descriptors left, for which there is no
+/// [`std::io::ErrorKind`]: ENFILE and EMFILE; on Windows ERROR_TOO_MANY_OPEN_FILES, WSAEMFILE.
 const TOO_MANY_OPEN_FILES: [i32; 2] = if cfg!(windows) { [4, 10024] } else { [23, 24] };
 
-/// Whether the process, or the system, has too many open files.
+/// Returns whether the process, or the system, has too many open files.
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
 }

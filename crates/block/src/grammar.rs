@@ -76,8 +76,8 @@ pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     Ok(List { head: rest[..first].strip_suffix(',').unwrap_or_default(), sources })
 }
 
-/// Whether the beginning of a source is a filter that still lacks its inner source. A filter
-/// without options has it in the same piece.
+/// Returns whether the beginning of a source is a filter that still lacks its inner source. A
+/// filter without options has it in the same piece.
 fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
     let mut rest = piece;
     for _ in 0..=FILTER_DEPTH {
@@ -129,19 +129,19 @@ pub(crate) fn option(piece: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, value))
 }
 
-/// Whether a piece begins a source.
+/// Returns whether a piece begins a source.
 fn is_source(piece: &str) -> bool {
     scheme(piece).0.is_some() || is_path(piece)
 }
 
-/// Whether this is the path of a file: it begins with a root, a drive or a directory.
+/// Returns whether this is the path of a file: it begins with a root, a drive or a directory.
 pub fn is_path(url: &str) -> bool {
     let drive =
         url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
     drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| url.starts_with(start))
 }
 
-/// Whether this begins with a scheme.
+/// Returns whether this begins with a scheme.
 pub fn has_scheme(url: &str) -> bool {
     scheme(url).0.is_some()
 }
@@ -172,8 +172,8 @@ pub fn sources(url: &str) -> Vec<Source<'_>> {
     vec![Source { url: rest, above }]
 }
 
-/// Whether the UUID of a device is drawn each time that it is opened: that of a RAM disk, and of a
-/// stripe with one, unless the URL gives it.
+/// Returns whether the UUID of a device is drawn each time that it is opened: that of a RAM disk,
+/// and of a stripe with one, unless the URL gives it.
 pub fn draws_uuid(url: &str) -> bool {
     let is_uuid = |(name, _): &(&str, &str)| *name == "uuid";
     let (rest, _) = without_filters(url);
@@ -187,7 +187,7 @@ pub fn draws_uuid(url: &str) -> bool {
     }
 }
 
-/// What is behind the filters in front of a URL, and their schemes.
+/// Returns the text behind the filters in front of a URL, and their schemes.
 pub(crate) fn without_filters(url: &str) -> (&str, Vec<&str>) {
     let (mut rest, mut filters) = (url, Vec::new());
     while let (Some(kind), mut behind) = scheme(rest)
@@ -235,7 +235,7 @@ pub fn path(source: &str) -> Option<&str> {
     main.strip_prefix("file:").or(is_path(main).then_some(main))
 }
 
-/// Whether this is the URL of memory of this process, which ends with it.
+/// Returns whether this is the URL of memory of this process, which ends with it.
 pub fn is_memory(source: &str) -> bool {
     ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme))
 }

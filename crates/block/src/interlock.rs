@@ -22,7 +22,7 @@ const EXCLUSIVE: u32 = 1 << 31;
 /// An operation waits for the lock. The lower bits count the readers.
 const AWAITED: u32 = 1 << 30;
 
-/// How an operation uses its range.
+/// Use of its range by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// It reads; other readers are allowed.

@@ -1,7 +1,7 @@
 //! Every limit of block devices, with its unit and the effect of reaching it.
 
-/// Queues that were closed with writes that no flush covers, for each of which a later one tells of
-/// losses: the limit of their number, by device.
+/// Maximum number, per device, of queues that were closed with unflushed writes and whose losses a
+/// later queue must report.
 pub const LOSSES_OWED_MAX: usize = 256;
 
 /// Maximum read, write or compare of a local device, bytes:
@@ -46,8 +46,8 @@ pub const FILE_LOOK_MS: u64 = 500;
 /// any of them.
 pub const DRIVE_MEMORY_ALIGN: usize = 4096;
 
-/// How often a drive or volume of Windows is tried to be locked: services that look at every new
-/// volume have it open for moments.
+/// Attempts to lock a drive or volume of Windows: services that look at every new volume have it
+/// open for moments.
 pub const VOLUME_LOCK_TRIES: u32 = 10;
 
 /// Milliseconds between two such tries.
@@ -103,8 +103,8 @@ pub const LIMIT_LOOK_MS: u64 = 1000;
 /// it accepts no more until then.
 pub const TIME_LIMIT_QUEUE_OPS: usize = 1024;
 
-/// Memory in which a queue with a time limit keeps the data of operations that a disk in a mirror,
-/// or beside a network source in a stripe, has; bytes.
+/// Memory in which a queue with a time limit keeps the data of operations of a disk in a mirror, or
+/// in a stripe with a network source; bytes.
 pub const TIME_LIMIT_POOL_BYTES: usize = 64 << 20;
 
 /// Seconds within which a local disk or file completes an operation, unless `--disk-timeout` says
@@ -124,7 +124,7 @@ pub const SHARER_OPS: usize = 1024;
 /// reaped; it can submit no more until then.
 pub const MAILBOX_OPS: usize = 1024;
 
-/// Bytes that a mirror copies at a time to make legs equal; writes to these blocks wait meanwhile.
+/// Bytes that a mirror copies at a time to make legs equal; writes to these blocks wait for it.
 pub const MIRROR_COPY_BYTES: u32 = 512 << 10;
 
 /// Bytes that a mirror looks at by themselves, at least, to find out which blocks no leg can be
@@ -145,8 +145,8 @@ pub const MIRROR_COPY_OPS: usize = 4;
 /// fewest reads then.
 pub const MIRROR_READ_RUN_BYTES: u64 = 128 << 10;
 
-/// Milliseconds between two looks at a queue of a leg of a mirror that nobody uses any more and that
-/// still has something under way.
+/// Milliseconds between two looks at a leg's queue that is no longer used and still has operations
+/// in flight.
 pub const MIRROR_DRAIN_MS: u64 = 100;
 
 /// Milliseconds after which a loop tries again to use a leg of a mirror by itself.
@@ -165,7 +165,7 @@ pub const MIRROR_HOT_REGIONS: usize = 4096;
 /// Regions that a mirror marks ahead of a sequential writer at most.
 pub const MIRROR_MARK_AHEAD: usize = 16;
 
-/// How often a loop asks for the marks of a write; then the home of the mirror executes it.
+/// Requests of a loop for the marks of a write; then the home of the mirror executes it.
 pub const MIRROR_MARK_ASKS: u8 = 16;
 
 /// Seconds without a write after which the mark of a region is cleared, up to twice as long.

@@ -1,10 +1,10 @@
-//! What becomes of completed writes that a device has lost and that no flush covered: each user
-//! hears of it once, by a flush that fails. It is counted by the device ([`BlockDevice::losses`])
-//! and told here, above whatever users share.
+//! Completed, unflushed writes that a device has lost: each user gets one report, a flush that
+//! fails. The device counts them ([`BlockDevice::losses`]); they are reported here, above anything
+//! that users share.
 //!
-//! A user that closes its queue before it has flushed is told as well, whether the loss was before
-//! that or comes after: such a queue leaves what it had told of, and a queue that is opened later
-//! takes its place. Nobody knows whose it is, so a flush too many may fail; none too few does.
+//! A user that closes its queue before a flush gets the report as well, for a loss before or after
+//! that: the queue leaves its number of reported losses, and a later queue continues from there.
+//! Nobody knows whose queue that is, so one flush too many may fail, but never one too few.
 
 use crate::device::{BlockDevice, BlockQueue, Device, InPlace};
 use crate::error::Error;
@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Handle};
 
-/// A device whose queues tell of the losses of `inner`. One that is in it twice tells once.
+/// A device whose queues report the losses of `inner`. One that is in it twice reports once. One
+/// that is in it twice tells once.
 pub fn report_losses(inner: Device) -> Device {
     Arc::new(LossReporter { inner, owed: Arc::default() })
 }
@@ -25,7 +26,7 @@ pub fn report_losses(inner: Device) -> Device {
 /// Numbers of losses.
 #[derive(Debug, Default)]
 struct Owed {
-    /// Some queue has told of the losses up to this one.
+    /// Some queue has reported the losses up to this one.
     told: u64,
     /// For each queue that was closed with writes that no flush covers, and whose place none has
     /// taken: it had told up to this one.
@@ -64,7 +65,7 @@ impl Filter for LossReporter {
         self.inner.served()
     }
 
-    /// Its flush tells of losses itself.
+    /// Its flush reports losses itself.
     fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
         self.inner.offload(from)
     }
@@ -95,9 +96,9 @@ struct LossReporterQueue {
     inner: Box<dyn BlockQueue>,
     device: Device,
     owed: Arc<Mutex<Owed>>,
-    /// It has told of the losses up to this one.
+    /// It has reported the losses up to this one.
     told: u64,
-    /// What the queue had told of whose place it has taken.
+    /// Losses that its predecessor had reported.
     taken: Option<u64>,
     /// Writes so far, and how many of them a flush covers.
     written: u64,
@@ -111,7 +112,7 @@ struct LossReporterQueue {
 
 struct Flush {
     user: u64,
-    /// What had been told when it was submitted.
+    /// Losses reported when it was submitted.
     told: u64,
     /// Writes so far.
     written: u64,

@@ -1,4 +1,4 @@
-//! What a URL of no source type was probably meant to be.
+//! Suggestions for URLs of an unknown source type.
 
 /// Beginnings of URLs that people write, and the scheme that they mean.
 const NEAR: [(&[&str], &str); 4] = [

@@ -39,8 +39,8 @@ pub struct Inode {
 }
 
 impl Subject {
-    /// Whether the file at another path is the same one in a copy of the file system, for example a
-    /// snapshot that is mounted.
+    /// Returns whether the file at another path is the same one in a copy of the file system, for
+    /// example a snapshot that is mounted.
     pub fn is_copied_at(&self, path: &Path) -> bool {
         let Some(inode) = &self.inode else { return false };
         std::fs::metadata(path).is_ok_and(|found| {
@@ -75,7 +75,7 @@ pub struct Name {
     pub passing: Option<Passing>,
 }
 
-/// What is known of a name that ends with its process.
+/// State of a name that ends with its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {
     /// The reason.
@@ -96,7 +96,7 @@ pub trait Naming: Send + Sync {
 #[derive(Default)]
 pub struct PassingNames(Mutex<HashMap<Known, Name>>);
 
-/// What tells files and disks apart within a process.
+/// Identity of files and disks within a process.
 type Known = (PathBuf, Option<Inode>, Option<SystemTime>);
 
 impl PassingNames {

@@ -117,7 +117,7 @@ impl NullQueue {
     }
 }
 
-/// Whether the first `len` bytes are zeroes.
+/// Returns whether the first `len` bytes are zeroes.
 fn are_zero(data: &[Segment], len: usize) -> bool {
     data.iter().flat_map(|segment| segment.iter()).take(len).all(|&byte| byte == 0)
 }

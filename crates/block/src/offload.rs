@@ -4,15 +4,14 @@
 use crate::op::Outcome;
 use uuid::Uuid;
 
-/// What names a device among those of its server, for another one of them that is to have its
-/// blocks.
+/// Name of a device within its server, for another device that will receive its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
     /// The server: for NVMe the name of the subsystem.
     pub server: String,
     /// The number of the device there: for NVMe the namespace identifier.
     pub number: u32,
-    /// What the device has under any number.
+    /// UUID of the device, under any number.
     pub uuid: Uuid,
     /// Bytes of a block.
     pub block_bytes: u32,

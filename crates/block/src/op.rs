@@ -51,7 +51,7 @@ impl OpKind {
         }
     }
 
-    /// Whether the operation fills its data.
+    /// Returns whether the operation fills its data.
     pub const fn fills(self) -> bool {
         match self {
             Self::Read | Self::ReservationReport => true,
@@ -60,7 +60,7 @@ impl OpKind {
         }
     }
 
-    /// Whether the operation may change stored data.
+    /// Returns whether the operation may change stored data.
     pub const fn is_write(self) -> bool {
         !matches!(
             self,
@@ -68,7 +68,7 @@ impl OpKind {
         )
     }
 
-    /// Whether what the operation writes is durable on its completion.
+    /// Returns whether what the operation writes is durable on its completion.
     pub const fn fua(self) -> bool {
         matches!(
             self,
@@ -78,9 +78,9 @@ impl OpKind {
         )
     }
 
-    /// Whether the operation changes a reservation. It is not sent again once it may have been
-    /// executed: others may have changed the reservation in the meantime, so its submitter asks for
-    /// a report instead.
+    /// Returns whether the operation changes a reservation. It is not sent again once it may have
+    /// been executed: others may have changed the reservation in the meantime, so its submitter
+    /// asks for a report instead.
     pub const fn is_reserve(self) -> bool {
         matches!(self, Self::Reserve(_))
     }
@@ -200,8 +200,8 @@ pub enum Outcome {
     MayHaveExecuted {
         /// Why this is unknown.
         status: Status,
-        /// Whether it certainly will not be executed any more. Otherwise it may still be in transit
-        /// or executing.
+        /// True if it can certainly no longer be executed. Otherwise it may still be in transit or
+        /// executing.
         settled: bool,
     },
 }
@@ -210,7 +210,7 @@ impl Outcome {
     /// Success.
     pub const SUCCESS: Self = Self::Done(Status::SUCCESS);
 
-    /// It may have been executed, and will not be executed any more.
+    /// It may have been executed, but can no longer be executed.
     pub const fn settled(status: Status) -> Self {
         Self::MayHaveExecuted { status, settled: true }
     }
@@ -229,7 +229,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the operation succeeded.
+    /// Returns whether the operation succeeded.
     #[inline]
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Done(status) if status.is_success())

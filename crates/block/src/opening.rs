@@ -173,7 +173,7 @@ impl<T> Future for Promised<T> {
     }
 }
 
-/// What wakes this thread.
+/// Returns a waker of this thread.
 fn unpark() -> Waker {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,8 +1,8 @@
-//! What is known of the paths of a device that has several, or that reconnects.
+//! State of the paths of a device that has several, or that reconnects.
 
 use core::time::Duration;
 
-/// How well one path reaches its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1),
+/// Access of one path to its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1),
 /// asymmetric logical unit access of SCSI (SPC-4 §5.15).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AccessState {
@@ -40,7 +40,7 @@ pub enum PathState {
     Live,
     /// It was lost, or could not be opened; it is opened again after a pause.
     Waiting,
-    /// It is not opened any more: the time limit for reconnecting has passed.
+    /// It is given up: the time limit for reconnecting has passed.
     Lost,
 }
 
@@ -62,13 +62,13 @@ pub struct PathStatus {
     /// Operations that were sent again, here or on another path, because of what happened on this
     /// one.
     pub retries: u64,
-    /// How often it was opened again.
+    /// Number of times that it was opened again.
     pub reconnects: u64,
     /// Average latency of the last operations, if there were any; of the last samples on a leg.
     pub latency: Option<Duration>,
     /// Why it takes no commands, if it takes none: why it is not open, or refuses them.
     pub why: Option<String>,
-    /// What the device at its end says of its start, while it is open
+    /// Start counter that the device at its end reports while it is open
     /// ([`crate::BlockDevice::cache_epoch`]).
     pub epoch: Option<u64>,
 }

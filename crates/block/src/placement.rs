@@ -1,6 +1,6 @@
-//! Where the bytes of a device lie, as text: for a program that goes on with what an earlier one has
-//! written, and must not take another device, or the same disks put together in another way, for
-//! the one of before.
+//! Placement of the bytes of a device, as text. A program that continues the work of an earlier one
+//! compares it, so that it does not mistake another device, or the same disks arranged differently,
+//! for the previous one.
 
 use crate::grammar::{self, LISTS, scheme};
 use crate::limits::STRIPE_CHUNK_BYTES;
@@ -23,8 +23,8 @@ const OTHER_OPTIONS: [&str; 12] = [
     "uuid",
 ];
 
-/// Where the bytes of the device at `url` lie: its lists with their chunks, and in them their
-/// sources in order, with all options that may decide it. Filters move nothing and are left out.
+/// Returns the placement of the device at `url`: its lists with their chunks, and in them their
+/// sources in order, with all options that may affect it. Filters move nothing and are left out.
 /// Two URLs with one placement may have different block sizes and sizes; their devices tell these.
 pub fn placement(url: &str) -> String {
     let (rest, _) = grammar::without_filters(url);

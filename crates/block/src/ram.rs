@@ -122,7 +122,7 @@ impl BlockDevice for Ram {
         }
     }
 
-    /// What was written is lost with the process.
+    /// Written data is lost with the process.
     fn cache_epoch(&self) -> Option<u64> {
         Some(self.epoch)
     }

@@ -20,7 +20,7 @@ pub enum Refusal {
     /// A scheme that is like a known one, or a known one without its two slashes.
     #[error("this is no URL of a source; did you mean {meant}?")]
     LikeAnotherScheme {
-        /// What was probably meant.
+        /// The probable intention.
         meant: String,
     },
     /// There is no scheme, and the text does not begin like a path.
@@ -61,7 +61,7 @@ pub enum Refusal {
     Chunk {
         /// The size, bytes.
         bytes: u64,
-        /// What it must be a multiple of, bytes.
+        /// The required divisor, bytes.
         multiple: u32,
     },
     /// The main part must be a size and is not.
@@ -167,7 +167,7 @@ pub enum Refusal {
     /// The disk is mounted, or used in another way that excludes writing to it.
     #[error("{by}; end that, or put readonly: in front of the source")]
     Busy {
-        /// Who uses it: `it is mounted at /srv`.
+        /// Its user: `it is mounted at /srv`.
         by: String,
     },
     /// The system refuses to write to the disk.
@@ -197,7 +197,7 @@ pub enum Refusal {
         /// Where the volume is mounted, or its name.
         volume: String,
     },
-    /// A RAM disk is to be served by several processes.
+    /// A RAM disk for several processes.
     #[error("no other process can serve the same RAM disk; share a file or a disk")]
     NotShared,
     /// `direct=on` is not possible here.

@@ -7,7 +7,7 @@
 //! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
 //! | `delay:read=80us,write=20us,depth=32,URL` | [`crate::delay`]: another device, with the service times of a slower one |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
-//! | `limit:iops=10k,bw=100MB,URL` | [`crate::limit`]: another device, used only so much |
+//! | `limit:iops=10k,bw=100MB,URL` | [`crate::limit`]: another device with a limited rate |
 //! | `readonly:URL` | [`crate::read_only`]: another device, without writes |
 //! | `stats:URL` | [`crate::stats`]: another device, whose operations are counted |
 //! | `stripe:64KiB,URL,URL,…` | [`crate::stripe`]: several devices as one |
@@ -62,14 +62,14 @@ pub struct OpenOptions<'a> {
     created: Option<&'a CreatedFiles>,
     /// Whoever gives names to files, and to disks that have none.
     names: Option<&'a dyn Naming>,
-    /// Whether a `readonly:` filter precedes.
+    /// True if a `readonly:` filter precedes.
     read_only: bool,
     /// Within which a disk or file of this machine completes an operation; zero: no limit.
     time_limit: Duration,
-    /// Whether what has that limit is a part of a device whose users need their memory back at the
+    /// True if what has that limit is a part of a device whose users need their memory back at the
     /// limit.
     in_composite: bool,
-    /// Whether it is a part of a list, which uses only whole blocks of it.
+    /// True if it is a part of a list, which uses only whole blocks of it.
     is_member: bool,
     /// The resolver gets local sources, too: they are only checked.
     is_check: bool,
@@ -127,7 +127,7 @@ impl<'a> OpenOptions<'a> {
         Ok(Self { depth: self.depth + 1, ..*self })
     }
 
-    /// How files and disks are opened.
+    /// Returns the settings for opening files and disks.
     fn access(&self) -> Access<'a> {
         Access {
             read_only: self.read_only,
@@ -169,7 +169,7 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     Ok(opening.and_then(move |device| Ok(limit_it(device, limit))))
 }
 
-/// Whether a URL is that of a disk or file of this machine, or of filters over one.
+/// Returns whether a URL is that of a disk or file of this machine, or of filters over one.
 fn is_one_disk(url: &str) -> bool {
     let sources = grammar::sources(url);
     let is_listed =
@@ -177,7 +177,8 @@ fn is_one_disk(url: &str) -> bool {
     sources.iter().all(|source| grammar::path(source.url).is_some() && !is_listed(source))
 }
 
-/// Whether a URL consists of what answers on this machine, so that nothing shares its queues.
+/// Returns whether a URL consists of what answers on this machine, so that nothing shares its
+/// queues.
 fn is_local(url: &str) -> bool {
     grammar::sources(url).iter().all(|source| {
         grammar::path(source.url).is_some()
@@ -250,8 +251,8 @@ fn begin_of_any_size(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Er
     Ok(Opening::ready(Ok(device)))
 }
 
-/// Whether a URL can be that of a local source that is only read, as far as its beginning tells; or
-/// of a list, whose sources are not checked.
+/// Checks that a URL can name a local source for reading, as far as its beginning shows; or a list,
+/// whose sources are not checked.
 ///
 /// # Errors
 /// A [`Refusal`] for an unknown scheme, for what is neither a URL nor a path, and for an error in a

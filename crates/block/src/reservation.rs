@@ -55,7 +55,7 @@ pub fn opener_of(key: u64) -> Uuid {
     Uuid::from_u128(u128::from(key as u32))
 }
 
-/// A change of the reservation of a device. Keys are those of the opener; zero is no key.
+/// A change of the reservation of a device. Keys are those of the opener; zero means no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReserveAction {
     /// Registers the opener with this key, whatever key it has now.
@@ -93,14 +93,14 @@ pub enum ReserveAction {
     },
 }
 
-/// Who is registered.
+/// A registrant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationHolder {
     /// The host identifier of NVMe, or what stands for the initiator port of SCSI.
     pub host: [u8; 16],
     /// Its key.
     pub key: u64,
-    /// Whether it holds the reservation.
+    /// True if it holds the reservation.
     pub holds: bool,
 }
 
@@ -118,8 +118,8 @@ pub struct ReservationReport {
 }
 
 impl ReservationReport {
-    /// Reads the Reservation Status data structure in its extended form (Base 2.1 §7.7); `None`: it
-    /// is none. It reads no more than [`RESERVATION_REPORT_BYTES`].
+    /// Reads the Reservation Status data structure in its extended form (Base 2.1 §7.7); `None`:
+    /// the bytes are not one. It reads no more than [`RESERVATION_REPORT_BYTES`].
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = &bytes[..bytes.len().min(RESERVATION_REPORT_BYTES)];
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
@@ -135,7 +135,7 @@ impl ReservationReport {
     }
 
     /// Writes it in the form that [`Self::decode`] reads, for devices whose protocol has another
-    /// one. Of those registered, as many as fit.
+    /// one. It contains as many registrants as fit.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; RESERVATION_REPORT_BYTES];
         let (header, rest) = bytes.split_at_mut(HEADER_BYTES);

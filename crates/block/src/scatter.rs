@@ -3,11 +3,11 @@
 //! Users write at multiples of a stripe, an extent or a page. With the remainder of the unit as its
 //! place, units at a distance of a power of two would meet in a few places. Here a run of units
 //! (`places / 32` of them) has a random place among the runs, and a random order within; one bit
-//! tells it from the runs beside it, so that neighbours never meet.
+//! distinguishes it from the adjacent runs, so that neighbours never meet.
 
 use crate::random::mix;
 
-/// Of the bits of a place, those that are not of the place within a run.
+/// Bits of a place that are not of the place within a run.
 const OUTER_BITS: u32 = 5;
 
 /// The place of a unit, less than `places`, which is a power of two.
@@ -20,7 +20,7 @@ pub(crate) const fn place(unit: u64, places: usize) -> usize {
     (outer | inner) as usize & (places - 1)
 }
 
-/// So many units that follow each other have different places.
+/// Number of successive units with different places.
 pub(crate) const fn run(places: usize) -> usize {
     places >> OUTER_BITS
 }

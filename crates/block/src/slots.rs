@@ -20,7 +20,7 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,12 +1,12 @@
-//! Lists of operations and completions that are empty between two turns of their owner: meanwhile
-//! their memory belongs to all owners on the thread. So a thousand quiet connections hold none, and
-//! those that are busy work in memory that is still in the caches.
+//! Lists of operations and completions that are empty between two turns of their owner. In the
+//! meantime their memory belongs to all owners on the thread. So a thousand quiet connections hold
+//! none, and those that are busy work in memory that is still in the caches.
 
 use crate::op::{Completion, Op};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// A list with room for at most so many entries keeps its memory.
+/// A list with room for at most this many entries keeps its memory.
 const KEPT_ENTRIES: usize = 8;
 
 /// Lists that a thread keeps for whoever needs one, of each kind; further ones are freed.

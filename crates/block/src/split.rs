@@ -63,7 +63,7 @@ struct Begun {
     /// Parts that are still to come back.
     pending: u32,
     parts: u32,
-    /// What is known of those that came back.
+    /// Joint outcome of the completed parts.
     outcome: Option<Outcome>,
 }
 
@@ -79,9 +79,8 @@ struct SplitQueue {
 /// Bit from which on a name below has the number of the part.
 const PART: u32 = 32;
 
-/// What is known of two parts together. What may have been executed outweighs what is certain;
-/// where one was done and another never sent, the whole may have been executed, and will not be any
-/// more.
+/// Returns the joint outcome of two parts. `MayHaveExecuted` outweighs certainty; if one was done
+/// and another never sent, the whole may have been executed, but can no longer be.
 pub(crate) fn merge(first: Outcome, second: Outcome) -> Outcome {
     match (first, second) {
         (unsettled @ Outcome::MayHaveExecuted { settled: false, .. }, _) => unsettled,

@@ -59,7 +59,7 @@ kinds! {
 }
 
 impl StatusKind {
-    /// Whether the same operation may succeed if it is sent to the same device again.
+    /// Returns whether the same operation may succeed if it is sent to the same device again.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Aborted | Self::Busy | Self::Transport | Self::Path)
     }
@@ -164,7 +164,7 @@ impl Status {
         Self { kind, raw: Some(raw) }
     }
 
-    /// Whether the operation succeeded.
+    /// Returns whether the operation succeeded.
     #[inline]
     pub const fn is_success(&self) -> bool {
         matches!(self.kind, StatusKind::Success)
@@ -190,7 +190,7 @@ impl From<&std::io::Error> for Status {
     }
 }
 
-/// Whether the system says that the device below is not there any more.
+/// Returns whether the system reports that the device below is gone.
 fn is_device_gone(error: &std::io::Error) -> bool {
     // ENXIO, ENODEV, ENOMEDIUM; ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED,
     // ERROR_DEVICE_REMOVED, ERROR_NO_SUCH_DEVICE.

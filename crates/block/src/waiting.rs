@@ -54,13 +54,13 @@ enum Watcher {
     Awake,
 }
 
-/// What the watcher is to do.
+/// Action of the watcher.
 enum Due {
     /// Nothing, until another wait begins.
     Nothing,
     /// To look again after this time.
     In(Duration),
-    /// To tell of a wait.
+    /// Reports a wait.
     Now(String, Tell),
 }
 
@@ -90,7 +90,7 @@ pub fn begin(what: impl FnOnce() -> String) -> Waiting {
     Waiting { is_noted, of_thread: PhantomData }
 }
 
-/// What the attended thread waits for, and since when.
+/// Returns the wait of the attended thread, and its start.
 pub fn current() -> Option<(String, Instant)> {
     waits().current.as_ref().map(|awaited| (awaited.what.clone(), awaited.since))
 }

@@ -25,7 +25,7 @@ impl Driver for Owner {
     }
 }
 
-/// Keeps `DEPTH` operations in flight until so many are done: reads and writes by turns.
+/// Keeps `DEPTH` operations in flight until a number of them are done: reads and writes by turns.
 fn keep_busy(
     event_loop: &mut Loop,
     queue: &mut dyn BlockQueue,
@@ -130,7 +130,8 @@ fn a_shared_queue() {
     assert_eq!(allocations_of(shared).0, 0);
 }
 
-/// Of the loop that uses it, which writes by itself as soon as the home has marked the region.
+/// A mirror on the loop that uses it, which writes by itself as soon as the home has marked the
+/// region.
 #[test]
 fn a_mirror() {
     let (_, home, _) = spawn(LoopConfig::default(), |_| ()).unwrap();

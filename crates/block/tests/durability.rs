@@ -1,4 +1,5 @@
-//! What a system tells once, that cached data could not be written back, stays true for everybody.
+//! A report by the system that cached data could not be written back, which it makes once, stays
+//! true for everybody.
 
 use crate::scratch::Scratch;
 use core::cell::RefCell;
@@ -12,7 +13,7 @@ use weft_block::{Device, OpKind, OpenOptions, StatusKind, open};
 use weft_io::disk::{DiskBackend, DiskKind, DiskOp, OpenFile};
 use weft_io::{Activity, Driver, Handle};
 
-/// How the disk under all loops behaves.
+/// Behaviour of the disk under all loops.
 #[derive(Default)]
 struct Script {
     /// The next operation that is to make something durable fails; those after it succeed, as with
@@ -20,7 +21,7 @@ struct Script {
     fails: AtomicBool,
     /// With which error of the system; 0: that of a device that fails.
     error: AtomicI32,
-    /// What fails does so only when this is not set any more.
+    /// Failures happen only when this is unset.
     held: AtomicBool,
     /// Operations that were to make something durable: taken, and ended with success.
     taken: AtomicUsize,
@@ -178,8 +179,8 @@ fn a_flush_beside_one_that_fails_does_not_succeed() {
     rig.end();
 }
 
-/// No room is no failure of a write that goes past the cache, but of one whose data was cached the
-/// data is lost.
+/// A write that bypasses the cache only reports a full disk, but the data of a cached write is
+/// lost.
 #[test]
 #[cfg(unix)]
 fn a_full_disk_loses_what_was_cached() {

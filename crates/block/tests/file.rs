@@ -1,4 +1,4 @@
-//! Files: opening them, refusing to, and what becomes of them underneath.
+//! Files: opening and refusing them, and changes underneath.
 
 use crate::scratch::Scratch;
 use weft_block::testing::{Plan, Rig};
@@ -14,7 +14,7 @@ fn refused(url: &str) -> Refusal {
     error.refusal().cloned().unwrap_or_else(|| panic!("the system refused it: {error}"))
 }
 
-/// What the system refuses has the kind that follows from it, and a way out.
+/// A refusal by the system has the kind that follows from it, and a way out.
 fn refused_by_the_system(url: &str, kind: ErrorKind, way_out: &str) {
     let error: Error =
         open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));

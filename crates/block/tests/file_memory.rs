@@ -1,4 +1,4 @@
-//! What a file takes beyond the submitters' memory: it is bounded for the file, however many queues
+//! Memory of a file beyond that of the submitters: it is bounded for the file, however many queues
 //! it has.
 
 use crate::scratch::Scratch;
@@ -13,7 +13,7 @@ const QUEUES: usize = 40;
 const POOL_BYTES: usize = 1 << 20;
 const BYTES: usize = MAX_TRANSFER_BYTES as usize;
 
-/// What all queues have come to.
+/// Counts of all queues.
 #[derive(Default)]
 struct Tally {
     compared: Cell<usize>,

@@ -1,4 +1,5 @@
-//! Sizes of files: those that are no whole number of blocks, and those that change underneath.
+//! Sizes of files: those that are not a multiple of the block size, and those that change
+//! underneath.
 
 use crate::scratch::Scratch;
 use std::fs::File;
@@ -104,8 +105,8 @@ impl Served {
         self.rig.fails(0, request, StatusKind::Media);
     }
 
-    /// Nothing that was cut off is there, nothing that is to be durable succeeds, and the device
-    /// says why.
+    /// Nothing that was cut off is there, nothing that must be durable succeeds, and the device
+    /// reports the reason.
     fn is_cut(&self, blocks: u64) {
         const WRITE: OpKind = OpKind::Write { fua: false };
         let zeroes = OpKind::WriteZeroes { deallocate: false, fua: false };

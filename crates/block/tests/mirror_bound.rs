@@ -1,5 +1,5 @@
-//! How long the successor of a process that was killed waits, on virtual time: until no target can
-//! execute any more what that process has sent.
+//! Waiting time of the successor of a killed process, on virtual time: until no target can still
+//! execute that process's commands.
 
 use core::future::Future;
 use core::pin::pin;
@@ -35,7 +35,7 @@ impl Filter for Stated {
     }
 }
 
-/// What a process knows: its own options, and what the target of each leg states to it.
+/// A process's knowledge: its own options, and the statements of each leg's target.
 struct Knows {
     settle: Duration,
     stated: [Duration; 2],

@@ -1,4 +1,4 @@
-//! What every device over others passes on, on virtual time: that a rate holds operations back, and
+//! Delegation by every device over others, on virtual time: that a rate holds operations back, and
 //! that operations are overdue. And devices of several go on without a member that hangs.
 
 use crate::scratch::Scratch;

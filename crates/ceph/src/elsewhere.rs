@@ -19,7 +19,7 @@ pub fn begin(url: &RbdUrl, _: Duration, _: impl Any + Send) -> Result<Opening, E
     Err(Error::new(ErrorKind::Unsupported, text))
 }
 
-/// Whether the libraries were loaded: never.
+/// Returns whether the libraries were loaded: never.
 pub fn is_loaded() -> bool {
     false
 }

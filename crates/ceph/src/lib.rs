@@ -1,5 +1,5 @@
 //! Images of Ceph (RBD) as block devices, by librbd, which is loaded when the first one is opened.
-//! A build needs nothing of it; a machine without it is told what to install.
+//! A build needs nothing of it; on a machine without it the error names the package to install.
 //!
 //! * [`RbdUrl`]: how images are named. [`begin`] opens one.
 //! * An image has one handle of librbd, one exclusive lock and one watch, however many queues it

@@ -15,8 +15,8 @@ pub const RBD_CLEARED_OBJECTS: u64 = 32;
 /// further ones wait.
 pub const RBD_COMPARES: usize = 1;
 
-/// Images of this process that are being opened and wait for an answer of their cluster, also those
-/// on which nobody waits any more; further ones are refused until one of them has its answer.
+/// Images of this process that are being opened and wait for an answer of their cluster, including
+/// those that nobody waits for; further ones are refused until one of them has its answer.
 pub const RBD_OPENINGS_MAX: usize = 64;
 
 /// For how long the cluster keeps out a client that was fenced, seconds (a year): longer than any

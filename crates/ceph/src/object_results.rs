@@ -1,11 +1,11 @@
-//! What is told of objects of a pool, on every system.
+//! Results of operations on objects of a pool, on every system.
 
-/// How a message to those who watch an object arrived.
+/// Delivery of a message to those who watch an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledgements {
     /// All who watched have acknowledged it within the limit. Also true when nobody watched.
     pub all: bool,
-    /// What those who have acknowledged it answered, in no order.
+    /// Answers of those who have acknowledged it, in no order.
     pub answers: Vec<Vec<u8>>,
 }
 

@@ -158,8 +158,8 @@ impl Objects {
 
     /// Has `heard` called, on a thread of the library, with each message to those who watch an
     /// object. Answering or dropping it acknowledges it. It is also called with an empty one when
-    /// the watch is lost, and so may have missed something ([`Watch::is_kept`]): one that is lost
-    /// stays so; watch anew, and look. `heard` returns soon, and calls nothing of `Objects`: other
+    /// the watch is lost, and so may have missed something ([`Watch::is_kept`]): a lost one stays
+    /// lost; watch again, and read. `heard` returns soon, and calls nothing of `Objects`: other
     /// calls of the client wait for it.
     ///
     /// # Errors
@@ -198,8 +198,8 @@ impl Objects {
 }
 
 impl Watch {
-    /// Whether the watch is kept, as far as this client knows: it learns of a cluster that it does
-    /// not reach after some time only.
+    /// Returns whether the watch is kept, as far as this client knows: it learns of a cluster that
+    /// it does not reach after some time only.
     pub fn is_kept(&self) -> bool {
         self.watch.is_kept()
     }

@@ -306,7 +306,7 @@ impl Core {
         }
     }
 
-    /// Whether what was written may be in a cache, and must not stay there.
+    /// Returns whether what was written may be in a cache, and must not stay there.
     fn is_to_be_flushed(&self, kind: OpKind) -> bool {
         kind.fua() && self.shared.features().volatile_cache
     }
@@ -364,7 +364,7 @@ impl Core {
     }
 }
 
-/// Whether the bytes are the same, whatever pieces they are in.
+/// Returns whether the bytes are the same, whatever pieces they are in.
 fn equal(stored: &[Segment], wanted: &[Segment]) -> bool {
     let mut at = 0;
     wanted.iter().all(|piece| {

@@ -1,4 +1,5 @@
-//! What the error numbers of librados and librbd mean: for an operation, and for opening an image.
+//! Meanings of the error numbers of librados and librbd: for an operation, and for opening an
+//! image.
 //!
 //! They are those of Linux, negative, whatever the system of the cluster.
 
@@ -29,7 +30,7 @@ const ESHUTDOWN: i32 = 108;
 const ETIMEDOUT: i32 = 110;
 const EDQUOT: i32 = 122;
 
-/// Whether the cluster has shut this client out.
+/// Returns whether the cluster has shut this client out.
 pub(crate) fn is_blocklisted(error: i32) -> bool {
     error == ESHUTDOWN
 }

@@ -1,5 +1,5 @@
-//! What all queues of an image share: the image, its size, and whether the cluster has shut this
-//! client out.
+//! State shared by all queues of an image: the image, its size, and whether the cluster has shut
+//! this client out.
 
 use crate::limits::RBD_TRANSFER_BYTES_MAX;
 use crate::native::Image;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use weft_block::{Error, ErrorKind, grammar};
 
-/// What URLs of images start with.
+/// Prefix of URLs of images.
 pub const RBD: &str = "rbd:";
 
 /// An image, or a snapshot of one.

@@ -5,25 +5,25 @@ use crate::zeroes::is_zero;
 use weft_io::Segments;
 use weft_io::segment::Divided;
 
-/// What is known of a chunk, and its memory.
+/// A chunk and its memory.
 #[derive(Default)]
 pub struct Chunk {
-    /// What it is about; none while it is free.
+    /// Its work; none while it is free.
     pub work: Option<Work>,
     /// Operations of it that are not complete.
     pub pending: u32,
     /// One of them failed.
     pub failed: bool,
-    /// What was read from FROM.
+    /// Data that was read from FROM.
     pub data: Option<Segments>,
-    /// What was read from TO, to be compared.
+    /// Data that was read from TO, to be compared.
     pub found: Option<Segments>,
     /// The data, while parts of it are written.
     pub parts: Divided,
 }
 
 impl Chunk {
-    /// Whether all of its operations are complete.
+    /// Returns whether all of its operations are complete.
     pub fn is_complete(&self) -> bool {
         self.work.is_some() && self.pending == 0
     }

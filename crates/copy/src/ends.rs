@@ -6,9 +6,9 @@ use weft_block::{Device, Error, ErrorKind, grammar};
 /// The two devices of a copy.
 #[derive(Clone)]
 pub struct Ends {
-    /// What is copied.
+    /// The source.
     pub from: Device,
-    /// What it is copied to.
+    /// The destination.
     pub to: Device,
 }
 
@@ -56,7 +56,7 @@ impl Ends {
         self.from.geometry().data_bytes()
     }
 
-    /// What positions and lengths are multiples of, in bytes.
+    /// Returns the unit of positions and lengths, in bytes.
     pub fn unit(&self) -> u64 {
         self.from.geometry().block_bytes.max(self.to.geometry().block_bytes).into()
     }
@@ -83,7 +83,7 @@ pub fn shown(device: &Device) -> &str {
 }
 
 /// Refuses a copy to a file where its file system has less room than the copy may need. A device
-/// that is no file, and a system that does not tell, are not refused.
+/// that is not a file, and a system that does not report the room, are not refused.
 ///
 /// # Errors
 /// How much room there is and how much is needed.

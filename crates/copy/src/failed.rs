@@ -3,7 +3,7 @@
 use crate::ends::shown;
 use weft_block::{Device, Error, ErrorKind, OpKind, Outcome, StatusKind};
 
-/// The error for an operation on so many bytes from byte `at` of the device at `url`.
+/// Returns the error for an operation on `bytes` bytes from byte `at` of the device at `url`.
 pub fn failed(url: &str, kind: OpKind, at: u64, bytes: u64, outcome: &Outcome) -> Error {
     let status = outcome.status();
     let (kind_of, why) = words(status.kind);

@@ -1,7 +1,7 @@
 //! Up to where a flush of TO covers the copy, in a file, for the process that goes on with it.
 //!
 //! The file is replaced as a whole, and is durable before it is relied on. While a copy runs its
-//! process holds a lock beside it, so that no other one goes on with the same copy.
+//! process holds a lock next to it, so that no other one goes on with the same copy.
 
 use crate::ends::Ends;
 use crate::limits::JOURNAL_BYTES_MAX;
@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 /// would report such a copy as complete.
 const VERSION_UNREADABLE: u32 = 2;
 
-/// What tells a device from another one, and from itself after a change.
+/// Identity of a device, which also changes with its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     /// The URLs of its sources without options, and without secrets.
@@ -53,7 +53,7 @@ struct KnownFile {
 }
 
 impl Known {
-    /// What is known of a device now; with `contents` also when its files were last written to.
+    /// Returns the present identity of a device; with `contents` also the last write to its files.
     pub fn of(device: &Device, contents: bool) -> Self {
         let (geometry, identity) = (device.geometry(), device.identity());
         let sources = grammar::sources(device.url());
@@ -73,12 +73,12 @@ impl Known {
         }
     }
 
-    /// What names it: its UUID, or where it is.
+    /// Returns its name: its UUID, or its place.
     pub fn name(&self) -> String {
         self.uuid.map_or_else(|| self.url.clone(), |uuid| uuid.to_string())
     }
 
-    /// Whether it is a disk of this machine that nothing but its path tells from another one.
+    /// Returns whether it is a disk of this machine that only its path distinguishes from others.
     pub fn is_path_alone(&self) -> bool {
         let is_path = grammar::sources(&self.url).iter().any(|of| grammar::path(of.url).is_some());
         is_path && self.files.is_empty() && self.serial.is_none()
@@ -138,13 +138,13 @@ fn place(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// What the file holds.
+/// Contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     version: u32,
-    /// What is copied.
+    /// The source.
     pub from: Known,
-    /// What it is copied to.
+    /// The destination.
     pub to: Known,
     /// Bytes from the start that are copied, and that a flush covers.
     pub copied: u64,
@@ -153,7 +153,7 @@ pub struct Record {
     /// Milliseconds for which writes of the process that wrote this may still be executed after its
     /// end.
     pub late_writes_ms: u64,
-    /// What could not be read, of what is copied; it is zero in TO.
+    /// Unreadable parts of the source; they are zero in TO.
     #[serde(default, skip_serializing_if = "Unreadable::is_empty")]
     pub unreadable: Unreadable,
 }
@@ -173,8 +173,8 @@ impl Record {
         }
     }
 
-    /// Whether it is of these two devices, as they may be now: by their names, or by where they
-    /// are, as another file may have taken the place of one.
+    /// Returns whether it is of these two devices, as they may be now: by their names, or by where
+    /// they are, as another file may have taken the place of one.
     pub fn is_of(&self, ends: &Ends) -> bool {
         let is = |before: &Known, end| {
             let now = Known::of(end, false);
@@ -183,7 +183,7 @@ impl Record {
         is(&self.from, &ends.from) && is(&self.to, &ends.to)
     }
 
-    /// Whether it is of these two devices, and they are as they were.
+    /// Checks that it belongs to these two devices, and that they are unchanged.
     ///
     /// # Errors
     /// Which of them differs, and how.
@@ -231,10 +231,10 @@ impl Journal {
         }
     }
 
-    /// What it holds; none if there is no copy to go on with.
+    /// Returns its contents; none if there is no copy to go on with.
     ///
     /// # Errors
-    /// It cannot be read, or is none of this version.
+    /// It cannot be read, or has another version.
     pub fn read(&self) -> Result<Option<Record>, Error> {
         let bytes = match read_own(&self.path, JOURNAL_BYTES_MAX) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -267,7 +267,7 @@ impl Journal {
             .map_err(|e| cannot("write", &self.path, e))
     }
 
-    /// Removes it: the copy is complete, or begins anew.
+    /// Removes it: the copy is complete, or begins again.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -278,7 +278,7 @@ impl Journal {
         }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

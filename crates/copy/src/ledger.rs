@@ -1,4 +1,4 @@
-//! What is to be copied next, and up to where everything is written.
+//! Next work of a copy, and the end of the part that is written completely.
 
 use crate::limits::HOLE_BYTES;
 use crate::map::Map;
@@ -13,11 +13,11 @@ pub struct Work {
     pub at: u64,
     /// Its bytes.
     pub len: u64,
-    /// Whether it is a hole, which need not be read.
+    /// True if it is a hole, which need not be read.
     pub is_hole: bool,
 }
 
-/// How holes of FROM are dealt with.
+/// Handling of holes of FROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holes {
     /// They are read like everything else.
@@ -70,12 +70,12 @@ impl Ledger {
         }
     }
 
-    /// The same without what cannot be read, which is no work.
+    /// The same without unreadable parts, which need no work.
     pub fn without(self, unreadable: Unreadable) -> Self {
         Self { without: unreadable, ..self }
     }
 
-    /// Has the halves of a piece of work be told again, unless it cannot be divided.
+    /// Returns the halves of a piece of work later, unless it cannot be divided.
     pub fn divide(&mut self, Work { at, len, is_hole }: Work) -> bool {
         if len <= self.unit {
             return false;
@@ -86,7 +86,7 @@ impl Ledger {
         true
     }
 
-    /// The next work, of at most `chunk` bytes; none if there is no more.
+    /// Returns the next work, of at most `chunk` bytes; none at the end.
     pub fn next(&mut self, chunk: u64) -> Option<Work> {
         if let Some(work) = self.again.pop() {
             return Some(work);
@@ -168,7 +168,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes of holes and the like that were no work, so far.
+    /// Bytes of holes and the like that needed no work, so far.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }

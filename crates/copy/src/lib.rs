@@ -8,7 +8,7 @@
 //! * [`copy()`]: copies, on event loops of its own; each has queues of both devices, and takes the
 //!   next chunk from the [`ledger`] when it has room.
 //! * `offload`: first, where the server of both devices copies by itself, it does that.
-//! * [`ledger`]: what is to be copied next, and up to where all is written.
+//! * [`ledger`]: the next work, and the end of the part that is written completely.
 //! * [`map`]: where a device may hold data.
 //! * [`tuning`]: finds the size of the chunks and their number.
 //! * [`Unreadable`]: what FROM cannot deliver, where a copy goes on all the same.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// Zeroes are found in steps of so many bytes: shorter runs are copied like data.
+/// Step in which zeroes are found, in bytes: shorter runs are copied like data.
 pub const GRAIN_BYTES: usize = 64 << 10;
 
 /// Size of a chunk that is read at once, until another is found to be better, bytes.
@@ -23,7 +23,7 @@ pub const DEPTH_MAX: u32 = 64;
 /// Most event loops.
 pub const THREADS_MAX: usize = 16;
 
-/// Calls at a time by which the server of both devices is told what to copy, a thread each.
+/// Concurrent copy requests to the server of both devices, a thread each.
 pub const OFFLOAD_CALLS_MAX: usize = 8;
 
 /// Bytes of a hole that are dealt with at once.
@@ -35,10 +35,10 @@ pub const PARTS_MAX: u64 = 64;
 /// Places of FROM that cannot be read, after which a copy that goes on behind them gives up.
 pub const UNREADABLE_MAX: usize = 10_000;
 
-/// How often progress is told.
+/// Interval of progress reports.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// How often what was written is flushed, and the journal advances.
+/// Interval of flushes, after which the journal advances.
 pub const JOURNAL_EVERY: Duration = Duration::from_secs(5);
 
 /// Longest journal that is read, bytes.

@@ -20,7 +20,7 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// Starts so many loops, which begin at once.
+    /// Starts `count` loops, which begin at once.
     pub fn start(shared: &Arc<Shared>, count: usize) -> Result<Self, Error> {
         let (give, events) = mpsc::channel();
         let mut all = Self { loops: Vec::new(), threads: Vec::new(), events, idle: Cell::new(0) };
@@ -60,7 +60,7 @@ impl Loops {
         self.wake();
     }
 
-    /// Waits so long at most for the next word of a loop. The result of a flush, if that is it.
+    /// Waits at most `most` for the next event of a loop. The result of a flush, if that is it.
     pub fn wait(&self, most: Duration) -> Option<Result<(), Error>> {
         match self.events.recv_timeout(most) {
             Ok(Event::Idle) => self.idle.set(self.idle.get() + 1),

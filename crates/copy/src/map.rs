@@ -40,7 +40,7 @@ impl Map {
         Some(runs.get(next).cloned().unwrap_or(end..end))
     }
 
-    /// Whether all of these bytes are known to be zeroes.
+    /// Returns whether all of these bytes are known to be zeroes.
     pub fn is_zero(&self, at: u64, len: u64) -> bool {
         self.next(at).is_some_and(|run| run.is_empty() || run.start >= at + len)
     }

@@ -1,5 +1,5 @@
-//! Copies by the server of both devices, before anything is read here: it is told what to copy, and
-//! no data passes through this process. What it does not copy is read and written as ever.
+//! Copies by the server of both devices, before anything is read here: it gets copy requests, and
+//! no data passes through this process. The rest is read and written as usual.
 
 use crate::ends::Ends;
 use crate::ledger::{Holes, Ledger, Work};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use weft_block::offload::Offload;
 use weft_block::{Error, Outcome, Presence};
 
-/// What came of it.
+/// Result of an offloaded copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offloaded {
     /// Bytes that are copied, from where it began on, and that a flush covers.
@@ -43,13 +43,13 @@ struct State {
     running: usize,
 }
 
-/// Whether the server of both devices copies from one to the other.
+/// Returns the server of both devices if it copies from one to the other.
 pub fn find(ends: &Ends) -> Option<Arc<dyn Offload>> {
     ends.to.offload(&ends.from.served()?)
 }
 
 /// Copies from byte `first` on, as far as it goes. `told` is called now and then with the bytes up
-/// to which everything is copied, and those that a flush covers besides.
+/// to which everything is copied, and those that a flush covers.
 ///
 /// # Errors
 /// Those of `told`.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use weft_block::{Error, ErrorKind, waiting};
 
-/// How to copy.
+/// Options of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Event loops, each with queues of its own.
@@ -43,7 +43,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether both devices can be used like that.
+    /// Checks that both devices can be used like that.
     ///
     /// # Errors
     /// Which option is wrong, and what to give.
@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-/// What is done at the moment.
+/// Present activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reading and writing.
@@ -102,10 +102,10 @@ pub enum Phase {
     Verifying,
 }
 
-/// How far it is.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What is done at the moment.
+    /// Present activity.
     pub phase: Phase,
     /// Bytes of the device that are done in this phase.
     pub done: u64,
@@ -117,7 +117,7 @@ pub struct Progress {
     pub setting: Setting,
 }
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Bytes of FROM.
@@ -138,7 +138,7 @@ pub struct Summary {
     pub verifying: Option<Duration>,
     /// SHA-256 of FROM, in hexadecimal digits.
     pub sha256: Option<String>,
-    /// What could not be read, and is zero in TO.
+    /// Unreadable parts, which are zero in TO.
     pub unreadable: Unreadable,
     /// The size of the chunks and their number at the end.
     pub setting: Option<Setting>,
@@ -151,7 +151,7 @@ impl Summary {
     }
 }
 
-/// How it ended.
+/// Way in which it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All is copied and flushed, and the same in both if that was compared.
@@ -167,7 +167,7 @@ pub enum Ended {
 
 /// Where it begins, and where it is noted how far it is.
 pub struct Start<'a> {
-    /// What is known of the copy.
+    /// Record of the copy.
     pub record: Record,
     /// The file that keeps it.
     pub journal: Option<&'a Journal>,

@@ -1,4 +1,4 @@
-//! What the loops of a copy share.
+//! State shared by the loops of a copy.
 
 use crate::digest::Digest;
 use crate::ends::Ends;
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_block::Error;
 
-/// What is done with each chunk.
+/// Task for each chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// It is read from FROM and written to TO.
@@ -19,7 +19,7 @@ pub enum Task {
     Compare,
 }
 
-/// How zeroes come to TO.
+/// Way of writing zeroes to TO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zeroes {
     /// It reads as zeroes where nothing was written.
@@ -43,7 +43,7 @@ impl Zeroes {
     }
 }
 
-/// What a loop tells.
+/// Event of a loop.
 pub enum Event {
     /// It has nothing more to do.
     Idle,
@@ -60,7 +60,7 @@ pub enum Failure {
     Differs(u64),
 }
 
-/// What becomes of a chunk that FROM cannot deliver.
+/// Handling of a chunk that FROM cannot deliver.
 pub enum Unread {
     /// Its halves are work again.
     Divided,
@@ -73,7 +73,7 @@ pub enum Unread {
 /// Bytes, of all loops.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// That are done; without holes that were no work.
+    /// That are done; without holes that needed no work.
     pub done: AtomicU64,
     /// Read from FROM.
     pub read: AtomicU64,
@@ -86,18 +86,18 @@ pub struct Shared {
     pub ends: Ends,
     /// The byte at which the pass begins.
     pub first: u64,
-    /// Bytes that are copied; FROM may change its size meanwhile.
+    /// Bytes that are copied; FROM may change its size during the copy.
     pub bytes: u64,
     pub task: Task,
     pub zeroes: Zeroes,
-    /// Where TO was not zero before the pass; none if it matters not.
+    /// Parts of TO that were not zero before the pass; none if that does not matter.
     pub data_of_to: Option<Map>,
     pub ledger: Mutex<Ledger>,
-    /// What ends before this byte was written by an earlier process, and is read for the digest
+    /// Everything before this byte was written by an earlier process, and is read for the digest
     /// alone.
     pub written: u64,
     pub digest: Option<Mutex<Digest>>,
-    /// Whether the copy goes on behind what cannot be read.
+    /// True if the copy goes on behind what cannot be read.
     pub skips_unreadable: bool,
     pub unreadable: Mutex<Unreadable>,
     /// Bytes of a chunk.
@@ -166,12 +166,12 @@ impl Shared {
         self.digest.as_ref().map(|digest| digest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether these bytes of TO, which were not written yet, are known to be zeroes.
+    /// Returns whether these bytes of TO, which were not written yet, are known to be zeroes.
     pub fn is_zero_in_to(&self, at: u64, len: u64) -> bool {
         self.data_of_to.as_ref().is_some_and(|map| map.is_zero(at, len))
     }
 
-    /// The next work; none if there is no more, or none is to begin.
+    /// Returns the next work; none at the end, or if no work may begin.
     pub fn next(&self) -> Option<Work> {
         if self.stop.load(Relaxed) {
             return None;

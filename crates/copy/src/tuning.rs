@@ -27,7 +27,7 @@ enum Direction {
 const DIRECTIONS: [Direction; 4] =
     [Direction::Deeper, Direction::Larger, Direction::Smaller, Direction::Shallower];
 
-/// What is fixed by the user or the devices.
+/// Limits set by the user or the devices.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// The chunk is the user's choice.
@@ -36,7 +36,7 @@ pub struct Bounds {
     pub depth_is_given: bool,
     /// Largest chunk that both devices take.
     pub chunk_max: u32,
-    /// What chunks are multiples of.
+    /// Unit of chunks.
     pub unit: u32,
 }
 
@@ -73,7 +73,7 @@ impl Tuning {
         self.trial
     }
 
-    /// So many bytes more were copied, in so much time. The setting may be another one after that.
+    /// `bytes` more bytes were copied in `elapsed`. The setting may be another one after that.
     pub fn copied(&mut self, bytes: u64, elapsed: Duration) {
         let Some(direction) = self.direction else { return };
         self.bytes += bytes;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Place {
     /// The first of them.
     pub at: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl Unreadable {
         self.0.iter().map(|place| place.bytes).sum()
     }
 
-    /// Whether there is no place.
+    /// Returns whether there is no place.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

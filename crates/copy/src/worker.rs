@@ -75,7 +75,7 @@ pub struct Worker {
     events: Sender<Event>,
     /// Flushes that were begun.
     flushes: u64,
-    /// Whether it flushes; one of the loops does.
+    /// True if it flushes; one of the loops does.
     is_first: bool,
     /// That there is nothing more to do was told.
     told: bool,

@@ -3,19 +3,19 @@
 use crate::limits::GRAIN_BYTES;
 use weft_io::Segment;
 
-/// Whether all bytes are zero. It ends at the first part that has another one.
+/// Returns whether all bytes are zero. It ends at the first part that has another one.
 pub fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(256).all(|part| part.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
-/// A run of bytes that are all zero, or that are to be written.
+/// A run of bytes that are all zero, or that must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where it begins in the chunk.
+    /// Its start in the chunk.
     pub at: usize,
     /// Its bytes.
     pub len: usize,
-    /// Whether all are zero.
+    /// True if all are zero.
     pub is_zero: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Who at the peers may still execute writes of this process after its end, for the process that
-//! comes after it: that one has them stopped, or waits as long as they may take.
+//! Peers that may still execute this process's writes after it exits.
 
 use crate::lock::lock;
 use crate::unsettled::{Pair, Registry, Unsettled};

@@ -1,6 +1,6 @@
-//! Associations that are over while their peer may still execute what it has of them, and what can
-//! settle that sooner than time does (decision 8): a living association with the same peer which
-//! can have the lost one reset there, or a login that takes its place.
+//! Closed associations whose commands the peer may still execute, and ways to resolve them before
+//! the time limit (decision 8): a living association with the same peer can reset the lost one
+//! there, or a login can take its place.
 
 use crate::limits::UNSETTLED_MAX;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

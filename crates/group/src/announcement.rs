@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long until those are told again that have not answered.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What is to be done so that all are told.
+/// Next step until all gateways know the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnouncementStep {
     /// Read the group's record: [`Announcement::record`].
@@ -27,8 +27,8 @@ pub enum AnnouncementStep {
     Late,
 }
 
-/// Tells all other gateways again and again, until each has acknowledged or can do no I/O any more.
-/// Times are since an epoch of the caller's choice.
+/// Notifies all other gateways again and again, until each has acknowledged or can no longer do
+/// I/O. Times are since an epoch of the caller's choice.
 #[derive(Clone, Debug)]
 pub struct Announcement {
     own: u64,
@@ -44,14 +44,14 @@ impl Announcement {
         Self { own, ends: now + PATIENCE, missing: None, step: AnnouncementStep::Record }
     }
 
-    /// What is to be done now.
+    /// Returns the next step.
     pub fn step(&self) -> AnnouncementStep {
         self.step
     }
 
-    /// This is the record. Who joins after the first one reads the change by itself. Who has left
-    /// can do no I/O any more. That is not so of one that is only condemned: nobody has confirmed
-    /// yet that it is kept out.
+    /// This is the record. Who joins after the first one reads the change by itself. A gateway that
+    /// has left can no longer do I/O. A gateway that is only condemned still can: nobody has
+    /// confirmed yet that it is kept out.
     pub fn record(&mut self, now: Duration, record: &Record) {
         let is_first = self.missing.is_none();
         let others = || {
@@ -70,7 +70,7 @@ impl Announcement {
         };
     }
 
-    /// Gateways were told, and these processes have acknowledged in time; none, if that failed.
+    /// Gateways were notified, and these processes have acknowledged in time; none, if that failed.
     pub fn answered(&mut self, instances: &[u64]) {
         let Some(missing) = &mut self.missing else { return };
         missing.retain(|_, instance| !instances.contains(instance));
@@ -83,7 +83,7 @@ impl Announcement {
         self.step = AnnouncementStep::Tell;
     }
 
-    /// Who has not acknowledged.
+    /// Returns the gateways that have not acknowledged.
     pub fn missing(&self) -> impl Iterator<Item = &Name> {
         self.missing.iter().flat_map(BTreeMap::keys)
     }

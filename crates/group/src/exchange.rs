@@ -1,4 +1,4 @@
-//! What a gateway and its driver tell each other.
+//! Messages between a gateway and its driver.
 
 use crate::liveness::Beat;
 use crate::name::Name;
@@ -6,7 +6,7 @@ use crate::record::RecordError;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// What a gateway is in its group.
+/// Settings of a gateway in its group.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name; the same after each start.
@@ -17,13 +17,14 @@ pub struct Settings {
     pub client: String,
     /// Where hosts reach it, as URLs.
     pub listeners: Vec<String>,
-    /// How often it tells that it is alive.
+    /// Interval of its signs of life.
     pub beat: Duration,
-    /// How long it may serve after its last confirmed beat. The same for all gateways of a group.
+    /// Time for which it may serve after its last confirmed beat. The same for all gateways of a
+    /// group.
     pub lease: Duration,
 }
 
-/// What is asked of the store. At most one of each kind is under way.
+/// Request to the store. At most one of each kind is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The record: [`Answer::Record`].
@@ -43,7 +44,7 @@ pub enum Request {
     Fence(String),
 }
 
-/// What the store answered.
+/// Answer of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The record and its version, if there is one.
@@ -62,7 +63,7 @@ pub enum Answer {
     Blocklisted,
 }
 
-/// How well hosts reach the namespaces of an ANA group through this gateway.
+/// Access of hosts to the namespaces of an ANA group through this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It is the one that serves them.
@@ -73,7 +74,7 @@ pub enum Access {
     Inaccessible,
 }
 
-/// What an administrator orders.
+/// Order of an administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// An ANA group belongs to this gateway, while that is there; `None`: to whom the rule gives
@@ -83,7 +84,7 @@ pub enum Wish {
     Forget(Name),
 }
 
-/// What this gateway is to do for hosts.
+/// Role of this gateway for hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// By ANA group, 1 to [`ANA_GROUPS`](crate::limits::ANA_GROUPS).
@@ -101,7 +102,7 @@ pub struct Other {
     pub cntlids: (u16, u16),
 }
 
-/// Why a gateway must end. What it holds is not its any more.
+/// Reason why a gateway must end. Its part no longer belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ending {
     /// It left in order.
@@ -128,7 +129,7 @@ pub enum Ending {
     Record(#[from] RecordError),
 }
 
-/// What is to be done.
+/// Next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Ask the store.

@@ -85,7 +85,7 @@ impl Gateway {
         }
     }
 
-    /// What to do next. To be called until it returns `None`: after every input, and when
+    /// Returns the next action. To be called until it returns `None`: after every input, and when
     /// [`Self::deadline`] has come.
     pub fn next(&mut self, now: Duration) -> Option<Output> {
         if self.ended.is_none() {
@@ -126,14 +126,14 @@ impl Gateway {
         self.is_leaving = true;
     }
 
-    /// What this gateway serves is closed, and no I/O of it is under way any more: ends with
+    /// Everything that this gateway serves is closed, and none of its I/O is in flight: ends with
     /// [`Ending::Left`].
     pub fn closed(&mut self) {
         (self.is_leaving, self.is_closed) = (true, true);
     }
 
-    /// Hosts have been told, since the last [`Output::Serve`], that this gateway is not optimized
-    /// for an ANA group any more.
+    /// Hosts have been notified, since the last [`Output::Serve`], that this gateway is no longer
+    /// optimized for an ANA group.
     pub fn released(&mut self, group: u32) {
         let access = self.role.as_ref().and_then(|role| role.access.get(&group));
         if access != Some(&Access::Optimized) {
@@ -384,12 +384,12 @@ impl Gateway {
         }
     }
 
-    /// Whether this gateway leaves what it has, as nobody takes it.
+    /// Returns whether this gateway leaves what it has, as nobody takes it.
     fn gives_up(&self, record: &Record) -> bool {
         self.is_leaving && !self.waits_for_others(record)
     }
 
-    /// Whether a gateway that leaves still has ANA groups that others will take.
+    /// Returns whether a gateway that leaves still has ANA groups that others will take.
     fn waits_for_others(&self, record: &Record) -> bool {
         let name = &self.settings.name;
         let others = record

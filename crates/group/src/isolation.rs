@@ -42,8 +42,8 @@ impl Isolation {
         Self { silence, has_served: false, heard: None, is_asking: false, ask_at: Duration::ZERO }
     }
 
-    /// What to do, given whether this gateway serves, and whether there are others to which its
-    /// hosts can turn.
+    /// Returns the action, given whether this gateway serves, and whether there are others to which
+    /// its hosts can turn.
     pub fn look(&mut self, now: Duration, serves: bool, has_company: bool) -> IsolationStep {
         self.has_served |= serves;
         if serves || !self.has_served || !has_company {

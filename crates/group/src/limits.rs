@@ -20,10 +20,10 @@ pub const RECORD_BYTES_MAX: usize = 256 << 10;
 /// Addresses at which a gateway listens that the record holds.
 pub const LISTENERS_MAX: usize = 8;
 
-/// How often a gateway tells that it is alive, milliseconds.
+/// Interval of a gateway's signs of life, milliseconds.
 pub const BEAT_MS: u64 = 1000;
 
-/// How long a gateway may serve after its last confirmed beat, milliseconds.
+/// Time for which a gateway may serve after its last confirmed beat, milliseconds.
 pub const LEASE_MS: u64 = 8000;
 
 /// Attempts of one operation on reservations that fail as the cluster cannot be asked; then the

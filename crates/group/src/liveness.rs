@@ -1,4 +1,4 @@
-//! Who is alive, by the beats of the gateways.
+//! Detection of dead gateways by their beats.
 //!
 //! A gateway is taken for dead when its beat has not changed for longer than its lease and a
 //! quarter, by the clock of whoever watches. Both ends of that time are seen by the watcher itself:
@@ -20,7 +20,7 @@ pub struct Beat {
     pub count: u64,
 }
 
-/// What a gateway knows of the others' beats.
+/// A gateway's knowledge of the others' beats.
 #[derive(Debug, Default)]
 pub struct Liveness {
     seen: BTreeMap<Name, SeenBeat>,
@@ -61,8 +61,8 @@ impl Liveness {
         }
     }
 
-    /// How long the process that is a gateway now has shown no sign of life, as far as is known.
-    /// The silence of one before it is none of its own.
+    /// Returns the time for which the present process of a gateway has shown no sign of life, as
+    /// far as is known. The silence of its predecessor does not count.
     pub fn silence(&self, name: &Name, instance: u64) -> Duration {
         let seen = self.seen.get(name).filter(|seen| seen.instance == instance);
         seen.map_or(Duration::ZERO, |seen| seen.until.saturating_sub(seen.since))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
-/// A text is no name.
+/// A text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{0}\" is no name of a gateway: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores"
@@ -20,7 +20,7 @@ impl Name {
     /// A name.
     ///
     /// # Errors
-    /// The text is none.
+    /// The text is not a valid name.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_name = (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(fits);

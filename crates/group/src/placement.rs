@@ -1,4 +1,4 @@
-//! Which gateway is to be optimized for which ANA group.
+//! Choice of the optimized gateway for each ANA group.
 //!
 //! 1. A group that is pinned belongs to that gateway while it is there.
 //! 2. Others stay where they are, if that gateway stays.

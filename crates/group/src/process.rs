@@ -1,9 +1,9 @@
-//! What the process of a gateway does for its group: [`Gateway`] with all that is around it, and
-//! still no I/O, no clock and no thread.
+//! Work of a gateway's process for its group: [`Gateway`] with its surroundings, and still no I/O,
+//! no clock and no thread.
 //!
-//! Whoever runs it tells it what happens ([`GatewayProcess::take`]) and does what it orders
-//! ([`GatewayProcess::next`]): asks the cluster, and has hosts served. It must never wait for the
-//! cluster meanwhile, so that a gateway that does not reach it stops serving when its lease ends.
+//! Its driver gives it events ([`GatewayProcess::take`]) and executes its orders
+//! ([`GatewayProcess::next`]): it asks the cluster, and serves hosts. The driver must never wait
+//! for the cluster, so that a gateway that does not reach it stops serving when its lease ends.
 
 use crate::exchange::{Access, Answer, Ending, Output, Request, Role, Settings, Wish};
 use crate::gateway::Gateway;
@@ -13,7 +13,7 @@ use crate::placement::Weights;
 use crate::record::Record;
 use core::time::Duration;
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The answer to [`Request::Read`] or [`Request::Write`].
@@ -41,7 +41,7 @@ pub enum Event {
     Closed,
 }
 
-/// What is to be done.
+/// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Ask the store.
@@ -123,7 +123,7 @@ impl GatewayProcess {
         }
     }
 
-    /// What to do next. To be called until it returns `None`: after every event, and when
+    /// Returns the next order. To be called until it returns `None`: after every event, and when
     /// [`Self::deadline`] has come.
     pub fn next(&mut self, now: Duration) -> Option<Order> {
         if self.has_ended {
@@ -152,14 +152,14 @@ impl GatewayProcess {
         self.gateway.record()
     }
 
-    /// Whether hosts may use this gateway: its lease runs.
+    /// Returns whether hosts may use this gateway: its lease runs.
     pub fn serves(&self) -> bool {
         self.role
             .as_ref()
             .is_some_and(|role| role.access.values().any(|access| *access != Access::Inaccessible))
     }
 
-    /// What went wrong last.
+    /// Returns the last failure.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }

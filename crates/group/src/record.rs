@@ -1,4 +1,4 @@
-//! What the gateways of a group agree on: one object, changed by compare-and-set.
+//! The common state of the gateways of a group: one object, changed by compare-and-set.
 
 use crate::limits::{
     ANA_GROUPS, CNTLIDS_PER_GATEWAY, GATEWAYS_MAX, LISTENERS_MAX, RECORD_BYTES_MAX,
@@ -25,7 +25,7 @@ pub struct Record {
     pub life: u64,
     /// All gateways that ever belonged to the group, unless they were forgotten.
     pub gateways: BTreeMap<Name, GatewayRecord>,
-    /// Who has which ANA group, 1 to [`ANA_GROUPS`]. One that is missing belongs to nobody.
+    /// Owner of each ANA group, 1 to [`ANA_GROUPS`]. One that is missing belongs to nobody.
     pub groups: BTreeMap<u32, AnaGroup>,
 }
 
@@ -57,8 +57,8 @@ pub struct Member {
     /// It is taken for dead, and will be kept out of the store before anybody takes its place.
     #[serde(default)]
     pub condemned: bool,
-    /// The latest format that it knows. A program of before there were several does not say so, and
-    /// drops this where others do.
+    /// The latest format that it knows. A program from before there were several formats does not
+    /// report this, and drops it where others do.
     #[serde(default = "first_format", skip_serializing_if = "is_first_format")]
     pub knows: u32,
 }

@@ -1,5 +1,5 @@
-//! What a gateway changes in the record, rule by rule. Each rule is right by itself, whoever
-//! applies it and however often.
+//! Changes of the record by a gateway, rule by rule. Each rule is right by itself, whoever applies
+//! it and however often.
 
 use crate::exchange::{Settings, Wish};
 use crate::limits::{ANA_GROUPS, LISTENERS_MAX};
@@ -50,7 +50,7 @@ pub fn bury(record: &mut Record, name: &Name, instance: u64) {
     }
 }
 
-/// Takes the own process out, which serves nothing any more.
+/// Takes the own process out, which no longer serves.
 pub fn take_out(record: &mut Record, name: &Name) {
     if let Some(gateway) = record.gateways.get_mut(name) {
         gateway.member = None;
@@ -64,8 +64,7 @@ pub fn take_out(record: &mut Record, name: &Name) {
     }
 }
 
-/// Gives an own ANA group, for which this gateway is not optimized any more, to the one that is to
-/// have it.
+/// Gives an own ANA group, for which this gateway is no longer optimized, to its new owner.
 pub fn hand_over(record: &mut Record, group: u32, from: &Name) {
     let Some(now) = record.groups.get(&group).filter(|group| group.owner.as_ref() == Some(from))
     else {

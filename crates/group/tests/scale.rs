@@ -1,6 +1,6 @@
-//! What a large group costs the store, and how long it takes to come to rest: the engine alone over
-//! a store in memory that counts. A seed decides everything, so the figures are the same on every
-//! machine. `docs/performance/gateways.md` has those of 16 and 64 gateways:
+//! Cost of a large group for the store, and the time that it takes to come to rest: the engine
+//! alone over a store in memory that counts. A seed decides everything, so the figures are the same
+//! on every machine. `docs/performance/gateways.md` has those of 16 and 64 gateways:
 //!
 //! ```text
 //! cargo test -p weft-group --test group -- --ignored --nocapture scale::
@@ -276,8 +276,8 @@ impl World {
         Record::parse(&self.text).ok()
     }
 
-    /// Whether every ANA group is where the rule wants it, its owner serves it, and everybody that
-    /// runs is in the group and nobody else.
+    /// Returns whether every ANA group is where the rule wants it, its owner serves it, and
+    /// everybody that runs is in the group and nobody else.
     fn is_settled(&self) -> bool {
         let Some(record) = self.record() else { return false };
         let is_in = |(n, machine): (usize, &Machine)| {

@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind};
 const BACKOFF_MIN: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MIN);
 const BACKOFF_MAX: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MAX);
 
-/// What accepts connections of some kind.
+/// Acceptor of connections of some kind.
 pub trait Accept: 'static {
     /// A connection.
     type Accepted;
@@ -139,8 +139,8 @@ where
     }
 }
 
-/// Whether an error of `accept` concerns the accepted connection and not the listener. Linux
-/// reports network errors of the new connection in this way.
+/// Returns whether an error of `accept` concerns the accepted connection and not the listener.
+/// Linux reports network errors of the new connection in this way.
 fn is_of_one_connection(error: &io::Error) -> bool {
     #[cfg(unix)]
     let by_code = matches!(

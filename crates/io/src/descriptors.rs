@@ -22,7 +22,7 @@ fn is_of_reserve(of: &impl AsRawFd) -> bool {
     u64::try_from(of.as_raw_fd()).unwrap_or(0) >= for_peers(limit)
 }
 
-/// How many of so many descriptors peers may cause: where there are few, nearly all.
+/// Returns how many of `limit` descriptors peers may cause: nearly all if there are few.
 fn for_peers(limit: u64) -> u64 {
     limit - DESCRIPTORS_RESERVED.min(limit / 2)
 }

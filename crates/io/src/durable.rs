@@ -1,11 +1,11 @@
-//! Files that are replaced as a whole, so that whatever happens there is either what was in them or
-//! what is to be.
+//! Files that are replaced as a whole: whatever happens, they have either the old or the new
+//! contents.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Who may read a file that is made.
+/// Permitted readers of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// Its owner.

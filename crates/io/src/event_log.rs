@@ -12,14 +12,14 @@ use windows_sys::Win32::System::Registry::{
     HKEY_LOCAL_MACHINE, REG_DWORD, REG_EXPAND_SZ, RegDeleteTreeW, RegSetKeyValueW,
 };
 
-/// Where Windows looks up the sources of the log named Application.
+/// Place where Windows looks up the sources of the log named Application.
 const SOURCES: &str = r"SYSTEM\CurrentControlSet\Services\EventLog\Application";
 
 /// A file of messages of every Windows: those with the numbers 1 to 1000 consist of the text that
 /// the program gives, so that the viewer shows it as it is.
 const MESSAGES: &str = r"%SystemRoot%\System32\EventCreate.exe";
 
-/// How grave an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gravity {
     /// Something failed.

@@ -55,8 +55,8 @@ pub fn identifier(_: &File) -> Option<String> {
     None
 }
 
-/// Whether a file is on this machine, so that nobody else can change its length without this system
-/// knowing. False also for kinds of file systems that are not known.
+/// Returns whether a file is on this machine, so that nobody else can change its length without
+/// this system knowing. False also for kinds of file systems that are not known.
 #[cfg(target_os = "linux")]
 pub fn is_local(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|found| is_local_kind(found.f_type as u32))

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
 
-/// Where these files are.
+/// Directories of these files.
 const PLACES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Directories there in which everybody can make files.
@@ -20,8 +20,8 @@ pub fn open(path: &str) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
 
-/// Opens a disk there to read, so that nobody else uses it meanwhile: a mounted one, or one of a
-/// volume, is busy.
+/// Opens a disk there for reading and excludes other users: a mounted one, or one of a volume, is
+/// busy.
 ///
 /// # Errors
 /// Those of [`open`].

@@ -59,7 +59,7 @@ pub const ACCEPTS_PER_TURN: usize = 64;
 pub const DESCRIPTORS_RESERVED: u64 = 512;
 
 /// Descriptors that a front end of vhost-user sent, that are not used, and that are not closed yet.
-/// One that has sent so many is disconnected.
+/// A front end with that many is disconnected.
 pub const FOREIGN_DESCRIPTORS_MAX: usize = 64;
 
 /// Connections of a Unix socket that are being closed while descriptors keep them open, which their
@@ -132,7 +132,7 @@ pub const DISK_THREAD_IDLE_MS: u64 = 10_000;
 pub const DISK_CLOSE_WAIT_MS: u64 = 5_000;
 
 /// Bytes that one TLS connection encrypts ahead of its socket; more wait until these are sent. It
-/// takes that much memory, and some 100 KiB, beside what a connection without TLS does.
+/// takes that much memory, and about 100 KiB, in addition to a connection without TLS.
 pub const TLS_SEND_BYTES: usize = 256 << 10;
 
 /// Pieces of memory of virtual machines that a process has mapped. A further one is refused, and

@@ -57,8 +57,8 @@ mod system {
         check_directory(path.parent().unwrap_or(path))
     }
 
-    /// Whether other users can make names in the directory of a path: also names of files that they
-    /// cannot write to.
+    /// Returns whether other users can make names in the directory of a path, including names of
+    /// files that they cannot write to.
     fn others_can_link(path: &Path) -> io::Result<bool> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let found = fs::metadata(directory.unwrap_or(Path::new(".")))?;

@@ -104,7 +104,7 @@ fn whole(
     })
 }
 
-/// Calls `with` with an event that nobody else uses meanwhile.
+/// Calls `with` with an event that nobody else uses during the call.
 fn with_event<T>(with: impl FnOnce(HANDLE) -> io::Result<T>) -> io::Result<T> {
     thread_local! {
         static EVENT: OnceCell<OwnedHandle> = const { OnceCell::new() };

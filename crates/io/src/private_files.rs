@@ -69,12 +69,12 @@ pub fn lock_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a lock file of the state directory, or beside a file of the user's; it is made if it is
-/// not there. Earlier versions made such files readable for others, so that of this user is
+/// Opens a lock file of the state directory, or next to a file of the user's, and makes it if
+/// necessary. Earlier versions made such files readable for others, so this user's file is
 /// restricted and not refused.
 ///
 /// # Errors
-/// It is a symbolic link, has another name too, or is no regular file; otherwise the error of
+/// It is a symbolic link, has another name too, or is not a regular file; otherwise the error of
 /// opening it.
 pub fn kept_lock_file(path: &Path) -> io::Result<File> {
     let file = private().truncate(false).open(path).map_err(|e| system::told(e, path))?;
@@ -152,7 +152,7 @@ mod system {
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     }
 
-    /// Whether an open file is the one at a path.
+    /// Returns whether an open file is the one at a path.
     pub fn is_at(file: &File, path: &Path) -> bool {
         let both = (file.metadata(), fs::symlink_metadata(path));
         matches!(both, (Ok(open), Ok(there)) if (open.dev(), open.ino()) == (there.dev(), there.ino()))

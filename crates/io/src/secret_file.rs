@@ -22,8 +22,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// begins with `magic`: nothing else is overwritten. A symbolic link is not followed.
 ///
 /// # Errors
-/// It is no file, a symbolic link, another user's, or holds something else; otherwise the error of
-/// creating it.
+/// It is not a file, is a symbolic link, belongs to another user, or holds something else;
+/// otherwise the error of creating it.
 pub fn create(path: &Path, magic: &[u8]) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true);
@@ -82,7 +82,7 @@ fn make_own(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether other users can read a file.
+/// Returns whether other users can read a file.
 #[cfg(unix)]
 fn is_public(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt;

@@ -125,8 +125,8 @@ unsafe impl Send for Loan {}
 pub struct Receipt(Option<Segment>);
 
 impl Segment {
-    /// Whether it is writable. Memory lent by a read, memory shared by several operations, and
-    /// foreign read-only memory are not.
+    /// Returns whether it is writable. Memory lent by a read, memory shared by several operations,
+    /// and foreign read-only memory are not.
     #[inline]
     pub fn is_writable(&self) -> bool {
         match self {

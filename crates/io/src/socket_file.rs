@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// What messages of peers may bring.
+/// Possible attachments of messages from peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brings {
     /// Nothing but bytes. Descriptors are refused where the system can do that: see

@@ -17,15 +17,15 @@ pub trait Stream: Send {
     /// stream may already hold them.
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether a receive that returned less than requested has read everything available, so that
-    /// readiness announces what comes next. (The end of the stream may have been part of it: a loop
-    /// that is notified of the end tries again by itself.)
+    /// Returns whether a receive that returned less than requested has read everything available,
+    /// so that readiness announces what comes next. (The end of the stream may have been part of
+    /// it: a loop that is notified of the end tries again by itself.)
     fn tells_rest(&self) -> bool {
         false
     }
 
-    /// Whether the stream itself holds bytes (for example decrypted by TLS), which no readiness
-    /// will announce.
+    /// Returns whether the stream itself holds bytes (for example decrypted by TLS), which no
+    /// readiness will announce.
     fn has_buffered(&self) -> bool {
         false
     }
@@ -55,7 +55,7 @@ pub trait Stream: Send {
     /// Undoes [`Stream::register`].
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
 
-    /// Who encrypts the stream, for people; none if it is not encrypted, or not yet.
+    /// Returns the encrypting part, for people; none if the stream is not encrypted, or not yet.
     fn encrypted_by(&self) -> Option<&'static str> {
         None
     }
@@ -68,8 +68,8 @@ pub trait Stream: Send {
     }
 }
 
-/// A stream over another one, whose connection it leaves as it is: it is a [`Stream`] by that. What
-/// the other one says of itself and of the bytes in it ([`Stream::tells_rest`],
+/// A stream over another one, whose connection it leaves as it is: it is a [`Stream`] by that.
+/// Information of the other one about itself and its bytes ([`Stream::tells_rest`],
 /// [`Stream::has_buffered`], [`Stream::descriptor`]) is not true of this one.
 pub trait StreamFilter: Send {
     /// The stream below.

@@ -1,5 +1,6 @@
-//! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s
-//! when it tries out all that threads may do (feature `loom`; docs/contributing/writing-tests.md).
+//! Synchronisation of the lock-free parts of this crate: the standard library's own, or `loom`'s
+//! when it tries out every schedule of threads (feature `loom`;
+//! docs/contributing/writing-tests.md).
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use real::*;

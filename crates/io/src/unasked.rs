@@ -22,7 +22,7 @@ pub(crate) const MESSAGE_DESCRIPTORS_MAX: usize = 253;
 /// Stack of a thread that makes one call.
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
-/// What waits for a thread that drops it.
+/// Objects that wait for a thread that drops them.
 static WAITING: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
 
 fn waiting() -> MutexGuard<'static, Vec<Box<dyn Send>>> {
@@ -89,7 +89,7 @@ impl Drop for Counted {
 }
 
 impl Closing {
-    /// Whether one more connection may be taken: before it is.
+    /// Checks whether one more connection may be accepted, before it is.
     ///
     /// # Errors
     /// `ResourceBusy`: [`CLOSING_SOCKETS_MAX`] are being closed.
@@ -105,7 +105,7 @@ impl Closing {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
-    /// Whether others have it, too: sockets that are open or being closed.
+    /// Returns whether others have it, too: sockets that are open or being closed.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -184,8 +184,8 @@ impl<S: AsFd + Send + 'static> Drop for PeerSocket<S> {
     }
 }
 
-/// Ends a connection. Whether its peer has sent nothing that is not received: after its end nothing
-/// can come any more. `false` for a listener.
+/// Ends a connection. Returns whether everything that its peer has sent was received: after the end
+/// nothing can arrive. `false` for a listener.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn ends_empty(socket: &impl AsFd) -> bool {
     use rustix::net::{Shutdown, recv, shutdown};
@@ -226,7 +226,7 @@ mod system {
         outcome == 0
     }
 
-    /// Whether it has the option, or its listener had.
+    /// Returns whether it has the option, or its listener had.
     pub fn refuses(socket: BorrowedFd<'_>) -> bool {
         let mut passes: libc::c_int = 1;
         let mut length = size_of::<libc::c_int>() as libc::socklen_t;

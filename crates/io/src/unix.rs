@@ -22,7 +22,7 @@ const BACKLOG: i32 = 1024;
 /// Connections of this process to listeners of others, by their paths.
 static CONNECTED: Mutex<BTreeMap<PathBuf, Closing>> = Mutex::new(BTreeMap::new());
 
-/// What the connections to the listener at a path share.
+/// Shared state of the connections to the listener at a path.
 fn connected_to(path: &Path) -> Closing {
     let mut all = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|_, closing| closing.is_shared());
@@ -151,12 +151,12 @@ fn connect_at_once(path: &Path) -> io::Result<PeerSocket<UnixStream>> {
     Ok(PeerSocket::new(UnixStream::from_std(socket.into()), &connected_to(path)))
 }
 
-/// How connecting to a path ends at once.
+/// Connects to a path, and returns the immediate result.
 fn probe(path: &Path) -> io::Result<()> {
     connect_at_once(path).map(drop)
 }
 
-/// Whether somebody listens at a path, also if the queue there is full. Does not wait.
+/// Returns whether somebody listens at a path, also if the queue there is full. Does not wait.
 pub fn has_listener(path: &Path) -> bool {
     match probe(path) {
         Ok(()) => true,
@@ -164,7 +164,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Whether there is a socket without a listener.
+/// Returns whether there is a socket without a listener.
 fn is_left_behind(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     is_socket && probe(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)

@@ -16,7 +16,7 @@ use weft_io::event_loop::spawn;
 use weft_testing::wait::until;
 
 /// Lets the process open `count` descriptors at most; those that are open stay so, whatever their
-/// number. With none, every further one is refused, even when a number below falls free meanwhile.
+/// number. With none, every further one is refused, even when a number below becomes free.
 fn allow(count: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current: count, ..getrlimit(Resource::Nofile) }).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A loop sleeps beside connections on which nothing happens.
+//! A loop sleeps while its connections are idle.
 
 use crate::common;
 use core::time::Duration;

@@ -46,9 +46,9 @@ pub const NAMESPACES_MAX: u32 = 1024;
 /// Busy.
 pub const CONTROLLERS_MAX: u16 = 4096;
 
-/// Default maximum I/O queues of a controller. The feature Number of Queues allocates no more, and
-/// fewer if few connections are left. A Connect with a higher queue identifier is refused with
-/// Connect Invalid Parameters.
+/// Default maximum I/O queues of a controller. The feature Number of Queues allocates at most this
+/// many, and fewer if few connections are left. A Connect with a higher queue identifier is refused
+/// with Connect Invalid Parameters.
 pub const IO_QUEUES_MAX: u16 = 128;
 
 /// Maximum I/O queues of a controller that can be configured (`--max-queues`).
@@ -65,8 +65,8 @@ pub const ABORTS_MAX: usize = 4;
 /// ANA groups (ANAGRPMAX, NANAGRPID): identifiers go from 1 to this. As many as nvmet has.
 pub const ANA_GROUPS_MAX: u32 = 128;
 
-/// Seconds that a change of an ANA state takes at most (ANATT), as nvmet reports it. Hosts try
-/// again for so long what is refused meanwhile.
+/// Maximum seconds of a change of an ANA state (ANATT), as nvmet reports it. Hosts retry refused
+/// commands for that time.
 pub const ANA_TRANSITION_S: u8 = 10;
 
 /// Cross-Controller Resets that a controller executes at a time (CCRL). A further one fails with
@@ -116,7 +116,8 @@ pub const CROSS_RESETS_MAX: usize = 4;
 /// Entries of a discovery log that a host reads, 1 KiB each. A longer log is refused.
 pub const DISCOVERY_ENTRIES_MAX: usize = 4096;
 
-/// Times that a host restarts reading a discovery log that changes meanwhile. Then it gives up.
+/// Times that a host restarts reading a discovery log that changes while it reads. Then it gives
+/// up.
 pub const DISCOVERY_ATTEMPTS_MAX: u32 = 10;
 
 /// Commands of a host that are being aborted or waiting for that. With one more, the controller is

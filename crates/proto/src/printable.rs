@@ -3,8 +3,8 @@
 use crate::limits::PRINTABLE_CHARS_MAX;
 use core::fmt;
 
-/// What a peer says, for logs and terminals: control characters, and those that turn the direction
-/// of text or end a line, come as `\u{…}`, and of a long text the first [`PRINTABLE_CHARS_MAX`]
+/// A peer's text, for logs and terminals: control characters, and those that turn the direction of
+/// text or end a line, become `\u{…}`; a long text is cut to its first [`PRINTABLE_CHARS_MAX`]
 /// characters and `…`. Everything else comes as it is, so what is shown is not meant to be read
 /// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! What an engine knows of each command under way: slots under tags.
+//! An engine's state of each command in flight: slots under tags.
 
 use crate::stream::Tag;
 
-/// What a slab holds.
+/// A slot of a slab.
 pub(crate) trait SlabSlot {
     /// A free slot that was never in use.
     fn new(tag: Tag) -> Self;
@@ -13,7 +13,7 @@ pub(crate) trait SlabSlot {
     /// The slot is free again.
     fn end(&mut self);
 
-    /// Whether the slot is free.
+    /// Returns whether the slot is free.
     fn is_free(&self) -> bool;
 }
 
@@ -54,7 +54,7 @@ impl<S: SlabSlot> Slab<S> {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether all slots are in use.
+    /// Returns whether all slots are in use.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty() && self.slots.len() == self.capacity
@@ -126,7 +126,7 @@ pub(crate) struct Entries<E> {
 }
 
 impl<E: Clone + Default> Entries<E> {
-    /// `per_slot` entries, at least one, for each slot that [`Self::cover`] tells of.
+    /// `per_slot` entries, at least one, for each slot that [`Self::cover`] covers.
     pub(crate) fn new(per_slot: u8) -> Self {
         Self { entries: Vec::new(), per_slot: per_slot.max(1) }
     }

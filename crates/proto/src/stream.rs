@@ -27,7 +27,7 @@ impl Tag {
     }
 }
 
-/// What follows on the received stream.
+/// Next part of the received stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rx<E> {
     /// The staged bytes contain no whole header: call again with at least `need` bytes (counted
@@ -45,7 +45,7 @@ pub enum Rx<E> {
         offset: u32,
         /// Bytes.
         len: u32,
-        /// Whether an [`Rx::Digest`] follows, with a CRC32C over exactly these bytes.
+        /// True if an [`Rx::Digest`] follows, with a CRC32C over exactly these bytes.
         digest: bool,
     },
     /// Discard the next `len` bytes (more than zero). They count as received, like payload.
@@ -74,7 +74,7 @@ pub trait StreamEngine {
     /// Events for the layer above.
     type Event;
 
-    /// What the engine is for captures; none: they leave its connections out.
+    /// Role of the engine for captures; none: they leave its connections out.
     const ROLE: Option<Role> = None;
 
     /// Consumes headers at the front of `bytes`; returns the number of consumed bytes and what
@@ -93,11 +93,11 @@ pub trait StreamEngine {
     /// Appends pending data to `out`, until nothing is left or `out` is full.
     fn transmit(&mut self, out: &mut Transmit);
 
-    /// Whether `transmit` would append anything.
+    /// Returns whether `transmit` would append anything.
     fn wants_transmit(&self) -> bool;
 
-    /// Entries that `transmit` has taken so far from the engine's queue of what is to be sent. An
-    /// engine that is never asked for it does not count.
+    /// Entries that `transmit` has taken so far from the engine's send queue. An engine that is
+    /// never asked for it does not count.
     fn taken(&self) -> u64 {
         0
     }
@@ -121,8 +121,8 @@ pub trait StreamEngine {
         None
     }
 
-    /// Whether the layer above holds memory for payload that was requested from the peer and has
-    /// not begun to arrive. The pump itself knows about payload that has.
+    /// Returns whether the layer above holds memory for payload that was requested from the peer
+    /// and has not begun to arrive. The pump itself knows about payload that has.
     fn awaits_data(&self) -> bool {
         false
     }
@@ -133,7 +133,7 @@ pub trait StreamEngine {
         None
     }
 
-    /// Whether this end has closed the connection: [`receive`](Self::receive) would return
+    /// Returns whether this end has closed the connection: [`receive`](Self::receive) would return
     /// [`Rx::Closed`].
     fn is_closed(&self) -> bool;
 }
@@ -150,7 +150,7 @@ impl StartLimit {
         Self { limit, ends_at: None }
     }
 
-    /// Whether it has passed. The first call starts it.
+    /// Returns whether it has passed. The first call starts it.
     #[inline]
     pub fn has_passed(&mut self, now: Duration) -> bool {
         now >= *self.ends_at.get_or_insert_with(|| now.saturating_add(self.limit))
@@ -202,7 +202,7 @@ pub enum Part {
 pub struct Transmit {
     /// Header bytes, in order, without the payload between them.
     pub headers: Vec<u8>,
-    /// What to send, in order.
+    /// Parts to send, in order.
     pub parts: Vec<Part>,
     part_limit: usize,
 }
@@ -235,13 +235,13 @@ impl Transmit {
     /// Maximum header bytes that one engine step may append.
     pub const HEADERS_PER_STEP: usize = 512;
 
-    /// Whether an engine should stop appending.
+    /// Returns whether an engine should stop appending.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.parts.len() >= self.part_limit || self.headers.len() >= self.part_limit * 64
     }
 
-    /// Whether the list is empty.
+    /// Returns whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

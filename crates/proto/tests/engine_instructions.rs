@@ -1,4 +1,4 @@
-//! What the engines do for each command, and nothing else, in functions whose instructions can be
+//! Work of the engines for each command, and nothing else, in functions whose instructions can be
 //! counted: `cargo xtask race --gates` runs this program under callgrind, which collects inside of
 //! `measured_…` only. The plain test pass runs it so that it cannot rot.
 //!
@@ -22,7 +22,7 @@ use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 /// Commands under way together: fewer than the queue's 32 entries.
 const DEPTH: usize = 16;
 
-/// Times that so many are sent and answered, and those of them that come before the count.
+/// Number of times that commands are sent and answered, and of those before the count.
 const ROUNDS: usize = 260;
 const WARM_UP: usize = 10;
 
@@ -173,7 +173,7 @@ impl Target {
     }
 }
 
-/// What host and target say to each other.
+/// Records the messages between host and target.
 fn record(write: bool) -> [Recorded; 2] {
     let (mut host, mut target) = (Host::new(write), Target::new());
     let asked = host.out.headers.clone();

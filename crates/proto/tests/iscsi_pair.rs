@@ -75,7 +75,7 @@ impl Pair {
         }
     }
 
-    /// Moves bytes until nothing moves any more.
+    /// Moves bytes until nothing moves.
     fn run(&mut self) {
         while self.turn() {}
     }
@@ -180,7 +180,7 @@ const COMMANDS: [(u8, u32, CommandData); 8] = [
     (READ, 60_000, CommandData::In(4096)),
 ];
 
-/// Runs all commands, and checks what came of each.
+/// Runs all commands, and checks their outcomes.
 fn work(pair: &mut Pair) {
     pair.run();
     assert_eq!(
@@ -222,7 +222,7 @@ fn work(pair: &mut Pair) {
     assert_eq!(pair.host.engine.outstanding(), 0);
 }
 
-/// What targets agree to: large and small pieces, with and without data that comes unasked.
+/// Offers of targets: large and small pieces, with and without unsolicited data.
 fn offers() -> Vec<Offer> {
     let mut offers = Vec::new();
     for (max_recv_bytes, max_burst_bytes, first_burst_bytes) in
@@ -343,8 +343,8 @@ fn discovery_and_logout() {
     assert!(targets[0].addresses[0].starts_with("192.0.2.1:3260"));
 }
 
-/// The connection breaks off after so many turns of a few bytes: what was never sent is known, and
-/// nothing ends twice.
+/// The connection breaks off after a number of turns of a few bytes: it is known which commands
+/// were never sent, and nothing ends twice.
 #[test]
 fn a_connection_may_break_off_anywhere() {
     for turns in (0..400).step_by(3) {

@@ -1,6 +1,6 @@
-//! What the engines alone cost per command. Nothing is asserted about time; run it on a quiet
-//! machine with `cargo test --release -p weft-proto --test proto -- --ignored --nocapture`.
-//! The plain test pass runs it with few commands, so that it cannot rot.
+//! Cost of the engines alone per command. Nothing is asserted about time; run it on a quiet machine
+//! with `cargo test --release -p weft-proto --test proto -- --ignored --nocapture`. The plain test
+//! pass runs it with few commands, so that it cannot rot.
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use core::cell::Cell;
 /// A bug.
 #[derive(Debug)]
 pub struct Bug {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
     /// The only scene in which it can be found.
     pub scene: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! What a seed chooses before anything happens: who there is, what they speak, and how they are set
-//! up.
+//! Choices of a seed before anything happens: the participants, their protocols, and their
+//! settings.
 
 use crate::oracle::Replay;
 use crate::scene::Scene;
@@ -9,7 +9,7 @@ use core::time::Duration;
 use weft_endpoint::paths::{Failover, IoPolicy, PathOptions};
 use weft_proto::limits::CONTROLLER_QUIESCE_MS;
 
-/// How long opening a connection may take, everywhere.
+/// Time limit of opening a connection, everywhere.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest that an abort may take before the controller or session is reset.
@@ -32,7 +32,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether it is NVMe, over whatever transport.
+    /// Returns whether it is NVMe, over whatever transport.
     pub fn is_nvme(self) -> bool {
         matches!(self, Self::NvmeTcp | Self::NvmeRdma)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Protocol {
 /// The set-up of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it is about.
+    /// Its scene.
     pub scene: Scene,
     /// Between the initiators and what they connect to.
     pub protocol: Protocol,
@@ -81,7 +81,7 @@ pub struct Config {
     pub queue_size: u16,
     /// Keep alive timeout.
     pub keep_alive_ms: u32,
-    /// What takes the place of CQT.
+    /// Time that replaces CQT.
     pub quiesce: Duration,
     /// Disks hold operations back as long as targets and users state; see [`crate::holds`].
     pub at_bound: bool,
@@ -103,14 +103,14 @@ pub struct Config {
     pub operations: u32,
     /// Longest pause of a slot between two operations.
     pub think: Duration,
-    /// How long things go wrong.
+    /// Duration of the faults.
     pub trouble: Duration,
     /// Devices are opened again after a loss, and have a path to each target; otherwise a device
     /// ends with its connections.
     pub reconnects: bool,
-    /// Which path an operation takes.
+    /// Choice of the path of an operation.
     pub policy: IoPolicy,
-    /// Whether initiators wait before they send lost writes again.
+    /// Initiators' waiting before they send lost writes again.
     pub failover: Failover,
     /// Longest pause before a path is opened again.
     pub reconnect_delay: Duration,
@@ -120,7 +120,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What becomes of writes that a power failure takes.
+    /// Returns the fate of writes that a power failure takes.
     pub fn replay(&self) -> Replay {
         match (self.reconnects, self.unflushed_bytes) {
             // What others may have written since is not written again, and its loss is told.
@@ -136,15 +136,14 @@ impl Config {
         }
     }
 
-    /// Whether every target tells how often its store has lost its power. Where one does not, an
-    /// initiator cannot be certain that a lost connection was a restart, and does not tell of what
-    /// it may have lost beyond its limit.
+    /// Returns whether every target reports how often its store has lost its power. If one does
+    /// not, an initiator cannot be certain that a lost connection was a restart, and does not
+    /// report possible losses beyond its limit.
     pub fn tells_starts(&self) -> bool {
         self.scene == Scene::Restarts
     }
 
-    /// How long targets of NVMe say that they may go on with commands of a connection that was lost
-    /// (CQT).
+    /// Returns the time that targets of NVMe state for commands of a lost connection (CQT).
     pub fn told(&self) -> Duration {
         if self.at_bound {
             self.quiesce
@@ -153,7 +152,7 @@ impl Config {
         }
     }
 
-    /// How devices keep their paths, of which these are the further ones.
+    /// Returns the path options of devices, with these further paths.
     pub fn paths(&self, further: &[String]) -> PathOptions {
         if !self.reconnects {
             return PathOptions::once();
@@ -187,8 +186,8 @@ impl Config {
         }
     }
 
-    /// How long an operation of an initiator may take when nothing goes wrong any more: the worst
-    /// cases of `docs/reconnect.md` with the options of this run.
+    /// Returns the time limit of an initiator's operation once the faults are over: the worst cases
+    /// of `docs/reconnect.md` with the options of this run.
     pub fn patience(&self) -> Duration {
         // The next process waits for late writes of the one before.
         let processes = if self.scene == Scene::TakenOver { 2 } else { 1 };
@@ -222,7 +221,7 @@ impl Config {
         noticed * paths as u32 + back + settled + self.io_timeout * 2
     }
 
-    /// What the targets speak, to initiators or to the gateways before them.
+    /// Returns the protocol of the targets, to initiators or to the gateways before them.
     pub fn inner(&self) -> Protocol {
         self.behind_gateway.unwrap_or(self.protocol)
     }
@@ -245,7 +244,7 @@ impl Config {
         self.blocks_per_queue() * (self.queues * self.initiators) as u32
     }
 
-    /// Whether every byte behind the handshakes is covered by a digest.
+    /// Returns whether every byte behind the handshakes is covered by a digest.
     pub fn is_covered(&self) -> bool {
         let has = |protocol: Protocol| protocol != Protocol::Nbd;
         self.header_digest

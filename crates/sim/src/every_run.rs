@@ -1,4 +1,4 @@
-//! What runs of all kinds have: times, a report, a network, options, and the last look at a store.
+//! Shared by runs of all kinds: times, a report, a network, options, and the last look at a store.
 
 use crate::config::{CONNECT_TIMEOUT, Config, Protocol};
 use crate::holds;
@@ -26,14 +26,14 @@ pub(crate) const STANDSTILL: Duration = Duration::from_secs(3600);
 /// that nobody ended.
 pub(crate) const QUIET: Duration = Duration::from_secs(300);
 
-/// How a run went.
+/// Report of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
     /// The set-up, in a line.
     pub setup: String,
-    /// What was wrong.
+    /// The violation, if there was one.
     pub violation: Option<String>,
     /// Operations that ended, and how many of them without success.
     pub operations: [u64; 2],
@@ -48,7 +48,7 @@ pub struct Report {
     pub span: Duration,
     /// Hash of all that happened.
     pub hash: u64,
-    /// What happened, if somebody listened.
+    /// Events, if somebody listened.
     pub trace: Vec<String>,
 }
 

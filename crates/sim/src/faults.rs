@@ -1,4 +1,4 @@
-//! What goes wrong, and when: drawn from the seed before the run begins.
+//! Faults and their times: drawn from the seed before the run begins.
 //!
 //! Some protocols have no bound of their own for how late a write may be executed whose connection
 //! was lost. There the user states one (the quiesce time), and whatever holds writes back here

@@ -41,7 +41,7 @@ pub fn until_bound(config: &Config) -> Duration {
     config.quiesce - elsewhere - MARGIN
 }
 
-/// What a disk does in such a run while it is disturbed: whatever it holds back, it holds back
+/// Returns the behaviour of a disk in such a run while it is disturbed: it holds operations back
 /// almost until the bound.
 pub fn raise(config: &Config, behaviour: Behaviour) -> Behaviour {
     if !config.at_bound {

@@ -24,7 +24,7 @@ use weft_io::sim::{HostId, LoopId, Rng, World};
 /// Longest pause before a device is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 
-/// Where the `n`th one is.
+/// Returns the address of the `n`th one.
 pub fn address(n: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, 1, n as u8 + 1).into()
 }
@@ -47,7 +47,7 @@ pub struct Initiator {
     pub name: String,
     /// The host.
     pub host: HostId,
-    /// What it calls itself.
+    /// Its names.
     pub identities: Identities,
     control_loop: LoopId,
     io_loops: Vec<LoopId>,
@@ -234,7 +234,7 @@ impl Initiator {
         self.state = State::Waiting(world.now());
     }
 
-    /// Whether all workloads are done.
+    /// Returns whether all workloads are done.
     pub fn is_over(&self) -> bool {
         self.workloads.iter().all(|it| it.borrow().is_over() && !it.borrow().running)
     }
@@ -249,7 +249,7 @@ impl Initiator {
         self.state = State::Closed;
     }
 
-    /// What is left on its loops, in words.
+    /// Returns a text with the remains on its loops.
     pub fn remains(&self, world: &World) -> Option<String> {
         let (drivers, bytes) = self.left(world);
         (drivers > 0 || bytes > 0)

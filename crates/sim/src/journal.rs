@@ -1,5 +1,4 @@
-//! What is told of a run: a line for each event, if somebody listens, and the first thing that was
-//! wrong.
+//! Journal of a run: a line for each event, if somebody listens, and the first violation.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -111,7 +110,7 @@ impl Journal {
         self.0.violation.borrow().clone()
     }
 
-    /// Whether something was wrong.
+    /// Returns whether something was wrong.
     pub fn is_violated(&self) -> bool {
         self.0.violation.borrow().is_some()
     }

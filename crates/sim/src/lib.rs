@@ -8,7 +8,7 @@
 //!   [`workload`]: who uses them;
 //!   [`reserving`]: who reserves them.
 //! * [`mirror`]: a mirror over several targets, instead of all that.
-//! * [`group`]: a group of gateways in front of a cluster, likewise.
+//! * [`group`]: a group of gateways in front of a cluster, in the same way.
 //! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its
 //!   write. [`journal`]: the trace.
 //! * [`bugs`]: those that are planted to prove that it finds them.

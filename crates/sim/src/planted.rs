@@ -21,7 +21,7 @@ pub fn all(cli: &Cli) -> ExitCode {
     }
     keep_panics();
     let mut missed = 0;
-    println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
+    println!("| bug | seeds | first seed | message |\n|---|---:|---:|---|");
     let has_own = |scene: &Scene| {
         matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops | Scene::Writers)
     };
@@ -72,7 +72,7 @@ fn find(cli: &Cli, bug: usize, scene: Option<Scene>) -> Option<(String, u64, Str
     Some((tried, seed, text))
 }
 
-/// Whether a seed finds nothing else.
+/// Returns whether a seed finds nothing else.
 fn passes_without(bug: usize, which: Which) -> bool {
     bugs::plant(None);
     let passes = guarded(which, false).violation.is_none();

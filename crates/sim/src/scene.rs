@@ -6,7 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 use weft_io::sim::Rng;
 
-/// What a seed is about.
+/// Subject of a seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scene {
     /// Nothing in particular.

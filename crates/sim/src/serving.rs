@@ -35,7 +35,7 @@ const CONTROLLERS: u16 = 1000;
 /// Pause before a gateway tries again to open what it serves.
 const REOPEN: Duration = Duration::from_millis(300);
 
-/// What a process serves.
+/// Contents of a process.
 pub enum Served {
     /// A device of its own, the same after each start.
     Own(Arc<dyn BlockDevice>),
@@ -67,7 +67,7 @@ pub struct Server {
     pub name: String,
     /// The host.
     pub host: HostId,
-    /// Where it listens.
+    /// Its address.
     pub at: SocketAddr,
     protocol: Protocol,
     /// Another protocol by which it serves the same, and where.
@@ -123,7 +123,7 @@ impl Server {
         self.also = Some((protocol, SocketAddr::new(self.at.ip(), self.at.port() + 1)));
     }
 
-    /// Where it serves by a protocol.
+    /// Returns the address for a protocol.
     pub fn place_of(&self, protocol: Protocol) -> SocketAddr {
         self.also.filter(|(also, _)| *also == protocol).map_or(self.at, |(_, at)| at)
     }
@@ -188,7 +188,7 @@ impl Server {
         }
     }
 
-    /// Whether a process runs, whatever it does.
+    /// Returns whether a process runs, whatever it does.
     pub fn is_running(&self) -> bool {
         !matches!(self.process, Process::Down)
     }
@@ -296,8 +296,8 @@ impl Server {
         1 + usize::from(self.also.is_some()) + usize::from(self.protocol == Protocol::NvmeRdma)
     }
 
-    /// What is left of connections, in words; `counts_drivers`: also drivers beyond those of the
-    /// listeners.
+    /// Returns a text with the remains of connections; `counts_drivers`: also drivers beyond those
+    /// of the listeners.
     pub fn remains(&self, world: &World, counts_drivers: bool) -> Option<String> {
         let (connections, drivers, bytes) = self.left(world);
         let is_more = connections > 0 || counts_drivers && drivers > self.listeners() || bytes > 0;

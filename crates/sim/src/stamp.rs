@@ -1,15 +1,14 @@
-//! What a unit of 512 bytes holds: which unit it is, which write it comes from, and a checksum over
-//! both that fills the rest. So any unit that is read names its write, and one that is torn,
-//! misplaced or damaged names none.
+//! Contents of a unit of 512 bytes: its address, its write, and a checksum over both that fills the
+//! rest. So any unit that is read names its write, and one that is torn, misplaced or damaged names
+//! none.
 
 /// Bytes of a unit: the smallest block that there is. A block holds one or more.
 pub const UNIT_BYTES: usize = 512;
 
-/// Which write a block comes from; writes are counted from 1. 0 and writes of zeroes read as
-/// zeroes.
+/// Number of the write that a block comes from; writes are counted from 1.
 pub type Version = u64;
 
-/// What a block that was read holds.
+/// Contents of a block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Zeroes.

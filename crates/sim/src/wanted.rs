@@ -1,12 +1,12 @@
-//! What somebody wants of a run apart from the seed: choices that came to the simulator later, so
-//! that seeds from before keep their meaning.
+//! Choices of the user for a run apart from the seed: they came to the simulator later, so that
+//! earlier seeds keep their meaning.
 
 use crate::scene::Scene;
 use core::fmt;
 use core::str::FromStr;
 use weft_io::sim::Rng;
 
-/// What carries NVMe.
+/// Transport of NVMe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -50,12 +50,12 @@ impl FromStr for Transport {
     }
 }
 
-/// What is wanted; what is not is the seed's own choice.
+/// Choices of the user; the seed chooses the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// What the run is about.
+    /// Scene of the run.
     pub scene: Option<Scene>,
-    /// What carries NVMe.
+    /// Transport of NVMe.
     pub transport: Option<Transport>,
 }
 

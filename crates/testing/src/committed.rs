@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Fails the test, as a committed file does not hold `right`, and leaves that in a file beside other
-/// temporary ones.
+/// Fails the test, because a committed file does not hold `right`, and leaves `right` in a file
+/// with other temporary ones.
 ///
 /// # Panics
 /// Always.

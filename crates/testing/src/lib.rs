@@ -1,4 +1,4 @@
-//! What the tests of several crates share. Only tests depend on it, and it depends on nothing of
+//! Shared by the tests of several crates. Only tests depend on it, and it depends on nothing of
 //! ours.
 
 #![deny(unsafe_code)]

@@ -25,14 +25,15 @@ pub fn states(pid: u32) -> Vec<char> {
         .collect()
 }
 
-/// Whether a process has given back all that it held. Its threads end one by one, and the last one
-/// gives back its files.
+/// Returns whether a process has given back all that it held. Its threads end one by one, and the
+/// last one gives back its files.
 #[must_use]
 pub fn has_ended(pid: u32) -> bool {
     states(pid).iter().all(|state| matches!(state, 'Z' | 'X'))
 }
 
-/// Whether a process stands still after `SIGSTOP`: each of its threads, the next time that it runs.
+/// Returns whether a process stands still after `SIGSTOP`: each of its threads, the next time that
+/// it runs.
 #[must_use]
 pub fn stands_still(pid: u32) -> bool {
     states(pid).iter().all(|state| *state == 'T')

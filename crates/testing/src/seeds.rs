@@ -19,7 +19,7 @@ const FIXED: u64 = 20_261_127;
 /// fails.
 ///
 /// # Panics
-/// If `PROPTEST_RNG_SEED` is no number.
+/// If `PROPTEST_RNG_SEED` is not a number.
 #[must_use]
 pub fn of_properties() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what has to come: far longer than that takes on the slowest machine.
+/// Time for which a test waits for an event: far longer than the event takes on the slowest
+/// machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` holds.

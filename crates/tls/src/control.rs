@@ -50,7 +50,7 @@ pub(crate) enum Said {
     End,
     /// What comes behind has new keys; with the demand for an answer, or without.
     NewKeys {
-        /// Whether this end has to make new keys, too.
+        /// True if this end has to make new keys, too.
         demands: bool,
     },
 }

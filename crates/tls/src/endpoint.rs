@@ -9,7 +9,7 @@ use crate::secured::SecuredStream;
 use std::sync::Arc;
 use weft_io::stream::Stream;
 
-/// Whether this machine has TLS. Loads the library.
+/// Checks that this machine has TLS. Loads the library.
 ///
 /// # Errors
 /// What is missing.

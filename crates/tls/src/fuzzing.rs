@@ -1,4 +1,4 @@
-//! What the fuzz target has of records: an end whose peer it is.
+//! Records for the fuzz target: an end whose peer it is.
 
 use crate::key::Hash;
 use crate::reason::Role;

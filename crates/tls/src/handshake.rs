@@ -53,7 +53,7 @@ impl Handshake {
         &self.peer
     }
 
-    /// Whether something is to be sent.
+    /// Returns whether something is to be sent.
     #[cfg(test)]
     pub(crate) fn has_unsent(&self) -> bool {
         self.machine.unsent() > 0

@@ -146,7 +146,7 @@ impl KernelStream {
         [of(Direction::Send), of(Direction::Receive)]
     }
 
-    /// Whether this kernel can change keys.
+    /// Returns whether this kernel can change keys.
     pub(crate) fn changes_keys() -> bool {
         CHANGES_KEYS.get() == Some(&true)
     }

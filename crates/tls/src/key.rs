@@ -42,7 +42,7 @@ impl Hash {
 pub struct Psk {
     /// The key.
     pub key: Zeroizing<Vec<u8>>,
-    /// What it is for.
+    /// Its hash function.
     pub hash: Hash,
 }
 
@@ -53,7 +53,7 @@ impl Psk {
     }
 }
 
-/// What a server knows.
+/// Keys of a server.
 pub trait Keys: Send + Sync {
     /// The key of an identity that a client offers. Called on the thread of the connection, at most
     /// [`TLS_IDENTITIES_MAX`](crate::limits::TLS_IDENTITIES_MAX) times for each of its hellos.

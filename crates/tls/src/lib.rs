@@ -1,12 +1,12 @@
 //! TLS 1.3 with external pre-shared keys (RFC 8446 §2.2, §4.2.11) over any stream, by OpenSSL 3,
-//! which is loaded when the first [`Server`] or [`Client`] is made. A build needs nothing of it; a
-//! machine without it is told what to install ([`Unavailable`]).
+//! which is loaded when the first [`Server`] or [`Client`] is made. A build needs nothing of it; on
+//! a machine without it the error names the package to install ([`Unavailable`]).
 //!
 //! * Version 1.3 only; `psk_dhe_ke` only: every connection has a Diffie-Hellman exchange of its
 //!   own. No certificates, no early data, no tickets.
 //! * The cipher suite follows from the key: AES-128-GCM for a key of SHA-256, AES-256-GCM for one
 //!   of SHA-384.
-//! * [`Peer`] tells who the other end is, once it has proved it.
+//! * [`Peer`] is the identity of the other end, once it has proved it.
 //! * [`keyring`]: keys that Linux keeps.
 //! * The handshake is OpenSSL's. Then the records are the kernel's where it takes them (Linux), and
 //!   are sealed and opened here otherwise ([`Records`]), with AES-GCM of `ring`.

@@ -1,5 +1,5 @@
-//! An accepted connection that may speak TLS or not: its first byte tells. What begins with a
-//! handshake record (RFC 8446 §5.1) is TLS, and everything else is given to the caller as it is.
+//! An accepted connection that may speak TLS or not; its first byte decides. If it begins with a
+//! handshake record (RFC 8446 §5.1) it is TLS, and everything else is given to the caller as it is.
 
 use crate::handshake::Handshake;
 use crate::openssl::{Context, Machine};
@@ -27,7 +27,7 @@ pub(crate) struct OptionalTls {
     stream: Box<dyn Stream>,
     speaks: Speaks,
     context: Arc<Context>,
-    /// Whether the kernel may have the records.
+    /// True if the kernel may have the records.
     kernel: bool,
     peer: Peer,
 }

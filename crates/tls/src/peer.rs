@@ -1,8 +1,8 @@
-//! Who the other end of a connection is, and who has its records.
+//! Identity of the other end of a connection, and the holder of its records.
 
 use std::sync::{Arc, OnceLock};
 
-/// Who has the records of a connection.
+/// Holder of the records of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
     /// The kernel.
@@ -21,7 +21,7 @@ impl Records {
     }
 }
 
-/// Who the other end of a connection is.
+/// Identity of the other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer(Arc<PeerFacts>);
 
@@ -37,8 +37,7 @@ impl Peer {
         self.0.identity.get().map(AsRef::as_ref)
     }
 
-    /// Who encrypts and decrypts the records of the connection; unknown before the end of the
-    /// handshake.
+    /// Returns the holder of the connection's records; unknown before the end of the handshake.
     pub fn records(&self) -> Option<Records> {
         self.0.records.get().copied()
     }

@@ -1,4 +1,4 @@
-//! What stands in the place of a stream while that is replaced.
+//! Placeholder for a stream while it is replaced.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use weft_io::event_loop::Registrar;

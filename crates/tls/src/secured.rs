@@ -15,7 +15,7 @@ use weft_io::stream::{Stream, StreamFilter};
 /// A stream inside of another.
 pub(crate) struct SecuredStream {
     now: Now,
-    /// Whether the kernel may have the records.
+    /// True if the kernel may have the records.
     kernel: bool,
     peer: Peer,
 }
@@ -134,7 +134,7 @@ impl SecuredStream {
         }
     }
 
-    /// Whether something is to be sent.
+    /// Returns whether something is to be sent.
     #[cfg(test)]
     pub(crate) fn has_unsent(&self) -> bool {
         match &self.now {
@@ -144,7 +144,7 @@ impl SecuredStream {
         }
     }
 
-    /// Whether the records are those of a kernel that does not change keys.
+    /// Returns whether the records are those of a kernel that does not change keys.
     #[cfg(test)]
     pub(crate) fn keeps_keys(&self) -> bool {
         matches!(&self.now, Now::Kernel(_)) && !KernelStream::changes_keys()

@@ -1,4 +1,4 @@
-//! How far a connection is whose handshake is over, and sending as far as that goes.
+//! State of a connection whose handshake is over, and sending as far as that allows.
 
 use std::io::{self, ErrorKind};
 

@@ -1,5 +1,5 @@
-//! What an engine of a protocol over RDMA and a queue pair both speak of: memory of the other end,
-//! and how work ends. Neither knows of the other.
+//! Common terms of an engine of a protocol over RDMA and a queue pair: memory of the other end, and
+//! the outcome of work. Neither knows of the other.
 #![forbid(unsafe_code)]
 
 /// Memory of the other end.
@@ -11,7 +11,7 @@ pub struct RemoteMemory {
     pub key: u32,
 }
 
-/// How the other end gets access to memory.
+/// Access of the other end to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
     /// By a type 2 memory window of its own, until it is invalidated: by a message of the other
@@ -24,7 +24,7 @@ pub enum Exposure {
     Standing,
 }
 
-/// How posted work ended.
+/// Outcome of posted work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It is done.

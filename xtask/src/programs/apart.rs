@@ -1,4 +1,4 @@
-//! `xtask/apart.txt`: tests that do not run beside the others of `cargo xtask test`, and why.
+//! `xtask/apart.txt`: tests that run apart from the others of `cargo xtask test`, and the reasons.
 
 use std::{
     collections::BTreeSet,

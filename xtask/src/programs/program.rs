@@ -41,7 +41,7 @@ impl Program {
         Some(Self { name: format!("{package}/{target}"), path, directory, package, is_integration })
     }
 
-    /// Whether it is not a crate's own unit tests.
+    /// Returns whether it is not a crate's own unit tests.
     pub(super) fn is_integration(&self) -> bool {
         self.is_integration
     }

@@ -38,7 +38,7 @@ impl Used {
         Ok(Self { units: cpu.as_secs_f64() / unit().as_secs_f64(), allowed })
     }
 
-    /// Whether the run took more than it may.
+    /// Returns whether the run took more than it may.
     pub fn is_over(&self) -> bool {
         self.units > self.allowed
     }

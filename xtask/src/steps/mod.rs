@@ -1,6 +1,6 @@
 //! Running steps: a row for each when it ends, a log for each, one verdict at the end.
 //!
-//! Tests mostly wait, and builds never do. So steps of the two kinds run beside each other, and the
+//! Tests mostly wait, and builds never do. So steps of the two kinds run at the same time, and the
 //! builds give way.
 
 mod budget;

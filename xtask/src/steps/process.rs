@@ -37,7 +37,7 @@ static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// Set before the running processes are ended: none is started after that.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// How a step's process ended.
+/// Outcome of a step's process.
 pub struct Ended {
     /// None: it did not start, it was silent for too long, or the run was interrupted.
     pub status: Option<ExitStatus>,
@@ -166,7 +166,7 @@ pub(super) fn interrupt() {
     ends.collect::<Vec<_>>().into_iter().for_each(|end| _ = end.join());
 }
 
-/// Whether the run was interrupted.
+/// Returns whether the run was interrupted.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
@@ -224,7 +224,7 @@ fn last_line(log: &Path) -> String {
     line.trim().chars().take(100).collect()
 }
 
-/// Whether to ask a child for its end, after which nobody tells what it took.
+/// Returns whether to ask a child for its end, after which nobody tells what it took.
 #[cfg(unix)]
 fn may_have_ended(id: u32) -> bool {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};

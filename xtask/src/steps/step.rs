@@ -10,9 +10,9 @@ use super::results::Results;
 pub struct Step {
     /// Its name, also used for its log.
     pub name: &'static str,
-    /// What is run.
+    /// Its work.
     pub work: Work,
-    /// What runs at the same time.
+    /// Its turn: the kind of steps that run at the same time.
     pub turn: Turn,
 }
 

@@ -36,7 +36,7 @@ impl Run {
         }
     }
 
-    /// Whether a step is part of it.
+    /// Returns whether a step is part of it.
     pub fn has(self, step: &Step) -> bool {
         match self {
             Self::Product => step.why == Why::Product,

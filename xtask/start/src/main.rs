@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether cargo has set a variable for the package whose program it runs.
+/// Returns whether cargo has set a variable for the package whose program it runs.
 fn is_of_package(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name.starts_with("CARGO_PKG_")

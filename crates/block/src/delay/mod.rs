@@ -16,13 +16,13 @@
 //!   or with a long tail, as flash does, whose 99th percentile is `tail=5` times the median.
 //!   `seed=N` draws other times.
 //! * `rate=7GB`: bytes per second that all operations together transfer, one after the other, each
-//!   before its service. `0`, the default, is no limit.
+//!   before its service. `0`, the default: no limit.
 //!
 //! The other values are the defaults: they model a flash drive for servers. `0s` means no delay.
 //!
 //! The filter uses the loop's timers. If the loop sleeps, a completion is late by the time that the
 //! system takes to wake a thread. Nothing is done in place, because a delayed operation owns its
-//! memory meanwhile.
+//! memory until its end.
 
 mod queue;
 mod schedule;

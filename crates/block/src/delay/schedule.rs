@@ -25,7 +25,7 @@ impl Times {
         }
     }
 
-    /// How long it takes to move so many bytes.
+    /// Returns the time that it takes to move `bytes` bytes.
     pub(super) fn transfer(&self, bytes: u64) -> Duration {
         if self.rate == 0 {
             Duration::ZERO

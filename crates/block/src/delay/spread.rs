@@ -1,4 +1,4 @@
-//! How the service times of a device spread around their mean.
+//! Distributions of the service times of a device around their mean.
 
 use crate::random::Random;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use core::time::Duration;
 /// The quantile of the standard normal distribution for 99 %.
 const NORMAL_P99: f64 = 2.326_347_874;
 
-/// A service takes at most so many times the mean: distributions have no end.
+/// Maximum of a service time, as a multiple of the mean: distributions have no end.
 const MOST: f64 = 1000.0;
 
 /// The 99th percentile of `lognormal` in multiples of the median, if the URL gives none: like a
@@ -39,7 +39,7 @@ impl Spread {
         }
     }
 
-    /// The lognormal distribution whose 99th percentile is so many times the median.
+    /// The lognormal distribution whose 99th percentile is `multiple` times the median.
     pub(super) fn with_p99(multiple: f64) -> Self {
         Self::LogNormal { sigma: multiple.ln() / NORMAL_P99 }
     }

@@ -12,7 +12,7 @@ use weft_io::{Pool, Segment, Segments};
 /// The altered operations of a queue.
 pub(super) struct Altered {
     pub(super) geometry: Geometry,
-    /// What to do when they complete, by the names of the operations.
+    /// Actions for their completions, by the names of the operations.
     on_return: HashMap<u64, OnReturn>,
 }
 
@@ -125,7 +125,7 @@ impl Altered {
     }
 }
 
-/// What of an operation's data is corrupted.
+/// Corrupted part of an operation's data.
 pub(super) struct Spot {
     /// The first byte of the block.
     pub(super) block: usize,

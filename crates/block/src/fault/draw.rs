@@ -1,4 +1,4 @@
-//! Which fault the next operation of a queue gets.
+//! Choice of the fault for the next operation of a queue.
 
 use super::plan::{Fault, Plan};
 use crate::op::OpKind;
@@ -57,7 +57,7 @@ impl Draw {
         self.plan.count.is_some_and(|most| self.common.struck.load(Ordering::Acquire) >= most)
     }
 
-    /// What [`Self::strike`] would return.
+    /// Returns the next result of [`Self::strike`].
     pub(super) fn next_strike(&self, kind: OpKind) -> Option<Fault> {
         match self.is_gone() {
             true => Some(Fault::Fails(StatusKind::Gone)),
@@ -66,7 +66,7 @@ impl Draw {
         }
     }
 
-    /// Whether the device is gone, for all queues.
+    /// Returns whether the device is gone, for all queues.
     pub(super) fn is_gone(&self) -> bool {
         self.common.gone.load(Ordering::Acquire)
     }

@@ -51,8 +51,8 @@ impl FaultQueue {
 }
 
 impl InPlace for FaultQueue {
-    /// Declines if the next read is to be affected: it then arrives as an operation, which can fail
-    /// and whose memory can be corrupted.
+    /// Declines if the next read is affected: it then arrives as an operation, which can fail and
+    /// whose memory can be corrupted.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let struck = self.draw.next_strike(OpKind::Read).is_some();
         let lent =

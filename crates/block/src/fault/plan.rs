@@ -24,7 +24,7 @@ pub(super) enum Fault {
     Fails(StatusKind),
     /// It does not complete until it is cancelled.
     Held,
-    /// It does not complete for so long, whatever happens; `None`: for ever. Then it is executed.
+    /// It does not complete for this time, whatever happens; `None`: forever. Then it is executed.
     Hangs(Option<Duration>),
     /// The device is gone from now on.
     Vanishes,
@@ -177,7 +177,7 @@ impl Plan {
         Ok(Self { fault, strikes, rate, after, count, seed })
     }
 
-    /// Whether operations of this kind may be left incomplete.
+    /// Returns whether operations of this kind may be left incomplete.
     pub(super) fn may_hold(&self, kind: OpKind) -> bool {
         matches!(self.fault, Fault::Held | Fault::Hangs(_)) && self.strikes.include(kind)
     }

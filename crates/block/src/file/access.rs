@@ -1,4 +1,4 @@
-//! How files and disks are opened, beyond what their URLs say.
+//! Settings for opening files and disks, beyond their URLs.
 
 use super::created::CreatedFiles;
 use crate::naming::Naming;

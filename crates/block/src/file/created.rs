@@ -13,7 +13,7 @@ impl CreatedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(path);
     }
 
-    /// Whether none was created.
+    /// Returns whether none was created.
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -1,6 +1,6 @@
-//! What the system tells of a disk or partition: sizes, limits and identity, from `/sys/dev/block`
-//! (Linux; documented in the kernel's `Documentation/ABI/stable/sysfs-block`), or by the calls of
-//! Windows.
+//! Properties of a disk or partition that the system reports: sizes, limits and identity, from
+//! `/sys/dev/block` (Linux; documented in the kernel's `Documentation/ABI/stable/sysfs-block`), or
+//! by the calls of Windows.
 
 use super::drive;
 use super::facts::{DiskName, Facts};
@@ -29,7 +29,7 @@ pub(super) struct Sysfs {
 }
 
 impl Disk {
-    /// Whether it has been removed from the system.
+    /// Returns whether it has been removed from the system.
     pub(super) fn is_gone(&self, file: &File) -> bool {
         match self {
             Self::Sysfs(disk) => disk.is_gone(),

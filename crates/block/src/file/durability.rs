@@ -1,4 +1,4 @@
-//! Whether writes that the source reports as durable are durable.
+//! Durability of writes that the source reports as durable.
 //!
 //! When the system fails to write back cached data, it reports this only once, to the first caller
 //! of fsync(2). The data is lost, and the next caller gets success. Therefore the first failure is
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, RemoteLoop};
 
-/// Which writes of a file are durable. All queues of a source share it.
+/// Durable writes of a file. All queues of a source share it.
 #[derive(Default)]
 pub(super) struct Durability(Mutex<Ledger>);
 
@@ -36,7 +36,7 @@ pub(super) struct Ticket(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Before(u64);
 
-/// Whether an operation makes something durable.
+/// Returns whether an operation makes something durable.
 pub(super) const fn is_durable(kind: OpKind) -> bool {
     match kind {
         OpKind::Flush => true,
@@ -56,7 +56,7 @@ impl Durability {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an operation; fails if nothing can be made durable any more.
+    /// Begins an operation; fails if nothing can be made durable.
     pub(super) fn begin(&self) -> Result<Ticket, Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {

@@ -19,13 +19,13 @@ use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 
-/// What a queue has under way.
+/// Operations of a queue in flight.
 pub(super) struct Core {
     pub(super) shared: Arc<SharedFile>,
     pub(super) disk: DiskFile,
     /// For discards on a disk.
     pub(super) trim: Option<DiskFile>,
-    /// The number of blocks that was told.
+    /// The last reported number of blocks.
     pub(super) told_blocks: u64,
     pub(super) told_gone: bool,
     /// When to look after the disk or file.
@@ -60,7 +60,7 @@ pub(super) struct Flying {
     durable: Option<Ticket>,
 }
 
-/// How to execute an operation.
+/// Execution of an operation.
 struct Plan {
     kind: DiskKind,
     mode: Option<Mode>,
@@ -315,7 +315,7 @@ impl Core {
         }
     }
 
-    /// Whether a failure may concern cached data, whose error the system reports only once.
+    /// Returns whether a failure may concern cached data, whose error the system reports only once.
     fn has_lost_data(&self, kind: OpKind, status: Status) -> bool {
         match status.kind {
             StatusKind::Success
@@ -377,7 +377,7 @@ impl Core {
     }
 }
 
-/// Whether the error means that the system does not support the operation, here or at all.
+/// Returns whether the error means that the system does not support the operation, here or at all.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }

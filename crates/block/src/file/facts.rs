@@ -1,21 +1,21 @@
-//! What a system tells of a disk.
+//! Properties of a disk that a system reports.
 
-/// What does not change while it is open.
+/// Constant properties while it is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Bytes of the shortest possible transfer.
     pub(super) logical_bytes: Option<u32>,
     /// Bytes of what the disk writes at once without reading it before.
     pub(super) physical_bytes: Option<u32>,
-    /// Whether discards do something.
+    /// True if discards do something.
     pub(super) discards: bool,
-    /// Whether the disk itself has a volatile cache.
+    /// True if the disk itself has a volatile cache.
     pub(super) volatile_cache: bool,
-    /// Whether the system refuses to write to it.
+    /// True if the system refuses to write to it.
     pub(super) read_only: bool,
     /// The name of the disk or the mapping, if it has one.
     pub(super) name: Option<DiskName>,
-    /// Whether it was opened so that I/O bypasses the cache of the system.
+    /// True if it was opened so that I/O bypasses the cache of the system.
     pub(super) unbuffered: bool,
     pub(super) serial: Option<String>,
     pub(super) model: Option<String>,

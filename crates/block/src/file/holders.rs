@@ -1,4 +1,4 @@
-//! Who uses a disk that cannot be opened for writing: a mounted file system, swap, or a device on
+//! Users of a disk that cannot be opened for writing: a mounted file system, swap, or a device on
 //! top of it (Linux: proc(5), and the kernel's `Documentation/ABI/stable/sysfs-block`).
 
 use super::system;
@@ -52,8 +52,8 @@ fn user(place: &Path) -> Option<String> {
     mounted.or_else(swap).or_else(|| holder(place).map(|holder| format!("belongs to {holder}")))
 }
 
-/// Where a device is mounted: by its number, or by its name where a file system has numbers of its
-/// own (btrfs).
+/// Returns the mount point of a device: by its number, or by its name if a file system has its own
+/// numbers (btrfs).
 fn mount_point(mounts: &str, number: &str, device: &Path) -> Option<String> {
     let mount = mounts.lines().find(|line| {
         let source = line.split_once(" - ").and_then(|(_, end)| end.split(' ').nth(1));

@@ -8,12 +8,12 @@
 //!
 //! A file or disk that weft serves for writing is locked; a second weft refuses it. A disk is
 //! opened exclusively (`O_EXCL`), so that it is refused if it, or a partition of it, is mounted or
-//! used in another way, and cannot be mounted meanwhile. `readonly:` opens it nevertheless.
+//! used in another way, and cannot be mounted while it is open. `readonly:` opens it nevertheless.
 //!
 //! A disk (on Linux and Windows) has the block size, physical block size, cache and discards that
-//! the system tells of it (`/sys/dev/block`; by calls of Windows); `block=4096` is possible on one
-//! of 512 bytes, but not the reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an error, its queues
-//! look whether it has another size, or is gone.
+//! the system reports (`/sys/dev/block`; by calls of Windows); `block=4096` is possible on one of
+//! 512 bytes, but not the reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after
+//! an error, its queues look whether it has another size, or is gone.
 //!
 //! Writes are durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes.
 //! I/O is asynchronous ([`weft_io::disk`]). Overlapping operations are separated, so blocks are
@@ -72,7 +72,7 @@ pub use created::CreatedFiles;
 pub use holders::user_of;
 pub use open::no_permission_to_write;
 
-/// Whether a path names a device of Windows, and no file; never on other systems.
+/// Returns whether a path names a device of Windows, and no file; never on other systems.
 pub fn is_windows_device(path: &str) -> bool {
     cfg!(windows) && drive::name::read(path) != drive::name::Name::File
 }
@@ -171,7 +171,7 @@ impl FileDevice {
         })))
     }
 
-    /// Whether I/O bypasses the page cache.
+    /// Returns whether I/O bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.0.direct.is_some()
     }
@@ -206,7 +206,7 @@ impl BlockDevice for FileDevice {
         self.0.trouble()
     }
 
-    /// What was written is in the cache of the system, or of the disk: a process that ends takes
+    /// Written data is in the cache of the system, or of the disk: a process that ends takes
     /// nothing with it.
     fn cache_epoch(&self) -> Option<u64> {
         self.0.epoch

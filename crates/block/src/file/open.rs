@@ -40,12 +40,12 @@ pub(super) struct Opened {
     pub(super) block_bytes: u32,
     pub(super) direct: Option<Direct>,
     pub(super) read_only: bool,
-    /// What the system tells of it, if it is a disk.
+    /// Properties that the system reports, if it is a disk.
     pub(super) disk: Option<(Disk, Facts)>,
     pub(super) name: Name,
 }
 
-/// What the path is.
+/// Kind of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PathKind {
     Disk,
@@ -123,7 +123,7 @@ fn inspect(
     Ok(Opened { file, bytes, block_bytes, direct, read_only: wanted.read_only, disk, name })
 }
 
-/// What the system tells of an open disk.
+/// Returns the properties that the system reports for an open disk.
 fn disk(url: &str, file: &File) -> Result<(Disk, Facts), Error> {
     let metadata =
         file.metadata().map_err(|e| Error::io(format!("{url}: cannot be looked at: {e}"), e))?;
@@ -320,7 +320,7 @@ fn extent(
 mod tests {
     use super::*;
 
-    /// Of drives and volumes of Windows, too: their size is what the system tells, in bytes.
+    /// Also drives and volumes of Windows: their size is the one that the system reports, in bytes.
     #[test]
     fn what_has_only_a_part_of_a_block_is_read_to_its_end_or_refused() {
         let of = |read_only, is_disk, bytes, block_bytes| {

@@ -1,4 +1,4 @@
-//! How many operations on one file go by memory of ours at a time, over all loops. That memory is
+//! Number of operations on one file that use our memory at a time, over all loops. That memory is
 //! beyond the cap of the loops' pools, as a disk that has begun must not wait for what others hold;
 //! so the number is bounded for the file, however many queues it has.
 

@@ -24,7 +24,7 @@ pub(super) enum Use {
     },
 }
 
-/// Whether the disk accepts the memory of the operation.
+/// Returns whether the disk accepts the memory of the operation.
 pub(super) fn suits(op: &Op, direct: Direct, block_bytes: u32) -> bool {
     let fits = |s: &Segment| {
         s.as_ptr().addr().is_multiple_of(direct.memory_align)
@@ -70,7 +70,7 @@ pub(super) fn end(usage: Use, memory: &[Segment], op: &mut Op) -> Status {
     Status::SUCCESS
 }
 
-/// Whether the data read equals the first bytes of the operation's data.
+/// Returns whether the data read equals the first bytes of the operation's data.
 pub(super) fn equal(memory: &[Segment], op: &Op) -> bool {
     let mut at = 0;
     pieces(&op.data, 0, total_len(memory)).all(|piece| {

@@ -1,4 +1,4 @@
-//! What all queues of a file or disk share, and what is noticed about it.
+//! State that all queues of a file or disk share.
 
 use super::disk::Disk;
 use super::durability::Durability;
@@ -30,7 +30,7 @@ pub(super) struct SharedFile {
     /// If it is a disk.
     pub(super) disk: Option<Disk>,
     pub(super) gone: AtomicBool,
-    /// The queues, to which another size is told.
+    /// The queues, which get each new size.
     pub(super) owners: Owners,
     pub(super) epoch: Option<u64>,
     pub(super) interlock: Interlock,

@@ -22,7 +22,7 @@ pub(super) fn machine() -> Option<String> {
     }
 }
 
-/// Whether a text is 128 bits in hexadecimal, and not all of them zero.
+/// Returns whether a text is 128 bits in hexadecimal, and not all of them zero.
 fn is_machine_id(text: &str) -> bool {
     uuid::Uuid::parse_str(text).is_ok_and(|id| !id.is_nil())
 }
@@ -33,14 +33,14 @@ pub(super) fn start() -> Option<u64> {
     uuid::Uuid::parse_str(text.trim()).ok().map(|id| id.as_u64_pair().0 ^ id.as_u64_pair().1)
 }
 
-/// Whether the path is a disk and not a file.
+/// Returns whether the path is a disk and not a file.
 #[cfg(unix)]
 pub(super) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
     metadata.file_type().is_block_device()
 }
 
-/// Whether the path is a disk and not a file.
+/// Returns whether the path is a disk and not a file.
 #[cfg(not(unix))]
 pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
     false
@@ -99,8 +99,8 @@ pub(super) fn question(file: &File) -> io::Result<Ask> {
     Ok(Box::new(move || length(&file)))
 }
 
-/// The first run of bytes from `from` on that is no hole of the file; an empty one at the end if
-/// there is none. `None`: the system does not tell, or the file is shorter than `bytes`.
+/// Returns the first run of bytes from `from` on outside of holes; an empty one at the end if there
+/// is none. `None`: the system does not report it, or the file is shorter than `bytes`.
 #[cfg(any(target_os = "linux", target_os = "freebsd", target_os = "macos"))]
 pub(super) fn next_data(file: &File, from: u64, bytes: u64) -> Option<core::ops::Range<u64>> {
     use rustix::fs::SeekFrom;
@@ -184,7 +184,7 @@ pub(super) fn go_direct(file: &File, block_bytes: u32, bytes: u64) -> Option<Dir
     found
 }
 
-/// Whether a read into memory aligned to exactly `align` bytes succeeds.
+/// Returns whether a read into memory aligned to exactly `align` bytes succeeds.
 #[cfg(target_os = "linux")]
 fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
     use std::os::unix::fs::FileExt;

@@ -56,7 +56,7 @@ impl Relay {
         self.refused = !left.is_empty();
     }
 
-    /// What the inner queue has completed. [`Self::keep`] takes the empty list back.
+    /// Returns the completions of the inner queue. [`Self::keep`] takes the empty list back.
     #[inline]
     pub(crate) fn returned(&mut self) -> Vec<Completion> {
         let mut returned = core::mem::take(&mut self.returned);

@@ -1,17 +1,16 @@
-//! `limit:[iops=10k,][bw=100MB,]URL`: another device that is used only so much. At least one limit
-//! is given:
+//! `limit:[iops=10k,][bw=100MB,]URL`: another device with a limited rate. At least one limit is
+//! given:
 //!
 //! * `iops=10k`: operations per second, of any kind; `k` is a thousand, `M` a million.
 //! * `bw=100MB`: bytes per second that all operations together transfer.
 //! * `read-iops=`, `read-bw=`: the same for reads and comparisons alone. `write-iops=`,
 //!   `write-bw=`: for all other operations.
-//! * `burst=1s`: after a pause, as much begins at once as otherwise takes so long;
+//! * `burst=1s`: after a pause, the amount that otherwise takes this long begins at once;
 //!   [`LIMIT_BURST_MS`] by default.
 //!
 //! All queues share the limits. Operations begin in order of arrival; reads do not wait for writes
-//! that exceed only a limit of writes, and the reverse. What exceeds the limits waits, up to
-//! [`LIMIT_QUEUE_OPS`] operations of a queue, and then the queue accepts no more. Nothing is done
-//! in place.
+//! that exceed only a limit of writes, and the reverse. Operations above the limits wait, up to
+//! [`LIMIT_QUEUE_OPS`] of a queue; beyond that the queue accepts none. Nothing is done in place.
 //!
 //! The same limits apply to all devices that a host uses, if its queues are wrapped with one
 //! [`Rate`] ([`with_rate`]).
@@ -37,7 +36,7 @@ use queue::{LimitQueue, Rates};
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
-/// A device that is used only so much.
+/// A device with a limited rate.
 pub struct LimitDevice {
     url: String,
     inner: Device,

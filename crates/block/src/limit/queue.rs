@@ -12,11 +12,11 @@ use weft_io::Time;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
 
-/// What limits the operations of a queue.
+/// Limits of the operations of a queue.
 #[derive(Clone)]
 pub(super) struct Rates {
     pub(super) all: Arc<Rate>,
-    /// Of reads, and of what is no read.
+    /// Limits of reads and of other operations.
     pub(super) apart: Option<[Arc<Rate>; 2]>,
 }
 

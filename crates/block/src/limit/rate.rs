@@ -63,7 +63,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What remains of a limit at each moment.
+/// Remainder of a limit at each moment.
 #[derive(Debug)]
 pub struct Rate {
     state: Mutex<RateSchedule>,
@@ -74,14 +74,14 @@ pub struct Rate {
 #[derive(Debug)]
 struct RateSchedule {
     limit: Limit,
-    /// What may begin at once after a pause.
+    /// Amount that may begin at once after a pause, as time.
     burst: Duration,
     /// When all operations so far, and all bytes so far, are paid for.
     operations: Time,
     bytes: Time,
 }
 
-/// The time that `count` takes at so many per second.
+/// Returns the time of `count` at a rate of `per_second`.
 fn cost(count: u64, per_second: u64) -> Duration {
     if per_second == 0 {
         return Duration::ZERO;
@@ -108,8 +108,8 @@ impl Rate {
         self.lock().limit
     }
 
-    /// Changes the limit, also for what waits: what was used under the one of before does not count
-    /// any more.
+    /// Changes the limit, also for waiting operations: usage under the previous limit no longer
+    /// counts.
     pub fn set(&self, limit: Limit) {
         let mut state = self.lock();
         if state.limit != limit {
@@ -133,8 +133,8 @@ impl Rate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time at which an operation with so many bytes may begin that arrives at `now`. Times of
-    /// successive calls do not decrease.
+    /// Returns the time at which an operation of `bytes` bytes may begin that arrives at `now`.
+    /// Times of successive calls do not decrease.
     pub(super) fn admit(&self, now: Time, bytes: u64) -> Time {
         let state = &mut *self.lock();
         let burst = state.burst;

@@ -1,5 +1,4 @@
-//! What the core does for the engine: actions on ports, what becomes of them, and what the log
-//! says.
+//! Work of the core for the engine: actions on ports, their outcomes, and the log.
 
 use super::core::Core;
 use super::engine::{Event, Fault, Io, Target, fault};
@@ -232,7 +231,7 @@ fn act_for(
     }
 }
 
-/// What a leg is sent for a write, and its bytes.
+/// Returns the operation that a leg gets for a write, and its bytes.
 fn sent(kind: OpKind, bytes: usize) -> (OpKind, usize) {
     match kind {
         OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, bytes / 2),

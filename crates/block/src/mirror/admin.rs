@@ -23,7 +23,7 @@ pub struct Label {
     pub leg: usize,
     /// Number of legs.
     pub legs: usize,
-    /// So many have to be in sync.
+    /// Number of legs that must be in sync.
     pub min_legs: usize,
     /// Size of the data.
     pub data_bytes: u64,
@@ -31,11 +31,11 @@ pub struct Label {
     pub generation: u64,
     /// Legs in sync in this generation.
     pub in_sync: Vec<usize>,
-    /// Whether it was closed in order.
+    /// True if it was closed in order.
     pub is_clean: bool,
-    /// Whether this leg was being copied to.
+    /// True if this leg was being copied to.
     pub is_syncing: bool,
-    /// Whether a state file has the bitmaps.
+    /// True if a state file has the bitmaps.
     pub has_state: bool,
     /// Host and time (seconds since 1970) of who has it open, or did not close it.
     pub claim: Option<(String, u64)>,
@@ -44,7 +44,7 @@ pub struct Label {
     pub unreadable: Vec<(u64, u64)>,
 }
 
-/// What the area of a leg says; `None` if it has no label.
+/// Returns the label in the area of a leg; `None` if it has none.
 ///
 /// # Errors
 /// A label that is damaged or of a later version.
@@ -70,7 +70,7 @@ pub fn label(url: &str, area: &[u8], block_bytes: u32) -> Result<Option<Label>, 
     }))
 }
 
-/// What the legs of a new mirror hold.
+/// Contents of the legs of a new mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// Anything: the others are made equal to the first leg, whose data is kept, except for its

@@ -1,9 +1,9 @@
 //! When the home of a mirror is alone with its engine: what loops do by themselves
-//! ([`super::direct`]) is over, or the home has taken it over. Before that the engine is told of
-//! nothing that changes more than bits: no failure, no leg that goes or comes, no time, no end.
+//! ([`super::direct`]) is over, or the home has taken it over. Before that the engine receives only
+//! changes of bits: no failure, no loss or return of a leg, no time, no end.
 //!
-//! It is told later: a leg that was lost, or a time, is still so when the loops are quiet; outcomes
-//! wait here. Operations that come to the home meanwhile go on.
+//! It receives the rest later: a lost leg is still lost when the loops are quiet, and outcomes wait
+//! here. Operations that arrive at the home until then go on.
 
 use super::core::{Core, Mode};
 use super::direct::locks::Locks;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_io::DriverId;
 
-/// What a home knows of its loops.
+/// A home's knowledge of its loops.
 #[derive(Default)]
 pub(super) struct Loops {
     pub(super) direct: Option<Arc<Direct>>,
@@ -32,11 +32,11 @@ pub(super) struct Loops {
     judged: BTreeMap<u64, Undecided>,
     /// Operations that wait for locks, by their names in `held`.
     pub(super) locking: Vec<u64>,
-    /// How many operations of the home have each lock.
+    /// Number of the home's operations that have each lock.
     locked: BTreeMap<usize, u32>,
-    /// Operations of the home that are too long for locks: no loop does anything meanwhile.
+    /// Operations of the home that are too long for locks: no loop does anything during them.
     long: u32,
-    /// What was marked last: the run, and the version there.
+    /// The last marks: the run, and the version there.
     pub(super) marks_version: Option<(u32, u64)>,
     /// The eviction, by its run and its name, since whose marks were taken back the home waits for
     /// the writes of loops.
@@ -56,8 +56,8 @@ impl Loops {
 }
 
 impl Core {
-    /// Whether nothing is under way that the engine does not know of. If something is, the loops
-    /// begin nothing more, and the home is woken when they are quiet.
+    /// Returns whether nothing is under way that the engine does not know of. If something is, the
+    /// loops begin nothing more, and the home is woken when they are quiet.
     pub(super) fn is_alone(&mut self) -> bool {
         let Some(direct) = self.loops.direct.clone() else { return true };
         direct.withdraw();
@@ -102,8 +102,8 @@ impl Core {
         engine.go_on();
     }
 
-    /// What becomes of writes of loops when there is no engine: the next one has them from the
-    /// beginning, if there will be one.
+    /// Returns the answer for writes of loops when there is no engine: the next one gets them from
+    /// the beginning, if there will be one.
     fn without_engine(&self) -> Answer {
         match self.mode {
             Mode::Leaving | Mode::Ended => Answer::Ends(Outcome::settled(Status::new(self.gone))),
@@ -120,7 +120,7 @@ impl Core {
         }
     }
 
-    /// The end of a write of a loop; `false` if it is none.
+    /// Processes the end of a write of a loop; `false` if it is not one.
     pub(super) fn answered(&mut self, op: u64, outcome: Outcome) -> bool {
         let Some(one) = self.loops.judged.remove(&op) else { return false };
         if outcome.is_success() {
@@ -155,7 +155,7 @@ impl Core {
         some
     }
 
-    /// Lets loops go on by themselves, at the end of a turn, if nothing is to be decided.
+    /// Lets loops go on by themselves, at the end of a turn, if nothing needs a decision.
     pub(super) fn permit_loops(&mut self) {
         let Some(direct) = self.loops.direct.clone() else { return };
         let Some(engine) = self.engine.as_ref().filter(|_| self.mode == Mode::Running) else {
@@ -182,7 +182,7 @@ impl Core {
         }
     }
 
-    /// The legs in sync, if each grants loops a queue besides the home's.
+    /// Returns the legs in sync, if each grants loops a queue in addition to the home's.
     fn direct_legs(&self, members: LegMask) -> Option<Vec<DirectLeg>> {
         let numbers = (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0);
         numbers
@@ -286,7 +286,7 @@ impl Core {
 }
 
 impl Drop for Loops {
-    /// The loop of the home ends: others find nobody any more.
+    /// The loop of the home ends: other loops find nobody.
     fn drop(&mut self) {
         if let Some(direct) = &self.direct {
             direct.end();

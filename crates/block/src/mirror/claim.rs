@@ -1,4 +1,4 @@
-//! Whether a leg may be reserved: decided from what its target reports, without I/O.
+//! Decides whether a leg may be reserved, from the reports of its target, without I/O.
 //!
 //! Each opening of a mirror registers with a key of its own. The upper half of a key is the
 //! mirror's, so that the keys of other openers are known from those of hosts that have nothing to
@@ -7,7 +7,7 @@
 use crate::reservation::{ReservationHolder, ReservationReport, opener_of};
 use uuid::Uuid;
 
-/// What to do about a leg.
+/// Action for a leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It may be reserved, once these keys of openers before this one are removed; which of them
@@ -19,7 +19,7 @@ pub(super) enum Verdict {
     Refuse(String),
 }
 
-/// What this process knows of a leg.
+/// This process's knowledge of a leg.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClaimContext {
     pub(super) mirror: Uuid,
@@ -37,12 +37,12 @@ fn half(name: Uuid) -> u64 {
     u64::from((folded >> 32) as u32 ^ folded as u32)
 }
 
-/// The key of an opening; never 0, which is no key.
+/// Returns the key of an opening; never 0, which means no key.
 pub(super) fn key(mirror: Uuid, opening: Uuid) -> u64 {
     half(mirror) << 32 | half(opening).max(1)
 }
 
-/// Who the targets of legs are told that an opening is.
+/// Returns the host identifier of an opening for the targets of legs.
 pub(super) fn name(opening: Uuid) -> Uuid {
     opener_of(half(opening).max(1))
 }

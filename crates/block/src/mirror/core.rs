@@ -1,4 +1,4 @@
-//! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the
+//! Everything on the home loop of a mirror: the engine, the ports of legs and state file, and the
 //! operations of users.
 
 use super::alone::Loops;
@@ -26,19 +26,19 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::segment::Divided;
 use weft_io::{DriverId, Handle, Pool, Time};
 
-/// What a mirror does.
+/// Activity of a mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Legs are opened and read.
     Gathering,
     Running,
-    /// It serves no more, and gives back what it has reserved.
+    /// It no longer serves, and gives its reservations back.
     Leaving,
-    /// It has ended, and does nothing any more.
+    /// It has ended, and does nothing.
     Ended,
 }
 
-/// What the process before has left behind at the legs.
+/// Remains of the previous process at the legs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// Nobody has looked yet, or there is nothing.
@@ -64,7 +64,7 @@ pub(super) struct Core {
     pub(super) promise: Option<Promise<Device>>,
     pub(super) seen: Arc<Mutex<MirrorStatus>>,
     pub(super) waker: Waker,
-    /// What the device was opened with.
+    /// Properties with which the device was opened.
     pub(super) geometry: Option<(Geometry, Features)>,
     pub(super) most: u32,
     pub(super) held: Slots<UserOp>,
@@ -86,7 +86,7 @@ pub(super) struct Core {
     /// When opening began.
     pub(super) began: Time,
     pub(super) before: Before,
-    /// How long after an unclean end legs may still execute what the process before has sent them.
+    /// Time after an unclean end for which legs may still execute commands of the previous process.
     pub(super) bound: Duration,
     pub(super) halted_since: Option<Time>,
     pub(super) complaint: Option<String>,
@@ -94,9 +94,9 @@ pub(super) struct Core {
     pub(super) runs: Option<[u64; 2]>,
     /// The name of this opening, under which it reserves legs.
     pub(super) opening: Uuid,
-    /// Why it could not be opened: said when nothing is reserved any more.
+    /// Reason why it could not be opened, reported when nothing is reserved.
     pub(super) refusal: Option<Error>,
-    /// What operations fail with when it has ended.
+    /// Failure of operations when it has ended.
     pub(super) gone: StatusKind,
 }
 
@@ -165,8 +165,7 @@ impl Core {
         self.on.wake(self.id);
     }
 
-    /// What there is to do now, for so long that others get their turn. Returns whether something
-    /// was done.
+    /// Works for a limited time, so that others get their turn. Returns whether something was done.
     pub(super) fn turn(&mut self) -> bool {
         let mut busy = false;
         for _ in 0..MIRROR_ROUNDS {
@@ -353,7 +352,7 @@ impl Core {
         }
     }
 
-    /// A leg is not used any more.
+    /// A leg is no longer used.
     fn leave(&mut self, number: usize) {
         if let Some(place) = self.place_of(number) {
             self.retire(place);
@@ -365,8 +364,7 @@ impl Core {
         self.legs.iter().position(|leg| leg.phase.number() == Some(number))
     }
 
-    /// Ends the port of a place; it is opened again when nothing that it was sent can be executed
-    /// any more.
+    /// Ends the port of a place; it is opened again when none of its commands can be executed.
     pub(super) fn retire(&mut self, place: usize) {
         let now = self.on.now();
         let mut ended = Vec::new();

@@ -1,5 +1,5 @@
-//! The device: what users are told of it. Its queue lives on the home loop; [`crate::sharing`] takes operations there from
-//! other loops.
+//! The device as its users see it. Its queue lives on the home loop; [`crate::sharing`] takes
+//! operations there from other loops.
 
 use super::core::Core;
 use super::direct::DirectDevice;
@@ -40,7 +40,7 @@ impl OnLoop {
 }
 
 impl Core {
-    /// What users are told of the device.
+    /// Returns the properties of the device for its users.
     pub(super) fn shape(&self, start: &Start) -> (Geometry, Features) {
         let members = (0..LEGS_MAX)
             .filter(|leg| start.members >> leg & 1 != 0)
@@ -179,7 +179,7 @@ impl BlockDevice for HomeDevice {
 }
 
 impl Drop for HomeDevice {
-    /// Nobody uses it any more: it is closed in order.
+    /// It has no user: it is closed cleanly.
     fn drop(&mut self) {
         let seen = Arc::clone(&self.seen);
         self.home.post(move |on| {

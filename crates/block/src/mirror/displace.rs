@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
-/// How far that has come.
+/// Progress of a displacement.
 #[derive(Default)]
 pub(super) struct Displacing {
     /// The key of the opener that holds the leg.
@@ -25,14 +25,14 @@ pub(super) struct Displacing {
 }
 
 impl Displacing {
-    /// Who holds the leg.
+    /// Sets the holder of the leg.
     pub(super) fn holder(&mut self, key: Option<u64>) {
         self.holder = key;
     }
 }
 
 impl Phase {
-    /// Whether the device is being opened under another name.
+    /// Returns whether the device is being opened under another name.
     pub(super) fn is_displacing(&self) -> bool {
         matches!(self, Self::Reserving(reserving) if reserving.displacing.opening.is_some())
     }
@@ -81,7 +81,7 @@ impl Core {
         true
     }
 
-    /// The earlier opener's registration has ended, or cannot be ended: the target is asked anew.
+    /// The earlier opener's registration has ended, or cannot be ended: asks the target again.
     pub(super) fn displaced(&mut self, place: usize) {
         let pool = self.pool.clone();
         let Some(leg) = self.legs.get_mut(place) else { return };
@@ -96,7 +96,7 @@ impl Core {
         }
     }
 
-    /// The mirror is closed meanwhile: the leg is given back.
+    /// The mirror is closed in the meantime: the leg is given back.
     pub(super) fn give_up_displacing(&mut self, place: usize) {
         let leg = &mut self.legs[place];
         let (Phase::Reserving(reserving), Some(port)) = (&mut leg.phase, &mut leg.port) else {

@@ -1,5 +1,5 @@
-//! How a mirror ends: closed in order, refused, or because it is somebody else's now. What it has
-//! reserved is given back first.
+//! End of a mirror: closed cleanly, refused, or taken over by another opener. What it has reserved
+//! is given back first.
 
 use super::core::{Core, Mode};
 use super::engine::Halt;
@@ -9,7 +9,7 @@ use crate::device::{Change, Presence};
 use crate::error::{Error, ErrorKind};
 use crate::status::StatusKind;
 
-/// Why a leg that another opener has reserved is not this one's any more.
+/// Reason why a leg that another opener has reserved no longer belongs to this one.
 pub(super) fn reserved(leg: &str) -> String {
     format!("{leg} is reserved by it, and refuses what this one writes")
 }
@@ -58,20 +58,20 @@ impl Core {
         self.tell();
     }
 
-    /// What this process has begun is known when it comes back to legs that it had lost.
+    /// Remembers the runs of this process for the time when it comes back to legs that it had lost.
     fn remember_runs(&mut self) {
         let of = |record: &Record| [record.run.tag, record.base];
         self.runs = self.engine.as_ref().map(|engine| of(engine.durable())).or(self.runs);
     }
 
-    /// Whether the last run in which the mirror was used, by this record, was one of this process,
-    /// as far as it has had the mirror open. Runs that only began do not count: nothing was written
-    /// in them.
+    /// Returns whether the last run in which the mirror was used, by this record, was one of this
+    /// process, as far as it has had the mirror open. Runs that only began do not count: nothing
+    /// was written in them.
     pub(super) fn is_own_run(&self, record: &Record) -> bool {
         self.runs.is_none_or(|runs| runs.contains(&record.base))
     }
 
-    /// Another opener has the mirror, or had it since: nothing is acknowledged any more.
+    /// Another opener has the mirror, or had it since: acknowledges nothing.
     pub(super) fn superseded(&mut self, why: &str) {
         let text = format!(
             "{}: another opener has taken the mirror over: {why}; nothing is acknowledged here any more. Open the mirror again when it is closed there",
@@ -84,7 +84,7 @@ impl Core {
         self.fail(Error::new(ErrorKind::InUse, text));
     }
 
-    /// Who has not got the mirror yet is told why, and nobody gets it any more.
+    /// Reports the reason to those who wait for the mirror; nobody gets it.
     pub(super) fn fail(&mut self, error: Error) {
         self.refusal = Some(error);
         self.fail_held();
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Nothing is done any more.
+    /// Stops all work.
     pub(super) fn end(&mut self) {
         self.mode = Mode::Ended;
         for place in 0..=self.legs.len() {

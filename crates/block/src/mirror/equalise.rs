@@ -18,7 +18,7 @@ pub(super) struct Equalising {
     copy: u64,
     lba: u64,
     blocks: u32,
-    /// What is still to be written: the first block of each part behind `lba`, and its blocks.
+    /// Parts still to write: the first block of each behind `lba`, and its blocks.
     parts: VecDeque<(u32, u32)>,
 }
 

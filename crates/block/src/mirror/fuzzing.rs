@@ -1,4 +1,4 @@
-//! What the fuzz target of labels calls: areas of legs and of a state file as a target or a disk
+//! Functions for the fuzz target of labels: areas of legs and of a state file as a target or a disk
 //! might return them, read, and started from.
 
 use super::bitmap::checksum;

@@ -1,5 +1,5 @@
 //! Opens the legs and the state file, reads what they say, and starts the engine when that is
-//! enough. It goes on with legs that are missing, and begins anew when too few legs were left.
+//! enough. It goes on without missing legs, and begins again when too few legs were left.
 
 use super::claim::name;
 use super::core::{Before, Core, Mode};
@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    /// A device is not there any more.
+    /// A device is gone.
     fn lost(&mut self, place: usize) -> bool {
         let number = self.place(place).and_then(|leg| leg.phase.number());
         match (number, &mut self.engine) {
@@ -207,8 +207,8 @@ impl Core {
         self.legs.iter().filter_map(stated).max().unwrap_or_default()
     }
 
-    /// Whether a process before this one may have left anything behind, and nobody has waited for
-    /// that.
+    /// Returns whether a process before this one may have left anything behind, and nobody has
+    /// waited for that.
     fn waits_for_the_last(&self) -> bool {
         self.before == Before::Unknown && !self.bound.is_zero()
     }
@@ -231,7 +231,7 @@ impl Core {
         );
     }
 
-    /// Reads labels and state file again, as they may have changed meanwhile.
+    /// Reads labels and state file again, because they may have changed in the meantime.
     fn read_again(&mut self) -> bool {
         for leg in self
             .legs
@@ -263,7 +263,7 @@ impl Core {
         false
     }
 
-    /// Whether the legs fit what they say, and what users were told before.
+    /// Checks that the legs fit their labels and the properties that users have seen.
     fn check(&self, start: &Start) -> Result<(), String> {
         let record = &start.record;
         for place in (0..LEGS_MAX)
@@ -341,7 +341,8 @@ impl Core {
             .fold(0, |mask, leg| mask | 1 << leg)
     }
 
-    /// Whether a leg that is not here may be busy still with what an earlier process has sent.
+    /// Returns whether a leg that is not here may be busy still with what an earlier process has
+    /// sent.
     fn is_left_behind(&self, start: &Start) -> bool {
         start.members != start.record.all()
     }

@@ -1,5 +1,5 @@
-//! What the home does for the marks of regions: it marks those that loops ask for, and takes the
-//! marks of regions that are evicted back from the loops before the engine flushes the legs.
+//! Work of the home for the marks of regions: it marks regions that loops ask for, and takes the
+//! marks of evicted regions back from the loops before the engine flushes the legs.
 
 use super::core::{Core, Mode};
 use super::direct::Direct;

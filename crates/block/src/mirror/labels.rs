@@ -126,20 +126,20 @@ impl<'a> Labels<'a> {
         self.candidates().map(|label| label.generation.number).max().unwrap_or(0)
     }
 
-    /// Whether somebody has claimed a leg of the highest generation.
+    /// Returns whether somebody has claimed a leg of the highest generation.
     pub(super) fn are_claimed(&self) -> bool {
         let newest = self.newest();
         self.present().any(|(_, label)| label.generation.number == newest && label.claim.is_some())
     }
 
-    /// Whether any leg that holds what a record speaks of was last open with a state file.
+    /// Returns whether any leg that holds what a record speaks of was last open with a state file.
     pub(super) fn is_any_in_state(&self, record: &Record) -> bool {
         let holders = self.holders(record);
         self.present().any(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state)
     }
 
-    /// Whether as many legs as the mirror needs hold what the state file speaks of, and say that
-    /// there is one: since then nobody has started without it.
+    /// Returns whether as many legs as the mirror needs hold what the state file speaks of, and say
+    /// that there is one: since then nobody has started without it.
     pub(super) fn follow_state(&self, said: &Record) -> bool {
         let holders = self.holders(said);
         let following =
@@ -147,8 +147,8 @@ impl<'a> Labels<'a> {
         following.count() >= usize::from(said.min_legs)
     }
 
-    /// Whether no leg was in sync later than the state file says, or at the same time apart from
-    /// it.
+    /// Returns whether no leg was in sync later than the state file says, or at the same time apart
+    /// from it.
     pub(super) fn is_newest(&self, said: &Record) -> bool {
         let is_not_later =
             |label: &Record| label.run.number < said.run.number || said.is_same_run(label);
@@ -192,12 +192,13 @@ impl<'a> Labels<'a> {
         ))
     }
 
-    /// Whether as many legs as the mirror needs hold what a record speaks of.
+    /// Returns whether as many legs as the mirror needs hold what a record speaks of.
     pub(super) fn are_enough(&self, record: &Record) -> bool {
         self.holders(record).count_ones() >= u32::from(record.min_legs)
     }
 
-    /// The record of the highest generation, if so many legs are here that it must be the last one.
+    /// Returns the record of the highest generation, if enough legs are here that it must be the
+    /// last one.
     pub(super) fn by_quorum(&self) -> Option<&Record> {
         let top = || self.candidates().filter(|label| label.generation.number == self.newest());
         let most = top().max_by_key(|label| self.rank(label))?;
@@ -231,7 +232,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// What the state file says, if it can be read and belongs to the mirror of this label.
+/// Returns the record of the state file, if it can be read and belongs to the mirror of this label.
 pub(super) fn state_record(
     state: Option<&FoundLeg>,
     label: &Record,
@@ -252,7 +253,7 @@ pub(super) fn state_record(
     }
 }
 
-/// Whether two labels of the same age do not come from one history.
+/// Returns whether two labels of the same age do not come from one history.
 pub(super) fn is_apart(one: &Record, other: &Record) -> bool {
     let are_as_old = one.generation.number == other.generation.number;
     are_as_old && one.generation.tag != other.generation.tag

@@ -1,5 +1,4 @@
-//! Where a mirror keeps what it knows: in the last MiB of each leg, and at the beginning of the
-//! state file.
+//! Places of a mirror's records: the last MiB of each leg, and the beginning of the state file.
 //!
 //! Both have the same layout, in units of 4 KiB: two slots for a record ([`super::record`]), which
 //! are written in turn, then the pages of two bitmaps. A record fills one block, the smallest unit
@@ -60,12 +59,12 @@ pub(crate) fn region_bytes_before_3(data_bytes: u64) -> u64 {
     data_bytes.div_ceil(REGIONS_MAX).next_power_of_two().max(REGION_BYTES_MIN)
 }
 
-/// How much of a mirror is marked at a time, at most.
+/// Maximum amount of a mirror that is marked at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HotLimit {
-    /// So many regions, and 64 GiB.
+    /// This many regions, and 64 GiB.
     Regions(usize),
-    /// So many bytes, rounded up to whole regions.
+    /// This many bytes, rounded up to whole regions.
     Bytes(u64),
 }
 
@@ -91,7 +90,7 @@ pub(crate) const fn slot_offset(slot: usize) -> u64 {
     (slot * UNIT) as u64
 }
 
-/// Which bitmap.
+/// Kind of a bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Map {
     /// Regions that may differ between the legs in sync.

@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use weft_io::Time;
 
-/// How far a leg, or the state file, has come.
+/// Progress of a leg, or of the state file.
 pub(super) enum Phase {
     /// It is opened at this time.
     Waiting(Time),
@@ -45,7 +45,7 @@ pub(super) struct Leg {
     pub(super) source: LegSource,
     pub(super) phase: Phase,
     pub(super) port: Option<Port>,
-    /// Ports that are not used any more, and still have something under way.
+    /// Ports that are no longer used, and still have operations in flight.
     pub(super) old: Vec<Port>,
     attempts: u32,
     pub(super) complaint: Option<Complaint>,
@@ -55,7 +55,7 @@ pub(super) struct Leg {
     epoch: Option<u64>,
     /// The leg was in sync when the engine took it, or has been copied to since.
     is_in_sync: bool,
-    /// What its port has reserved.
+    /// Reservation of its port.
     pub(super) hold: Hold,
     /// This opening has reserved it before, so nobody else can have since, unless by force.
     pub(super) was_held: bool,
@@ -86,7 +86,7 @@ pub(super) fn kind_of<'a>(complaints: impl Iterator<Item = &'a Complaint>) -> Op
 /// The state file is opened and read as a leg is.
 pub(super) type Store = Leg;
 
-/// How long after so many attempts the next one follows.
+/// Returns the pause after this many attempts.
 pub(super) fn pause(attempts: u32) -> Duration {
     Duration::from_millis((MIRROR_RETRY_MS << attempts.min(16)).min(MIRROR_RETRY_MS_MAX))
 }
@@ -150,15 +150,15 @@ impl Leg {
         self.port.as_ref().and_then(|port| port.device.cache_epoch())
     }
 
-    /// Whether its device certainly has all that it acknowledged while it was used before.
+    /// Returns whether its device certainly has all that it acknowledged while it was used before.
     pub(super) fn has_kept(&self) -> bool {
         let is_cached = self.port.as_ref().is_none_or(|port| port.device.features().volatile_cache);
         let is_same = self.epoch.is_some() && self.epoch == self.cache_epoch();
         !is_cached || self.is_in_sync && is_same
     }
 
-    /// It is not used now. While the mirror `is_opening` that is not logged: it is said of what
-    /// cannot start, and logged of what starts without it.
+    /// It is not used now. While the mirror `is_opening` that is not logged: the error of a failed
+    /// start contains it, and a start without the leg logs it.
     pub(super) fn complain(
         &mut self,
         mirror: &str,
@@ -181,12 +181,12 @@ impl Leg {
         }
     }
 
-    /// Whether it can be opened now, as far as what was sent to it before is concerned.
+    /// Returns whether it can be opened now, as far as what was sent to it before is concerned.
     pub(super) fn may_open(&self) -> bool {
         self.old.is_empty() || self.source.is_remote
     }
 
-    /// Whether nothing that was sent to it before can be executed any more.
+    /// Returns whether none of its earlier commands can be executed.
     pub(super) fn is_settled(&self) -> bool {
         self.old.is_empty()
     }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use weft_io::DriverId;
 
 impl Core {
-    /// Whose operations these are.
+    /// Sets the owner of these operations.
     pub(super) fn attach(&mut self, owner: Option<DriverId>) {
         self.owner = owner;
     }
@@ -80,7 +80,7 @@ impl Core {
         self.held.len() + self.ready.len()
     }
 
-    /// Whether a leg waits for a rate that the user has limited.
+    /// Returns whether a leg waits for a rate that the user has limited.
     pub(super) fn holds_back(&self) -> bool {
         self.legs.iter().filter_map(|leg| leg.port.as_ref()).any(Port::holds_back)
     }
@@ -139,7 +139,7 @@ impl Core {
         }
     }
 
-    /// Whether a leg still has memory of an operation.
+    /// Returns whether a leg still has memory of an operation.
     pub(super) fn lends(&self) -> bool {
         self.held.names().any(|name| self.held.get(name).is_some_and(|held| held.is_lent))
     }

@@ -1,4 +1,4 @@
-//! What a mirror is opened with.
+//! Options for opening a mirror.
 
 use super::layout::HotLimit;
 use crate::error::{Error, ErrorKind};
@@ -33,10 +33,10 @@ pub struct Options {
     pub state: Option<LegSource>,
     /// Starts from what is here, and takes the mirror from another opener.
     pub force: bool,
-    /// How long after an unclean end legs may still execute what the process before has sent them,
-    /// if neither that process nor their targets state a longer time.
+    /// Time after an unclean end for which legs may still execute commands of the previous process,
+    /// if neither that process nor their targets state a longer one.
     pub settle: Duration,
-    /// How long operations wait while too few legs can be reached; `None`: for ever.
+    /// Time for which operations wait while too few legs can be reached; `None`: forever.
     pub patience: Option<Duration>,
     /// The name of this opening.
     pub opener: Uuid,
@@ -46,7 +46,7 @@ pub struct Options {
     pub time: u64,
     /// Makes the tags of generations.
     pub seed: u64,
-    /// How much is marked as being written at a time.
+    /// Maximum amount that is marked as being written at a time.
     pub hot: HotLimit,
     /// Dropped when the mirror is closed.
     pub guard: Box<dyn Send>,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Pool, Segment, Segments, Time};
 
-/// What an action of a port is for.
+/// Purpose of an action of a port.
 pub(super) enum ActionPurpose {
     /// The engine's, without data that is needed again.
     Plain { run: u32, name: u64 },
@@ -250,13 +250,13 @@ impl Port {
         }
     }
 
-    /// Whether its device says that it is not there any more.
+    /// Returns whether its device reports that it is gone.
     pub(super) fn look(&mut self) -> bool {
         self.is_gone |= self.device.presence() != Presence::Here;
         self.is_gone
     }
 
-    /// It is not used any more: what its queue has not taken was never sent.
+    /// It is no longer used: operations that its queue has not taken were never sent.
     pub(super) fn withdraw(&mut self, ended: &mut Vec<(ActionPurpose, Completion)>) {
         for op in self.todo.drain(..) {
             if let Some(what) = self.under_way.remove(op.user) {
@@ -269,7 +269,7 @@ impl Port {
         self.queue.holds_back()
     }
 
-    /// Whether nothing that was sent can be executed any more, not even by a device that has not
+    /// Returns whether none of its commands can be executed, not even by a device that has not
     /// answered in time.
     pub(super) fn is_settled(&mut self) -> bool {
         self.under_way.is_empty()
@@ -284,8 +284,8 @@ impl Drop for Port {
     }
 }
 
-/// Whether the latency of the leg is measured by such an action: only by reads and writes of users,
-/// as on other loops. Copies and labels have sizes of their own.
+/// Returns whether the latency of the leg is measured by such an action: only by reads and writes
+/// of users, as on other loops. Copies and labels have sizes of their own.
 fn is_timed(what: &ActionPurpose) -> bool {
     use ActionPurpose as P;
     matches!(what, P::Write { .. } | P::Read { .. } | P::Compare { .. })

@@ -1,5 +1,4 @@
-//! Which operations may be under way together: those that read, and those whose blocks do not
-//! overlap.
+//! Operations that may be in flight together: reads, and those whose blocks do not overlap.
 //!
 //! Overlapping writes that reach two legs in different orders would leave the legs different for
 //! ever, and a read next to a write could see the new data at one leg and, later, the old data at

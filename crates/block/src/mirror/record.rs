@@ -1,4 +1,4 @@
-//! The record: what a leg's label and the state file say of a mirror.
+//! The record of a mirror in a leg's label and in the state file.
 //!
 //! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's
 //! constants (UUID, this leg's number, number of legs, minimum of legs, block size, data size), and
@@ -31,9 +31,9 @@ pub(crate) const STATE: u8 = 0xff;
 const MAGIC: &[u8; 8] = b"WEFTMIRR";
 const VERSION: u32 = 3;
 const VERSION_MIN: u32 = 1;
-/// Where what version 1 does not have begins.
+/// Start of the part that version 1 does not have.
 const SINCE_2: usize = 256;
-/// Where what version 2 does not have begins.
+/// Start of the part that version 2 does not have.
 const SINCE_3: usize = SINCE_2 + 6 * 8 + 4;
 const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
@@ -43,7 +43,7 @@ const HOST_BYTES_MAX: usize = 63;
 /// mirror.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
-/// Where the blocks that no leg can be read from begin.
+/// Start of the list of blocks that no leg can be read from.
 const UNREADABLE_AT: usize = RECORD_BYTES - UNREADABLE_BYTES;
 
 const _: () = assert!(SINCE_3 + 8 <= UNREADABLE_AT);
@@ -58,10 +58,10 @@ pub(crate) struct Generation {
     pub(crate) tag: u64,
 }
 
-/// Who has the mirror open.
+/// The opener of the mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Made anew at each opening.
+    /// Random, new at each opening.
     pub(crate) opener: Uuid,
     /// Seconds since 1970.
     pub(crate) time: u64,
@@ -112,8 +112,7 @@ pub(crate) struct Record {
     pub(crate) base: u64,
     /// The tag of the run with which each other leg left.
     pub(crate) left_runs: [u64; LEGS_MAX],
-    /// How long targets of the legs may still execute what the opener has sent to them, in
-    /// milliseconds.
+    /// Time for which targets of the legs may still execute the opener's commands, in milliseconds.
     pub(crate) bound_ms: u32,
     /// Blocks that no leg can be read from.
     pub(crate) unreadable: Blocks,
@@ -158,7 +157,7 @@ impl Record {
         self.data_bytes.div_ceil(self.region_bytes) as usize
     }
 
-    /// Whether a label or a state file is of this mirror, by its name and by all that never
+    /// Returns whether a label or a state file is of this mirror, by its name and by all that never
     /// changes: with other sizes its bits and blocks would be of other places.
     pub(crate) fn is_of_mirror_of(&self, other: &Self) -> bool {
         let of = |record: &Self| {

@@ -25,7 +25,7 @@ use weft_io::Segments;
 /// A leg has one session, so nobody else needs to write.
 const KIND: ReservationKind = ReservationKind::WriteExclusive;
 
-/// What the port of a leg has reserved.
+/// Reservation of the port of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     /// Nobody has asked yet.
@@ -38,7 +38,7 @@ pub(super) enum Hold {
     Leaving,
 }
 
-/// How far a reservation has come.
+/// Progress of a reservation.
 pub(super) struct Reserving {
     known: ClaimContext,
     pub(super) steps: VecDeque<ReserveAction>,
@@ -225,7 +225,7 @@ impl Core {
         self.legs.iter().any(|leg| leg.hold == Hold::Leaving)
     }
 
-    /// A leg is given back, or cannot be: it is not this opener's any more then.
+    /// A leg is given back, or cannot be: it no longer belongs to this opener.
     pub(super) fn given_back(&mut self, place: usize) {
         self.legs[place].hold = Hold::Unknown;
     }

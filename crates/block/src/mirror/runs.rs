@@ -12,22 +12,22 @@
 use super::record::{LEGS_MAX, Record};
 
 impl Record {
-    /// Whether all legs in sync have this run in their labels.
+    /// Returns whether all legs in sync have this run in their labels.
     pub(crate) const fn is_run_settled(&self) -> bool {
         self.base == self.run.tag
     }
 
-    /// Whether a leg with this label holds what was acknowledged up to the run of this record, as
-    /// far as runs tell.
+    /// Returns whether a leg with this label holds what was acknowledged up to the run of this
+    /// record, as far as runs tell.
     pub(crate) fn is_same_run(&self, label: &Self) -> bool {
         let is_attempt = !label.is_run_settled() && label.base == self.base;
         label.run.tag == self.run.tag || label.run.tag == self.base || is_attempt
     }
 
-    /// Whether a leg has data that was acknowledged without the legs of this record: its label is
-    /// newer than the one with which these excluded it, and names none of them, or is of a run that
-    /// these do not know. One of a known run that names a leg which was in sync here without it is
-    /// the beginning of a change that came no further.
+    /// Returns whether a leg has data that was acknowledged without the legs of this record: its
+    /// label is newer than the one with which these excluded it, and names none of them, or is of a
+    /// run that these do not know. One of a known run that names a leg which was in sync here
+    /// without it is the beginning of a change that came no further.
     pub(crate) fn is_diverged(&self, label: &Self) -> bool {
         let leg = usize::from(label.leg);
         let is_in_sync = self.members >> leg & 1 != 0;
@@ -49,9 +49,9 @@ mod tests {
     use super::super::record::{Generation, tests::example};
     use super::*;
 
-    /// Of three legs, leg 1 went on alone, and somebody else with the other two by force: leg 0
-    /// came back to leg 2 there, and both were used. Here both left, leg 2 after leg 0, so leg 0
-    /// names a leg that was in sync here without it.
+    /// Three legs: leg 1 went on alone, and somebody else with the other two by force: leg 0 came
+    /// back to leg 2 there, and both were used. Here both left, leg 2 after leg 0, so leg 0 names a
+    /// leg that was in sync here without it.
     #[test]
     fn two_legs_that_were_used_together_elsewhere_have_diverged() {
         let of = |number| Generation { number, tag: number * 10 };

@@ -1,5 +1,4 @@
-//! What a mirror may start from: decided from the labels that were read and from the state file
-//! alone.
+//! Decides how a mirror may start, from its labels and the state file alone.
 //!
 //! A run acknowledges a write only when the labels of all its legs, `min_legs` at least, name the
 //! generation that excludes the legs which missed it. So whoever sees more than `legs - min_legs`
@@ -16,7 +15,7 @@ use core::time::Duration;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
-/// How to start.
+/// Parameters of a start.
 #[derive(Debug)]
 pub(crate) struct Start {
     /// The newest record of the run before.
@@ -40,9 +39,9 @@ pub(crate) struct Start {
     /// Somebody has opened it and not closed it: what that process sent to the legs may still be
     /// executed.
     pub(crate) was_open: bool,
-    /// How long targets may go on with that, by what labels and state file say.
+    /// Time for which targets may go on with that, from labels and state file.
     pub(crate) bound: Duration,
-    /// What the user has to know.
+    /// Warning for the user.
     pub(crate) warning: Option<String>,
 }
 
@@ -108,7 +107,8 @@ pub(crate) fn decide(
     Ok(begin(labels, record, members, is_forced, state, said.as_ref()))
 }
 
-/// Whether a state file knows which regions were being written when this record was the newest one.
+/// Returns whether a state file knows which regions were being written when this record was the
+/// newest one.
 fn speaks_of(said: &Record, record: &Record) -> bool {
     said.bitmap_in_state && said.generation == record.generation && record.is_same_run(said)
 }
@@ -277,7 +277,7 @@ pub(crate) fn names(mask: LegMask) -> String {
     if legs.is_empty() { "none".into() } else { legs.join(", ") }
 }
 
-/// What a bitmap holds in any of these areas.
+/// Returns the union of a bitmap in these areas.
 fn stored(areas: &[&[u8]], map: Map, regions: usize) -> Bitmap {
     let mut all = Bitmap::new(regions);
     for area in areas {

@@ -1,4 +1,4 @@
-//! What other threads see of a mirror: whether it works, and the state of its legs.
+//! View of a mirror for other threads: whether it works, and the state of its legs.
 
 use super::core::Core;
 use super::counts::LegCounts;
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(super) struct MirrorStatus {
     pub(super) presence: Presence,
     legs: Vec<PathStatus>,
-    /// What is counted on the legs, in the same order.
+    /// Counts of the legs, in the same order.
     counts: Vec<Arc<LegCounts>>,
-    /// How often what was acknowledged and not flushed was lost.
+    /// Number of losses of acknowledged, unflushed writes.
     pub(super) losses: u64,
     /// The devices of the legs that are open.
     pub(super) devices: Vec<Weak<dyn BlockDevice>>,
@@ -66,7 +66,7 @@ impl Core {
     }
 }
 
-/// What no leg can be read from, in words.
+/// Returns a text with the blocks that no leg can be read from.
 fn unreadable(engine: &Engine) -> Option<String> {
     let unreadable = engine.unreadable();
     let first = unreadable.ranges().next()?.0;

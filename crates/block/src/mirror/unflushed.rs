@@ -1,7 +1,7 @@
-//! What becomes of writes that were acknowledged and not flushed when a mirror halts because too
-//! few legs are left, and goes on in the same process. The regions of such writes are made equal
-//! then. Legs whose targets have started again may have lost them, so it is another one that is
-//! copied from. Where there is none, the loss is told: flushes fail.
+//! Handling of acknowledged, unflushed writes when a mirror halts for lack of legs and later
+//! resumes in the same process. The regions of such writes are then made equal. Legs whose targets
+//! have restarted may have lost them, so another leg is the source. If there is none, the loss is
+//! reported: flushes fail.
 
 use super::core::Core;
 use super::record::LegMask;
@@ -13,7 +13,7 @@ use crate::status::{Status, StatusKind};
 pub(super) struct Unflushed {
     /// Writes that were acknowledged and need not be durable.
     acknowledged: u64,
-    /// So many of them a flush covers.
+    /// Number of them that a flush covers.
     flushed: u64,
     /// The legs that had all of them when the last engine ended, if not all in sync did.
     sound: Option<LegMask>,
@@ -65,7 +65,7 @@ impl Core {
         }
     }
 
-    /// What was acknowledged and not flushed may be lost: each user's next flush fails.
+    /// Acknowledged, unflushed writes may be lost: each user's next flush fails.
     pub(super) fn forgotten(&mut self) {
         if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
             return;

@@ -1,6 +1,5 @@
-//! Blocks that no leg in sync could be read from when they were to be copied. What legs hold there
-//! may differ, so nobody is shown any of it: whoever reads them gets a medium error, until they are
-//! written.
+//! Blocks that could be read from no leg in sync when a copy needed them. The data of legs may
+//! differ there, so it is never returned: reads get a medium error until the blocks are written.
 
 use crate::limits::MIRROR_UNREADABLE_RANGES;
 
@@ -35,7 +34,7 @@ impl Range {
 pub(crate) struct Unreadable(Vec<Range>);
 
 impl Unreadable {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_empty()
     }
@@ -50,12 +49,12 @@ impl Unreadable {
         self.0.iter().map(|range| (range.start, range.end - range.start))
     }
 
-    /// Whether any of these blocks is one.
+    /// Returns whether any of these blocks is one.
     pub(crate) fn overlaps(&self, start: u64, end: u64) -> bool {
         self.0.iter().any(|range| range.start < end && start < range.end)
     }
 
-    /// What is left of some blocks without these, in order.
+    /// Returns the rest of some blocks without these, in order.
     pub(crate) fn rest(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let (mut at, mut rest) = (start, Vec::new());
         for range in self.0.iter().filter(|range| range.start < end && start < range.end) {
@@ -116,7 +115,7 @@ impl Unreadable {
         out
     }
 
-    /// What is stored; `None` if it is impossible for a mirror of so many blocks.
+    /// Decodes the stored form; `None` if it is impossible for a mirror of `blocks` blocks.
     pub(crate) fn decode(bytes: &[u8; UNREADABLE_BYTES], blocks: u64) -> Option<Self> {
         let mut all = Self::default();
         for place in bytes.chunks_exact(RANGE_BYTES) {

@@ -2,7 +2,7 @@
 //!
 //! The data of a write is copied once, and all legs are sent the copy. So a user has the memory
 //! back when the write is acknowledged, also when a lost leg still has it; and all legs get the
-//! same bytes, whatever the owner of the memory does to it meanwhile.
+//! same bytes, whatever the owner of the memory does to it.
 
 use crate::op::{Op, OpKind, Outcome};
 use weft_io::counters::Counters;
@@ -11,7 +11,7 @@ use weft_io::{Pool, Segment, Segments};
 
 pub(super) struct UserOp {
     pub(super) op: Op,
-    /// What legs are sent.
+    /// Data for the legs.
     copy: Option<Divided>,
     /// A leg has the memory, to read into it or for a comparison.
     pub(super) is_lent: bool,
@@ -19,7 +19,7 @@ pub(super) struct UserOp {
     pub(super) is_sent: bool,
     /// Its name in the engine.
     pub(super) name: Option<u64>,
-    /// A flush: it covers so many writes.
+    /// A flush: it covers this many writes.
     pub(super) covers: u64,
     /// It has the locks of its blocks.
     pub(super) has_locks: bool,
@@ -79,7 +79,7 @@ impl UserOp {
         places
     }
 
-    /// Whether the first bytes of the operation's data are these.
+    /// Returns whether the first bytes of the operation's data are these.
     pub(super) fn equals(&self, data: &[Segment]) -> bool {
         let len = total_len(data);
         let own = pieces(&self.op.data, 0, len).flat_map(|piece| piece.iter());

@@ -9,7 +9,7 @@
 //! * as many loops as the device grants queues have a queue of the device. Each other loop sends
 //!   its operations to one of these by mailbox, assigned in turn.
 //!
-//! Each user is told of losses ([`crate::losses`]).
+//! Each user gets reports of losses ([`crate::losses`]).
 //!
 //! A device without such a limit shares nothing between queues, so each user opens a queue.
 

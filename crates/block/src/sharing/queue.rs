@@ -1,4 +1,4 @@
-//! What several drivers on one loop share: the queue, and the operations of each.
+//! State shared by several drivers on one loop: the queue, and the operations of each.
 
 use crate::device::{BlockQueue, Change};
 use crate::limits::SHARER_OPS;
@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub(super) done: Vec<Completion>,
     /// The device is gone: no new sharers.
     pub(super) gone: bool,
-    /// Whether the queue works in place.
+    /// True if the queue works in place.
     pub(super) in_place: bool,
 }
 
@@ -220,7 +220,7 @@ impl Core {
     }
 
     /// A sharer drops its end: its waiting operations are given up, and its operations in the queue
-    /// are cancelled. Returns the queue if nobody uses it any more.
+    /// are cancelled. Returns the queue if it has no other user.
     pub(super) fn leave(&mut self, sharer: u64) -> Option<Box<dyn BlockQueue>> {
         self.joined -= 1;
         let names: Vec<u64> = self

@@ -73,7 +73,7 @@ impl SharedQueue {
         Box::new(Sharer::new(Rc::clone(&self.0), name, core.in_place))
     }
 
-    /// Whether more sharers may join.
+    /// Returns whether more sharers may join.
     pub(super) fn is_open(&self) -> bool {
         let core = self.0.borrow();
         core.queue.is_some() && !core.gone

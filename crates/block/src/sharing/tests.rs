@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use weft_io::{Activity, Driver, Loop, LoopConfig, Segments};
 
-/// What a test sees of a [`Few`], and turns.
+/// A test's view of a [`Few`], and turns.
 #[derive(Default)]
 struct Knobs {
     open: AtomicUsize,
@@ -23,7 +23,7 @@ struct Knobs {
     changes: Mutex<Vec<Change>>,
 }
 
-/// A device that grants so many queues.
+/// A device that grants a limited number of queues.
 struct Few {
     inner: Device,
     queues: usize,

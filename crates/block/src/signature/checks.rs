@@ -1,5 +1,4 @@
-//! What a magic number alone does not tell, and where the numbers are whose place depends on the
-//! size of the disk.
+//! Checks beyond a magic number, and the places of numbers that depend on the size of the disk.
 
 use super::ends::{DiskEnds, END_BYTES};
 

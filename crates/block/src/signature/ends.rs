@@ -1,4 +1,4 @@
-//! The parts of a disk that are looked at, and what is said of them.
+//! The searched parts of a disk, and the result.
 
 use core::fmt;
 
@@ -39,7 +39,7 @@ impl<'a> DiskEnds<'a> {
     }
 }
 
-/// What a disk holds.
+/// Contents of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// With its article: `an ext4 file system`.

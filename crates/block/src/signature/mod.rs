@@ -1,6 +1,6 @@
-//! What a disk already holds, by the magic numbers at its start and end: a partition table, a file
-//! system, swap space, or a part of a volume manager, of an array or of encryption. Each format
-//! documents its numbers; `table` lists them.
+//! Recognition of data on a disk by the magic numbers at its start and end: a partition table, a
+//! file system, swap space, or a part of a volume manager, of an array or of encryption. Each
+//! format documents its numbers; `table` lists them.
 //!
 //! Recognition is for people who are about to overwrite a disk. So it prefers to recognise too
 //! much: also a signature that was left over counts.
@@ -11,7 +11,7 @@ mod table;
 
 pub use ends::{Content, DiskEnds, END_BYTES, START_BYTES};
 
-/// What is recognised first; `None`: nothing.
+/// Returns the first recognised content; `None`: nothing.
 pub fn find(ends: &DiskEnds<'_>) -> Option<Content> {
     table::SIGNATURES.iter().find_map(|signature| signature.find(ends))
 }

@@ -4,14 +4,14 @@
 use super::checks;
 use super::ends::{Content, DiskEnds};
 
-/// Where a magic number is.
+/// Place of a magic number.
 #[derive(Clone, Copy)]
 pub(super) enum At {
     /// From the start of the disk.
     Start(&'static [u64]),
     /// From the end of the disk, backwards.
     End(&'static [u64]),
-    /// Where a rule says.
+    /// Places that a rule returns.
     Rule(fn(bytes: u64) -> Vec<u64>),
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Signature {
     at: At,
     magic: &'static [u8],
     label: Option<Label>,
-    /// What must hold in addition, given the place of the magic number.
+    /// Additional condition, given the place of the magic number.
     check: Option<fn(&DiskEnds<'_>, u64) -> bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What is counted, by kind of operation.
+//! Counters by kind of operation.
 
 use crate::op::OpKind;
 use crate::units::format_size;
@@ -50,7 +50,7 @@ impl Default for KindCounts {
     }
 }
 
-/// What operations of one kind were.
+/// Totals of the operations of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindTotals {
     /// Operations that completed.
@@ -71,7 +71,7 @@ impl Default for KindTotals {
     }
 }
 
-/// What operations of each kind were.
+/// Totals of the operations of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals([KindTotals; KINDS.len()]);
 
@@ -162,7 +162,7 @@ impl KindTotals {
 }
 
 impl Totals {
-    /// What operations of this kind were; comparisons, discards and write-zeroes count together.
+    /// Returns the totals of this kind; comparisons, discards and write-zeroes count together.
     pub fn of(&self, kind: OpKind) -> &KindTotals {
         &self.0[index(kind)]
     }
@@ -176,7 +176,7 @@ impl Totals {
         Self(core::array::from_fn(|kind| self.0[kind].with(&other.0[kind], u64::wrapping_add)))
     }
 
-    /// What came since `earlier`.
+    /// Returns the counts since `earlier`.
     pub(super) fn minus(&self, earlier: &Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].with(&earlier.0[kind], u64::wrapping_sub)))
     }

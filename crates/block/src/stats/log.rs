@@ -1,11 +1,11 @@
-//! What the queues of a device have counted together, and when it is logged.
+//! Joint counts of the queues of a device, and when they are logged.
 
 use super::counts::{Counts, Totals};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::Time;
 
-/// What all queues share.
+/// State shared by all queues.
 pub(super) struct DeviceStatistics {
     pub(super) url: String,
     pub(super) every: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Log {
     pub(super) counts: Vec<Arc<Counts>>,
     /// Of those that were dropped.
     ended: Totals,
-    /// What was told, and when.
+    /// The last logged totals, and their time.
     told: Totals,
     at: Option<Time>,
 }

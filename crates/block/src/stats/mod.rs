@@ -52,7 +52,7 @@ impl StatsDevice {
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { inner, shared }) as Device)))
     }
 
-    /// What has been done since it was opened.
+    /// Returns the totals since it was opened.
     pub fn totals(&self) -> Totals {
         self.shared.lock().sum()
     }

@@ -22,7 +22,7 @@ pub(super) struct StatsQueue {
     begun: Slots<(u64, Time)>,
     /// When it is due to tell.
     due: Time,
-    /// Whether something was counted since it was told last.
+    /// True if something was counted since the last report.
     news: bool,
     timer: TimerSlot,
     on: Handle,

@@ -1,5 +1,4 @@
-//! Where the blocks of a stripe are: chunk `n` of the stripe is chunk `n / members` of member
-//! `n % members`.
+//! Layout of a stripe: chunk `n` of the stripe is chunk `n / members` of member `n % members`.
 
 /// The layout of a stripe.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +20,7 @@ pub(super) struct Place {
 }
 
 impl Layout {
-    /// Where a block is.
+    /// Returns the place of a block.
     pub(super) fn place(&self, lba: u64) -> Place {
         let (chunk, within) = (lba / self.chunk_blocks, lba % self.chunk_blocks);
         let first = chunk / self.members * self.chunk_blocks;
@@ -39,7 +38,7 @@ impl Layout {
         (from, to - from)
     }
 
-    /// How many blocks below `lba` are on a member.
+    /// Returns the number of blocks below `lba` on a member.
     fn below(&self, member: usize, lba: u64) -> u64 {
         let row = self.chunk_blocks * self.members;
         let own =
@@ -54,7 +53,7 @@ impl Layout {
         chunk.checked_mul(self.chunk_blocks)?.checked_add(within)
     }
 
-    /// Blocks of the stripe if the smallest member has so many.
+    /// Returns the blocks of the stripe if the smallest member has `smallest`.
     pub(super) fn blocks(&self, smallest: u64) -> u64 {
         (smallest / self.chunk_blocks)
             .saturating_mul(self.chunk_blocks)

@@ -127,7 +127,7 @@ fn derived(members: &[Device], chunk_bytes: u64) -> Option<Uuid> {
     of_names(members.iter().map(|member| member.identity().uuid), chunk_bytes)
 }
 
-/// What is known of that UUID if a member has another name in each process.
+/// Returns the state of that UUID if a member has another name in each process.
 fn passing(members: &[Device], chunk_bytes: u64) -> Option<Passing> {
     let why = members.iter().find_map(|member| Some(member.identity().passing?.why))?;
     let names = members.iter().map(|member| {

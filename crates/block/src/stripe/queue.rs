@@ -25,9 +25,9 @@ pub(super) struct StripeQueue {
     cut: Vec<Segments>,
     ready: Vec<Completion>,
     returned: Vec<Completion>,
-    /// The last size that was told, or that the queue was opened with.
+    /// The last reported size, or that with which the queue was opened.
     blocks: u64,
-    /// Whether it was told that the stripe is away.
+    /// True if it has reported that the stripe is away.
     told_away: bool,
     /// `submit` left operations with the caller.
     refused: bool,
@@ -37,7 +37,7 @@ pub(super) struct StripeQueue {
 
 struct Member {
     queue: Box<dyn BlockQueue>,
-    /// What the queue has not accepted yet.
+    /// Operations that the queue has not accepted yet.
     passing: VecDeque<Op>,
     away: bool,
 }
@@ -178,7 +178,7 @@ impl StripeQueue {
         }
     }
 
-    /// What a change of a member is for the stripe.
+    /// Returns the meaning of a member's change for the stripe.
     fn changed(&mut self, member: usize, change: Change) -> Option<Change> {
         match change {
             Change::Resized { .. } => self.resized(),

@@ -11,7 +11,7 @@ use crate::{OpenOptions, open};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// What a member was given: kind, first block, blocks.
+/// An operation of a member: kind, first block, blocks.
 type Given = (OpKind, u64, u32);
 
 /// A RAM disk of 512-byte blocks that is watched.
@@ -28,9 +28,9 @@ struct MemberState {
     blocks: Option<u64>,
     changes: Vec<Change>,
     presence: Presence,
-    /// What every operation ends with, undone.
+    /// Outcome of every operation, which is not executed.
     outcome: Option<Outcome>,
-    /// Whether it accepts nothing.
+    /// True if it accepts nothing.
     full: bool,
 }
 

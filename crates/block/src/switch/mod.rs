@@ -32,7 +32,7 @@ impl Switch {
     }
 
     /// Replaces the previous filters, for operations that are submitted from now on: the front of a
-    /// URL, as in `error:rate=0.1,kind=media,delay:read=1ms`. An empty text is no filter.
+    /// URL, as in `error:rate=0.1,kind=media,delay:read=1ms`. An empty text removes them.
     ///
     /// # Errors
     /// The text is not the front of such a URL. Then nothing is changed.

@@ -1,4 +1,4 @@
-//! What a device does for one user at a time.
+//! Checks of a device with one user at a time.
 
 use super::rig::Rig;
 use super::worker::Request;
@@ -169,7 +169,7 @@ pub(super) fn zeroing(rig: &Rig) {
     );
 }
 
-/// Whether two byte strings are equal outside of a range.
+/// Returns whether two byte strings are equal outside of a range.
 fn outside(one: &[u8], other: &[u8], at: usize, len: usize) -> bool {
     one.len() == other.len() && one[..at] == other[..at] && one[at + len..] == other[at + len..]
 }

@@ -1,4 +1,4 @@
-//! What a device does when several loops are at the same blocks.
+//! Checks of a device with several loops at the same blocks.
 
 use super::checks::pattern;
 use super::rig::Rig;
@@ -7,7 +7,7 @@ use crate::status::StatusKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
-/// What one loop wrote another reads.
+/// One loop's writes are visible to another.
 pub(super) fn visibility(rig: &Rig) {
     let size = rig.block_bytes();
     for round in 0..20 {

@@ -15,8 +15,8 @@ use weft_io::RemoteLoop;
 
 const NAME: Uuid = Uuid::from_u128(1);
 
-/// What is to be written to disks of a size and a block size, so that they are the two legs of a
-/// new mirror: the block at which that begins, and the bytes for each.
+/// Returns data that makes disks of this size and block size the two legs of a new mirror: the
+/// block at which it begins, and the bytes for each.
 ///
 /// # Panics
 /// If no mirror has legs of this size.

@@ -1,5 +1,5 @@
-//! What every block device must do, as code that runs on any of them: local ones here, network
-//! sources where they live.
+//! Rules for every block device, as code that runs on any of them: local ones here, network sources
+//! where they live.
 //!
 //! [`conformance`] takes a device through the contract of [`crate::device`]. It works with a
 //! [`Rig`]: event loops on threads of their own, a queue of the device on each, and plain blocking

@@ -1,14 +1,14 @@
-//! What a device is put through.
+//! Plan of the tests of a device.
 
-/// What a device is put through.
+/// Plan of the tests of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Event loops, each with a queue of its own; at least 1. Two or more are needed to see whether
     /// blocks are torn.
     pub loops: usize,
-    /// Whether the device keeps what is written; [`crate::null`] does not.
+    /// True if the device keeps what is written; [`crate::null`] does not.
     pub keeps_data: bool,
-    /// How the loops read and write files.
+    /// I/O mode of the loops for files.
     pub disk: weft_io::disk::DiskMode,
     /// Rounds of the tests in which loops fight for the same blocks.
     pub rounds: usize,

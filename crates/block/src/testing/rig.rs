@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use weft_io::{DriverId, LoopConfig, RemoteLoop};
 
-/// What nothing that works takes as long as.
+/// Time limit that nothing working exceeds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Loops with a queue of one device each, driven from the test's thread.
@@ -49,7 +49,7 @@ impl Rig {
         Self { device, plan, ends }
     }
 
-    /// What the device is put through.
+    /// Plan of the tests of the device.
     pub fn plan(&self) -> Plan {
         self.plan
     }
@@ -148,7 +148,7 @@ impl Rig {
         )
     }
 
-    /// What was written to blocks, as it reads: zeroes on a device that keeps nothing.
+    /// Returns written data as it reads: zeroes on a device that keeps nothing.
     pub fn kept(&self, data: &[u8]) -> Vec<u8> {
         if self.plan.keeps_data { data.to_vec() } else { vec![0; data.len()] }
     }

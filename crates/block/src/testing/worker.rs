@@ -13,19 +13,19 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 /// An operation to be done, with its data as plain bytes.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What.
+    /// Kind of the operation.
     pub kind: OpKind,
     /// First block.
     pub lba: u64,
     /// Blocks.
     pub blocks: u32,
-    /// What the memory of the operation holds at first: as many bytes as the kind needs.
+    /// Initial contents of the operation's memory: as many bytes as the kind needs.
     pub data: Vec<u8>,
     /// Where the memory is cut into pieces, in bytes from its start, ascending.
     pub cuts: Vec<usize>,
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The outcome.
@@ -53,7 +53,7 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     answers: Sender<(u64, Answer)>,
     waiting: VecDeque<Op>,
-    /// What was asked, and where its memory lies.
+    /// Requests, and the places of their memory.
     asked: HashMap<u64, (OpKind, u64, u32, Vec<usize>)>,
     done: Vec<Completion>,
     reopened: Option<Sender<()>>,

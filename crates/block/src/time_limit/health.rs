@@ -1,4 +1,4 @@
-//! What all queues of a device know of each other: whether operations are overdue.
+//! Shared state of all queues of a device: whether operations are overdue.
 
 use crate::owners::Owners;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ impl Health {
         Self { url: url.to_owned(), limit, overdue: AtomicUsize::new(0), owners: Owners::default() }
     }
 
-    /// Whether operations are overdue, so that no other is accepted.
+    /// Returns whether operations are overdue, so that no other is accepted.
     #[inline]
     pub(super) fn is_hung(&self) -> bool {
         self.overdue.load(Ordering::Acquire) > 0
     }
 
-    /// So many more operations are overdue.
+    /// `count` more operations are overdue.
     #[cold]
     pub(super) fn overdue(&self, count: usize) {
         if count > 0 && self.overdue.fetch_add(count, Ordering::AcqRel) == 0 {
@@ -37,7 +37,7 @@ impl Health {
         }
     }
 
-    /// So many overdue operations have come back.
+    /// `count` overdue operations have come back.
     #[cold]
     pub(super) fn came_back(&self, count: usize) {
         if count > 0 && self.overdue.fetch_sub(count, Ordering::AcqRel) == count {

@@ -13,8 +13,8 @@
 //! * When the last overdue operation has come back, the device is back.
 //!
 //! An overdue operation still counts as in flight. Exports finish a reset, an abort of commands, or
-//! the end of a connection only when none is left, because these promise that the device holds no
-//! write any more.
+//! the end of a connection only when none is left, because these promise that the device no longer
+//! holds a write.
 //!
 //! [`StatusKind::TimedOut`]: crate::StatusKind::TimedOut
 

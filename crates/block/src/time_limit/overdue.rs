@@ -1,4 +1,4 @@
-//! What a queue does when the device has not answered in time.
+//! Work of a queue when the device has not answered in time.
 
 use super::queue::TimeLimitedQueue;
 use crate::op::{Completion, Op, Outcome};

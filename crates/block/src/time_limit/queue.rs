@@ -17,12 +17,12 @@ pub(super) struct TimeLimitedQueue {
     pub(super) relay: Relay,
     limit: Duration,
     pub(super) health: Arc<Health>,
-    /// What the device gets in the place of the users' memory, if that must not stay with it.
+    /// Memory for the device in place of the users', if that must not stay with it.
     pub(super) own: Option<OwnMemory>,
     pub(super) under_way: UnderWay,
     /// The memory of overdue operations that have come back.
     pub(super) given_back: Vec<Segments>,
-    /// Whether the owner was last told that the device is away.
+    /// True if the owner was last told that the device is away.
     told_away: bool,
     timer: TimerSlot,
 }

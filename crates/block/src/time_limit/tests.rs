@@ -96,7 +96,8 @@ impl TwoLoops {
         self.world.run_for(time);
     }
 
-    /// What has ended since the last call: name, outcome, and whether its memory came with it.
+    /// Returns the operations that have ended since the last call: name, outcome, and whether its
+    /// memory came with it.
     fn ended(&self, user: usize) -> Vec<(u64, Outcome, bool)> {
         let done = core::mem::take(&mut self.users[user].2.borrow_mut().done);
         done.into_iter()

@@ -69,7 +69,7 @@ impl UnderWay {
         self.begun.find(|begun| begun.user == user && !begun.overdue)
     }
 
-    /// Whether the limit of an operation is over.
+    /// Returns whether the limit of an operation is over.
     pub(super) fn is_over(&self, name: u64, now: Time) -> bool {
         self.begun.get(name).is_some_and(|begun| begun.since + self.limit <= now)
     }

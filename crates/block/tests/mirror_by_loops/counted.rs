@@ -1,5 +1,5 @@
-//! What the status of a mirror says of its legs: the operations of the home and of all loops, errors,
-//! and how often a leg came back.
+//! Legs in the status of a mirror: the operations of the home and of all loops, errors, and the
+//! number of returns of a leg.
 
 use super::leg::{LEG_BYTES, Leg};
 use super::{is_whole, opened};

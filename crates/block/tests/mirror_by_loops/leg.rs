@@ -14,7 +14,7 @@ use weft_io::{DriverId, Handle};
 
 pub(super) const LEG_BYTES: u64 = 9 << 20;
 
-/// What the queues of a leg have given back.
+/// Operations that the queues of a leg have given back.
 #[derive(Default)]
 struct Ended {
     operations: AtomicU64,
@@ -93,7 +93,7 @@ impl Leg {
         }
     }
 
-    /// Whether an operation fails because of its blocks.
+    /// Returns whether an operation fails because of its blocks.
     fn fails(&self, op: &Op) -> bool {
         let blocks = op.lba..op.lba + u64::from(op.blocks);
         let mut unreadable = self.unreadable.lock().unwrap();
@@ -163,9 +163,9 @@ impl Filter for Connected {
 struct Queue {
     of: Connected,
     inner: Box<dyn BlockQueue>,
-    /// What has not begun.
+    /// Operations that have not begun.
     held: VecDeque<Op>,
-    /// What was begun when the connection was lost.
+    /// Operations in progress when the connection was lost.
     doubtful: BTreeSet<u64>,
     turns: usize,
     is_told: bool,

@@ -27,7 +27,7 @@ const LOOPS: u64 = 3;
 /// Operations of a loop at a time.
 const DEPTH: usize = 8;
 
-/// What is known of a place: all only grow.
+/// State of a place: all values only grow.
 #[derive(Default)]
 struct Place {
     /// The last version that somebody began to write...

@@ -16,7 +16,7 @@ use weft_io::{DriverId, Handle};
 pub(super) const LEG_BYTES: u64 = 9 << 20;
 const CONFLICT: Outcome = Outcome::Done(Status::new(StatusKind::ReservationConflict));
 
-/// What a target knows of reservations.
+/// A target's state of reservations.
 #[derive(Default)]
 pub(super) struct Table {
     /// The key of each host.
@@ -77,7 +77,7 @@ pub(super) struct Leg {
     pub(super) disk: Device,
     pub(super) table: Arc<Mutex<Table>>,
     pub(super) is_here: Arc<AtomicBool>,
-    /// Who cannot connect.
+    /// Host that cannot connect.
     pub(super) shut_out: Arc<Mutex<Option<u128>>>,
     /// Connections end when this changes.
     pub(super) epoch: Arc<AtomicU32>,
@@ -206,7 +206,7 @@ struct SeatQueue {
 }
 
 impl SeatQueue {
-    /// What the target answers at once, if it does.
+    /// Returns the immediate answer of the target, if there is one.
     fn answer(&self, op: &mut Op) -> Option<Outcome> {
         if self.leg.epoch.load(Ordering::SeqCst) != self.epoch {
             return Some(Outcome::NotSent(Status::new(StatusKind::Gone)));

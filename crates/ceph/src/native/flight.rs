@@ -1,5 +1,5 @@
-//! Operations on images. Each one owns its memory while the library has it. The library tells of
-//! its end on a thread of its own, by a list without a lock and, if the loop waits, an event
+//! Operations on images. Each one owns its memory while the library has it. The library reports its
+//! end on a thread of its own, by a list without a lock and, if the loop waits, an event
 //! descriptor; the loop that began it takes it from there.
 
 use super::image::Image;

@@ -1,5 +1,5 @@
-//! An open image: what it is, the watch that tells of its changes, and closing, which may wait for
-//! the cluster and therefore happens on a thread of its own.
+//! An open image: its properties, the watch that reports its changes, and closing, which may wait
+//! for the cluster and therefore happens on a thread of its own.
 
 use super::library::Library;
 use super::rados::Pool;
@@ -141,7 +141,7 @@ impl Image {
         self.pool().cluster.library
     }
 
-    /// Whether it was opened for reading only.
+    /// Returns whether it was opened for reading only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.0.read_only
     }
@@ -241,7 +241,7 @@ impl Keeper {
         }
     }
 
-    /// Whether changes of the image are told.
+    /// Returns whether changes of the image are told.
     pub(crate) fn is_watching(&self) -> bool {
         self.watch.is_some()
     }

@@ -115,8 +115,8 @@ library! {
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// Whether the libraries were loaded. Their threads may still be at work then, and what they use is
-/// destroyed by `exit` before they end: a program leaves with `_exit` instead.
+/// Returns whether the libraries were loaded. Their threads may still be at work then, and what
+/// they use is destroyed by `exit` before they end: a program leaves with `_exit` instead.
 pub fn is_loaded() -> bool {
     LIBRARY.get().is_some()
 }

@@ -1,4 +1,4 @@
-//! What clients tell each other of an object: messages, and the watches that hear them.
+//! Messages between clients about an object, and the watches that receive them.
 
 use super::rados::Pool;
 use super::{c_string, check};
@@ -30,7 +30,7 @@ struct Reply {
 }
 
 impl Message {
-    /// What was sent. Nothing: the watch is lost, and nobody waits for an answer.
+    /// Returns the sent bytes. Nothing: the watch is lost, and nobody waits for an answer.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -171,7 +171,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether the cluster keeps the watch, as far as is known here.
+    /// Returns whether the cluster keeps the watch, as far as is known here.
     pub(crate) fn is_kept(&self) -> bool {
         let Watched { pool, .. } = &*self.of;
         // SAFETY: the watch was made with this context, and is not over.

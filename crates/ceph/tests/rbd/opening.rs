@@ -1,4 +1,4 @@
-//! What is said where an image cannot be opened, and what is opened how.
+//! Errors of opening an image, and options of opening it.
 
 use super::image::{open, try_open};
 use weft_block::ErrorKind;

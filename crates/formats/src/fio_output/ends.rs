@@ -1,5 +1,5 @@
-//! How a job ended by itself: at a limit that it did not keep, with the depth that it looked for, or
-//! when its rates had settled.
+//! Early ends of a job: at a limit that it did not keep, with the depth that it looked for, or when
+//! its rates had settled.
 
 use super::text::{binary, decimal, short};
 use core::fmt::{self, Write};

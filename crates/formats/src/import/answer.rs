@@ -1,8 +1,8 @@
-//! What becomes of the options of other tools.
+//! Support of the options of other tools.
 
 use std::fmt::Write as _;
 
-/// What becomes of an option.
+/// Support of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is honoured.
@@ -25,7 +25,7 @@ impl Answer {
     }
 }
 
-/// Options of a tool: their names, what becomes of them, and why or with which limits.
+/// Options of a tool: their names, their support, and its reason or limits.
 pub type Options = [(&'static str, Answer, &'static str)];
 
 /// The options as a table of `docs/bench.md`.

@@ -23,13 +23,13 @@ pub mod vdbench;
 pub use answer::{Answer, Options};
 pub use quoting::words;
 
-/// What a file or a command line asks for.
+/// Contents of a file or a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Jobs that run at the same time; one group after the other.
     pub groups: Vec<Vec<ImportedJob>>,
-    /// What has no equivalent, each in a sentence, once. It changes neither what is written nor what
-    /// is measured.
+    /// Options without an equivalent, each in a sentence, once. It changes neither what is written
+    /// nor what is measured.
     pub without: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Imported {
 pub struct ImportedJob {
     /// fio's options and values, without dashes; each name once.
     pub options: Vec<(String, String)>,
-    /// What it uses: a path or a URL.
+    /// Its device: a path or a URL.
     pub target: Option<String>,
     /// Options that were left out, each with the reason: they change neither what is written nor
     /// what is measured.

@@ -1,9 +1,9 @@
 //! One gateway's part in the reservations of one namespace. No I/O, no clock, no thread.
 //!
 //! An operation reads the state, leads it to the next one, replaces it by compare-and-set, puts it
-//! in force here, and has the other gateways told. It is answered when all of them have it in
-//! force, and when no gateway's devices have commands any more that it aborts. So whatever a host
-//! is told of the state, also by a refusal or a report, holds at all gateways.
+//! in force here, and notifies the other gateways. It is answered when all of them have it in
+//! force, and when no gateway's devices have commands that it aborts. So everything that a host
+//! learns of the state, also by a refusal or a report, holds at all gateways.
 //!
 //! Nothing that another gateway waits for waits for another gateway: what others have changed is
 //! read in a [lane](Lane) of its own.
@@ -103,7 +103,7 @@ impl<A, D> Default for Namespace<A, D> {
 }
 
 impl<A, D> Namespace<A, D> {
-    /// What to do next. To be called until it returns `None`, after every input.
+    /// Returns the next order. To be called until it returns `None`, after every input.
     #[expect(clippy::should_implement_trait, reason = "more may come after the last one")]
     pub fn next(&mut self) -> Option<Order<A, D>> {
         self.orders.pop_front()
@@ -140,7 +140,7 @@ impl<A, D> Namespace<A, D> {
         self.begin_reading();
     }
 
-    /// No device here has commands any more that the change of this number has aborted.
+    /// No device here has commands that the change of this number has aborted.
     pub fn aborted(&mut self, number: u64) {
         self.aborting.remove(&number);
         let first = self.aborting.first().copied().unwrap_or(u64::MAX);
@@ -149,7 +149,7 @@ impl<A, D> Namespace<A, D> {
         }
     }
 
-    /// What was asked for a lane has ended.
+    /// A request for a lane has ended.
     pub fn ended(&mut self, lane: Lane, ended: Ended) {
         match lane {
             Lane::Load => self.load_ended(ended),
@@ -158,8 +158,8 @@ impl<A, D> Namespace<A, D> {
         }
     }
 
-    /// The namespace is served here no more, so nothing has to be put in force: the gateways that
-    /// wait for that.
+    /// The namespace is no longer served here, so nothing has to be put in force. Returns the
+    /// gateways that wait for that.
     pub fn abandon(&mut self) -> Vec<D> {
         let mut all = self.reading.take().unwrap_or_default();
         all.append(&mut self.readings);

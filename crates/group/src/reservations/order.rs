@@ -1,4 +1,4 @@
-//! What the reservations of a namespace and their driver tell each other.
+//! Messages between the reservations of a namespace and their driver.
 
 use super::record::Record;
 use weft_proto::reservation::{Changes, Refusal, ReservationState};
@@ -28,8 +28,8 @@ pub struct Change {
     pub is_ahead: bool,
 }
 
-/// What is to be done. `A` stands for whoever waits for an answer to an operation, `D` for a
-/// gateway that waits until a change is in force.
+/// An order. `A` stands for whoever waits for an answer to an operation, `D` for a gateway that
+/// waits until a change is in force.
 #[derive(Debug, PartialEq)]
 pub enum Order<A, D> {
     /// Read the object: [`Ended::Read`].
@@ -60,7 +60,7 @@ pub enum Order<A, D> {
     Done(D),
 }
 
-/// How something ended that was asked for a lane.
+/// Outcome of a request for a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
     /// The generation of what is stored, and the record; 0 and an empty one where nothing is.

@@ -1,4 +1,4 @@
-//! What a group of gateways stores of one namespace: the state, and who has to be told what of the
+//! Stored form of one namespace in a group of gateways: the state, and the pending notices of the
 //! last changes.
 //!
 //! A gateway that reads it learns from the changes whom of its hosts to tell, and whose commands to
@@ -69,11 +69,11 @@ enum StoredNotice {
 impl Record {
     /// Reads what [`Self::encode`] has written.
     ///
-    /// After the life of the group in which it was written, it is as after a loss of power: what is
-    /// not to persist is gone, and the generation of the state begins anew.
+    /// After the life of the group in which it was written, it is as after a loss of power:
+    /// registrations that do not persist are gone, and the generation of the state begins again.
     ///
     /// # Errors
-    /// Why it is none, for this namespace.
+    /// The reason why it is invalid for this namespace.
     pub fn decode(bytes: &[u8], namespace: Uuid, life: u64) -> Result<Self, String> {
         if bytes.len() > RESERVATION_RECORD_BYTES_MAX {
             return Err(format!(
@@ -138,7 +138,7 @@ impl Record {
         next
     }
 
-    /// Whether a change has been made.
+    /// Returns whether a change has been made.
     pub(super) fn has(&self, token: Uuid) -> bool {
         self.recent.iter().any(|change| change.token == token)
     }

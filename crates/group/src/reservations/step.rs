@@ -1,4 +1,4 @@
-//! What leads the state of a namespace to the next one.
+//! Steps from one state of a namespace to the next.
 
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, ReservationState};
@@ -18,7 +18,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Leads a state to the next one. If it is refused, the state is to be thrown away.
+    /// Leads a state to the next one. If it is refused, the state is invalid.
     ///
     /// # Errors
     /// Why it is not executed.

@@ -52,7 +52,7 @@ pub struct StoredReservation {
     holder: usize,
 }
 
-/// What is stored, with what tells whether it is whole, and of a form that is known.
+/// Stored content, with a checksum and a version.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document<C> {
@@ -63,12 +63,12 @@ pub struct Document<C> {
 }
 
 impl<C: Serialize> Document<C> {
-    /// Of this version of the form, which is that of the content.
+    /// A document of this version of the form, which is that of the content.
     pub fn new(version: u32, content: C) -> Self {
         Self { version, crc32c: checksum(&content), content }
     }
 
-    /// What is stored.
+    /// Returns the stored content.
     ///
     /// # Errors
     /// It is damaged.
@@ -117,7 +117,7 @@ pub fn parts(
 /// The state of these registrations and this reservation.
 ///
 /// # Errors
-/// Why they are none.
+/// The reason why they are invalid.
 pub fn state(
     registrants: &[StoredRegistration],
     held: Option<&StoredReservation>,
@@ -170,7 +170,7 @@ impl StoredRegistrant {
         }
     }
 
-    /// The registrant; `None`: it is none.
+    /// Returns the registrant; `None`: it is invalid.
     pub fn restored(&self) -> Option<Registrant> {
         match self {
             Self::Host(host) => Some(Registrant::Host(Id128(*host.as_bytes()))),

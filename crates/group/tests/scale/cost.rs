@@ -1,8 +1,8 @@
-//! What a group costs its store.
+//! Cost of a group for its store.
 
 use core::time::Duration;
 
-/// What the store was asked for.
+/// Requests to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub beats: u64,
@@ -29,7 +29,7 @@ impl Counts {
     }
 }
 
-/// What an event costs, and how long it takes until everything is settled again.
+/// Cost of an event, and the time until everything is settled again.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub took: Duration,

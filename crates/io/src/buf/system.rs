@@ -1,19 +1,19 @@
 //! Memory of a pool, from the system: zeroed, and page-aligned at least.
 //!
-//! Slabs are mapped one beside the other. An allocator would map each with a header before it,
-//! which takes a page more, and keeps the system from joining the mappings.
+//! Slabs are mapped next to each other. An allocator would map each with a header before it, which
+//! takes a page more, and keeps the system from joining the mappings.
 
 use super::SLAB_BYTES;
 use crate::limits::BUF_ALIGN;
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Whether memory of this size is mapped: it consists of whole slabs.
+/// Returns whether memory of this size is mapped: it consists of whole slabs.
 const fn is_mapped(bytes: usize) -> bool {
     cfg!(unix) && bytes.is_multiple_of(SLAB_BYTES)
 }
 
-/// Where memory of this size starts: at a multiple of this. Only slabs are looked up by addresses.
+/// Alignment of memory of this size. Only slabs are looked up by addresses.
 const fn align(bytes: usize) -> usize {
     if bytes == SLAB_BYTES { SLAB_BYTES } else { BUF_ALIGN }
 }
@@ -36,7 +36,7 @@ pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
 /// Gives memory back.
 ///
 /// # Safety
-/// It came from [`take`] with this size, and nobody has a pointer into it any more.
+/// It came from [`take`] with this size, and no pointer into it is left.
 pub(super) unsafe fn give(start: NonNull<u8>, bytes: usize) {
     if is_mapped(bytes) {
         // SAFETY: mapped by `take`, and the caller answers for the rest.

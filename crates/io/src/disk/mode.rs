@@ -1,4 +1,4 @@
-//! How files are read and written.
+//! I/O modes for files.
 
 /// I/O method for files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -108,7 +108,7 @@ impl OpenFile {
         self.owner.get()
     }
 
-    /// Whether nothing waits for completions any more.
+    /// Returns whether nothing waits for completions.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }

@@ -27,7 +27,7 @@ pub trait DiskBackend {
     fn name(&self) -> &'static str;
 }
 
-/// What starts the backends of a service.
+/// Start functions of the backends of a service.
 #[derive(Clone, Copy)]
 pub(crate) struct Starters {
     /// The one that the mode asks for.

@@ -9,7 +9,7 @@ pub use windows::{
     ask, boot_partition, mount_points, open, order, system_directory, volume_of, volumes,
 };
 
-/// How a drive or volume is opened.
+/// Access to an open drive or volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Only to ask; any user may.
@@ -35,13 +35,13 @@ pub enum Question {
     Description,
     /// The number of the drive: `STORAGE_DEVICE_NUMBER`.
     Number,
-    /// Whether it can be written to: an error if not, otherwise no bytes.
+    /// Is it writable: an error if not, otherwise no bytes.
     Writable,
     /// The drives, and the parts of them, on which a volume lies: `VOLUME_DISK_EXTENTS`.
     Extents,
 }
 
-/// What an open volume is told to do.
+/// Order to an open volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// To be opened by nobody else, until it is closed; fails while somebody has a file open.

@@ -225,7 +225,7 @@ mod tests {
         assert!(std::path::Path::new(&directory).is_dir(), "{directory}");
     }
 
-    /// What is no drive answers no question about drives.
+    /// A file answers no question about drives.
     #[test]
     fn a_file_answers_no_question_about_drives() {
         let path = std::env::temp_dir().join(format!("weft-drives-{}", std::process::id()));

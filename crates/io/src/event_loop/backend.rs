@@ -1,4 +1,4 @@
-//! What a loop stands on: the system's poller and clock, or a simulated world.
+//! Basis of a loop: the system's poller and clock, or a simulated world.
 
 use super::registrar::{Ready, RegistryRef};
 use crate::rdma::{QueuePair, QueuePairListener, Unavailable};
@@ -43,10 +43,11 @@ pub trait Backend {
         Err(Unavailable::NotOnThisLoop.into())
     }
 
-    /// What streams register with.
+    /// Returns the registry for streams.
     fn registry(&self) -> RegistryRef<'_>;
 
-    /// What is readable while [`Backend::poll`] would find something, if there is such a thing.
+    /// Returns a descriptor that is readable while [`Backend::poll`] would find something, if there
+    /// is one.
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
         None

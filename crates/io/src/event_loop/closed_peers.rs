@@ -1,12 +1,11 @@
-//! Who has closed the other end of a socket.
+//! Detection of peers that have closed the other end of a socket.
 //!
-//! A process that stood still (stopped, or on a machine that was) finds in its sockets what came
-//! meanwhile, also from peers that have closed or reset the connection since. A peer that waits for
-//! answers has given all of that up, and may have done it elsewhere: it must not be executed any
-//! more. The poller tells that the other end is closed together with what there is to read. But a
-//! loop that is busy reads without asking the poller first, and what the poller said may be old by
-//! the time it is used. So whoever asks here gets an answer that is not older than
-//! [`LOOK_AGAIN_MS`].
+//! A process that stood still (stopped, or on a machine that was) finds in its sockets data that
+//! arrived in the meantime, also from peers that have since closed or reset the connection. Such a
+//! peer has given up waiting for answers, and may have sent its requests elsewhere: they must not
+//! be executed. The poller reports the close together with readable data. But a busy loop reads
+//! without asking the poller first, and the poller's last report may be outdated. So the answer
+//! here is never older than [`LOOK_AGAIN_MS`].
 
 use super::driver::DriverId;
 use super::handle::Handle;
@@ -16,8 +15,8 @@ use core::time::Duration;
 use std::io;
 
 impl Handle {
-    /// Whether the peer of the socket that `driver` has registered is known to have closed or reset
-    /// the connection.
+    /// Returns whether the peer of the socket that `driver` has registered is known to have closed
+    /// or reset the connection.
     #[inline]
     pub fn has_peer_left(&self, driver: DriverId) -> bool {
         let now = self.0.backend.borrow_mut().coarse();

@@ -1,4 +1,4 @@
-//! What a loop knows of a driver: its ID, and whether it did something.
+//! State of a driver in its loop: its ID, and whether it did something.
 
 /// ID of a driver on one loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ impl Activity {
         if !condition && self == Self::Settled { Self::Busy } else { self }
     }
 
-    /// Whether something was done.
+    /// Returns whether something was done.
     pub fn is_some(self) -> bool {
         self != Self::Idle
     }

@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub(super) active: RefCell<Vec<u32>>,
     pub(super) timers: RefCell<Timers>,
     pub(super) now: Cell<Time>,
-    /// Until then, by the coarse clock, the poller has told of every socket that was closed.
+    /// Until then, by the coarse clock, the poller has reported every socket that was closed.
     pub(super) looked: Cell<Time>,
     pub(super) stopping: Cell<bool>,
     pub(super) live: Cell<usize>,
@@ -284,7 +284,7 @@ impl Handle {
         self.0.stopping.set(true);
     }
 
-    /// Whether [`Handle::stop`] was called.
+    /// Returns whether [`Handle::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.get()
     }

@@ -131,7 +131,7 @@ fn no_driver_is_left_asleep() {
     });
 }
 
-/// What is posted to a loop that ends is run or dropped, and never kept.
+/// A task posted to a loop that ends is run or dropped, and never kept.
 #[test]
 fn a_loop_that_ends_keeps_no_task() {
     check(|| {

@@ -1,4 +1,4 @@
-//! What sockets register with, so that a loop wakes their drivers.
+//! Registration of sockets with a loop, which wakes their drivers.
 
 use super::driver::DriverId;
 use core::any::Any;
@@ -8,7 +8,7 @@ use std::io;
 /// A driver whose socket or disk became ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// Which.
+    /// The driver.
     pub driver: DriverId,
     /// The other end has closed the socket, or it is broken.
     pub closed: bool,
@@ -18,11 +18,11 @@ pub struct Ready {
 pub enum RegistryRef<'a> {
     /// Of the system's poller.
     Mio(&'a mio::Registry),
-    /// Of a simulation, which knows what is inside.
+    /// Registry of a simulation, which knows its contents.
     Other(&'a dyn Any),
 }
 
-/// A registry, and the driver that is to be told.
+/// A registry, and the driver that it notifies.
 pub struct Registrar<'a> {
     pub(crate) registry: RegistryRef<'a>,
     pub(crate) driver: DriverId,
@@ -54,7 +54,7 @@ impl Registrar<'_> {
         }
     }
 
-    /// The driver that is to be told.
+    /// Returns the driver that is notified.
     pub fn driver(&self) -> DriverId {
         self.driver
     }

@@ -61,7 +61,7 @@ impl RemoteLoop {
         }
     }
 
-    /// Whether both refer to the same loop.
+    /// Returns whether both refer to the same loop.
     pub fn is_same_loop(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -80,7 +80,7 @@ impl RemoteLoop {
         drop(unrun);
     }
 
-    /// Whether tasks wait.
+    /// Returns whether tasks wait.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
         self.0.pending.load(Ordering::Relaxed)

@@ -37,8 +37,7 @@ enum Phase {
 pub struct Loop {
     handle: Handle,
     waiting: Waiting,
-    /// How long a driver that has nothing to do is still tried in every turn of a loop that is busy
-    /// otherwise.
+    /// Time for which an idle driver is still tried in every turn of a busy loop.
     hot: Duration,
     ready: Vec<Ready>,
     /// When the last turn began that did something.
@@ -93,7 +92,7 @@ impl Loop {
         }
     }
 
-    /// What lives on the loop sees it through this.
+    /// Returns the handle of the loop for everything that lives on it.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -116,7 +115,7 @@ impl Loop {
         self.turn_within(if may_wait { None } else { Some(Duration::ZERO) })
     }
 
-    /// One turn. When there is nothing to do it sleeps first, for `most` at most; `None` is no
+    /// One turn. If there is nothing to do, it first sleeps for at most `most`; `None`: without a
     /// limit.
     pub fn turn_within(&mut self, most: Option<Duration>) -> io::Result<Activity> {
         let core = Rc::clone(&self.handle.0);
@@ -170,8 +169,8 @@ impl Loop {
         core.timers.borrow_mut().next(core.alive())
     }
 
-    /// Whether a turn now would have something to do: a driver is active or another thread posted
-    /// something.
+    /// Returns whether a turn now would have something to do: a driver is active or another thread
+    /// posted something.
     pub fn has_work(&self) -> bool {
         !self.handle.0.active.borrow().is_empty() || self.handle.0.remote.is_pending()
     }
@@ -199,7 +198,8 @@ impl Loop {
         Ok(())
     }
 
-    /// Sleeps until something happens. `false` when it did not, as something is to be done at once.
+    /// Sleeps until something happens. `false` when it did not, because there is work to do at
+    /// once.
     fn sleep(&mut self, now: Time, most: Option<Duration>) -> io::Result<bool> {
         let core = Rc::clone(&self.handle.0);
         let wait = self.next_timer().map(|at| at - now);
@@ -236,7 +236,7 @@ impl Loop {
         self.turns_until_poll = 0;
     }
 
-    /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and
+    /// Polls and wakes the drivers whose sources became ready; returns whether there were any, and
     /// whether a remote woke us.
     fn poll_backend(&mut self, wait: Option<Duration>) -> io::Result<(bool, bool)> {
         let woken = self.handle.look(wait, &mut self.ready)?;
@@ -270,7 +270,7 @@ impl Loop {
         busy
     }
 
-    /// Runs one phase of all active drivers, those included that become active meanwhile.
+    /// Runs one phase of all active drivers, including those that become active during it.
     fn phase(
         &self,
         phase: Phase,
@@ -302,7 +302,8 @@ impl Loop {
         (busy, again)
     }
 
-    /// Whether all that did something in this turn have nothing more to do until they are woken.
+    /// Returns whether all that did something in this turn have nothing more to do until they are
+    /// woken.
     fn is_settled(&self) -> bool {
         let drivers = self.handle.0.drivers.borrow();
         self.handle.0.active.borrow().iter().all(|&index| {
@@ -315,8 +316,8 @@ impl Loop {
         self.handle.0.active.borrow().get(at).copied()
     }
 
-    /// Takes the driver out of its slot, runs it, puts it back (or drops it, if it was removed
-    /// meanwhile).
+    /// Takes the driver out of its slot, runs it, puts it back (or drops it, if it was removed in
+    /// the meantime).
     #[inline]
     fn with_driver(
         &self,

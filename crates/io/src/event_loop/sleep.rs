@@ -10,12 +10,12 @@ pub(super) use linux::short;
 #[cfg(not(target_os = "linux"))]
 pub(super) use others::short;
 
-/// What became of a short wait.
+/// Result of a short wait.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "the poller itself waits"))]
 pub(super) enum Slept {
-    /// It is none, or the poller itself can wait for so long.
+    /// It is not a short wait, or the poller itself can wait that long.
     No,
-    /// Something is ready: the poller is to be asked for it.
+    /// Something is ready: ask the poller for it.
     UntilReady,
     /// It is over, and nothing happened.
     InVain,

@@ -18,8 +18,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Notes that `driver` is to be woken at `at`. Earlier notes stay; waking once too often is
-    /// harmless.
+    /// Schedules a wake of `driver` at `at`. Earlier notes stay; waking once too often is harmless.
     pub(super) fn set(&mut self, driver: DriverId, at: Time, is_alive: impl Fn(DriverId) -> bool) {
         if self.heap.len() >= FEW.max(2 * self.kept) {
             self.heap.retain(|Reverse((_, index, generation))| {
@@ -30,7 +29,7 @@ impl Timers {
         self.heap.push(Reverse((at, driver.index, driver.generation)));
     }
 
-    /// When the next driver that is still there is to be woken.
+    /// Returns the time of the next wake of a driver that still exists.
     pub(super) fn next(&mut self, is_alive: impl Fn(DriverId) -> bool) -> Option<Time> {
         while let Some(Reverse((at, index, generation))) = self.heap.peek() {
             if is_alive(DriverId { index: *index, generation: *generation }) {

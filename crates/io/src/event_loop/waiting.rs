@@ -1,4 +1,4 @@
-//! How long a loop polls before it sleeps: learnt from the results of recent polling.
+//! Polling time of a loop before it sleeps, learnt from the results of recent polling.
 //!
 //! Polling after the last work (spinning) saves both ends a sleep and a wake-up if the next work
 //! comes soon, and is wasted if it comes late. If the other end shares the CPU, spinning even
@@ -39,7 +39,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Time,
-    /// How long it spins before it sleeps.
+    /// Time for which it spins before it sleeps.
     spin: Duration,
     /// A turn has found nothing to do in it. Before, what ends it may have been there when it
     /// began.
@@ -70,23 +70,23 @@ impl Waiting {
         }
     }
 
-    /// How long the wait that is on polls, and so do the drivers in it; the limit while none is on.
+    /// Polling time of the current wait, also for the drivers in it; the limit while there is none.
     pub(super) fn spin(&self) -> Duration {
         self.wait.map_or(self.limit, |wait| wait.spin)
     }
 
-    /// Whether a wait that begins now probably sleeps at once.
+    /// Returns whether a wait that begins now probably sleeps at once.
     pub(super) fn doubts(&self) -> bool {
         self.paid < WORTH && self.limit > Duration::ZERO && self.limit < Duration::MAX
     }
 
-    /// Whether a wait is on.
+    /// Returns whether a wait is on.
     pub(super) fn is_on(&self) -> bool {
         self.wait.is_some()
     }
 
-    /// Whether the wait that is on has polled long enough. A loop that was just busy waits for
-    /// nothing yet.
+    /// Returns whether the wait that is on has polled long enough. A loop that was just busy waits
+    /// for nothing yet.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.wait.is_some_and(|wait| now - wait.since >= wait.spin && wait.spin < Duration::MAX)
     }

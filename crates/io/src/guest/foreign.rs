@@ -49,7 +49,7 @@ pub struct Foreign {
     bin: Arc<Bin>,
 }
 
-/// What is closed elsewhere, when nobody has anything of the connection any more.
+/// Descriptors to be closed on another thread, once nobody has anything of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Bin(Mutex<Content>);
 
@@ -60,19 +60,19 @@ struct Content {
     guard: Option<Box<dyn Any + Send>>,
 }
 
-/// Whether it is an eventfd.
+/// Returns whether it is an eventfd.
 pub(super) fn is_eventfd(file: BorrowedFd<'_>) -> bool {
     let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     link.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]")
 }
 
-/// Whether it is a file whose content is memory: a memfd, or one of tmpfs or hugetlbfs. Only such
-/// have seals.
+/// Returns whether it is a file whose content is memory: a memfd, or one of tmpfs or hugetlbfs.
+/// Only such have seals.
 pub(super) fn is_memory(file: BorrowedFd<'_>) -> bool {
     rustix::fs::fcntl_get_seals(file).is_ok()
 }
 
-/// Whether it is a Unix stream, whose calls know MSG_DONTWAIT.
+/// Returns whether it is a Unix stream, whose calls know MSG_DONTWAIT.
 pub(super) fn is_unix_stream(file: BorrowedFd<'_>) -> bool {
     sockopt::socket_domain(file) == Ok(AddressFamily::UNIX)
         && sockopt::socket_type(file) == Ok(SocketType::STREAM)

@@ -14,7 +14,7 @@ const PAGE_BYTES_MAX: u64 = 1 << 30;
 /// See the module. It stays on the thread that made it.
 pub struct Mapping {
     start: NonNull<u8>,
-    /// Of the mapping, from the start of the file.
+    /// Length of the mapping, from the start of the file.
     mapped: usize,
     offset: usize,
     len: usize,
@@ -71,17 +71,18 @@ impl Mapping {
         self.len as u64
     }
 
-    /// Whether it has no bytes, which never is.
+    /// Returns whether it has no bytes, which never is.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the file was truncated: what is read since then is zero, and what is written is lost.
+    /// Returns whether the file was truncated: what is read since then is zero, and what is written
+    /// is lost.
     pub fn is_lost(&self) -> bool {
         self.guard.is_lost()
     }
 
-    /// Where `len` bytes at `at` are.
+    /// Returns the address of `len` bytes at `at`.
     #[inline]
     fn place(&self, at: u64, len: usize) -> Option<*mut u8> {
         let at = usize::try_from(at).ok()?;
@@ -90,7 +91,7 @@ impl Mapping {
         (end <= self.len).then(|| self.start.as_ptr().wrapping_add(self.offset + at))
     }
 
-    /// Copies from the memory; `false`: it does not have so much.
+    /// Copies from the memory; `false`: the range ends beyond it.
     #[inline]
     #[must_use]
     pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
@@ -101,7 +102,7 @@ impl Mapping {
         true
     }
 
-    /// Copies to the memory; `false`: it does not have so much.
+    /// Copies to the memory; `false`: the range ends beyond it.
     #[inline]
     #[must_use]
     pub fn write(&self, at: u64, from: &[u8]) -> bool {

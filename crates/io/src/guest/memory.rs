@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 /// Bytes that a bit of the log stands for.
 const LOG_PAGE_BYTES: u64 = 4096;
 
-/// Where a region is.
+/// Place of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestRegion {
     /// Address in the guest.
@@ -17,7 +17,7 @@ pub struct GuestRegion {
     pub bytes: u64,
     /// Address in the monitor.
     pub user: u64,
-    /// Where in its file it begins.
+    /// Offset of its start in its file.
     pub offset: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct GuestMemory {
     last: Cell<usize>,
 }
 
-/// Whether two ranges have something in common.
+/// Returns whether two ranges have something in common.
 fn overlap((a, a_len): (u64, u64), (b, b_len): (u64, u64)) -> bool {
     a < b.saturating_add(b_len) && b < a.saturating_add(a_len)
 }
@@ -67,7 +67,7 @@ impl GuestMemory {
         self.regions.len()
     }
 
-    /// Whether there are no regions.
+    /// Returns whether there are no regions.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
@@ -77,12 +77,12 @@ impl GuestMemory {
         self.regions = other.regions;
     }
 
-    /// Logs what is written from now on, in this memory; `None`: not any more.
+    /// Logs later writes in this memory; `None`: stops logging.
     pub fn log_to(&mut self, log: Option<Mapping>) {
         self.log = log;
     }
 
-    /// Whether a file was truncated under us.
+    /// Returns whether a file was truncated under us.
     pub fn is_lost(&self) -> bool {
         let mut mappings = self.regions.iter().map(|(_, mapping)| mapping).chain(&self.log);
         mappings.any(Mapping::is_lost)

@@ -77,7 +77,7 @@ impl MessageSocket {
         Ok(bytes)
     }
 
-    /// Whether the other end has closed the connection, and nothing is left to be received.
+    /// Returns whether the other end has closed the connection, and nothing is left to be received.
     pub fn is_closed(&self) -> bool {
         matches!(SockRef::from(&*self.socket).peek(&mut [MaybeUninit::uninit()]), Ok(0))
     }

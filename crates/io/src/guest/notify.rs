@@ -19,7 +19,7 @@ fn check(file: &Foreign) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// A new eventfd, for whoever makes the other side: nothing is to be read from it yet.
+/// A new eventfd for the creator of the other side; there is nothing to read from it yet.
 ///
 /// # Errors
 /// The system has none.
@@ -61,7 +61,7 @@ impl Drop for Kick {
 /// Wakes the other side.
 pub struct Call(By);
 
-/// How the other side is notified.
+/// Way of notifying the other side.
 enum By {
     /// By the kernel, which does not wait.
     Kernel(Foreign),

@@ -127,7 +127,7 @@ fn with(call: impl FnOnce(&mut Context) -> io::Result<()>) -> io::Result<()> {
     })
 }
 
-/// Whether this thread can notify so.
+/// Prepares this thread for such notifications.
 ///
 /// # Errors
 /// The system has no asynchronous I/O, or no context is left (`fs.aio-max-nr`).

@@ -166,8 +166,8 @@ fn notifying_never_waits() {
     assert!((1..=2).contains(&count(&mut file)), "those in between are one");
 }
 
-/// A connection that has brought such a one, which nobody else has any more; the peer of that; and
-/// what tells that all is closed.
+/// A connection that has brought such a descriptor, which has no other owner; its peer; and a
+/// signal that everything is closed.
 fn brings_lingering(name: &str) -> (MessageListener, MessageSocket, TcpStream, Receiver<()>) {
     let name = format!("weft-foreign-{name}-{}.sock", std::process::id());
     let path: PathBuf = std::env::temp_dir().join(name);

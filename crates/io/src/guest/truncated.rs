@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-/// Where a mapping lies. All is read by the handler of a signal.
+/// Place of a mapping. All is read by the handler of a signal.
 struct Place {
     is_taken: AtomicBool,
     /// 0: not known yet.
@@ -28,7 +28,7 @@ static PLACES: [Place; GUEST_MAPPINGS_MAX] = [const {
     }
 }; GUEST_MAPPINGS_MAX];
 
-/// What SIGBUS did before.
+/// The previous handler of SIGBUS.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 
 /// A mapping that may lose its file, as long as this lives.
@@ -64,7 +64,7 @@ impl Guard {
         Ok(Self(place))
     }
 
-    /// Whether the file was truncated, and the memory is not the guest's any more.
+    /// Returns whether the file was truncated, so that the memory is no longer the guest's.
     pub fn is_lost(&self) -> bool {
         self.0.is_lost.load(Ordering::Relaxed)
     }

@@ -5,7 +5,7 @@ use crate::event_loop::{Handle, Registrar};
 use crate::segment::Segments;
 use std::io;
 
-/// What a device allows a queue pair.
+/// Limits of a device for a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
     /// Entries of a send queue.
@@ -17,13 +17,13 @@ pub struct DeviceLimits {
     pub reads: u8,
     /// Bytes of a message.
     pub message_bytes: u32,
-    /// Whether there are type 2 memory windows.
+    /// True if there are type 2 memory windows.
     pub has_windows: bool,
     /// Pieces of memory that one transfer takes.
     pub pieces: u8,
 }
 
-/// What a queue pair is to have.
+/// Requested properties of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairConfig {
     /// Entries of the send queue: every send, read, write, invalidation and bind takes one until it
@@ -40,7 +40,7 @@ pub struct QueuePairConfig {
     /// RDMA READs that this end has outstanding at most; 0 if it never reads. The send queue holds
     /// back those that are too many.
     pub reads: u8,
-    /// How the other end gets access to slots, if it does.
+    /// Access of the other end to slots, if any.
     pub exposure: Option<Exposure>,
     /// Pieces of lent memory that a slot takes at most; 0 if none is lent. Devices with little room
     /// for each entry of the send queue may take fewer.
@@ -52,11 +52,11 @@ pub struct QueuePairConfig {
 pub struct NotLent {
     /// It comes back.
     pub memory: Segments,
-    /// What the system says, if it refuses, the first time for a device.
+    /// Error of the system, if it refuses, the first time for a device.
     pub why: Option<io::Error>,
 }
 
-/// What data is sent behind a message: the first bytes of a slot.
+/// Data sent behind a message: the first bytes of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The slot.
@@ -76,7 +76,7 @@ pub struct Memory {
 /// Posting never fails at once: work that the queue pair does not take ends with an event like all
 /// other. Numbers of slots and buffers out of range are errors of the caller, and panic.
 pub trait QueuePair: Send {
-    /// What may be asked for in [`QueuePair::create`], from [`Event::Resolved`] on.
+    /// Returns the limits for [`QueuePair::create`], from [`Event::Resolved`] on.
     fn device_limits(&self) -> DeviceLimits;
 
     /// Makes the queues and their memory.
@@ -95,7 +95,8 @@ pub trait QueuePair: Send {
     /// Does not accept the connection. What is left to do with the queue pair is to drop it.
     fn reject(&mut self, private_data: &[u8]);
 
-    /// What came with the other end's request, accept or rejection, perhaps with zeros behind it.
+    /// Returns the data of the other end's request, accept or rejection, perhaps with zeros behind
+    /// it.
     fn private_data(&self) -> &[u8];
 
     /// Why the connection failed or ended, as far as this end knows, in a sentence.
@@ -123,11 +124,11 @@ pub trait QueuePair: Send {
     /// The next event. After `None` the driver is woken for the next one, and not before.
     ///
     /// # Errors
-    /// The system failed, and the queue pair is to be destroyed.
+    /// The system failed, and the queue pair must be destroyed.
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
 
-    /// Whether [`QueuePair::poll`] has an event of which the driver is not told, because it is of
-    /// this end alone: work that was not posted.
+    /// Returns whether [`QueuePair::poll`] has an event of which the driver is not told, because it
+    /// is of this end alone: work that was not posted.
     fn has_own_event(&self) -> bool {
         false
     }
@@ -166,7 +167,7 @@ pub trait QueuePair: Send {
     /// If it is not as large.
     fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]);
 
-    /// Frees a slot's own memory, when nothing uses it any more.
+    /// Frees a slot's own memory, when nothing uses it.
     fn release(&mut self, slot: u16);
 
     /// Puts memory of the user's into a slot, to send and write from without a copy, in place of
@@ -181,8 +182,8 @@ pub trait QueuePair: Send {
         Err(NotLent { memory, why: None })
     }
 
-    /// The memory that was lent, if nothing touches it any more: the posted work has ended, or the
-    /// queue pair is destroyed.
+    /// Returns the lent memory if nothing touches it: the posted work has ended, or the queue pair
+    /// is destroyed.
     fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let _ = slot;
         None
@@ -221,7 +222,7 @@ pub trait QueuePair: Send {
     /// Ends the connection, and flushes what is posted. Does nothing the second time.
     fn disconnect(&mut self);
 
-    /// Ends everything at once: there are no more events, and the device touches nothing any more.
+    /// Ends everything at once: there are no more events, and the device touches no memory.
     fn destroy(&mut self);
 }
 

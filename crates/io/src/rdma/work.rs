@@ -1,4 +1,4 @@
-//! What a queue pair reports.
+//! Events of a queue pair.
 
 pub use weft_verbs::{Ended, Exposure, RemoteMemory, WorkError};
 
@@ -31,16 +31,16 @@ pub enum Event {
     },
     /// A receive has ended without a message.
     ReceiveEnded {
-        /// Which.
+        /// The buffer.
         buffer: u16,
         /// Why; `None`: it was flushed.
         error: Option<WorkError>,
     },
-    /// What was posted to the send queue has ended: it was signaled, or did not succeed.
+    /// Work of the send queue has ended: it was signaled, or did not succeed.
     WorkEnded {
         /// The number that it was given.
         id: u64,
-        /// How.
+        /// Its outcome.
         ended: Ended,
     },
 }

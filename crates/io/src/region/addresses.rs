@@ -1,5 +1,5 @@
-//! Where the memory of regions is, for devices that register it: in parts, each of which stays as
-//! it is until its end is told.
+//! Addresses of the memory of regions, for devices that register it: in parts, each of which stays
+//! unchanged until its end is reported.
 //!
 //! A part is as long as what goes back to the system at a time. Its pages are others afterwards,
 //! and a registration would still lead to those that it had; so whoever registers a part hears of
@@ -11,7 +11,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Is told of the end of memory.
+/// Observer of the end of memory.
 pub(crate) trait EndsObserver: Sync {
     /// The pages at these addresses are about to go. No view of them is left.
     fn ends(&self, addresses: Range<usize>);

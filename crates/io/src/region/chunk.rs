@@ -38,7 +38,7 @@ impl<'a> Chunk<'a> {
         Self { region, number, word }
     }
 
-    /// Which one.
+    /// Returns its number.
     pub(super) fn number(&self) -> usize {
         self.number
     }
@@ -104,7 +104,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Whether the chunk holds these bytes.
+    /// Returns whether the chunk holds these bytes.
     pub(super) fn equals<'b>(&self, within: usize, pieces: impl Iterator<Item = &'b [u8]>) -> bool {
         self.watch_read();
         let mut at = within;

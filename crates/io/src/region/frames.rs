@@ -16,7 +16,7 @@ pub(super) const NO_FRAME: u32 = 0;
 /// Chunks of a region, at most: 64 TiB.
 pub(super) const CHUNKS_MAX: usize = 1 << 30;
 
-/// In a frame's state: no chunk has it any more. The rest of the number counts views.
+/// In a frame's state: it belongs to no chunk. The rest of the number counts views.
 const RETIRED: u32 = 1 << 31;
 
 /// Frames that share one huge page; memory goes back to the system in these.
@@ -29,7 +29,7 @@ const SHY: u8 = 64;
 /// The frames of one region, and their states.
 pub(super) struct Frames {
     memory: Memory,
-    /// Of each frame, or of all of them where nobody looks.
+    /// State of each frame, or of all of them if nobody watches.
     watched: Box<[Watched]>,
     states: Box<[AtomicU32]>,
     /// Of each frame: how many short reads are still to be copied rather than lent.
@@ -51,7 +51,7 @@ struct Free {
 }
 
 impl Frames {
-    /// Frames for so many chunks, and spares beside them.
+    /// Frames for `chunks` chunks, and spares in addition.
     pub(super) fn new(chunks: usize, spares: u32) -> io::Result<Self> {
         let count = chunks + spares as usize;
         let groups = count.div_ceil(GROUP as usize);
@@ -89,14 +89,14 @@ impl Frames {
         &self.watched[if cfg!(feature = "loom") { frame as usize } else { 0 }]
     }
 
-    /// Whether somebody may read the frame without its chunk's lock. New views come only from those
-    /// who hold that lock.
+    /// Returns whether somebody may read the frame without its chunk's lock. New views come only
+    /// from those who hold that lock.
     #[inline]
     pub(super) fn has_views(&self, frame: u32) -> bool {
         self.states[frame as usize].load(Ordering::Acquire) != 0
     }
 
-    /// Allows so many more views and spares; gives how many of them there may be.
+    /// Allows `count` more views and spares; returns how many of them there may be.
     pub(super) fn reserve(&self, count: u32) -> u32 {
         let before = self.out.fetch_add(count, Ordering::Relaxed);
         let may = self.spares.saturating_sub(before).min(count);
@@ -117,7 +117,7 @@ impl Frames {
         self.shy[frame as usize].store(SHY, Ordering::Relaxed);
     }
 
-    /// Whether that was only a few such questions ago; the caller holds the chunk's lock.
+    /// Returns whether that was only a few such questions ago; the caller holds the chunk's lock.
     #[inline]
     pub(super) fn is_shy(&self, frame: u32) -> bool {
         let left = self.shy[frame as usize].load(Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Frames {
         self.states[frame as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A view has gone; frees a frame that nobody has any more.
+    /// A view has gone; frees a frame without an owner.
     pub(super) fn drop_view(&self, frame: u32) {
         if self.states[frame as usize].fetch_sub(1, Ordering::AcqRel) == RETIRED | 1 {
             self.states[frame as usize].store(0, Ordering::Relaxed);

@@ -28,7 +28,7 @@ impl Lender {
         Rc::new(Self { region, credits: Cell::new(0), out: Cell::new(0) })
     }
 
-    /// Whose memory it is.
+    /// Returns the region whose memory it lends.
     pub fn region(&self) -> &Region {
         &self.region
     }

@@ -5,7 +5,7 @@ use super::addresses;
 use core::ops::Range;
 use std::io;
 
-/// What a huge page has, in bytes; regions start at a multiple of it.
+/// Bytes of a huge page; regions start at a multiple of it.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Memory that lives as long as this value. Users of the pointer must prevent data races.
@@ -41,7 +41,7 @@ impl Memory {
     }
 }
 
-/// What is to be given back: the mapping.
+/// The mapping, for its release.
 #[cfg(unix)]
 struct Mapping {
     base: *mut core::ffi::c_void,
@@ -91,7 +91,7 @@ fn advise_huge(_: *mut core::ffi::c_void, _: usize) {}
 /// system does not do it.
 ///
 /// # Safety
-/// The pages belong to one [`Memory`], and nothing else accesses them meanwhile.
+/// The pages belong to one [`Memory`], and nothing else accesses them during the call.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn discard(pages: *mut u8, len: usize) -> bool {
     addresses::parts_end(pages.addr()..pages.addr() + len);
@@ -109,7 +109,7 @@ pub(super) unsafe fn discard(_: *mut u8, _: usize) -> bool {
     false
 }
 
-/// What is to be given back: the allocation.
+/// The allocation, for its release.
 #[cfg(not(unix))]
 struct Mapping(core::alloc::Layout);
 

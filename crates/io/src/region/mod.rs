@@ -75,7 +75,7 @@ impl Region {
         self.len
     }
 
-    /// Whether the length is zero.
+    /// Returns whether the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -157,8 +157,8 @@ impl Region {
         }
     }
 
-    /// Whether the region contains the bytes of `with` from `offset`. Each chunk is compared
-    /// atomically, but not all chunks together.
+    /// Returns whether the region contains the bytes of `with` from `offset`. Each chunk is
+    /// compared atomically, but not all chunks together.
     pub fn compare(&self, offset: usize, with: &[Segment]) -> bool {
         let mut equal = true;
         self.each_chunk(offset, crate::segment::total_len(with), |chunk, at, within, len| {

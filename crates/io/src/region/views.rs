@@ -1,4 +1,4 @@
-//! What a region gives out: views of what it holds, and spare frames.
+//! Lent parts of a region: views of its contents, and spare frames.
 
 use super::lender::Lender;
 use super::{CHUNK_BYTES, Region};
@@ -94,7 +94,7 @@ impl Frame {
         }
     }
 
-    /// Whether it is a spare of that region.
+    /// Returns whether it is a spare of that region.
     pub(super) fn is_of(&self, region: &Region) -> bool {
         core::ptr::eq(self.lender.region(), region)
     }

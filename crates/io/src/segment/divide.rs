@@ -32,7 +32,7 @@ struct Piece {
     writable: bool,
 }
 
-/// What others may have.
+/// Part for others.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Given {
     #[default]
@@ -129,7 +129,7 @@ impl Divided {
         assert!(left == 0, "a part lies within the memory");
     }
 
-    /// Whether parts of it are in use.
+    /// Returns whether parts of it are in use.
     pub fn is_divided(&self) -> bool {
         Rc::strong_count(&self.memory) > 1
     }
@@ -152,7 +152,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether it is writable.
+    /// Returns whether it is writable.
     pub fn is_writable(&self) -> bool {
         self.writable
     }

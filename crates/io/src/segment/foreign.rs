@@ -1,4 +1,4 @@
-//! Memory of another owner: of a guest, or of a driver of the system.
+//! Memory of another owner, such as a guest or a driver of the system.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -38,7 +38,7 @@ impl Foreign {
         Self { start, len, name, writable, owner }
     }
 
-    /// Whether it is writable.
+    /// Returns whether it is writable.
     pub fn is_writable(&self) -> bool {
         self.writable
     }

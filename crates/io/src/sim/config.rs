@@ -1,4 +1,4 @@
-//! How the simulated network behaves, and what can go wrong on it.
+//! Behaviour and faults of the simulated network.
 
 use crate::rng::Rng;
 use core::time::Duration;
@@ -32,14 +32,14 @@ impl Side {
     }
 }
 
-/// How a connection is cut.
+/// Way in which a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Both ends get a connection reset.
     Reset,
     /// Both ends find the end of the stream, as if the other had closed.
     Close,
-    /// Nothing arrives any more, and neither end is notified.
+    /// Nothing arrives after that, and neither end is notified.
     Silence,
     /// This end gets a reset; the other end gets one when it sends.
     HalfOpen(Side),
@@ -48,15 +48,15 @@ pub enum Cut {
 /// When and how a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutAt {
-    /// Whose bytes count.
+    /// The side whose bytes count.
     pub from: Side,
     /// Behind how many of them, once they have arrived.
     pub after_bytes: u64,
-    /// How.
+    /// The kind of cut.
     pub how: Cut,
 }
 
-/// How a port answers to a request to connect.
+/// Answer of a port to a request to connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortAnswer {
     /// By its listener, or with a refusal when there is none.
@@ -68,18 +68,18 @@ pub enum PortAnswer {
     Never,
 }
 
-/// Into what pieces the network cuts what is sent.
+/// Splitting of sent data into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunking {
     /// Each send arrives whole.
     Whole,
     /// Pieces of every size, small ones as likely as large ones.
     Mixed,
-    /// Pieces of at most so many bytes.
+    /// Pieces of at most this many bytes.
     AtMost(usize),
 }
 
-/// How the network behaves.
+/// Behaviour of the network.
 #[derive(Clone, Debug)]
 pub struct NetConfig {
     /// Time that every byte takes from host to host.
@@ -92,14 +92,15 @@ pub struct NetConfig {
     pub recv_buffer_bytes: usize,
     /// Pieces in which bytes arrive.
     pub chunking: Chunking,
-    /// One in so many receives and sends moves fewer bytes than it could (0: none).
+    /// One in `n` receives and sends moves fewer bytes than it could (0: none).
     pub short_one_in: u32,
-    /// One in so many arrivals wakes a driver that did not wait for it (0: none). A driver that
-    /// never saw `WouldBlock` is not told otherwise.
+    /// One in `n` arrivals wakes a driver that did not wait for it (0: none). A driver that never
+    /// saw `WouldBlock` is not woken in any other case. A driver that never saw `WouldBlock` is not
+    /// told otherwise.
     pub spurious_one_in: u32,
-    /// One in so many connections is cut by chance (0: none)...
+    /// One in `n` connections is cut by chance (0: none)...
     pub cut_one_in: u32,
-    /// ...after at most so many bytes in one direction...
+    /// ...after at most this many bytes in one direction...
     pub cut_within_bytes: u64,
     /// ...in one of these ways.
     pub cuts: Vec<Cut>,

@@ -6,7 +6,7 @@ use crate::stream::{Listener, Stream};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 
-/// What streams register with: the loop's number.
+/// Registry for streams: the loop's number.
 pub(super) struct Registry(pub(super) usize);
 
 pub(super) fn watch(registrar: &Registrar<'_>) -> io::Result<Watch> {

@@ -1,5 +1,5 @@
-//! What happened, as a running hash and the last few records: two runs of one seed are equal when
-//! their hashes are.
+//! Events as a running hash and the last few records: two runs of one seed are equal when their
+//! hashes are.
 
 use crate::time::Time;
 use core::fmt;
@@ -15,9 +15,9 @@ const PRIME: u64 = 0x0100_0000_01b3;
 pub struct Record {
     /// When.
     pub at: Time,
-    /// What.
+    /// The event.
     pub what: &'static str,
-    /// Whose: a connection, a loop, a host.
+    /// Its subject: a connection, a loop, a host.
     pub subject: u64,
     /// A number that belongs to it: bytes, a port, a side.
     pub value: u64,
@@ -44,7 +44,7 @@ pub(super) struct Trace {
     watcher: Option<Watcher>,
 }
 
-/// What is called with each record.
+/// Function that is called with each record.
 pub(super) type Watcher = Box<dyn FnMut(&Record) + Send>;
 
 impl Trace {

@@ -1,4 +1,4 @@
-//! What a test may ask of the network while drivers run.
+//! Queries of a test to the network while drivers run.
 
 use super::net::SharedNet;
 use core::time::Duration;
@@ -9,9 +9,9 @@ use std::net::IpAddr;
 pub struct View(pub(super) SharedNet);
 
 impl View {
-    /// The clients that have ended a connection to this server which does not know that yet, as the
-    /// end is still on its way, perhaps behind data. Those count as well of which it did not know
-    /// when it received from them, so long ago at most.
+    /// Clients whose FIN to this server is still in flight, possibly behind data. Also includes
+    /// clients whose FIN was in flight when the server last received from them, if that was at most
+    /// `ago` earlier.
     pub fn unheard(&self, server: IpAddr, ago: Duration) -> Vec<IpAddr> {
         let net = self.0.lock();
         net.unheard(ago)

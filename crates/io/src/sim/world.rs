@@ -33,7 +33,7 @@ struct SimulatedLoop {
     free_at: Time,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy)]
 enum Next {
     Event,
@@ -86,7 +86,7 @@ impl World {
         change(&mut self.net.lock().rdma.config);
     }
 
-    /// What happened on all queue pairs so far.
+    /// Returns the counts of all queue pairs so far.
     pub fn rdma_counts(&self) -> RdmaCounts {
         self.net.lock().rdma.counts
     }
@@ -125,7 +125,7 @@ impl World {
         change(&mut self.disks(host).borrow_mut().config);
     }
 
-    /// What lives on a loop sees it through this.
+    /// Returns the handle of a loop for everything that lives on it.
     ///
     /// # Panics
     /// If the loop has ended.
@@ -133,7 +133,8 @@ impl World {
         self.loops[id.0].event_loop.as_ref().expect("the loop has ended").handle().clone()
     }
 
-    /// Whether a loop still runs: it was not stopped, and its host neither stopped nor crashed.
+    /// Returns whether a loop still runs: it was not stopped, and its host neither stopped nor
+    /// crashed.
     pub fn is_running(&self, id: LoopId) -> bool {
         self.loops[id.0].event_loop.is_some()
     }
@@ -162,7 +163,7 @@ impl World {
         true
     }
 
-    /// Lets so much virtual time pass.
+    /// Lets `span` of virtual time pass.
     pub fn run_for(&mut self, span: Duration) {
         let end = self.now() + span;
         while self.step_before(end) {}
@@ -180,7 +181,7 @@ impl World {
         true
     }
 
-    /// What is next, and when; by chance among all that is due at one time.
+    /// Returns the next event and its time; by chance among those that are due at one time.
     fn next(&mut self) -> Option<(Time, Next)> {
         let net = self.net.lock();
         // What another thread causes, while this one lets time pass, may be due already.
@@ -239,7 +240,7 @@ impl World {
         all
     }
 
-    /// What drivers, and what they use, may ask of the network.
+    /// Returns a view of the network for drivers and their parts.
     pub fn view(&self) -> View {
         View(self.net.clone())
     }
@@ -266,7 +267,7 @@ impl World {
         self.net.lock().plan(server, cut);
     }
 
-    /// How a port answers from now on.
+    /// Sets the answer of a port to later connections.
     pub fn set_answer(&mut self, at: SocketAddr, answer: PortAnswer) {
         self.net.lock().set_answer(at, answer);
     }
@@ -317,15 +318,15 @@ impl World {
         self.net.lock().power_on(host.0);
     }
 
-    /// Moves the clock of a host forward by so much at once, as on a machine that was asleep.
-    /// Nothing else on it happens meanwhile.
+    /// Moves the clock of a host forward by `by` at once, as on a machine that was asleep. Nothing
+    /// else happens on it in that time.
     pub fn jump(&mut self, host: HostId, by: Duration) {
         self.net.lock().jump(host.0, by);
     }
 
-    /// Flips a bit of the first byte from this end that arrives after so many others (counted from
-    /// the beginning of the connection). Does nothing to queue pairs, which have checksums of their
-    /// own.
+    /// Flips a bit of the first byte from this end that arrives after this many others (counted
+    /// from the beginning of the connection). Does nothing to queue pairs, which have checksums of
+    /// their own.
     pub fn corrupt(&mut self, connection: u64, from: Side, after_bytes: u64) {
         self.net.lock().corrupt(connection, from, after_bytes);
     }

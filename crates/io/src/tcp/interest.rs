@@ -53,7 +53,7 @@ mod windows {
     use mio::{Interest as Mio, Registry, Token};
     use std::io;
 
-    /// Where and for what the socket is registered.
+    /// Place and purpose of the socket's registration.
     #[derive(Default)]
     pub(crate) struct Interest {
         with: Option<(Registry, Token)>,

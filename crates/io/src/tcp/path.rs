@@ -23,7 +23,7 @@ pub(super) fn fit(socket: &TcpStream) {
     let _ = options.set_tcp_congestion(b"reno");
 }
 
-/// Whether both ends have the same address, or a loopback address.
+/// Returns whether both ends have the same address, or a loopback address.
 fn is_same_host(socket: &TcpStream) -> bool {
     let (Ok(peer), Ok(local)) = (socket.peer_addr(), socket.local_addr()) else { return false };
     let (peer, local) = (peer.ip().to_canonical(), local.ip().to_canonical());

@@ -16,10 +16,10 @@ use std::sync::Arc;
 /// Why TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is no PEM file.
+    /// A file cannot be read, or is not a PEM file.
     #[error("cannot read {what} from {}: {why}", .path.display())]
     File {
-        /// What should be in it.
+        /// Its expected contents.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum TlsError {
     /// Certificate and key do not fit, or one of them cannot be used.
     #[error("TLS cannot be set up with these certificates: {0}")]
     Unusable(String),
-    /// The name that the peer's certificate should have is no name.
+    /// The expected name of the peer's certificate is not a valid name.
     #[error("\"{0}\" is neither a host name nor an address, so certificates cannot be checked")]
     Name(String),
 }

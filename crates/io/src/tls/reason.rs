@@ -2,7 +2,7 @@
 
 use rustls::{CertificateError, Error};
 
-/// What follows in a sentence after whose connection it is.
+/// Returns the end of a sentence that begins with the owner of the connection.
 pub(super) fn reason(error: &Error) -> String {
     let Error::InvalidCertificate(certificate) = error else { return format!("TLS: {error}") };
     let why = match certificate {
@@ -27,7 +27,7 @@ pub(super) fn reason(error: &Error) -> String {
     format!("TLS: the peer's certificate is not accepted: {why}")
 }
 
-/// What `openssl req -x509` makes, unless told otherwise.
+/// Result of `openssl req -x509` without further options.
 const AUTHORITY: &str = "it is that of an authority (basicConstraints CA:TRUE), as \"openssl req -x509\" makes them by default, and not that of a \
                          server or client; sign one with it, or make one that stands for itself with \"openssl req -x509 -newkey rsa:2048 \
                          -nodes -keyout key.pem -out cert.pem -subj /CN=HOST -addext basicConstraints=critical,CA:FALSE -addext \

@@ -17,7 +17,7 @@ pub(super) struct TlsStream {
     opened: usize,
 }
 
-/// What rustls reads from and writes to.
+/// Socket that rustls reads from and writes to.
 struct Socket<'a>(&'a mut dyn Stream);
 
 impl Read for Socket<'_> {

@@ -22,7 +22,7 @@ struct Command<'a> {
     number: u32,
     device: u32,
     data: u64,
-    /// What the driver reads or writes.
+    /// Data that the driver reads or writes.
     payload: &'a mut [u8],
     /// The driver wants to know by which path the caller reaches the device.
     has_path: bool,
@@ -82,7 +82,7 @@ impl Control {
         Ok(Info::decode(&bytes))
     }
 
-    /// What the driver knows of a device.
+    /// Returns the driver's information about a device.
     pub fn info(&self, device: u32) -> io::Result<Info> {
         let mut bytes = [0; INFO_BYTES];
         let command = Command::new(command::GET_DEV_INFO2, device, &mut bytes);
@@ -148,8 +148,8 @@ impl<'a> Command<'a> {
         Self { has_path: info.is_of_user(), ..Self::new(number, info.device, payload) }
     }
 
-    /// What the driver is given: in front of the payload the path with a zero, if it is wanted, of
-    /// which the length is told, too.
+    /// Returns the buffer for the driver: in front of the payload the path with a zero, if it is
+    /// requested, and the length of that.
     fn buffer(&self) -> (Vec<u8>, usize) {
         let path = format!("{}\0", path_of(self.device));
         let path = if self.has_path { path.as_bytes() } else { &[] };

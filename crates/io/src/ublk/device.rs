@@ -21,12 +21,12 @@ impl Device {
         Ok(Self { file, info: *info })
     }
 
-    /// What it is.
+    /// Returns its description.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// Whether data is copied by calls on it.
+    /// Returns whether data is copied by calls on it.
     pub(super) fn copies(&self) -> bool {
         self.info.flags & flag::USER_COPY != 0
     }
@@ -61,8 +61,8 @@ pub fn open_alone(device: u32) -> io::Result<File> {
     kernel_file::open_alone(&format!("/dev/ublkb{device}"))
 }
 
-/// Whether this process may read and write a disk: the system may give it to a user only some time
-/// after it has appeared.
+/// Returns whether this process may read and write a disk: the system may give it to a user only
+/// some time after it has appeared.
 pub fn is_usable(device: u32) -> bool {
     let path = format!("/dev/ublkb{device}");
     rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).is_ok()

@@ -1,10 +1,10 @@
-//! What the driver reads and writes, byte by byte, in the byte order of the machine.
+//! Encoding of the driver's structures, byte by byte, in the byte order of the machine.
 
 /// Flags of a device, and bits of what the driver can do.
 pub mod flag {
     /// A device stays when its server ends, and waits for another.
     pub const USER_RECOVERY: u64 = 1 << 3;
-    /// ...which gets again what the first one had not answered.
+    /// The new server gets the unanswered requests of the first one again.
     pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
     /// A device of a user who is not root.
     pub const UNPRIVILEGED_DEV: u64 = 1 << 5;
@@ -70,7 +70,7 @@ pub(super) const FETCH_REQ: u32 = number(3, 16, 0x20);
 /// See above.
 pub(super) const COMMIT_AND_FETCH_REQ: u32 = number(3, 16, 0x21);
 
-/// `ublksrv_ctrl_cmd`: of a device, with a buffer at an address, and one number.
+/// `ublksrv_ctrl_cmd`: for a device, with a buffer at an address, and one number.
 pub(super) fn control(
     device: u32,
     (address, len): (u64, u16),
@@ -98,12 +98,12 @@ pub(super) fn request(queue: u16, tag: u16, result: i32, address: u64) -> [u8; 1
     bytes
 }
 
-/// Where the data of a request is in the device's file.
+/// Returns the place of a request's data in the device's file.
 pub(super) const fn data_offset(queue: u16, tag: u16) -> u64 {
     DATA_OFFSET + ((queue as u64) << 41 | (tag as u64) << 25)
 }
 
-/// What state a device is in.
+/// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It was not started, or has been stopped.
@@ -135,7 +135,7 @@ pub struct Info {
     pub flags: u64,
     /// The process that serves it.
     pub process: i32,
-    /// What its first server kept there for later ones; the driver does not look at it.
+    /// Label that its first server left for later ones; the driver ignores it.
     pub label: u64,
     /// User and group of the process that made it: the driver says this itself.
     pub owner: (u32, u32),
@@ -177,7 +177,8 @@ impl Info {
         }
     }
 
-    /// Whether it is one of a user who is not root: it ends with the process that serves it.
+    /// Returns whether it is one of a user who is not root: it ends with the process that serves
+    /// it.
     pub fn is_of_user(&self) -> bool {
         self.flags & flag::UNPRIVILEGED_DEV != 0
     }
@@ -192,7 +193,7 @@ pub struct Attributes {
     pub volatile_cache: bool,
 }
 
-/// `ublk_params`: what the block layer is told of a disk. Sizes and lengths are in sectors of 512
+/// `ublk_params`: properties of a disk for the block layer. Sizes and lengths are in sectors of 512
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -238,7 +239,7 @@ impl Parameters {
     }
 }
 
-/// What a request wants.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// A read.
@@ -250,7 +251,7 @@ pub enum RequestKind {
     },
     /// A flush.
     Flush,
-    /// The sectors are not needed any more.
+    /// The sectors are no longer needed.
     Discard,
     /// The sectors read as zeroes from now on.
     WriteZeroes {
@@ -266,11 +267,11 @@ pub enum RequestKind {
 /// `ublksrv_io_desc`: a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it wants.
+    /// Its kind.
     pub kind: RequestKind,
     /// The first sector.
     pub sector: u64,
-    /// How many.
+    /// Its length in sectors.
     pub sectors: u32,
 }
 

@@ -1,8 +1,8 @@
 //! One queue of a device: a ring of its own on a loop, with one command of the driver for each
 //! request that may come.
 //!
-//! The driver answers a command when there is a request, which the descriptor of the same number
-//! tells of. The next command for it brings the result. When the disk is taken away, or the driver
+//! The driver answers a command when there is a request, which is in the descriptor of the same
+//! number. The next command for it brings the result. When the disk is taken away, or the driver
 //! wants the queue to pause, it answers with an error, and no request comes by that command again.
 
 use super::device::Device;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 /// `IORING_ENTER_GETEVENTS`: also do the work that the driver left to this thread.
 const GET_EVENTS: u32 = 1;
 
-/// What a command was answered with.
+/// Answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A request, by its number.
     Request(u16, Request),
-    /// No request comes by this number any more.
+    /// No request comes by this number.
     Over(u16),
 }
 
@@ -101,7 +101,7 @@ impl Queue {
         self.answered.push((tag, result));
     }
 
-    /// Submits what is queued; tells whether there was something.
+    /// Submits what is queued; returns whether there was something.
     pub fn submit(&mut self, on: &Handle) -> io::Result<bool> {
         while let Some((tag, result)) = self.answered.pop() {
             // There is an entry for each request, so this does not fail.

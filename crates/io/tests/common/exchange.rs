@@ -10,7 +10,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Stream, Time};
 /// Receives that one turn makes at most.
 const RECEIVES_PER_TURN: usize = 8;
 
-/// How an [`Exchange`] went.
+/// Outcome of an [`Exchange`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All came back.
@@ -25,7 +25,7 @@ pub enum Outcome {
     Wrong(u64),
 }
 
-/// What is known of an [`Exchange`].
+/// State of an [`Exchange`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub sent: u64,

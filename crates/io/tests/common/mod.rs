@@ -16,7 +16,7 @@ pub struct Echo {
     stream: Box<dyn Stream>,
     id: DriverId,
     bytes: Vec<u8>,
-    /// What `bytes` holds: received, and of it sent.
+    /// Valid length of `bytes`: received, and of it sent.
     received: usize,
     sent: usize,
     ended: bool,

@@ -35,7 +35,7 @@ fn scene(seed: u64) -> Scene {
     Scene { world, server, client }
 }
 
-/// How an attempt ended, and when.
+/// Outcome of an attempt, and its time.
 type Ended = Rc<RefCell<Option<(Result<String, ConnectError>, Time)>>>;
 
 fn attempt(on: &Handle, to: &[&str], limit: Duration) -> Ended {

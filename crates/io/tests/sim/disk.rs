@@ -41,7 +41,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a [`User`] is to do, and what came of it.
+/// Jobs of a [`User`], and their outcomes.
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<DiskOp>,

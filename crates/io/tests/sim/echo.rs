@@ -1,4 +1,4 @@
-//! What goes through an echo comes back in order and once, or the stream says that it broke.
+//! Data through an echo comes back in order and once, or the stream reports that it broke.
 
 use crate::common::{no_trouble, serve_echo};
 use crate::exchange::{Exchange, Outcome, Report};

@@ -13,7 +13,7 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
     range.inspect(|seed| eprintln!("seed {seed}"))
 }
 
-/// Whether all seeds run, so that what is true of most of them can be asserted.
+/// Returns whether all seeds run, so that what is true of most of them can be asserted.
 fn all_seeds() -> bool {
     std::env::var_os("WEFT_SEED").is_none()
 }

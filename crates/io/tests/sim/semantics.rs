@@ -1,4 +1,4 @@
-//! What the loop promises its drivers, under drivers that wake, remove and spawn each other at
+//! Guarantees of the loop to its drivers, under drivers that wake, remove and spawn each other at
 //! random.
 //!
 //! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its
@@ -41,7 +41,7 @@ struct Model {
     next: u32,
     remotes: Vec<RemoteLoop>,
     posts_owed: u32,
-    /// One in so many phases says that it was busy.
+    /// One in `n` phases reports that it was busy.
     busy_one_in: u32,
 }
 

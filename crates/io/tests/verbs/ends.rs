@@ -24,7 +24,7 @@ pub fn address() -> SocketAddr {
     SocketAddr::new(ip.parse().expect("WEFT_RDMA_ADDRESS is an address"), 0)
 }
 
-/// What the devices of this machine have counted, if they count it: soft ones do.
+/// Counters of the devices of this machine, if they have any: soft ones do.
 pub fn counter(name: &str) -> Option<u64> {
     let devices = std::fs::read_dir("/sys/class/infiniband").ok()?;
     let of = |device: std::io::Result<std::fs::DirEntry>| {

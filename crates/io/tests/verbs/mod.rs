@@ -115,8 +115,8 @@ fn memory_is_read_and_written_by_a_standing_key() {
     transfer(&mut Bench::new(), Exposure::Standing);
 }
 
-/// Reads memory that is not accessible any more, or never was to this extent: the read is refused,
-/// and both ends are flushed.
+/// Reads memory that is no longer accessible, or never was to this extent: the read is refused, and
+/// both ends are flushed.
 fn refused(bench: &mut Bench, host: &End, target: &End, at: RemoteMemory, bytes: u32) {
     target.qp().prepare(SLOT, bytes).unwrap();
     target.qp().read(30, memory(0, bytes), at);

@@ -1,6 +1,6 @@
 //! A peer that breaks the rules of NVMe over RDMA, at the target whose address is
-//! `WEFT_RDMA_TARGET`. The engine's tests show what becomes of each violation; here is what a
-//! device makes of it.
+//! `WEFT_RDMA_TARGET`. The engine's tests show the result of each violation; this one shows the
+//! reaction of a device.
 
 use super::ends::{Bench, End, SLOT};
 use std::net::SocketAddr;

@@ -14,7 +14,7 @@ use weft_io::tcp::Tcp;
 /// Puts TLS around a connection.
 type Wrap = dyn Fn(Box<dyn Stream>) -> io::Result<Box<dyn Stream>> + Send + Sync;
 
-/// What encrypts the connections of one end. It is that of weft's own connections, so the ceiling
+/// Encryption of the connections of one end. It is that of weft's own connections, so the ceiling
 /// is one of the same library.
 #[derive(Clone)]
 pub struct Secure(Arc<Wrap>);

@@ -21,7 +21,7 @@ use weft_io::cpu_usage::{self, Usage};
 /// Time limit for a connection and the first answer.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What to measure.
+/// Measurement of a ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CeilingSpec {
     /// Percentage of reads.
@@ -49,7 +49,7 @@ pub struct CeilingSpec {
     pub rate_iops: Option<u32>,
     /// Process ID of the server, to measure its CPU time.
     pub server_pid: Option<u32>,
-    /// What encrypts the connections; the server has to do the same.
+    /// Encryption of the connections; the server must use the same.
     pub secure: Option<Secure>,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be sent: headers and small payloads in one buffer, large payloads where they lie.
+//! Data to send: headers and small payloads in one buffer, large payloads in place.
 
 use std::io::{self, IoSlice, Write};
 
@@ -16,7 +16,7 @@ const PIECES_MAX: usize = 1024;
 /// Bytes to send, in order.
 #[derive(Debug)]
 pub struct Gather {
-    /// Payloads up to so many bytes are copied.
+    /// Payloads up to this many bytes are copied.
     pub copy_bytes_max: usize,
     own: Vec<u8>,
     pieces: Vec<Piece>,
@@ -39,7 +39,7 @@ impl Gather {
         Self { copy_bytes_max, own: Vec::new(), pieces: Vec::new(), next: 0, sent: 0 }
     }
 
-    /// Whether all is sent.
+    /// Returns whether all is sent.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
@@ -56,7 +56,7 @@ impl Gather {
         }
     }
 
-    /// Adds a range of `memory`; the same memory is to be given to [`Gather::send`].
+    /// Adds a range of `memory`; give the same memory to [`Gather::send`].
     #[inline]
     pub fn push_payload(&mut self, memory: &[u8], offset: usize, len: usize) {
         if len <= self.copy_bytes_max && self.own.len() + len <= COPIED_BYTES_MAX {

@@ -28,7 +28,7 @@ pub const COUNT_NUMBER: u32 = u32::MAX;
 
 const MAGIC: [u8; 3] = *b"wc1";
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -77,13 +77,13 @@ impl Kind {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What.
+    /// Its kind.
     pub kind: Kind,
     /// Of which operation.
     pub number: u32,
-    /// Where.
+    /// Its place.
     pub offset: u64,
-    /// How much payload it asks for or carries.
+    /// Length of the payload that it requests or carries.
     pub len: u32,
 }
 
@@ -150,7 +150,7 @@ impl Parser {
         Self { staging: vec![0; bytes + REQUEST_BYTES].into(), held: 0, skip: 0 }
     }
 
-    /// Where to receive to.
+    /// Returns the place to receive to.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.staging[self.held..]

@@ -10,13 +10,13 @@
 //! | write within `in_capsule_bytes` | 72 B + payload | 24 B |
 //! | larger write | 72 B; 24 B + payload (H2CData) | 24 B (R2T); 24 B |
 //!
-//! # What it does not do
+//! # Limits
 //! The receiver drops payload. The sender sends it from where it is: the server from an address
 //! that the client chose, in a region as large as the device, because a server that sends the same
 //! few bytes repeatedly sends them from its cache. So the ceiling is an upper bound for anything
 //! that also stores what it receives.
 //!
-//! # How it is fast
+//! # Speed
 //! Both ends poll. A turn receives once from each connection into one buffer, answers everything in
 //! it, and then sends once to each connection: with a deep queue, one system call serves dozens of
 //! operations. Small payloads are copied behind their headers, because gathering many pieces costs

@@ -18,7 +18,7 @@ pub(super) const BLOCK: u64 = 2;
 /// Payload from which on it is large, bytes.
 const LARGE_BYTES: u32 = 32 << 10;
 
-/// How a connection is used, on both sides.
+/// Use of a connection, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Socket buffers in each direction, bytes; 0 leaves them to the system.
@@ -61,16 +61,17 @@ impl Tuning {
     /// Those of [`Tuning::ALL`] that poll.
     const POLLING: usize = Self::ALL.len() - 1;
 
-    /// What is usually good, for who has no time to try: large payloads that all go one way are a
-    /// fifth faster with small buffers, large payloads both ways are a sixth slower with them.
+    /// Returns the usually good tuning, for users without time to try: large payloads that all go
+    /// one way are a fifth faster with small buffers, large payloads both ways are a sixth slower
+    /// with them.
     pub fn typical(bytes: u32, rwmixread: u8) -> Self {
         let one_way = rwmixread == 0 || rwmixread >= 100;
         let socket_bytes = if one_way && bytes >= LARGE_BYTES { 256 << 10 } else { 1 << 20 };
         Self { socket_bytes, ..Self::default() }
     }
 
-    /// What is worth trying for payloads of `bytes` by ends with a core each: beyond 4 KiB nothing
-    /// is copied in any case.
+    /// Returns the tunings worth trying for payloads of `bytes` by ends with a core each: beyond 4
+    /// KiB nothing is copied in any case.
     pub fn worth_trying(bytes: u32) -> &'static [Self] {
         if bytes as usize > COPY_BYTES_MAX { &Self::ALL[..4] } else { &Self::ALL[..Self::POLLING] }
     }

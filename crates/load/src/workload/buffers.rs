@@ -64,7 +64,7 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// Whether all of a buffer is random.
+    /// Returns whether all of a buffer is random.
     pub(super) fn is_random(&self) -> bool {
         let is_fixed = self.zero || self.pattern.is_some();
         self.compress_percent == 0 && (self.dedupe_percent > 0 || !is_fixed)

@@ -64,17 +64,17 @@ impl Rw {
         ("randrw", Self::RandRw),
     ];
 
-    /// Whether the order is random.
+    /// Returns whether the order is random.
     pub const fn is_random(self) -> bool {
         matches!(self, Self::RandRead | Self::RandWrite | Self::RandTrim | Self::RandRw)
     }
 
-    /// Whether the job mixes reads and writes.
+    /// Returns whether the job mixes reads and writes.
     pub const fn is_mixed(self) -> bool {
         matches!(self, Self::ReadWrite | Self::RandRw)
     }
 
-    /// Whether the job has operations of this direction.
+    /// Returns whether the job has operations of this direction.
     pub const fn has(self, direction: Direction) -> bool {
         match direction {
             Direction::Read => matches!(self, Self::Read | Self::RandRead) || self.is_mixed(),

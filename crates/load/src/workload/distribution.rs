@@ -57,8 +57,8 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// Whether blocks are chosen with equal probability. Otherwise a pass over the region does not
-    /// visit each block once.
+    /// Returns whether blocks are chosen with equal probability. Otherwise a pass over the region
+    /// does not visit each block once.
     pub fn is_even(&self) -> bool {
         *self == Self::Even
     }

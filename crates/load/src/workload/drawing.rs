@@ -1,4 +1,4 @@
-//! What a job draws the lengths and the addresses of its operations from.
+//! Random sources of the lengths and the addresses of a job's operations.
 
 use super::order::{Rule, ZoneUnits};
 use super::plan::Plan;

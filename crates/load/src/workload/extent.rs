@@ -1,5 +1,5 @@
-//! The part of the device that a job uses, and how much it transfers there: the options beside
-//! `offset` and `size`.
+//! The part of the device that a job uses, and how much it transfers there: the options in addition
+//! to `offset` and `size`.
 
 use super::steps::Zones;
 use super::values::Size;
@@ -10,7 +10,7 @@ pub struct Extent {
     /// `offset=50%`: the start of the region as a percentage of the device, instead of a number of
     /// bytes.
     pub offset_percent: Option<u8>,
-    /// `offset_increment=10%`: the distance between the regions of successive jobs, likewise.
+    /// `offset_increment=10%`: the distance between the regions of successive jobs, in percent.
     pub increment_percent: Option<u8>,
     /// `offset_align`: a start that is given as a percentage is moved up to a multiple of this; by
     /// default of the size of an operation.

@@ -25,7 +25,7 @@ impl Default for RateFloor {
 }
 
 impl RateFloor {
-    /// Whether there is a least rate.
+    /// Returns whether there is a least rate.
     pub fn is_set(&self) -> bool {
         self.bytes.iter().any(Option::is_some) || self.iops.iter().any(Option::is_some)
     }

@@ -46,15 +46,16 @@ impl Job {
         self.submit(on)
     }
 
-    /// Whether operations begin although others are in flight: not once the depth was reached,
-    /// until few enough are left (`iodepth_low`).
+    /// Returns whether operations begin although others are in flight: not once the depth was
+    /// reached, until few enough are left (`iodepth_low`).
     fn refills(&mut self) -> bool {
         let Some(low) = self.shared.plan.spec.iodepth_low else { return true };
         self.filling |= self.slots.len() - self.spare.len() <= low as usize;
         self.filling
     }
 
-    /// Whether as many operations are in flight as `latency_target` allows, given how many are not.
+    /// Returns whether as many operations are in flight as `latency_target` allows, given how many
+    /// are not.
     #[inline]
     pub(super) fn is_deep_enough(&self, spare: usize) -> bool {
         let depth = self.search.as_ref().map(|search| search.depth() as usize);
@@ -83,7 +84,7 @@ impl Job {
         }
     }
 
-    /// Whether the job pauses (`thinktime`).
+    /// Returns whether the job pauses (`thinktime`).
     fn pauses_now(&mut self, on: &Handle, now: Time) -> bool {
         let is_idle = self.spare.len() + 1 == self.slots.len();
         let Some(pauses) = &mut self.pauses else { return false };
@@ -136,7 +137,7 @@ impl Job {
         }
     }
 
-    /// Whether these units are in use by an operation that the next one has to wait for.
+    /// Returns whether these units are in use by an operation that the next one has to wait for.
     #[inline]
     fn is_taken(&self, direction: Direction, unit: u64, span: u64) -> bool {
         if self.ledger.as_ref().is_some_and(|ledger| !ledger.is_free(unit)) {
@@ -167,14 +168,15 @@ impl Job {
         (!over).then_some((direction, due))
     }
 
-    /// Whether as many operations have begun as are to be done, or as many bytes.
+    /// Returns whether as many operations have begun as are to be done, or as many bytes.
     pub(super) fn is_over_by_count(&self) -> bool {
         self.share.limit.is_some_and(|limit| self.begun >= limit)
             || self.share.unit_limit.is_some_and(|limit| self.begun_units + self.shortest > limit)
     }
 
-    /// Whether a flush is due although no operation follows. As in fio, a job flushes at its end if
-    /// what is left of its bytes is too little for an operation, and not if nothing is left.
+    /// Returns whether a flush is due although no operation follows. As in fio, a job flushes at
+    /// its end if what is left of its bytes is too little for an operation, and not if nothing is
+    /// left.
     pub(super) fn owes_sync(&self) -> bool {
         let spec = &self.shared.plan.spec;
         let ios = spec.number_ios.map(|ios| ios.saturating_mul(spec.extent.loops.into()));

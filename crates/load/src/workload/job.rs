@@ -119,7 +119,7 @@ pub(super) struct Job {
     pub begun: u64,
     /// Units of them.
     pub begun_units: u64,
-    /// Operations that completed, likewise.
+    /// Number of completed operations.
     pub ended: u64,
     /// Lengths of operations.
     pub spans: Spans,
@@ -130,7 +130,7 @@ pub(super) struct Job {
     pub watch: Option<Watch>,
     pub search: Option<Search>,
     pub settling: Option<Settling>,
-    /// Whether the depth is being filled up (`iodepth_low`).
+    /// True if the depth is being filled up (`iodepth_low`).
     pub filling: bool,
     /// A choice that has to wait for another operation on the same units.
     pub held: Option<(Direction, u64, u64)>,
@@ -262,7 +262,8 @@ impl Job {
         Some(now)
     }
 
-    /// Whether too few operations have completed to be taken in (`iodepth_batch_complete_min`).
+    /// Returns whether too few operations have completed to be taken in
+    /// (`iodepth_batch_complete_min`).
     fn awaits_more(&self) -> bool {
         let least = self.shared.plan.spec.complete_min as usize;
         self.stage == JobStage::Running && self.done.len() < least.min(self.in_flight())

@@ -32,7 +32,7 @@ pub struct JobReport {
     pub broken: Option<Broken>,
     /// The depth at which the job ended, if it has a `latency_target`.
     pub depth: Option<u32>,
-    /// Whether the rates have settled, if they were to (`steadystate`).
+    /// State of the rates at the end, if they had to settle (`steadystate`).
     pub steady: Option<SteadyReport>,
     /// Operations that were due by `rate_iops` and never started, because the device was too slow.
     pub missed: u64,
@@ -129,8 +129,7 @@ fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-/// How often the queue had which depth when operations were submitted: 1, 2–3, 4–7, 8–15, 16–31,
-/// 32–63, and above.
+/// Number of submissions at each depth of the queue: 1, 2–3, 4–7, 8–15, 16–31, 32–63, and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depths(pub [u64; 7]);
 
@@ -142,8 +141,7 @@ impl Depths {
     }
 }
 
-/// How often how many operations were handled together: none, 1–4, 5–8, 9–16, 17–32, 33–64, and
-/// above.
+/// Number of batches by their size: none, 1–4, 5–8, 9–16, 17–32, 33–64, and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches(pub [u64; 7]);
 
@@ -160,7 +158,7 @@ impl Batches {
     }
 }
 
-/// Whether a failed operation may have been executed.
+/// Possible execution of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Execution {
     /// The device has answered.
@@ -189,15 +187,15 @@ impl From<&Outcome> for Execution {
 pub struct ErrorCount {
     /// Their direction; that of writes for flushes.
     pub direction: Direction,
-    /// Whether they are flushes.
+    /// True if they are flushes.
     pub is_sync: bool,
-    /// Whether they may have been executed.
+    /// Their possible execution.
     pub known: Execution,
     /// The status of the first one; its kind is that of all.
     pub status: Status,
     /// Address of the first one, in blocks of the device.
     pub first_lba: u64,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 

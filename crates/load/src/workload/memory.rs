@@ -44,8 +44,8 @@ impl Memory {
         }
     }
 
-    /// Whether an operation of this name can begin. Not if a previous one completed without its
-    /// memory, which the device still has.
+    /// Returns whether an operation of this name can begin. Not if a previous one completed without
+    /// its memory, which the device still has.
     pub fn has(&self, user: u64) -> bool {
         match self {
             Self::Whole(all) => !all[user as usize].is_empty(),

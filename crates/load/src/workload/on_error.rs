@@ -63,7 +63,8 @@ impl OnError {
         Ok(())
     }
 
-    /// Whether the job goes on after an operation of this direction failed with this status.
+    /// Returns whether the job goes on after an operation of this direction failed with this
+    /// status.
     pub(super) fn continues(&self, direction: Direction, kind: StatusKind) -> bool {
         let (goes_on, only) = match direction {
             Direction::Read => (self.reads, &self.only[0]),

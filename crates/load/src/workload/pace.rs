@@ -120,7 +120,7 @@ impl Pace {
         next.map_or((Some(Direction::Read), self.start), |(d, at)| (Some(d), at))
     }
 
-    /// The direction that has no rate beside one that has.
+    /// Returns the direction without a rate, if the other one has a rate.
     pub fn free(&self) -> Option<Direction> {
         let free =
             |d: &Direction| self.clocks[d.index()].is_some_and(|clock| clock.per_second.is_none());
@@ -132,7 +132,7 @@ impl Pace {
         self.clocks[direction.index()].map_or(self.start, |clock| clock.due(self.start))
     }
 
-    /// Notes that an operation of so many bytes has begun.
+    /// Notes that an operation of `bytes` bytes has begun.
     #[inline]
     pub fn begin(&mut self, direction: Direction, bytes: u64) {
         let clock = match &mut self.total {

@@ -83,7 +83,7 @@ impl Ahead {
     }
 }
 
-/// Whether a job makes payloads ahead: not if its operations differ in their size.
+/// Returns whether a job makes payloads ahead: not if its operations differ in their size.
 pub(super) fn is_made_ahead(spec: &JobSpec) -> bool {
     spec.bssplit.is_none()
         && spec.bsrange.is_none()
@@ -139,7 +139,7 @@ impl Payload {
         (data, made)
     }
 
-    /// Whether [`Payload::make_ahead`] has something to do.
+    /// Returns whether [`Payload::make_ahead`] has something to do.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| !ahead.is_made())

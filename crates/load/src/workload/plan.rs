@@ -87,7 +87,7 @@ impl Plan {
         u64::from(jobs) * depth * each
     }
 
-    /// Whether jobs make payloads ahead, and so need memory for one more operation each.
+    /// Returns whether jobs make payloads ahead, and so need memory for one more operation each.
     pub fn makes_ahead(&self) -> bool {
         !self.is_odd() && is_made_ahead(&self.spec)
     }
@@ -101,8 +101,8 @@ impl Plan {
         Ok((device, plan))
     }
 
-    /// Whether operations have addresses or sizes that are not multiples of a block. They cover all
-    /// blocks that they touch.
+    /// Returns whether operations have addresses or sizes that are not multiples of a block. They
+    /// cover all blocks that they touch.
     pub fn is_odd(&self) -> bool {
         !self.unit_bytes.is_multiple_of(self.geometry.block_bytes.into())
     }
@@ -118,7 +118,7 @@ impl Plan {
         u64::from(self.spec.all_sizes().0) / self.unit_bytes
     }
 
-    /// Whether blocks are written in such a way that they can be checked, or were.
+    /// Returns whether blocks are written in such a way that they can be checked, or were.
     pub fn writes_pattern(&self) -> bool {
         self.spec.verify == Verify::Crc32c && self.spec.rw.has(Direction::Write)
     }
@@ -242,8 +242,9 @@ fn check_blocks(spec: &JobSpec, block: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether operations may cover more than their bytes: reads, and writes that follow one another
-/// without gaps, as they write the bytes beside them, too. Others would replace what is to stay.
+/// Returns whether operations may cover more than their bytes: reads, and writes that follow one
+/// another without gaps, as they write the bytes beside them, too. Others would replace what is to
+/// stay.
 fn loses_nothing(spec: &JobSpec) -> bool {
     let has_gaps = spec.steps.skip != 0 || spec.extent.zones.is_some();
     matches!(spec.rw, Rw::Read | Rw::RandRead) || spec.rw == Rw::Write && !has_gaps

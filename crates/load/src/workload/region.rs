@@ -25,7 +25,7 @@ pub(super) struct Share {
 }
 
 impl Plan {
-    /// What job `index` does.
+    /// Returns the share of job `index`.
     pub fn share(&self, index: u32) -> Share {
         let (spec, region) = (&self.spec, self.region_bytes(index));
         let units = self.whole_units(region);
@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// Whether jobs share the region instead of each using all of it.
+    /// Returns whether jobs share the region instead of each using all of it.
     fn is_divided(&self) -> bool {
         let apart = self.begin(1) != self.begin(0);
         self.spec.verify == Verify::Crc32c && !apart

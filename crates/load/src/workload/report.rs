@@ -29,7 +29,7 @@ pub struct Report {
     pub process: Usage,
     /// CPU time of the other process during the measurement, if one was given.
     pub watched: Option<Usage>,
-    /// Whether the user ended it early.
+    /// True if the user ended it early.
     pub stopped: bool,
 }
 
@@ -55,13 +55,13 @@ pub struct LoopReport {
     pub cpu: Option<usize>,
     /// Its jobs.
     pub jobs: u32,
-    /// How long it measured.
+    /// Duration of the measurement.
     pub time: Duration,
-    /// What its thread used meanwhile.
+    /// CPU usage of its thread in that time.
     pub thread: Usage,
-    /// What it did meanwhile.
+    /// Its counters in that time.
     pub counters: Snapshot,
-    /// What all processors of its machine did, if it is that of an agent which tells it.
+    /// Work of all processors of its machine, if it is that of an agent which reports it.
     pub machine: Option<Processors>,
 }
 
@@ -82,7 +82,7 @@ impl LoopReport {
         self.counters.recv_empty + self.counters.polls
     }
 
-    /// How busy its thread was: 1 is all of a core.
+    /// Returns the load of its thread: 1 is a full core.
     pub fn load(&self) -> f64 {
         if self.time.is_zero() {
             0.0
@@ -135,7 +135,7 @@ impl Report {
         self.jobs.iter().map(|job| job.failed() + job.unfinished).sum()
     }
 
-    /// What verifying found in all jobs, if it was asked for.
+    /// Returns the result of the verification in all jobs, if there was one.
     pub fn verify(&self) -> Option<VerifyReport> {
         self.jobs.iter().filter_map(|job| job.verify.as_ref()).fold(
             None,
@@ -147,12 +147,12 @@ impl Report {
         )
     }
 
-    /// Whether every operation was done and every checked block was good.
+    /// Returns whether every operation was done and every checked block was good.
     pub fn is_clean(&self) -> bool {
         self.jobs.iter().all(|job| job.error_number() == 0)
     }
 
-    /// What all loops did.
+    /// Returns the counters of all loops.
     pub fn counters(&self) -> Snapshot {
         self.loops.iter().fold(Snapshot::default(), |sum, l| sum.plus(&l.counters))
     }

@@ -89,7 +89,8 @@ pub trait Gate {
     /// They were started.
     fn opened(&mut self, at: Instant);
 
-    /// Whether the jobs end now, although they have not done everything: because others did.
+    /// Returns whether the jobs end now, although they have not done everything: because others
+    /// did.
     fn is_over(&self) -> bool {
         false
     }

@@ -68,7 +68,7 @@ impl Search {
         self.since + self.target.window
     }
 
-    /// Counts an operation. Those of an earlier window tell nothing about the depth.
+    /// Counts an operation. Those of an earlier window do not count for the depth.
     pub fn ended(&mut self, begun: Time, took: Duration) {
         if begun >= self.since {
             self.ios += 1;

@@ -1,5 +1,5 @@
-//! What jobs share: the signal to start and to stop across threads, and the measurement of a loop
-//! among its own jobs.
+//! State shared by jobs: the signal to start and to stop across threads, and the measurement of a
+//! loop among its own jobs.
 
 use super::job_report::JobReport;
 use super::noise::Noise;
@@ -43,7 +43,7 @@ pub(super) struct SharedRun {
     pub settled: AtomicBool,
     /// Another process whose processor time interests.
     pub watched: Arc<[u32]>,
-    /// What each job has done so far, for the progress line.
+    /// Progress of each job, for the progress line.
     pub progress: Box<[JobProgress]>,
 }
 

@@ -38,7 +38,7 @@ impl Spans {
         Self::Range(range.0.map(of))
     }
 
-    /// Whether operations differ in their length.
+    /// Returns whether operations differ in their length.
     pub fn differ(&self) -> bool {
         !matches!(self, Self::One(_))
     }

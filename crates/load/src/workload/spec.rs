@@ -52,7 +52,7 @@ pub enum TotalRate {
     Bytes(u64),
 }
 
-/// What ends with the first job (`exitall`, `exit_what`).
+/// Jobs that end with the first job (`exitall`, `exit_what`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExitAll {
     /// Nothing else.
@@ -125,7 +125,7 @@ pub struct JobSpec {
     pub size: Option<u64>,
     /// `size=10%`: the same as a percentage of the whole device; instead of `size`.
     pub size_percent: Option<u8>,
-    /// What else decides which part of the device a job uses, and how often.
+    /// Further settings of the part of the device that a job uses, and of the repetitions.
     pub extent: Extent,
     /// `number_ios`: operations after which a job ends, even if it transferred fewer than `size`
     /// bytes.
@@ -315,7 +315,7 @@ impl JobSpec {
         distances.chain(align).fold(sizes, gcd)
     }
 
-    /// Whether all addresses are multiples of the size of an operation.
+    /// Returns whether all addresses are multiples of the size of an operation.
     pub(super) fn op_is_unit(&self) -> bool {
         self.all_sizes() == (self.unit_bytes(), self.unit_bytes())
     }
@@ -356,7 +356,7 @@ impl JobSpec {
         Ok(())
     }
 
-    /// What ends with a job that ended with this report.
+    /// Returns the jobs that end with a job that ended with this report.
     pub fn ended_by(&self, report: &JobReport) -> ExitAll {
         match report.error_number() {
             0 => self.exitall,
@@ -390,7 +390,7 @@ impl JobSpec {
         })
     }
 
-    /// Whether jobs change what the device holds.
+    /// Returns whether jobs change what the device holds.
     pub fn writes(&self) -> bool {
         let changes = self.rw.has(Direction::Write) || self.rw.has(Direction::Trim);
         changes && !self.verify_only && !self.create_only

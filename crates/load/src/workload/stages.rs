@@ -17,7 +17,7 @@ use weft_block::{Outcome, Status, StatusKind};
 use weft_io::{Handle, Time};
 
 impl Job {
-    /// Whether the job has to end because of what it found.
+    /// Returns whether the job has to end because of what it found.
     fn has_failed(&self) -> bool {
         let spec = &self.shared.plan.spec;
         let bad = || self.report.verify.as_ref().is_some_and(|v| v.bad_blocks() > 0);
@@ -181,7 +181,7 @@ impl Job {
         look != Look::GoesOn
     }
 
-    /// Whether the rates have settled (`steadystate`), of this job or of all together.
+    /// Returns whether the rates have settled (`steadystate`), of this job or of all together.
     fn has_settled(&mut self, on: &Handle, now: Time) -> bool {
         let (spec, id) = (&self.shared.plan.spec, self.id);
         let Some(settling) = &mut self.settling else { return false };

@@ -34,16 +34,16 @@ pub struct SteadyState {
     pub ramp: Duration,
 }
 
-/// What became of it.
+/// Result of the search for settled rates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SteadyReport {
-    /// Whether the rates have settled.
+    /// True if the rates have settled.
     pub attained: bool,
     /// The greatest distance from the mean, or the slope: per second, or in per cent of the mean.
     pub value: f64,
     /// Operations per second, one for each second that was judged.
     pub iops: Vec<f64>,
-    /// Bytes per second, likewise.
+    /// Bytes per second, in the same order.
     pub bytes: Vec<f64>,
 }
 
@@ -141,7 +141,8 @@ impl Settling {
         self.due
     }
 
-    /// Takes a sample, given the operations and bytes so far. Tells whether the rates have settled.
+    /// Takes a sample, given the operations and bytes so far. Returns whether the rates have
+    /// settled.
     pub fn look(&mut self, now: Time, (ios, bytes): (u64, u64)) -> bool {
         if let Some((since, before)) = self.since {
             let seconds = (now - since).as_secs_f64();
@@ -162,7 +163,7 @@ impl Settling {
         self.attained
     }
 
-    /// What became of it so far.
+    /// Returns the result so far.
     pub fn report(&self) -> SteadyReport {
         SteadyReport {
             attained: self.attained,

@@ -1,5 +1,5 @@
-//! How the address of an operation follows from that of the previous one: `rw` with a number behind
-//! it, `rw_sequencer`, `percentage_random`, and zones.
+//! Choice of an operation's address after the previous one: `rw` with a number behind it,
+//! `rw_sequencer`, `percentage_random`, and zones.
 
 use super::direction::Rw;
 use super::values::signed_size;
@@ -71,7 +71,7 @@ impl Steps {
         }
     }
 
-    /// Whether an operation may follow the previous one in a random pattern.
+    /// Returns whether an operation may follow the previous one in a random pattern.
     pub(super) fn mixes(&self) -> bool {
         self.run > 1 || self.random_percent.iter().any(|percent| *percent < 100)
     }

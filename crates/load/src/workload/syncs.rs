@@ -11,7 +11,7 @@ use super::direction::Direction;
 pub struct Syncs {
     /// `fsync`: number of writes after which the device is flushed; 0: never.
     pub fsync: u32,
-    /// `fdatasync`: likewise. A block device has no metadata, so both do the same.
+    /// `fdatasync`: the same, because a block device has no metadata.
     pub fdatasync: u32,
     /// `sync`: each write is durable when it completes (force unit access).
     pub each_write: bool,
@@ -32,7 +32,7 @@ impl SyncState {
         Self { of, writes: 0, last_was_sync: false }
     }
 
-    /// Whether the next operation is a flush.
+    /// Returns whether the next operation is a flush.
     #[inline]
     pub fn is_due(&self) -> bool {
         let of = |every: u32| every > 0 && self.writes.is_multiple_of(u64::from(every));
@@ -46,7 +46,7 @@ impl SyncState {
         self.writes += u64::from(direction == Some(Direction::Write));
     }
 
-    /// Whether the job ends with a flush that has not begun.
+    /// Returns whether the job ends with a flush that has not begun.
     pub fn ends_with_sync(&self) -> bool {
         self.of.at_end && self.writes > 0
     }

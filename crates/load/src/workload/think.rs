@@ -59,7 +59,7 @@ impl Pauses {
         (!think.time.is_zero()).then_some(pauses)
     }
 
-    /// Whether operations may begin now: `begun` have begun so far, `completed` have completed, and
+    /// Decides on further operations: `begun` have begun so far, `completed` have completed, and
     /// `is_idle` if none is in flight.
     pub fn hold(&mut self, now: Time, begun: u64, completed: u64, is_idle: bool) -> Hold {
         let count = if self.think.on_issue { begun } else { completed };
@@ -91,7 +91,7 @@ impl Pauses {
         in_time || blocks.is_some_and(|blocks| count >= self.counted + u64::from(blocks))
     }
 
-    /// Whether the job uses the processor in a pause.
+    /// Returns whether the job uses the processor in a pause.
     pub fn is_spinning(&self, now: Time) -> bool {
         matches!(self.state, State::Asleep { spin_until, .. } if now < spin_until)
     }

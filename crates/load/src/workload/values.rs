@@ -86,8 +86,8 @@ pub fn percentages(text: &str) -> Result<[u8; 3], String> {
     })
 }
 
-/// `rate`: bytes per second for reads, writes and trims, as in `10m`, `10m,5m`; an empty one or 0 is
-/// none. One alone is for all directions.
+/// `rate`: bytes per second for reads, writes and trims, as in `10m`, `10m,5m`; an empty one or 0
+/// means no rate. One alone is for all directions.
 ///
 /// # Errors
 /// A value that is not a size.
@@ -125,7 +125,7 @@ pub fn micros(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `max_latency`: times for reads, writes and trims; 0 is none.
+/// `max_latency`: times for reads, writes and trims; 0 means no limit.
 ///
 /// # Errors
 /// A value that is not a time.
@@ -167,11 +167,11 @@ pub fn percentile_list(text: &str) -> Result<Vec<f64>, String> {
     }
 }
 
-/// A time: a bare number is seconds; `m` is minutes and `d` days, beside the units of
+/// A time: a bare number is seconds; `m` is minutes and `d` days, in addition to the units of
 /// [`parse_duration`].
 ///
 /// # Errors
-/// A value that is none.
+/// An invalid value.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string());

@@ -30,9 +30,9 @@ pub(super) struct IscsiRedactor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Login,
-    /// Nothing is secret any more.
+    /// No secrets follow.
     Open,
-    /// The login is not followed any more, so nothing is shown.
+    /// The login can no longer be followed, so nothing is shown.
     Lost,
 }
 
@@ -44,7 +44,7 @@ struct Direction {
     additional: usize,
     text: usize,
     padding: usize,
-    /// What the PDU says of the text and the login.
+    /// Flags of the PDU about the text and the login.
     flags: u8,
     succeeds: bool,
     reader: Reader,

@@ -1,5 +1,5 @@
-//! What a capture of traffic consists of: the bytes of connections without what they would give
-//! away, and the file that network analysers read.
+//! Captures of traffic: the bytes of connections without secrets, and the file that network
+//! analysers read.
 //!
 //! * [`Redactor`]: lets the bytes of one connection pass, and blanks secrets in them.
 //! * [`packet`]: the headers of TCP and IP that such bytes never had, or had below.
@@ -42,10 +42,10 @@ impl Protocol {
     }
 }
 
-/// What an engine is, for captures.
+/// Role of an engine, for captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
     /// The end at which it is.
     pub end: End,

@@ -1,7 +1,7 @@
 //! Secrets in NVMe/TCP (NVMe TCP Transport 1.1 §3.6): the data of Authentication Send and
 //! Authentication Receive.
 //!
-//! Data that is not in a command's capsule is shown only if its command was seen, and is no
+//! Data that is not in a command's capsule is shown only if its command was seen, and is not
 //! authentication: a capture that begins late, or has a gap, blanks the data of commands that it
 //! has not seen.
 
@@ -33,7 +33,7 @@ const FABRICS: u8 = 0x7f;
 const CONNECT: u8 = 0x01;
 const AUTHENTICATION_SEND: u8 = 0x05;
 const AUTHENTICATION_RECEIVE: u8 = 0x06;
-/// Where the host's name is in the data of Connect.
+/// Place of the host's name in the data of Connect.
 const HOST_NQN: core::ops::Range<usize> = 512..768;
 
 /// The state of a connection.
@@ -43,10 +43,10 @@ pub(super) struct NvmeTcpRedactor {
     commands: Commands,
 }
 
-/// What is known of commands.
+/// Known commands.
 #[derive(Debug)]
 struct Commands {
-    /// By command identifier: the last command is no authentication.
+    /// By command identifier: the last command is not authentication.
     is_plain: Box<[u64; 1024]>,
     /// Command identifiers of authentications.
     authenticating: BTreeSet<u16>,
@@ -62,27 +62,27 @@ struct Direction {
     now: Now,
 }
 
-/// What is done with the next bytes.
+/// Treatment of the next bytes.
 #[derive(Clone, Copy, Debug, Default)]
 enum Now {
     /// A header begins.
     #[default]
     Header,
-    /// So many are shown.
+    /// This many are shown.
     Show(usize),
-    /// So many are blanked.
+    /// This many are blanked.
     Blank(usize),
-    /// So many are missing of a PDU that is read whole.
+    /// This many are missing of a PDU that is read whole.
     Collect(usize, Content),
-    /// The beginning of PDUs is not known any more.
+    /// The beginning of PDUs is lost.
     Lost,
 }
 
-/// What a PDU that is read whole contains.
+/// Contents of a PDU that is read whole.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Connect,
-    /// What a TermReq repeats.
+    /// The repetition in a TermReq.
     Repeated,
     /// A whole message of an authentication.
     Authentication,
@@ -119,7 +119,7 @@ impl NvmeTcpRedactor {
 }
 
 impl Commands {
-    /// Notes a command; tells what its data is.
+    /// Notes a command; returns the kind of its data.
     fn note(&mut self, sqe: &[u8]) -> Option<Content> {
         let (opcode, id, fabrics) = (sqe[0], u16::from_le_bytes([sqe[2], sqe[3]]), sqe[4]);
         let authenticates =
@@ -208,7 +208,7 @@ impl Direction {
         })
     }
 
-    /// Bytes came to the end that was wanted: of the common header, or of all of it.
+    /// The wanted bytes have arrived: those of the common header, or all of it.
     fn begin(&mut self, commands: &mut Commands, out: &mut Output) {
         let (kind, flags) = (self.held[0], self.held[1]);
         let length = u32::from_le_bytes([self.held[4], self.held[5], self.held[6], self.held[7]]);
@@ -302,8 +302,8 @@ fn show_whole(pdu: &mut [u8], content: Content, commands: &mut Commands) {
     }
 }
 
-/// Where the digest is that covers the data at `start`, if it is there and right: a wrong one is to
-/// be seen.
+/// Where the digest is that covers the data at `start`, if it is there and right: a wrong one must
+/// stay visible.
 fn has_digest(pdu: &[u8], start: usize) -> Option<usize> {
     let at = pdu.len().checked_sub(DIGEST_BYTES).filter(|at| *at >= start)?;
     let is_right =

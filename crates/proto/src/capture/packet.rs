@@ -16,13 +16,13 @@ pub mod flag {
     pub const FIN: u8 = 0x01;
     /// The first packet of a direction.
     pub const SYN: u8 = 0x02;
-    /// Data is to be passed on at once.
+    /// The receiver passes the data on at once.
     pub const PSH: u8 = 0x08;
     /// The acknowledgement number counts.
     pub const ACK: u8 = 0x10;
 }
 
-/// What stands in the header of TCP.
+/// Contents of a TCP header.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// The sender.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 
-/// What every file begins with.
+/// First bytes of every file.
 pub const MAGIC: [u8; 4] = SECTION_HEADER.to_le_bytes();
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -30,7 +30,7 @@ mod option {
 /// Times are in nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// Whether a packet was received or sent where it was captured.
+/// Direction of a packet at the place of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Received.
@@ -39,7 +39,7 @@ pub enum Way {
     Out,
 }
 
-/// What the end of a file says of it.
+/// Statistics at the end of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistics {
     /// When it began, since 1970.

@@ -1,4 +1,4 @@
-//! What all redactors speak of: the ends of a connection, and what comes of their bytes.
+//! Shared by all redactors: the ends of a connection, and the output for their bytes.
 
 /// One end of a connection, as the sender of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ impl End {
 /// Bytes for a capture, and the number of those that are withheld.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// What may be shown, in order.
+    /// Bytes that may be shown, in order.
     pub bytes: Vec<u8>,
-    /// How many bytes behind them are not to be shown.
+    /// Number of bytes behind them that are not shown.
     pub withheld: u64,
 }
 
@@ -54,7 +54,7 @@ impl Output {
     }
 }
 
-/// A name as it was sent, up to its first zero; none if it is no text.
+/// Returns a name as it was sent, up to its first zero; `None`: it is not text.
 pub(super) fn name(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.split(|byte| *byte == 0).next()?;
     let name = str::from_utf8(bytes).ok()?;

@@ -32,14 +32,14 @@ impl Algorithm {
     /// SHA3-256.
     pub const SHA3_256: Self = Self(8);
 
-    /// What is spoken here, the preferred first.
+    /// Supported algorithms, the preferred first.
     pub const SUPPORTED: [Self; 3] = [Self::SHA3_256, Self::SHA256, Self::MD5];
 
-    /// What an initiator offers first. SHA-256 comes last, as some targets (tgt, IET) take its
-    /// number for that of SHA-1 and would choose it.
+    /// First offer of an initiator. SHA-256 comes last, as some targets (tgt, IET) take its number
+    /// for that of SHA-1 and would choose it.
     pub const OFFERED: [Self; 3] = [Self::SHA3_256, Self::MD5, Self::SHA256];
 
-    /// What it offers to targets that read one number instead of a list, and refuse the above.
+    /// Offer to targets that read one number instead of a list, and refuse the above.
     pub const ONLY_MD5: [Self; 1] = [Self::MD5];
 
     /// The first one of a list `CHAP_A` that is spoken here.
@@ -80,7 +80,7 @@ impl Response {
         binary::encode(self.bytes())
     }
 
-    /// Whether `CHAP_R` is this. Takes as long for a wrong one as for the right one.
+    /// Returns whether `CHAP_R` is this. Takes as long for a wrong one as for the right one.
     pub fn matches(&self, text: &str) -> bool {
         let Some(given) = binary::decode(text, RESPONSE_BYTES_MAX) else { return false };
         given.len() == self.len
@@ -124,7 +124,7 @@ pub fn identifier(text: &str) -> Option<u8> {
     u8::try_from(number(text)?).ok()
 }
 
-/// The value of `CHAP_C`; empty challenges are none.
+/// The value of `CHAP_C`; `None`: it is not a challenge, or empty.
 pub fn challenge(text: &str) -> Option<Vec<u8>> {
     binary::decode(text, CHALLENGE_BYTES_MAX).filter(|bytes| !bytes.is_empty())
 }

@@ -31,7 +31,7 @@ pub fn without_tail(whole: u32, tail: &[u8]) -> u32 {
     !state
 }
 
-/// Which digests are in use on a connection.
+/// Digests in use on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digests {
     /// A digest behind every header.

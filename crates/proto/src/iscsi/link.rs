@@ -11,7 +11,7 @@ const _: () = assert!(
     "a header has to be seen whole"
 );
 
-/// What a header of `Framed::bytes` says.
+/// Contents of a header of `Framed::bytes`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Framed<'a> {
     /// The basic header segment.
@@ -25,7 +25,7 @@ pub(super) struct Framed<'a> {
 /// Why a header could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
     /// Additional header segments of more than [`AHS_BYTES_MAX`].
     LongHeader,
@@ -52,7 +52,7 @@ pub(super) fn frame(bytes: &[u8], digests: Digests) -> Result<Framed<'_>, Halt> 
     Ok(Framed { bhs, head, bytes: whole })
 }
 
-/// What follows the data of a PDU that goes to the pump: padding and digest.
+/// Rest of a PDU behind data that goes to the pump: padding and digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     padding: usize,
@@ -66,13 +66,13 @@ impl Tail {
         Self { padding: padding(data_bytes), digest: digests.data && data_bytes > 0 }
     }
 
-    /// Whether there is one.
+    /// Returns whether there is one.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.bytes() == 0
     }
 
-    /// Whether the digest of the data is asked for.
+    /// Returns whether the digest of the data is asked for.
     #[inline]
     pub fn has_digest(self) -> bool {
         self.digest
@@ -161,7 +161,7 @@ impl Inline {
         self.left = self.data_bytes + Tail::of(data_bytes, digests).bytes();
     }
 
-    /// Takes what belongs to it from the front of `bytes`; tells how many bytes those were.
+    /// Takes the bytes that belong to it from the front of `bytes`; returns their number.
     pub fn take(&mut self, bytes: &[u8]) -> usize {
         let n = self.left.min(bytes.len());
         self.bytes.extend_from_slice(&bytes[..n]);
@@ -169,7 +169,7 @@ impl Inline {
         n
     }
 
-    /// Whether all of it is there.
+    /// Returns whether all of it is there.
     pub fn is_whole(&self) -> bool {
         self.left == 0
     }

@@ -29,14 +29,14 @@ impl Serial {
         Self(self.0.wrapping_sub(1))
     }
 
-    /// How far `self` is ahead of `other`; negative when it is behind.
+    /// Returns the distance of `self` ahead of `other`; negative when it is behind.
     #[inline]
     pub const fn distance(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0) as i32
     }
 
-    /// Whether it comes before `other`. Of two that are 2³¹ apart, either says so of the other: the
-    /// order is undefined there.
+    /// Returns whether it comes before `other`. For two that are 2³¹ apart it is true both ways:
+    /// the order is undefined there.
     #[inline]
     pub const fn precedes(self, other: Self) -> bool {
         self.distance(other) < 0

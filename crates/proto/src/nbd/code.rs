@@ -4,7 +4,7 @@
 use crate::nvme::wire::codes;
 
 codes! {
-    /// What a client asks for during negotiation ("Option types").
+    /// Option of a client during negotiation ("Option types").
     pub struct OptionCode(u32) {
         1 EXPORT_NAME "choose an export, without an error reply";
         2 ABORT "end the negotiation";
@@ -20,7 +20,7 @@ codes! {
 }
 
 codes! {
-    /// What a server says to an option ("Option reply types").
+    /// Reply of a server to an option ("Option reply types").
     pub struct ReplyCode(u32) {
         1 ACK "done";
         2 SERVER "an export";
@@ -40,14 +40,14 @@ codes! {
 }
 
 impl ReplyCode {
-    /// Whether it is an error, known or not.
+    /// Returns whether it is an error, known or not.
     pub const fn is_error(self) -> bool {
         self.0 & 0x8000_0000 != 0
     }
 }
 
 codes! {
-    /// What an information reply is about.
+    /// Subject of an information reply.
     pub struct InfoType(u16) {
         0 EXPORT "size and transmission flags";
         1 NAME "canonical name";
@@ -57,7 +57,7 @@ codes! {
 }
 
 codes! {
-    /// What a request asks for ("Request types").
+    /// Type of a request ("Request types").
     pub struct CommandCode(u16) {
         0 READ "read";
         1 WRITE "write";
@@ -71,7 +71,7 @@ codes! {
 }
 
 codes! {
-    /// What a chunk of a structured or extended reply holds ("Structured reply types").
+    /// Type of a chunk of a structured or extended reply ("Structured reply types").
     pub struct ChunkType(u16) {
         0 NONE "nothing";
         1 OFFSET_DATA "data";
@@ -84,14 +84,14 @@ codes! {
 }
 
 impl ChunkType {
-    /// Whether it tells of an error, in whatever form.
+    /// Returns whether it reports an error, in any form.
     pub const fn is_error(self) -> bool {
         self.0 & 0x8000 != 0
     }
 }
 
 codes! {
-    /// How a request ended ("Error values"); 0 is success.
+    /// Outcome of a request ("Error values"); 0 is success.
     pub struct ErrorCode(u32) {
         0 SUCCESS "success";
         1 EPERM "operation not permitted";
@@ -114,7 +114,7 @@ macro_rules! flags {
         impl $name {
             $(#[doc = concat!($text, ".")] pub const $constant: Self = Self(1 << $bit);)*
 
-            /// Whether all of `flags` are set.
+            /// Returns whether all of `flags` are set.
             pub const fn has(self, flags: Self) -> bool {
                 self.0 & flags.0 == flags.0
             }
@@ -135,7 +135,7 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What a server can, told in its greeting.
+    /// Capabilities of a server, from its greeting.
     pub struct HandshakeFlags(u16) {
         0 FIXED_NEWSTYLE "Options beyond the export name are answered";
         1 NO_ZEROES "The zeroes behind the answer to an export name may be left out";
@@ -143,7 +143,7 @@ flags! {
 }
 
 flags! {
-    /// What a client can, told in answer to the greeting.
+    /// Capabilities of a client, in answer to the greeting.
     pub struct ClientFlags(u32) {
         0 FIXED_NEWSTYLE "It sends options beyond the export name";
         1 NO_ZEROES "It wants the zeroes left out";
@@ -151,7 +151,7 @@ flags! {
 }
 
 flags! {
-    /// What an export can ("Transmission flags").
+    /// Capabilities of an export ("Transmission flags").
     pub struct TransmissionFlags(u16) {
         0 HAS_FLAGS "Always set";
         1 READ_ONLY "Writes are refused";
@@ -170,7 +170,7 @@ flags! {
 }
 
 flags! {
-    /// How a command is to be done ("Command flags").
+    /// Flags of a command ("Command flags").
     pub struct CommandFlags(u16) {
         0 FUA "Durable before it is answered";
         1 NO_HOLE "Zeroes shall take up space";
@@ -189,12 +189,12 @@ flags! {
 }
 
 flags! {
-    /// What base:allocation tells of an extent.
+    /// State of an extent in base:allocation.
     pub struct ExtentFlags(u64) {
         0 HOLE "Nothing is allocated for it";
         1 ZERO "It reads as zeroes";
     }
 }
 
-/// The metadata context that tells which ranges are holes and which read as zeroes.
+/// The metadata context with holes and ranges that read as zeroes.
 pub(super) const ALLOCATION: &str = "base:allocation";

@@ -6,7 +6,7 @@ use crate::limits::NBD_PAYLOAD_BYTES_MAX;
 /// Block sizes ("Size constraints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of so many bytes: a power of two, at most 65,536.
+    /// Offsets and lengths are multiples of this many bytes: a power of two, at most 65,536.
     pub minimum: u32,
     /// Preferred size of a request, bytes: a power of two, at least 512 and the minimum.
     pub preferred: u32,
@@ -15,11 +15,11 @@ pub struct BlockSizes {
 }
 
 impl BlockSizes {
-    /// What holds where nothing is said.
+    /// Sizes if the server states none.
     pub const DEFAULT: Self =
         Self { minimum: 1, preferred: 4096, payload_max: NBD_PAYLOAD_BYTES_MAX };
 
-    /// Whether they keep to the rules.
+    /// Returns whether they keep to the rules.
     pub const fn is_valid(&self) -> bool {
         self.minimum.is_power_of_two()
             && self.minimum <= 65_536
@@ -35,14 +35,14 @@ impl BlockSizes {
 pub struct ExportInfo {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// What it can.
+    /// Its capabilities.
     pub flags: TransmissionFlags,
     /// Block sizes; [`BlockSizes::DEFAULT`] where the server says none.
     pub sizes: BlockSizes,
 }
 
 impl ExportInfo {
-    /// Whether `length` bytes from `offset` on lie inside.
+    /// Returns whether `length` bytes from `offset` on lie inside.
     #[inline]
     pub const fn contains(&self, offset: u64, length: u64) -> bool {
         match offset.checked_add(length) {
@@ -51,7 +51,7 @@ impl ExportInfo {
         }
     }
 
-    /// Whether both are multiples of the smallest block.
+    /// Returns whether both are multiples of the smallest block.
     #[inline]
     pub const fn is_aligned(&self, offset: u64, length: u64) -> bool {
         (offset | length) & (self.sizes.minimum as u64 - 1) == 0

@@ -71,9 +71,9 @@ pub(super) enum ReplyHeader {
     Chunk { flags: ChunkFlags, kind: ChunkType, cookie: u64, length: u64 },
 }
 
-/// What the front of received bytes is.
+/// Start of the received bytes.
 pub(super) enum Decoded {
-    /// Not enough; so many are needed.
+    /// Not enough; this many are needed.
     More(usize),
     /// A header and its length.
     Header(ReplyHeader, usize),

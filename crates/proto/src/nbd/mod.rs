@@ -20,7 +20,7 @@ pub use export::{BlockSizes, ExportInfo};
 pub use server::{Server, ServerConfig, ServerEvent};
 pub use violation::Violation;
 
-/// How requests and replies are laid out, as negotiated.
+/// Negotiated layout of requests and replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Compact requests, simple replies.

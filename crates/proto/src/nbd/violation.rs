@@ -6,7 +6,7 @@ use super::code::{ChunkType, OptionCode};
 /// Why this end closed the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Whatever greeted is no NBD server.
+    /// The greeting is not that of an NBD server.
     #[error("the peer is not an NBD server")]
     NotNbd,
     /// The client sets flags that were not offered.

@@ -58,8 +58,8 @@ impl Cqe {
         self.status.0 & 0x7ff | bit(self.do_not_retry, Status::DNR) | bit(self.more, Status::MORE)
     }
 
-    /// Reads the wire form; the phase tag and the retry delay are ignored, and the bits beside the
-    /// status of a success, which say nothing.
+    /// Reads the wire form; the phase tag, the retry delay, and the bits next to the status of a
+    /// success, which have no meaning, are ignored.
     #[inline]
     pub fn decode(bytes: &[u8; 16]) -> Self {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);

@@ -1,6 +1,6 @@
 //! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028 "Rapid Path Failure Recovery"): a host asks
-//! one controller of a subsystem to reset another one that it has lost, and learns when nothing of
-//! that controller's can be executed any more.
+//! one controller of a subsystem to reset another one that it has lost, and learns when none of
+//! that controller's commands can be executed.
 
 use super::opcode::AdminOpcode;
 use super::sqe::Sqe;
@@ -21,7 +21,7 @@ pub struct CrossControllerReset {
 
 impl CrossControllerReset {
     /// Completion dword 0 bit 0, Immediate Reset Successful (IRS): the reset is over. Without it
-    /// the log page Cross-Controller Reset tells when it is.
+    /// the log page Cross-Controller Reset reports the end.
     pub const IMMEDIATE_RESET_SUCCESSFUL: u32 = 1;
 
     /// The command.

@@ -85,7 +85,7 @@ impl Deviations {
         core::mem::take(self)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -85,13 +85,13 @@ impl ConnectData {
     pub const HOSTNQN_AT: u16 = 512;
 }
 
-/// Where Connect Invalid Parameters puts the blame: dword 0 of the response (Base §6.3, IPO and
-/// IATTR).
+/// Place of the error that Connect Invalid Parameters reports: dword 0 of the response (Base §6.3,
+/// IPO and IATTR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidParameter {
     /// Offset of the field in bytes.
     pub offset: u16,
-    /// Whether the offset counts in the data; in the command otherwise.
+    /// True if the offset counts in the data; in the command otherwise.
     pub in_data: bool,
 }
 
@@ -192,7 +192,7 @@ impl Property {
         Self::command(FabricsType::PROPERTY_GET, offset)
     }
 
-    /// Property Set, likewise.
+    /// Property Set, without command identifier.
     pub fn set(offset: PropertyOffset, value: u64) -> Sqe {
         let mut sqe = Self::command(FabricsType::PROPERTY_SET, offset);
         sqe.set_qword(12, value);
@@ -226,17 +226,18 @@ impl Security {
         Self { protocol, specific: [zero, one], bytes: sqe.dword(11) }
     }
 
-    /// Whether it is a message of NVMe in-band authentication.
+    /// Returns whether it is a message of NVMe in-band authentication.
     pub fn is_authentication(&self) -> bool {
         self.protocol == SECURITY_PROTOCOL && self.specific == [PROTOCOL_SPECIFIC; 2]
     }
 
-    /// Authentication Send of so many bytes, without command identifier and data pointer.
+    /// Authentication Send of `bytes` bytes, without command identifier and data pointer.
     pub fn send(bytes: u32) -> Sqe {
         Self::command(FabricsType::AUTHENTICATION_SEND, bytes)
     }
 
-    /// Authentication Receive of so many bytes at most, likewise.
+    /// Authentication Receive of at most `bytes` bytes, without command identifier and data
+    /// pointer.
     pub fn receive(bytes: u32) -> Sqe {
         Self::command(FabricsType::AUTHENTICATION_RECEIVE, bytes)
     }

@@ -100,7 +100,7 @@ impl AsyncEventBits {
     pub const DISCOVERY_LOG_CHANGE: u32 = 1 << 31;
 }
 
-/// What a completed Asynchronous Event Request says: dword 0 of the completion (Base §5.2).
+/// Result of a completed Asynchronous Event Request: dword 0 of the completion (Base §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncEvent {
     /// Type, bits 2:0.
@@ -138,7 +138,7 @@ impl AsyncEvent {
 pub struct QueueCounts {
     /// I/O submission queues, 1 to 65536 (65536 is not a legal request).
     pub submission: u32,
-    /// I/O completion queues, likewise.
+    /// I/O completion queues, counted in the same way.
     pub completion: u32,
 }
 

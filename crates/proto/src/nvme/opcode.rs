@@ -69,7 +69,7 @@ codes! {
     }
 }
 
-/// Which way a command moves data: bits 1:0 of its opcode, and of the type of a Fabrics command
+/// Direction of a command's data: bits 1:0 of its opcode, and of the type of a Fabrics command
 /// (Base §3.3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {

@@ -64,16 +64,16 @@ impl Capabilities {
     /// there.
     pub const READY_WITH_MEDIA: u64 = 1 << 59;
 
-    /// What a controller offers whose queues have up to `entries` entries (at least 2) and which
-    /// changes CSTS.RDY within `timeout_ms` (rounded up to half seconds, at most 127.5 s). The
-    /// caller adds the bits above.
+    /// Capabilities of a controller whose queues have up to `entries` entries (at least 2) and
+    /// which changes CSTS.RDY within `timeout_ms` (rounded up to half seconds, at most 127.5 s).
+    /// The caller adds the bits above.
     pub const fn new(entries: u16, timeout_ms: u32) -> Self {
         let halves = timeout_ms.div_ceil(500);
         let halves = if halves > 0xff { 0xff } else { halves };
         Self((entries.saturating_sub(1)) as u64 | (halves as u64) << 24)
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns whether all of `bits` are set.
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }

@@ -61,7 +61,7 @@ structure! {
         /// Reservation Notification Log Page Type: 1 registration preempted, 2 reservation
         /// released, 3 reservation preempted.
         8 kind: u8,
-        /// Number of Available Log Pages beside this one.
+        /// Number of further available log pages.
         9 available: u8,
         /// Namespace.
         12 nsid: Nsid,

@@ -25,8 +25,8 @@ pub enum Fuse {
     Reserved,
 }
 
-/// How commands name the host's memory to the transport that moves their data (Base §4.3.2). Each
-/// transport takes one kind; beside that data may be in the capsule.
+/// Form in which commands name the host's memory to the transport that moves their data (Base
+/// §4.3.2). Each transport takes one kind; data may also be in the capsule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostMemory {
     /// By a Transport SGL Data Block: the command is enough (NVMe/TCP).
@@ -69,7 +69,7 @@ impl Sgl {
     pub const TRANSPORT: u8 = 0x5a;
     /// Keyed SGL Data Block: the host's memory by address and key.
     pub const KEYED: u8 = 0x40;
-    /// The same; the key is to be invalidated with the response.
+    /// The same; the response invalidates the key.
     pub const KEYED_INVALIDATE: u8 = 0x4f;
 
     /// Data in the capsule from its first data byte.
@@ -134,7 +134,7 @@ impl Sqe {
         self.0[0]
     }
 
-    /// Whether the command is half of a fused pair.
+    /// Returns the command's part in a fused pair.
     #[inline]
     pub fn fuse(&self) -> Fuse {
         match self.0[1] & 3 {

@@ -100,7 +100,7 @@ impl Status {
     /// Do Not Retry, in the status field without phase tag.
     pub const DNR: u16 = 1 << 14;
 
-    /// Whether the command succeeded.
+    /// Returns whether the command succeeded.
     #[inline]
     pub const fn is_success(self) -> bool {
         self.0 == 0
@@ -110,14 +110,15 @@ impl Status {
     /// (Base §3.4.3).
     pub const TYPE_PATH: u8 = 3;
 
-    /// Whether the status belongs to the path and not to the command: another path may execute it.
+    /// Returns whether the status belongs to the path and not to the command: another path may
+    /// execute it.
     #[inline]
     pub const fn is_path(self) -> bool {
         self.code_type() == Self::TYPE_PATH
     }
 
-    /// Whether the status reports an asymmetric access state that does not allow the command: the
-    /// Asymmetric Namespace Access log page tells more.
+    /// Returns whether the status reports an asymmetric access state that does not allow the
+    /// command: the Asymmetric Namespace Access log page tells more.
     pub fn is_ana(self) -> bool {
         matches!(self, Self::ANA_PERSISTENT_LOSS | Self::ANA_INACCESSIBLE | Self::ANA_TRANSITION)
     }

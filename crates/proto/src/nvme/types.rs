@@ -95,8 +95,8 @@ impl Nqn {
         }
     }
 
-    /// Whether the name is one as Base §4.7 asks for: `nqn.`, year and month, a reversed domain
-    /// name and whatever its owner likes, but no white space and no control characters.
+    /// Returns whether the name is one as Base §4.7 asks for: `nqn.`, year and month, a reversed
+    /// domain name and whatever its owner likes, but no white space and no control characters.
     pub fn is_qualified(&self) -> bool {
         let bytes = self.0.as_bytes();
         bytes.len() > 12
@@ -156,7 +156,7 @@ impl fmt::Display for Id128 {
 }
 
 impl Id128 {
-    /// Whether all bytes are zero, which NVMe reads as "none".
+    /// Returns whether all bytes are zero, which NVMe reads as "none".
     pub fn is_zero(&self) -> bool {
         self.0 == [0; 16]
     }

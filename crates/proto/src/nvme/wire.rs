@@ -27,7 +27,7 @@ pub enum DecodeError {
         field: &'static str,
         /// Offset of the field in the structure, in bytes.
         offset: usize,
-        /// What is wrong, as the end of a sentence.
+        /// The problem, as the end of a sentence.
         problem: &'static str,
     },
 }
@@ -144,7 +144,7 @@ impl NqnField {
         Nqn::from_field(&self.0)
     }
 
-    /// Whether the field holds no name at all, as some hosts leave it.
+    /// Returns whether the field holds no name at all, as some hosts leave it.
     pub fn is_empty(&self) -> bool {
         self.0[0] == 0
     }

@@ -55,7 +55,7 @@ pub struct Request {
     pub cntlid: Cntlid,
 }
 
-/// What a target has to offer to connections.
+/// Resources of a target for connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// The highest QID of an I/O queue.
@@ -95,7 +95,7 @@ impl Request {
         self.hsqsize.saturating_add(1)
     }
 
-    /// Whether a target can have the queue. `responder_reads` is how many RDMA READs the host
+    /// Checks that a target can have the queue. `responder_reads` is how many RDMA READs the host
     /// answers at a time (its IRD). The error is what to reject the request with.
     pub fn check(&self, offer: &Offer, responder_reads: u8) -> Result<(), RejectStatus> {
         let entries_max = if self.qid.0 == 0 { offer.admin_entries } else { offer.io_entries };

@@ -1,4 +1,4 @@
-//! What both ends of a queue pair are to the pump that owns it.
+//! Interface of both ends of a queue pair to the pump that owns it.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use super::link::{Link, Phase};
 use super::violation::Violation;
 use super::work::{Buffer, Ended, Received, Work, WorkError, WorkId};
 
-/// One end of a queue pair: it asks for work, and is told what came of it.
+/// One end of a queue pair: it requests work, and receives its outcome.
 pub trait QueuePairEngine: LinkEnd {
     /// The connection stands, and the other end has sent this private data with its word. Something
     /// may be sent from now on, unless there is something wrong with the data
@@ -29,11 +29,11 @@ pub trait QueuePairEngine: LinkEnd {
     /// [`placed`](super::TargetQueuePair::placed) before it asks again.
     fn next_work(&mut self) -> Option<Work>;
 
-    /// Whether [`next_work`](Self::next_work) may have something: it is only to be asked after
-    /// something has happened.
+    /// Returns whether [`next_work`](Self::next_work) may have something: it is only to be asked
+    /// after something has happened.
     fn has_unsent(&self) -> bool;
 
-    /// Work that waited for memory is not done any more, as the queue pair is over.
+    /// Work that waited for memory is no longer done, because the queue pair is over.
     #[cold]
     fn give_up(&mut self, held: Work) {
         if let Some(id) = held.id() {
@@ -54,16 +54,16 @@ pub trait QueuePairEngine: LinkEnd {
         self.settle();
     }
 
-    /// The queue pair is destroyed: nothing that was posted completes any more.
+    /// The queue pair is destroyed: posted work no longer completes.
     fn destroyed(&mut self);
 
-    /// Whether no more commands are taken.
+    /// Returns whether no more commands are taken.
     #[inline]
     fn is_closed(&self) -> bool {
         matches!(self.link().phase, Phase::Closing | Phase::Closed)
     }
 
-    /// Whether it has ended: nobody touches the memory of any command any more.
+    /// Returns whether it has ended: nobody touches the memory of any command.
     #[inline]
     fn has_ended(&self) -> bool {
         self.link().has_ended()
@@ -92,13 +92,13 @@ pub trait QueuePairEngine: LinkEnd {
 
 /// The state that both ends have, for the methods above.
 pub trait LinkEnd {
-    /// How far the queue pair is.
+    /// Returns the state of the queue pair.
     fn link(&self) -> &Link;
 
     /// The same, to change it.
     fn link_mut(&mut self) -> &mut Link;
 
-    /// Ends a queue pair that is closing once there is nothing left to send. What was to be sent on
-    /// one that has ended is not.
+    /// Ends a queue pair that is closing once there is nothing left to send. Unsent work of one
+    /// that has ended is dropped.
     fn settle(&mut self);
 }

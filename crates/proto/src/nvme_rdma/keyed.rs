@@ -3,8 +3,8 @@
 //!
 //! One descriptor describes all data of a command: what is scattered in the host's memory is one
 //! range behind a key, or is gathered before. A command therefore never has more descriptors than
-//! any controller allows (MSDBD). Beside that, data of the host may be in the capsule right behind
-//! the command (ICDOFF 0).
+//! any controller allows (MSDBD). Data of the host may also be in the capsule right behind the
+//! command (ICDOFF 0).
 
 use super::work::RemoteMemory;
 use crate::nvme::sqe::{HostMemory, Sgl, Sqe};
@@ -25,7 +25,7 @@ pub struct Keyed {
     pub bytes: u32,
     /// The key of the memory.
     pub key: u32,
-    /// The key is to be invalidated by the response.
+    /// The response invalidates the key.
     pub invalidate: bool,
 }
 

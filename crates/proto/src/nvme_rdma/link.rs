@@ -9,7 +9,7 @@ use super::work::{Buffer, Ended, Received, Work, WorkError};
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::stream::StartLimit;
 
-/// What the queue pair and its device can do. Values out of range are brought into it.
+/// Capabilities of the queue pair and its device. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePairLimits {
     /// Work requests that the send queue holds, at least 2.
@@ -51,13 +51,13 @@ impl QueuePairLimits {
     }
 }
 
-/// How far a queue pair is.
+/// Progress of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not connected. Receives are posted, and nothing else.
     Connecting,
     Open,
-    /// What there is is still sent; nothing new is taken.
+    /// Queued work is still sent; nothing new is taken.
     Closing,
     /// Nothing more is sent. What was posted is flushed.
     Closed,
@@ -70,7 +70,7 @@ pub struct Link {
     /// Free entries of the send queue, and all of them.
     room: u16,
     depth: u16,
-    /// A disconnect is to be asked for.
+    /// A disconnect must be requested.
     disconnect: bool,
     /// The same for the queue pair's destruction.
     destroy: bool,
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// Whether so many entries of the send queue are free.
+    /// Returns whether `entries` entries of the send queue are free.
     #[inline]
     pub fn has_room(&self, entries: u16) -> bool {
         self.room >= entries
@@ -123,25 +123,25 @@ impl Link {
         self.violation
     }
 
-    /// Whether commands are taken and sent.
+    /// Returns whether commands are taken and sent.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
-    /// Whether something is sent.
+    /// Returns whether something is sent.
     #[inline]
     pub fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Closing)
     }
 
-    /// Whether nothing more is sent.
+    /// Returns whether nothing more is sent.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// Whether nothing touches any memory any more.
+    /// Returns whether no memory is in use.
     pub fn has_ended(&self) -> bool {
         self.is_destroyed
             || (self.is_closed()
@@ -194,7 +194,7 @@ impl Link {
         self.receives.lose();
     }
 
-    /// What is to be done ahead of everything else.
+    /// Returns work that comes before everything else.
     #[inline]
     pub fn urgent_work(&mut self) -> Option<Work> {
         if self.phase == Phase::Closed {
@@ -203,7 +203,7 @@ impl Link {
         self.receives.post().map(Work::PostReceive)
     }
 
-    /// Whether there is such work.
+    /// Returns whether there is such work.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         self.disconnect || self.destroy || (!self.is_closed() && self.receives.any_to_post())
@@ -217,7 +217,7 @@ impl Link {
         core::mem::take(&mut self.destroy).then_some(Work::Destroy)
     }
 
-    /// A message has come: whether it is to be looked at. Its receive is kept.
+    /// A message has come: returns whether it must be processed. Its receive is kept.
     #[inline]
     pub fn take(&mut self, received: &Received<'_>) -> bool {
         if !self.receives.complete(received.buffer) {
@@ -268,7 +268,7 @@ impl Link {
         }
     }
 
-    /// When they are to be looked at.
+    /// Time at which they must be checked.
     pub fn deadline(&self) -> Option<Duration> {
         self.ending.filter(|_| !self.has_ended()).map(|ending| ending.deadline())
     }

@@ -1,6 +1,6 @@
 //! NVMe over RDMA: the private data of connections, capsules, keyed SGLs, and both ends of a queue
-//! pair (NVMe RDMA Transport Specification 1.0 and 1.1). No verbs: an engine asks for work by name,
-//! and is told what came of it.
+//! pair (NVMe RDMA Transport Specification 1.0 and 1.1). No verbs: an engine requests work by name,
+//! and receives its outcome.
 //!
 //! * [`cm`]: the private data of connection requests, accepts and rejects.
 //! * [`keyed`]: the SGL descriptors by which commands name the host's memory.
@@ -18,9 +18,10 @@
 //! # Flow control
 //! A queue pair is reliable and connected: what is sent without a receive that is posted for it is
 //! tried again and again, and holds up everything behind it. Neither end gets there by itself. The
-//! controller announces its receives (CRQSIZE); the host has at most so many commands outstanding,
-//! and only as many as it has receives posted for their responses. The controller sends one
-//! response per command, and no more at a time than the host has announced receives (HRQSIZE).
+//! controller announces its receives (CRQSIZE); the host has at most that many commands
+//! outstanding, and only as many as it has receives posted for their responses. The controller
+//! sends one response per command, and no more at a time than the host has announced receives
+//! (HRQSIZE).
 
 mod address;
 pub mod cm;

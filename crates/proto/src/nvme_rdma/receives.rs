@@ -1,4 +1,4 @@
-//! The receives of a queue pair: which are posted, which are to be, and which still hold a capsule.
+//! The receives of a queue pair: posted, to be posted, or still holding a capsule.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ enum ReceiveState {
     Posted,
     /// A capsule's data is still needed.
     Kept,
-    /// The queue pair posts no more.
+    /// The queue pair no longer posts it.
     Idle,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Receives {
 }
 
 impl Receives {
-    /// So many, all to be posted.
+    /// `count` receives, none posted yet.
     pub fn new(count: u16) -> Self {
         Self {
             states: vec![ReceiveState::ToPost; count.into()],
@@ -32,27 +32,27 @@ impl Receives {
         }
     }
 
-    /// How many there are.
+    /// Number of receives.
     pub fn count(&self) -> u16 {
         self.states.len() as u16
     }
 
-    /// How many are posted, or are before anything else is.
+    /// Number that is posted, or will be before anything else.
     pub fn ready(&self) -> u16 {
         self.posted + self.to_post.len() as u16
     }
 
-    /// Whether some are posted.
+    /// Returns whether some are posted.
     pub fn any_posted(&self) -> bool {
         self.posted > 0
     }
 
-    /// Whether some are to be posted.
+    /// Returns whether some must be posted.
     pub fn any_to_post(&self) -> bool {
         !self.to_post.is_empty()
     }
 
-    /// The next that is to be posted.
+    /// Returns the next one to post.
     #[inline]
     pub fn post(&mut self) -> Option<Buffer> {
         let buffer = self.to_post.pop_front()?;
@@ -74,7 +74,7 @@ impl Receives {
         }
     }
 
-    /// One that was kept is to be posted again.
+    /// One that was kept must be posted again.
     #[inline]
     pub fn repost(&mut self, buffer: Buffer) {
         if let Some(state) = self.states.get_mut(usize::from(buffer.0))
@@ -92,7 +92,7 @@ impl Receives {
         }
     }
 
-    /// None is posted any more: the queue pair is gone.
+    /// None is posted: the queue pair is gone.
     pub fn lose(&mut self) {
         self.stop();
         self.states.fill(ReceiveState::Idle);

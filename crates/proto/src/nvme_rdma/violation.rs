@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::cm::AcceptError;
 use super::work::WorkError;
 
-/// What the peer did, or what failed.
+/// Violation by the peer, or failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The private data of an accept.
@@ -58,7 +58,7 @@ pub enum Violation {
     /// The host did not get its Connect accepted in time.
     #[error("no Connect within {} s", .0.as_secs_f32())]
     ConnectLate(Duration),
-    /// What was to be sent before the end was not taken in time.
+    /// Data before the end was not taken in time.
     #[error("the last capsules were not taken within {} s", .0.as_secs_f32())]
     CloseLate(Duration),
 }

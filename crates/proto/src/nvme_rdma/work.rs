@@ -1,4 +1,4 @@
-//! What an engine asks the queue pair to do, and how that ends.
+//! Requests of an engine to the queue pair, and their outcomes.
 
 pub use weft_verbs::{Ended, Exposure, RemoteMemory, WorkError};
 
@@ -8,7 +8,7 @@ use crate::stream::Tag;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Buffer(pub u16);
 
-/// What to do. Everything is done at once, and posted in the order in which it is returned. What is
+/// A request. Everything is done at once, and posted in the order in which it is returned. What is
 /// posted to the send queue completes under its [`WorkId`], if it is signaled or does not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -19,28 +19,28 @@ pub enum Work {
     /// [`not_exposed`](super::HostQueuePair::not_exposed) before asking for more work. With
     /// [`Exposure::Window`] that posts a bind as [`WorkKind::Bind`], unsignaled.
     Expose {
-        /// Whose memory.
+        /// Tag of the memory.
         tag: Tag,
         /// Bytes.
         bytes: u32,
-        /// Whether the other end writes to it; otherwise it reads from it.
+        /// True if the other end writes to it; otherwise it reads from it.
         writable: bool,
     },
     /// End the access that a registration gave, without posting anything.
     Conceal {
-        /// Whose memory.
+        /// Tag of the memory.
         tag: Tag,
     },
     /// Post a local invalidation of the window of `tag`, signaled as [`WorkKind::Invalidate`].
     Invalidate {
-        /// Whose memory.
+        /// Tag of the memory.
         tag: Tag,
         /// Its key.
         key: u32,
     },
     /// Post a SEND of the capsule of `tag`, signaled as [`WorkKind::Send`].
     Send {
-        /// Whose capsule.
+        /// Tag of the capsule.
         tag: Tag,
         /// Bytes of the memory of the tag that follow the command in its capsule.
         data_bytes: u32,
@@ -68,7 +68,7 @@ pub enum Work {
         bytes: u32,
         /// To where.
         to: RemoteMemory,
-        /// Whether it is signaled. If not then the SEND behind it tells.
+        /// True if it is signaled. If not then the SEND behind it tells.
         signaled: bool,
     },
     /// Copy `bytes` from behind the command in a receive to the start of the memory of `tag`, and
@@ -89,7 +89,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The name under which it ends, if it is that of a command and tells of its end by itself.
+    /// Returns the name under which it ends, if it belongs to a command and reports its own end.
     pub const fn id(self) -> Option<WorkId> {
         let (tag, kind) = match self {
             Self::Send { tag, .. } => (tag, WorkKind::Send),
@@ -101,7 +101,7 @@ impl Work {
     }
 }
 
-/// Which work of a tag.
+/// Kind of work of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkKind {
     /// [`Work::Send`].
@@ -119,9 +119,9 @@ pub enum WorkKind {
 /// Names work in the send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkId {
-    /// Whose.
+    /// The tag.
     pub tag: Tag,
-    /// Which.
+    /// The kind.
     pub kind: WorkKind,
 }
 

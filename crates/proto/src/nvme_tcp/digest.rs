@@ -22,7 +22,7 @@ impl Digests {
     /// Both.
     pub const BOTH: Self = Self { header: true, data: true };
 
-    /// What both sides want.
+    /// Returns the digests that both sides request.
     pub const fn and(self, other: Self) -> Self {
         Self { header: self.header && other.header, data: self.data && other.data }
     }

@@ -10,7 +10,7 @@ use super::violation::Violation;
 use crate::nvme::deviation::{Deviation, Deviations};
 use crate::stream::{Rx, Tag, Transmit};
 
-/// What both sides agreed on with ICReq and ICResp (NVMe TCP 1.1 §3.6.2.2 and §3.6.2.3).
+/// Parameters agreed on with ICReq and ICResp (NVMe TCP 1.1 §3.6.2.2 and §3.6.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// Digests in use.
@@ -34,7 +34,7 @@ pub(super) const fn alignment_bytes(pda: u8) -> u32 {
     (pda as u32 + 1) * 4
 }
 
-/// How PDUs look after negotiation.
+/// Format of PDUs after negotiation.
 #[derive(Clone, Copy)]
 pub(super) struct Format {
     digests: Digests,
@@ -47,14 +47,14 @@ pub(super) struct Format {
     tx_alignment: u32,
 }
 
-/// Where the data of a received PDU is.
+/// Place of the data of a received PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Body {
     /// Bytes of header, header digest and padding.
     pub start: usize,
     /// Bytes of data.
     pub bytes: u32,
-    /// Whether a data digest follows.
+    /// True if a data digest follows.
     pub digest: bool,
 }
 
@@ -226,7 +226,7 @@ impl Format {
     }
 }
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// ICReq or ICResp is awaited.
@@ -237,11 +237,11 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// What one step of a receiver came to.
+/// Result of one step of a receiver.
 pub(super) enum Step<E> {
-    /// So many bytes were used up, and there is nothing to tell.
+    /// This many bytes were used up, without an event.
     Used(usize),
-    /// So many bytes were used up, and this is to be told.
+    /// This many bytes were used up, with this event.
     Tell(usize, Rx<E>),
 }
 
@@ -258,7 +258,7 @@ impl<E> Step<E> {
 
 /// Why a step was not made.
 pub(super) enum Halt {
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
     Broken(Violation),
 }
@@ -330,7 +330,7 @@ pub(super) struct Link {
     urgent: Vec<u8>,
     violation: Option<Violation>,
     term_req: PduType,
-    /// What the peer does that is let pass although it is not allowed.
+    /// Tolerated deviations of the peer.
     pub deviations: Deviations,
 }
 
@@ -375,7 +375,7 @@ impl Link {
         }
     }
 
-    /// Closes the connection over something that did not come. Nothing is said of it: a peer that
+    /// Closes the connection over something that did not come. It sends no termination: a peer that
     /// is this late reads nothing either.
     #[cold]
     pub fn give_up(&mut self, violation: Violation) {
@@ -420,13 +420,13 @@ impl Link {
         Ok(Step::Tell(plen, Rx::Event(event(termination))))
     }
 
-    /// Whether something is to be sent ahead of everything else.
+    /// Returns whether something must be sent before everything else.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         !self.urgent.is_empty()
     }
 
-    /// Sends that, and tells whether commands, data and responses may follow.
+    /// Sends that, and returns whether commands, data and responses may follow.
     #[inline]
     pub fn transmit_urgent(&mut self, out: &mut Transmit) -> bool {
         if self.is_urgent() && !out.is_full() {

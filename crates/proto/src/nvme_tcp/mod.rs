@@ -6,7 +6,7 @@
 //! * [`host`]: the host's end. It turns commands into capsules, answers R2Ts and collects C2HData
 //!   and responses.
 //! * [`pdu`]: the PDUs; [`digest`]: CRC32C; [`term`]: termination of a connection; [`violation`]:
-//!   the possible violations by a peer, and what it is told.
+//!   the possible violations by a peer, and the answers to them.
 //!
 //! Both ends are [`StreamEngine`](crate::stream::StreamEngine)s. They compute and check header
 //! digests; the pump computes and checks data digests. A wrong header digest, like every violation,

@@ -79,7 +79,7 @@ impl Flags {
     /// only.
     pub const SUCCESS: Self = Self(1 << 3);
 
-    /// Whether all bits of `other` are set.
+    /// Returns whether all bits of `other` are set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -133,7 +133,7 @@ impl CommonHeader {
     }
 }
 
-/// What ICReq and ICResp have in common.
+/// Common part of ICReq and ICResp.
 #[derive(Clone, Copy)]
 struct Ic {
     pfv: u16,
@@ -217,7 +217,7 @@ impl IcResp {
     }
 }
 
-/// What follows the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share
+/// Fields behind the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share
 /// one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {

@@ -36,7 +36,7 @@ impl fmt::Debug for FatalErrorStatus {
     }
 }
 
-/// What a peer said when it ended the connection.
+/// Reason that a peer gave when it ended the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Termination {
     /// FES.
@@ -49,7 +49,7 @@ pub struct Termination {
 }
 
 impl Termination {
-    /// Reads a TermReq's header and what it says of the offending PDU.
+    /// Reads a TermReq's header and its information about the offending PDU.
     pub(super) fn decode(header: &[u8; TERM_REQ_BYTES], offender: &[u8]) -> Self {
         Self {
             status: FatalErrorStatus(u16::from_le_bytes([header[8], header[9]])),

@@ -1,4 +1,4 @@
-//! The possible violations of NVMe/TCP by a peer, and what the peer is told (Fatal Error Status and
+//! The possible violations of NVMe/TCP by a peer, and the answers to them (Fatal Error Status and
 //! Information, NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
 
 use super::term::FatalErrorStatus as Fes;

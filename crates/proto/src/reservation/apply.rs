@@ -1,4 +1,4 @@
-//! What each operation does (Base 2.1 §8.1.22.2 to 8.1.22.7, SPC-4 §5.12.7 to 5.12.11).
+//! Effects of each operation (Base 2.1 §8.1.22.2 to 8.1.22.7, SPC-4 §5.12.7 to 5.12.11).
 
 use super::kind::Kind;
 use super::operation::{Action, Changes, Check, Notice, Operation, Refusal};
@@ -8,7 +8,7 @@ use crate::limits::REGISTRANTS_MAX;
 type Applied = Result<Changes, Refusal>;
 
 impl ReservationState {
-    /// Executes an operation. If it is refused, the state is to be thrown away: apply to a copy.
+    /// Executes an operation. If it is refused, the state is invalid: apply to a copy.
     pub fn apply(&mut self, operation: &Operation) -> Applied {
         let by = &self.registered_as(&operation.by);
         let changes = match &operation.action {
@@ -106,7 +106,7 @@ impl ReservationState {
             .for_each(|known| known.registrant = all.clone());
     }
 
-    /// Takes one registration away, and the reservation with it if it has no holder any more.
+    /// Takes one registration away, and the reservation with it if that has no other holder.
     fn unregister(&mut self, by: &Registrant) -> Changes {
         self.registrations.retain(|known| known.registrant != *by);
         self.settle(by)
@@ -128,7 +128,7 @@ impl ReservationState {
         }
     }
 
-    /// Ends the reservation; those who shared it are told.
+    /// Ends the reservation; those who shared it get a notice.
     fn end(&mut self, by: &Registrant) -> Changes {
         match self.reservation.take() {
             Some(reservation) if reservation.kind.is_shared() => {
@@ -207,8 +207,8 @@ impl ReservationState {
         Ok(changes)
     }
 
-    /// Gives the reservation to who preempts. The remaining registrants are told if its type
-    /// changes.
+    /// Gives the reservation to the preempting registrant. The remaining registrants get a notice
+    /// if its type changes.
     fn take_over(&mut self, by: &Registrant, kind: Kind) -> Changes {
         let before = self.reservation.replace(Reservation { kind, holder: by.clone() });
         match before.is_some_and(|before| before.kind != kind) {

@@ -17,7 +17,7 @@ pub enum Kind {
     ExclusiveAccessAllRegistrants,
 }
 
-/// What a command does to blocks, as far as reservations are concerned.
+/// Effect of a command on blocks, as far as reservations are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It reads or compares.
@@ -26,7 +26,7 @@ pub enum Effect {
     Writes,
 }
 
-/// What somebody may do.
+/// Permitted access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Read.
@@ -43,7 +43,7 @@ impl Access {
     /// Nothing.
     pub const NONE: Self = Self { read: false, write: false };
 
-    /// Whether it covers this.
+    /// Returns whether it covers this.
     #[inline]
     pub const fn allows(self, effect: Effect) -> bool {
         match effect {
@@ -58,7 +58,7 @@ struct Row {
     kind: Kind,
     nvme: u8,
     scsi: u8,
-    /// What those may do who neither hold it nor share it.
+    /// Access of those who neither hold it nor share it.
     others: Access,
     /// Registrants share it.
     shared: bool,
@@ -109,18 +109,18 @@ impl Kind {
         self.row().scsi
     }
 
-    /// Whether all who are registered have access: the types "registrants only" and "all
+    /// Returns whether all who are registered have access: the types "registrants only" and "all
     /// registrants".
     pub fn is_shared(self) -> bool {
         self.row().shared
     }
 
-    /// Whether all who are registered are holders.
+    /// Returns whether all who are registered are holders.
     pub fn all_hold(self) -> bool {
         self.row().all_hold
     }
 
-    /// What those may do who neither hold it nor share it.
+    /// Returns the access of those who neither hold it nor share it.
     pub fn others(self) -> Access {
         self.row().others
     }

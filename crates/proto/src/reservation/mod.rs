@@ -8,16 +8,16 @@
 //! * [`Registrant`] names who registers: an NVMe host by its identifier, whatever controller it
 //!   uses; for SCSI an I_T nexus.
 //! * [`Kind`] is the table of the six types: what each allows to whom.
-//! * [`Operation`] is one command; [`ReservationState::apply`] executes it, and returns in [`Changes`] who is
-//!   to be told what, and whose commands are to be aborted.
+//! * [`Operation`] is one command; [`ReservationState::apply`] executes it, and returns in
+//!   [`Changes`] the notices to registrants, and the registrants whose commands must be aborted.
 //! * [`Reservations`] is what the queues and nexuses of a namespace share. A command that only
 //!   reads or writes loads one number.
 //!
-//! # Where the standards differ
+//! # Differences of the standards
 //!
 //! | | NVMe | SCSI | here |
 //! |---|---|---|---|
-//! | registering anew | with the same key it succeeds, with another it conflicts (RREGA 000b) | the current key is given (REGISTER), or is not looked at | [`Check`] |
+//! | registering again | with the same key it succeeds, with another it conflicts (RREGA 000b) | the current key is given (REGISTER), or is not looked at | [`Check`] |
 //! | unregistering without a registration | conflicts | succeeds if no current key was given, and is not counted | [`Check`] |
 //! | releasing another type than what is held | Invalid Field in Command | INVALID RELEASE OF PERSISTENT RESERVATION | [`Refusal::WrongType`] |
 //! | preempting key zero where not all registrants hold | Invalid Field in Command | INVALID FIELD IN PARAMETER LIST | [`Refusal::ZeroKey`] |

@@ -65,24 +65,24 @@ impl Reservations {
         Self { of_group: true, ..Self::new(ReservationState::default(), true) }
     }
 
-    /// Whether several gateways keep them together.
+    /// Returns whether several gateways keep them together.
     pub fn is_of_group(&self) -> bool {
         self.of_group
     }
 
-    /// Whether what is registered can outlast a loss of power.
+    /// Returns whether what is registered can outlast a loss of power.
     pub fn can_persist(&self) -> bool {
         self.stored
     }
 
-    /// Whether other gateways may still act by an older state. Nobody is told of the state until
-    /// its owner has seen to that: who learns that a host is kept out relies on it.
+    /// Returns whether other gateways may still act by an older state. The state is reported to
+    /// nobody until its owner has ruled that out: a host that learns of a fence relies on it.
     pub fn is_ahead(&self) -> bool {
         self.ahead.load(Ordering::Acquire)
     }
 
-    /// Whether a report has to wait until the owner has seen to what it says: what is known here
-    /// may be older than what a group has stored, or newer than what other gateways act by.
+    /// Returns whether a report has to wait until the owner has seen to what it says: what is known
+    /// here may be older than what a group has stored, or newer than what other gateways act by.
     pub fn has_to_confirm(&self) -> bool {
         self.of_group
     }
@@ -99,7 +99,7 @@ impl Reservations {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Whether those who can register nowhere may do this.
+    /// Returns whether those who can register nowhere may do this.
     #[inline]
     pub fn allows_strangers(&self, effect: Effect) -> bool {
         let forbidden = match effect {
@@ -109,7 +109,7 @@ impl Reservations {
         self.epoch() & forbidden == 0
     }
 
-    /// What somebody may do now.
+    /// Returns the present rights of a registrant.
     pub fn access(&self, registrant: &Registrant) -> Access {
         lock(&self.state).access(registrant)
     }

@@ -6,22 +6,22 @@ use super::state::Registrant;
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who sends it.
+    /// Sender of the command.
     pub by: Registrant,
-    /// What it is.
+    /// Its action.
     pub action: Action,
     /// Registrations and reservation are to outlast a loss of power from now on, or not; `None`: as
     /// before (CPTPL, APTPL).
     pub persist: Option<bool>,
 }
 
-/// What a command does. Reservation keys are 64 bits, zero meaning none.
+/// Action of a command. Reservation keys are 64 bits, zero meaning none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Registers, takes another key, or with key zero unregisters (Reservation Register; REGISTER,
     /// REGISTER AND IGNORE EXISTING KEY).
     Register {
-        /// What there must be before.
+        /// Condition for the change.
         check: Check,
         /// The new key; zero: none.
         key: u64,
@@ -63,7 +63,7 @@ pub enum Action {
     Move {
         /// The sender's key.
         key: u64,
-        /// Who gets it.
+        /// The new holder.
         to: Registrant,
         /// That one's key, not zero.
         to_key: u64,
@@ -74,7 +74,7 @@ pub enum Action {
     Persist,
 }
 
-/// What has to be the case for a registration to change.
+/// Condition for changing a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The sender is registered with this key, or is not registered and this is zero (REGISTER).
@@ -117,7 +117,7 @@ pub enum Refusal {
     NotStored,
 }
 
-/// What somebody is told (Base 2.1 §5.2.12.3, "Reservation Notification log page"; unit attention
+/// Notice to a registrant (Base 2.1 §5.2.12.3, "Reservation Notification log page"; unit attention
 /// conditions of SPC-4 §5.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -132,8 +132,8 @@ pub enum Notice {
 /// Whom an operation affected other than its sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Who has to be told what.
+    /// Notices and their receivers.
     pub notices: Vec<(Registrant, Notice)>,
-    /// Whose commands are aborted.
+    /// Registrants whose commands are aborted.
     pub aborted: Vec<Registrant>,
 }

@@ -5,7 +5,7 @@ use crate::limits::REGISTRANTS_MAX;
 use crate::nvme::types::{Id128, Nqn};
 use crate::scsi::lun::NexusName;
 
-/// Who registers.
+/// Identity of a registrant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Registrant {
     /// An NVMe host, by its identifier: on several controllers it is one registrant (Base 2.1
@@ -16,8 +16,8 @@ pub enum Registrant {
 }
 
 impl Registrant {
-    /// Whether a registration of this registrant is that of `who`: it is the same, or the same
-    /// initiator port at all target ports.
+    /// Returns whether a registration of this registrant is that of `who`: it is the same, or the
+    /// same initiator port at all target ports.
     pub fn covers(&self, who: &Self) -> bool {
         match (self, who) {
             (Self::Nexus(all), Self::Nexus(nexus)) => all.covers(nexus),
@@ -39,7 +39,7 @@ impl Registrant {
 /// One registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Who.
+    /// The registrant.
     pub registrant: Registrant,
     /// Its key.
     pub key: u64,
@@ -69,7 +69,7 @@ pub struct ReservationState {
     pub(super) reservation: Option<Reservation>,
 }
 
-/// Why what was stored is no state.
+/// Reason why stored data is not a valid state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// There are too many registrations.
@@ -84,7 +84,8 @@ pub enum RestoreError {
 }
 
 impl ReservationState {
-    /// What was stored before a loss of power. The generation begins anew (SPC-4 §6.15.2).
+    /// Restores the state that was stored before a loss of power. The generation begins again
+    /// (SPC-4 §6.15.2).
     pub fn restore(
         registrations: Vec<Registration>,
         reservation: Option<Reservation>,
@@ -109,8 +110,8 @@ impl ReservationState {
         }
     }
 
-    /// What was stored without a loss of power since: it counts on from this generation, and
-    /// outlasts the next one or not.
+    /// Restores a state that was stored without a loss of power since: it counts on from this
+    /// generation, and outlasts the next loss or not.
     #[must_use]
     pub fn continued(self, generation: u32, persistent: bool) -> Self {
         Self { generation, persistent, ..self }
@@ -121,7 +122,7 @@ impl ReservationState {
         self.generation
     }
 
-    /// Whether registrations and reservation outlast a loss of power.
+    /// Returns whether registrations and reservation outlast a loss of power.
     pub fn is_persistent(&self) -> bool {
         self.persistent
     }
@@ -162,7 +163,7 @@ impl ReservationState {
         known.map_or(who, |known| &known.registrant).clone()
     }
 
-    /// Whether somebody holds the reservation.
+    /// Returns whether somebody holds the reservation.
     pub fn is_holder(&self, registrant: &Registrant) -> bool {
         let holds = |reservation: &Reservation| {
             reservation.holder.covers(registrant)
@@ -171,7 +172,7 @@ impl ReservationState {
         self.reservation.as_ref().is_some_and(holds)
     }
 
-    /// What somebody may do.
+    /// Returns the rights of a registrant.
     pub fn access(&self, registrant: &Registrant) -> Access {
         match &self.reservation {
             Some(reservation)
@@ -184,7 +185,7 @@ impl ReservationState {
         }
     }
 
-    /// What those may do who are not registered.
+    /// Returns the rights of hosts that are not registered.
     pub fn access_of_others(&self) -> Access {
         self.reservation.as_ref().map_or(Access::FULL, |reservation| reservation.kind.others())
     }

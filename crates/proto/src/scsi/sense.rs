@@ -22,7 +22,7 @@ const BIT_POINTER_VALID: u8 = 0x08;
 const INFORMATION: u8 = 0x00;
 const SENSE_KEY_SPECIFIC: u8 = 0x02;
 
-/// Which field was refused (SPC-4 §4.5.2.4.2).
+/// Refused field (SPC-4 §4.5.2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPointer {
     /// In the CDB, or otherwise in the parameter list.
@@ -36,11 +36,11 @@ pub struct FieldPointer {
 /// Why a command ended in CHECK CONDITION.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sense {
-    /// What went wrong, roughly.
+    /// Error class.
     pub key: SenseKey,
-    /// What went wrong, in detail.
+    /// Error in detail.
     pub code: AdditionalSense,
-    /// What the code says it is, as a rule a block address (INFORMATION, valid).
+    /// Value defined by the code, usually a block address (INFORMATION, valid).
     pub information: Option<u64>,
     /// The field that was refused.
     pub field: Option<FieldPointer>,

@@ -89,8 +89,8 @@ const REFERENCE_TAG_CHECK: Status = Status(0x284);
 /// Code type and code of a status.
 const STATUS_BITS: u16 = 0x7ff;
 
-/// What SCSI says for a status of NVMe. One that the table does not have is a hardware error, as
-/// the reference wants it.
+/// Returns the SCSI status for a status of NVMe. One that the table does not have is a hardware
+/// error, as the reference wants it.
 pub fn from_nvme(status: Status) -> (ScsiStatus, Option<Sense>) {
     let bare = Status(status.0 & STATUS_BITS);
     let row = ROWS.iter().find(|row| row.0 == bare);
@@ -99,8 +99,8 @@ pub fn from_nvme(status: Status) -> (ScsiStatus, Option<Sense>) {
     (scsi, (scsi == CHECK).then(|| Sense::new(key, code)))
 }
 
-/// What NVMe says for the end of a SCSI command: the same words where there are some, otherwise
-/// those for the additional sense code or the sense key.
+/// Returns the NVMe status for the end of a SCSI command: the corresponding status if there is one,
+/// otherwise that for the additional sense code or the sense key.
 pub fn to_nvme(status: ScsiStatus, sense: Option<Sense>) -> Status {
     let same = |row: &&Row| {
         row.1 == status

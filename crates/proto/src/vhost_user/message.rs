@@ -74,9 +74,9 @@ pub mod protocol_feature {
 /// The header of a message of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which message.
+    /// Number of the message.
     pub code: u32,
-    /// Whether an answer is wanted in any case (with REPLY_ACK).
+    /// True if an answer is wanted in any case (with REPLY_ACK).
     pub needs_reply: bool,
     /// Bytes that follow.
     pub len: usize,
@@ -103,7 +103,7 @@ impl Header {
         Ok(Self { code, needs_reply: flags & NEED_REPLY != 0, len })
     }
 
-    /// The header of an answer with so many bytes, or of a message of the back end.
+    /// Returns the header of an answer of this length, or of a message of the back end.
     fn encode(code: u32, flags: u32, len: usize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         for (at, number) in [code, VERSION | flags, len as u32].into_iter().enumerate() {
@@ -123,7 +123,7 @@ impl Header {
 pub struct InflightDescription {
     /// Bytes.
     pub bytes: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of its start in the descriptor's file.
     pub offset: u64,
     /// Queues.
     pub queues: u16,
@@ -136,18 +136,18 @@ pub struct InflightDescription {
 pub enum Reply {
     /// A number; as an acknowledgement, 0 for success.
     Number(u64),
-    /// Where a queue stopped.
+    /// Place at which a queue stopped.
     Base {
         /// Queue.
         index: u32,
-        /// Where the next device goes on.
+        /// Place at which the next device continues.
         base: u32,
     },
     /// A part of the configuration. Nothing of it: it could not be read.
     Config {
-        /// Where.
+        /// The place.
         offset: u32,
-        /// What the request had for flags.
+        /// Flags of the request.
         flags: u32,
         /// The bytes.
         bytes: Vec<u8>,

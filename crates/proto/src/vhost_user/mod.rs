@@ -14,7 +14,7 @@ mod tests;
 pub use message::{Header, InflightDescription, Reply, backend_message, code, protocol_feature};
 pub use request::{LogDescription, Region, Request, VringAddress, VringFile, VringState};
 
-/// What a front end must not send. Its connection ends.
+/// Violation by a front end. Its connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The version of the protocol is another one.
@@ -23,7 +23,7 @@ pub enum Violation {
     /// More bytes than any message has, or not as many as this one has.
     #[error("message {0} has a wrong length")]
     Length(u32),
-    /// What follows the header is not allowed.
+    /// The data behind the header is not allowed.
     #[error("message {0} has values that are not allowed")]
     Value(u32),
     /// More or fewer descriptors than the message has.

@@ -1,4 +1,4 @@
-//! What messages of the front end say.
+//! Messages of the front end.
 
 use super::Violation;
 use super::message::{Header, InflightDescription, code};
@@ -15,7 +15,7 @@ pub struct Region {
     pub bytes: u64,
     /// Address in the front end.
     pub user: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of its start in the descriptor's file.
     pub offset: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct VringState {
     pub number: u32,
 }
 
-/// Where the parts of a queue are: addresses in the front end.
+/// Addresses of the parts of a queue, in the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringAddress {
     /// Queue.
@@ -50,7 +50,7 @@ pub struct VringAddress {
 pub struct VringFile {
     /// Queue.
     pub index: u16,
-    /// Whether a descriptor comes with it; otherwise there are no notifications.
+    /// True if a descriptor comes with it; otherwise there are no notifications.
     pub has_file: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct VringFile {
 pub struct LogDescription {
     /// Bytes.
     pub bytes: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of its start in the descriptor's file.
     pub offset: u64,
 }
 
@@ -96,7 +96,7 @@ pub enum Request {
     RemMemReg(Region),
 }
 
-/// What follows a header, read from the front.
+/// Data behind a header, read from the front.
 struct Body<'a> {
     code: u32,
     rest: &'a [u8],
@@ -249,7 +249,7 @@ impl Request {
         if body.rest.is_empty() { Ok(request) } else { Err(Violation::Length(header.code)) }
     }
 
-    /// How many descriptors come with it.
+    /// Returns the permitted number of descriptors with it.
     pub fn descriptors(&self) -> RangeInclusive<usize> {
         match self {
             Self::SetMemTable(regions) => regions.len()..=regions.len(),
@@ -267,7 +267,7 @@ impl Request {
         }
     }
 
-    /// Whether it has an answer of its own.
+    /// Returns whether it has an answer of its own.
     pub fn has_reply(&self) -> bool {
         matches!(
             self,

@@ -17,7 +17,7 @@ const RANGE_BYTES: u64 = 16;
 /// Bytes of the answer to GET_ID.
 pub const ID_BYTES: usize = 20;
 
-/// How a request ends.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockStatus {
     /// VIRTIO_BLK_S_OK.
@@ -38,10 +38,10 @@ impl BlockStatus {
     }
 }
 
-/// What a request asks for. Data lies behind the header, or before the status.
+/// Operation of a request. Data lies behind the header, or before the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockRequest {
-    /// VIRTIO_BLK_T_IN: so many bytes from this sector.
+    /// VIRTIO_BLK_T_IN: this many bytes from this sector.
     Read {
         /// First sector.
         sector: u64,
@@ -59,12 +59,12 @@ pub enum BlockRequest {
     Flush,
     /// VIRTIO_BLK_T_GET_ID.
     GetId,
-    /// VIRTIO_BLK_T_DISCARD: so many ranges.
+    /// VIRTIO_BLK_T_DISCARD: this many ranges.
     Discard {
         /// Ranges.
         ranges: u32,
     },
-    /// VIRTIO_BLK_T_WRITE_ZEROES: so many ranges.
+    /// VIRTIO_BLK_T_WRITE_ZEROES: this many ranges.
     WriteZeroes {
         /// Ranges.
         ranges: u32,
@@ -85,8 +85,8 @@ pub struct Range {
 }
 
 impl BlockRequest {
-    /// Reads the header of a request. `None`: there is no place for a status, so the driver cannot
-    /// be told of anything.
+    /// Reads the header of a request. `None`: there is no place for a status, so the driver can get
+    /// no answer.
     pub fn parse(memory: &dyn SharedMemory, chain: &Chain) -> Option<Self> {
         let filled = total(&chain.writable).checked_sub(1)?;
         let mut header = [0; HEADER_BYTES as usize];
@@ -151,8 +151,8 @@ pub fn data_to(memory: &dyn SharedMemory, chain: &Chain, skip: u64, from: &[u8])
     copy_to(memory, &chain.writable, skip, from)
 }
 
-/// Writes the status, which is the last byte. How many bytes the driver is told that were written,
-/// of which `filled` are data; `None`: the memory is not there.
+/// Writes the status, which is the last byte. Returns the number of written bytes to report to the
+/// driver, of which `filled` are data; `None`: the memory is not there.
 pub fn finish(
     memory: &dyn SharedMemory,
     chain: &Chain,
@@ -167,7 +167,7 @@ pub fn finish(
     Some(u32::try_from(if all == total(&chain.writable) { all } else { 1.min(all) }).unwrap_or(1))
 }
 
-/// What the configuration space of a block device says.
+/// Configuration space of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockConfig {
     /// Sectors.
@@ -191,7 +191,7 @@ pub struct BlockConfig {
 /// Bytes of the configuration that are in use; what is behind them is zero.
 pub const CONFIG_BYTES: usize = 60;
 
-/// Where the driver switches the write cache.
+/// Place at which the driver switches the write cache.
 pub const CONFIG_WRITEBACK_AT: u32 = 32;
 
 impl BlockConfig {

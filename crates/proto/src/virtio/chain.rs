@@ -32,9 +32,9 @@ pub struct Chain {
     pub descriptors: u16,
     /// The place of its record among those in flight, for a packed ring.
     pub(super) record: u16,
-    /// What the device reads, in order.
+    /// Memory that the device reads, in order.
     pub readable: Vec<Piece>,
-    /// What the device writes, in order.
+    /// Memory that the device writes, in order.
     pub writable: Vec<Piece>,
 }
 
@@ -48,14 +48,14 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Of a split ring, or of a table of one.
+    /// A descriptor of a split ring, or of a table of one.
     pub fn split(memory: &dyn SharedMemory, at: u64) -> Result<Self, Fault> {
         let bytes: [u8; 16] = read(memory, at)?;
         let piece = Piece { at: le64(&bytes, 0), len: le32(&bytes, 8) };
         Ok(Self { piece, flags: le16(&bytes, 12), number: le16(&bytes, 14) })
     }
 
-    /// Of a packed ring, or of a table of one.
+    /// A descriptor of a packed ring, or of a table of one.
     pub fn packed(memory: &dyn SharedMemory, at: u64) -> Result<Self, Fault> {
         let bytes: [u8; 16] = read(memory, at)?;
         let piece = Piece { at: le64(&bytes, 0), len: le32(&bytes, 8) };

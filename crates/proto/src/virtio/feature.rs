@@ -13,17 +13,17 @@ macro_rules! bits {
 }
 
 bits! {
-    /// VIRTIO_BLK_F_SIZE_MAX: the longest segment is told.
+    /// VIRTIO_BLK_F_SIZE_MAX: reports the longest segment.
     BLK_SIZE_MAX = 1;
-    /// VIRTIO_BLK_F_SEG_MAX: the most segments of a request are told.
+    /// VIRTIO_BLK_F_SEG_MAX: reports the maximum segments of a request.
     BLK_SEG_MAX = 2;
     /// VIRTIO_BLK_F_RO: the device is read-only.
     BLK_RO = 5;
-    /// VIRTIO_BLK_F_BLK_SIZE: the block size is told.
+    /// VIRTIO_BLK_F_BLK_SIZE: reports the block size.
     BLK_SIZE = 6;
     /// VIRTIO_BLK_F_FLUSH: there is a flush command.
     BLK_FLUSH = 9;
-    /// VIRTIO_BLK_F_TOPOLOGY: optimal sizes are told.
+    /// VIRTIO_BLK_F_TOPOLOGY: reports optimal sizes.
     BLK_TOPOLOGY = 10;
     /// VIRTIO_BLK_F_CONFIG_WCE: the driver switches the write cache.
     BLK_CONFIG_WCE = 11;
@@ -37,7 +37,7 @@ bits! {
     LOG_ALL = 26;
     /// VIRTIO_F_INDIRECT_DESC.
     INDIRECT_DESC = 28;
-    /// VIRTIO_F_EVENT_IDX: each side says at which index it is to be notified.
+    /// VIRTIO_F_EVENT_IDX: each side states the index at which it must be notified.
     EVENT_IDX = 29;
     /// VHOST_USER_F_PROTOCOL_FEATURES.
     PROTOCOL_FEATURES = 30;
@@ -60,7 +60,7 @@ impl FeatureBits {
         if condition { self.with(other) } else { self }
     }
 
-    /// Whether all of the other's bits are set.
+    /// Returns whether all of the other's bits are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

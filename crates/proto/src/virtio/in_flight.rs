@@ -1,9 +1,9 @@
-//! What a device has taken from a split queue and not given back, in memory that the other side
-//! keeps when the device's process ends. The next process goes on with it.
+//! Chains that a device has taken from a split queue and not given back, in memory that the other
+//! side keeps when the device's process ends. The next process goes on with it.
 //!
 //! The layout is the one that the specification of vhost-user describes for split queues; that of
-//! packed queues is beside it. Whoever keeps the memory may damage it, so all that is read is
-//! checked; numbers are places in it, and entries of other queues are out of reach.
+//! packed queues is in the neighbouring file. The other side may damage the memory, so everything
+//! read is checked; numbers are places in it, and entries of other queues are out of reach.
 
 use super::parts::VERSION;
 use super::{Fault, SharedMemory, after, le16, le64, read};
@@ -24,8 +24,8 @@ impl SplitRecord {
         HEADER_BYTES + ENTRY_BYTES * u64::from(size)
     }
 
-    /// Opens what a process before this one has left, or begins anew if it left nothing. What it
-    /// left: the chains in flight in the order in which they were taken, by their heads.
+    /// Opens the record of an earlier process, or begins a new one if there is none. Returns the
+    /// chains in flight in the order in which they were taken, by their heads.
     ///
     /// `used` is the index of used entries that the driver sees.
     pub fn open(
@@ -90,7 +90,7 @@ impl SplitRecord {
         Ok(memory.store(after(self.base, 14)?, used)?)
     }
 
-    /// The queue has come to rest in order: what comes next begins anew.
+    /// The queue has ended cleanly: the next process begins a new record.
     pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), Fault> {
         Ok(memory.store(after(self.base, 8)?, 0)?)
     }

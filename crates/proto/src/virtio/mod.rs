@@ -55,7 +55,7 @@ pub trait SharedMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside;
 
-/// What a driver does that it must not. Its ring is of no use any more.
+/// Violation by a driver. Its ring is unusable after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A ring or a descriptor points elsewhere.
@@ -76,7 +76,7 @@ pub enum Fault {
     /// A chain has a loop, or too many parts.
     #[error("a chain of descriptors is too long")]
     Long,
-    /// What an indirect descriptor must not have.
+    /// Forbidden flag of an indirect descriptor.
     #[error("an indirect descriptor is malformed")]
     Indirect,
     /// A part that the device reads follows one that it writes.

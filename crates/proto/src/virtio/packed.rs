@@ -31,7 +31,7 @@ impl Position {
         self.index | u16::from(self.wrap) << 15
     }
 
-    /// So many descriptors further; at most a whole ring.
+    /// Returns the position `by` descriptors further; at most a whole ring.
     pub fn advanced(self, by: u16, size: u16) -> Self {
         let index = u32::from(self.index) + u32::from(by);
         match index.checked_sub(size.into()) {
@@ -73,20 +73,21 @@ impl Packed {
         Ok(memory.load(after(self.place(index)?, 14)?)?)
     }
 
-    /// Whether no driver has ever made the first descriptor available: it would have set a flag.
+    /// Returns whether no driver has ever made the first descriptor available: it would have set a
+    /// flag.
     pub fn is_new(&self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         Ok(self.flags(memory, 0)? == 0)
     }
 
-    /// Whether the descriptor at a place was put back there, whatever the driver has put there
-    /// since.
+    /// Returns whether the descriptor at a place was put back there, whatever the driver has put
+    /// there since.
     pub fn was_used(&self, memory: &dyn SharedMemory, at: Position) -> Result<bool, Fault> {
         let flags = self.flags(memory, at.index)?;
         Ok((flags & AVAIL != 0, flags & USED != 0) != (at.wrap, !at.wrap))
     }
 
-    /// Reads the next chain; `false`: there is none. It stays available until it is taken.
-    /// `each` is told of its descriptors.
+    /// Reads the next chain; `false`: there is none. It stays available until it is taken. `each`
+    /// gets its descriptors.
     pub fn peek(
         &self,
         memory: &dyn SharedMemory,
@@ -128,7 +129,7 @@ impl Packed {
         self.next = self.next.advanced(chain.descriptors, self.size);
     }
 
-    /// Gives a chain back, with so many bytes written.
+    /// Gives a chain back, with the number of bytes written.
     pub fn push(
         &mut self,
         memory: &dyn SharedMemory,
@@ -152,7 +153,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Whether the driver is to be notified of what was given back since this was asked last.
+    /// Returns whether the driver must be notified of chains that were given back since the last
+    /// call.
     pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         if !core::mem::take(&mut self.is_news) {
             return Ok(false);

@@ -9,14 +9,14 @@ use super::{Fault, SharedMemory, after, le16, le32, le64, read};
 const HEADER_BYTES: u64 = 32;
 const ENTRY_BYTES: u64 = 32;
 
-/// Where what stands in the header. The first two are those of split queues.
+/// Offsets of the fields of the header. The first two are those of split queues.
 const H_VERSION: u64 = 8;
 const H_ENTRIES: u64 = 10;
 /// One more than the entry of the chain that is given back; 0: none.
 const H_ENDING: u64 = 12;
-/// Where it is put back.
+/// Place at which it is put back.
 const H_ENDING_AT: u64 = 14;
-/// Where the next one is put back.
+/// Place at which the next one is put back.
 const H_USED: u64 = 16;
 
 /// An entry: one descriptor. The first of a chain says how many, and the order of chains.
@@ -30,8 +30,8 @@ struct Entry {
     flags: u16,
 }
 
-/// What a process has left: where the next chain is put back, and the first entries of chains in
-/// flight, in order.
+/// Remains of a process: the place at which the next chain is put back, and the first entries of
+/// chains in flight, in order.
 type Left = (Position, Vec<u16>);
 
 /// See the module.
@@ -47,7 +47,7 @@ impl PackedRecord {
         HEADER_BYTES + ENTRY_BYTES * u64::from(size)
     }
 
-    /// Opens what a process before this one has left, or begins anew if it left nothing.
+    /// Opens the record of an earlier process, or begins a new one if there is none.
     pub fn open(
         (records, memory): (&dyn SharedMemory, &dyn SharedMemory),
         base: u64,
@@ -224,7 +224,7 @@ impl PackedRecord {
         Ok(())
     }
 
-    /// The queue has come to rest in order: what comes next begins anew.
+    /// The queue has ended cleanly: the next process begins a new record.
     pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), Fault> {
         Ok(memory.store(after(self.base, H_VERSION)?, 0)?)
     }

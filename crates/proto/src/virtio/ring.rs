@@ -10,10 +10,10 @@ use super::{Fault, SharedMemory, after};
 use crate::limits::VIRTIO_QUEUE_SIZE_MAX;
 use std::collections::VecDeque;
 
-/// How a queue is laid out.
+/// Layout of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingConfig {
-    /// Where its parts are.
+    /// Addresses of its parts.
     pub parts: Parts,
     /// Entries.
     pub size: u16,
@@ -21,7 +21,7 @@ pub struct RingConfig {
     pub is_packed: bool,
     /// VIRTIO_F_EVENT_IDX was negotiated.
     pub events: bool,
-    /// Where the device goes on: see [`Ring::base`].
+    /// Place at which the device continues: see [`Ring::base`].
     pub base: u32,
 }
 
@@ -175,7 +175,7 @@ impl Ring {
     /// ring was opened with.
     ///
     /// # Errors
-    /// The driver breaks a rule. The ring is of no use any more.
+    /// The driver breaks a rule. The ring is unusable after that.
     pub fn take(
         &mut self,
         memory: &dyn SharedMemory,
@@ -262,10 +262,10 @@ impl Ring {
         matches!(self.layout, Layout::Packed(..))
     }
 
-    /// Gives a chain back that was taken, with so many bytes written.
+    /// Gives a taken chain back, with the number of bytes written.
     ///
     /// # Errors
-    /// The memory is not there any more.
+    /// The memory is gone.
     pub fn give(
         &mut self,
         memory: &dyn SharedMemory,
@@ -295,10 +295,11 @@ impl Ring {
         }
     }
 
-    /// The queue has come to rest, and nothing is in flight: whoever goes on with it is told where.
+    /// The queue has come to rest, and nothing is in flight. Returns the place at which the next
+    /// user continues.
     ///
     /// # Errors
-    /// The memory is not there any more.
+    /// The memory is gone.
     pub fn close(&mut self, records: &dyn SharedMemory) -> Result<(), Fault> {
         match &self.layout {
             Layout::Split(_, Some(record)) => record.close(records),
@@ -307,10 +308,11 @@ impl Ring {
         }
     }
 
-    /// Whether the driver is to be notified of what was given back since this was asked last.
+    /// Returns whether the driver must be notified of chains that were given back since the last
+    /// call.
     ///
     /// # Errors
-    /// The memory is not there any more.
+    /// The memory is gone.
     pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         match &mut self.layout {
             Layout::Split(split, _) => split.notifies(memory),
@@ -322,7 +324,7 @@ impl Ring {
     /// was said that it does.
     ///
     /// # Errors
-    /// The memory is not there any more.
+    /// The memory is gone.
     pub fn listen(&mut self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), Fault> {
         match &mut self.layout {
             Layout::Split(split, _) => split.listen(memory, wanted)?,

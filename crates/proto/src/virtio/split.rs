@@ -49,7 +49,7 @@ impl Split {
         self.used
     }
 
-    /// Whether there is an available entry.
+    /// Returns whether there is an available entry.
     fn look(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         if self.next == self.end {
             self.end = memory.load(after(self.parts.driver, 2)?)?;
@@ -106,7 +106,7 @@ impl Split {
         }
     }
 
-    /// Gives a chain back, with so many bytes written.
+    /// Gives a chain back, with the number of bytes written.
     pub fn push(&mut self, memory: &dyn SharedMemory, id: u16, written: u32) -> Result<(), Fault> {
         let mut entry = [0; 8];
         entry[..2].copy_from_slice(&id.to_le_bytes());
@@ -117,7 +117,8 @@ impl Split {
         Ok(memory.store(after(self.parts.device, 2)?, self.used)?)
     }
 
-    /// Whether the driver is to be notified of what was given back since this was asked last.
+    /// Returns whether the driver must be notified of chains that were given back since the last
+    /// call.
     pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
         if self.told == Some(self.used) {
             return Ok(false);

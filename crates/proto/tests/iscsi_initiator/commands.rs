@@ -169,7 +169,8 @@ fn damaged_reads_are_told() {
     assert!(!world.closed);
 }
 
-/// What a write of `len` bytes sends at once: immediate bytes, and the Data-Out PDUs behind it.
+/// Returns the immediate output of a write of `len` bytes: immediate bytes, and the Data-Out PDUs
+/// behind it.
 fn first_burst(keys: &str, len: u32) -> (usize, Vec<(u32, usize, bool)>) {
     let mut world = world(keys);
     let tag = world.submit(CommandData::Out(len), 0);

@@ -1,4 +1,4 @@
-//! What a target sends, cut in two at every position: what the initiator tells and sends must not
+//! Data from a target, cut in two at every position: the initiator's events and output must not
 //! depend on the cut.
 
 use crate::iscsi_initiator::world::{Pdu, World, config, parse};
@@ -6,7 +6,7 @@ use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{CommandData, InitiatorEvent};
 use weft_proto::iscsi::pdu::*;
 
-/// What the initiator told and sent, and what its memory held in the end.
+/// Events and output of the initiator, and its memory at the end.
 type Log = (Vec<InitiatorEvent>, Vec<Pdu>, Vec<Vec<u8>>);
 
 fn start(keys: &str) -> (World, Vec<TaskTag>) {

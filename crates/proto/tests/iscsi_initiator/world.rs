@@ -89,7 +89,7 @@ impl World {
         world
     }
 
-    /// What the initiator has sent since.
+    /// Returns the initiator's output since the last call.
     pub fn sent(&mut self) -> Vec<Pdu> {
         self.end.flush();
         self.unread.extend(self.end.take_wire());
@@ -240,7 +240,7 @@ impl World {
     }
 }
 
-/// Success with so much data.
+/// Success with `received_bytes` of data.
 pub fn good(received_bytes: u32) -> CommandOutcome {
     CommandOutcome::Answered(Answer { received_bytes, residual: Residual::None, ..Answer::GOOD })
 }

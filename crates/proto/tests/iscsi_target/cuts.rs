@@ -1,4 +1,4 @@
-//! The stream cut at every position: what comes of it does not depend on how the bytes arrive.
+//! The stream cut at every position: the result does not depend on how the bytes arrive.
 
 use crate::iscsi_target::world::*;
 use weft_proto::iscsi::digest::Digests;
@@ -71,7 +71,7 @@ fn serve(world: &mut World) {
     }
 }
 
-/// What the target sent, by kind.
+/// Output of the target, by kind.
 fn answers(world: &mut World) -> Vec<(Opcode, Vec<u8>)> {
     let mut answers: Vec<_> =
         std::iter::from_fn(|| world.try_pdu()).map(|pdu| (pdu.opcode(), pdu.data)).collect();

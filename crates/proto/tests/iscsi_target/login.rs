@@ -341,7 +341,7 @@ fn nobody_comes_in_without_the_secret() {
     assert_eq!(refused(&mut world), LoginStatus::AUTHENTICATION_FAILURE);
 }
 
-/// The name of an initiator is no secret: who has proven to be somebody else does not get its
+/// The name of an initiator is not secret: somebody with another proven name does not get its
 /// session and reservations.
 #[test]
 fn a_user_logs_in_under_names_of_his_own() {
@@ -400,7 +400,7 @@ fn keys_that_are_not_understood_are_not_answered_for_ever() {
     assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
 }
 
-/// An initiator that does not read what it is told.
+/// An initiator that does not read its answers.
 #[test]
 fn responses_do_not_pile_up_before_login() {
     let mut world = World::new(config());

@@ -10,12 +10,12 @@ pub struct ConnectionEnd<E> {
     moving: Option<(Option<(Tag, u32)>, u32)>,
     /// Memory by tag; a missing one throws bytes away.
     pub memory: Vec<Vec<u8>>,
-    /// Memory that is not sent from any more.
+    /// Memory that is no longer sent from.
     pub released: Vec<Tag>,
     pub closed: bool,
 }
 
-/// Whether to go on parsing.
+/// Decision on further parsing.
 #[derive(PartialEq)]
 pub enum Go {
     On,
@@ -42,7 +42,7 @@ impl<E: StreamEngine> ConnectionEnd<E> {
         self.memory[tag.index()] = data;
     }
 
-    /// Takes in bytes; `event` is told what happened and may use this end.
+    /// Takes in bytes; `event` gets each event and may use this end.
     pub fn receive(&mut self, bytes: &[u8], event: &mut dyn FnMut(&mut Self, E::Event) -> Go) {
         self.held.extend_from_slice(bytes);
         loop {
@@ -103,7 +103,7 @@ impl<E: StreamEngine> ConnectionEnd<E> {
         }
     }
 
-    /// Everything that is to be sent.
+    /// Returns everything that must be sent.
     pub fn transmit(&mut self) -> Vec<u8> {
         let mut sent = Vec::new();
         while self.engine.wants_transmit() {

@@ -42,7 +42,7 @@ pub fn info() -> ExportInfo {
 pub struct Target {
     pub end: ConnectionEnd<Server>,
     pub disk: Vec<u8>,
-    /// What was asked for, in order.
+    /// Requests, in order.
     pub log: Vec<CommandKind>,
     pub info: ExportInfo,
     pub full: bool,
@@ -156,11 +156,11 @@ pub struct Pair {
     pub ready: bool,
     pub refused: bool,
     pub responses: Vec<(Tag, ErrorCode)>,
-    /// What block status told: bytes, and whether they are zeroes.
+    /// Extents of block status: bytes, and whether they are zeroes.
     pub extents: Vec<(u64, bool)>,
     /// Bytes so far, to the server and to the client.
     pub passed: [usize; 2],
-    /// Where each direction is cut once.
+    /// Position at which each direction is cut once.
     pub cuts: [usize; 2],
     /// Bytes at a time.
     pub step: usize,

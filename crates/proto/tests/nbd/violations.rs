@@ -1,4 +1,4 @@
-//! What a peer must not send: each rule, and the connection is closed.
+//! Messages that a peer must not send: for each rule, the connection is closed.
 
 use crate::nbd::negotiation::{greeted, option, request};
 use crate::nbd::pair::{Pair, exports};
@@ -36,7 +36,7 @@ fn of_a_client() {
     assert_eq!(tls.target.end.engine.violation(), Some(Violation::PlainTextBeforeTls));
 }
 
-/// What a client makes of bytes at its start.
+/// Returns a client's reaction to bytes at its start.
 fn client(config: ClientConfig, bytes: &[u8]) -> Option<Violation> {
     let mut pair = Pair::new(config, ServerConfig::new(exports()));
     pair.feed_client(bytes);
@@ -164,7 +164,8 @@ fn hole(offset: u64, len: u32) -> Vec<u8> {
     [&offset.to_be_bytes()[..], &len.to_be_bytes()].concat()
 }
 
-/// What a client that reads 4096 bytes from 8192 on makes of an answer, whose cookie is 0.
+/// Returns the reaction of a client that reads 4096 bytes from 8192 on to an answer, whose cookie
+/// is 0.
 fn answered(form: Form, bytes: &[u8]) -> (Option<Violation>, Vec<ErrorCode>, Vec<u8>) {
     let mut pair = ready(form);
     pair.target.hold = true;
@@ -229,8 +230,8 @@ fn pieces_holes_and_errors_are_put_together() {
     assert_eq!(answered(Form::Structured, &unknown).1, [ErrorCode::ENOSPC]);
 }
 
-/// What a client makes of an answer to block status of 8192 bytes from 4096 on. The context has
-/// number 1, as that of our server.
+/// Returns a client's reaction to an answer to block status of 8192 bytes from 4096 on. The context
+/// has number 1, as that of our server.
 fn told(form: Form, bytes: &[u8]) -> (Option<Violation>, Vec<(u64, bool)>, Vec<ErrorCode>) {
     let mut pair = ready(form);
     pair.target.hold = true;

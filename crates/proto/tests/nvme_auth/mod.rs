@@ -70,7 +70,7 @@ fn told(
     }
 }
 
-/// How an exchange ended, at the host and at the controller.
+/// Outcome of an exchange, at the host and at the controller.
 struct Ended {
     host: Result<Option<GeneratedPsk>, (FailureReason, bool)>,
     controller: Option<Result<Option<GeneratedPsk>, FailureReason>>,

@@ -14,7 +14,7 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
 use weft_proto::stream::Tag;
 
-/// What was noted since the last time.
+/// Returns the deviations noted since the last call.
 fn noted(rig: &mut Rig) -> Vec<Deviation> {
     rig.control.take_deviations().iter().collect()
 }

@@ -1,5 +1,5 @@
-//! Asymmetric namespace access: what a controller says of it, when it tells of changes, and what
-//! each state refuses.
+//! Asymmetric namespace access: a controller's reports of it, events of changes, and refusals in
+//! each state.
 
 use crate::nvme_controller_support::*;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Connect: every rule, with the status and the field that a host is told.
+//! Connect: every rule, with the status and the field in the answer.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn admin(subsystem: &mut Subsystem, cntlid: Cntlid) -> Result<Connected<Control>
 /// A status and the field that is blamed.
 type Blame = (Status, Option<InvalidParameter>);
 
-/// What is changed of a Connect that would be admitted.
+/// Change of a Connect that would be admitted.
 type Change = dyn Fn(&mut Connect, &mut ConnectData);
 
 fn blame(refusal: &Refusal) -> Blame {
@@ -123,7 +123,7 @@ fn flow_control_can_be_switched_off() {
     assert!(matches!(next, Next::Reply { cqe, .. } if cqe.sq_head == 0));
 }
 
-/// `spdk_nvme_perf` gives no host NQN unless it is told one.
+/// `spdk_nvme_perf` gives no host NQN unless an option names one.
 #[test]
 fn a_host_without_a_name_gets_what_every_host_gets() {
     let mut subsystem = subsystem();

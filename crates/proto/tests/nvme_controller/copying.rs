@@ -33,7 +33,7 @@ fn command(to: u32, lba: u64, format: CopyFormat, ranges: &[CopyRange]) -> (Sqe,
     (sqe, data)
 }
 
-/// What the queue does with a command whose data has come.
+/// Returns the queue's reaction to a command whose data has come.
 fn start(queue: &mut IoQueue, (sqe, data): (Sqe, Vec<u8>)) -> IoNext {
     match queue.start(T, &sqe, 0) {
         IoNext::Fetch { bytes } => {
@@ -239,7 +239,7 @@ fn an_abort_ends_a_copy_before_its_next_piece() {
     assert_eq!((cqe.status, queue.outstanding()), (Status::ABORT_REQUESTED, 0));
 }
 
-/// What happens to a subsystem.
+/// Change of a subsystem.
 type Change = fn(&mut Subsystem);
 
 #[test]

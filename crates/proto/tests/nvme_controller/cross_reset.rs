@@ -39,7 +39,7 @@ fn identify_of(control: &mut Control) -> IdentifyController {
     IdentifyController::decode(&page).unwrap()
 }
 
-/// Sends the command; gives what the subsystem says, which the controller is told.
+/// Sends the command; gives the subsystem's answer to the controller, and returns it.
 fn reset(rig: &mut Rig, tag: u16, named: CrossControllerReset) -> CrossReset {
     assert_eq!(rig.start(tag, named.encode()), Next::Hold);
     assert_eq!(rig.poll(), Some(ControlEvent::CrossReset(named)));

@@ -1,6 +1,6 @@
-//! What the reported version, 2.0, makes mandatory for I/O controllers and discovery controllers of
-//! a fabric, asked of the engine item by item; and that what a controller says about itself is
-//! exactly what it does.
+//! Everything that the reported version, 2.0, makes mandatory for I/O controllers and discovery
+//! controllers of a fabric, asked of the engine item by item; and that a controller's description
+//! of itself is exactly its behaviour.
 //!
 //! The lists are those of Base §3.1.2 (commands, log pages, features and properties by controller
 //! type), of the table of CNS values in Base §5.17, and of NVM §2.2, written down here apart from
@@ -118,7 +118,7 @@ fn admin_commands() {
     }
 }
 
-/// Whether an admin command is executed or refused for its fields, but not for its opcode.
+/// Returns whether an admin command is executed or refused for its fields, but not for its opcode.
 fn known(rig: &mut Rig, opcode: u8) -> bool {
     let mut sqe = Sqe::new(opcode, Nsid(0));
     // Of the Fabrics commands, Property Get.
@@ -162,7 +162,7 @@ fn identify_of_an_io_controller() {
     assert!(id.wctemp > 0 && id.cctemp > 0);
 }
 
-/// What Linux and SPDK do where CAP.CSS has bit 6, and some hosts everywhere.
+/// Linux and SPDK do this if CAP.CSS has bit 6, and some hosts always.
 #[test]
 fn all_command_sets_are_the_nvm_command_set() {
     let mut rig = Rig::connected(subsystem(), 0);

@@ -115,7 +115,7 @@ fn good_admin() -> impl Strategy<Value = Sqe> {
     ]
 }
 
-/// What a host may send to an admin queue.
+/// Commands that a host may send to an admin queue.
 fn admin() -> impl Strategy<Value = Sqe> {
     let shaped = (sqe(), any::<u8>(), any::<[u32; 6]>())
         .prop_map(|(sqe, fabrics, dwords)| shape(sqe, fabrics, dwords));
@@ -167,7 +167,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the pump knows of a tag.
+/// State of a tag at the pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     Fetching,

@@ -1,5 +1,5 @@
-//! Asymmetric namespace access: what the log page says, the events that tell of a change, and
-//! changes that take too long.
+//! Asymmetric namespace access: the log page, the events that report a change, and changes that
+//! take too long.
 
 use std::time::Duration;
 

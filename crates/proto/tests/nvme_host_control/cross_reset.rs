@@ -1,4 +1,4 @@
-//! Cross-Controller Reset: the command, its answers, and the log page that tells how far it is.
+//! Cross-Controller Reset: the command, its answers, and the log page with its progress.
 
 use std::time::Duration;
 

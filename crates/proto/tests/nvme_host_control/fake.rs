@@ -25,7 +25,7 @@ pub const SUBSYSTEM: &str = "nqn.2014-08.org.example:disk";
 pub const HOST: &str = "nqn.2014-08.org.example:host";
 pub const CNTLID: Cntlid = Cntlid(7);
 
-/// What becomes of a command.
+/// Answer to a command.
 pub enum Reply {
     /// Completion and data.
     Done(Cqe, Vec<u8>),

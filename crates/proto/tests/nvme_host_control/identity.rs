@@ -1,4 +1,4 @@
-//! What makes a namespace another one than that which had its identifier before.
+//! Changes that make a namespace another one than the previous one with its identifier.
 
 use weft_proto::nvme::host::{Difference, RemoteNamespace};
 use weft_proto::nvme::types::Id128;

@@ -10,8 +10,8 @@ use super::fake::{CNTLID, Fake, Reply, entry};
 use super::setup::MINUTE;
 use super::world::{World, config, discovery_config};
 
-/// What nvmet of Linux 6.12 (`nvmet_init_cap`, `nvmet_execute_identify_ctrl`) and SPDK's target
-/// (`nvmf_ctrlr_create`, `spdk_nvmf_ctrlr_identify_ctrlr`) say of themselves.
+/// Identify data of nvmet of Linux 6.12 (`nvmet_init_cap`, `nvmet_execute_identify_ctrl`) and of
+/// SPDK's target (`nvmf_ctrlr_create`, `spdk_nvmf_ctrlr_identify_ctrlr`).
 #[test]
 fn controllers_of_nvmet_and_spdk_are_taken() {
     let nvmet = |fake: &mut Fake| {

@@ -1,4 +1,4 @@
-//! Aborts of commands that nobody wants any more: one for each, and not for ever more of them.
+//! Aborts of commands that nobody needs: one for each, and never more and more of them.
 
 use weft_proto::limits::STUCK_COMMANDS_MAX;
 use weft_proto::nvme::status::Status;

@@ -20,7 +20,7 @@ pub struct World {
     pub host: HostControl,
     pub fake: Fake,
     pub now: Duration,
-    /// What the host said, without commands.
+    /// Actions of the host, except commands.
     pub said: VecDeque<HostAction>,
     /// Commands without an answer.
     pub unanswered: Vec<(RequestId, Sqe)>,
@@ -179,7 +179,7 @@ impl World {
         self.complete(|sqe| sqe.opcode() == 0x0c, Status::SUCCESS, dword0.into());
     }
 
-    /// How many unanswered commands have this opcode.
+    /// Returns the number of unanswered commands with this opcode.
     pub fn outstanding(&self, opcode: u8) -> usize {
         self.unanswered.iter().filter(|(_, sqe)| sqe.opcode() == opcode).count()
     }

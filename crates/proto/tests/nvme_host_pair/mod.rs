@@ -230,7 +230,7 @@ fn a_disk_is_no_discovery_controller_and_the_other_way_round() {
     assert_eq!(Pair::new(host, discovery).error().fault(), Fault::Incompatible);
 }
 
-/// What the controller makes of a command with `bytes` of data, of which `data` is what it looks at
+/// Returns the controller's request for a command with `bytes` of data, of which it inspects `data`
 /// itself.
 fn request(queue: &mut IoQueue, mut sqe: Sqe, bytes: u32, data: &[u8]) -> Request {
     sqe.set_cid(Cid(1));

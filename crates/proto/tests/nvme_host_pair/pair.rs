@@ -64,7 +64,7 @@ pub struct Pair {
     pub held: Vec<Option<RequestId>>,
     pub now: Duration,
     pub said: VecDeque<HostAction>,
-    /// Whether the devices are done with what they have when the controller wants them to be.
+    /// True if the devices are done with what they have when the controller wants them to be.
     pub quiet: bool,
     pub awaits_quiet: bool,
     pub expired: bool,

@@ -15,8 +15,8 @@ use crate::nvme_host_sequences::wire::{Admin, command, connect_data};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555";
 
-/// A discovery subsystem that tells of itself and of five others: six records, more than SPDK's 4
-/// KiB buffer holds.
+/// A discovery subsystem that lists itself and five others: six records, more than SPDK's 4 KiB
+/// buffer holds.
 fn subsystem() -> Subsystem {
     let mut subsystem = discovery_subsystem();
     let address = transport_address("192.0.2.1:4420".parse::<SocketAddr>().unwrap());
@@ -85,7 +85,7 @@ fn libnvme_discovers() {
 }
 
 /// `nvme_fabric_ctrlr_discover`: always 4 KiB, also behind the last record. With a KATO the
-/// controller stays and tells of changes.
+/// controller stays and reports changes.
 #[test]
 fn spdk_discovers() {
     let mut admin = admin(700_000_000);

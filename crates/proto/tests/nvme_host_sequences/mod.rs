@@ -1,6 +1,6 @@
-//! What hosts in the field say, command for command and byte for byte, from their sources: every
-//! PDU goes through the target's engine and controller, and the answers are read as the host reads
-//! them.
+//! Sequences of hosts in the field, command for command and byte for byte, from their sources:
+//! every PDU goes through the target's engine and controller, and the answers are read as the host
+//! reads them.
 
 mod discovery;
 mod edk2;

@@ -1,4 +1,4 @@
-//! What SPDK's host library says from ICReq to the first read, as `spdk_nvme_perf` starts it
+//! The sequence of SPDK's host library from ICReq to the first read, as `spdk_nvme_perf` starts it
 //! without options: byte for byte, on one connection and in one controller. It gives no host NQN,
 //! selects all I/O command sets, and names its keep alive timeout on I/O queues too.
 

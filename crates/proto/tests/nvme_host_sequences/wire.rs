@@ -53,7 +53,7 @@ pub fn capsule(sqe: &Sqe, data: &[u8]) -> Vec<u8> {
     [&header[..], &sqe.0, data].concat()
 }
 
-/// What answered a command.
+/// Answer to a command.
 #[derive(Debug)]
 pub struct Answer {
     pub status: Status,
@@ -156,7 +156,7 @@ impl Wire {
         }
     }
 
-    /// What was noted of the transport.
+    /// Returns the deviations noted for the transport.
     fn noted(&mut self) -> Vec<Deviation> {
         self.end.engine.take_deviations().iter().collect()
     }
@@ -235,7 +235,7 @@ impl Admin {
         self.control.quiesced(self.now);
     }
 
-    /// What was noted of this queue.
+    /// Returns the deviations noted for this queue.
     pub fn noted(&mut self) -> Vec<Deviation> {
         let mut all: Vec<_> = self.control.take_deviations().iter().collect();
         all.extend(self.wire.noted());
@@ -285,7 +285,7 @@ impl Io {
         (asked, self.wire.answer(tag, cqe, data_bytes))
     }
 
-    /// What was noted of this queue.
+    /// Returns the deviations noted for this queue.
     pub fn noted(&mut self) -> Vec<Deviation> {
         let mut all: Vec<_> = self.queue.take_deviations().iter().collect();
         all.extend(self.wire.noted());

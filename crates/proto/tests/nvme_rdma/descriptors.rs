@@ -11,7 +11,7 @@ use weft_proto::stream::Tag;
 use crate::nvme_rdma::layer::{READ, WRITE};
 use crate::nvme_rdma::violations::{KEYED, capsule, fetching, message};
 
-/// What a command says, what is asked for, how much data is in the capsule, and its status.
+/// The command, its result, the data in the capsule, and its status.
 type DescriptorCase = (&'static str, Result<Keyed, Sgl>, u32, u32, Status);
 
 fn wrong_descriptors() -> Vec<DescriptorCase> {

@@ -22,7 +22,7 @@ pub fn command(opcode: u8, offset: u32) -> Sqe {
     sqe
 }
 
-/// What the layer waits for.
+/// Event for which the layer waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandStage {
     /// Nothing: it has the command.
@@ -33,7 +33,7 @@ pub enum CommandStage {
     Answered,
 }
 
-/// What there is of a command.
+/// State of a command.
 pub struct Command {
     pub sqe: Sqe,
     pub stage: CommandStage,
@@ -55,7 +55,7 @@ impl Layer {
         Self::with_store(entries, 4 << 20)
     }
 
-    /// With so many bytes behind it.
+    /// A layer with `bytes` of storage behind it.
     pub fn with_store(entries: u16, bytes: usize) -> Self {
         let store = (0..bytes).map(|i| (i % 251) as u8).collect();
         Self { commands: HashMap::new(), store, log: Vec::new(), holds: false, entries }

@@ -65,7 +65,7 @@ impl Wire {
     }
 }
 
-/// What an end did, without posting receives.
+/// Returns the work of an end, except posting receives.
 fn deeds(wire: &Wire, end: usize) -> Vec<Work> {
     wire.log[end].iter().copied().filter(|work| !matches!(work, Work::PostReceive(_))).collect()
 }

@@ -50,8 +50,7 @@ fn session() -> impl Strategy<Value = Vec<(u8, u32)>> {
     vec((prop_oneof![3 => Just(WRITE), 3 => Just(READ), 1 => Just(FAIL)], len), 1..40)
 }
 
-/// Where command `i` reads or writes: everyone has a place of his own, and reads are apart from
-/// writes.
+/// Place that command `i` reads or writes: each has its own, and reads are apart from writes.
 fn place(opcode: u8, i: usize) -> u32 {
     (i as u32) * 20_000 + if opcode == READ { 2 << 20 } else { 0 }
 }

@@ -37,7 +37,7 @@ fn reading(exposure: Exposure) -> Wire {
     wire
 }
 
-/// What a controller does, how its host exposes memory, and why the queue pair ends over it.
+/// Act of a controller, the host's exposure of memory, and the reason why the queue pair ends.
 type ControllerCase = (&'static str, Exposure, Box<dyn Fn(&mut HostQueuePair)>, Violation);
 
 fn wrong_responses() -> Vec<ControllerCase> {
@@ -224,7 +224,7 @@ pub fn fetching() -> Wire {
     wire
 }
 
-/// What a host does, and why the queue pair ends over it.
+/// Act of a host, and the reason why the queue pair ends.
 type HostCase = (&'static str, Box<dyn Fn(&mut TargetQueuePair)>, Violation);
 
 fn wrong_capsules() -> Vec<HostCase> {

@@ -12,7 +12,7 @@ use weft_proto::stream::Tag;
 
 use crate::nvme_rdma::layer::Layer;
 
-/// What an end is told of.
+/// Completion at one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
     Message { buffer: Buffer, bytes: Vec<u8>, invalidated: Option<u32> },
@@ -25,8 +25,8 @@ pub enum Completion {
 pub struct Queues {
     pub send: VecDeque<Work>,
     pub receives: VecDeque<Buffer>,
-    /// What completed, in order: of the send queue, and of the receives. Which of the two is told
-    /// first is open: an acknowledgement may be slower than an answer.
+    /// Completions in order: of the send queue, and of the receives. The order of the two is open:
+    /// an acknowledgement may be slower than an answer.
     pub sent: VecDeque<Completion>,
     pub received: VecDeque<Completion>,
     /// Entries of the send queue in use: posted, and not told to be free.
@@ -36,7 +36,7 @@ pub struct Queues {
     reads: u16,
 }
 
-/// What a key gives access to.
+/// Access by a key.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     tag: Tag,
@@ -357,7 +357,7 @@ impl Wire {
         }
     }
 
-    /// Everything happens until nothing does any more.
+    /// Runs until nothing more happens.
     pub fn run(&mut self) {
         loop {
             self.work();
@@ -371,7 +371,7 @@ impl Wire {
     }
 }
 
-/// Where the memory of a host's tag is for the target.
+/// Returns the target's address for the memory of a host's tag.
 pub fn address(tag: Tag) -> u64 {
     0x7000_0000 + (u64::from(tag.0) << 24)
 }

@@ -72,7 +72,7 @@ fn replay_target(
     (disk.log, disk.end.wire, disk.store)
 }
 
-/// Where the PDUs of a stream end.
+/// Returns the ends of the PDUs of a stream.
 fn pdu_ends(stream: &[u8]) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut at = 0;

@@ -59,7 +59,7 @@ fn drop_pending(end: &mut ConnectionEnd<TargetConnection>) -> Vec<Tag> {
     dropped
 }
 
-/// The target still takes as many commands as its queue has entries, and no more.
+/// The target still takes exactly as many commands as its queue has entries.
 fn all_slots_are_free(end: &mut ConnectionEnd<TargetConnection>, digests: Digests) {
     for cid in 0..ENTRIES {
         end.stage(&Raw::capsule(&write(cid, Sgl::transport(4))).sealed(digests));
@@ -177,7 +177,7 @@ fn an_answer_that_is_being_sent_is_not_abandoned() {
     all_slots_are_free(&mut end, Digests::NONE);
 }
 
-/// What a fetch says of an SGL that does not describe the data.
+/// A fetch refuses an SGL that does not describe the data.
 #[test]
 fn fetch_checks_the_sgl() {
     let moved = Sgl { address: 64, length: 512, identifier: Sgl::IN_CAPSULE };

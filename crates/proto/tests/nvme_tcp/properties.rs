@@ -89,7 +89,7 @@ fn pdu() -> impl Strategy<Value = Raw> {
     )
 }
 
-/// What the layer above a target does with a command.
+/// Act of the layer above a target on a command.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Fetch,
@@ -290,8 +290,7 @@ prop_compose! {
     }
 }
 
-/// Where command `i` reads or writes: everyone has a place of his own, and reads are apart from
-/// writes.
+/// Place that command `i` reads or writes: each has its own, and reads are apart from writes.
 fn place(opcode: u8, i: usize) -> u32 {
     (i as u32) * 20_000 + if opcode == READ { 1 << 20 } else { 0 }
 }

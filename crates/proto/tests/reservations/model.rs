@@ -24,7 +24,7 @@ pub fn number(of: &Registrant) -> u8 {
     (0..HOSTS).find(|n| registrant(*n) == *of).expect("one of them")
 }
 
-/// Who is registered with what; the type of the reservation, and all who hold it.
+/// Registrants and their keys; the type of the reservation, and all holders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Model {
     pub generation: u32,
@@ -32,7 +32,7 @@ pub struct Model {
     pub held: Option<(Kind, Vec<u8>)>,
 }
 
-/// Who is told what, and who is aborted.
+/// Notices and their receivers, and the aborted registrants.
 pub type Told = (Vec<(u8, Notice)>, Vec<u8>);
 
 fn registrants_only(kind: Kind) -> bool {
@@ -49,7 +49,7 @@ impl Model {
     }
 
     /// All registrants hold where the type says so; a holder that is not registered holds nothing;
-    /// without holders there is no reservation, which those are told who shared it.
+    /// without holders there is no reservation, and those who shared it get a notice.
     fn tidy(&mut self, by: u8) -> Vec<(u8, Notice)> {
         let Some((kind, holders)) = &mut self.held else { return Vec::new() };
         let kind = *kind;

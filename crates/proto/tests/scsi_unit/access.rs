@@ -1,5 +1,4 @@
-//! Asymmetric logical unit access: what hosts are told of the target ports, and what the states
-//! refuse.
+//! Asymmetric logical unit access: the target ports as hosts see them, and refusals in each state.
 
 use super::attentions::{READY, told};
 use super::rig::Rig;
@@ -95,7 +94,7 @@ fn extent() -> Extent {
     Extent { lba: 0, blocks: 1 }
 }
 
-/// What only tells what there is.
+/// Commands that only report properties.
 fn telling() -> [Command; 9] {
     let (page, allocation) = (0x08, 64);
     let (ten, no_descriptors, long_lba, control, subpage) =

@@ -1,4 +1,4 @@
-//! What hosts are told, and when.
+//! Unit attentions: their contents and their times.
 
 use super::rig::{ALL, BLOCKS, Rig, config};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weft_proto::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as 
 
 pub const READY: Command = Command::TestUnitReady;
 
-/// What a host is told before its next command.
+/// Returns the unit attention that a host gets before its next command.
 pub fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
     let ended = rig.run(host, READY, &[]);
     assert!(ended.sense.is_none_or(|sense| sense.key == Key::UNIT_ATTENTION));

@@ -276,8 +276,8 @@ fn compare_and_write_is_one_request() {
     assert_eq!(rig.run(host, command(129), &[]).sense, Some(Sense::cdb_byte(13)));
 }
 
-/// A device that others write to, too, may compare and write one block as one, and no more (SBC-4
-/// §5.3: INVALID FIELD IN CDB).
+/// A device that others write to, too, may compare and write only one block at once (SBC-4 §5.3:
+/// INVALID FIELD IN CDB).
 #[test]
 fn compare_and_write_is_no_longer_than_the_device_does_as_one() {
     let mut config = config(ALL);

@@ -1,4 +1,4 @@
-//! What a device's failures become.
+//! Translation of a device's failures.
 
 use super::rig::{BLOCK, Rig};
 use weft_proto::scsi::cdb::{Command, Extent};

@@ -40,7 +40,7 @@ fn range(extent: Extent) -> Option<std::ops::Range<usize>> {
     (end <= BLOCKS).then(|| extent.lba as usize * BLOCK..end as usize * BLOCK)
 }
 
-/// What the model says: the command, its data, and whether it succeeds.
+/// Returns the model's prediction: the command, its data, and whether it succeeds.
 fn expect(model: &mut [u8], act: &Act) -> (Command, Vec<u8>, Result<Vec<u8>, Key>) {
     let beyond = Err(Key::ILLEGAL_REQUEST);
     let (dpo, fua) = (false, false);

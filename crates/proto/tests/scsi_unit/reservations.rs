@@ -59,7 +59,7 @@ fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
     rig.run(host, Command::TestUnitReady, &[]).sense.map(|sense| sense.code)
 }
 
-/// Whether a host may read, and write.
+/// Returns whether a host may read, and write.
 fn access(rig: &mut Rig, host: &mut Nexus) -> (bool, bool) {
     let extent = Extent { lba: 0, blocks: 1 };
     let read = rig.run(host, Command::Read { extent, dpo: false, fua: false }, &[]).status;

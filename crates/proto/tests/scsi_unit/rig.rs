@@ -33,21 +33,21 @@ pub const ALL: UnitFeatures = UnitFeatures {
     compare: true,
 };
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Status.
     pub status: ScsiStatus,
     /// Sense data.
     pub sense: Option<Sense>,
-    /// What the initiator got.
+    /// Data that the initiator got.
     pub data: Vec<u8>,
     /// Bytes that the command moves.
     pub transfer_bytes: u32,
 }
 
 impl Ended {
-    /// Whether the status is GOOD.
+    /// Returns whether the status is GOOD.
     pub fn is_good(&self) -> bool {
         self.status == ScsiStatus::GOOD
     }
@@ -59,7 +59,7 @@ pub struct Disk {
     pub bytes: Vec<u8>,
     /// All requests, in order.
     pub requests: Vec<Request>,
-    /// What the next requests end with.
+    /// Results of the next requests.
     pub faults: Vec<(ScsiStatus, Option<Sense>)>,
 }
 
@@ -131,7 +131,7 @@ pub struct Rig {
     pub units: UnitTable,
     /// The one of number 0.
     pub unit: Arc<LogicalUnit>,
-    /// Whose commands the last change of its reservations aborts.
+    /// Registrants whose commands the last change of its reservations aborts.
     pub aborted: Vec<Registrant>,
     /// The disk behind it.
     pub disk: Disk,
@@ -174,7 +174,7 @@ impl Rig {
         }
     }
 
-    /// A host that has seen what there is to be told.
+    /// A host that has seen all unit attentions.
     pub fn host(&self, isid: u8) -> Nexus {
         let mut nexus = self.new_host(isid);
         let mut task = Task::new();

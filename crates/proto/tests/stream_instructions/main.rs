@@ -1,4 +1,4 @@
-//! What the engines of iSCSI and NBD do for each command, and nothing else, in functions whose
+//! Work of the engines of iSCSI and NBD for each command, and nothing else, in functions whose
 //! instructions can be counted: `cargo xtask race --gates` runs this program under callgrind, which
 //! collects inside of `measured_…` only. The plain test pass runs it so that it cannot rot.
 //!
@@ -12,7 +12,7 @@ mod replay;
 /// Commands under way together.
 const DEPTH: usize = 16;
 
-/// Times that so many are sent and answered, and those of them that come before the count.
+/// Number of times that commands are sent and answered, and of those before the count.
 const ROUNDS: usize = 260;
 const WARM_UP: usize = 10;
 

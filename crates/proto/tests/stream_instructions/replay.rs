@@ -46,7 +46,7 @@ fn send<E: End>(end: &mut E, out: &mut Transmit) {
     }
 }
 
-/// A round of commands and what became of the last: how many have ended.
+/// Sends a round of commands, and returns how many of the last round have ended.
 fn turn<E: End>(end: &mut E, round: Option<usize>, bytes: &[u8], out: &mut Transmit) -> usize {
     let ended = take(end, bytes);
     if let Some(round) = round {
@@ -56,13 +56,13 @@ fn turn<E: End>(end: &mut E, round: Option<usize>, bytes: &[u8], out: &mut Trans
     ended
 }
 
-/// What the other end of an end sent it, until both were silent and then in each round.
+/// Data from the other end, until both were silent and then in each round.
 struct Recorded {
     before: Vec<Vec<u8>>,
     rounds: Vec<Vec<u8>>,
 }
 
-/// What the two ends say to each other: that of the target, and that of the host.
+/// Records the messages of the two ends: that of the target, and that of the host.
 fn record(host: &mut impl End, target: &mut impl End) -> [Recorded; 2] {
     let mut recorded = [(); 2].map(|()| Recorded { before: Vec::new(), rounds: Vec::new() });
     let (mut asked, mut answered) = (Transmit::new(1024), Transmit::new(1024));

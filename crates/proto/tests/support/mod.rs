@@ -16,7 +16,7 @@ use weft_proto::nvme_tcp::digest::{crc32c, crc32c_append};
 use weft_proto::nvme_tcp::{HostConnection, HostEvent, TargetConnection, TargetEvent};
 use weft_proto::stream::{HEADER_MAX, Part, Rx, StreamEngine, Tag, Transmit};
 
-/// An engine that can be told that a part was sent.
+/// An engine that accepts the event that a part was sent.
 pub trait Engine: StreamEngine {
     /// A `Part::Release` was sent.
     fn part_sent(&mut self, tag: Tag) -> Option<Self::Event>;
@@ -48,7 +48,7 @@ impl Engine for Initiator {
     }
 }
 
-/// What [`ConnectionEnd::next`] came to.
+/// Result of [`ConnectionEnd::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next<E> {
     Event(E),

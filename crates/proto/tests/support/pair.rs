@@ -179,7 +179,7 @@ impl Pair {
         tag
     }
 
-    /// Moves bytes both ways until nothing moves any more.
+    /// Moves bytes both ways until nothing moves.
     pub fn run(&mut self) {
         loop {
             self.run_host();

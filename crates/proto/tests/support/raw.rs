@@ -15,7 +15,7 @@ pub struct Raw {
     pub specific: Vec<u8>,
     pub data: Vec<u8>,
     pub padding: usize,
-    /// Whether the header digest is spoilt.
+    /// True if the header digest is spoilt.
     pub bad_header_digest: bool,
 }
 

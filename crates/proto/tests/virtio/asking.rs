@@ -1,4 +1,4 @@
-//! A device that asks to be notified of chains, and a driver that adds one meanwhile.
+//! A device that asks to be notified of chains, and a driver that adds one at the same time.
 
 use super::driver_model::{DriverMemory, DriverModel};
 use super::{Bytes, PARTS};
@@ -51,7 +51,7 @@ impl SharedMemory for Late {
         self.memory().load(at)
     }
 
-    /// Asking stores; of what else does, there is no chain to add any more.
+    /// Asking stores; for any other store no chain is left to add.
     fn store(&self, at: u64, value: u16) -> Result<(), Outside> {
         self.add();
         self.memory().store(at, value)

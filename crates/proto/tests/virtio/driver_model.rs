@@ -166,7 +166,7 @@ impl<M: DriverMemory> DriverModel<M> {
         Some((name, len))
     }
 
-    /// Whether the device is notified of the chain that is added next.
+    /// Returns whether the device is notified of the chain that is added next.
     #[allow(dead_code, reason = "monitors always notify")]
     pub fn is_asked(&self) -> bool {
         let Parts { device, .. } = self.config.parts;

@@ -213,7 +213,7 @@ fn a_new_packed_queue_may_begin_at_zero() {
     }
 }
 
-/// What comes of a chain whose descriptors are these, in a queue of 8.
+/// Returns the fault of a chain with these descriptors, in a queue of 8.
 fn fault(is_packed: bool, put: impl Fn(&Bytes, &RingConfig)) -> Result<bool, Fault> {
     let mut driver = model(is_packed, false);
     let mut ring = Ring::open(&driver.memory, &driver.config, None).unwrap();

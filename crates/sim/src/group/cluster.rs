@@ -1,10 +1,9 @@
-//! What the gateways share: a cluster that keeps their record and beats, keeps clients out, and has
-//! one image, whose writers hold its exclusive lock.
+//! The gateways' cluster: it keeps their record and beats, keeps clients out, and has one image,
+//! whose writers hold its exclusive lock.
 //!
 //! The lock is that of an RBD image: a client that writes without it asks the client that has it,
-//! which gives it away when nothing of its own is under way any more. One that does not answer
-//! keeps it, until it is kept out of the cluster. An image may be without: then every client writes
-//! at once.
+//! which gives it away when nothing of its own is in flight. One that does not answer keeps it,
+//! until it is kept out of the cluster. An image may be without: then every client writes at once.
 
 use super::objects::{Client, ReservationObjects};
 use crate::store::Store;
@@ -17,7 +16,7 @@ use weft_io::Time;
 pub struct Cluster {
     /// The blocks of the image.
     pub store: Arc<Store>,
-    /// What the gateways keep of reservations.
+    /// Reservations that the gateways keep.
     pub objects: ReservationObjects,
     /// The life of the group, as its record says.
     pub life: u64,
@@ -70,7 +69,7 @@ impl Cluster {
         self.record.as_deref()
     }
 
-    /// Whether a client may serve: nobody may take its place before it is kept out.
+    /// Returns whether a client may serve: nobody may take its place before it is kept out.
     pub fn is_member(&self, client: Client) -> bool {
         self.members.contains(&client)
     }
@@ -140,12 +139,12 @@ impl Cluster {
         }
     }
 
-    /// Whether a client can read.
+    /// Returns whether a client can read.
     pub fn may_read(&self, client: Client) -> bool {
         !self.is_kept_out(client) && !self.is_cut(client)
     }
 
-    /// Whether a client can write; if not, it wants to.
+    /// Returns whether a client can write; if not, it wants to.
     pub fn may_write(&mut self, client: Client, now: Time) -> bool {
         if !self.may_read(client) || !self.has_lock {
             return self.may_read(client);

@@ -12,7 +12,7 @@ use weft_io::sim::Rng;
 /// Longest way to the cluster or back.
 pub const WAY: Duration = Duration::from_millis(40);
 
-/// How long a message to the cluster or back takes.
+/// Returns the time of a message to the cluster or back.
 pub fn way(rng: &mut Rng) -> Duration {
     Duration::from_nanos(rng.within(1_000_000, WAY.as_nanos() as u64))
 }
@@ -70,7 +70,7 @@ impl ClusterLink {
         self.monitors_cut_until = self.monitors_cut_until.min(now);
     }
 
-    /// What keeps the record and the blocks is not reached.
+    /// Returns whether the part with the record and the blocks cannot be reached.
     pub fn is_cut(&self, now: Time) -> bool {
         now < self.cut_until
     }
@@ -113,7 +113,8 @@ impl ClusterLink {
         }
     }
 
-    /// What has arrived for a process, and when that was asked which was answered.
+    /// Returns the messages that have arrived for a process, and the times of the answered
+    /// requests.
     pub fn arrived(&mut self, client: Client, now: Time) -> Vec<(Event, Time)> {
         let (is_cut, are_monitors_cut) = (self.is_cut(now), self.are_monitors_cut(now));
         let is_due = |(at, _, message): &mut (Time, Client, Message)| {

@@ -1,4 +1,4 @@
-//! What goes wrong in a run of a group, and when: drawn from the seed before the run begins.
+//! Faults in a run of a group and their times: drawn from the seed before the run begins.
 
 use super::reach::LEASE;
 use crate::config::Config;

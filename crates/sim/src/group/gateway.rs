@@ -24,7 +24,7 @@ use weft_io::sim::{Rng, World};
 /// The ANA group of the one namespace.
 const GROUP: u32 = 1;
 
-/// How often gateways tell that they are alive.
+/// Interval of the gateways' signs of life.
 pub const BEAT: Duration = Duration::from_millis(500);
 
 /// The longest that it takes until all of a cluster keeps a client out.
@@ -62,7 +62,7 @@ pub struct Gateway {
     has_served: bool,
     /// What it reaches of the cluster.
     reach: Reach,
-    /// How often a process has ended because it had lost the cluster.
+    /// Number of processes that have ended because they had lost the cluster.
     pub losses: u64,
     /// It starts again then, unless something runs.
     pub starts_at: Option<Time>,
@@ -234,7 +234,8 @@ impl Gateway {
         self.tell(now, Event::Leave);
     }
 
-    /// Whether it serves as the gateway that is optimized, and the cluster takes its writes.
+    /// Returns whether it serves as the gateway that is optimized, and the cluster takes its
+    /// writes.
     pub fn is_optimized(&self) -> bool {
         let is = |role: &Role| role.access[&GROUP] == Access::Optimized;
         self.is_running()
@@ -370,7 +371,7 @@ impl Gateway {
         }
     }
 
-    /// Whether it knows of others to which its hosts can turn.
+    /// Returns whether it knows of others to which its hosts can turn.
     fn has_company(&self) -> bool {
         let is_other = |(name, member): (&Name, &Member)| *name != self.name && member.ready;
         let record = self.engine.as_ref().and_then(GatewayProcess::record);

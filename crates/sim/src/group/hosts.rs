@@ -106,7 +106,7 @@ impl Hosts {
         self.asking.iter().for_each(Reserving::stop);
     }
 
-    /// Whether nothing is asked for, and nothing can be executed any more that was.
+    /// Returns whether nothing is requested, and no earlier request can be executed.
     pub fn are_quiet(&self, now: Time) -> bool {
         self.asking.iter().all(Reserving::is_over) && self.known.borrow_mut().forget_late(now)
     }
@@ -123,7 +123,7 @@ impl Hosts {
         ));
     }
 
-    /// Whether nothing is reserved any more.
+    /// Returns whether nothing is reserved.
     pub fn are_settled(&self) -> bool {
         self.settling.as_ref().is_some_and(Reserving::is_over)
     }

@@ -27,7 +27,7 @@ pub struct Image {
     pub client: Client,
     /// Queues that were opened.
     pub queues: AtomicU64,
-    /// Where hosts do not wait.
+    /// Late writes, if hosts do not wait.
     pub late: Option<LateWrites>,
 }
 

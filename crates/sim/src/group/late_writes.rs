@@ -15,7 +15,7 @@ use weft_io::sim::View;
 /// connection no more.
 const HANDED_ON: Duration = Duration::from_micros(100);
 
-/// What is known of that, for one gateway.
+/// Known late writes of one gateway.
 #[derive(Clone)]
 pub struct LateWrites {
     pub view: View,
@@ -27,8 +27,7 @@ pub struct LateWrites {
 }
 
 impl LateWrites {
-    /// Whether the gateway may give this write to the cluster although nobody waits for it any
-    /// more.
+    /// Returns whether the gateway may give this write to the cluster although nobody waits for it.
     pub fn may_be(&self, op: &Op) -> bool {
         op.kind.is_write()
             && self

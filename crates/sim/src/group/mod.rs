@@ -4,9 +4,9 @@
 //! off from the cluster, from hosts, or from both.
 //!
 //! The oracle is that of all scenes: a write that was acknowledged is read back, whatever a gateway
-//! that was taken for dead does later. Besides, no two gateways whose writes the cluster takes are
-//! optimized at a time; none leaves the group that can still write; and when everything heals, all
-//! are in the group and one is optimized.
+//! that was taken for dead does later. In addition, no two gateways whose writes the cluster takes
+//! are optimized at a time; none leaves the group that can still write; and when everything heals,
+//! all are in the group and one is optimized.
 
 mod cluster;
 mod cluster_link;
@@ -227,7 +227,7 @@ impl Run {
         }
         if let Some(client) = lock(&self.cluster).at_large() {
             self.journal.violation(format!(
-                "{client} belongs to the group no more, and nobody keeps it out"
+                "{client} no longer belongs to the group, and nobody keeps it out"
             ));
         }
     }

@@ -44,12 +44,12 @@ impl ReservationObjects {
         Some(now + 1)
     }
 
-    /// From now on a client is told.
+    /// Notifies a client from now on.
     pub fn watch(&mut self, client: Client) {
         self.watchers.insert(client);
     }
 
-    /// Not any more.
+    /// Stops notifying a client.
     pub fn forget(&mut self, client: Client) {
         self.watchers.remove(&client);
         self.notices.retain(|(to, ..)| *to != client);
@@ -67,7 +67,7 @@ impl ReservationObjects {
         self.told
     }
 
-    /// What a client is told.
+    /// Returns the notices for a client.
     pub fn notices(&mut self, to: Client) -> Vec<(u64, Uuid)> {
         self.notices
             .extract_if(.., |(client, ..)| *client == to)
@@ -83,7 +83,7 @@ impl ReservationObjects {
         }
     }
 
-    /// Who has acknowledged, when all have or enough time has passed.
+    /// Returns the clients that have acknowledged, when all have or enough time has passed.
     pub fn answers(&mut self, number: u64, now: Time) -> Option<Vec<Client>> {
         let notification = self.notifications.get(&number)?;
         let is_over = notification.missing.is_empty() || notification.until <= now;

@@ -1,5 +1,5 @@
-//! What the process of a gateway reaches of the cluster, and when it has to end because it has lost
-//! it: neither too late, nor while the monitors answer.
+//! Reach of a gateway's process in the cluster, and the time at which it must end because it has
+//! lost it: neither too late, nor while the monitors answer.
 
 use super::cluster_link::ClusterLink;
 use crate::journal::Journal;
@@ -7,10 +7,10 @@ use core::time::Duration;
 use weft_group::Name;
 use weft_io::Time;
 
-/// How long a gateway may serve after its last beat.
+/// Time for which a gateway may serve after its last beat.
 pub const LEASE: Duration = Duration::from_secs(4);
 
-/// How long a gateway that does not serve hears nothing of the monitors before it ends.
+/// Time for which a gateway that does not serve hears nothing of the monitors before it ends.
 pub const SILENCE: Duration = Duration::from_secs(4);
 
 /// How much later than it should a process may end: its clock is wrong, and it is looked after now

@@ -1,4 +1,4 @@
-//! Who there is in a run of a group: gateways, and hosts with a path to each of them.
+//! Participants in a run of a group: gateways, and hosts with a path to each of them.
 
 use super::cluster::Cluster;
 use super::gateway::Gateway;

@@ -284,7 +284,7 @@ impl SharedReservations {
             || self.process.as_ref().is_some_and(|process| !lock(&process.asking).asked.is_empty())
     }
 
-    /// The process is no more, and nothing of it serves.
+    /// The process has ended, and nothing of it serves.
     pub fn end(&mut self) {
         let Some(Process { client, asking, table, .. }) = self.process.take() else { return };
         drop(table);

@@ -1,7 +1,7 @@
-//! What happens to a mirror that was closed, after the rest of a run: a leg or its state file is
-//! put back from an older copy, its legs are used apart from each other by force, its next owner
-//! has other options than one that was killed, or it is taken from an owner that still runs. Drawn
-//! from a generator of its own, so that it changes nothing of the rest.
+//! Events of a closed mirror, after the rest of a run: a leg or its state file is put back from an
+//! older copy, its legs are used apart from each other by force, its next owner has other options
+//! than one that was killed, or it is taken from an owner that still runs. Drawn from a generator
+//! of its own, so that it changes nothing of the rest.
 
 use super::Run;
 use super::disks::Disks;
@@ -210,7 +210,7 @@ impl Run {
             && !is_refused(self)
     }
 
-    /// Whether the mirror was closed, and nothing is left of it.
+    /// Returns whether the mirror was closed, and nothing is left of it.
     fn closed(&mut self) -> bool {
         self.owner.close();
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());

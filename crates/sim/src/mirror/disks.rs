@@ -78,7 +78,7 @@ impl Disks {
         }
     }
 
-    /// What the label of a leg says, as far as it is executed.
+    /// Returns the label of a leg, as far as it is executed.
     pub fn label(&self, leg: usize) -> Option<Label> {
         let (lba, bytes) = self.area(leg);
         let blocks = bytes as u64 / u64::from(self.block_bytes);
@@ -96,7 +96,7 @@ impl Disks {
         self.newest().map(|label| label.in_sync).unwrap_or_default()
     }
 
-    /// Whether the labels of all legs in sync say that this one is not.
+    /// Returns whether the labels of all legs in sync say that this one is not.
     pub fn is_excluded(&self, leg: usize) -> bool {
         let Some(newest) = self.newest() else { return false };
         let says = |other: &usize| {
@@ -105,7 +105,7 @@ impl Disks {
         !newest.in_sync.contains(&leg) && newest.in_sync.iter().all(says)
     }
 
-    /// Whether nothing is left of what any process has asked of the state file.
+    /// Returns whether nothing is left of what any process has asked of the state file.
     pub fn is_state_idle(&self, now: Time) -> bool {
         self.state.iter().all(|store| store.is_idle(now))
     }

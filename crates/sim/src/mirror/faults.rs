@@ -1,4 +1,4 @@
-//! What goes wrong in a run of a mirror, and when: drawn from the seed before the run begins.
+//! Faults in a run of a mirror and their times: drawn from the seed before the run begins.
 
 use super::lost_leg::LostLeg;
 use crate::config::Config;

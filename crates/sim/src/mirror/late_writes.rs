@@ -1,8 +1,8 @@
-//! What an owner has sent before it was killed lands after what the next one has written, unless
-//! that one waits for as long as the targets may go on: the disk of a leg holds everything back
-//! almost until the bound and heeds no request to cancel, the owner is killed, and starts again at
-//! once. Or only the leg is lost, as its connections are cut: the mirror must not copy to it, nor
-//! write to it again, before that.
+//! Late writes: commands that an owner has sent before it was killed land after those of the next
+//! one, unless that one waits for as long as the targets may go on: the disk of a leg holds
+//! everything back almost until the bound and heeds no request to cancel, the owner is killed, and
+//! starts again at once. Or only the leg is lost, as its connections are cut: the mirror must not
+//! copy to it, nor write to it again, before that.
 //!
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 

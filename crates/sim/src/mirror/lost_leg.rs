@@ -4,7 +4,7 @@
 //! all other legs. The leg that was lost comes back first, when the owner starts again, and must
 //! not be taken for one in sync.
 //!
-//! Disks are slow meanwhile, so that many steps of the mirror are under way when everything ends.
+//! Disks are slow during that, so that many steps of the mirror are under way when everything ends.
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
 use super::Run;

@@ -1,4 +1,4 @@
-//! Which legs have forgotten something that the mirror does not know yet: those that lost their
+//! Legs that have forgotten something that the mirror does not know yet: those that lost their
 //! power, until the labels of all others durably exclude them. What was written and not flushed is
 //! lost with the last leg that remembers it, and may be lost with the first one where the owner
 //! ends before it has written down which leg that was.

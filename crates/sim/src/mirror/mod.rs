@@ -3,9 +3,9 @@
 //!
 //! The oracle is that of all scenes, and the mirror has to keep its promises to it: a write that
 //! was acknowledged is read back, whichever legs are lost, killed or away; what was in doubt is
-//! decided by the first read and stays so; a leg that was away serves nothing old. Besides, nobody
-//! else gets the mirror while it is open, and at the end all legs are in sync, equal, closed in
-//! order, and hold what the oracle expects.
+//! decided by the first read and stays so; a leg that was away serves nothing old. And nobody else
+//! gets the mirror while it is open, and at the end all legs are in sync, equal, closed in order,
+//! and hold what the oracle expects.
 //!
 //! An owner that was killed starts again at once, while what it had sent may still be executed.
 
@@ -216,9 +216,9 @@ impl Run {
         }
     }
 
-    /// Whether the system has ended what the last process of the owner did with the state file,
-    /// which is its own; what it has sent to targets may still be under way. A start by force needs
-    /// all legs besides.
+    /// Returns whether the system has ended what the last process of the owner did with the state
+    /// file, which is its own; what it has sent to targets may still be under way. A start by force
+    /// needs all legs besides.
     fn may_start(&self) -> bool {
         self.disks.is_state_idle(self.world.now())
             && (!self.owner.needs_force || self.ending.is_empty())

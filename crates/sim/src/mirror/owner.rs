@@ -189,19 +189,19 @@ impl Owner {
         self.device().map(|device| device.paths()).unwrap_or_default()
     }
 
-    /// Whether the mirror is open, with all legs in sync.
+    /// Returns whether the mirror is open, with all legs in sync.
     pub fn is_whole(&self) -> bool {
         let legs = self.legs();
         !legs.is_empty() && legs.iter().all(|leg| leg.state == PathState::Live)
     }
 
-    /// Whether it is opening the mirror by force, or is about to: nothing must go wrong then, as
-    /// what is not here is lost.
+    /// Returns whether it is opening the mirror by force, or is about to: nothing must go wrong
+    /// then, as what is not here is lost.
     pub fn is_forcing(&self) -> bool {
         self.needs_force && matches!(self.doing, Doing::Waiting(_) | Doing::Opening(_))
     }
 
-    /// Whether an operation that writes is under way.
+    /// Returns whether an operation that writes is under way.
     pub fn is_writing(&self) -> bool {
         self.workloads.iter().any(|it| it.borrow().is_writing())
     }
@@ -263,7 +263,7 @@ impl Owner {
         }
     }
 
-    /// Whether its loop sleeps while the mirror waits for its legs.
+    /// Checks that its loop sleeps while the mirror waits for its legs.
     pub fn check_sleep(&mut self, world: &World, journal: &Journal) {
         let is_away = self.device().is_some_and(|device| device.presence() == Presence::Away);
         if !is_away {
@@ -296,7 +296,7 @@ impl Owner {
         self.doing = Doing::Open(device);
     }
 
-    /// Whether all workloads are done.
+    /// Returns whether all workloads are done.
     pub fn is_over(&self) -> bool {
         self.workloads.iter().all(|it| it.borrow().is_over() && !it.borrow().running)
     }
@@ -357,7 +357,7 @@ impl Stranger {
         self.opening = Some(Box::pin(what.open(world, on, "stranger", true, seed)));
     }
 
-    /// Whether it has the mirror that it has taken.
+    /// Returns whether it has the mirror that it has taken.
     pub fn has_mirror(&self) -> bool {
         self.device.is_some()
     }
@@ -374,7 +374,7 @@ impl Stranger {
         }
     }
 
-    /// Whether it got the mirror.
+    /// Checks the outcome of opening the mirror.
     pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
         let Some(opening) = &mut self.opening else { return };
         let Poll::Ready(outcome) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop()))

@@ -50,8 +50,8 @@ impl Run {
         }
     }
 
-    /// Whether no leg can be read there, says the label of the first one: what they hold is shown
-    /// to nobody.
+    /// Returns whether no leg can be read there, says the label of the first one: what they hold is
+    /// shown to nobody.
     pub(super) fn is_unreadable(&self, unit: u64) -> bool {
         let lba = unit / u64::from(self.config.units());
         let label = self.disks.label(0);

@@ -1,6 +1,6 @@
-//! Writes that are executed late, and may be: whoever executes them cannot know that nobody waits
-//! for them any more. Such a write replaces what was acknowledged since. The next write that is
-//! acknowledged, and was begun behind that, replaces it in turn.
+//! Writes that are executed late, and may be: the executing side cannot know that nobody waits for
+//! them. Such a write replaces what was acknowledged since. The next write that is acknowledged,
+//! and was begun behind that, replaces it in turn.
 
 use super::{Block, Oracle, ZEROES};
 use crate::stamp::{self, Seen, UNIT_BYTES, Version};
@@ -11,7 +11,7 @@ use weft_block::Op;
 /// Units that such writes have changed since the oracle last looked, and what they hold now.
 pub type Landed = Arc<Mutex<Vec<(u64, Seen)>>>;
 
-/// What a write leaves in the units that it covers.
+/// Returns the contents that a write leaves in the units that it covers.
 pub fn units_of(op: &Op, block_bytes: u32) -> Vec<(u64, Seen)> {
     let per_block = u64::from(block_bytes) / UNIT_BYTES as u64;
     let first = op.lba * per_block;
@@ -23,7 +23,7 @@ pub fn units_of(op: &Op, block_bytes: u32) -> Vec<(u64, Seen)> {
 }
 
 impl Oracle {
-    /// Writes may be executed late from now on; they are told to it here.
+    /// Writes may be executed late from now on; this registers them.
     pub fn expect_late(&mut self) -> Landed {
         Arc::clone(self.landed.get_or_insert_default())
     }

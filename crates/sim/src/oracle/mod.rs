@@ -1,11 +1,11 @@
-//! What each block may hold: the last acknowledged write, the last one that a flush covered, and
-//! all that may still land.
+//! Permitted contents of each block: the last acknowledged write, the last one that a flush
+//! covered, and all that may still land.
 //!
 //! * A write that was sent may be read from then on; once it is acknowledged, nothing else may.
-//! * A write that ended without an answer (and cannot be executed any more, as the contract of a
-//!   device says) leaves two possibilities; the first read decides between them. Where the
-//!   initiator writes again what was not flushed, an older write may come back over one that
-//!   failed, so that reads decide nothing until a flush or a write that is acknowledged.
+//! * A write that ended without an answer (and can no longer be executed, by the contract of a
+//!   device) leaves two possibilities; the first read decides between them. Where the initiator
+//!   writes again what was not flushed, an older write may come back over one that failed, so that
+//!   reads decide nothing until a flush or a write that is acknowledged.
 //! * A power failure leaves what was flushed, what was written since, and nothing older. Where the
 //!   initiator writes again what it has to ([`Replay`]), it changes nothing that a read may see.
 //!
@@ -44,7 +44,7 @@ struct Block {
     late: Vec<(Version, Version)>,
 }
 
-/// What was known when an operation was submitted.
+/// State at the submission of an operation.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     epoch: u64,
@@ -66,7 +66,7 @@ impl Ticket {
     }
 }
 
-/// What is known of the blocks.
+/// State of the blocks.
 pub struct Oracle {
     blocks: Vec<Block>,
     version: Version,
@@ -83,7 +83,7 @@ pub struct Oracle {
     landed: Option<Landed>,
 }
 
-/// Whether the initiators write again what a power failure has taken.
+/// Repetition of writes by initiators after a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
     /// No: what was not flushed may be gone.
@@ -97,7 +97,7 @@ pub enum Replay {
 }
 
 impl Replay {
-    /// Whether the next flush after a loss fails, or there is no loss.
+    /// Returns whether the next flush after a loss fails, or there is no loss.
     fn is_told(self) -> bool {
         matches!(self, Self::Bounded | Self::Always)
     }
@@ -127,7 +127,7 @@ impl Oracle {
         }
     }
 
-    /// What the initiators write again.
+    /// Returns the writes that initiators send again.
     pub fn replay(&self) -> Replay {
         self.replay
     }
@@ -223,8 +223,8 @@ impl Oracle {
         }
     }
 
-    /// A flush of whoever owns these blocks has succeeded. Where nobody tells of a loss, it says
-    /// nothing of what was written before a power failure that happened meanwhile.
+    /// A flush of whoever owns these blocks has succeeded. Without reports of losses, it proves
+    /// nothing about writes before a power failure that happened in the meantime.
     pub fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
         self.hear();
         if let Some(several) = &mut self.several {
@@ -257,8 +257,8 @@ impl Oracle {
         self.blocks[range].iter_mut().for_each(Block::forget_unflushed);
     }
 
-    /// Who had the blocks open has ended: if power has failed, nobody else is told of what was not
-    /// flushed.
+    /// The owner of the blocks has ended: if power has failed, nobody else gets a report of
+    /// unflushed writes.
     pub fn owner_ended(&mut self) {
         if core::mem::take(&mut self.has_failed) {
             self.blocks.iter_mut().for_each(Block::forget_unflushed);
@@ -306,8 +306,8 @@ impl Oracle {
         self.several.as_mut().map_or(Ok(()), |several| several.swapped(lba, found, ticket))
     }
 
-    /// Whether blocks with this content are what was written, no matter when it is looked at: the
-    /// check of what is stored at the end.
+    /// Checks that blocks with this content are those written, no matter when they are read: the
+    /// check of the store at the end.
     ///
     /// # Errors
     /// What is wrong.

@@ -1,5 +1,5 @@
-//! What each block may hold where several hosts write it, or one host has several writes of it
-//! under way.
+//! Permitted contents of each block that several hosts write, or one host with several writes of it
+//! in flight.
 //!
 //! A write is executed between its beginning and its end, perhaps more than once; an acknowledged
 //! one at least once, and none after its end. So
@@ -8,8 +8,8 @@
 //! * a read shows what was there at some time between its beginning and its end: what had ended
 //!   when it began, and is something else, does not come back, for whichever reader;
 //! * a power failure may bring back what no flush has covered since: a flush covers all that was
-//!   executed before it, whoever has sent it. A host whose flush succeeds has been told of no loss:
-//!   all that it was acknowledged before is there, or something newer;
+//!   executed before it, whoever has sent it. A host whose flush succeeds has got no report of a
+//!   loss: all that it was acknowledged before is there, or something newer;
 //! * nobody else's compare-and-write has found what a compare-and-write has replaced.
 
 use super::{Ticket, ZEROES, is, names, show};
@@ -236,7 +236,7 @@ impl Several {
     }
 }
 
-/// Whether a write may be executed after this moment.
+/// Returns whether a write may be executed after this moment.
 fn may_follow(writes: &[Write], version: Version, at: u64) -> bool {
     writes.iter().any(|write| write.version == version && write.ended.is_none_or(|end| end > at))
 }

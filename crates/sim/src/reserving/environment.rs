@@ -1,4 +1,4 @@
-//! What the hosts that reserve ask, and of whom.
+//! Requests of the hosts that reserve, and their targets.
 
 use crate::store::Store;
 use core::time::Duration;
@@ -36,13 +36,13 @@ pub struct Environment {
     pub free: u64,
     /// The store.
     pub store: Arc<Store>,
-    /// What else a client of a cluster has to write to these blocks; `None`: there is no cluster.
+    /// Other writes of a client of a cluster to these blocks; `None`: there is no cluster.
     pub cluster: Option<Rc<dyn Writes>>,
 }
 
-/// Who has writes that can be executed still.
+/// Writes that can still be executed.
 pub trait Writes {
-    /// Whether what a client has sent is executed.
+    /// Returns whether what a client has sent is executed.
     fn counts(&self, client: u64) -> bool;
 
     /// A block among these to which some client still waits to write.

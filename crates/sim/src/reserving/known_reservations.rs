@@ -1,4 +1,4 @@
-//! What is known of the reservations in force: answers decide it; a command whose answer was lost
+//! Known states of the reservations in force: answers decide it; a command whose answer was lost
 //! may have been executed, or be executed late.
 
 use super::model::{Action, Answer, State, Who};
@@ -41,7 +41,7 @@ struct Moment {
     aborts: bool,
 }
 
-/// What is known of the reservations of one namespace, now and before.
+/// Known states of the reservations of one namespace, now and before.
 pub struct KnownReservations {
     /// The last one is now.
     moments: Vec<Moment>,
@@ -60,7 +60,7 @@ pub struct KnownReservations {
     stopped: BTreeMap<usize, usize>,
 }
 
-/// What may become of an operation.
+/// Possible outcomes of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// It may be executed.
@@ -92,7 +92,7 @@ impl KnownReservations {
         self.moments.last().map_or(&[], |moment| &moment.states)
     }
 
-    /// The only state that may be in force, if nothing can change it any more.
+    /// Returns the only state that may be in force, if nothing can change it.
     pub fn certain(&self) -> Option<&State> {
         let is_certain =
             self.late.is_empty() && self.under_way.is_empty() && self.states().len() == 1;
@@ -104,7 +104,7 @@ impl KnownReservations {
         self.moments.len() - 1
     }
 
-    /// What may become of an operation that was submitted at this mark and ends now.
+    /// Returns the possible outcomes of an operation that was submitted at this mark and ends now.
     pub fn fate(&self, mark: usize, who: Option<Who>, writes: bool) -> Fate {
         let mut fate = Fate { executed: false, refused: false };
         for moment in &self.moments[mark..] {
@@ -120,7 +120,7 @@ impl KnownReservations {
         fate
     }
 
-    /// Whether a gateway stands still, or is kept out of the cluster and has not noticed.
+    /// Sets whether a gateway stands still, or is kept out of the cluster and has not noticed.
     pub fn set_stopped(&mut self, via: usize, is_stopped: bool) {
         if is_stopped {
             let mark = self.mark();
@@ -140,7 +140,7 @@ impl KnownReservations {
         id
     }
 
-    /// Whether nothing was begun or has ended since a command was begun.
+    /// Returns whether nothing was begun or has ended since a command was begun.
     pub fn is_newest(&self, command: u64) -> bool {
         self.steps == command
     }
@@ -154,14 +154,14 @@ impl KnownReservations {
             .for_each(|command| command.until = now + LATE);
     }
 
-    /// Forgets the commands that cannot be executed any more; whether none is left that can.
+    /// Forgets the commands that can no longer be executed; returns whether none is left that can.
     pub fn forget_late(&mut self, now: Time) -> bool {
         self.late.retain(|command| command.until >= now);
         self.late.is_empty()
     }
 
-    /// The command has been answered; `None`: its connection was lost. Of what was not executed for
-    /// some other reason, see [`KnownReservations::not_executed`].
+    /// The command has been answered; `None`: its connection was lost. For commands that were not
+    /// executed for some other reason see [`KnownReservations::not_executed`].
     ///
     /// # Errors
     /// Why this cannot be the answer.

@@ -11,12 +11,12 @@ use weft_io::{DriverId, Handle, Stream, Time};
 #[derive(Debug)]
 pub struct Lost;
 
-/// Where a future runs: the driver that polls it.
+/// The driver that polls a future.
 #[derive(Clone)]
 pub struct Place {
     /// Its loop.
     pub on: Handle,
-    /// Which is woken when it may go on.
+    /// The driver to wake when it may go on.
     pub driver: DriverId,
 }
 
@@ -81,7 +81,7 @@ impl Link {
         .await
     }
 
-    /// Receives so many bytes.
+    /// Receives `count` bytes.
     pub async fn receive(&mut self, count: usize) -> Result<Vec<u8>, Lost> {
         let (mut bytes, mut at) = (vec![0; count], 0);
         poll_fn(|_| {

@@ -1,8 +1,8 @@
 //! Reservations of one namespace as the standards describe them, for whoever checks a target:
 //! written apart from the target's own code.
 //!
-//! Every host has one key, and never names another's type of protocol: what differs between NVMe
-//! and SCSI is told by [`Action`].
+//! Every host has one key, and never names another's type of protocol: [`Action`] has the
+//! differences between NVMe and SCSI.
 
 /// A host, or a nexus: by number.
 pub type Who = usize;
@@ -13,7 +13,7 @@ pub type Kind = u8;
 /// Types 1 to 6.
 pub const KINDS: [Kind; 6] = [1, 2, 3, 4, 5, 6];
 
-/// What somebody asks for.
+/// Request of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Registers its key.
@@ -43,7 +43,7 @@ pub enum Action {
     Report,
 }
 
-/// What a target answers.
+/// Answer of a target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// Success.
@@ -56,7 +56,7 @@ pub enum Answer {
     Shows(State),
 }
 
-/// Who is registered, and who holds what.
+/// Registrants and the reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
     registered: Vec<Who>,
@@ -80,12 +80,12 @@ impl State {
         }
     }
 
-    /// Whether somebody is registered.
+    /// Returns whether somebody is registered.
     pub fn is_registered(&self, who: Who) -> bool {
         self.registered.contains(&who)
     }
 
-    /// Whether nobody is registered.
+    /// Returns whether nobody is registered.
     pub fn is_empty(&self) -> bool {
         self.registered.is_empty()
     }
@@ -96,7 +96,8 @@ impl State {
         })
     }
 
-    /// Whether somebody (`None`: one that can be neither registered nor holder) may write, or read.
+    /// Returns whether somebody (`None`: one that can be neither registered nor holder) may write,
+    /// or read.
     pub fn allows(&self, who: Option<Who>, writes: bool) -> bool {
         let Some((kind, _)) = self.held else { return true };
         // 1, 3, 5: write exclusive. 2, 4, 6: exclusive access. From 3 on registrants share it.
@@ -119,7 +120,7 @@ impl State {
         self.held = Some((kind, (!all_hold(kind)).then_some(who)));
     }
 
-    /// What is answered, and the state after it.
+    /// Returns the answer, and the state after it.
     pub fn after(&self, by: Who, action: Action) -> (Answer, Self) {
         if action == Action::Report {
             return (Answer::Shows(self.clone()), self.clone());

@@ -1,4 +1,4 @@
-//! Who asks for what: one host after the other connects, asks, looks whether it may write, and
+//! Script of requests: one host after the other connects, asks, checks whether it may write, and
 //! leaves.
 
 use super::environment::Environment;
@@ -50,8 +50,8 @@ impl Reserving {
         Self::run(world, (n, environment), known, journal, rng, Script::play)
     }
 
-    /// Has it seen to that all gateways of a group say and do the same, and that nothing is
-    /// reserved any more.
+    /// Makes sure that all gateways of a group report and do the same, and that nothing is
+    /// reserved.
     pub fn settle(
         world: &mut World,
         (n, environment): (u64, Environment),
@@ -109,7 +109,7 @@ impl Reserving {
         self.stopping.set(true);
     }
 
-    /// Whether everything is cleared.
+    /// Returns whether everything is cleared.
     pub fn is_over(&self) -> bool {
         self.over.get()
     }

@@ -1,5 +1,4 @@
-//! What has to hold when nothing goes wrong any more: all gateways of a group report one state, and
-//! do what it says.
+//! Conditions once the faults are over: all gateways of a group report one state, and enforce it.
 
 use super::Ended;
 use super::link::Lost;

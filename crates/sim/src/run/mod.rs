@@ -300,7 +300,7 @@ impl Run {
             });
             if let Some(who) = late {
                 self.journal.violation(format!(
-                    "nothing goes wrong any more, and the options allow {patience:.1?}: {who}"
+                    "the faults are over, and the options allow {patience:.1?}: {who}"
                 ));
             }
         }

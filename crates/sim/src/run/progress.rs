@@ -1,5 +1,5 @@
-//! Whether everything goes on once nothing goes wrong any more: no operation is older than the
-//! options allow, and no workload stands still.
+//! Checks progress once the faults are over: no operation is older than the options allow, and no
+//! workload stands still.
 
 use crate::initiator::Initiator;
 use core::time::Duration;

@@ -86,8 +86,8 @@ impl Content {
         if op.fails { Status::new(StatusKind::Media) } else { Status::SUCCESS }
     }
 
-    /// Whether the blocks hold what the first half of the data (all of it, of a plain comparison)
-    /// says.
+    /// Returns whether the blocks hold what the first half of the data (all of it, of a plain
+    /// comparison) says.
     fn equals(&mut self, op: &Pending) -> bool {
         let mut block = vec![0; self.block_bytes];
         (0..op.blocks as usize).all(|n| {

@@ -1,9 +1,9 @@
-//! What targets serve: blocks in memory behind a cache that a power failure empties, outside every
-//! process of the simulation.
+//! Stores of the targets: blocks in memory behind a cache that a power failure empties, outside
+//! every process of the simulation.
 //!
 //! An operation takes effect when its time has come, which the seed decides for each. It does so
-//! even if the process that submitted it has died meanwhile, as a disk executes what it has; that
-//! is how old writes come to be executed late. Two processes may serve one store.
+//! even if the process that submitted it has died in the meantime, because a disk executes its
+//! operations; that is how old writes come to be executed late. Two processes may serve one store.
 
 mod content;
 mod queue;
@@ -25,20 +25,20 @@ use weft_io::{DriverId, Handle, RemoteLoop, Time};
 /// Blocks that no workload has.
 const SPARE_BLOCKS: u64 = 64;
 
-/// How a store behaves.
+/// Behaviour of a store.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// How long an operation takes, at least and at most.
+    /// Minimum and maximum time of an operation.
     pub delay: (Duration, Duration),
-    /// One in so many operations takes up to [`Behaviour::hold`] longer (0: none).
+    /// One in `n` operations takes up to [`Behaviour::hold`] longer (0: none).
     pub hold_one_in: u32,
     /// At least.
     pub hold_least: Duration,
     /// See [`Behaviour::hold_one_in`].
     pub hold: Duration,
-    /// One in so many operations fails; a write that fails may have been done in part (0: none).
+    /// One in `n` operations fails; a write that fails may have been done in part (0: none).
     pub error_one_in: u32,
-    /// One in so many requests to cancel is heeded (0: none).
+    /// One in `n` requests to cancel is heeded (0: none).
     pub cancel_one_in: u32,
 }
 
@@ -111,7 +111,7 @@ impl Store {
         Self::of(seed, config, u64::from(config.blocks()) + SPARE_BLOCKS)
     }
 
-    /// A store of so many blocks.
+    /// A store of `blocks` blocks.
     pub fn of(seed: u64, config: &Config, blocks: u64) -> Arc<Self> {
         let Config { block_bytes, volatile, compare, locked, .. } = *config;
         let tells = config.tells_starts();
@@ -155,7 +155,7 @@ impl Store {
         self.state().behaviour = behaviour;
     }
 
-    /// A block cannot be read any more, until it is written.
+    /// A block can no longer be read, until it is written.
     pub fn spoil(&self, lba: u64) {
         self.state().bad.insert(lba);
     }
@@ -166,8 +166,8 @@ impl Store {
         self.state().torn = Some((lba, rng));
     }
 
-    /// Whether a process cannot start yet: it is locked until everything is executed that the
-    /// process before has asked for.
+    /// Returns whether a process cannot start yet: it is locked until everything is executed that
+    /// the process before has asked for.
     pub fn keeps_out(&self, now: Time) -> bool {
         let mut state = self.state();
         state.advance(now);
@@ -242,21 +242,21 @@ impl Store {
         names.min()
     }
 
-    /// Whether everything is executed that any process has asked for.
+    /// Returns whether everything is executed that any process has asked for.
     pub fn is_idle(&self, now: Time) -> bool {
         let mut state = self.state();
         state.advance(now);
         state.pending.is_empty()
     }
 
-    /// Whether a client has writes that are not executed yet.
+    /// Returns whether a client has writes that are not executed yet.
     pub fn has_writes_of(&self, client: u64, now: Time) -> bool {
         let mut state = self.state();
         state.advance(now);
         state.pending.values().any(|op| op.client == client && op.kind.is_write())
     }
 
-    /// What a client has asked for and is not executed yet never will be, and it is told so.
+    /// Drops the requests of a client that are not executed yet, with an answer to it.
     pub fn drop_writes_of(&self, client: u64, now: Time) {
         let mut state = self.state();
         state.advance(now);
@@ -293,7 +293,7 @@ impl Store {
         self.state().blocks
     }
 
-    /// What a block holds now, with everything executed that is due.
+    /// Returns the present contents of a block, with everything executed that is due.
     pub fn peek(&self, lba: u64, now: Time) -> Vec<u8> {
         self.peek_all(lba..lba + 1, now)
     }

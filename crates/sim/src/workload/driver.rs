@@ -281,9 +281,9 @@ impl Workload {
         }
     }
 
-    /// Whether another host's reservation may have forbidden writes since the flush before: then
-    /// what was not flushed could not be written again where the target lost it, and the next flush
-    /// tells of that.
+    /// Returns whether another host's reservation may have forbidden writes since the flush before:
+    /// then what was not flushed could not be written again where the target lost it, and the next
+    /// flush tells of that.
     fn may_have_been_kept_out(&self) -> bool {
         self.reservations
             .as_ref()

@@ -1,9 +1,9 @@
 //! Operations on the blocks of one queue, by chance, each of which the oracle knows about.
 //!
 //! The blocks are split into slots. A slot has one operation under way at a time, so that writes of
-//! a block do not overlap; beside it a flush may be under way, and reads that look at what is being
-//! written. A workload outlives its device: it stops when the device is lost and goes on with the
-//! next one.
+//! a block do not overlap; a flush may be in flight at the same time, and reads of blocks that are
+//! being written. A workload outlives its device: it stops when the device is lost and goes on with
+//! the next one.
 
 mod driver;
 
@@ -20,12 +20,12 @@ use weft_block::{OpKind, Outcome, Status, StatusKind};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
-/// What a workload does.
+/// Plan of a workload.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who it is, for the journal.
+    /// Its name, for the journal.
     pub name: String,
-    /// Whose it is, by number.
+    /// Its host, by number.
     pub host: usize,
     /// Its first unit.
     pub first: u64,
@@ -41,9 +41,9 @@ pub struct Plan {
     pub is_cached: bool,
     /// Longest pause of a slot.
     pub think: Duration,
-    /// What is under way outlives the process.
+    /// Operations in flight outlive the process.
     pub is_taken_over: bool,
-    /// Whether an operation may fail: the disk makes errors, or the device does not wait for a path
+    /// True if an operation may fail: the disk makes errors, or the device does not wait for a path
     /// to come back.
     pub may_fail: bool,
 }
@@ -73,7 +73,7 @@ pub(crate) struct OpCopy {
 
 /// A workload, across the devices on which it runs.
 pub struct Workload {
-    /// What it does.
+    /// Its plan.
     pub plan: Plan,
     /// Operations that are still to be submitted.
     pub left: u32,
@@ -113,7 +113,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// A workload of so many operations.
+    /// A workload of this many operations.
     pub fn new(
         plan: Plan,
         operations: u32,
@@ -147,7 +147,7 @@ impl Workload {
         }))
     }
 
-    /// Whether all operations have ended.
+    /// Returns whether all operations have ended.
     pub fn is_over(&self) -> bool {
         self.left == 0 && self.under_way.is_empty()
     }
@@ -157,7 +157,7 @@ impl Workload {
         self.under_way.keys().copied()
     }
 
-    /// Whether a write is under way.
+    /// Returns whether a write is under way.
     pub fn is_writing(&self) -> bool {
         self.under_way.values().any(|it| it.written.is_some())
     }
@@ -174,12 +174,12 @@ impl Workload {
         (self.sweep, self.left) = (Some(0), self.plan.slots);
     }
 
-    /// So many operations more.
+    /// Begins `operations` more operations.
     pub fn begin_more(&mut self, operations: u32) {
         (self.sweep, self.left) = (None, operations);
     }
 
-    /// The process ended together with what was under way, which nobody executes any more when
+    /// The process ended together with its operations in flight, which will not be executed when
     /// somebody goes on.
     pub fn forget(&mut self) {
         let unknown = Outcome::settled(Status::new(StatusKind::Gone));

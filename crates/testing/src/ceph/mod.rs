@@ -43,7 +43,7 @@ impl Cluster {
             .then(|| SHARED.get_or_init(|| Self::started_at(Ipv4Addr::LOCALHOST, 1)))
     }
 
-    /// A cluster with so many storage daemons, each of which has a copy of everything; without any,
+    /// A cluster with `osds` storage daemons, each of which has a copy of everything; without any,
     /// there is no pool. `None`: see [`Cluster::shared`].
     ///
     /// # Panics

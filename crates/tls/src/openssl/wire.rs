@@ -1,5 +1,5 @@
-//! Bytes of the handshake between a stream and the library: what has come, and what is to be sent.
-//! The library has them by a BIO of ours, which never blocks and never touches a socket.
+//! Bytes of the handshake between a stream and the library: received ones, and those to send. The
+//! library has them by a BIO of ours, which never blocks and never touches a socket.
 
 use super::library::{Library, Unavailable, loaded};
 use super::types::{

@@ -4,7 +4,7 @@ use super::key::RecordKey;
 use super::layout::{HEADER_BYTES, TAG_BYTES, header};
 use crate::schedule::Secret;
 
-/// Who has the keys of one direction and keeps none of the rules.
+/// A forger that has the keys of one direction and keeps none of the rules.
 pub struct Forger {
     secret: Secret,
     key: RecordKey,

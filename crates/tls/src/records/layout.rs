@@ -1,5 +1,5 @@
-//! What a record looks like (RFC 8446 §5.1, §5.2): a header, which is not encrypted, then the
-//! content with its type and the padding behind it, encrypted, and the tag.
+//! Layout of a record (RFC 8446 §5.1, §5.2): a header, which is not encrypted, then the content
+//! with its type and the padding behind it, encrypted, and the tag.
 
 use crate::control::{Breach, record};
 use crate::limits::TLS_RECORD_BYTES;

@@ -1,4 +1,4 @@
-//! What is received: records, into data where the caller wants it.
+//! Received records, decrypted to where the caller wants the data.
 
 use super::key::RecordKey;
 use super::layout::{
@@ -118,7 +118,7 @@ impl Opener {
         Ok((from + len <= self.sealed.end).then_some((*header, from..from + len)))
     }
 
-    /// Whether there is something without more having come.
+    /// Returns whether there is something without more having come.
     pub(super) fn has_some(&self) -> bool {
         !self.data.is_empty() || !matches!(self.next(), Ok(None))
     }
@@ -156,7 +156,8 @@ impl Opener {
         self.key = RecordKey::of(&self.secret);
     }
 
-    /// Whether the key has just served for as many records as it should; it is good for more.
+    /// Returns whether the key has just served for as many records as it should; it is good for
+    /// more.
     pub(super) fn is_key_used_up(&self) -> bool {
         self.key.records() > 0 && self.key.records().is_multiple_of(TLS_KEY_RECORDS_MAX)
     }

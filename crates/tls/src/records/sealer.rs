@@ -1,4 +1,4 @@
-//! What is sent: data from where the caller has it, into records.
+//! Sent data, from where the caller has it, into records.
 
 use super::key::RecordKey;
 use super::layout::{HEADER_BYTES, OVERHEAD_BYTES, TAG_BYTES, header};

@@ -1,5 +1,5 @@
-//! What may lie between both ends: each flight of a handshake changed and cut at each place,
-//! records twice and out of order, and whole recordings.
+//! Attacks between both ends: each flight of a handshake changed and cut at each place, records
+//! twice and out of order, and whole recordings.
 
 use super::{Hash, IoSlice, IoSliceMut, Pair, identity, is_skipped, look, psk};
 use crate::secured::SecuredStream;

@@ -19,7 +19,7 @@ pub struct Carried {
     /// Bytes that it holds.
     pub room: usize,
     pub ended: bool,
-    /// What the next send says, once.
+    /// Error of the next send, once.
     pub failure: Option<ErrorKind>,
 }
 

@@ -107,7 +107,7 @@ fn shake_hands<S: Stream>(client: &mut SocketEndpoint, server: &mut SocketEndpoi
     }
 }
 
-/// Whether this kernel has TLS.
+/// Returns whether this kernel has TLS.
 fn has_kernel() -> bool {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp").unwrap_or_default();
     known.split_whitespace().any(|name| name == "tls")

@@ -1,4 +1,4 @@
-//! What an encrypted stream costs for a message, through its public interface: calls of the stream
+//! Cost of an encrypted stream for a message, through its public interface: calls of the stream
 //! below, records, allocations of this process, and in functions of their own, instructions, which
 //! `cargo xtask race --gates` counts under callgrind. Where OpenSSL is missing, nothing is counted.
 

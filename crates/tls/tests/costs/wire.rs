@@ -9,7 +9,7 @@ use weft_io::stream::Stream;
 /// Bytes that one direction holds.
 const ROOM: usize = 1 << 20;
 
-/// What was done to one direction.
+/// Work on one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Sends that took bytes.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use weft_testing::programs;
 use weft_testing::wait::PATIENCE;
 
-/// Whether the library or the program is missing here.
+/// Returns whether the library or the program is missing here.
 pub fn is_skipped() -> bool {
     weft_tls::available().map_err(weft_testing::skip).is_err() || !programs::have(&["openssl"])
 }
@@ -75,7 +75,7 @@ impl Openssl {
         Self { input: child.stdin.take().unwrap(), child, output, readers }
     }
 
-    /// Starts `s_server` for TLS 1.3, and tells where it listens.
+    /// Starts `s_server` for TLS 1.3, and returns its address.
     pub fn serve(options: &[&str]) -> (Self, SocketAddr) {
         // A port that was free a moment ago.
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -99,7 +99,7 @@ impl Openssl {
         self.wait_for_times(text, 1);
     }
 
-    /// Waits until the program has printed this so many times.
+    /// Waits until the program has printed this `times` times.
     pub fn wait_for_times(&mut self, text: &str, times: usize) {
         let output = Arc::clone(&self.output);
         let what = format!("openssl prints \"{text}\" {times} times");
@@ -116,7 +116,7 @@ impl Openssl {
         }
     }
 
-    /// What it has printed.
+    /// Returns its output.
     pub fn printed(&self) -> String {
         self.output.lock().unwrap().clone()
     }

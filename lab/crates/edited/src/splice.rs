@@ -7,9 +7,9 @@ use anyhow::{Result, bail};
 /// A replacement, of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splice {
-    /// Where it is in the text as it was.
+    /// Its place in the original text.
     pub bytes: Range<usize>,
-    /// What stands there instead.
+    /// Its replacement.
     pub text: String,
 }
 

@@ -136,7 +136,7 @@ fn turn() -> Result<fs::File> {
     Ok(file)
 }
 
-/// Whether dpkg has the package installed.
+/// Returns whether dpkg has the package installed.
 pub fn installed(package: &str) -> bool {
     Command::new("dpkg-query")
         .args(["-W", "-f", "${db:Status-Abbrev}", package])

@@ -1,4 +1,4 @@
-//! What a measurement is of: the commit, and the machine in words.
+//! Subject of a measurement: the commit, and the machine in words.
 
 use std::{fs, process::Command};
 

@@ -1,7 +1,7 @@
 //! `cargo xtask licences`: where every dependency comes from, and that its licence lets us ship it.
 //!
 //! A dependency comes from crates.io or from this repository. Its SPDX expression must be satisfied
-//! by the licences that `licences.json` allows, with a reason beside each.
+//! by the licences that `licences.json` allows, with a reason for each.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, fs, path::Path, process::ExitCode};

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 
-/// Whether the expression is satisfied, given the licences that `allowed` accepts.
+/// Returns whether the expression is satisfied, given the licences that `allowed` accepts.
 ///
 /// `allowed` is called for a licence with its exception as a whole
 /// (`Apache-2.0 WITH LLVM-exception`).

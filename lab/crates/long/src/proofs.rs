@@ -17,7 +17,7 @@ const PLANTED_SEEDS: &str = "3000";
 pub struct Proof {
     /// By which it is asked for.
     pub name: String,
-    /// What it shows, in a sentence or two.
+    /// Its subject, in a sentence or two.
     pub about: String,
     /// The program.
     pub command: Command,
@@ -54,7 +54,7 @@ const TESTS: [(&str, &str, [&str; 3]); 14] = [
     ),
     (
         "fairness",
-        "The latency of a host that reads 4 KiB at depth 1 beside a host that writes 1 MiB at depth 128, on a target with one core.",
+        "The latency of a host that reads 4 KiB at depth 1 while another host writes 1 MiB at depth 128, on a target with one core.",
         ["weft", "long", "fairness::the_latency_of_a_reader_beside_a_writer_of_large_blocks"],
     ),
     (

@@ -24,7 +24,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What the page says so far, for a run of this commit on this machine.
+    /// Returns the present contents of the page, for a run of this commit on this machine.
     pub fn begin() -> Result<Self> {
         let date = sh::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))
             .unwrap_or_else(|_| "an unknown day".into());
@@ -36,7 +36,7 @@ impl Record {
         })
     }
 
-    /// Adds a proof, in place of what the page said of it.
+    /// Adds a proof, in place of its previous text.
     pub fn add(&mut self, proof: &Proof, report: &Report) {
         let Proof { name, about, .. } = proof;
         let (word, seconds) = (report.outcome.word(), report.elapsed.as_secs_f64());

@@ -18,7 +18,7 @@ const KEPT_LINES: usize = 80;
 /// ...and of what one that fails says on standard error.
 const ERROR_LINES: usize = 40;
 
-/// How a proof ended.
+/// Outcome of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// What a proof said.
+/// Report of a proof.
 pub struct Report {
     pub outcome: Outcome,
     pub elapsed: Duration,
@@ -99,7 +99,7 @@ fn report(status: Option<i32>, elapsed: Duration, said: &[String], errors: &[Str
     Report { outcome, elapsed, lines }
 }
 
-/// Whether cargo's harness wrote the line, or nobody anything.
+/// Returns whether cargo's harness wrote the line, or nobody anything.
 fn is_of_the_harness(line: &str) -> bool {
     let line = line.trim();
     ["running ", "test ", "test result"].iter().any(|start| line.starts_with(start))

@@ -1,4 +1,4 @@
-//! What is kept of the studies of a trial.
+//! Record of the studies of a trial.
 
 use std::{fs, path::PathBuf, process::Command};
 

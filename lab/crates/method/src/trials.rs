@@ -15,7 +15,7 @@ pub(super) struct Trial {
     pub count: usize,
     /// What is measured, if it is not the suite that runs by default.
     lanes: Lanes,
-    /// Beside a program that never waits.
+    /// With another program that never waits.
     pub busy: bool,
 }
 

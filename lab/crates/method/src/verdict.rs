@@ -1,4 +1,4 @@
-//! What the studies of each trial show, as a table of docs/study/method.md.
+//! Results of the studies of each trial, as a table of docs/study/method.md.
 
 use std::fmt::Write;
 

@@ -37,7 +37,7 @@ pub fn cargo(subcommand: &str, copy: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// Draws, compiles and drops until so many compile.
+/// Draws, compiles and drops until `count` mutants compile.
 pub fn build(sources: &Texts, row: Vec<Candidate>, count: usize) -> Result<Built> {
     let (mut row, mut taken, mut dropped) = (VecDeque::from(row), Vec::new(), BTreeSet::new());
     loop {
@@ -70,7 +70,7 @@ pub fn package(path: &str) -> String {
     }
 }
 
-/// What cargo says, a JSON object a line, however it ends.
+/// Returns cargo's messages, a JSON object a line, however it ends.
 pub fn messages(cargo: &mut Command) -> Result<Vec<Value>> {
     let output = cargo.output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

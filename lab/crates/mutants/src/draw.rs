@@ -1,5 +1,5 @@
-//! Which candidates are taken: a seed gives each a place in a row by what it reads like and not by
-//! where it stands, so that one which only moved is drawn again.
+//! Choice of the candidates: a seed gives each a place in a row by its text and not by its place,
+//! so that one which only moved is drawn again.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What can be changed in a source: one place on one line, in code that runs.
+//! Possible changes in a source: one place on one line, in code that runs.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// What is changed.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Comparison,
@@ -50,7 +50,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What stands in its place: the text with the change if `guard` holds, else as it was.
+    /// Returns the text in its place: the text with the change if `guard` holds, else as it was.
     pub fn guarded(&self, guard: &str) -> String {
         let (text, changed) = (&self.text, &self.changed);
         match self.kind {
@@ -157,7 +157,8 @@ impl Finder<'_> {
     }
 }
 
-/// Whether an expression is a condition that binds names, which cannot be a part of another one.
+/// Returns whether an expression is a condition that binds names, which cannot be a part of another
+/// one.
 fn has_let(of: &Expr) -> bool {
     match of {
         Expr::Let(_) => true,
@@ -166,12 +167,12 @@ fn has_let(of: &Expr) -> bool {
     }
 }
 
-/// Whether an item is compiled in some programs only.
+/// Returns whether an item is compiled in some programs only.
 fn is_conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|of| of.path().is_ident("cfg") || of.path().is_ident("test"))
 }
 
-/// Whether this is the name of a constant.
+/// Returns whether this is the name of a constant.
 fn is_constant(path: &syn::Path) -> bool {
     path.get_ident().is_some_and(|name| {
         let name = name.to_string();

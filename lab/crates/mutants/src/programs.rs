@@ -28,7 +28,7 @@ pub struct Program {
     pub name: String,
     executable: PathBuf,
     directory: PathBuf,
-    /// The tests beside the code, which are quick.
+    /// The tests next to the code, which are quick.
     pub is_unit: bool,
 }
 
@@ -42,14 +42,14 @@ impl Program {
         command
     }
 
-    /// When it hangs, for sure, if it takes so long without a mutant: other work on the machine has
-    /// to be no reason.
+    /// Returns the time after which it certainly hangs, if it takes `takes` without a mutant: other
+    /// work on the machine must not be a reason.
     pub fn limit(&self, takes: Duration) -> Duration {
         Duration::from_secs(60) + takes * 4
     }
 }
 
-/// Who uses which of our crates directly, in its code or in its tests.
+/// Crates of ours that use each one directly, in their code or in their tests.
 pub struct Users(BTreeMap<String, BTreeSet<String>>);
 
 impl Users {

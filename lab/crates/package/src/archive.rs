@@ -23,7 +23,7 @@ pub fn write_sums(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts a directory, with its name, into `DIRECTORY.zip` beside it.
+/// Puts a directory, with its name, into `DIRECTORY.zip` next to it.
 pub fn zip(directory: &Path) -> Result<PathBuf> {
     lab_host::require(&["zip", "unzip"])?;
     let (parent, name) = split(directory)?;

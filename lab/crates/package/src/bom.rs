@@ -1,4 +1,4 @@
-//! What is in a program, in the form of CycloneDX 1.5.
+//! Contents of a program, in the form of CycloneDX 1.5.
 
 use anyhow::Result;
 use serde_json::{Value, json};

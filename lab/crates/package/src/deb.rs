@@ -14,7 +14,7 @@ use super::{
     staged::{self, CONFIGURATION},
 };
 
-/// How long compressing may take.
+/// Permitted time of compressing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// For users.

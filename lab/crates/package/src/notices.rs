@@ -43,7 +43,7 @@ pub fn of_program(metadata: &Value, others: &[(&str, impl AsRef<Path>)]) -> Resu
     page(&parts, &fs::read_to_string(sh::root().join("LICENSE-APACHE"))?)
 }
 
-/// What cargo knows of `weft` when it is built for a target with some features.
+/// Returns cargo's metadata of `weft` when it is built for a target with some features.
 pub fn metadata(target: &str, features: &[&str]) -> Result<Value> {
     metadata_of("crates/cli", target, features)
 }

@@ -33,7 +33,7 @@ pub struct SigningArgs {
 }
 
 impl SigningArgs {
-    /// Whether a signature is asked for, and what is asked for fits together.
+    /// Returns whether a signature is requested, and checks that the options fit together.
     pub fn check(&self) -> Result<bool> {
         let Some(key) = &self.sign_key else { return Ok(false) };
         let files = [Some(key), self.sign_cert.as_ref(), self.sign_password_file.as_ref()];

@@ -1,4 +1,4 @@
-//! What a package puts onto a Linux system, as a tree of files.
+//! Files that a package puts onto a Linux system, as a tree.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ const MONITORING: &str = "usr/share/weft/monitoring";
 /// The configuration that the administrator edits.
 pub const CONFIGURATION: &str = "etc/weft/weft.toml";
 
-/// Where Debian looks for it.
+/// The notice in the place where Debian looks for it.
 pub const COPYRIGHT: &str = "\
 weft is licensed under the Apache License, version 2.0, or the MIT licence, as
 you choose: LICENSE-APACHE and LICENSE-MIT in this directory. What is linked
@@ -56,7 +56,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/weft.fish"),
 ];
 
-/// Puts a program, and what belongs to it, below `root`, which is made anew.
+/// Puts a program and its files below `root`, which is made again.
 pub fn stage(program: &Path, root: &Path) -> Result<()> {
     if root.exists() {
         fs::remove_dir_all(root)?;
@@ -112,7 +112,7 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What everybody may read, whatever this machine's mask is.
+/// Lets everybody read the files, whatever this machine's mask is.
 pub fn set_modes(directory: &Path) -> Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     for entry in fs::read_dir(directory)? {
@@ -126,7 +126,7 @@ pub fn set_modes(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What this machine's compiler builds for.
+/// Returns the target of this machine's compiler.
 pub fn host() -> Result<String> {
     let said = sh::output(Command::new("rustc").arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));

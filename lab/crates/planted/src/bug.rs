@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 use lab_edited::{Splice, Texts};
 use xtask::sh;
 
-/// Where they are.
+/// Their directory.
 pub const DIRECTORY: &str = "crates/sim/planted";
 
-/// What stands in an edit for the question whether the bug is chosen.
+/// Word in an edit for the question whether the bug is chosen.
 pub const GUARD: &str = "PLANTED";
 
 /// A bug.

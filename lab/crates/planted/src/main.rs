@@ -1,5 +1,5 @@
 //! Planted bugs: real ones, which the simulator has to find. The sources do not have them. They are
-//! edits beside the simulator (`crates/sim/planted`), which are made in a copy of the workspace,
+//! edits next to the simulator (`crates/sim/planted`), which are made in a copy of the workspace,
 //! each behind a question whether the thread has chosen it. `cargo xtask sim --planted` runs this
 //! program, which prints where the copy is.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! `cargo xtask race`: weft beside the bare TCP ceiling of the machine and beside its peers.
+//! `cargo xtask race`: weft compared with the bare TCP ceiling of the machine and with its peers.
 //! `docs/performance/method.md` is the manual.
 #![forbid(unsafe_code)]
 

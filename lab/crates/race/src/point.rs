@@ -53,7 +53,7 @@ impl Point {
         Self { digests: true, ..self }
     }
 
-    /// Whether it visits places at random.
+    /// Returns whether it visits places at random.
     pub fn random(&self) -> bool {
         self.rw.starts_with("rand")
     }

@@ -1,4 +1,4 @@
-//! Programs that run beside a measurement. They end with the value that holds them.
+//! Programs that run during a measurement. They end with the value that holds them.
 
 use std::{
     fs,

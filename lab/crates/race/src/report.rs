@@ -130,7 +130,7 @@ fn throughput(names: &[String], all: &[Measured]) -> Table {
     let mut columns: Vec<String> =
         ["point", "rounds", "ceiling", "weft", "share of the ceiling"].map(str::to_owned).into();
     columns.extend(peers.iter().map(|peer| peer_head(peer)));
-    let intro = "Operations per second: medians of so many rounds, the least and the greatest in parentheses. Ratios are taken within each round, and \
+    let intro = "Operations per second: medians of the stated number of rounds, the least and the greatest in parentheses. Ratios are taken within each round, and \
                  only between targets that the same initiator measured.";
     let mut table = Table { columns, ..Table::new("Throughput", intro, &[]) };
     for measured in all {
@@ -213,7 +213,7 @@ fn ends(all: &[Measured]) -> Table {
         "payload copied, bytes (initiator, target)",
     ];
     let intro = "Medians of the rounds of the table above, per operation: processor time, productive system calls (empty polls apart), and bytes of payload that the network side copied in user space.";
-    let mut table = Table::new("What each operation costs", intro, &columns);
+    let mut table = Table::new("Cost of an operation", intro, &columns);
     for measured in all {
         let cost = |who: usize, initiator: bool, part: fn(&Cost) -> Option<f64>| {
             let median = measured.figure(who, |sample| {
@@ -257,7 +257,7 @@ const BUSY: f64 = 0.9;
 fn busy(all: &[Measured]) -> Table {
     let columns = ["point", "weft initiator", "weft target", "ceiling's ends"];
     let intro = "Processor time of each end as a part of the time: medians of the rounds.";
-    let mut table = Table::new("How busy the ends are", intro, &columns);
+    let mut table = Table::new("Load of both ends", intro, &columns);
     for measured in all {
         let part = |who: usize, initiator: bool| {
             let of = |sample: &Sample| {

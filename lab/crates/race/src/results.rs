@@ -1,4 +1,4 @@
-//! What was measured, kept in a file, and the document that is made from it.
+//! Results, kept in a file, and the document that is made from it.
 //!
 //! The file holds one commit: what another one measured is dropped when something new is kept.
 

@@ -18,13 +18,13 @@ const UNREST: f64 = 0.15;
 /// Times that a round over a point is measured before it is taken as it is.
 const ATTEMPTS: u32 = 3;
 
-/// What was measured at a point: the samples of each contestant, round by round.
+/// Samples of each contestant at a point, round by round.
 pub struct Measured {
     /// The point.
     pub point: Point,
     /// For each contestant, the ceiling first.
     pub samples: Vec<Vec<Option<Sample>>>,
-    /// Rounds that were measured again, as the machine changed its phase meanwhile.
+    /// Rounds that were measured again, because the machine changed its phase during them.
     pub repeated: u32,
     /// Rounds that were taken although it changed.
     pub restless: u32,
@@ -38,7 +38,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// All of these, beside the ceiling.
+    /// All of these, and the ceiling.
     pub fn new(setting: Setting, ceiling: Ceiling, contestants: Vec<Box<dyn Contestant>>) -> Self {
         Self { setting, ceiling, contestants }
     }

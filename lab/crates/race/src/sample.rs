@@ -1,4 +1,4 @@
-//! What one measurement found, and how it is read from what the programs print.
+//! Result of one measurement, and how it is read from the output of the programs.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -39,7 +39,7 @@ pub fn until_done<T>(
     }
 }
 
-/// What an end spends on an operation.
+/// Cost of an operation at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Processor time in user mode, microseconds.
@@ -64,7 +64,7 @@ pub struct Sample {
     pub initiator: Option<Cost>,
     /// Of the target.
     pub target: Option<Cost>,
-    /// How the ceiling's connections were used.
+    /// Tuning of the ceiling's connections.
     pub tuning: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What all measurements of a race have in common: the program, the cores, the sizes and the times.
+//! Common settings of all measurements of a race: the program, the cores, the sizes and the times.
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
@@ -16,9 +16,9 @@ pub struct Setting {
     pub initiator_cpu: usize,
     /// Bytes of the devices, and of the ceiling's region.
     pub memory_bytes: u64,
-    /// How long each measurement takes.
+    /// Duration of each measurement.
     pub runtime: Duration,
-    /// How long it runs before.
+    /// Warm-up before it.
     pub ramp: Duration,
     /// Rounds over each point.
     pub rounds: u32,

@@ -28,7 +28,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// How far the values lie apart, as a part of the least.
+    /// Returns the spread of the values, as a part of the least.
     pub fn apart(&self) -> f64 {
         if self.min > 0.0 { self.max / self.min - 1.0 } else { f64::INFINITY }
     }

@@ -4,18 +4,18 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-/// A table with what is to be said about it.
+/// A table with its text.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Its heading.
     pub title: String,
-    /// What stands above it.
+    /// Text above it.
     pub intro: String,
     /// Heads of the columns.
     pub columns: Vec<String>,
     /// Rows of as many cells.
     pub rows: Vec<Vec<String>>,
-    /// What stands below it.
+    /// Notes below it.
     pub notes: Vec<String>,
 }
 
@@ -92,9 +92,9 @@ impl Table {
 pub struct Section {
     /// Its name in the results file.
     pub name: &'static str,
-    /// What is shown.
+    /// The shown tables.
     pub tables: Vec<Table>,
-    /// What is kept.
+    /// The kept data.
     pub data: Value,
 }
 
@@ -117,7 +117,7 @@ pub fn micros(us: f64) -> String {
     }
 }
 
-/// What there is, or a dash.
+/// Returns the text, or a dash.
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".into())
 }

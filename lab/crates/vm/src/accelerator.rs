@@ -1,4 +1,4 @@
-//! Whether virtual machines run on KVM.
+//! Acceleration of virtual machines by KVM.
 //!
 //! Only a guest that boots shows it: inside another virtual machine the kernel may die in its
 //! decompressor although qemu creates the machine. So the first machine tries it, and the outcome

@@ -45,7 +45,7 @@ impl Cache {
         &self.root
     }
 
-    /// Whether there is a directory `name`, which is whole then.
+    /// Returns whether there is a directory `name`, which is whole then.
     pub(super) fn has(&self, name: &str) -> bool {
         self.root.join(name).is_dir()
     }

@@ -1,5 +1,5 @@
-//! What has been done outside a guest: processor time and system calls of programs, and the
-//! instructions that the guest itself has executed, which only the emulator knows.
+//! Counts outside a guest: processor time and system calls of programs, and the instructions that
+//! the guest itself has executed, which only the emulator knows.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! What the guest consists of: a small Debian-like root with busybox, the modules, packages and
-//! files that the run needs, and `lab/init` as its first process.
+//! Contents of the guest: a small Debian-like root with busybox, the modules, packages and files
+//! that the run needs, and `lab/init` as its first process.
 
 use std::{
     fs::File,

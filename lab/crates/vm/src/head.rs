@@ -1,4 +1,4 @@
-//! What a script says of itself.
+//! Header of a script.
 //!
 //! A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
 //! read. Lists are comma-separated, a key may come more than once, and paths are relative to the

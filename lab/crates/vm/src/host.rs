@@ -1,4 +1,4 @@
-//! What the lab needs of the machine that it runs on.
+//! Needs of the lab on the machine that it runs on.
 
 use anyhow::Result;
 use xtask::sh;

@@ -40,7 +40,7 @@ pub(super) enum Mark {
     /// A case waits for a line with what was done outside; and wants system calls counted until it
     /// asks again, or not.
     Count {
-        /// Whether they are to be counted.
+        /// True if they are to be counted.
         calls: bool,
     },
     /// The guest goes off next, and is to be booted again; or something kept it from that in order.

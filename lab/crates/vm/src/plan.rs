@@ -1,4 +1,4 @@
-//! What a machine needs: the command line's options on top of what the heads of its scripts say.
+//! Needs of a machine: the command line's options on top of the headers of its scripts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! A program of weft on this machine, beside a guest.
+//! A program of weft on this machine, next to a guest.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,5 +1,5 @@
-//! What a guest with systemd has while it is off: its disk, which is a file of this machine, and the
-//! target of the network that it is a host of.
+//! State of a guest with systemd while it is off: its disk, which is a file of this machine, and
+//! the target of the network that it is a host of.
 
 use std::path::Path;
 

@@ -56,7 +56,7 @@ const EMULATION: &str = "tcg,thread=single,tb-size=256";
 /// instructions use the plain `max`, as the recorded ones do.
 const PROCESSOR: &str = "max,-erms,-fsrm,-la57";
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The script ended with this status.
@@ -77,7 +77,7 @@ impl Outcome {
         }
     }
 
-    /// What to tell about a run that the script did not end itself.
+    /// Returns the explanation of a run that the script did not end itself.
     pub fn explanation(&self) -> Option<String> {
         match self {
             Self::Exited(_) => None,

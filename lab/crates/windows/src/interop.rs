@@ -1,5 +1,5 @@
-//! What weft promises for Windows, tried under Wine: its sockets, its study, and that the Windows
-//! and the Linux build speak with each other in both directions.
+//! Promises of weft for Windows, tried under Wine: its sockets, its study, and that the Windows and
+//! the Linux build speak with each other in both directions.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! A server beside a trial.
+//! A server for a trial.
 
 use std::{
     io::{BufRead, BufReader},

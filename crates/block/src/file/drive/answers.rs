@@ -1,5 +1,5 @@
-//! What answers of Windows mean. They are structures of its headers, little-endian; an answer that
-//! is too short for what is asked of it tells nothing.
+//! Decoding of the answers of Windows. They are structures of its headers, little-endian; an answer
+//! that is too short for a field gives `None`.
 
 use super::super::facts::{DiskName, Facts};
 

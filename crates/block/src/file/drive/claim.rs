@@ -1,5 +1,5 @@
-//! What is locked, what is refused and what is told of a drive or volume. It asks Windows by
-//! [`Calls`], so that a script can answer in tests.
+//! Locks, refusals and properties of a drive or volume. It asks Windows by [`Calls`], so that a
+//! script can answer in tests.
 
 use super::super::facts::{DiskName, Facts};
 use super::answers::{self, Extent};
@@ -25,7 +25,7 @@ mod code {
 
 /// The calls of Windows that this needs ([`weft_io::drives`]).
 pub(super) trait Calls {
-    /// What is open.
+    /// An open object.
     type Open;
 
     fn open(&self, path: &str, access: Access) -> io::Result<Self::Open>;
@@ -190,8 +190,8 @@ impl<C: Calls> Claimer<'_, C> {
         Ok(found)
     }
 
-    /// Where a volume lies. One that lies on no drive lies nowhere: a CD-ROM, a slot without a
-    /// card; nor does one that is gone by now.
+    /// Returns the extents of a volume on drives. One that lies on no drive lies nowhere: a CD-ROM,
+    /// a slot without a card; nor does one that is gone by now.
     fn extents(&self, path: &str) -> io::Result<Vec<Extent>> {
         let open = self.calls.open(path, Access::Ask)?;
         match self.calls.ask(&open, Question::Extents) {

@@ -1,9 +1,9 @@
-//! Whether a path of Windows names a drive, a volume or another device, and no file on one.
-//! Opening it could already do harm, so that the name decides.
+//! Paths of Windows that name a drive, a volume or another device, and no file on one. Opening it
+//! could already do harm, so that the name decides.
 
 use uuid::Uuid;
 
-/// What a path names. The paths in it are in the form in which they are opened.
+/// Object that a path names. The paths in it are in the form in which they are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
     /// A file, or nothing that this knows.
@@ -51,7 +51,7 @@ fn device(name: &str) -> Name {
     volume.map_or(Name::Other, |guid| Name::Volume(format!(r"\\?\Volume{{{guid}}}")))
 }
 
-/// What follows `start`, whose case does not matter.
+/// Returns the text behind `start`, whose case does not matter.
 fn behind<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(start.len())?;
     head.eq_ignore_ascii_case(start).then_some(rest)

@@ -34,22 +34,22 @@ pub(super) fn description(vendor: &str, product: &str, serial: &str) -> Vec<u8> 
     answer
 }
 
-/// What something answers: bytes or a code.
+/// Answers to questions: bytes or a code.
 pub(super) type Answers = Vec<(Question, Result<Vec<u8>, i32>)>;
 
-/// See the module: what Windows answers, and what it was told.
+/// See the module: the answers of Windows, and a record of the calls.
 #[derive(Default)]
 pub(super) struct Script {
     /// Drives and volumes, by the paths that open them.
     pub(super) answers: BTreeMap<String, Answers>,
-    /// What fails, and how often: a path, what is done to it, the code.
+    /// Failures and their number: a path, the call, the code.
     pub(super) failures: RefCell<Vec<(&'static str, &'static str, i32, u32)>>,
     pub(super) volumes: Vec<&'static str>,
     pub(super) mounted: BTreeMap<&'static str, &'static str>,
     pub(super) done: RefCell<Vec<String>>,
 }
 
-/// What is open: its path. Closing it is on the record, if it was opened for writing.
+/// Path of an open object. Closing it is on the record, if it was opened for writing.
 pub(super) struct Opened(pub(super) String);
 
 impl Script {
@@ -66,7 +66,7 @@ impl Script {
         Ok(())
     }
 
-    /// What was done, without that which changes nothing.
+    /// Returns the calls, without those that change nothing.
     pub(super) fn done(&self) -> Vec<String> {
         let done = self.done.borrow();
         done.iter().filter(|what| !what.starts_with("Ask ")).cloned().collect()

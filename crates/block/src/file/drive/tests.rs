@@ -1,5 +1,5 @@
-//! What is locked, refused and told, by a scripted machine: drive 0 holds the system and D:, drive
-//! 1 holds E:, and F: lies on drives 1 and 2.
+//! Locks, refusals and properties on a scripted machine: drive 0 holds the system and D:, drive 1
+//! holds E:, and F: lies on drives 1 and 2.
 
 use super::super::facts::{DiskName, Facts};
 use super::answers::{Extent, alignment, describe, drive_number, extents, geometry, length};

@@ -34,7 +34,7 @@ pub fn bytes(file: &File) -> io::Result<u64> {
     claim::bytes(&Windows, file)
 }
 
-/// Whether what is open has been removed from the system.
+/// Returns whether what is open has been removed from the system.
 pub fn is_gone(file: &File) -> bool {
     bytes(file).is_err_and(|e| Status::from(&e).kind == StatusKind::Gone)
 }

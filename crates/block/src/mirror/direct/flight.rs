@@ -19,7 +19,7 @@ pub(super) struct Write {
     pub(super) op: Op,
     pub(super) range: LockRange,
     pub(super) permit: permit::Seen,
-    /// What the legs are sent.
+    /// Data for the legs.
     pub(super) copy: Option<Divided>,
     /// Legs that have not answered.
     pub(super) pending: LegMask,
@@ -40,15 +40,14 @@ impl Write {
         Self { op, range, permit, copy, pending: 0, outcomes, retries: 0, number }
     }
 
-    /// Whether it was executed by all legs that it was sent to.
+    /// Returns whether it was executed by all legs that it was sent to.
     pub(super) fn is_success(&self) -> bool {
         self.outcomes.iter().flatten().all(Outcome::is_success)
     }
 }
 
-/// What an operation is called at the legs: its slot, whether it is a read, and the number of a
-/// write. A read keeps its slot until its leg has answered. A write may have ended before, on
-/// others.
+/// Name of an operation at the legs: its slot, whether it is a read, and the number of a write. A
+/// read keeps its slot until its leg has answered. A write may have ended before, on others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) slot: u64,

@@ -12,11 +12,11 @@ use weft_io::{Activity, Driver, DriverId, Handle, Time};
 /// See the module.
 pub(super) struct Leg {
     pub(super) queue: Box<dyn BlockQueue>,
-    /// What it has not taken yet.
+    /// Operations that it has not taken yet.
     pub(super) todo: VecDeque<Op>,
     /// Reads under way there.
     pub(super) reads: u32,
-    /// The queue says that its device is not there any more.
+    /// The queue reports that its device is gone.
     pub(super) is_lost: bool,
     pub(super) counts: QueueCounts,
     /// Given back after the queue: until then the leg is not settled.
@@ -40,7 +40,7 @@ impl Leg {
         self.counts.ended(returned, now);
     }
 
-    /// Whether nothing that was sent can be executed any more.
+    /// Returns whether none of its commands can be executed.
     pub(super) fn is_settled(&mut self) -> bool {
         self.todo.is_empty()
             && self.queue.in_flight() == 0
@@ -68,8 +68,8 @@ impl Drop for Leg {
     }
 }
 
-/// Waits for what a queue still has when its loop has no user any more. The queue wakes a driver that
-/// has ended, so this looks from time to time.
+/// Waits for the rest of a queue when its loop has no user. The queue wakes a driver that has
+/// ended, so this looks from time to time.
 struct Draining {
     leg: Leg,
     id: DriverId,

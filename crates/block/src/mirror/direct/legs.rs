@@ -16,9 +16,9 @@ use weft_io::{DriverId, Handle, Time};
 #[derive(Default)]
 pub(super) struct Legs {
     pub(super) used: Vec<Leg>,
-    /// Legs that are not used any more, with something under way.
+    /// Legs that are no longer used and still have operations in flight.
     leaving: Vec<Leg>,
-    /// What the legs in use are.
+    /// Version of the legs in use.
     version: u64,
     /// A leg cannot be used from here: the home does everything until then, or until the legs
     /// change.
@@ -26,7 +26,7 @@ pub(super) struct Legs {
 }
 
 impl Legs {
-    /// Whether the loop can do without the home, as far as its queues are concerned.
+    /// Returns whether the loop can do without the home, as far as its queues are concerned.
     pub(super) fn are_usable(&self) -> bool {
         self.barred.is_none() && !self.used.is_empty()
     }
@@ -39,8 +39,8 @@ impl Legs {
         }
     }
 
-    /// Lets go of legs that are not in sync any more, and opens queues of others. Returns the
-    /// numbers of the former: what is written there has failed, and may still be executed.
+    /// Lets go of legs that are no longer in sync, and opens queues of others. Returns the numbers
+    /// of the former: writes there have failed, and may still be executed.
     pub(super) fn follow(&mut self, direct: &Direct, on: &Handle, owner: DriverId) -> Vec<usize> {
         let version = direct.legs_version.load(Ordering::SeqCst);
         if version == self.version {
@@ -100,7 +100,7 @@ impl Legs {
         self.let_go(lost)
     }
 
-    /// What has ended on legs that are not used any more, with their numbers.
+    /// Returns the ended operations on legs that are no longer used, with their numbers.
     pub(super) fn reap_leaving(&mut self, direct: &Direct, now: Time) -> Vec<(usize, Completion)> {
         let (mut returned, mut ended) = (Vec::new(), Vec::new());
         let before = self.leaving.len();
@@ -128,7 +128,7 @@ impl Legs {
         some
     }
 
-    /// The loop has no user any more, or ends.
+    /// The loop has no user, or ends.
     pub(super) fn drain(&mut self, on: &Handle) {
         self.used.drain(..).chain(self.leaving.drain(..)).for_each(|leg| leg.drain(on));
     }

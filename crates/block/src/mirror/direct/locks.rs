@@ -1,5 +1,6 @@
-//! Locks of blocks that loops share with the home of a mirror: whoever changes blocks holds their
-//! locks, and whoever reads without a lock sees afterwards whether somebody held one meanwhile.
+//! Locks of blocks that loops share with the home of a mirror: a writer holds the locks of its
+//! blocks, and a reader without a lock can check afterwards whether somebody held one during the
+//! read.
 //!
 //! Blocks have locks by their place: each [`UNIT_BYTES`] of the mirror have one, and units are
 //! [scattered](crate::scatter) over [`LOCKS`]. Loops take parts of a lock, of [`PART_BYTES`] each, so
@@ -37,7 +38,7 @@ const _: () = assert!(LOCKS_MAX <= u8::MAX as usize && LOCKS <= 1 << u16::BITS);
 const HELD: u64 = (1 << PARTS) - 1;
 /// The home waits for it.
 const WANTED: u64 = 1 << PARTS;
-/// How often any part of it was taken counts from here.
+/// The counter of acquisitions of any part begins here.
 const TAKEN: u64 = WANTED << 1;
 /// The bits of that count.
 const COUNT: u64 = !(TAKEN - 1);
@@ -95,7 +96,7 @@ impl LockRange {
     }
 }
 
-/// What a reader saw of its locks before it read.
+/// State of its locks before a reader's read.
 pub(super) type Seen = SmallVec<[u64; 2]>;
 
 /// See the module.
@@ -110,7 +111,7 @@ impl Locks {
     ///
     /// # Errors
     /// Somebody has one of them, or the home waits for one: whether it waits for one that was taken
-    /// meanwhile.
+    /// in the meantime.
     pub(super) fn take(&self, range: LockRange) -> Result<(), bool> {
         for (taken, (number, parts)) in range.parts().enumerate() {
             loop {
@@ -126,8 +127,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Takes one lock, for the home. If somebody has it, that one will be told that it is waited
-    /// for.
+    /// Takes one lock, for the home. If somebody has it, that holder will see that the home waits.
     pub(crate) fn take_for_home(&self, number: usize) -> bool {
         loop {
             let seen = self.0[number].load(Ordering::SeqCst);
@@ -177,8 +177,8 @@ impl Locks {
         self.free_of_home(number);
     }
 
-    /// What a reader of these blocks keeps until it has read; `None` if somebody may be changing
-    /// them.
+    /// Returns the state that a reader of these blocks keeps until it has read; `None` if somebody
+    /// may be changing them.
     pub(super) fn look(&self, range: LockRange) -> Option<Seen> {
         let mut all = Seen::new();
         for (number, parts) in range.parts() {
@@ -191,7 +191,7 @@ impl Locks {
         Some(all)
     }
 
-    /// Whether nobody has taken any of these locks since, or a part of one.
+    /// Returns whether nobody has taken any of these locks since, or a part of one.
     pub(super) fn is_as_seen(&self, range: LockRange, seen: &Seen) -> bool {
         fence(Ordering::SeqCst);
         let now = range.parts().map(|(number, _)| self.0[number].load(Ordering::SeqCst) & COUNT);

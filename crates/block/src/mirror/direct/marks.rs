@@ -17,7 +17,7 @@ impl Marks {
         (&self.0[region / 64], 1 << (region % 64))
     }
 
-    /// Whether all of these regions are in it.
+    /// Returns whether all of these regions are in it.
     pub(super) fn has_all(&self, mut regions: Range<usize>) -> bool {
         regions.all(|region| {
             let (word, bit) = self.word(region);

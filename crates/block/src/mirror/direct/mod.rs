@@ -1,13 +1,13 @@
 //! Reads and writes that need no decision, straight from the loop that has them.
 //!
-//! A read needs none if it is known that the legs do not differ there and nobody is changing these
-//! blocks; a write, if besides the bits of its regions are durable. Everything else, and everything
-//! whose end needs a decision, goes to the home of the mirror:
+//! A read needs no decision when the legs are known to be equal in its range and nobody is writing
+//! there. A write also needs the bits of its regions to be durable. Everything else, and every
+//! operation whose outcome needs a decision, goes to the home of the mirror:
 //!
 //! * The home gives a *permit* ([`permit`]) while all legs are in sync or away, nothing is copied,
-//!   and nothing is about to change but bits. It withdraws the permit, and waits for
-//!   the writers, before the engine is told of anything else ([`super::alone`]): so a write that
-//!   succeeds on all legs by a permit may be acknowledged at once.
+//!   and nothing is about to change but bits. It withdraws the permit, and waits for the writers,
+//!   before the engine receives anything else ([`super::alone`]). So a write that succeeds on all
+//!   legs by a permit may be acknowledged at once.
 //! * Whoever changes blocks, or is at the home, has their *locks* ([`locks`]). A read looks at the
 //!   permit and at the locks before and after: if they are the same, no write was under way there
 //!   while it read, and any leg in sync would have said the same. Otherwise the home reads again.

@@ -1,4 +1,4 @@
-//! What loops and the home of a mirror do at the same time, in every order that threads may take
+//! Concurrent work of loops and the home of a mirror, in every order that threads may take
 //! (`loom`).
 
 use super::locks::{LockRange, Locks, UNIT_BYTES};
@@ -35,7 +35,7 @@ impl Legs {
     }
 }
 
-/// Who has read new data at one leg does not read old data at the other one, and a reader without a
+/// A reader of new data at one leg does not read old data at the other one, and a reader without a
 /// lock and a write on another loop do not keep each other up.
 #[test]
 fn no_read_goes_back() {
@@ -63,8 +63,8 @@ fn no_read_goes_back() {
     });
 }
 
-/// What loops and the home do under a lock (accesses that `loom` watches) is never done by two, and a home that did not get it is
-/// told when it is free.
+/// Two holders never execute the code under a lock (accesses that `loom` watches) at once, and a
+/// home that did not get it is notified when it is free.
 #[test]
 fn a_lock_has_one_holder_and_the_home_is_told() {
     check(|| {

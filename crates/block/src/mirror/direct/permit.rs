@@ -1,4 +1,5 @@
-//! Whether loops may read and write without asking the home of a mirror, and who does so now.
+//! Permission for loops to read and write without the home of a mirror, and the loops that use it
+//! now.
 //!
 //! The home withdraws the permit before it decides anything, and waits until no writer uses it. A
 //! writer announces itself, then checks the permit. The home withdraws the permit, then checks for
@@ -23,7 +24,7 @@ const NEXT: u64 = 4;
 pub(super) struct Seen(u64);
 
 impl Seen {
-    /// Whether it held.
+    /// Returns whether it held.
     pub(super) fn holds(self) -> bool {
         self.0 & HOLDS != 0
     }
@@ -99,7 +100,7 @@ impl Writers {
         self.0[seen.half()].fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether there are none. After the permit was withdrawn that stays so.
+    /// Returns whether there are none. After the permit was withdrawn that stays so.
     pub(super) fn is_none(&self) -> bool {
         self.0.iter().all(|half| half.load(Ordering::SeqCst) == 0)
     }

@@ -52,7 +52,7 @@ pub(super) struct DirectQueue {
 }
 
 impl DirectQueue {
-    /// A queue beside one of the home's device, `inner`.
+    /// A queue next to one of the home's device, `inner`.
     ///
     /// # Errors
     /// That one's.
@@ -93,13 +93,13 @@ impl DirectQueue {
         })
     }
 
-    /// Lets go of legs that are not in sync any more, and opens queues of others.
+    /// Lets go of legs that are no longer in sync, and opens queues of others.
     pub(super) fn follow_legs(&mut self) {
         let gone = self.legs.follow(&self.direct, &self.on, self.owner);
         self.lost(&gone);
     }
 
-    /// What is written to these legs has failed, and may still be executed.
+    /// Writes to these legs have failed, and may still be executed.
     fn lost(&mut self, numbers: &[usize]) {
         for number in numbers {
             let names: Vec<u64> = self.writes.names().collect();
@@ -203,13 +203,13 @@ impl DirectQueue {
         leg.todo.push_back(Op::new(op.kind, op.lba, op.blocks, user, data));
     }
 
-    /// The locks of a write are given back, and it does not count any more.
+    /// The locks of a write are given back, and it no longer counts.
     fn end_write(&self, range: LockRange, seen: Seen) {
         self.direct.free(range);
         self.direct.end_write(&self.one, seen);
     }
 
-    /// Whether anything was passed to a leg.
+    /// Returns whether anything was passed to a leg.
     fn submit_all(&mut self) -> bool {
         let some = self.legs.submit(self.on.now());
         if !self.for_home.is_empty() {
@@ -218,7 +218,7 @@ impl DirectQueue {
         some
     }
 
-    /// What was sent to a leg has ended; `place`: where the leg is, unless it is being let go of.
+    /// An operation of a leg has ended; `place`: where the leg is, unless it is being let go of.
     fn ended(&mut self, number: usize, place: Option<usize>, completion: Completion) {
         let Name { slot: name, is_read, number: serial } = Name::of(completion.op.user);
         if is_read {
@@ -265,7 +265,7 @@ impl DirectQueue {
         self.finish(name, Outcome::SUCCESS);
     }
 
-    /// A read of a leg is as good as one of the home if nothing was decided or written meanwhile.
+    /// A read of a leg is as good as one of the home if nothing was decided or written during it.
     fn end_read(&mut self, name: u64, leg: usize, mut completion: Completion) {
         let Some(read) = self.reads.remove(name) else { return };
         let is_good = completion.outcome.is_success()
@@ -321,7 +321,8 @@ impl DirectQueue {
         }
     }
 
-    /// What legs were sent before the home had it may have been executed there, whatever the home did.
+    /// Operations sent to legs before the home had them may have been executed there, whatever the
+    /// home did.
     fn was_sent(&mut self, completion: &mut Completion) {
         if self.again.remove(&completion.op.user)
             && let Outcome::NotSent(status) = completion.outcome

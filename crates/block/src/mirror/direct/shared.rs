@@ -1,4 +1,4 @@
-//! What the home of a mirror and the loops share.
+//! State shared by the home of a mirror and the loops.
 
 use super::failed_reads::FailedReads;
 use super::locks::{LockRange, Locks};
@@ -30,7 +30,7 @@ pub(crate) struct Undecided {
     pub(crate) kind: OpKind,
     pub(crate) lba: u64,
     pub(crate) blocks: u32,
-    /// What became of it on the legs that it was sent to.
+    /// Its outcomes on the legs that got it.
     pub(crate) outcomes: [Option<Outcome>; LEGS_MAX],
     pub(crate) of: Arc<OneLoop>,
     /// Its name there.
@@ -50,16 +50,16 @@ pub(super) enum Begun {
     No,
 }
 
-/// What the home says of an undecided write.
+/// Verdict of the home on an undecided write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It ends so.
     Ends(Outcome),
-    /// The engine that had it has stopped: it is to be submitted to the home.
+    /// The engine that had it has stopped: submit it to the home.
     Again,
 }
 
-/// What the home sees of a loop.
+/// Home's view of a loop.
 pub(crate) struct OneLoop {
     pub(super) writers: Writers,
     pub(super) waiter: Waiter,
@@ -81,7 +81,7 @@ impl OneLoop {
     }
 }
 
-/// What the home and the loops share.
+/// State shared by the home and the loops.
 pub(crate) struct Direct {
     pub(super) permit: Permit,
     pub(crate) locks: Locks,
@@ -100,7 +100,7 @@ pub(crate) struct Direct {
     pub(super) loops: Mutex<Vec<Arc<OneLoop>>>,
     pub(super) undecided: Mutex<Vec<Undecided>>,
     pub(crate) failed_reads: FailedReads,
-    /// So many loops have ended while they wrote.
+    /// Number of loops that have ended while they wrote.
     pub(super) abandoned: AtomicU64,
     pub(super) home: RemoteLoop,
     pub(super) keeper: DriverId,
@@ -201,25 +201,25 @@ impl Direct {
         self.permit.give();
     }
 
-    /// Whether loops may go on by themselves.
+    /// Returns whether loops may go on by themselves.
     pub(crate) fn is_permitted(&self) -> bool {
         self.permit.see().holds()
     }
 
-    /// They may not any more.
+    /// Withdraws the permit.
     pub(crate) fn withdraw(&self) {
         if self.permit.withdraw() {
             self.tell_waiting();
         }
     }
 
-    /// A leg is lost, or not in sync any more. Loops let go of it: what they write there has failed,
-    /// and their queues of it stay until nothing can be executed there any more.
+    /// A leg is lost, or no longer in sync. Loops let go of it: their writes there have failed, and
+    /// their queues of it stay until nothing can be executed there.
     pub(crate) fn take_back(&self, use_of_it: &Arc<()>) {
         self.keep_legs(|leg| !Arc::ptr_eq(&leg.use_of_it, use_of_it));
     }
 
-    /// There is no mirror any more.
+    /// The mirror is gone.
     pub(crate) fn end(&self) {
         self.keep_legs(|_| false);
     }
@@ -236,19 +236,19 @@ impl Direct {
         lock(&self.loops).iter().for_each(|one| one.wake());
     }
 
-    /// Whether no loop writes, after the permit was withdrawn.
+    /// Returns whether no loop writes, after the permit was withdrawn.
     pub(crate) fn is_quiet(&self) -> bool {
         lock(&self.loops).iter().all(|one| one.writers.is_none())
     }
 
-    /// Writes that are to be judged. From now on they are the home's.
+    /// Returns the writes that need a verdict. From now on they are the home's.
     pub(crate) fn undecided(&self) -> Vec<Undecided> {
         let all = core::mem::take(&mut *lock(&self.undecided));
         all.iter().for_each(|one| one.of.writers.end(one.permit));
         all
     }
 
-    /// Whether a loop has ended while it wrote, so that nobody knows what became of that.
+    /// Returns whether a loop has ended while it wrote, so that nobody knows the outcome.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::SeqCst) > 0
     }

@@ -14,7 +14,7 @@ use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a region is tried before what cannot be read in it counts as unreadable.
+/// Attempts to read a region before its unreadable part counts as unreadable.
 const TRIES: u8 = 2;
 
 /// The background job.
@@ -26,13 +26,13 @@ pub(super) struct Copier {
     attempts: u32,
     /// Regions that could not be copied since it last rested.
     aside: BTreeSet<usize>,
-    /// How often something in a region could be read from no leg.
+    /// Number of times that something in a region could be read from no leg.
     tries: BTreeMap<usize, u8>,
-    /// People were told that there are more unreadable blocks than can be remembered.
+    /// The log has reported that there are more unreadable blocks than can be recorded.
     pub(super) is_too_much: bool,
     /// For each leg that came back, the regions that are still to be copied to it.
     todo: [Option<Bitmap>; LEGS_MAX],
-    /// What a leg whose label is being written will have to be given.
+    /// Regions that a leg must get whose label is being written.
     greeted: [Option<Bitmap>; LEGS_MAX],
     copied: [u64; LEGS_MAX],
     equalised: u64,
@@ -89,8 +89,8 @@ impl Copier {
         regions.regions().find(|region| !self.aside.contains(region))
     }
 
-    /// Whether something in a region failed so often that it counts as unreadable, and not as a
-    /// failure that passes.
+    /// Returns whether something in a region failed so often that it counts as unreadable, and not
+    /// as a failure that passes.
     fn is_tried(&self, region: usize) -> bool {
         self.tries.get(&region).is_some_and(|tries| *tries >= TRIES)
     }
@@ -124,7 +124,7 @@ impl Copier {
         self.greeted[leg] = all;
     }
 
-    /// Whether all of a leg will have to be copied.
+    /// Returns whether all of a leg will have to be copied.
     pub(super) fn is_whole(&self, leg: usize) -> bool {
         self.greeted[leg].is_some()
     }
@@ -151,8 +151,8 @@ impl Engine {
         self.pump();
     }
 
-    /// Whether copying waits to be allowed again after a failure, and how often it did so before
-    /// without any success.
+    /// Returns whether copying waits to be allowed again after a failure, and the number of such
+    /// waits without any success.
     pub(crate) fn rests(&self) -> Option<u32> {
         self.copier.rests
     }

@@ -1,5 +1,5 @@
-//! What loops do without the engine ([`crate::mirror::direct`]): when they may, and how it takes over
-//! what they cannot end.
+//! Work of loops without the engine ([`crate::mirror::direct`]): the conditions for it, and how the
+//! engine takes over operations that loops cannot end.
 
 use super::{Engine, Flight, FlightKind, FlightStage, Halt, Purpose, Role};
 use crate::mirror::bitmap::Bitmap;
@@ -7,8 +7,8 @@ use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
 impl Engine {
-    /// Whether nothing changes but bits, until the engine is told of a failure, of a leg, or of the
-    /// time: all legs are in sync or away, and those in sync do not differ.
+    /// Returns whether only bits change until the next failure, event of a leg, or time: all legs
+    /// are in sync or away, and those in sync do not differ.
     pub(crate) fn is_calm(&self) -> bool {
         // A failure that is known is acted upon when the other legs have answered.
         let is_undecided = |flight: &Flight| {
@@ -59,8 +59,8 @@ impl Engine {
         &mut self.maps.touched
     }
 
-    /// Takes over a write that was sent to these legs by a loop, with what became of it there. Nobody
-    /// else has its blocks. [`Engine::go_on`] judges it.
+    /// Takes over a write that a loop sent to these legs, with its outcomes there. Nobody else has
+    /// its blocks. [`Engine::go_on`] judges it.
     pub(crate) fn adopt(
         &mut self,
         kind: OpKind,

@@ -21,8 +21,7 @@ pub(super) enum Purpose {
     Evict,
     /// Before a leg is in sync.
     Join(usize),
-    /// Before blocks that were written do not count as unreadable any more, for the write of this
-    /// name.
+    /// Before blocks that were written no longer count as unreadable, for the write of this name.
     Heal(u64),
     /// Before the end.
     Close,
@@ -30,7 +29,7 @@ pub(super) enum Purpose {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlightStage {
-    /// It has not asked for its blocks.
+    /// Has not requested its block range yet.
     Locked,
     /// It waits for its blocks.
     Queued,
@@ -63,7 +62,7 @@ pub(super) struct Flight {
     /// Legs that executed it.
     pub(super) good: LegMask,
     /// A flush: legs that were not in sync by any record when it was sent, and were not asked. One
-    /// that joins meanwhile was flushed for that.
+    /// that joins in the meantime was flushed for that.
     pub(super) exempt: LegMask,
     /// Legs that did not, and the first reason.
     pub(super) bad: LegMask,
@@ -78,7 +77,7 @@ pub(super) struct Flight {
 }
 
 impl FlightKind {
-    /// Whether a user is shown what the blocks hold.
+    /// Returns whether a user is shown what the blocks hold.
     pub(super) fn shows(self) -> bool {
         matches!(self, Self::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }))
     }
@@ -109,7 +108,7 @@ impl Flight {
     }
 }
 
-/// Whose action it is.
+/// Owner of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Flight(u64),
@@ -118,7 +117,7 @@ pub(super) enum Owner {
     Greeting,
 }
 
-/// Whether a leg cannot be reached any more, for as much as one operation shows.
+/// Returns whether a leg is unreachable, as far as one operation shows.
 pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Done(status) => status.kind == StatusKind::Gone,
@@ -127,13 +126,13 @@ pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether a leg has not executed something because somebody else has reserved it. A mirror has one
-/// opener, so it is not this process any more.
+/// Returns whether a leg has not executed something because somebody else has reserved it. A mirror
+/// has one opener, so it is no longer this process.
 pub(super) fn is_fenced(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done(status) | Outcome::NotSent(status) if status.kind == StatusKind::ReservationConflict)
 }
 
-/// What a failure says.
+/// Meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The request is at fault, and was not executed.

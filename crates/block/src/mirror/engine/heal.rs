@@ -14,7 +14,7 @@ use crate::mirror::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 
-/// What readers get.
+/// Outcome for readers.
 pub(super) const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));
 
 impl Engine {
@@ -23,20 +23,20 @@ impl Engine {
         &self.want.unreadable
     }
 
-    /// Whether any block of a region is one of them. The bit of such a region stays set, so that it
-    /// is looked at again after a crash that the labels do not know of.
+    /// Returns whether any block of a region is one of them. The bit of such a region stays set, so
+    /// that it is looked at again after a crash that the labels do not know of.
     pub(super) fn is_any_unreadable(&self, region: usize) -> bool {
         let start = region as u64 * self.region_blocks();
         self.want.unreadable.overlaps(start, start + self.region_blocks())
     }
 
-    /// Whether it is known that some of its blocks cannot be read.
+    /// Returns whether it is known that some of its blocks cannot be read.
     pub(super) fn is_known(&self, flight: &Flight) -> bool {
         self.want.unreadable.overlaps(flight.lba, flight.end())
     }
 
-    /// Whether a copy failed for no other reason than that all legs in sync failed to read it, or
-    /// are known to.
+    /// Returns whether a copy failed for no other reason than that all legs in sync failed to read
+    /// it, or are known to.
     pub(super) fn cannot_be_read(&self, flight: &Flight, outcome: &Outcome) -> bool {
         let is_media = matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. }));
         is_media
@@ -104,7 +104,7 @@ impl Engine {
         self.due.push_back(op);
     }
 
-    /// Whether it is durable that the blocks of a write can be read again.
+    /// Returns whether it is durable that the blocks of a write can be read again.
     pub(super) fn is_healed(&self, flight: &Flight) -> bool {
         self.missing(flight.good | flight.exempt) == 0
             && !self.stable.unreadable.overlaps(flight.lba, flight.end())

@@ -45,13 +45,13 @@ struct Eviction {
     /// The regions that are leaving.
     regions: Bitmap,
     name: u64,
-    /// No write is under way there any more, and the legs are being flushed.
+    /// No write is in flight there, and the legs are being flushed.
     is_flushing: bool,
 }
 
 /// Sequential writers.
 struct Streams {
-    /// Of each the region that it needs next, and how many were marked ahead of it.
+    /// For each stream, the region that it needs next, and the number marked ahead of it.
     known: [(usize, usize); STREAMS],
     oldest: usize,
 }
@@ -124,8 +124,8 @@ impl Engine {
         }
     }
 
-    /// Whether the bit of a region may be relied upon: it is durable, and stays set. The bit of one
-    /// that was evicted while a change is under way is durable until the next change.
+    /// Returns whether the bit of a region may be relied upon: it is durable, and stays set. The
+    /// bit of one that was evicted while a change is under way is durable until the next change.
     pub(super) fn is_marked(&self, region: usize) -> bool {
         self.maps.stored[0].has(region)
             && self.maps.written.has(region)
@@ -196,7 +196,7 @@ impl Engine {
         free.len()
     }
 
-    /// Whether the mark of a region could be cleared if nobody wrote to it.
+    /// Returns whether the mark of a region could be cleared if nobody wrote to it.
     fn is_evictable(&self, region: usize) -> bool {
         !self.maps.suspect.has(region)
             && self.maps.busy[region] == 0
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// Whether nothing keeps marks from being cleared, now.
+    /// Returns whether nothing keeps marks from being cleared, now.
     fn is_free_to_evict(&self) -> bool {
         self.is_open
             && self.halted.is_none()
@@ -232,8 +232,8 @@ impl Engine {
         (self.hot() + self.hot.wanted.count()).saturating_sub(self.hot.limit)
     }
 
-    /// Whether regions are to be evicted: the driver adds to [`Engine::touched`] what loops have
-    /// written to, and calls [`Engine::evict`].
+    /// Returns whether regions must be evicted: the driver adds the regions that loops have written
+    /// to to [`Engine::touched`], and calls [`Engine::evict`].
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_free_to_evict()
             && self.hot.limit < self.regions()

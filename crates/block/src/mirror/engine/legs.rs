@@ -8,7 +8,7 @@ use crate::mirror::record::{Generation, LEGS_MAX, Record, Slots};
 use crate::mirror::start::names;
 use crate::op::Outcome;
 
-/// How far closing has come.
+/// Progress of closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
     No,
@@ -28,7 +28,7 @@ impl Closing {
 }
 
 impl Engine {
-    /// Whether a leg that failed is not used any more: `false` if the mirror cannot do without it.
+    /// Stops using a leg that failed; `false` if the mirror cannot do without it.
     pub(super) fn give_up(&mut self, leg: usize, outcome: &Outcome) -> bool {
         match self.roles[leg] {
             Role::Away => return true,
@@ -59,7 +59,7 @@ impl Engine {
         true
     }
 
-    /// A leg cannot be reached any more, says its device.
+    /// A leg is gone, according to its device.
     pub(crate) fn leg_gone(&mut self, leg: usize) {
         let gone = Outcome::unsettled(crate::Status::new(crate::StatusKind::Gone));
         if self.halted.is_none() {
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// What a leg says that could come back.
+    /// Returns the label of a leg that could come back.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -131,7 +131,7 @@ impl Engine {
         Ok(leg)
     }
 
-    /// Whether a leg that comes back is as it was when it left, and no older copy of that.
+    /// Returns whether a leg that comes back is as it was when it left, and no older copy of that.
     fn is_left_run(&self, label: &Record) -> bool {
         label.run.tag == self.record.left_runs[usize::from(label.leg)]
     }
@@ -234,7 +234,7 @@ impl Engine {
     }
 
     /// Ends: waits for operations, flushes, and gives the mirror back. The driver submits nothing
-    /// any more.
+    /// after that.
     pub(crate) fn close(&mut self) {
         if self.closing == Closing::No {
             self.closing = Closing::Draining;

@@ -1,5 +1,5 @@
-//! Changes of what is stored about the mirror. One change is under way at a time; what is wanted
-//! meanwhile goes into the next one, so that many writes share the write of their bits.
+//! Changes of the stored state of the mirror. One change is in progress at a time; later requests
+//! go into the next one, so that many writes share the write of their bits.
 //!
 //! The steps of a change: the pages of the bitmaps that differ, the record in the state file, the
 //! record in the labels of all legs in sync. Each step is durable before the next one. A leg that
@@ -17,10 +17,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// A change under way.
 pub(super) struct Meta {
-    /// What the labels are to say, if they change.
+    /// New record of the labels, if it changes.
     pub(super) record: Option<Record>,
     maps: [Bitmap; 2],
-    /// Where all pages are written.
+    /// Targets on which all pages are written.
     whole: BTreeSet<Target>,
     steps: VecDeque<Step>,
     /// Actions of this step that have not ended.
@@ -36,14 +36,14 @@ enum Step {
 }
 
 impl Engine {
-    /// Where the bitmaps are: in the state file, or on these legs.
+    /// Returns the places of the bitmaps: the state file, or these legs.
     pub(super) fn homes(&self, members: LegMask) -> impl Iterator<Item = Target> + use<> {
         let state = self.state.is_some().then_some(Target::State);
         let legs = if self.state.is_some() { 0 } else { members };
         state.into_iter().chain((0..LEGS_MAX).filter(move |leg| has(legs, *leg)).map(Target::Leg))
     }
 
-    /// Whether the labels have to change.
+    /// Returns whether the labels have to change.
     fn is_record_due(&self) -> bool {
         let is_said = self.record.claim == self.want.claim
             && self.record.is_clean == self.want.is_clean
@@ -56,7 +56,7 @@ impl Engine {
         !self.is_claimed || !is_same || self.want.is_new
     }
 
-    /// Whether the labels say all that they have to, durably.
+    /// Returns whether the labels say all that they have to, durably.
     pub(super) fn is_said(&self) -> bool {
         let is_changing = self.meta.as_ref().is_some_and(|meta| meta.record.is_some());
         !is_changing && self.written == 0 && !self.is_record_due()
@@ -258,7 +258,7 @@ impl Engine {
         self.due.extend(waiting);
     }
 
-    /// What labels say is durable.
+    /// The record in the labels is durable.
     fn settle(&mut self, record: Record) {
         let joined = record.members & !self.stable.members;
         for leg in (0..LEGS_MAX).filter(|leg| has(joined, *leg)) {

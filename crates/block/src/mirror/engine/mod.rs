@@ -1,5 +1,5 @@
-//! The state machine of a mirror, without I/O: it is told of operations, completions and legs, and
-//! says what to read and write.
+//! The state machine of a mirror, without I/O. It receives operations, completions and events of
+//! legs, and returns reads and writes.
 //!
 //! * `write`, `read`: operations, each under the lock of its blocks ([`super::ranges`]).
 //! * `output`: what the engine says to its driver.
@@ -46,7 +46,7 @@ pub(crate) use output::{Event, Halt, Io, Output, Role, Target};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) use write::RETRIES_MAX;
 
-/// What is to be made durable.
+/// State that must become durable.
 #[derive(Debug)]
 struct Want {
     members: LegMask,
@@ -56,7 +56,7 @@ struct Want {
     is_new: bool,
     /// Blocks that no leg can be read from.
     unreadable: Unreadable,
-    /// How long targets may go on with what was sent to them, in milliseconds.
+    /// Time for which targets may go on with commands, in milliseconds.
     bound_ms: u32,
 }
 
@@ -64,7 +64,7 @@ struct Want {
 struct Maps {
     written: Bitmap,
     missed: Bitmap,
-    /// What is stored of both.
+    /// Stored contents of both.
     stored: [Bitmap; 2],
     /// Regions in which legs in sync may differ now.
     suspect: Bitmap,
@@ -95,7 +95,7 @@ pub(crate) struct Engine {
     roles: [Role; LEGS_MAX],
     slots: [Option<Slots>; LEGS_MAX],
     state: Option<Slots>,
-    /// Where all pages have to be written.
+    /// Targets on which all pages must be written.
     whole: BTreeSet<Target>,
     maps: Maps,
     /// See [`Engine::trust`].
@@ -179,7 +179,7 @@ impl Engine {
         engine
     }
 
-    /// What to do now; the caller does all of it.
+    /// Returns the next actions; the caller does all of them.
     pub(crate) fn outputs(&mut self) -> Vec<Output> {
         core::mem::take(&mut self.out)
     }
@@ -221,7 +221,7 @@ impl Engine {
         self.pump();
     }
 
-    /// What each leg does.
+    /// Returns the role of each leg.
     pub(crate) fn roles(&self) -> [Role; LEGS_MAX] {
         self.roles
     }

@@ -1,4 +1,4 @@
-//! What an engine says to its driver: actions, ends of operations, and what happened.
+//! Output of an engine to its driver: actions, ends of operations, and events.
 
 #[cfg(doc)]
 use super::Engine;
@@ -7,7 +7,7 @@ use crate::status::Status;
 #[cfg(doc)]
 use crate::status::StatusKind;
 
-/// Where an action goes.
+/// Place of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     /// A leg, by its number.
@@ -16,7 +16,7 @@ pub(crate) enum Target {
     State,
 }
 
-/// What to do there. The data of operations and copies stays with the driver; the name says whose
+/// The action there. The data of operations and copies stays with the driver; the name says whose
 /// it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Io {
@@ -42,7 +42,7 @@ pub(crate) enum Io {
     Label { slot: usize, old: Vec<u8>, new: Vec<u8> },
 }
 
-/// What the driver does next.
+/// Next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// An action, which is completed under its name with [`Engine::done`].
@@ -53,13 +53,13 @@ pub(crate) enum Output {
     Release { copy: u64 },
     /// The mirror serves from now on.
     Opened,
-    /// What was acknowledged and not flushed may be lost: no leg that certainly has it is left.
+    /// Acknowledged, unflushed writes may be lost: no leg that certainly has them is left.
     Forgotten,
     /// A leg that came back has all that was acknowledged.
     Joined { leg: usize },
-    /// A leg is not used any more; it may come back ([`Engine::leg_back`]).
+    /// A leg is no longer used; it may come back ([`Engine::leg_back`]).
     Leave { leg: usize },
-    /// What the log is to say.
+    /// An entry of the log.
     Say(Event),
     /// Too few legs are left, or the state file failed: nothing more is done. What was not
     /// completed may be submitted to the next engine.
@@ -68,20 +68,20 @@ pub(crate) enum Output {
     Closed,
 }
 
-/// What happened, for people.
+/// An event, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A leg failed and is out of sync.
     Dropped { leg: usize, why: Status },
-    /// A leg is copied to: so many regions of so many bytes.
+    /// A leg is copied to: the number of regions, and their length in bytes.
     Resync { leg: usize, regions: usize, bytes: u64, is_whole: bool },
-    /// A leg is in sync again; so many bytes were copied.
+    /// A leg is in sync again; `copied` bytes were copied.
     InSync { leg: usize, copied: u64 },
     /// The legs are made equal after an unclean end.
     Equalising { regions: usize },
-    /// They are equal; so many bytes of each were compared.
+    /// They are equal; `compared` bytes of each were compared.
     Equal { compared: u64 },
-    /// So many blocks can be read from no leg, the first of which is this one.
+    /// `blocks` blocks can be read from no leg, the first of which is `lba`.
     Unreadable { lba: u64, blocks: u64 },
     /// There are more of them than the mirror can remember.
     TooManyUnreadable,
@@ -100,7 +100,7 @@ pub(crate) enum Halt {
     Fenced(usize),
 }
 
-/// What a leg does.
+/// Role of a leg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It is not used.

@@ -6,14 +6,14 @@ use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 
-/// How often a read is sent to the same leg again after a failure that may pass.
+/// Retries of a read on the same leg after a failure that may pass.
 const RETRIES_MAX: u8 = 3;
 
 /// The reads of a leg.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reads {
     in_flight: u32,
-    /// Where the last one ended.
+    /// End of the last one.
     end: u64,
 }
 
@@ -61,8 +61,8 @@ impl Engine {
         self.emit(Owner::Flight(op), Target::Leg(leg), true, io);
     }
 
-    /// Whether legs may differ in what a user is about to see: a write failed while this operation
-    /// waited, or the leg that was read is lost, and another one may hold something else.
+    /// Returns whether legs may differ in what a user is about to see: a write failed while this
+    /// operation waited, or the leg that was read is lost, and another one may hold something else.
     fn is_in_doubt(&self, op: u64) -> bool {
         let Some(flight) = self.flights.get(&op) else { return false };
         matches!(flight.kind, FlightKind::User(_))

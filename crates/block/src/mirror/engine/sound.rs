@@ -39,8 +39,8 @@ impl Engine {
         }
     }
 
-    /// What only a sound leg has cannot be copied from it: the loss is told, and nobody waits any
-    /// more.
+    /// Data that only a sound leg has cannot be copied from it: reports the loss, and ends all
+    /// waiting.
     pub(super) fn forget_unflushed(&mut self) {
         if self.sound.is_some() {
             self.out.push(Output::Forgotten);
@@ -48,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// Legs do not differ any more, or nothing can be saved.
+    /// Legs are equal, or nothing can be saved.
     pub(super) fn made_sound(&mut self) {
         if self.sound.take().is_some() {
             let waiting = self

@@ -4,7 +4,7 @@ use super::{Engine, Fault, FlightKind, FlightStage, Io, Owner, Role, Target, fau
 use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
-/// How often an operation is sent to the same leg again after a failure that may pass.
+/// Retries of an operation on the same leg after a failure that may pass.
 pub(crate) const RETRIES_MAX: u8 = 3;
 
 impl Engine {
@@ -21,7 +21,7 @@ impl Engine {
         self.due.push_back(op);
     }
 
-    /// Whether a leg is not in sync, by what is durable or wanted.
+    /// Returns whether a leg is not in sync, by what is durable or wanted.
     pub(super) fn is_someone_absent(&self) -> bool {
         self.stable.members & self.record.members & self.want.members != self.record.all()
     }
@@ -185,8 +185,8 @@ impl Engine {
                 .any(|region| self.maps.suspect.has(region))
     }
 
-    /// The leg answers no more: what is under way there has failed, except for reads, which end by
-    /// themselves.
+    /// The leg no longer answers: its operations in flight have failed, except for reads, which end
+    /// by themselves.
     pub(super) fn forget(&mut self, leg: usize) {
         let gone = Outcome::unsettled(crate::Status::new(crate::StatusKind::Gone));
         let of_leg = |(_, (_, target, is_read)): &(&u64, &(Owner, Target, bool))| {
@@ -208,7 +208,7 @@ fn flight_may_have_executed(flight: &super::Flight) -> bool {
     flight.good != 0 || flight.bad.count_ones() > 1
 }
 
-/// Whether a mask has this leg.
+/// Returns whether a mask has this leg.
 pub(super) const fn has(mask: LegMask, leg: usize) -> bool {
     mask >> leg & 1 != 0
 }

@@ -51,7 +51,7 @@ pub(super) enum Reply {
     Ended,
 }
 
-/// What the server knows of its queue, for questions that cannot wait for an answer.
+/// The server's knowledge of its queue, for questions that cannot wait for an answer.
 #[derive(Default)]
 pub(super) struct QueueStatus {
     /// [`BlockQueue::holds_back`](crate::BlockQueue::holds_back).
@@ -61,7 +61,7 @@ pub(super) struct QueueStatus {
 }
 
 /// The server's end of both directions. When it is dropped, pending requests are refused and the
-/// client is told.
+/// client is notified.
 pub(super) struct ServerEnd {
     pub(super) requests: Arc<Channel<Request>>,
     pub(super) replies: Arc<Channel<Reply>>,

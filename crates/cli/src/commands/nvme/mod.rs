@@ -1,6 +1,6 @@
-//! nvme-cli's verbs, on targets over the network, which have no device node here. Where nvme-cli
-//! takes the path of a device, these take a URL: of a subsystem where that is of a controller, and
-//! of a namespace where that is of a namespace.
+//! nvme-cli's verbs, on targets over the network, which have no device node here. They take a URL
+//! where nvme-cli takes a device path: a subsystem URL for a controller device, a namespace URL for
+//! a namespace device.
 
 mod ana;
 mod blocks;

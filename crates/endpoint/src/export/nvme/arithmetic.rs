@@ -1,6 +1,5 @@
-//! Where the arithmetic of authentications is done: on threads of their own, so that no loop stands
-//! still for it. One after the other of each address, and the addresses in turn: those first from
-//! which a host has authenticated lately.
+//! Worker threads for authentication arithmetic, so that it never blocks an event loop. One job per
+//! address at a time, round-robin over addresses; addresses with a recent success go first.
 
 use super::attempts::Standing;
 use super::mailbox::{Mailbox, Told};

@@ -1,13 +1,13 @@
-//! What a controller needs of a transport: the connections of its hosts, whatever carries their
+//! A controller's interface to a transport: the connections of its hosts, whatever carries their
 //! capsules.
 //!
 //! The transport gives each command a [`Tag`], under which the controller keeps the command's
-//! memory. It tells of the command ([`Event::Command`]); the controller asks for the host's data if
+//! memory. It reports the command ([`Event::Command`]); the controller asks for the host's data if
 //! there is some ([`Engine::fetch`], answered by [`Event::DataArrived`] or [`Event::DataFailed`]),
-//! and answers with or without data ([`Engine::complete`]). All three end later than they were
-//! asked for, and meanwhile the transport may touch the memory: a fetch until its event, an answer
-//! until [`Session::released`]. What cannot be sent now (a peer that has posted no receive, a full
-//! socket) the transport keeps, and tries again.
+//! and answers with or without data ([`Engine::complete`]). All three complete asynchronously;
+//! until then the transport may access the memory: a fetch until its event, an answer until
+//! [`Session::released`]. If something cannot be sent now (a peer that has posted no receive, a
+//! full socket), the transport keeps it and tries again.
 
 use super::session::Session;
 use crate::pump;

@@ -1,13 +1,13 @@
-//! What a queue does while unflushed writes are written again, and when some were lost.
+//! Work of a queue while unflushed writes are written again, and after a loss of some.
 
 use super::super::flights::LEAVING;
 use super::PathsQueue;
 use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
 
 impl PathsQueue {
-    /// Completed writes were lost: the flushes that were submitted before one has told of it fail,
-    /// all of them as none of their submitters knew of the others. One that is still with a path
-    /// that was lost fails when it comes back; if there is none, the next one fails.
+    /// Completed writes were lost. Fails every flush submitted before the loss was reported: no
+    /// submitter can know that another flush reported it. A flush that is still with a lost path
+    /// fails when it comes back; if there is none, the next one fails.
     #[cold]
     pub(super) fn fail_flushes(&mut self) {
         let losses = self.group.losses();

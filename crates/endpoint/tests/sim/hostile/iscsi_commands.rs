@@ -134,7 +134,7 @@ pub(super) const TABLE: &[Fault] = &[
     fault(TASK, "TASK REASSIGN", Ready, |_| manage(8, 0, 1), "task management response 4"),
     fault(
         OTHER,
-        "a text request that is no text",
+        "a text request that is not text",
         Ready,
         |_| {
             let request = TextRequest {
@@ -200,7 +200,7 @@ pub(super) const TABLE: &[Fault] = &[
     ),
     fault(
         TEXT,
-        "a text that is begun anew before its end",
+        "a text that is begun again before its end",
         Ready,
         |_| {
             [

@@ -103,7 +103,7 @@ pub(super) const TABLE: &[Fault] = &[
         "ERR_TOO_BIG",
     ),
     fault(OPTION, "EXPORT_NAME that does not exist", Greeted, |_| option(1, b"nobody"), "closed"),
-    fault(OPTION, "EXPORT_NAME that is no text", Greeted, |_| option(1, &[0xff; 5]), "closed"),
+    fault(OPTION, "EXPORT_NAME that is not text", Greeted, |_| option(1, &[0xff; 5]), "closed"),
     fault(
         OPTION,
         "GO: a name that does not exist",
@@ -157,7 +157,7 @@ pub(super) const TABLE: &[Fault] = &[
     ),
     fault(
         OPTION,
-        "GO: a name that is no text",
+        "GO: a name that is not text",
         Greeted,
         |_| go(2, &[0xff, 0xfe], 0),
         "ERR_INVALID",

@@ -38,8 +38,8 @@ pub fn import(line: &str) -> Result<Imported, ImportError> {
     reader.imported()
 }
 
-/// Whether a word that begins with `/` is an option rather than a path: one letter, and a number or
-/// nothing.
+/// Returns whether a word that begins with `/` is an option rather than a path: one letter, and a
+/// number or nothing.
 fn is_option(word: &str) -> bool {
     word.len() <= 8 && !word[1..].contains(['/', '.'])
 }

@@ -1,4 +1,4 @@
-//! The options of DISKSPD 2.2, and what becomes of each.
+//! The options of DISKSPD 2.2, and their support.
 
 use crate::import::Answer::{Honoured, LeftOut, Refused};
 use crate::import::Options;

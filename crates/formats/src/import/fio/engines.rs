@@ -1,6 +1,6 @@
 //! The I/O engines of fio.
 
-/// How a job with an engine of fio runs here.
+/// Execution of a job with an engine of fio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// It keeps `iodepth` operations in flight.

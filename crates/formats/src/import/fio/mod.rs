@@ -1,7 +1,7 @@
 //! fio's job files (fio(1), "Job file format").
 //!
-//! Options keep their names, and get plain numbers. [`options`] has what becomes of each option,
-//! [`engines`] of each engine.
+//! Options keep their names, and get plain numbers. [`options`] has the support of each option,
+//! [`engines`] that of each engine.
 
 pub mod engines;
 mod number;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// Files that include each other, at most.
 const INCLUDE_DEPTH: usize = 16;
 
-/// What a job file may need of the machine.
+/// Properties of the machine for a job file.
 pub struct Surroundings<'a> {
     /// The text of a file, or why it cannot be read.
     pub read: &'a dyn Fn(&Path) -> Result<String, String>,
@@ -37,7 +37,7 @@ pub struct Surroundings<'a> {
 /// Reads a job file.
 ///
 /// # Errors
-/// A line that is none of fio's, a file that cannot be read, an option that is refused, or no job.
+/// A line that fio does not have, a file that cannot be read, an option that is refused, or no job.
 pub fn import(path: &Path, surroundings: &Surroundings<'_>) -> Result<Imported, ImportError> {
     let mut reader = Reader {
         surroundings,

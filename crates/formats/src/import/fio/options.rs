@@ -1,4 +1,4 @@
-//! The options of fio 3.33, and what becomes of each: the table in `options.txt`.
+//! The options of fio 3.33, and their support: the table in `options.txt`.
 
 use super::number::Kind;
 use crate::import::Answer;
@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 pub struct FioOption {
     /// Its name and its aliases.
     pub names: Vec<&'static str>,
-    /// What it concerns: `device`, `zoned`, `file`, `process`, `report`, `removed`, or the engine
-    /// that has it.
+    /// Its subject: `device`, `zoned`, `file`, `process`, `report`, `removed`, or the engine that
+    /// has it.
     pub concerns: &'static str,
-    /// What becomes of it.
+    /// Its support.
     pub answer: Answer,
     /// Files among fio's examples that have it.
     pub examples: u32,
@@ -78,12 +78,12 @@ impl FioOption {
         self.names[0]
     }
 
-    /// Whether only an engine of fio has it.
+    /// Returns whether only an engine of fio has it.
     pub fn is_of_engine(&self) -> bool {
         !GENERAL.contains(&self.concerns)
     }
 
-    /// Whether a value asks for nothing, or for what weft does anyway.
+    /// Returns whether a value asks for nothing, or for what weft does anyway.
     pub(super) fn is_harmless(&self, value: &str) -> bool {
         self.harmless.contains(&value)
     }
@@ -100,7 +100,7 @@ pub fn tables() -> String {
     let (honoured, refused) = (of(&device, Answer::Honoured), of(&device, Answer::Refused));
     let _ = writeln!(
         text,
-        "Of the {} options that concern a block device, {honoured} are honoured ({} %).\n",
+        "{honoured} of the {} options that concern a block device are honoured ({} %).\n",
         honoured + refused,
         honoured * 100 / (honoured + refused)
     );

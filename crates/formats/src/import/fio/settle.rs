@@ -7,7 +7,7 @@ use super::options::FioOption;
 use weft_bench::limits::JOBS_MAX;
 use weft_block::units::parse_size;
 
-/// How numbers are written.
+/// Notation of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// As in fio: `4kB` is 4096, and `4KiB` is 4000.
@@ -84,7 +84,7 @@ pub fn settle(at: &str, job: &mut ImportedJob, numbers: Numbers) -> Result<(), I
     devices(engine, job).map_err(wrong)
 }
 
-/// Whether the pattern of a job writes or trims.
+/// Returns whether the pattern of a job writes or trims.
 fn changes(job: &ImportedJob) -> bool {
     let pattern = job.get("rw").unwrap_or("read");
     !matches!(pattern.split(':').next(), Some("read" | "randread"))
@@ -245,7 +245,8 @@ pub fn with_files(section: &str, mut job: ImportedJob) -> Result<Vec<ImportedJob
     Ok((0..clones).map(clone).collect())
 }
 
-/// Whether a file name has a colon that separates names. URLs, and drives of Windows, have others.
+/// Returns whether a file name has a colon that separates names. URLs, and drives of Windows, have
+/// others.
 fn names_several(name: &str) -> bool {
     let is_drive =
         name.len() > 2 && name.as_bytes()[1] == b':' && matches!(name.as_bytes()[2], b'\\' | b'/');

@@ -90,10 +90,10 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
     arguments
 }
 
-/// What fio measured, from its `--output-format=json+` with the options of [`arguments`].
+/// Returns fio's measurement, from its `--output-format=json+` with the options of [`arguments`].
 ///
 /// # Errors
-/// It is no such output, or tells of an error.
+/// It is another output, or reports an error.
 pub fn report(
     text: &str,
     url: &str,

@@ -17,7 +17,7 @@ pub struct Import {
 /// Adds lanes to a study.
 ///
 /// # Errors
-/// A file that is no result of a tool, a name that a lane has already.
+/// A file that is not the result of a tool, a name that a lane has already.
 pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError> {
     for import in imports {
         if results.lanes.iter().any(|lane| lane.name == import.lane) {

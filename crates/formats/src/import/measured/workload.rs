@@ -1,13 +1,13 @@
-//! What a tool measured of one workload.
+//! A tool's measurement of one workload.
 
 use weft_bench::results::Latency;
 
-/// What a tool measured of one workload.
+/// A tool's measurement of one workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// What the tool calls it.
+    /// The tool's name for it.
     pub name: String,
-    /// Whether the order was random.
+    /// True if the order was random.
     pub is_random: bool,
     /// Percentage of reads.
     pub read_percent: u8,
@@ -15,7 +15,7 @@ pub struct Measured {
     pub bs_bytes: u64,
     /// Operations in flight, all jobs together.
     pub in_flight: u64,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
     /// Reads per second.
     pub read_iops: f64,
@@ -32,7 +32,7 @@ pub struct Measured {
     /// CPU time per operation of the initiator, in user space and in the kernel, nanoseconds, where
     /// the tool tells.
     pub cpu_ns: Option<(f64, f64)>,
-    /// What to know about it, in whole sentences.
+    /// Remarks about it, in whole sentences.
     pub remarks: Vec<String>,
 }
 

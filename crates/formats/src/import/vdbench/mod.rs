@@ -18,8 +18,8 @@ const RUNS_MAX: usize = 4096;
 /// Reads a parameter file; `name` is said in errors.
 ///
 /// # Errors
-/// A line that is no parameter, a name that is not defined, a value that is none, a parameter that
-/// is refused or that vdbench does not have, or no run.
+/// A line that is not a parameter, an undefined name, an invalid value, a parameter that is refused
+/// or that vdbench does not have, or no run.
 pub fn import(name: &str, text: &str) -> Result<Imported, ImportError> {
     let mut reader = Reader {
         file: name,

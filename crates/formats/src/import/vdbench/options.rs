@@ -1,4 +1,4 @@
-//! The parameters of vdbench 5.04 for block devices, and what becomes of each.
+//! The parameters of vdbench 5.04 for block devices, and their support.
 
 use crate::import::Answer::{self, Honoured, LeftOut, Refused};
 use crate::import::Options;

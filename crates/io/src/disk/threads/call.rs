@@ -15,8 +15,8 @@ mod sys;
 
 pub use sys::make_sparse;
 
-/// Whether [`DiskKind::Discard`] works on a file of `len` bytes; finds out behind its end, where
-/// nothing is lost.
+/// Returns whether [`DiskKind::Discard`] works on a file of `len` bytes; finds out behind its end,
+/// where nothing is lost.
 pub fn can_discard(file: &File, len: u64) -> bool {
     sys::discard(file, len, sys::DISCARD_TRIAL_BYTES).is_ok()
 }

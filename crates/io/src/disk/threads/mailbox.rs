@@ -1,4 +1,4 @@
-//! What threads give back to a loop: the memory of operations, and how each ended.
+//! Returns of threads to a loop: the memory of operations, and their outcomes.
 
 use crate::event_loop::{DriverId, RemoteLoop};
 use crate::segment::{Loan, Segment, Segments};
@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 /// Memory that crosses to another thread.
 pub(super) type Loans = SmallVec<[Loan; 1]>;
 
-/// What a thread gives back.
+/// Result of a thread.
 pub(super) struct Finished {
     pub(super) key: u64,
     pub(super) loans: Loans,
     pub(super) result: io::Result<()>,
 }
 
-/// Where threads leave what they finished.
+/// Results of threads.
 pub(super) struct Mailbox {
     pub(super) finished: Mutex<Vec<Finished>>,
     pub(super) remote: RemoteLoop,

@@ -33,11 +33,11 @@ struct PendingDiskOps {
     waiting: Slab<Waiting>,
     /// Owners whose operation was given back.
     starved: Vec<DriverId>,
-    /// What was collected; kept for its memory.
+    /// Collected results; kept for their memory.
     collected: Vec<Finished>,
 }
 
-/// What the loop keeps of an operation whose memory is with a thread.
+/// The loop's part of an operation whose memory is with a thread.
 struct Waiting {
     file: Rc<OpenFile>,
     op: DiskOp,

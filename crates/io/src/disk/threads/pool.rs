@@ -73,7 +73,7 @@ pub(super) fn run(job: Job) {
     }
 }
 
-/// What a thread does until there has been nothing to do for a while.
+/// Work of a thread until there has been nothing to do for a while.
 fn work() {
     let mut all = pool();
     loop {

@@ -73,7 +73,7 @@ fn write_durably(file: &File, vectors: &[IoSlice<'_>], offset: u64) -> io::Resul
     Ok(n)
 }
 
-/// Frees the range: of a disk by its own command, of a file by a hole.
+/// Frees the range: on a disk by its own command, in a file by a hole.
 #[cfg(target_os = "linux")]
 pub(super) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;

@@ -21,8 +21,8 @@ use std::rc::Rc;
 use std::time::Instant;
 use transfer::{Next, Transfer};
 
-/// Operations that one system call submits. The device gets them when the call ends, so many at
-/// once would leave it idle until the last is made.
+/// Operations that one system call submits. The device gets them when the call ends, so a large
+/// number would leave it idle until the last one is prepared.
 const AT_ONCE: usize = 8;
 
 /// Turns that take in what has completed if all of it completes at once, as disks often report it.
@@ -215,7 +215,7 @@ impl Ring {
         }
     }
 
-    /// Submits; tells whether there was something.
+    /// Submits; returns whether there was something.
     fn submit(&mut self, on: &Handle) -> io::Result<bool> {
         let overflow = core::mem::take(&mut self.overflow);
         overflow.into_iter().for_each(|key| self.push(on, key));

@@ -16,10 +16,10 @@ use std::rc::Rc;
 /// Bytes of one piece of memory that one call moves at most.
 const CALL_BYTES: usize = 1 << 30;
 
-/// What the system does now.
+/// Present step of the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
-    /// What the operation says.
+    /// The operation itself.
     #[default]
     Main,
     /// Write zeroes, as the range could not be zeroed otherwise.
@@ -28,7 +28,7 @@ enum Step {
     Sync,
 }
 
-/// What follows a completion.
+/// Reaction to a completion.
 pub(super) enum Next {
     /// Another step.
     Again,
@@ -42,7 +42,7 @@ pub(super) struct Transfer {
     running: Option<(Rc<OpenFile>, DiskOp)>,
     step: Step,
     done_bytes: u64,
-    /// What the system reads when an entry is submitted; kept for its memory.
+    /// Vectors that the system reads when an entry is submitted; kept for their memory.
     vectors: Vec<libc::iovec>,
 }
 

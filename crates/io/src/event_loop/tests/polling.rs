@@ -1,4 +1,4 @@
-//! How soon a busy loop finds what the poller knows.
+//! Delay until a busy loop finds the poller's events.
 
 use super::*;
 use crate::event_loop::Ready;
@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a poller says next, and how often it was asked.
+/// Next result of a poller, and the number of polls.
 #[derive(Default)]
 struct Said {
     ready: RefCell<Vec<Ready>>,
@@ -110,7 +110,7 @@ fn what_comes_waits_no_longer_than_it_was_quiet() {
     }
 }
 
-/// What nobody can be told of by the poller makes none ask it.
+/// A driver that the poller cannot wake causes no polls.
 #[test]
 fn a_driver_without_a_source_is_not_looked_for() {
     let (mut event_loop, said, _, _) = a_busy_loop();

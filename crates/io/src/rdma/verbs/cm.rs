@@ -24,7 +24,7 @@ pub(super) struct Channel {
 // SAFETY: a channel may be used by any thread.
 unsafe impl Send for Channel {}
 
-/// What the connection manager reported.
+/// Report of the connection manager.
 pub(super) struct Reported {
     /// Of `cm_event`.
     pub(super) event: u32,

@@ -1,4 +1,4 @@
-//! What the connection manager reports, and what it makes of a queue pair.
+//! Events of the connection manager, and their effect on a queue pair.
 
 use super::cm::{Id, Reported};
 use super::device::Device;
@@ -9,7 +9,7 @@ use crate::rdma::Event;
 use std::io;
 
 impl VerbsQueuePair {
-    /// What the connection manager says.
+    /// Processes a report of the connection manager.
     pub(super) fn reported(&mut self, reported: Reported) -> Option<Event> {
         match reported.event {
             cm_event::ADDR_RESOLVED => match self.id().and_then(|id| id.resolve_route()) {

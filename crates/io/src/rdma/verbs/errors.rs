@@ -1,11 +1,11 @@
-//! What the libraries' numbers mean, in words.
+//! Meanings of the libraries' error numbers.
 
 use super::device::Device;
 use crate::rdma::{QueuePairConfig, WorkError};
 use std::io;
 use std::net::SocketAddr;
 
-/// What became of work.
+/// Outcome of work.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WorkStatus {
     Success,

@@ -19,8 +19,8 @@ const KNOWN: usize = 64;
 #[derive(Default)]
 pub(super) struct LentParts {
     parts: RwLock<Parts>,
-    /// How often parts have ended. Keys that are known from before may be of parts that are not
-    /// registered any more.
+    /// Number of times that parts have ended. Older keys may belong to parts that are no longer
+    /// registered.
     ended: AtomicU64,
     /// No more can be registered now, so nobody tries.
     is_full: AtomicBool,
@@ -163,15 +163,15 @@ impl EndsObserver for Device {
     }
 }
 
-/// How many bytes of lent memory may be locked, so that enough is left for queue pairs: half of
-/// what the process may lock, if that is limited.
+/// Returns the maximum bytes of lent memory that may be locked, so that enough is left for queue
+/// pairs: half of the process's limit, if there is one.
 pub(super) fn bytes_max() -> Option<usize> {
     use rustix::process::{Resource, getrlimit};
     let limit = getrlimit(Resource::Memlock).current?;
     (!may_lock_all()).then(|| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
-/// Whether the process has `CAP_IPC_LOCK`, to which the limit does not apply.
+/// Returns whether the process has `CAP_IPC_LOCK`, to which the limit does not apply.
 fn may_lock_all() -> bool {
     const IPC_LOCK: u32 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

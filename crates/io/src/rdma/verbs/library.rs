@@ -73,7 +73,7 @@ library! {
 }
 
 /// The libraries, which are loaded by the first call. If that fails the next one tries again: they
-/// may have been installed meanwhile.
+/// may have been installed in the meantime.
 pub(super) fn library() -> Result<&'static Library, Unavailable> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(library) = LIBRARY.get() {

@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is registered at a time, at least.
+/// Minimum length of a registration.
 const SLAB_BYTES: usize = 256 << 10;
 const PIECE_BYTES_MIN: usize = 4 << 10;
 const PIECE_BYTES_MAX: usize = 128 << 20;
 
-/// Who may touch memory.
+/// Permitted users of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// This end alone.
@@ -80,7 +80,7 @@ impl Registration {
         }
     }
 
-    /// What is said where too little may be locked.
+    /// Returns the error for a low limit of locked memory.
     pub(super) fn refused(device: &Device, bytes: usize) -> io::Error {
         Unavailable::LockedMemory { bytes, device: device.name.clone() }.into()
     }
@@ -284,7 +284,7 @@ impl Device {
         Ok(piece(0))
     }
 
-    /// Takes memory back that nobody and no device uses any more.
+    /// Takes memory back that has no user and no device.
     pub(super) fn give_back(&self, piece: Piece) {
         let mut free = self.free.lock();
         if free.bytes + piece.bytes() > RDMA_FREE_BYTES_MAX {

@@ -10,8 +10,8 @@
 //! * [`queue_pair`], [`posting`], [`listener`]: the interface.
 //!
 //! Each queue pair has two descriptors: the channel of its connection's events, and the one of its
-//! completions. Asynchronous events of the device are not read: what they say of a queue pair its
-//! completions and the connection manager say, too.
+//! completions. Asynchronous events of the device are not read: its completions and the connection
+//! manager report the same about a queue pair.
 
 mod cm;
 mod completion;

@@ -1,4 +1,4 @@
-//! Posting work, and what becomes of it.
+//! Posting work, and its outcome.
 
 use super::errors::{WorkStatus, status};
 use super::ffi::{

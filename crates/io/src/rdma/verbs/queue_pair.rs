@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-/// Which end it is.
+/// Role of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Asks,
@@ -30,7 +30,7 @@ pub(super) enum Side {
     },
 }
 
-/// How far the connection is.
+/// Progress of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not asked for, or not accepted.
@@ -63,7 +63,7 @@ pub(super) struct VerbsQueuePair {
     pub(super) side: Side,
     pub(super) phase: Phase,
     pub(super) peer: SocketAddr,
-    /// What happened in this end alone.
+    /// Events of this end alone.
     pub(super) own: VecDeque<Event>,
     pub(super) private_data: Box<[u8]>,
     pub(super) trouble: Option<String>,
@@ -153,8 +153,8 @@ impl VerbsQueuePair {
         Ok(())
     }
 
-    /// How many RDMA READs of the other end are answered at a time, and how many this end has
-    /// outstanding.
+    /// Returns how many RDMA READs of the other end are answered at a time, and how many this end
+    /// has outstanding.
     fn reads(&self, device: &Device, config: &QueuePairConfig) -> (u8, u8) {
         let own = config.reads.min(device.limits.reads);
         match self.side {

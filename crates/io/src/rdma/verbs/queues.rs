@@ -1,4 +1,4 @@
-//! What is posted to the two queues of a queue pair, and the memory of messages.
+//! Work posted to the two queues of a queue pair, and the memory of messages.
 
 use super::device::Device;
 use super::ffi::Sge;
@@ -55,13 +55,13 @@ impl Drop for Messages {
     }
 }
 
-/// Where a receive is.
+/// Place of a receive.
 #[derive(Clone, Copy, Default)]
 enum Receive {
     #[default]
     Empty,
     Posted,
-    /// With so many bytes.
+    /// With this many bytes.
     Held(u32),
 }
 
@@ -78,7 +78,7 @@ impl Receives {
         Ok(Self { messages, bytes, receives: vec![Receive::Empty; usize::from(count)] })
     }
 
-    /// A receive is to be posted: where its memory is.
+    /// Posts a receive: returns the place of its memory.
     ///
     /// # Panics
     /// If it is posted already.
@@ -89,7 +89,8 @@ impl Receives {
         self.messages.entry(buffer, self.bytes)
     }
 
-    /// A receive has ended, with a message of so many bytes or without one; whether it was posted.
+    /// A receive has ended, with a message of this many bytes or without one; returns whether it
+    /// was posted.
     pub(super) fn end(&mut self, buffer: u16, message: Option<u32>) -> bool {
         let Some(receive @ Receive::Posted) = self.receives.get_mut(usize::from(buffer)) else {
             return false;

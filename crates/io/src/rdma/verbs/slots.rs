@@ -35,7 +35,7 @@ impl Window {
         Ok(Self { device, mw, rkey })
     }
 
-    /// What does not change of its keys.
+    /// Returns the constant part of its keys.
     fn index(&self) -> u32 {
         self.rkey >> 8
     }
@@ -57,7 +57,7 @@ impl Drop for Window {
     }
 }
 
-/// How the other end may touch a slot, until that is ended.
+/// Access of the other end to a slot, until it is ended.
 #[derive(Default)]
 enum Access {
     #[default]
@@ -86,7 +86,7 @@ struct MemorySlot {
     window: Option<Window>,
 }
 
-/// How a slot is exposed.
+/// Exposure of a slot.
 pub(super) enum Exposed {
     /// By this key at once.
     Now(RemoteMemory),
@@ -221,7 +221,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Lent memory that nothing uses any more.
+    /// Returns lent memory that nothing uses.
     pub(super) fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let slot = self.at(slot);
         let lent =
@@ -229,7 +229,7 @@ impl Slots {
         Some(lent.memory.into_inner())
     }
 
-    /// Where a part of a slot is; `None`: it has no such part.
+    /// Returns the place of a part of a slot; `None`: it has no such part.
     pub(super) fn entries(&self, part: Memory) -> Option<Entries> {
         let slot = &self.slots[usize::from(part.slot)];
         if let Some(lent) = &slot.lent {
@@ -245,7 +245,7 @@ impl Slots {
         fits.then(|| Entries::from_iter([entry()]))
     }
 
-    /// Whether a slot has memory that is only read.
+    /// Returns whether a slot has memory that is only read.
     pub(super) fn is_lent(&self, slot: u16) -> bool {
         self.slots[usize::from(slot)].lent.is_some()
     }
@@ -345,7 +345,7 @@ impl Slots {
             .map(|window| window.rkey)
     }
 
-    /// The window of a slot is not bound any more.
+    /// The window of a slot is no longer bound.
     pub(super) fn unbound(&mut self, slot: u16) {
         let slot = self.at(slot);
         if matches!(slot.access, Access::Window) {

@@ -1,9 +1,9 @@
-//! What a queue pair has done, for the counters of its loop.
+//! Work of a queue pair, for the counters of its loop.
 
 use crate::counters::Counters;
 use core::cell::Cell;
 
-/// What was done since the loop was told last.
+/// Work since the last report to the loop.
 #[derive(Default)]
 pub(super) struct Traffic {
     copied_bytes: Cell<u64>,
@@ -31,7 +31,7 @@ impl Traffic {
     }
 
     /// Bytes that the other end reads, or writes to. They count when they are exposed, because the
-    /// device does not tell how many it moved.
+    /// device does not report how many it moved.
     #[inline]
     pub(super) fn exposed(&mut self, bytes: u32, writable: bool) {
         if writable { self.received(bytes) } else { self.sent(bytes) }

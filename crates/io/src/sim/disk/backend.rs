@@ -28,7 +28,7 @@ struct HostDisks {
     driver: Cell<Option<DriverId>>,
     /// Owners whose operation was given back.
     starved: RefCell<Vec<DriverId>>,
-    /// What is left is not to be completed: the loop has ended.
+    /// The loop has ended: the rest is not completed.
     over: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What was written to a file and may still be lost.
+//! Data that was written to a file and may still be lost.
 
 use super::file;
 use crate::rng::Rng;
@@ -157,7 +157,7 @@ impl Cached {
         Ok(())
     }
 
-    /// The power fails: of what may be lost, each sector is or is not.
+    /// The power fails: each sector that may be lost is lost or not.
     pub(super) fn crash(self, rng: &mut Rng) -> io::Result<()> {
         for write in self.writes {
             for (start, end) in write.sectors() {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-/// What distinguishes a file from all others, however often it is opened.
+/// Identity of a file, however often it is opened.
 pub(super) type FileId = (u64, u64);
 
 /// Reads at `offset` until `bytes` are full or the file ends; the rest becomes zero.
@@ -35,7 +35,8 @@ pub(super) fn write(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Who the file is. Lets a file that was opened for direct transfers take bytes from any memory.
+/// Returns the identity of the file. Lets a file that was opened for direct transfers take bytes
+/// from any memory.
 pub(super) fn identify(file: &File) -> io::Result<FileId> {
     #[cfg(target_os = "linux")]
     {

@@ -21,16 +21,16 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// How the disks of a host behave.
+/// Behaviour of the disks of a host.
 #[derive(Clone, Debug)]
 pub struct DiskConfig {
     /// Time that an operation takes, at least and at most.
     pub delay: (Duration, Duration),
-    /// One in so many operations takes [`DiskConfig::stall`] longer (0: none).
+    /// One in `n` operations takes [`DiskConfig::stall`] longer (0: none).
     pub stall_one_in: u32,
     /// See [`DiskConfig::stall_one_in`].
     pub stall: Duration,
-    /// One in so many operations fails (0: none). A write that fails may have been done in part.
+    /// One in `n` operations fails (0: none). A write that fails may have been done in part.
     pub error_one_in: u32,
     /// Operations that a loop may have in flight.
     pub depth: usize,
@@ -90,7 +90,7 @@ impl Disks {
         Ok(self.files.entry(id).or_insert_with(|| Cached::new(Arc::clone(file))))
     }
 
-    /// What was written before: that much a flush which is submitted now covers.
+    /// Returns a mark of earlier writes, which a flush that is submitted now covers.
     fn mark(&mut self, file: &Arc<File>) -> u64 {
         self.cached(file).map_or(0, |cached| cached.last())
     }

@@ -12,7 +12,7 @@ pub(super) struct Conn {
     pub(super) ends: [ConnEnd; 2],
     /// From the client and from the server.
     pub(super) pipes: [Pipe; 2],
-    /// Nothing arrives any more.
+    /// Nothing arrives.
     pub(super) silent: bool,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Conn {
 pub(super) enum ConnState {
     Connecting,
     Open,
-    /// Never stood, or stands no more.
+    /// Never stood, or no longer stands.
     Dead(Option<io::ErrorKind>),
 }
 
@@ -33,7 +33,7 @@ pub(super) struct ConnEnd {
     /// A stream object, a backlog or a handshake in progress uses it.
     pub(super) held: bool,
     pub(super) watch: Option<Watch>,
-    /// Saw `WouldBlock` since it was told last.
+    /// Saw `WouldBlock` since the last wake.
     pub(super) read_armed: bool,
     pub(super) write_armed: bool,
 }
@@ -123,7 +123,7 @@ impl Pipe {
         self.segments.push_back((self.last_arrival, self.queue.len() - before));
     }
 
-    /// Whether something is still to arrive.
+    /// Returns whether something is still to arrive.
     pub(super) fn is_under_way(&self) -> bool {
         !self.queue.is_empty() || self.fin == Fin::Sent
     }

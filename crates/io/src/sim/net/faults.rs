@@ -1,4 +1,4 @@
-//! What a test does to hosts and to the ways between them.
+//! Faults that tests cause to hosts and the ways between them.
 
 use super::conn::{Conn, ConnState};
 use super::{ConnId, Net};
@@ -15,7 +15,7 @@ pub struct Connection {
     pub client: SocketAddr,
     /// Address of the server.
     pub server: SocketAddr,
-    /// Whether both ends still think that it stands.
+    /// True if both ends still think that it stands.
     pub open: bool,
     /// Bytes that arrived at the server and at the client.
     pub carried: [u64; 2],
@@ -33,7 +33,7 @@ impl Net {
     }
 
     /// Clients that have ended a connection, and the servers that do not know yet, or did not when
-    /// they received from it so long ago at most.
+    /// they last received from it, if that was at most `ago` earlier.
     pub(in crate::sim) fn unheard(&self, ago: Duration) -> impl Iterator<Item = (IpAddr, IpAddr)> {
         let now = self.conns.values().filter(|conn| conn.is_end_unheard()).map(Conn::ips);
         let just = self
@@ -95,7 +95,7 @@ impl Net {
         self.kick_all();
     }
 
-    /// What waited for a way tries again.
+    /// Retries everything that waited for a way.
     fn kick_all(&mut self) {
         let ids: Vec<ConnId> = self.conns.keys().copied().collect();
         for id in ids {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a system says that has no descriptor left.
+/// Error of a system without a free descriptor.
 pub(in crate::sim) fn exhausted() -> io::Error {
     io::Error::from_raw_os_error(if cfg!(windows) { 10024 } else { 24 })
 }
@@ -38,7 +38,7 @@ impl Net {
         Ok((SocketAddr::new(ip, port), id))
     }
 
-    /// Whether a host may listen there.
+    /// Returns whether a host may listen there.
     pub(in crate::sim) fn is_own_address(&self, host: usize, ip: IpAddr) -> bool {
         ip.is_unspecified() || ip.is_loopback() || ip == self.hosts[host].ip
     }
@@ -54,12 +54,12 @@ impl Net {
         self.next_conn
     }
 
-    /// Whether a host has no descriptor left.
+    /// Returns whether a host has no descriptor left.
     pub(in crate::sim) fn is_exhausted(&self, host: usize) -> bool {
         self.hosts[host].exhausted
     }
 
-    /// How a port answers.
+    /// Returns the answer of a port.
     pub(in crate::sim) fn answer_of(&self, host: usize, port: u16) -> PortAnswer {
         self.hosts[host].answers.get(&port).copied().unwrap_or_default()
     }

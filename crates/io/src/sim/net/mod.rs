@@ -61,7 +61,7 @@ pub(super) struct Watch {
     pub(super) driver: DriverId,
 }
 
-/// What is still to happen.
+/// A future event.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A request to connect arrives; the wait before it is repeated.
@@ -78,7 +78,7 @@ enum Event {
     Reset(ConnId, usize),
     /// The client stops waiting for an answer.
     Unanswered(ConnId),
-    /// This end loses patience if no more than so many bytes were carried by now.
+    /// This end loses patience if at most this many bytes were carried by now.
     GiveUp(ConnId, usize, u64),
     /// Something of a queue pair.
     Rdma(Step),
@@ -117,7 +117,7 @@ struct Host {
     next_port: u16,
     /// No descriptor is left: nothing connects and nothing is accepted.
     exhausted: bool,
-    /// How far its clock is ahead of the world's.
+    /// Lead of its clock over the world's.
     ahead: Duration,
     answers: BTreeMap<u16, PortAnswer>,
 }
@@ -146,10 +146,10 @@ pub(super) struct Net {
     next_conn: ConnId,
     /// Directions in which nothing passes, by host.
     walls: BTreeSet<(usize, usize)>,
-    /// What the next connections to an address will suffer.
+    /// Faults of the next connections to an address.
     plans: BTreeMap<SocketAddr, VecDeque<Option<CutAt>>>,
     pub(super) rdma: Rdma,
-    /// Drivers to be told, by loop.
+    /// Drivers to wake, by loop.
     ready: Vec<Vec<Ready>>,
 }
 
@@ -225,7 +225,7 @@ impl Net {
         !self.ready[on_loop].is_empty()
     }
 
-    /// Moves the drivers that are to be told to `into`.
+    /// Moves the drivers to wake to `into`.
     pub(super) fn take_ready(&mut self, on_loop: usize, into: &mut Vec<Ready>) {
         into.append(&mut self.ready[on_loop]);
     }
@@ -272,7 +272,7 @@ impl Net {
         self.config.delay(&mut self.rng)
     }
 
-    /// What the turn of a loop costs.
+    /// Returns the cost of a turn of a loop.
     pub(super) fn turn_cost(&mut self) -> Duration {
         self.config.turn_cost(&mut self.rng)
     }
@@ -292,7 +292,7 @@ impl Net {
         self.ready[on_loop].push(Ready { driver, closed: true });
     }
 
-    /// Whether a packet from one host cannot reach the other.
+    /// Returns whether a packet from one host cannot reach the other.
     pub(super) fn is_walled(&self, from: usize, to: usize) -> bool {
         !self.hosts[from].up || !self.hosts[to].up || self.walls.contains(&(from, to))
     }

@@ -1,9 +1,9 @@
-//! What the devices of a world have, and what they do now and then.
+//! Properties of the devices of a world, and their occasional faults.
 
 use crate::rng::Rng;
 use core::time::Duration;
 
-/// How the devices behave.
+/// Behaviour of the devices.
 #[derive(Clone, Debug)]
 pub struct RdmaConfig {
     /// There are type 2 memory windows.
@@ -14,18 +14,18 @@ pub struct RdmaConfig {
     pub message_bytes: u32,
     /// Pieces of memory that one transfer takes.
     pub pieces: u8,
-    /// How long work is tried again of which the other end says nothing, before it fails.
+    /// Time for which work without an answer from the other end is retried before it fails.
     pub patience: Duration,
-    /// One in so many SENDs is refused at first, as if there were no receive (0: none).
+    /// One in `n` SENDs is refused at first, as if there were no receive (0: none).
     pub not_ready_one_in: u32,
-    /// One in so many acknowledgements takes much longer than what comes after it (0: none).
+    /// One in `n` acknowledgements takes much longer than later messages (0: none).
     pub late_one_in: u32,
-    /// Where a slot has memory, one in so many others is refused some (0: none).
+    /// If a slot has memory, one in `n` others is refused some (0: none).
     pub no_memory_one_in: u32,
-    /// One in so many slots is refused memory, or access to it, whatever else there is (0: none).
+    /// One in `n` slots is refused memory, or access to it, in any case (0: none).
     pub refused_one_in: u32,
-    /// One in so many queue pairs that are destroyed without a word leaves the other end to find
-    /// out (0: none).
+    /// One in `n` queue pairs that are destroyed without a message leaves the other end to find out
+    /// (0: none).
     pub unheard_one_in: u32,
 }
 
@@ -65,7 +65,7 @@ impl RdmaConfig {
     }
 }
 
-/// What happened on all queue pairs of a world.
+/// Counts of events on all queue pairs of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RdmaCounts {
     /// SENDs that found no receive.

@@ -11,7 +11,7 @@ use crate::sim::stream::watch;
 use std::io;
 use std::net::SocketAddr;
 
-/// What device limits say of queues.
+/// Queue sizes in the device limits.
 const SEND_QUEUE: u16 = 4096;
 const RECEIVES: u16 = 1024;
 
@@ -23,9 +23,9 @@ pub(in crate::sim) struct SimQueuePair {
     end: usize,
     local: SocketAddr,
     peer: SocketAddr,
-    /// Whom to wake on a loop that is none of the world's.
+    /// The driver to wake on a loop outside of the world.
     elsewhere: Option<DriverId>,
-    /// What came in each buffer, and with the other end's word.
+    /// Contents of each buffer, and the data of the other end's message.
     buffers: Vec<Vec<u8>>,
     private_data: Vec<u8>,
     /// Once it is destroyed, the memory that its user has not released.
@@ -45,7 +45,7 @@ impl SimQueuePair {
         Self { net, id, end, local, peer, elsewhere, buffers, private_data, left: None }
     }
 
-    /// Changes this end; nothing happens to one that is not there any more.
+    /// Changes this end, if it still exists.
     fn with<T: Default>(&self, change: impl FnOnce(&mut PairEnd) -> T) -> T {
         self.net
             .lock()
@@ -71,7 +71,7 @@ impl SimQueuePair {
         }
     }
 
-    /// Whether memory, or access to it, is refused now.
+    /// Returns whether memory, or access to it, is refused now.
     fn is_refused(&self, net: &mut Net, others: bool) -> bool {
         let config = &net.rdma.config;
         let (soon, ever) = (config.no_memory_one_in, config.refused_one_in);

@@ -6,20 +6,20 @@ use crate::rdma::{Ended, Event, WorkError};
 use crate::sim::net::Net;
 use core::time::Duration;
 
-/// How long a SEND waits that found no receive.
+/// Waiting time of a SEND that found no receive.
 const NOT_READY: Duration = Duration::from_micros(640);
 
-/// How many times as long a late acknowledgement takes as others.
+/// Delay of a late acknowledgement, as a multiple of others.
 const LATE: u32 = 20;
 
-/// What became of work at the other end.
+/// Effect of work at the other end.
 #[derive(Default)]
 struct Effect {
     /// Bytes that got across from each end.
     bytes: [u64; 2],
-    /// What the other end hears.
+    /// Event of the other end.
     heard: Option<(Event, Vec<u8>)>,
-    /// What comes back.
+    /// Returned data.
     brought: Vec<u8>,
 }
 

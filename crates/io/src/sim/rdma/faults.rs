@@ -151,7 +151,7 @@ impl Net {
         }
     }
 
-    /// What waited for a way tries again.
+    /// Retries everything that waited for a way.
     pub(in crate::sim) fn rdma_kick_all(&mut self) {
         let ids: Vec<u64> = self.rdma.pairs.keys().copied().collect();
         for id in ids {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-/// How often the way to another end is looked for, a second apart.
+/// Attempts to find the way to another end, a second apart.
 const RESOLVE_TRIES: u32 = 4;
 
 /// Time after which a request that nobody answers is given up.

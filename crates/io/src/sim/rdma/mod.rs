@@ -30,8 +30,7 @@ use core::time::Duration;
 use pair::{Pair, PairEnd, Watcher};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is still to happen to a queue pair, by its number and perhaps an end of it (0: that which
-/// asks).
+/// A future event of a queue pair, by its number and perhaps an end of it (0: the requester).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     /// The way to the other end is looked for; how often that was in vain.
@@ -126,7 +125,7 @@ impl Net {
         }
     }
 
-    /// Whether an end hears nothing of the other one.
+    /// Returns whether an end hears nothing of the other one.
     fn rdma_is_cut_off(&self, id: u64, end: usize) -> bool {
         let Some(pair) = self.rdma.pairs.get(&id) else { return true };
         pair.silent || self.is_walled(pair.ends[1 - end].host, pair.ends[end].host)

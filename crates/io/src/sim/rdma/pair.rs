@@ -19,7 +19,7 @@ pub(super) enum Posted {
 }
 
 impl Posted {
-    /// Whether it concerns this end alone.
+    /// Returns whether it concerns this end alone.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Bind { .. } | Self::Invalidate { .. })
     }
@@ -40,11 +40,11 @@ pub(super) struct Work {
     pub(super) due: Time,
     /// It was refused once.
     pub(super) refused: bool,
-    /// What an RDMA READ brings.
+    /// Data of an RDMA READ.
     pub(super) brought: Vec<u8>,
 }
 
-/// What the other end may do with a slot.
+/// Access of the other end to a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Exposed {
     pub(super) key: u32,
@@ -80,7 +80,7 @@ pub(super) enum Phase {
     Over,
 }
 
-/// Who is told of events.
+/// Receiver of events.
 #[derive(Clone)]
 pub(super) enum Watcher {
     /// A driver of a loop of the world.
@@ -96,15 +96,15 @@ pub(super) struct PairEnd {
     /// An object, or a backlog, uses it.
     pub(super) held: bool,
     pub(super) watcher: Option<Watcher>,
-    /// Saw that there was no event since it was told last.
+    /// Saw that there was no event since the last wake.
     pub(super) armed: bool,
     pub(super) config: Option<QueuePairConfig>,
-    /// What the other end says with its request, or its answer.
+    /// Data of the other end's request, or of its answer.
     pub(super) private_data: Vec<u8>,
     pub(super) trouble: Option<&'static str>,
     /// With the bytes that belong to them.
     pub(super) events: VecDeque<(Event, Vec<u8>)>,
-    /// It was told that the connection is over.
+    /// It knows that the connection is over.
     pub(super) told: bool,
     /// The connection was accepted, as far as this end knows.
     pub(super) stood: bool,
@@ -151,7 +151,7 @@ impl PairEnd {
         }
     }
 
-    /// Whether messages of the other end reach it.
+    /// Returns whether messages of the other end reach it.
     pub(super) fn is_open(&self) -> bool {
         self.held && self.phase == Phase::Open
     }
@@ -168,7 +168,7 @@ impl PairEnd {
         !(self.queue.is_empty() && self.unacknowledged.is_empty())
     }
 
-    /// Whether something may still touch a slot.
+    /// Returns whether something may still touch a slot.
     pub(super) fn is_used(&self, slot: u16) -> bool {
         let mut posted = self.queue.iter().chain(&self.unacknowledged);
         // A standing key says nothing of that.
@@ -192,7 +192,7 @@ impl PairEnd {
         RemoteMemory { address: base(slot.into()), key }
     }
 
-    /// What is sent of a slot.
+    /// Returns the data to send from a slot.
     pub(super) fn source(&mut self, memory: Memory) -> Result<Vec<u8>, WorkError> {
         let (offset, len) = (memory.offset as usize, memory.bytes as usize);
         let Some(lent) =
@@ -258,7 +258,7 @@ fn base(slot: usize) -> u64 {
 /// A queue pair: the end that asks for the connection, and the one that accepts it.
 pub(super) struct Pair {
     pub(super) ends: [PairEnd; 2],
-    /// Nothing arrives any more.
+    /// Nothing arrives.
     pub(super) silent: bool,
     /// Bytes that each end has got across.
     pub(super) carried: [u64; 2],

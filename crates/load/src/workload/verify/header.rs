@@ -22,7 +22,7 @@ pub struct Header {
     pub seed: u64,
     /// The run.
     pub run: u64,
-    /// How often the place had been written in the run.
+    /// Number of earlier writes to the place in the run.
     pub generation: u32,
     /// Checksum as stored.
     pub checksum: u32,
@@ -63,7 +63,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of the run of this name, with this seed.
+    /// The mark of the run of this name, with this seed.
     pub const fn new(seed: u64, run: u64) -> Self {
         Self { seed, run }
     }

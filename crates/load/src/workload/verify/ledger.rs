@@ -1,4 +1,4 @@
-//! What each unit of a job's region must hold.
+//! Expected contents of each unit of a job's region.
 //!
 //! Four bytes per unit. A unit in use by an operation is locked for others, so the expected content
 //! of a read is always known.
@@ -23,7 +23,7 @@ impl Ledger {
         Self { units: vec![0; units], unknown: 0 }
     }
 
-    /// Whether an operation on the unit may begin.
+    /// Returns whether an operation on the unit may begin.
     #[inline]
     pub fn is_free(&self, unit: u64) -> bool {
         self.units[unit as usize] & BUSY == 0

@@ -21,18 +21,18 @@ use core::fmt;
 use header::Header;
 pub use header::Stamp;
 
-/// What a block must be; `None` where any value will do.
+/// Expected properties of a block; `None` where any value will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Seed that it was written with.
     pub seed: Option<u64>,
     /// Run that wrote it.
     pub run: Option<u64>,
-    /// How often its place was written in that run.
+    /// Number of writes to its place in that run.
     pub generation: Option<u32>,
 }
 
-/// What is wrong with a block.
+/// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It holds zeroes only.
@@ -137,7 +137,7 @@ impl fmt::Display for Fault {
 pub struct Finding {
     /// Its address, in blocks of the device.
     pub lba: u64,
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: Fault,
 }
 

@@ -13,10 +13,10 @@ pub const SENSE_BYTES_MAX: usize = 48;
 pub enum CommandData {
     /// None.
     None,
-    /// At most so many bytes from the target.
+    /// At most this many bytes from the target.
     In(u32),
-    /// So many bytes to the target. Where that is no multiple of four, the memory goes on to the
-    /// next one, as with data digests the padding is sent from there.
+    /// This many bytes to the target. If that is not a multiple of four, the memory extends to the
+    /// next one, because with data digests the padding is sent from there.
     Out(u32),
 }
 
@@ -38,16 +38,16 @@ pub enum Residual {
     /// Not at all.
     #[default]
     None,
-    /// So many bytes were not moved.
+    /// This many bytes were not moved.
     Underflow(u32),
-    /// So many bytes more would have been needed.
+    /// This many bytes more would have been needed.
     Overflow(u32),
 }
 
-/// What a target answered.
+/// Answer of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether the command was completed at all.
+    /// Response code: whether the command was completed at all.
     pub response: ScsiResponseCode,
     /// SCSI status (SAM-5 §5.3.1), if it was.
     pub status: u8,
@@ -70,7 +70,7 @@ impl Answer {
     };
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// The target answered; where there is sense data,
@@ -85,7 +85,7 @@ pub enum CommandOutcome {
     Rejected(RejectReason),
 }
 
-/// What the layer above an initiator learns.
+/// Events for the layer above an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitiatorEvent {
     /// Login has succeeded. Commands that were submitted before are sent now.
@@ -97,12 +97,12 @@ pub enum InitiatorEvent {
     Ended {
         /// Names the command until [`Initiator::release`](super::Initiator::release).
         tag: Tag,
-        /// How.
+        /// Its outcome.
         end: CommandOutcome,
     },
     /// An asynchronous report of a logical unit: additional sense code and qualifier.
     Reported {
-        /// Which one.
+        /// The logical unit.
         lun: Lun,
         /// Sense key.
         key: u8,

@@ -21,16 +21,15 @@ pub struct TargetProof {
     pub challenge: Vec<u8>,
 }
 
-/// What an [`Initiator`](super::Initiator) is to be and to do. Values out of range are brought into
-/// it.
+/// Configuration of an [`Initiator`](super::Initiator). Values out of range are brought into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitiatorConfig {
-    /// Who we are.
+    /// Our name.
     pub name: Name,
     /// Our part of the session's name; with the same name, a new session takes the place of the old
     /// one.
     pub isid: Isid,
-    /// Which target; `None`: a discovery session.
+    /// Name of the target; `None`: a discovery session.
     pub target: Option<Name>,
     /// Our name and secret, for targets that want proof.
     pub credentials: Option<Credentials>,
@@ -39,16 +38,16 @@ pub struct InitiatorConfig {
     pub algorithms: &'static [Algorithm],
     /// Proof that the target has to give; without it, no session. Needs `credentials` too.
     pub target_proof: Option<TargetProof>,
-    /// What we would like.
+    /// Parameters that we offer.
     pub offer: Offer,
     /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
     pub commands: u16,
-    /// How long a command may take before it is aborted, and (but 10 s at most) each attempt at
+    /// Time limit of a command before it is aborted, and (but at most 10 s) of each attempt at
     /// that. Zero: for ever.
     pub command_timeout: Duration,
     /// After how long without a word from the target it is pinged. Zero: never.
     pub ping_interval: Duration,
-    /// How long it may then keep silent.
+    /// Time for which it may then keep silent.
     pub ping_timeout: Duration,
 }
 

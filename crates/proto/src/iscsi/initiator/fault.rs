@@ -89,9 +89,9 @@ pub enum Fault {
     /// targets read one number, where the standard has a list.
     #[error("the target refused CHAP_A={offered}{}", with_status(.status))]
     Algorithms {
-        /// What was offered.
+        /// The offer.
         offered: String,
-        /// How the target ended the login, if it did.
+        /// Status with which the target ended the login, if it did.
         status: Option<LoginStatus>,
     },
     /// The target could not prove that it is who it says: mutual CHAP failed.

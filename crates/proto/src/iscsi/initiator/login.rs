@@ -17,10 +17,10 @@ use crate::limits::ISCSI_LOGIN_EXCHANGES_MAX;
 /// Names the login.
 const TASK: TaskTag = TaskTag(0x8000_0000);
 
-/// What the target is to say next.
+/// Expected answer of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
-    /// Which method it chooses.
+    /// Its choice of a method.
     Method,
     /// Algorithm and challenge.
     Challenge,
@@ -238,7 +238,7 @@ impl Initiator {
         }
     }
 
-    /// Whether the target has proved who it is, where it has to.
+    /// Checks that the target has proved its identity, if it must.
     fn check_proof(&self, text: &[Pair<'_>]) -> Result<(), Fault> {
         let Some(proof) = &self.config.target_proof else { return Ok(()) };
         let (algorithm, secret) =

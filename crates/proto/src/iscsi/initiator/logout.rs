@@ -5,7 +5,7 @@ use super::{Initiator, LOGOUT_TASK, Phase};
 use crate::iscsi::pdu::{LogoutReason, LogoutRequest};
 use core::time::Duration;
 
-/// Where the end of the session stands.
+/// Progress of the end of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logout {
     /// Not requested.
@@ -33,7 +33,7 @@ impl Logout {
     }
 }
 
-/// How long the target may take to answer the request.
+/// Time limit of the target for answering the request.
 const ANSWER: Duration = Duration::from_secs(3);
 
 impl Initiator {
@@ -50,7 +50,7 @@ impl Initiator {
         }
     }
 
-    /// The target wants the session to end within so many seconds. Whether that is news.
+    /// The target wants the session to end within `seconds`. Returns whether that is new.
     pub(super) fn leave(&mut self, seconds: u64) -> bool {
         let news = self.logout == Logout::No;
         if news {
@@ -59,7 +59,7 @@ impl Initiator {
         news
     }
 
-    /// Whether the request is to be sent now.
+    /// Returns whether the request must be sent now.
     pub(super) fn logout_is_due(&self) -> bool {
         matches!(self.logout, Logout::Wanted(at) if self.slots.in_use() == 0 || self.now >= at)
     }

@@ -70,10 +70,10 @@ use std::collections::VecDeque;
 const PING_TASK: TaskTag = TaskTag(0x8000_0002);
 const LOGOUT_TASK: TaskTag = TaskTag(0x8000_0003);
 
-/// How long a task management function may take, at most.
+/// Time limit of a task management function.
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How far a session is.
+/// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Login,
@@ -104,7 +104,7 @@ pub struct Initiator {
     pings: Pings,
     recovery: Recovery,
     logout: Logout,
-    /// What `poll_event` is to tell.
+    /// Events for `poll_event`.
     events: VecDeque<InitiatorEvent>,
     deviations: Deviations,
 }
@@ -179,9 +179,9 @@ impl Initiator {
         Some(InitiatorEvent::Ended { tag, end: slot.end })
     }
 
-    /// What the target takes for the same session when it logs in again (RFC 7143 §6.3.5): the
-    /// names of both, the ISID, and the target portal group, where the target has told it. Of a
-    /// discovery session nothing.
+    /// Returns the identity by which the target recognises a session at a new login (RFC 7143
+    /// §6.3.5): the names of both, the ISID, and the target portal group, if the target has
+    /// reported it. Of a discovery session nothing.
     pub fn nexus(&self) -> Option<String> {
         let target = self.config.target.as_ref()?;
         let group = self.login.portal_group.as_deref().unwrap_or("-");
@@ -211,8 +211,8 @@ impl Initiator {
             .unwrap_or_default()
     }
 
-    /// Whether no byte of a command can have reached the target, as it was never part of a gather
-    /// list.
+    /// Returns whether no byte of a command can have reached the target, as it was never part of a
+    /// gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == TaskState::Submitted)
     }
@@ -237,7 +237,7 @@ impl Initiator {
         self.fault.as_ref()
     }
 
-    /// What both ends have agreed on, once login has succeeded.
+    /// Returns the negotiated parameters, once login has succeeded.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }

@@ -12,7 +12,7 @@ pub(super) struct Question {
     pub transfer: TaskTag,
 }
 
-/// What `Pings::tick` came to.
+/// Result of `Pings::tick`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Fine,
@@ -29,7 +29,7 @@ pub(super) struct Pings {
     /// Something came since the last tick.
     heard: bool,
     last_heard: Duration,
-    /// A ping of ours is to be sent.
+    /// A ping of ours must be sent.
     wanted: bool,
     /// When the last one was asked for, while it is not answered.
     asked: Option<Duration>,
@@ -69,18 +69,18 @@ impl Pings {
         self.asked = None;
     }
 
-    /// Whether something is to be sent.
+    /// Returns whether something must be sent.
     pub fn is_due(&self) -> bool {
         self.waiting > 0 || self.wanted
     }
 
-    /// An answer that is to be sent.
+    /// Returns an answer that must be sent.
     pub fn take_question(&mut self) -> Option<Question> {
         self.waiting = self.waiting.checked_sub(1)?;
         Some(self.questions[self.waiting])
     }
 
-    /// Whether a ping of ours is to be sent, which counts as sent then.
+    /// Returns whether a ping of ours must be sent, which then counts as sent.
     pub fn take_ping(&mut self) -> bool {
         core::mem::take(&mut self.wanted)
     }
@@ -108,7 +108,7 @@ impl Pings {
         Health::Fine
     }
 
-    /// When `tick` is to be called next.
+    /// Time of the next call of `tick`.
     pub fn deadline(&self) -> Option<Duration> {
         if self.interval.is_zero() {
             return None;

@@ -15,7 +15,7 @@ use crate::stream::{Rx, Tag};
 /// A basic header segment.
 pub(super) type Bhs = [u8; BHS_BYTES];
 
-/// What comes next on the stream.
+/// Next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReceiveStage {
     Header,
@@ -27,14 +27,14 @@ enum ReceiveStage {
     Tail,
 }
 
-/// Whose data the pump was told to receive last, and whether status came with it.
+/// Command whose data the pump receives last, and whether status came with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arriving {
     pub tag: Tag,
     pub answered: bool,
 }
 
-/// Where the receiver is in the stream.
+/// The receiver's place in the stream.
 pub(super) struct Receiver {
     stage: ReceiveStage,
     pub arriving: Option<Arriving>,
@@ -50,7 +50,7 @@ pub(super) struct Receiver {
 
 /// Why a step was not made.
 pub(super) enum Halt {
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
     Broken(Fault),
 }
@@ -77,7 +77,7 @@ impl From<link::Halt> for Halt {
     }
 }
 
-/// Bytes used up, and what is to be told.
+/// Bytes used up, and the event.
 type Step = (usize, Option<Rx<InitiatorEvent>>);
 
 impl Receiver {

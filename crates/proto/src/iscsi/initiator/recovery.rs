@@ -29,7 +29,7 @@ pub(super) struct Running {
 
 /// Task management.
 pub(super) struct Recovery {
-    /// How long a command may take, and a function. Zero: for ever.
+    /// Time limit of a command, and of a function. Zero: for ever.
     limit: Duration,
     function_limit: Duration,
     /// Commands to be aborted; each is in here once.
@@ -55,7 +55,7 @@ impl Recovery {
         }
     }
 
-    /// The function that is to be sent, which counts as sent then.
+    /// Returns the function that must be sent, which then counts as sent.
     pub fn take_unsent(&mut self) -> Option<Running> {
         let running = self.running.as_mut().filter(|running| !running.sent)?;
         running.sent = true;
@@ -67,7 +67,7 @@ impl Recovery {
         self.wanted.retain(|other| *other != tag);
     }
 
-    /// Whether there is one.
+    /// Returns whether there is one.
     pub fn is_due(&self) -> bool {
         self.running.is_some_and(|running| !running.sent)
     }

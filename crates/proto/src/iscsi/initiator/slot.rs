@@ -7,7 +7,7 @@ use crate::slab::{Slab, SlabSlot, Turn};
 use crate::stream::Tag;
 use core::time::Duration;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// In the free list.
@@ -22,7 +22,7 @@ pub(super) enum TaskState {
     Done,
 }
 
-/// Which way the data of a command goes.
+/// Direction of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     None,
@@ -35,13 +35,13 @@ pub(super) enum Direction {
 pub(super) struct TaskSlot {
     pub state: TaskState,
     pub direction: Direction,
-    /// Whether the tag is in the queue of data to be sent.
+    /// True if the tag is in the queue of data to be sent.
     pub data_queued: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
-    /// Whether an abort is pending or in progress.
+    /// True if an abort is pending or in progress.
     pub aborting: bool,
-    /// Whether the time limit has passed.
+    /// True if the time limit has passed.
     pub overdue: bool,
     /// R2Ts to be answered.
     pub r2ts: Turn,
@@ -59,7 +59,7 @@ pub(super) struct TaskSlot {
     /// Payloads named in gather lists and not sent yet.
     pub unsent: u32,
     pub started: Duration,
-    /// How it ended, once it has.
+    /// Its outcome, once it has ended.
     pub end: CommandOutcome,
     pub lun: Lun,
     pub cdb: [u8; 16],

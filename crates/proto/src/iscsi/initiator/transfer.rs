@@ -148,7 +148,7 @@ impl TaskSlot {
         Answer { response, status, residual, received_bytes, damaged: self.damaged }
     }
 
-    /// Keeps the sense data of a response: two bytes of length, and so many of it (§11.4.7).
+    /// Keeps the sense data of a response: two bytes of length, and the data (§11.4.7).
     #[cold]
     fn keep_sense(&mut self, data: &[u8]) {
         let Some((length, sense)) = data.split_first_chunk() else { return };
@@ -166,8 +166,8 @@ fn residual(overflow: bool, underflow: bool, bytes: u32) -> Residual {
     }
 }
 
-/// Whether a Data-In PDU continues what was received of its command. Both orders were negotiated,
-/// so there is one way only.
+/// Checks that a Data-In PDU continues the data of its command. Both orders were negotiated, so
+/// there is one way only.
 #[inline]
 fn check_data_in(slot: &TaskSlot, pdu: &DataIn, bytes: u32) -> Result<(), Violation> {
     if slot.direction != Direction::In && (bytes > 0 || slot.direction == Direction::Out) {
@@ -186,7 +186,7 @@ fn check_data_in(slot: &TaskSlot, pdu: &DataIn, bytes: u32) -> Result<(), Violat
     Ok(())
 }
 
-/// Whether an R2T continues what was asked for of its command.
+/// Checks that an R2T continues the requests of its command.
 fn check_r2t(slot: &TaskSlot, pdu: &R2t, outstanding: u8) -> Result<(), Violation> {
     if slot.direction != Direction::Out || pdu.transfer == TaskTag::NONE {
         return Err(Violation::Direction);

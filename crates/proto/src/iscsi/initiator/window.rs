@@ -17,7 +17,7 @@ impl Window {
         Self { cmd_sn: first, max_cmd_sn: first.previous(), exp_stat_sn: Serial(0) }
     }
 
-    /// Whether the target takes another command.
+    /// Returns whether the target takes another command.
     #[inline]
     pub fn is_open(&self) -> bool {
         !self.max_cmd_sn.precedes(self.cmd_sn)

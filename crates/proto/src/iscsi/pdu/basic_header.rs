@@ -1,4 +1,4 @@
-//! What the basic header segments of several PDUs have in common (RFC 7143 §11.2.1).
+//! Common parts of the basic header segments of several PDUs (RFC 7143 §11.2.1).
 
 use crate::scsi::lun::lun_of;
 

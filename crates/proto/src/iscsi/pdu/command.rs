@@ -45,7 +45,7 @@ impl CommandFlags {
         Self(self.0 & !7 | attribute.0 & 7)
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -57,7 +57,7 @@ pdu! {
     ScsiCommand = SCSI_COMMAND, 0 {
         /// Sent ahead of, and not counted among, the ordered commands.
         immediate: bool = 0,
-        /// What it does.
+        /// Its flags.
         flags: CommandFlags = 1,
         /// Logical unit that the command addresses.
         lun: Lun = 8,
@@ -101,7 +101,7 @@ code! {
 }
 
 impl ResponseFlags {
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -112,9 +112,9 @@ pdu! {
     /// SCSI Response (§11.4). Its data segment is two bytes of length and as many of sense data, or
     /// nothing.
     ScsiResponse = SCSI_RESPONSE, 0x80 {
-        /// What the residual means.
+        /// Meaning of the residual.
         flags: ResponseFlags = 1,
-        /// Whether the command was completed at all.
+        /// Response: was the command completed at all.
         response: ScsiResponseCode = 2,
         /// SCSI status.
         status: u8 = 3,

@@ -18,7 +18,7 @@ pdu! {
     /// SCSI Data-Out (§11.7): unsolicited where the transfer tag is [`TaskTag::NONE`], else the
     /// answer to an R2T.
     DataOut = DATA_OUT, 0 {
-        /// Whether it is the last.
+        /// Marks the last one.
         flags: DataOutFlags = 1,
         /// As in the R2T, or as in the command.
         lun: Lun = 8,
@@ -30,7 +30,7 @@ pdu! {
         exp_stat_sn: Serial = 28,
         /// Counts the PDUs of a sequence from 0.
         data_sn: Serial = 36,
-        /// Where in the task's data.
+        /// Place in the task's data.
         offset: u32 = 40,
     }
 }
@@ -60,7 +60,7 @@ impl DataInFlags {
         Self(self.0 | other.0)
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -71,7 +71,7 @@ pdu! {
     /// SCSI Data-In (§11.7). `status`, `stat_sn` and `residual` have a meaning only with
     /// [`DataInFlags::STATUS`].
     DataIn = DATA_IN, 0 {
-        /// What it is.
+        /// Its flags.
         flags: DataInFlags = 1,
         /// SCSI status.
         status: u8 = 3,
@@ -89,7 +89,7 @@ pdu! {
         max_cmd_sn: Serial = 32,
         /// Counts the Data-In PDUs of the task from 0.
         data_sn: Serial = 36,
-        /// Where in the task's data.
+        /// Place in the task's data.
         offset: u32 = 40,
         /// Residual.
         residual: u32 = 44,
@@ -113,7 +113,7 @@ pdu! {
         max_cmd_sn: Serial = 32,
         /// Counts the R2Ts of the task from 0.
         r2t_sn: Serial = 36,
-        /// Where in the task's data.
+        /// Place in the task's data.
         offset: u32 = 40,
         /// Bytes wanted, at most MaxBurstLength and more than zero.
         desired_bytes: u32 = 44,

@@ -75,12 +75,12 @@ impl LoginFlags {
         Self(self.0 | Self::CONTINUE.0)
     }
 
-    /// Whether T is set.
+    /// Returns whether T is set.
     pub const fn is_transit(self) -> bool {
         self.0 & Self::TRANSIT.0 != 0
     }
 
-    /// Whether C is set.
+    /// Returns whether C is set.
     pub const fn is_continued(self) -> bool {
         self.0 & Self::CONTINUE.0 != 0
     }
@@ -132,7 +132,7 @@ macro_rules! login_status {
         impl LoginStatus {
             $($(#[$doc])* pub const $name: Self = Self($code);)*
 
-            /// What it means, in a few words.
+            /// Returns its meaning, in a few words.
             pub const fn text(self) -> &'static str {
                 match self.0 {
                     $($code => $text,)*
@@ -170,7 +170,7 @@ login_status! {
     CANNOT_INCLUDE = 0x0208, "the connection cannot be included in the session";
     /// The target does not support this type of session.
     SESSION_TYPE = 0x0209, "the session type is not supported";
-    /// The session to which a connection is to be added does not exist.
+    /// The session for a new connection does not exist.
     NO_SESSION = 0x020a, "the session does not exist";
     /// A request came in a stage in which it is not allowed.
     INVALID_DURING_LOGIN = 0x020b, "a request is invalid during login";
@@ -220,7 +220,7 @@ pdu! {
         exp_cmd_sn: Serial = 28,
         /// The last command that is taken.
         max_cmd_sn: Serial = 32,
-        /// What came of it.
+        /// The outcome.
         status: LoginStatus = 36,
     }
 }

@@ -29,7 +29,7 @@ pub use session::{
 pub use task::{TaskFunction, TaskRequest, TaskResponse, TaskResult};
 pub use text::{TextFlags, TextRequest, TextResponse};
 
-/// What the header of every PDU says: what follows it.
+/// Information in the header of every PDU about the bytes that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The kind.

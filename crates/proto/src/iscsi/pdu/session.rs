@@ -16,7 +16,7 @@ code! {
         CONNECTION_DROP = 2,
         /// The target will drop all connections of the session.
         SESSION_DROP = 3,
-        /// The initiator is to negotiate parameters anew within `parameter3` seconds.
+        /// The initiator must negotiate parameters again within `parameter3` seconds.
         NEGOTIATE = 4,
         /// All tasks of the session that are active on `lun` are terminated (RFC 7143 §4.2.3.4).
         TASK_TERMINATION = 5,
@@ -36,7 +36,7 @@ pdu! {
         exp_cmd_sn: Serial = 28,
         /// The last command that is taken.
         max_cmd_sn: Serial = 32,
-        /// What happened.
+        /// The event.
         event: AsyncEvent = 36,
         /// Vendor's own.
         vendor_code: u8 = 37,
@@ -66,7 +66,7 @@ pdu! {
     LogoutRequest = LOGOUT_REQUEST, 0x80 {
         /// Sent ahead of, and not counted among, the ordered commands.
         immediate: bool = 0,
-        /// What is to end.
+        /// The reason: the object that ends.
         reason: LogoutReason = 1,
         /// Names the request.
         task: TaskTag = 16,
@@ -96,7 +96,7 @@ code! {
 pdu! {
     /// Logout Response (§11.15).
     LogoutResponse = LOGOUT_RESPONSE, 0x80 {
-        /// What came of it.
+        /// The outcome.
         response: LogoutResult = 2,
         /// Names the request.
         task: TaskTag = 16,

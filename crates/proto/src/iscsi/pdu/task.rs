@@ -31,7 +31,7 @@ pdu! {
     TaskRequest = TASK_REQUEST, 0x80 {
         /// Sent ahead of, and not counted among, the ordered commands.
         immediate: bool = 0,
-        /// What is to be done.
+        /// The function.
         function: TaskFunction = 1,
         /// To which logical unit.
         lun: Lun = 8,
@@ -75,7 +75,7 @@ code! {
 pdu! {
     /// Task Management Function Response (§11.6).
     TaskResponse = TASK_RESPONSE, 0x80 {
-        /// What came of it.
+        /// The outcome.
         response: TaskResult = 2,
         /// Names the request.
         task: TaskTag = 16,

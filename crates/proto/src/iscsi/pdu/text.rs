@@ -7,7 +7,7 @@ use crate::iscsi::serial::Serial;
 code! {
     /// Flags of text PDUs.
     TextFlags & 0xc0 {
-        /// More is to be negotiated.
+        /// Negotiation continues.
         NONE = 0,
         /// F: nothing more to say.
         FINAL = 0x80,
@@ -17,7 +17,7 @@ code! {
 }
 
 impl TextFlags {
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }

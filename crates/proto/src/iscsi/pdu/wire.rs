@@ -81,8 +81,8 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Declares a PDU: its opcode, what the second byte holds besides its fields, and each field with
-/// the byte at which it starts.
+/// Declares a PDU: its opcode, the constant part of its second byte, and each field with the byte
+/// at which it starts.
 macro_rules! pdu {
     ($(#[$doc:meta])* $name:ident = $opcode:ident, $second:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty = $at:literal,)* }) => {
         $(#[$doc])*

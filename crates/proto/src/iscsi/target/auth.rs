@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Randomness of one connection: the challenge and its identifier.
 pub type Entropy = [u8; CHALLENGE_BYTES + 1];
 
-/// How far it is.
+/// Progress of an authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// No method was chosen.
@@ -24,7 +24,7 @@ enum Progress {
     Proven,
 }
 
-/// What an initiator said in one step.
+/// Message of an initiator in one step.
 #[derive(Debug, Default)]
 pub(super) struct Said<'a> {
     pub methods: Option<&'a str>,
@@ -69,7 +69,7 @@ impl Auth {
         Self { progress: Progress::Start, entropy, claimed: None, guard: None, now: Duration::ZERO }
     }
 
-    /// Whether the initiator may go on to the next stage.
+    /// Returns whether the initiator may go on to the next stage.
     pub fn is_done(&self, policy: Option<&ChapPolicy>) -> bool {
         policy.is_none() || self.progress == Progress::Proven
     }
@@ -84,12 +84,12 @@ impl Auth {
         self.claimed().filter(|_| self.progress == Progress::Proven)
     }
 
-    /// Whether an exchange has begun that has to come to its end.
+    /// Returns whether an exchange has begun that has to come to its end.
     pub fn is_under_way(&self) -> bool {
         matches!(self.progress, Progress::Algorithm | Progress::Challenged(_))
     }
 
-    /// One step of `initiator`. What is to be said is put into `reply`.
+    /// Processes one step of `initiator`. The answer is put into `reply`.
     pub fn step(
         &mut self,
         said: &Said<'_>,

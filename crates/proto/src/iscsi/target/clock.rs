@@ -1,15 +1,15 @@
-//! The clock of a connection: when its initiator was heard last, and when it is to be pinged.
+//! The clock of a connection: the last sign of its initiator, and the time of the next ping.
 
 use super::config::TargetConfig;
 use crate::stream::StartLimit;
 use core::time::Duration;
 
-/// What the time means for the initiator's silence.
+/// State of the initiator's silence.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Silence {
     /// It is short, or not the initiator's.
     Short,
-    /// The initiator is to be pinged.
+    /// The initiator must be pinged.
     Ask,
     /// It does not answer.
     Final,
@@ -78,7 +78,7 @@ impl Clock {
         }
     }
 
-    /// When silence is to be looked at again.
+    /// Time at which silence must be checked again.
     pub fn silence_deadline(&self) -> Option<Duration> {
         let next =
             self.asked_at.map_or(self.heard_at + self.ping_after, |at| at + self.ping_timeout);

@@ -19,17 +19,17 @@ pub struct ChapUser {
     pub initiators: Vec<Name>,
 }
 
-/// Who may log in, by CHAP.
+/// Users that may log in, by CHAP.
 #[derive(Clone, Debug)]
 pub struct ChapPolicy {
-    /// Who there is.
+    /// The users.
     pub users: Vec<ChapUser>,
-    /// How the target proves itself to initiators that ask it to.
+    /// Credentials of the target for initiators that ask for them.
     pub target: Option<Credentials>,
 }
 
 impl ChapPolicy {
-    /// Whether a user may log in under an initiator's name.
+    /// Returns whether a user may log in under an initiator's name.
     pub fn may_use(&self, user: &ChapUser, initiator: &Name) -> bool {
         match user.initiators.is_empty() {
             true => !self.users.iter().any(|other| other.initiators.contains(initiator)),
@@ -51,10 +51,10 @@ pub struct Portals {
     /// TargetPortalGroupTag of the portal that the connection came in by: a session belongs to one
     /// group.
     pub group: u16,
-    /// What discovery tells: `HOST:PORT` and portal group tag of each portal.
+    /// Portals for discovery: `HOST:PORT` and portal group tag of each.
     pub own: Arc<[(String, u16)]>,
-    /// Portals of other machines at which the target is reached, likewise: they come after those of
-    /// this one. One list may be that of many connections.
+    /// Portals of other machines at which the target is reached; they come after those of this one.
+    /// One list may be that of many connections.
     pub others: Arc<[(String, u16)]>,
 }
 
@@ -74,9 +74,9 @@ pub struct TargetConfig {
     pub alias: String,
     /// Initiators that may log in; `None`: all.
     pub allow: Option<Vec<Name>>,
-    /// How they prove who they are; `None`: they need not.
+    /// Authentication of initiators; `None`: not required.
     pub chap: Option<ChapPolicy>,
-    /// What is agreed to, at most.
+    /// Upper limits of the negotiation.
     pub offer: Offer,
     /// Commands that a session may have outstanding.
     pub commands: u16,
@@ -84,7 +84,7 @@ pub struct TargetConfig {
     pub login_limit: Duration,
     /// Silence after which an initiator is pinged; zero: never.
     pub ping_after: Duration,
-    /// How long it gets to answer, or to send anything else.
+    /// Time that it gets to answer, or to send anything else.
     pub ping_timeout: Duration,
 }
 
@@ -105,7 +105,7 @@ impl TargetConfig {
     }
 }
 
-/// What a session is for (§4.3).
+/// Purpose of a session (§4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionKind {
     /// SCSI commands.
@@ -115,7 +115,7 @@ pub enum SessionKind {
     Discovery,
 }
 
-/// Who logs in. Complete from [`TargetEvent::Login`] on.
+/// A successful login. Complete from [`TargetEvent::Login`] on.
 #[derive(Clone, Debug)]
 pub struct Login {
     /// InitiatorName.
@@ -126,31 +126,32 @@ pub struct Login {
     pub tsih: u16,
     /// The connection's name in the session.
     pub cid: u16,
-    /// What for.
+    /// Its purpose.
     pub kind: SessionKind,
     /// The user that it has proven to be, by CHAP.
     pub user: Option<String>,
 }
 
-/// Who tried to log in, as far as it came: nothing of it is proven.
+/// An attempt to log in, as far as it came: nothing of it is proven.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
-    /// What the initiator called itself.
+    /// Name that the initiator gave.
     pub initiator: Option<String>,
     /// The CHAP name that it gave.
     pub user: Option<String>,
 }
 
-/// What a session keeps when another connection takes it over (connection reinstatement, §6.3.4).
+/// State of a session that survives when another connection takes it over (connection
+/// reinstatement, §6.3.4).
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover {
     /// The next command that is expected.
     pub exp_cmd_sn: Serial,
-    /// What was negotiated for the session.
+    /// Negotiated parameters of the session.
     pub parameters: Parameters,
 }
 
-/// What the layer above a target learns.
+/// Events for the layer above a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetEvent {
     /// Everything was negotiated and proven: see [`super::TargetConnection::login`]. The layer
@@ -167,17 +168,17 @@ pub enum TargetEvent {
     },
     /// All data that was fetched is in the tag's memory.
     DataArrived {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
     /// A data digest was wrong: the command must fail. No more of its data will arrive.
     DataFailed {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
-    /// The memory of a command that was given up while data arrived is not written to any more.
+    /// The memory of a command that was given up while data arrived is no longer written to.
     Dropped {
-        /// Whose; it names no command any more.
+        /// Its tag, which no longer names a command.
         tag: Tag,
     },
     /// A task management function that the layer above carries out, and answers with
@@ -199,7 +200,7 @@ pub enum TargetEvent {
     Pong,
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     /// SCSI status.

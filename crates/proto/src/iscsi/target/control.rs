@@ -176,8 +176,8 @@ impl TargetConnection {
     }
 
     /// Asks the initiator to log out within `within_s` seconds (§11.9.1). If it has not done so by
-    /// then, it is told that its session is dropped, as soon as its commands are answered, and the
-    /// connection closes.
+    /// then, it gets notice that its session is dropped, as soon as its commands are answered, and
+    /// the connection closes.
     pub fn request_logout(&mut self, within_s: u16) {
         self.clock.logout = Some(StartLimit::new(Duration::from_secs(within_s.into())));
         self.tell(
@@ -299,7 +299,7 @@ impl TargetConnection {
     }
 
     /// All tasks of a session that the initiator ends have ended: answers it, after everything else
-    /// that is to be sent. The connection is then to be closed.
+    /// that is queued. The connection must then be closed.
     pub fn logged_out(&mut self) {
         self.logout_due = self.logout.is_some();
     }

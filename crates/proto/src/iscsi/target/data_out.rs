@@ -77,13 +77,13 @@ impl TargetConnection {
         Ok(Step::Tell(framed.bytes, Rx::Discard { len: bytes + tail.bytes() as u32 }))
     }
 
-    /// Whose unsolicited data this is.
+    /// Returns the command of unsolicited data.
     fn unsolicited(&mut self, data: &DataOut) -> Result<Option<Tag>, Violation> {
         let found = self.slots.used().find(|(_, slot)| slot.unsolicited && slot.task == data.task);
         Ok(found.map(|(tag, _)| tag))
     }
 
-    /// Whose data this is, by the R2T that it names.
+    /// Returns the command of solicited data, by the R2T that it names.
     #[inline]
     fn solicited(&mut self, data: &DataOut) -> Result<Option<Tag>, Violation> {
         let (tag, burst) = (slot_of(data.transfer), self.parameters.max_burst_bytes);
@@ -160,7 +160,7 @@ impl TaskSlot {
     }
 }
 
-/// Whether a Data-Out PDU goes on where the one before ended, within a sequence that ends at `end`.
+/// Checks that a Data-Out PDU continues the previous one, within a sequence that ends at `end`.
 #[inline]
 fn check_data(slot: &TaskSlot, data: &DataOut, bytes: u32, end: u32) -> Result<(), Violation> {
     if data.offset != slot.received {

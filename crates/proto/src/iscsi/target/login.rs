@@ -14,12 +14,12 @@ use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, LOGIN_STEPS_MAX, UNKNOWN_KEYS_MAX};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// What a request of the login led to.
+/// Result of a request of the login.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// This is to be answered.
+    /// Answer with this.
     Respond(LoginFlags, Writer),
-    /// This is to be answered once the layer above has admitted the connection.
+    /// Answer with this once the layer above has admitted the connection.
     Admit(LoginFlags, Writer),
     /// The login has failed.
     Refuse(LoginStatus),
@@ -37,17 +37,17 @@ pub(super) struct LoginPhase {
     seen: u64,
     /// Keys that were not understood, or came again.
     odd_keys: u32,
-    /// What the initiator called itself, whether that is a name or not.
+    /// Claimed name of the initiator, valid or not.
     called: Option<String>,
     initiator: Option<Name>,
     target: Option<String>,
     kind: SessionKind,
-    /// Whether the target has declared what it has to.
+    /// True if the target has declared what it has to.
     declared: bool,
     /// TargetPortalGroupTag.
     group: u16,
     told_group: bool,
-    /// What the initiator did otherwise than the standard says.
+    /// Deviations of the initiator from the standard.
     pub deviations: Deviations,
 }
 
@@ -82,7 +82,7 @@ impl LoginPhase {
         self.auth.guard = Some(guard);
     }
 
-    /// Who logs in, once that is known.
+    /// Returns the login, once it is known.
     pub fn login(&self) -> Option<Login> {
         let first = self.first.as_ref()?;
         let initiator = self.initiator.clone()?;
@@ -97,7 +97,7 @@ impl LoginPhase {
         })
     }
 
-    /// Who it says it is.
+    /// Returns the claimed identity.
     pub fn attempt(&self) -> Attempt {
         Attempt { initiator: self.called.clone(), user: self.auth.claimed().map(str::to_owned) }
     }
@@ -132,7 +132,7 @@ impl LoginPhase {
         Ok(self.step(request, &pairs, config, into).unwrap_or_else(Next::Refuse))
     }
 
-    /// Whether the request goes on where the one before ended (§11.12).
+    /// Checks that the request continues the previous one (§11.12).
     fn check_order(&mut self, request: &LoginRequest) -> Result<(), &'static str> {
         if self.steps > LOGIN_STEPS_MAX {
             return Err("there are too many steps");
@@ -286,8 +286,8 @@ impl LoginPhase {
         Ok(())
     }
 
-    /// What a target has to say unasked: its group with the first response (§13.9), and how much it
-    /// takes in one PDU.
+    /// Adds declarations of the target: its group with the first response (§13.9), and the maximum
+    /// length of a PDU that it takes.
     fn declare(&mut self, config: &TargetConfig, into: &mut Parameters, reply: &mut Writer) {
         if !self.told_group {
             self.told_group = true;

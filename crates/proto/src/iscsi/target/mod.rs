@@ -64,7 +64,7 @@ use crate::limits::{IMMEDIATE_COMMANDS_MAX, R2T_OUTSTANDING_MAX};
 use crate::slab::Slab;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Login.
@@ -75,7 +75,7 @@ enum Phase {
     Full,
     /// A Logout Request was received: nothing more is.
     LoggingOut,
-    /// Nothing more is received; at most what is queued already is to be sent.
+    /// Nothing more is received; at most the queued data is sent.
     Closed,
 }
 
@@ -113,7 +113,7 @@ pub struct TargetConnection {
     logout_due: bool,
     violation: Option<Violation>,
     clock: Clock,
-    /// Whether a ping of this end is not answered yet.
+    /// True if a ping of this end is not answered yet.
     pinging: bool,
     deviations: Deviations,
 }
@@ -158,12 +158,12 @@ impl TargetConnection {
         }
     }
 
-    /// Who logged in; `None` before [`TargetEvent::Login`].
+    /// Returns the login; `None` before [`TargetEvent::Login`].
     pub fn login(&self) -> Option<&Login> {
         self.who.as_ref()
     }
 
-    /// Who tries to log in, or has tried to, as far as it said.
+    /// Returns the present or past attempt to log in, as far as it came.
     pub fn attempt(&self) -> Attempt {
         self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
     }
@@ -175,7 +175,7 @@ impl TargetConnection {
         }
     }
 
-    /// What was negotiated.
+    /// Returns the negotiated parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -185,12 +185,12 @@ impl TargetConnection {
         self.slots.capacity() as u16
     }
 
-    /// Whether commands may come.
+    /// Returns whether commands may come.
     pub fn is_full_feature(&self) -> bool {
         self.phase == Phase::Full
     }
 
-    /// What a connection needs that takes this session over.
+    /// Returns the state for a connection that takes this session over.
     pub fn takeover(&self) -> Takeover {
         Takeover { exp_cmd_sn: self.exp_cmd_sn, parameters: self.parameters }
     }
@@ -221,15 +221,15 @@ impl TargetConnection {
         }
     }
 
-    /// Whether data of a command comes, or goes on coming, unasked.
+    /// Returns whether data of a command comes, or goes on coming, unasked.
     #[inline]
     pub fn has_unsolicited(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.unsolicited)
     }
 
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was
-    /// not fetched yet. Gives how many of them will come: the initiator may have announced fewer.
-    /// If that is none, nothing happens.
+    /// not fetched yet. Returns how many of them will come: the initiator may have announced fewer.
+    /// If it is zero, nothing happens.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> u32 {
         let Some(slot) =
             self.slots.at(tag).filter(|slot| slot.state == TaskState::Held && slot.writes)
@@ -258,7 +258,7 @@ impl TargetConnection {
             .map(|(tag, slot)| (tag, slot.lun))
     }
 
-    /// What the initiator did so far that the standard forbids, and that was taken all the same.
+    /// Returns the tolerated violations of the standard by the initiator so far.
     pub fn deviations(&self) -> Deviations {
         self.deviations
     }

@@ -16,7 +16,7 @@ use crate::stream::{Rx, Tag};
 
 pub(super) type Stepped = Result<Step, Violation>;
 
-/// What the order of commands says of a request (§4.2.2.1).
+/// Place of a request in the order of commands (§4.2.2.1).
 enum Turn {
     /// It is its turn, or it needs none.
     Now,
@@ -213,7 +213,7 @@ impl TargetConnection {
         self.slots.at(tag).is_some_and(|slot| slot.unsolicited)
     }
 
-    /// Enters what a command says of its data.
+    /// Records the command's description of its data.
     #[inline]
     fn describe(&mut self, tag: Tag, command: &ScsiCommand, head: Head) -> Result<(), Violation> {
         let parameters = &self.parameters;
@@ -237,7 +237,7 @@ impl TargetConnection {
         Ok(())
     }
 
-    /// Bidirectional commands and long CDBs are none of the target's.
+    /// The target has no bidirectional commands and no long CDBs.
     #[cold]
     fn refuse_command(&mut self, tag: Tag) {
         let mut sense = [0; SENSE_BYTES_MAX];

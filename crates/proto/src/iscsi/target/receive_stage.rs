@@ -1,11 +1,11 @@
-//! What a target receives next, and for which task.
+//! Next bytes that a target receives, and their task.
 
 use super::config::TargetEvent;
 use crate::iscsi::link::Tail;
 use crate::iscsi::pdu::BHS_BYTES;
 use crate::stream::{Rx, Tag};
 
-/// What comes next on the stream.
+/// Next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveStage {
     Header,
@@ -21,7 +21,7 @@ pub(super) enum ReceiveStage {
 }
 
 impl ReceiveStage {
-    /// Whether what the pump moved last is not judged before its digest is there.
+    /// Returns whether what the pump moved last is not judged before its digest is there.
     pub fn awaits_digest(&self) -> bool {
         matches!(self, Self::Tail(tail) if tail.has_digest())
     }
@@ -32,18 +32,18 @@ impl ReceiveStage {
 pub(super) struct Arriving {
     /// The task; `None`: unknown.
     pub tag: Option<Tag>,
-    /// Whether its unsolicited data ends with it.
+    /// True if its unsolicited data ends with it.
     pub ends_unsolicited: bool,
     /// The header of its PDU.
     pub bhs: [u8; BHS_BYTES],
 }
 
-/// What a step came to.
+/// Result of a step.
 pub(super) enum Step {
-    /// So many bytes were used up, and there is nothing to tell.
+    /// This many bytes were used up, without an event.
     Used(usize),
-    /// So many bytes were used up, and this is to be told.
+    /// This many bytes were used up, with this event.
     Tell(usize, Rx<TargetEvent>),
-    /// So many bytes have to be there.
+    /// This many bytes are needed.
     More(usize),
 }

@@ -12,8 +12,8 @@ use crate::iscsi::serial::Serial;
 use crate::stream::Tag;
 
 impl TargetConnection {
-    /// Ends a command. Not to be called between a fetch and the end of its data. Tells whether its
-    /// memory stays in use until [`Self::sent`].
+    /// Ends a command. Not to be called between a fetch and the end of its data. Returns whether
+    /// its memory stays in use until [`Self::sent`].
     #[inline]
     pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
         let Some(slot) = self.slots.at(tag) else { return false };

@@ -6,7 +6,7 @@ use crate::scsi::sense::SENSE_BYTES_MAX;
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// In the free list.
@@ -18,18 +18,18 @@ pub(super) enum TaskState {
     /// The layer above gave the task up while data arrived in its memory; the slot lives until that
     /// has passed.
     Draining,
-    /// Data and response are to be sent.
+    /// Data and response must be sent.
     Completing,
     /// Everything is in a gather list; the memory is still in use.
     Sending,
 }
 
-/// What the task is.
+/// Kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskKind {
     /// A SCSI command.
     Command,
-    /// A task management function, and what came of it.
+    /// A task management function, and its outcome.
     Function(TaskResult),
 }
 
@@ -38,13 +38,13 @@ pub(super) enum TaskKind {
 pub(super) struct TaskSlot {
     pub state: TaskState,
     pub kind: TaskKind,
-    /// Whether the tag is in the transmit queue, in which it is at most once.
+    /// True if the tag is in the transmit queue, in which it is at most once.
     pub queued: bool,
-    /// Whether the request was sent ahead of the ordered ones.
+    /// True if the request was sent ahead of the ordered ones.
     pub immediate: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
-    /// Whether unsolicited data is still to come.
+    /// True if unsolicited data is still to come.
     pub unsolicited: bool,
     pub reads: bool,
     pub writes: bool,
@@ -106,7 +106,7 @@ impl TaskSlot {
         answered: 0,
     };
 
-    /// Whether data is in transit that must pass before anything else happens to the task.
+    /// Returns whether data is in transit that must pass before anything else happens to the task.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.unsolicited || self.asked > self.received
@@ -118,7 +118,7 @@ impl TaskSlot {
         (self.received - self.solicited_from) / burst
     }
 
-    /// Where the data of the R2T that the next byte answers ends.
+    /// End of the R2T's data that contains the next byte.
     #[inline]
     pub fn window_end(&self, burst: u32) -> u32 {
         let end =
@@ -158,7 +158,7 @@ pub(super) fn slot_of(transfer: TaskTag) -> Tag {
     Tag(transfer.0 as u16 & (SLOTS_MAX - 1))
 }
 
-/// Whether a transfer tag is one of this generation.
+/// Returns whether a transfer tag is one of this generation.
 #[inline]
 pub(super) fn is_current(transfer: TaskTag, generation: u16) -> bool {
     transfer.0 >> (TAG_BITS + WINDOW_BITS) == u32::from(generation & 0x7fff)

@@ -6,10 +6,10 @@ use crate::iscsi::text::Collector;
 /// A text exchange after login.
 #[derive(Debug, Default)]
 pub(super) struct TextExchange {
-    /// Whose it is, while it goes on.
+    /// Its task while it continues.
     pub task: Option<TaskTag>,
-    /// What came so far of the initiator's text.
+    /// The initiator's text so far.
     pub collected: Collector,
-    /// What is still to be said.
+    /// Rest of the answer.
     pub rest: Vec<u8>,
 }

@@ -61,7 +61,7 @@ impl TargetConnection {
         }
     }
 
-    /// Whether commands are outstanding, or responses are to be sent.
+    /// Returns whether commands are outstanding, or responses must be sent.
     fn is_busy(&self) -> bool {
         self.tasks().next().is_some() || self.wants_transmit()
     }

@@ -15,13 +15,13 @@ use crate::stream::{Tag, Transmit};
 const STEP_BYTES: usize = 448;
 
 impl TargetConnection {
-    /// Whether commands, data and responses may go out.
+    /// Returns whether commands, data and responses may go out.
     #[inline]
     pub(super) fn sends_tasks(&self) -> bool {
         matches!(self.phase, Phase::Full | Phase::LoggingOut)
     }
 
-    /// Sends what goes first; tells whether tasks may follow.
+    /// Sends urgent PDUs; returns whether tasks may follow.
     #[inline]
     pub(super) fn transmit_urgent(&mut self, out: &mut Transmit) -> bool {
         while self.urgent_sent < self.urgent.len() {
@@ -84,7 +84,7 @@ impl TargetConnection {
         }
     }
 
-    /// One Data-In PDU; tells whether it was the last. With GOOD status the last one carries it
+    /// One Data-In PDU; returns whether it was the last. With GOOD status the last one carries it
     /// (§11.7.3).
     #[inline]
     fn put_data(&mut self, tag: Tag, out: &mut Transmit) -> bool {

@@ -41,7 +41,7 @@ pub enum Violation {
     /// Unsolicited data beyond FirstBurstLength or the command's expected data.
     #[error("the initiator sent more unsolicited data than negotiated")]
     UnsolicitedData,
-    /// Data-Out out of order, beside what was asked for, or ended too early.
+    /// Data-Out out of order, outside of what was requested, or ended too early.
     #[error("the initiator sent data out of order, or data that was not requested")]
     DataOrder,
     /// Login was not over in time.

@@ -1,6 +1,6 @@
 //! The keys of RFC 7143 §12.1 and §13, and their types.
 
-/// How the value of a key comes about.
+/// Origin of the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One end says what is so; there is no answer.
@@ -63,7 +63,7 @@ macro_rules! keys {
                 }
             }
 
-            /// How it is negotiated.
+            /// Returns its kind of negotiation.
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$key => $kind,)* }
             }
@@ -71,7 +71,7 @@ macro_rules! keys {
     };
 }
 
-/// What a length in bytes can be.
+/// Minimum of a length in bytes.
 const LENGTH_MIN: u32 = 512;
 const LENGTH_MAX: u32 = (1 << 24) - 1;
 
@@ -147,14 +147,14 @@ keys! {
 }
 
 impl Key {
-    /// Whether only targets say it: an initiator that does so repeats it, or says that it does not
-    /// understand it.
+    /// Returns whether only targets say it: an initiator that does so repeats it, or says that it
+    /// does not understand it.
     pub const fn is_targets_own(self) -> bool {
         matches!(self, Self::TargetAlias | Self::TargetAddress | Self::TargetPortalGroupTag)
     }
 
-    /// Whether it means nothing in a discovery session, where it is answered with Irrelevant (§13,
-    /// "Irrelevant when").
+    /// Returns whether it means nothing in a discovery session, where it is answered with
+    /// Irrelevant (§13, "Irrelevant when").
     pub const fn is_irrelevant_in_discovery(self) -> bool {
         matches!(
             self,

@@ -57,9 +57,9 @@ pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
     text.split(|&byte| byte == 0).filter(|pair| !pair.is_empty()).map(pair)
 }
 
-/// A peer's text with the replacement character for what is no text: bytes that are not UTF-8, and
-/// control characters. Peers put their system's bytes into names for people (InitiatorAlias,
-/// TargetAlias), which must not keep them out.
+/// A peer's text with the replacement character for everything that is not text: bytes that are not
+/// UTF-8, and control characters. Peers put their system's bytes into names for people
+/// (InitiatorAlias, TargetAlias), which must not keep them out.
 pub fn readable(text: &[u8]) -> Vec<u8> {
     let hidden = |c: char| c != '\0' && c.is_control();
     String::from_utf8_lossy(text).replace(hidden, "\u{fffd}").into_bytes()
@@ -102,7 +102,7 @@ impl Collector {
         &self.bytes
     }
 
-    /// Begins anew, and keeps no memory.
+    /// Begins again, and keeps no memory.
     pub fn clear(&mut self) {
         self.bytes = Vec::new();
     }
@@ -133,7 +133,7 @@ impl Writer {
         self.put(key.name(), yes_or_no(value));
     }
 
-    /// Whether nothing was put.
+    /// Returns whether nothing was put.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -6,7 +6,7 @@ use core::fmt;
 /// Bytes of a name, at most.
 pub const NAME_BYTES_MAX: usize = 223;
 
-/// Why a text is no name.
+/// Reason why a text cannot be a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// It is empty or too long.
@@ -17,7 +17,7 @@ pub enum NameError {
     Character,
 }
 
-/// What keeps a name from being one of RFC 7143 §4.2.7.
+/// Deviation of a name from RFC 7143 §4.2.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
     /// It starts with none of `iqn.`, `eui.`, `naa.`.
@@ -33,7 +33,7 @@ pub enum FormError {
     Character,
 }
 
-/// An iSCSI name, in lower case: of any form, as LIO, tgt and open-iscsi take them;
+/// An iSCSI name, in lower case. It may have any form, as LIO, tgt and open-iscsi accept them;
 /// [`Self::check_form`] compares it with the standard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(String);
@@ -54,7 +54,7 @@ impl Name {
         Ok(Self(name))
     }
 
-    /// Whether it is of the form that RFC 7143 §4.2.7 asks for.
+    /// Checks that it has the form of RFC 7143 §4.2.7.
     pub fn check_form(&self) -> Result<(), FormError> {
         let (kind, rest) = self.0.split_at_checked(4).ok_or(FormError::Type)?;
         let well_formed = match kind {

@@ -2,7 +2,7 @@
 
 use super::{Key, Kind, Offer, Parameters, boolean, number, yes_or_no};
 
-/// What a responder says to an offer.
+/// Answer of a responder to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing: the key declares something.
@@ -33,7 +33,7 @@ pub enum NegotiationError {
     /// The peer refused what this end needs.
     #[error("the peer refused {0:?}")]
     Refused(Key),
-    /// The answer is none that the offer allows.
+    /// The offer does not allow the answer.
     #[error("the answer to {0:?} was not one of the offered values")]
     Answer(Key),
 }
@@ -43,8 +43,7 @@ pub enum NegotiationError {
 /// Reject: the key keeps its value, and whether that ends the login is the caller's to say
 /// ([`is_essential`]).
 ///
-/// Keys of security and those that declare names are none of this function's business; it is silent
-/// about them.
+/// This function ignores keys of security and those that declare names.
 pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) -> Answer {
     match key.kind() {
         Kind::Declared | Kind::Security => Answer::Silence,
@@ -79,8 +78,8 @@ pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) ->
     }
 }
 
-/// Whether a login cannot go on when the offer of this key was rejected: both ends would go on with
-/// different ideas of it.
+/// Returns whether a login cannot go on when the offer of this key was rejected: both ends would go
+/// on with different ideas of it.
 pub const fn is_essential(key: Key) -> bool {
     !matches!(key.kind(), Kind::Marker | Kind::Declared | Kind::Security)
         && !matches!(key, Key::TaskReporting)

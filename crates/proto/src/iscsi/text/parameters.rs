@@ -3,7 +3,7 @@
 use super::{Key, Kind, Writer};
 use crate::iscsi::digest::Digests;
 
-/// What one end would like. Out-of-range values are brought into range when they are used.
+/// Parameters that one end offers. Out-of-range values are brought into range when they are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Digests that it takes, or asks for first where it is the initiator.
@@ -94,7 +94,7 @@ impl Offer {
         }
     }
 
-    /// What it takes of a list key, the preferred first.
+    /// Returns the accepted values of a list key, the preferred first.
     pub(super) fn list(&self, key: Key) -> &'static [&'static str] {
         let wanted_and_required = match key {
             Key::HeaderDigest => (self.digests.header, self.require_digests.header),
@@ -138,7 +138,7 @@ impl Offer {
     }
 }
 
-/// What holds on a connection: the defaults of the standard until something else was agreed on.
+/// Parameters of a connection: the standard's defaults until others are negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Digests, from the full feature phase on.

@@ -1,18 +1,18 @@
-//! What the layer above has a client do, and what it learns.
+//! Commands of the layer above a client, and events for it.
 
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 #[cfg(doc)]
 use crate::nbd::export::ExportInfo;
 use crate::stream::Tag;
 
-/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
+/// A command for a server. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
 /// flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What: anything but a disconnect; block status only where
+    /// Any command except disconnect; block status only where
     /// [`Client::tells_extents`](super::Client::tells_extents).
     pub code: CommandCode,
-    /// How.
+    /// Its flags.
     pub flags: CommandFlags,
     /// First byte.
     pub offset: u64,
@@ -31,30 +31,30 @@ pub enum SubmitError {
     Closed,
 }
 
-/// What the layer above a client learns.
+/// Events for the layer above a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
-    /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`](super::Client::secured) to be
-    /// called; nothing may be received meanwhile.
+    /// The server agreed on TLS: replace the stream, then call
+    /// [`Client::secured`](super::Client::secured); nothing may be received until then.
     StartTls,
     /// [`Client::export`](super::Client::export) is known, and requests may be submitted.
     Ready,
     /// The server refused something without which it cannot go on: see [`Client::refusal`](super::Client::refusal).
     /// `Closed` comes next.
     Refused,
-    /// So much of the memory of a read is zeroes, which the server did not send.
+    /// This much of the memory of a read is zeroes, which the server did not send.
     Hole {
-        /// Which read.
+        /// The read.
         tag: Tag,
         /// First byte of its memory.
         offset: u32,
         /// Bytes.
         len: u32,
     },
-    /// What the server told of the next bytes of a block status request: they follow those of the
-    /// event before, and lie within what was asked for.
+    /// The server's report about the next bytes of a block status request: they follow those of the
+    /// previous event, and lie within the requested range.
     Extent {
-        /// Which request.
+        /// The request.
         tag: Tag,
         /// Bytes; more than 0.
         length: u64,

@@ -1,4 +1,4 @@
-//! Which data of a read has arrived: a server may send it in pieces and in any order.
+//! Arrived parts of a read: a server may send the data in pieces and in any order.
 
 use crate::limits::NBD_FRAGMENTS_MAX;
 use crate::nbd::Violation;
@@ -40,7 +40,7 @@ impl Coverage {
         Ok(())
     }
 
-    /// Whether all of `0..len` is there.
+    /// Returns whether all of `0..len` is there.
     #[inline]
     pub fn is_whole(&self, len: u32) -> bool {
         self.0[..] == [(0, len)]

@@ -1,4 +1,4 @@
-//! Block status: what a server tells of ranges, checked against the request, one extent at a time.
+//! Block status: extents that a server reports, checked against the request one at a time.
 
 use super::rest::Rest;
 use super::{Client, ClientEvent, Step};

@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 pub struct ClientConfig {
     /// The export; empty for the default one.
     pub export: String,
-    /// Whether TLS has to be used.
+    /// True if TLS has to be used.
     pub tls: bool,
     /// The best form of headers to ask for.
     pub form: Form,
@@ -84,7 +84,7 @@ pub struct Client {
     form: Form,
     /// Data of the current reply.
     reply_data: Vec<u8>,
-    /// What the negotiation has to say, and how much of it is sent.
+    /// Output of the negotiation, and how much of it is sent.
     said: Vec<u8>,
     said_from: usize,
     no_zeroes: bool,
@@ -101,11 +101,11 @@ pub struct Client {
     violation: Option<Violation>,
 }
 
-/// How one step of parsing went on.
+/// Result of one step of parsing.
 enum Step {
-    /// So many bytes were used up; there may be more to parse.
+    /// This many bytes were used up; there may be more to parse.
     Used(usize),
-    /// So many bytes were used up, and this is next.
+    /// This many bytes were used up, and this is next.
     Next(usize, Rx<ClientEvent>),
 }
 
@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// What is known of the export, after [`ClientEvent::Ready`].
+    /// Returns the export's properties, after [`ClientEvent::Ready`].
     pub fn export(&self) -> &ExportInfo {
         &self.export
     }
@@ -152,7 +152,7 @@ impl Client {
         self.form
     }
 
-    /// Whether the server answers block status, with which ranges are zeroes.
+    /// Returns whether the server answers block status, with which ranges are zeroes.
     pub fn tells_extents(&self) -> bool {
         self.allocation.is_some()
     }
@@ -190,8 +190,8 @@ impl Client {
         Ok(tag)
     }
 
-    /// Whether no byte of a request can have reached the server, as it was never part of a gather
-    /// list.
+    /// Returns whether no byte of a request can have reached the server, as it was never part of a
+    /// gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == RequestState::Submitted)
     }
@@ -214,8 +214,8 @@ impl Client {
         }
     }
 
-    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted any more.
-    /// The stream is to be closed once all is sent.
+    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted after
+    /// that. Close the stream once everything is sent.
     pub fn disconnect(&mut self) {
         if self.phase == Phase::Transmission {
             self.phase = Phase::Leaving;

@@ -2,10 +2,10 @@
 
 use crate::nbd::code::{OptionCode, ReplyCode};
 
-/// What a server refused, and why, in its own words if it had any.
+/// Refusal of a server and its reason, in the server's own words if it gave any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was asked for.
+    /// The refused option.
     pub option: OptionCode,
     /// The answer.
     pub code: ReplyCode,
@@ -13,11 +13,11 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// What is waited for.
+/// Expected message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NegotiationStage {
     Greeting,
-    /// A reply to an option; so many have come.
+    /// A reply to an option; this many have come.
     Reply {
         option: OptionCode,
         count: u32,

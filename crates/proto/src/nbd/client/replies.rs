@@ -9,7 +9,7 @@ use crate::nbd::wire::Reader;
 use crate::nbd::{Form, Violation};
 use crate::stream::{Rx, Tag};
 
-/// Longest chunk that tells of an error, bytes: the longest message, and an offset.
+/// Longest chunk that reports an error, bytes: the longest message, and an offset.
 const ERROR_BYTES_MAX: u64 = 14 + crate::limits::NBD_STRING_BYTES_MAX as u64;
 
 impl Client {

@@ -1,12 +1,12 @@
-//! What is left of a reply before the next one is parsed.
+//! Rest of a reply before the next one is parsed.
 
 use crate::stream::Tag;
 
-/// What comes before the next chunk.
+/// Work before the next chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     Nothing,
-    /// The end of a reply, as the layer above was told of its last part.
+    /// The end of a reply, whose last part the layer above has got.
     End(Tag),
     /// Extents of a chunk.
     Extents {
@@ -17,7 +17,7 @@ pub(super) enum Rest {
 }
 
 impl Rest {
-    /// What comes after a chunk.
+    /// Next state after a chunk.
     #[inline]
     pub fn after(tag: Tag, last: bool) -> Self {
         if last { Self::End(tag) } else { Self::Nothing }

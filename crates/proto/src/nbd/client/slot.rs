@@ -6,7 +6,7 @@ use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use crate::slab::{Slab, SlabSlot};
 use crate::stream::Tag;
 
-/// Where a request is.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
     Free,
@@ -27,17 +27,17 @@ pub(super) struct RequestSlot {
     pub unsent: bool,
     pub cookie: u64,
     pub command: Command,
-    /// The first error that the server told of.
+    /// The first error that the server reported.
     pub error: ErrorCode,
-    /// What of a read has come.
+    /// Arrived parts of a read.
     pub coverage: Coverage,
     /// Bytes of which block status has told.
     pub told: u64,
 }
 
 impl RequestSlot {
-    /// Whether a request that succeeded has been told all that it asked for. Block status may tell
-    /// of a part.
+    /// Returns whether a successful request has received everything that it asked for. Block status
+    /// may cover only a part.
     #[inline]
     pub fn is_whole(&self) -> bool {
         match self.command.code {

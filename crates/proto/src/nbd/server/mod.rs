@@ -29,9 +29,9 @@ use std::sync::Arc;
 /// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What LIST tells. The first is also the default export, whose name is empty.
+    /// Exports for LIST. The first is also the default export, whose name is empty.
     pub exports: Arc<[Listed]>,
-    /// Whether clients have to start TLS before anything else. Without it TLS is not offered.
+    /// True if clients have to start TLS before anything else. Without it TLS is not offered.
     pub tls: bool,
     /// Maximum requests in progress; see [`NBD_REQUESTS_MAX`].
     pub requests_max: u16,
@@ -52,11 +52,11 @@ impl ServerConfig {
     }
 }
 
-/// What a client wants done. Offset and length are bytes, inside of the export, multiples of its
+/// A command of a client. Offset and length are bytes, inside of the export, multiples of its
 /// smallest block, not 0 except for a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What.
+    /// Its kind.
     pub kind: CommandKind,
     /// First byte.
     pub offset: u64,
@@ -69,8 +69,8 @@ pub struct Command {
 pub enum CommandKind {
     /// Read; completed with all of the data in the memory of the tag.
     Read,
-    /// Write; to be done when [`ServerEvent::DataArrived`] tells that the data is in the memory of
-    /// the tag.
+    /// Write; execute it when [`ServerEvent::DataArrived`] reports that the data is in the memory
+    /// of the tag.
     Write {
         /// Durable before it is completed.
         fua: bool,
@@ -104,11 +104,11 @@ impl CommandKind {
     }
 }
 
-/// What the layer above a server learns.
+/// Events for the layer above a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// The client starts TLS. Once everything is sent the stream is to be replaced, and
-    /// [`Server::secured`] to be called; nothing may be received meanwhile.
+    /// The client starts TLS. Once everything is sent, replace the stream, then call
+    /// [`Server::secured`]; nothing may be received until then.
     StartTls,
     /// The client wants an export: [`Server::wanted`] names it, [`Server::answer`] has to be called
     /// at once.
@@ -117,12 +117,12 @@ pub enum ServerEvent {
     Request {
         /// Names the request until it is completed and, where it has data, sent.
         tag: Tag,
-        /// What.
+        /// The command.
         command: Command,
     },
     /// The data of a write is there.
     DataArrived {
-        /// Which write.
+        /// The write.
         tag: Tag,
     },
     /// Nothing more is taken until something is completed or sent: see [`Server::is_full`].
@@ -131,14 +131,14 @@ pub enum ServerEvent {
     Disconnect,
 }
 
-/// Where the connection is.
+/// Stage of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The client flags are to come.
     Flags,
     /// An option is to come.
     Option,
-    /// Data of an option is to come, so much of it.
+    /// This many bytes of an option's data are expected.
     OptionData {
         option: OptionCode,
         left: u32,
@@ -149,7 +149,7 @@ enum Phase {
     Tls,
     /// Requests are to come.
     Requests,
-    /// The payload of a write is to be announced.
+    /// The payload of a write must be announced.
     Payload(Tag),
     /// The client took its leave.
     Leaving,
@@ -180,7 +180,7 @@ pub struct Server {
     no_zeroes: bool,
     /// Data of the current option.
     option_data: Vec<u8>,
-    /// What the negotiation has to say, and how much of it is sent.
+    /// Output of the negotiation, and how much of it is sent.
     said: Vec<u8>,
     said_from: usize,
     wanted: Wanted,
@@ -198,11 +198,11 @@ pub struct Server {
     start: StartLimit,
 }
 
-/// How one step of parsing went on.
+/// Result of one step of parsing.
 enum Step {
-    /// So many bytes were used up; there may be more to parse.
+    /// This many bytes were used up; there may be more to parse.
     Used(usize),
-    /// So many bytes were used up, and this is next.
+    /// This many bytes were used up, and this is next.
     Next(usize, Rx<ServerEvent>),
 }
 
@@ -238,7 +238,7 @@ impl Server {
         server
     }
 
-    /// Whether the client has chosen an export and sends requests.
+    /// Returns whether the client has chosen an export and sends requests.
     pub fn is_transmitting(&self) -> bool {
         matches!(self.phase, Phase::Requests | Phase::Payload(_) | Phase::Leaving)
     }
@@ -253,7 +253,7 @@ impl Server {
         self.slots.in_use()
     }
 
-    /// Whether nothing more is taken: every slot is in use, or the client does not take its
+    /// Returns whether nothing more is taken: every slot is in use, or the client does not take its
     /// answers.
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -296,7 +296,8 @@ impl Server {
         self.violation
     }
 
-    /// Whether the client was told that it has to start TLS first, and has not done so since.
+    /// Returns whether the client got the answer that it must start TLS first, and has not done so
+    /// since.
     pub fn misses_tls(&self) -> bool {
         self.bare && !self.secure
     }

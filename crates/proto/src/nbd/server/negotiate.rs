@@ -169,7 +169,7 @@ impl Server {
         self.reply(OptionCode::LIST, ReplyCode::ACK, &[]);
     }
 
-    /// Whether there is an export of this name.
+    /// Returns whether there is an export of this name.
     fn is_known(&self, name: &str) -> bool {
         name.is_empty() || self.config.exports.iter().any(|listed| listed.name == name)
     }
@@ -232,8 +232,8 @@ impl Server {
         &self.wanted.name
     }
 
-    /// Whether the export of [`ServerEvent::Select`] is to be used once it is offered, and not only
-    /// told about.
+    /// Returns whether the export of [`ServerEvent::Select`] will be used once it is offered, and
+    /// not only described.
     pub fn wants_to_go(&self) -> bool {
         self.wanted.how != How::Info
     }

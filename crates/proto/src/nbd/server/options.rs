@@ -4,7 +4,7 @@ use crate::nbd::code::{ALLOCATION, InfoType};
 use crate::nbd::export::ExportInfo;
 use crate::nbd::wire::Reader;
 
-/// An export as LIST tells of it.
+/// An export in the answer to LIST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its name.
@@ -13,7 +13,7 @@ pub struct Listed {
     pub description: String,
 }
 
-/// What the layer above knows of an export that a client wants.
+/// Properties of an export that a client requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// Its canonical name and its description.

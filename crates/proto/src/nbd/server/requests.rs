@@ -8,7 +8,7 @@ use crate::nbd::message::{Request, request_bytes};
 use crate::nbd::{Form, Violation};
 use crate::stream::{Rx, Tag};
 
-/// How the server handles a valid request.
+/// Handling of a valid request.
 enum Verdict {
     /// The layer above does it.
     Do(CommandKind),
@@ -83,7 +83,7 @@ impl Server {
         if is_told || request.command == CommandCode::WRITE { request.length } else { 0 }
     }
 
-    /// Whether a request keeps to all rules: flags, rights, range, alignment, size.
+    /// Checks a request against all rules: flags, rights, range, alignment, size.
     #[inline]
     fn judge(&self, request: &Request) -> Result<Verdict, ErrorCode> {
         let can = |flag| self.export.flags.has(flag);

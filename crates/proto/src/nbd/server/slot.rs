@@ -4,7 +4,7 @@ use crate::nbd::code::{CommandCode, ErrorCode};
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// Where a request is.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
     Free,

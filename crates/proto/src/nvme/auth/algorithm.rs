@@ -43,7 +43,7 @@ impl Hash {
         }
     }
 
-    /// Whether TLS has a cipher suite with it: a generated key is for one.
+    /// Returns whether TLS has a cipher suite with it: a generated key is for one.
     pub const fn has_cipher(self) -> bool {
         !matches!(self, Self::Sha512)
     }

@@ -9,7 +9,7 @@ use super::psk::GeneratedPsk;
 use super::secret::Secret;
 use super::{Concatenation, Random, SecureChannel};
 
-/// What a subsystem knows of a host, and accepts.
+/// Keys of a host, and the algorithms that a subsystem accepts.
 #[derive(Clone)]
 pub struct ControllerKeys {
     /// Name of the host, as its Connect says.
@@ -23,21 +23,21 @@ pub struct ControllerKeys {
     pub controller: Option<Secret>,
     /// Hash functions, the preferred one first; what is not here is not accepted.
     pub hashes: Vec<Hash>,
-    /// Groups, likewise.
+    /// Permitted groups, the preferred one first.
     pub groups: Vec<Group>,
     /// The queue: a key for TLS comes out of the admin queue's authentication alone.
     pub is_admin: bool,
-    /// Whether the connection has TLS already.
+    /// True if the connection has TLS already.
     pub has_tls: bool,
-    /// Whether keys for TLS are made.
+    /// Use of the exchange to make keys for TLS.
     pub channel: SecureChannel,
 }
 
-/// How an authentication stands after a message of the host.
+/// State of an authentication after a message of the host.
 pub enum Verdict {
     /// The host asks for the next message.
     Next,
-    /// This is to be computed first, and given to [`ControllerAuthentication::computed`]. The host
+    /// Compute this first, and give the result to [`ControllerAuthentication::computed`]. The host
     /// waits for that.
     Compute(Arithmetic),
     /// The host is who it says. With concatenation there is a key.
@@ -62,12 +62,12 @@ enum AuthenticationState {
     Success2(Option<GeneratedPsk>),
     /// The key of a challenge is being made.
     Pairing(Box<Challenged>),
-    /// What came of the two keys is being computed, for this reply.
+    /// The shared secret of the two keys is being computed, for this reply.
     Agreeing(Box<Challenged>, Vec<u8>),
     Over,
 }
 
-/// What follows a message that the host fetches.
+/// Step after a message that the host fetches.
 enum After {
     Reply(Box<Challenged>),
     Success2(Option<GeneratedPsk>),
@@ -75,7 +75,7 @@ enum After {
     Nothing,
 }
 
-/// What the host was asked.
+/// Challenge to the host.
 struct Challenged {
     hash: Hash,
     group: Group,
@@ -85,7 +85,7 @@ struct Challenged {
     concatenation: Concatenation,
 }
 
-/// An authentication of one queue; again and again, if the host begins anew.
+/// Authentications of one queue: one after the other, if the host begins again.
 pub struct ControllerAuthentication {
     keys: ControllerKeys,
     transaction: u16,
@@ -100,8 +100,8 @@ impl ControllerAuthentication {
         Self { keys, transaction: 0, state: AuthenticationState::Idle, lacks_secret: false }
     }
 
-    /// Whether the last authentication failed because the host, whose own response was right, wanted
-    /// one of the controller, which has no secret.
+    /// Returns whether the last authentication failed because the host, whose own response was
+    /// right, wanted one of the controller, which has no secret.
     pub fn lacks_secret(&self) -> bool {
         self.lacks_secret
     }
@@ -140,7 +140,7 @@ impl ControllerAuthentication {
         }
     }
 
-    /// What the last [`Verdict::Compute`] asked for has been computed.
+    /// Continues with the result of the last [`Verdict::Compute`].
     pub fn computed(&mut self, computed: Computed) -> Verdict {
         match (core::mem::replace(&mut self.state, AuthenticationState::Over), computed.0) {
             (AuthenticationState::Pairing(mut challenged), Outcome::Pair(pair)) => {
@@ -160,13 +160,13 @@ impl ControllerAuthentication {
         }
     }
 
-    /// What the last [`Verdict::Compute`] asked for cannot be computed: the host has to begin anew.
+    /// The last [`Verdict::Compute`] cannot be computed: the host must begin again.
     pub fn interrupted(&mut self) {
         self.state = AuthenticationState::Idle;
     }
 
-    /// The group of the authentication that a message of the host begins, which says how much there
-    /// is to be computed; `None`: it begins none.
+    /// Returns the group of the authentication that a message of the host begins, which determines
+    /// the amount of computation; `None`: it begins none.
     pub fn begins(&self, data: &[u8]) -> Option<Group> {
         match decode(data) {
             Ok((_, Message::Negotiate(negotiate))) => {
@@ -181,12 +181,12 @@ impl ControllerAuthentication {
         self.keys = keys;
     }
 
-    /// What is known of the host, and accepted.
+    /// Returns the host's keys and the accepted algorithms.
     pub fn keys(&self) -> &ControllerKeys {
         &self.keys
     }
 
-    /// Whether no message waits for the host, and none of the host's is awaited.
+    /// Returns whether no message waits for the host, and none of the host's is awaited.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, AuthenticationState::Idle | AuthenticationState::Confirmed)
     }
@@ -363,8 +363,8 @@ impl ControllerAuthentication {
         Some(response(with, &key, said, Responder::Controller, host, subsystem))
     }
 
-    /// Whether the response is that of one of the host's secrets; all are tried, whichever is
-    /// right.
+    /// Returns whether the response is that of one of the host's secrets; all are tried, whichever
+    /// is right.
     fn is_right(&self, with: Hash, said: &Said<'_>, theirs: &[u8]) -> bool {
         let ControllerKeys { hostnqn, subnqn, secrets, .. } = &self.keys;
         secrets.iter().fold(false, |right, secret| {

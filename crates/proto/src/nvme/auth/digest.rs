@@ -1,4 +1,4 @@
-//! What is calculated with the hash functions (Base §8.3.4.5.3 to §8.3.4.5.5).
+//! Calculations with the hash functions (Base §8.3.4.5.3 to §8.3.4.5.5).
 
 use super::algorithm::Hash;
 use hmac::{Hmac, KeyInit, Mac};
@@ -58,7 +58,7 @@ pub(super) fn hmac(with: Hash, key: &[u8], parts: &[&[u8]]) -> Digest {
     }
 }
 
-/// What a response is calculated over, besides the key.
+/// Input of a response, apart from the key.
 pub(super) struct Said<'a> {
     /// The challenge as it was sent.
     pub challenge: &'a [u8],
@@ -72,7 +72,7 @@ pub(super) struct Said<'a> {
     pub concatenation: u8,
 }
 
-/// Who responds.
+/// Responding side.
 #[derive(Clone, Copy)]
 pub(super) enum Responder {
     /// The host.

@@ -75,7 +75,7 @@ pub(super) struct KeyPair {
 }
 
 impl KeyPair {
-    /// A new one. `None`: the group is none.
+    /// A new one. `None`: there is no group.
     pub(super) fn new(group: Group, random: Random<'_>) -> Option<Self> {
         (group != Group::Null).then(|| Self::of(group, Exponent::new(random)))
     }
@@ -88,13 +88,14 @@ impl KeyPair {
         Self { group, params, exponent, public }
     }
 
-    /// What is told the peer: as many bytes as the group has, the most significant first.
+    /// Returns the public half for the peer: as many bytes as the group has, the most significant
+    /// first.
     pub(super) fn public(&self) -> &[u8] {
         &self.public
     }
 
-    /// What both ends know then, in as many bytes. `None`: the peer's value is none of the group,
-    /// or one with which anybody would know it.
+    /// Returns the shared secret, in as many bytes. `None`: the peer's value is not in the group,
+    /// or one with which anybody would know the secret.
     pub(super) fn agree(&self, theirs: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         if theirs.len() != self.group.bytes() {
             return None;
@@ -124,11 +125,11 @@ pub struct Arithmetic(Power);
 enum Power {
     /// The public half of a key.
     Pair(Group, Exponent),
-    /// What both ends know, with this public half of the other's.
+    /// The shared secret, with this public half of the other side.
     Agree(Box<KeyPair>, Vec<u8>),
 }
 
-/// What came of it.
+/// Result of a computation.
 pub struct Computed(pub(super) Outcome);
 
 pub(super) enum Outcome {
@@ -138,7 +139,7 @@ pub(super) enum Outcome {
 }
 
 impl Arithmetic {
-    /// A new key of this group. `None`: the group is none.
+    /// A new key of this group. `None`: there is no group.
     pub(super) fn pair(group: Group, random: Random<'_>) -> Option<Self> {
         (group != Group::Null).then(|| Self(Power::Pair(group, Exponent::new(random))))
     }

@@ -11,7 +11,7 @@ use super::psk::GeneratedPsk;
 use super::secret::Secret;
 use super::{Concatenation, Random};
 
-/// What a host knows and accepts.
+/// Keys of a host, and the algorithms that it accepts.
 #[derive(Clone)]
 pub struct HostKeys {
     /// Name of the host.
@@ -24,17 +24,17 @@ pub struct HostKeys {
     pub controller: Option<Secret>,
     /// Hash functions, the preferred one first; what is not here is not accepted.
     pub hashes: Vec<Hash>,
-    /// Groups, likewise.
+    /// Permitted groups, the preferred one first.
     pub groups: Vec<Group>,
-    /// Whether a key for TLS is to come out.
+    /// Use of the exchange to make a key for TLS.
     pub concatenation: Concatenation,
 }
 
-/// What the host does next.
+/// Next step of the host.
 pub enum HostStep {
     /// Send this by Authentication Send, and call [`HostAuthentication::sent`] when it was taken.
     Send(Vec<u8>),
-    /// Ask by Authentication Receive for a message of so many bytes at most, and give it to
+    /// Send Authentication Receive for a message of at most this many bytes, and give it to
     /// [`HostAuthentication::received`].
     Receive(usize),
     /// Both know what they wanted to know. With concatenation there is a key.
@@ -44,7 +44,7 @@ pub enum HostStep {
 }
 
 enum AuthenticationState {
-    /// What was sent asks for an answer.
+    /// Waits for the answer to the last message.
     Waiting(AwaitedMessage),
     /// The last message is on its way.
     Ending(Result<Option<GeneratedPsk>, FailureReason>),
@@ -56,7 +56,7 @@ enum AwaitedMessage {
     Success(Box<Expected>),
 }
 
-/// What Success1 has to bring.
+/// Expected contents of Success1.
 struct Expected {
     /// The controller's response, if it was challenged.
     response: Option<Digest>,

@@ -57,7 +57,7 @@ impl FailureReason {
     /// A message that is not next.
     pub const MESSAGE: Self = Self(7);
 
-    /// What it means, for logs.
+    /// Returns its meaning, for logs.
     pub const fn name(self) -> &'static str {
         match self.0 {
             1 => "authentication failed",
@@ -89,8 +89,8 @@ pub(super) enum Message<'a> {
 pub(super) struct Negotiate {
     /// SC_C.
     pub concatenation: u8,
-    /// Of the first descriptor of DH-HMAC-CHAP, in the host's order; unknown ones are left out.
-    /// `None`: there is none.
+    /// Algorithms of the first descriptor of DH-HMAC-CHAP, in the host's order; unknown ones are
+    /// left out. `None`: there is none.
     pub algorithms: Option<(Vec<Hash>, Vec<Group>)>,
 }
 

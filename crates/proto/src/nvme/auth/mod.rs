@@ -37,7 +37,7 @@ pub const SECURITY_PROTOCOL: u8 = 0xe9;
 /// SPSP0 and SPSP1 that come with it.
 pub const PROTOCOL_SPECIFIC: u8 = 1;
 
-/// Where random numbers come from. They must not be predictable.
+/// Source of random numbers. They must not be predictable.
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
 /// Secure channel concatenation (SC_C): whether a pre-shared key for TLS comes out of an
@@ -53,7 +53,7 @@ pub enum Concatenation {
     Replace,
 }
 
-/// What a subsystem makes of secure channel concatenation.
+/// Secure channel concatenation of a subsystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecureChannel {
     /// No keys are made.

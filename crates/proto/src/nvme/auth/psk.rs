@@ -25,13 +25,13 @@ pub use keys::{KeyFileError, KeyFileProblem, PskKeys};
 use super::algorithm::Hash;
 use super::digest::{Digest, hmac};
 
-/// What stands in front of each label.
+/// Prefix of each label.
 const LABEL: &str = "tls13 ";
 
 /// Longest context of HKDF-Expand-Label, bytes.
 const CONTEXT_BYTES_MAX: usize = 255;
 
-/// How keys are derived.
+/// Derivation of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Derivation {
     /// As the specification has it.

@@ -6,7 +6,7 @@ use base64ct::{Base64, Encoding};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What stands in front of every secret.
+/// Prefix of every secret.
 const PREFIX: &str = "DHHC-1:";
 
 /// Bytes of the CRC behind the key.
@@ -15,13 +15,13 @@ const CRC_BYTES: usize = 4;
 /// Lengths that a key may have, bytes.
 const KEY_BYTES: [usize; 3] = [32, 48, 64];
 
-/// Longest text of a secret, bytes: what is longer is none.
+/// Longest text of a secret, bytes.
 const TEXT_BYTES_MAX: usize = 128;
 
-/// What is added to a name when a key is bound to it.
+/// Suffix of a name when a key is bound to it.
 const BOUND_TO: &str = "NVMe-over-Fabrics";
 
-/// Why a text is no secret. No message repeats the text.
+/// Reason why a text cannot be a secret. No message repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// It does not begin like one.
@@ -32,7 +32,7 @@ pub enum SecretError {
         "the number behind DHHC-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384), 03 (SHA-512)"
     )]
     Hash,
-    /// The key is no base64.
+    /// The key is not valid base64.
     #[error("the key is no base64")]
     Base64,
     /// The key has another length.
@@ -89,7 +89,7 @@ impl Secret {
         self.transformation
     }
 
-    /// Whether another one has the same key, however it is transformed.
+    /// Returns whether another one has the same key, however it is transformed.
     pub fn has_key_of(&self, other: &Self) -> bool {
         self.key.ct_eq(&other.key).into()
     }

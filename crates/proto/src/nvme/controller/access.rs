@@ -14,7 +14,7 @@ use crate::nvme::log_page::{AnaGroup, AnaHeader, AnaState};
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
 
-/// Whether commands are executed in this state.
+/// Returns whether commands are executed in this state.
 #[inline]
 pub(super) fn is_accessible(state: AnaState) -> bool {
     matches!(state, AnaState::OPTIMIZED | AnaState::NON_OPTIMIZED)
@@ -67,9 +67,9 @@ impl AnaLog {
         log
     }
 
-    /// Takes the namespaces as they are now. Tells whether the host is to be told: the state of a
-    /// group that it knew has changed, or a namespace has moved to another group. Of namespaces
-    /// that come and go it hears by another event.
+    /// Takes the namespaces as they are now. Returns whether the host must be notified: the state
+    /// of a group that it knew has changed, or a namespace has moved to another group. Another
+    /// event reports new and removed namespaces.
     pub fn follow(&mut self, namespaces: &NamespaceTable) -> bool {
         let next = groups(namespaces);
         let mut news = false;
@@ -96,15 +96,15 @@ impl AnaLog {
         news
     }
 
-    /// Whether a namespace was in another group until now.
+    /// Returns whether a namespace was in another group until now.
     fn moved(&self, nsid: Nsid, to: u32) -> bool {
         self.groups
             .iter()
             .any(|(id, group)| *id != to && group.namespaces.binary_search(&nsid).is_ok())
     }
 
-    /// Bytes of the page with all groups and namespaces that there may be: nvme-cli reads so many
-    /// in parts, and what is behind the present ones is zero.
+    /// Bytes of the page with all groups and namespaces that there may be: nvme-cli reads this many
+    /// in parts, and everything behind the present ones is zero.
     pub const BYTES_MAX: usize = AnaHeader::BYTES
         + ANA_GROUPS_MAX as usize * AnaGroup::BYTES
         + NAMESPACES_MAX as usize * size_of::<u32>();

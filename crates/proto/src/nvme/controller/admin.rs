@@ -38,7 +38,7 @@ use crate::nvme::types::{Cid, Nsid, Qid};
 use crate::nvme::wire::Ascii;
 use crate::stream::Tag;
 
-/// What became of a command that was not refused.
+/// Outcome of a command that was not refused.
 enum Answer {
     /// Completed, with this in dwords 0 and 1.
     Done(u64),

@@ -1,4 +1,4 @@
-//! What a controller keeps of each command of the admin queue that is not completed yet.
+//! State of each command of the admin queue that is not completed yet.
 
 use super::control_event::{AbortTicket, QueueTicket, ReservationTicket};
 use super::identify_data::IdentifyRequest;
@@ -16,11 +16,11 @@ pub(super) enum Production {
     HostBehavior,
 }
 
-/// Where a command of the admin queue is.
+/// Stage of a command of the admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdminStage {
     Idle,
-    /// Data is to be produced.
+    /// Data must be produced.
     Produce(Production),
     /// Host Behavior Support is set by data that is asked for.
     HostBehavior,
@@ -32,7 +32,7 @@ pub(super) enum AdminStage {
     Queues(QueueTicket),
     /// A Cross-Controller Reset waits for what the subsystem knows.
     CrossReset(CrossControllerReset),
-    /// A feature waits for the reservations of so many namespaces; how the first that failed has.
+    /// A feature waits for the reservations of this many namespaces; the first failure, if any.
     Persist {
         ticket: ReservationTicket,
         left: usize,
@@ -41,7 +41,7 @@ pub(super) enum AdminStage {
 }
 
 impl AdminStage {
-    /// Whether the command waits for something that a reset ends.
+    /// Returns whether the command waits for something that a reset ends.
     pub fn waits(self) -> bool {
         !matches!(self, Self::Idle | Self::Produce(_) | Self::HostBehavior)
     }

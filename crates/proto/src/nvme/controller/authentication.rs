@@ -39,10 +39,10 @@ impl Control {
     }
 }
 
-/// Whether a host may send this admin command on a plain connection although it is to use TLS.
-/// Hosts of Linux set up the controller before they connect anew: they enable it, read its Identify
-/// data and its log of Asymmetric Namespace Access, without which they give up, and keep it alive.
-/// None of these changes anything.
+/// Returns whether a host may send this admin command on a plain connection although it must use
+/// TLS. Hosts of Linux set up the controller before they connect again: they enable it, read its
+/// Identify data and its log of Asymmetric Namespace Access, without which they give up, and keep
+/// it alive. None of these changes anything.
 pub(super) fn is_before_tls(opcode: AdminOpcode) -> bool {
     matches!(opcode, AdminOpcode::IDENTIFY | AdminOpcode::GET_LOG_PAGE | AdminOpcode::KEEP_ALIVE)
 }
@@ -71,15 +71,15 @@ impl IoQueue {
     }
 }
 
-/// What a command is for an authentication.
+/// Role of a command in an authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthenticationCommand {
-    /// Authentication Send: a message of so many bytes is to be fetched.
+    /// Authentication Send: a message of this many bytes must be fetched.
     Send {
         /// Bytes: 1 to [`MESSAGE_BYTES_MAX`].
         bytes: u32,
     },
-    /// Authentication Receive: the host has room for a message of so many bytes.
+    /// Authentication Receive: the host has room for a message of this many bytes.
     Receive {
         /// Bytes, more than zero.
         bytes: u32,
@@ -89,8 +89,8 @@ pub enum AuthenticationCommand {
 }
 
 impl AuthenticationCommand {
-    /// Looks at a command, in whose capsule so much data came, of a queue whose transport takes
-    /// `memory`.
+    /// Parses a command of a queue whose transport takes `memory`, with `in_capsule_bytes` of data
+    /// in its capsule.
     ///
     /// # Errors
     /// The completion that refuses it.

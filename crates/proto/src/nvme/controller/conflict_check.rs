@@ -11,7 +11,7 @@ use crate::nvme::status::Status;
 use crate::nvme::types::Id128;
 use crate::reservation::{Access, Effect, Registrant, Reservations};
 
-/// What was asked for last, of the namespaces whose indexes end on the same bits.
+/// Number of cached answers, each for the namespaces whose indexes end on the same bits.
 const PLACES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl ConflictCheck {
         }
     }
 
-    /// Whether the host may do this with the namespace at an index of the table.
+    /// Returns whether the host may do this with the namespace at an index of the table.
     #[inline]
     pub fn allows(&self, index: usize, namespace: &Namespace, effect: Effect) -> bool {
         let Some(reservations) = &namespace.reservations else { return true };

@@ -17,7 +17,7 @@ use crate::printable::Printable;
 /// Bytes of the data of Connect.
 pub const CONNECT_BYTES: usize = ConnectData::BYTES;
 
-/// The first command of a connection: a Connect whose 1,024 bytes of data are to be fetched (in the
+/// The first command of a connection: a Connect whose 1,024 bytes of data must be fetched (in the
 /// capsule, or through the transport: some hosts do that), or something that is refused. With the
 /// data, find the subsystem by [`subsystem_name`] and call [`super::Subsystem::connect`] or
 /// [`super::Subsystem::connect_io`], as [`Connect::qid`] says.
@@ -47,7 +47,7 @@ pub fn subsystem_name(data: &[u8; CONNECT_BYTES]) -> Option<Nqn> {
     ConnectData::decode(data).ok()?.subnqn.nqn().ok()
 }
 
-/// Who asks for what by the data of a Connect, for people.
+/// Returns the names in the data of a Connect, for people.
 pub fn connect_names(data: &[u8; CONNECT_BYTES]) -> impl fmt::Display {
     let text = |at: u16| {
         let field = &data[usize::from(at)..usize::from(at) + 256];
@@ -231,7 +231,7 @@ impl ConnectRequest {
     }
 }
 
-/// What a Connect does that is let pass. Of a host's names the admin queue tells.
+/// Returns the tolerated deviations of a Connect. Of a host's names the admin queue tells.
 fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
     let mut noted = Deviations::default();
     if connect.qid == Qid(0) {
@@ -246,7 +246,7 @@ fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
     noted
 }
 
-/// Whether a controller can have this identifier.
+/// Returns whether a controller can have this identifier.
 pub(super) fn assignable(cntlid: Cntlid) -> bool {
     (1..=CNTLID_MAX).contains(&cntlid.0)
 }

@@ -63,7 +63,7 @@ pub struct Control {
     pub(super) awaits_tls: bool,
 }
 
-/// What the subsystem knows when it makes a controller.
+/// The subsystem's data for a new controller.
 pub(super) struct NewController {
     pub link: Arc<Link>,
     pub identity: Identity,
@@ -121,12 +121,13 @@ impl Control {
         self.entries
     }
 
-    /// Whether the host has enabled the controller and neither reset nor shut it down since.
+    /// Returns whether the host has enabled the controller and neither reset nor shut it down
+    /// since.
     pub fn operational(&self) -> bool {
         self.registers.operational()
     }
 
-    /// What the host does that is let pass although it is not allowed, since the last call.
+    /// Returns the host's tolerated deviations since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.deviations.take()
@@ -138,7 +139,7 @@ impl Control {
         self.start_with(now, tag, sqe, 0)
     }
 
-    /// A command has arrived, with so many bytes of data in its capsule.
+    /// A command has arrived, with `in_capsule_bytes` of data in its capsule.
     pub fn start_with(&mut self, now: Duration, tag: Tag, sqe: &Sqe, in_capsule: u32) -> Next {
         self.started = self.started.wrapping_add(1);
         self.keep_alive.command(now);
@@ -188,8 +189,7 @@ impl Control {
         }
     }
 
-    /// The namespaces of the subsystem have changed: the host is told which, if it wants to hear of
-    /// it.
+    /// The namespaces of the subsystem have changed: notifies the host, if it enabled that event.
     pub fn namespaces_changed(&mut self, namespaces: Arc<NamespaceTable>) {
         let changed = self.namespaces.difference(&namespaces);
         let access_changed = self.ana.follow(&namespaces);
@@ -208,8 +208,7 @@ impl Control {
         }
     }
 
-    /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of
-    /// it.
+    /// The discovery log has changed: notifies the host, if it is affected and enabled that event.
     pub fn discovery_changed(&mut self, discovery: Arc<DiscoveryLog>) {
         let concerned = discovery.differs(
             &self.discovery,
@@ -226,7 +225,7 @@ impl Control {
         }
     }
 
-    /// The reservations of a namespace have changed: the host is told, unless it has masked it.
+    /// The reservations of a namespace have changed: notifies the host, unless it has masked that.
     pub fn reservation_changed(&mut self, nsid: Nsid, notice: Notice) {
         let is_seen = self.namespaces.find(nsid).is_some() && self.registers.operational();
         if is_seen && self.notices.add(nsid, notice, self.features.notification_mask(nsid)) {
@@ -342,8 +341,8 @@ impl Control {
         }
     }
 
-    /// What is measured at present. A keep alive timer runs only while the controller works (Base
-    /// §3.9.2).
+    /// Returns the present measurement. A keep alive timer runs only while the controller works
+    /// (Base §3.9.2).
     fn watch(&self) -> Watch {
         match (self.registers.operational(), self.features.keep_alive_ms()) {
             (false, _) => Watch::Commands,

@@ -1,11 +1,11 @@
-//! What a controller and its owner ask of each other.
+//! Requests between a controller and its owner.
 
 use crate::nvme::cqe::Cqe;
 use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::types::{Cid, Nsid, Qid};
 use crate::stream::Tag;
 
-/// What the pump is to do for a command of the admin queue.
+/// Next action of the pump for a command of the admin queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Bring in `bytes` bytes of the host's data. That of a Connect is for
@@ -43,20 +43,20 @@ pub struct ReservationTicket(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTicket(pub(super) u32);
 
-/// What a controller wants from its owner.
+/// Request of a controller to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlEvent {
     /// Answer this command of the admin queue, without data.
     Reply {
-        /// Which one.
+        /// The tag.
         tag: Tag,
         /// The completion.
         cqe: Cqe,
     },
     /// Stop all I/O queues of this controller for good: end their connections, cancel what the
-    /// devices have, wait until no device holds a write any more, with `flush` make everything
-    /// durable, and then call [`Control::quiesced`](super::Control::quiesced). No new queue is admitted from now on; those to
-    /// stop are the ones that the subsystem knows.
+    /// devices have, wait until no device holds a write, with `flush` make everything durable, and
+    /// then call [`Control::quiesced`](super::Control::quiesced). No new queue is admitted from now
+    /// on; those to stop are the ones that the subsystem knows.
     Quiesce {
         /// It is a shutdown.
         flush: bool,
@@ -90,7 +90,7 @@ pub enum ControlEvent {
         ticket: ReservationTicket,
         /// The namespace.
         nsid: Nsid,
-        /// What is to be.
+        /// The new value.
         persist: bool,
     },
     /// The host has not been heard of for too long: end the association, that is all connections of

@@ -1,4 +1,4 @@
-//! What is left to do of one Copy command.
+//! Rest of one Copy command.
 
 use super::access;
 use super::conflict_check::ConflictCheck;
@@ -101,8 +101,8 @@ impl CopyWork {
         self.blocks() * u64::from(self.block_bytes)
     }
 
-    /// Whether what is written, and a source of the same namespace, have a block in common. Both
-    /// are within the namespace.
+    /// Returns whether what is written, and a source of the same namespace, have a block in common.
+    /// Both are within the namespace.
     fn writes_to(&self, source: &Source) -> bool {
         let (to, end) = (self.copy.to.0, self.copy.to.0 + self.blocks());
         source.lba.0 < end && to < source.lba.0 + u64::from(source.blocks)
@@ -132,14 +132,14 @@ impl CopyWork {
         }))
     }
 
-    /// Whether the host may still read what the next piece is of.
+    /// Returns whether the host may still read what the next piece is of.
     pub fn may_read(&self, namespaces: &NamespaceTable, conflicts: &ConflictCheck) -> bool {
         let Some(source) = self.sources.get(self.at) else { return true };
         let found = namespaces.find(source.nsid);
         found.is_none_or(|(index, from)| conflicts.allows(index, from, Effect::Reads))
     }
 
-    /// So many blocks more are written.
+    /// `blocks` more blocks are written.
     pub fn advance(&mut self, blocks: u32) {
         let Some(source) = self.sources.get(self.at) else { return };
         self.done += blocks;
@@ -155,7 +155,7 @@ impl CopyWork {
         self.at as u32
     }
 
-    /// Whether it reads from a namespace.
+    /// Returns whether it reads from a namespace.
     pub fn reads(&self, is_of: impl Fn(Nsid) -> bool) -> bool {
         self.sources.iter().any(|source| is_of(source.nsid))
     }

@@ -1,5 +1,5 @@
-//! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028): a host has a controller that it lost
-//! reset by another one of the subsystem, and learns when no device holds a write of it any more.
+//! Cross-Controller Reset (Base 2.3 §5.4.3, from TP8028): a host asks another controller of the
+//! subsystem to reset one that it lost, and learns when no device holds a write of it.
 //!
 //! The owner ends the association of the named controller, as if its host had gone, and the
 //! operation is over when that has ended. What has ended already is answered at once (Immediate
@@ -20,19 +20,19 @@ use crate::nvme::status::Status;
 use crate::nvme::types::Cntlid;
 use crate::stream::Tag;
 
-/// What a subsystem knows of a controller that is to be reset.
+/// State of a controller for which a reset was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrossReset {
     /// It has ended, and no device holds anything of it.
     Over,
-    /// It is there, or ending: its association is to be ended.
+    /// It exists, or is ending: its association must be ended.
     UnderWay,
     /// It is not for this subsystem, or not for this host, to say.
     Refused(Status),
 }
 
 impl Subsystem {
-    /// What is to be done when the host of the controller `from` wants another one reset.
+    /// Decides on the request of the controller `from`'s host to reset another one.
     pub fn cross_reset(&self, from: Cntlid, named: CrossControllerReset) -> CrossReset {
         let Some((_, host)) = self.controllers().find(|(cntlid, _)| *cntlid == from) else {
             return CrossReset::Refused(Status::INTERNAL_ERROR);
@@ -104,7 +104,7 @@ impl Control {
         self.complete(Tag(index as u16), cqe);
     }
 
-    /// No device holds a write of this controller any more.
+    /// No device holds a write of this controller.
     pub fn cross_reset_over(&mut self, named: CrossControllerReset) {
         if self.cross_resets.complete(named) {
             let notice = AsyncNotice::CROSS_CONTROLLER_RESET_COMPLETED;

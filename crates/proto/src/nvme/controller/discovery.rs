@@ -1,4 +1,4 @@
-//! What a discovery controller tells: the ways to reach subsystems (Base §3.1.2.3, §5.16.1.23).
+//! Contents of a discovery controller: the ways to reach subsystems (Base §3.1.2.3, §5.16.1.23).
 
 use super::identity::Port;
 use super::namespace::lists;
@@ -10,7 +10,7 @@ use crate::nvme::wire::{Ascii, NqnField};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// How a port is reached, in the words of its transport: what a [`DiscoveryEntry`] says of it.
+/// Address of a port in the words of its transport, as in a [`DiscoveryEntry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportAddress {
     /// Transport Type.
@@ -30,15 +30,15 @@ pub struct TransportAddress {
 /// An entry of the discovery log, and who may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryRecord {
-    /// What is told.
+    /// The reported entry.
     pub entry: DiscoveryEntry,
-    /// Hosts that are told; `None` means all. One list may be that of many records.
+    /// Hosts that get it; `None` means all. One list may be that of many records.
     pub hosts: Option<Arc<[Nqn]>>,
-    /// The ports and addresses through which hosts are told.
+    /// Ports and addresses through which hosts get it.
     pub audience: Audience,
 }
 
-/// The ports and addresses through which hosts are told of a record. The default is all of them.
+/// Ports and addresses through which hosts get a record. The default is all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audience {
     /// Only hosts that came by a loopback address: a host that comes by the network has no use for
@@ -49,7 +49,7 @@ pub struct Audience {
     pub through: Option<(u16, Option<SocketAddr>)>,
     /// Not hosts that came by this address.
     pub not_at: Option<IpAddr>,
-    /// The unspecified address, for a listener at all addresses of the machine: a host is told the
+    /// The unspecified address, for a listener at all addresses of the machine: a host gets the
     /// address by which it came, in place of that of the entry. Only hosts that came by the same
     /// transport and an address that the listener has: that of IPv6 has those of IPv4, too. Not
     /// hosts that came by another transport, which may be at a network device that the listener's
@@ -58,7 +58,8 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Whether a host that came through `port` belongs to it; `entry` is what the host is told.
+    /// Returns whether a host that came through `port` belongs to it; `entry` is the host's view of
+    /// it.
     fn includes(&self, entry: &DiscoveryEntry, port: &Port) -> bool {
         let came_by = port.came_by;
         let reaches = |any: IpAddr| {
@@ -77,7 +78,7 @@ impl DiscoveryRecord {
     /// TREQ: SQ flow control can be switched off, whatever the transport.
     const FLOW_CONTROL_OPTIONAL: u8 = 1 << 2;
 
-    /// A subsystem that is reached at `address`; all hosts are told, through all ports.
+    /// A subsystem that is reached at `address`, for all hosts, through all ports.
     /// `admin_queue_entries` is what its admin queues hold; `cntlid` is [`Cntlid::DYNAMIC`], or
     /// [`Cntlid::STATIC`] for the static controller model.
     pub fn new(
@@ -155,7 +156,7 @@ impl DiscoveryLog {
         self.records.iter().filter(move |record| record.shown(host, port))
     }
 
-    /// Whether the two logs differ for a host that comes through this port.
+    /// Returns whether the two logs differ for a host that comes through this port.
     pub(super) fn differs(&self, other: &Self, host: Option<&Nqn>, port: &Port) -> bool {
         !self.shown(host, port).eq(other.shown(host, port))
     }
@@ -245,7 +246,7 @@ mod tests {
         Port { id, host_memory: HostMemory::Keyed, listener: None, in_capsule_bytes: 0, came_by }
     }
 
-    /// The addresses that a host is told which came through a port by an address.
+    /// Returns the addresses for a host that came through a port by an address.
     fn told(log: &DiscoveryLog, port: &Port) -> Vec<(AddressFamily, String)> {
         let page = log.page(None, port);
         let entries = page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap());

@@ -59,8 +59,8 @@ impl Events {
         request
     }
 
-    /// The host has read the log page of this kind: the next event of the kind is reported again.
-    /// One that still waits tells nothing new any more.
+    /// The host has read the log page of this kind: the next event of the kind is reported again. A
+    /// waiting one is obsolete.
     pub fn clear(&mut self, kind: u32) {
         self.masked &= !kind;
         self.waiting.retain(|(waiting, _)| *waiting != kind);

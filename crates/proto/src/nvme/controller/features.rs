@@ -20,7 +20,7 @@ use crate::reservation::{ReservationState, Reservations};
 pub(super) const WARNING_TEMPERATURE: u16 = 0x157;
 pub(super) const CRITICAL_TEMPERATURE: u16 = 0x175;
 
-/// What a host has set, or the defaults.
+/// Settings of a host, or the defaults.
 #[derive(Debug)]
 pub(super) struct Features {
     arbitration: u32,
@@ -40,7 +40,7 @@ pub(super) struct Features {
     keep_alive_ms: u32,
 }
 
-/// What reading a feature gives.
+/// Result of reading a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// Dword 0 of the completion.
@@ -51,7 +51,7 @@ pub(super) enum Value {
     HostBehavior,
 }
 
-/// What setting a feature asks others to do.
+/// Effect of setting a feature on other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     None,
@@ -61,7 +61,7 @@ pub(super) enum Effect {
     Queues(u16),
     /// New Asynchronous Event Configuration.
     Events(u32),
-    /// The keep alive timer starts anew with the new timeout.
+    /// The keep alive timer restarts with the new timeout.
     KeepAlive,
     /// Reservations are to outlast a loss of power, or not: those of this namespace, or of all.
     Persist {
@@ -70,7 +70,7 @@ pub(super) enum Effect {
     },
 }
 
-/// What the rules look at besides the values.
+/// Input of the rules, apart from the values.
 pub(super) struct Context<'a> {
     pub kind: ControllerKind,
     pub namespaces: &'a NamespaceTable,
@@ -115,12 +115,12 @@ fn tolerated_bits(kind: ControllerKind) -> u32 {
     }
 }
 
-/// Whether a configuration enables events that OAES does not offer.
+/// Returns whether a configuration enables events that OAES does not offer.
 pub(super) fn are_offered(kind: ControllerKind, bits: u32) -> bool {
     bits & !(event_bits(kind) | HEALTH_BITS) == 0
 }
 
-/// Whether Get Features selects other than current values (Select).
+/// Returns whether Get Features selects other than current values (Select).
 pub(super) fn selects(sqe: &Sqe) -> bool {
     sqe.dword(10) >> 8 & 7 != 0
 }
@@ -269,7 +269,7 @@ impl Features {
         Ok(Effect::None)
     }
 
-    /// So many I/O queues are allocated.
+    /// `queues` I/O queues are allocated.
     pub fn set_queues(&mut self, queues: u16) {
         self.queues = Some(queues);
     }

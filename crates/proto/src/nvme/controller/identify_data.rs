@@ -1,5 +1,5 @@
-//! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they
-//! say of namespaces.
+//! The Identify command (Base §5.17, NVM §4.1.5): the data structures, and their contents about
+//! namespaces.
 
 use super::access;
 use super::connect::assignable;
@@ -56,8 +56,8 @@ impl IdentifyRequest {
         Ok(Self { cns, nsid })
     }
 
-    /// Whether it is about the command sets of a controller, by an identifier that none can have
-    /// (CNTID).
+    /// Returns whether it is about the command sets of a controller, by an identifier that none can
+    /// have (CNTID).
     pub fn is_of_nobody(&self, sqe: &Sqe) -> bool {
         let cntid = Cntlid((sqe.dword(10) >> 16) as u16);
         self.cns == Cns::COMMAND_SETS && cntid != Cntlid::DYNAMIC && !assignable(cntid)
@@ -130,8 +130,8 @@ fn features(namespace: &Namespace) -> u8 {
         | if preferred { IdentifyNamespace::NSFEAT_PREFERRED } else { 0 }
 }
 
-/// Whether a controller in the state of the namespace's group tells how much of it is used: nvmet
-/// does while it changes, too.
+/// Returns whether a controller in the state of the namespace's group reports how much of it is
+/// used: nvmet does while it changes, too.
 fn is_told(namespace: &Namespace) -> bool {
     access::is_accessible(namespace.ana_state) || namespace.ana_state == AnaState::CHANGE
 }

@@ -1,5 +1,5 @@
-//! What never changes about a subsystem and one of its controllers, and the Identify Controller
-//! data that tells it.
+//! Constant properties of a subsystem and one of its controllers, and the Identify Controller data
+//! with them.
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ use crate::nvme::sqe::HostMemory;
 use crate::nvme::types::{Cntlid, Id128, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
 
-/// How controllers are given to hosts (Base §3.1.1).
+/// Allocation of controllers to hosts (Base §3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerModel {
     /// Each association gets a controller made for it.
@@ -32,7 +32,7 @@ pub enum ControllerModel {
     Static(u16),
 }
 
-/// What a subsystem is and how much it takes on.
+/// Identity and limits of a subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubsystemConfig {
     /// With or without namespaces.
@@ -46,7 +46,7 @@ pub struct SubsystemConfig {
     pub model: String,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,
-    /// How controllers are given out.
+    /// Allocation of controllers.
     pub controllers: ControllerModel,
     /// Identifiers that are given out in the dynamic model, the lowest and the highest: several
     /// processes that serve one subsystem have ranges of their own.
@@ -93,8 +93,8 @@ impl SubsystemConfig {
         }
     }
 
-    /// Whether a host that connects to this name means the subsystem: every discovery subsystem has
-    /// the well-known name beside its own (Base §3.1.3.3; TP 8013).
+    /// Returns whether a host that connects to this name means the subsystem: every discovery
+    /// subsystem has the well-known name in addition to its own (Base §3.1.3.3; TP 8013).
     pub fn is_called(&self, nqn: &Nqn) -> bool {
         self.nqn == *nqn
             || (self.kind == ControllerKind::Discovery && nqn.as_str() == Nqn::DISCOVERY)
@@ -123,7 +123,7 @@ pub const CNTLID_MAX: u16 = 0xffef;
 pub struct Port {
     /// Identifier of the port, as the discovery log has it.
     pub id: u16,
-    /// How commands that come through it name the host's memory.
+    /// Form in which its commands name the host's memory.
     pub host_memory: HostMemory,
     /// The address that the listener was given, by which ANA groups may differ in their states
     /// ([`super::AnaStates`]); `None`: it has none.
@@ -131,7 +131,7 @@ pub struct Port {
     /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the
     /// host); a multiple of 16.
     pub in_capsule_bytes: u32,
-    /// How the host reached the port; `None`: not by an IP address.
+    /// Address by which the host reached the port; `None`: not an IP address.
     pub came_by: Option<CameBy>,
 }
 
@@ -173,7 +173,7 @@ pub(super) struct Identity {
     pub host: HostIdentity,
 }
 
-/// SGLS: without alignment, with offsets into the capsule, and what the transport takes beside.
+/// SGLS: without alignment, with offsets into the capsule, and the transport's own forms.
 const fn sgls(memory: HostMemory) -> u32 {
     let moved = match memory {
         HostMemory::Transport => IdentifyController::SGLS_TRANSPORT,

@@ -1,6 +1,6 @@
-//! What names each instance of a controller (CIU and CIRN of Identify Controller, Base 2.3
-//! §5.2.13.2.1): a controller becomes a new instance each time it is enabled, so that nobody who
-//! means the one of before resets the present one.
+//! Name of each instance of a controller (CIU and CIRN of Identify Controller, Base 2.3
+//! §5.2.13.2.1): a controller becomes a new instance each time it is enabled, so that a request for
+//! the previous instance never resets the present one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -38,7 +38,7 @@ impl Instances {
         }
     }
 
-    /// Whether this process made an instance with this number.
+    /// Returns whether this process made an instance with this number.
     pub fn made(&self, cirn: u64) -> bool {
         let n = cirn.wrapping_mul(inverse(FACTOR)).wrapping_sub(self.seed);
         cirn != 0 && (1..=self.count.load(Relaxed)).contains(&n)

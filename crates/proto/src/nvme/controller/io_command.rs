@@ -15,13 +15,13 @@ use crate::nvme::types::{Lba, Nsid};
 use crate::reservation::Effect;
 use crate::stream::Tag;
 
-/// What a device is asked to do.
+/// Operation for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// Blocks to the memory of the tag.
     Read,
     /// Blocks to memory that the command gets for it, and that a [`RequestKind::Write`] of the same
-    /// tag takes next: not to be lent by the device. The tag's memory is not needed any more.
+    /// tag takes next: the device must not lend it. The tag's memory is no longer needed.
     CopyRead,
     /// Blocks from the memory of the tag.
     Write,
@@ -42,7 +42,7 @@ pub enum RequestKind {
         /// Space may be given back; the blocks read as zeroes either way.
         deallocate: bool,
     },
-    /// The content of blocks is not needed any more. Advice: a device may ignore it.
+    /// The content of blocks is no longer needed. Advice: a device may ignore it.
     Discard,
 }
 
@@ -53,7 +53,7 @@ pub struct Request {
     pub tag: Tag,
     /// Index of the namespace in the [`NamespaceTable`] that the queue had when the command came.
     pub namespace: usize,
-    /// What to do.
+    /// The operation.
     pub kind: RequestKind,
     /// First block.
     pub lba: Lba,
@@ -89,7 +89,7 @@ pub(super) enum Command {
     Done,
 }
 
-/// What commands are checked against.
+/// Reference of the checks of commands.
 pub(super) struct Context<'a> {
     pub namespaces: &'a NamespaceTable,
     /// Most data of one command in bytes (MDTS).

@@ -22,7 +22,7 @@ impl IoQueue {
         self.uncounted = 0;
     }
 
-    /// What was counted since the last merge.
+    /// Returns the counts since the last merge.
     pub fn statistics(&self) -> IoStatistics {
         self.statistics
     }

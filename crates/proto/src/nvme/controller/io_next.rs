@@ -1,11 +1,11 @@
-//! What an I/O queue asks of its owner, and learns from devices.
+//! Requests of an I/O queue to its owner, and results of devices.
 
 use super::io_command::Request;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::status::Status;
 use crate::stream::Tag;
 
-/// What the pump is to do for a command.
+/// Next action of the pump for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoNext {
     /// Bring in `bytes` bytes of the host's data, from the capsule or through the transport, then
@@ -49,13 +49,13 @@ pub enum IoNext {
     Hold,
 }
 
-/// How a device finished a request.
+/// Outcome of a request at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOutcome {
     /// Status for the host. For Compare and Compare and Write, [`Status::COMPARE_FAILURE`] says
     /// that the data differed.
     pub status: Status,
-    /// Whether the same request would fail again. Of no meaning on success.
+    /// True if the same request would fail again. Of no meaning on success.
     pub do_not_retry: bool,
 }
 
@@ -73,7 +73,7 @@ impl DeviceOutcome {
     }
 }
 
-/// Where the command stands that a host wants aborted.
+/// State of the command that a host wants to abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbortTarget {
     /// There is no such command.

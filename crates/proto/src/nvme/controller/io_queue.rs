@@ -99,14 +99,13 @@ impl IoQueue {
         self.entries
     }
 
-    /// Whether the host learns from completions how far its submission queue has been used up (Base
-    /// §6.3, CATTR).
+    /// Returns whether the host learns from completions how far its submission queue has been used
+    /// up (Base §6.3, CATTR).
     pub fn has_flow_control(&self) -> bool {
         self.flow_control
     }
 
-    /// What the host did in its Connect that is let pass although it is not allowed, since the last
-    /// call.
+    /// Returns the tolerated deviations in the host's Connect since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.deviations.take()
@@ -131,9 +130,9 @@ impl IoQueue {
         }
     }
 
-    /// The status of a command that must not reach a device any more: with it, [`Self::finished`]
-    /// is to be called for a request that no device has taken yet. A command whose data is awaited
-    /// ends by itself when the data has come.
+    /// Returns the status of a command that must no longer reach a device: call [`Self::finished`]
+    /// with it for a request that no device has taken yet. A command whose data is awaited ends by
+    /// itself when the data has come.
     #[inline]
     pub fn revoked(&self, tag: Tag) -> Option<Status> {
         self.slots.get(tag.index()).filter(|slot| slot.stage != CommandStage::Idle)?.doom
@@ -362,8 +361,8 @@ impl Drop for IoQueue {
     }
 }
 
-/// Whether a reservation of after the command's arrival keeps the host out: its data is not stored
-/// any more.
+/// Returns whether a reservation made after the command's arrival keeps the host out: its data is
+/// then not stored.
 #[inline]
 pub(super) fn is_kept_out(
     conflicts: &ConflictCheck,

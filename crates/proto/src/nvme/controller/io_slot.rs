@@ -1,4 +1,4 @@
-//! What an I/O queue keeps of each command that is not completed yet.
+//! State of each command of an I/O queue that is not completed yet.
 
 use super::io_command::{Request, RequestKind};
 use super::reservation_command::ReservationCommand;
@@ -6,7 +6,7 @@ use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Lba, Nsid};
 use crate::stream::Tag;
 
-/// Where a command stands.
+/// Stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandStage {
     /// The tag is free.
@@ -19,7 +19,7 @@ pub(super) enum CommandStage {
     Device,
 }
 
-/// What a command is part of.
+/// Role of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A command of its own, one operation.
@@ -46,8 +46,8 @@ pub(super) struct IoSlot {
     pub opcode: u8,
     pub stage: CommandStage,
     pub role: Role,
-    /// What the command is completed with instead of being executed any further, as soon as its
-    /// data has passed.
+    /// Status with which the command is completed instead of being executed, as soon as its data
+    /// has passed.
     pub doom: Option<Status>,
     /// Identifier of the namespace.
     pub nsid: Nsid,

@@ -12,7 +12,7 @@ use crate::nvme::status::Status;
 use crate::stream::Tag;
 
 impl IoQueue {
-    /// Starts a command that is no Read, Write or Compare, or refuses one.
+    /// Starts a command other than Read, Write or Compare, or refuses one.
     #[cold]
     pub(super) fn start_rare(
         &mut self,

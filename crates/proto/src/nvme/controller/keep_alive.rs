@@ -1,10 +1,10 @@
-//! When an association has to end because its host is not heard of any more (Base §3.9).
+//! End of an association whose host has fallen silent (Base §3.9).
 
 use std::time::Duration;
 
 use crate::limits::ASSOCIATION_IDLE_MS;
 
-/// What is measured.
+/// Measured event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// Nothing: the host wants no keep alive timer.
@@ -20,7 +20,7 @@ pub(super) enum Watch {
 pub(super) struct KeepAlive {
     restarted: Duration,
     last_command: Duration,
-    /// What was restarted, and which command came, is not answered yet: see
+    /// The last restart, and the command that came, are not answered yet: see
     /// [`KeepAlive::answered`].
     restart_is_new: bool,
     command_is_new: bool,
@@ -38,7 +38,7 @@ impl KeepAlive {
         }
     }
 
-    /// The timer starts anew.
+    /// Restarts the timer.
     pub fn restart(&mut self, now: Duration) {
         (self.restarted, self.restart_is_new) = (now, true);
     }
@@ -48,9 +48,9 @@ impl KeepAlive {
         (self.last_command, self.command_is_new) = (now, true);
     }
 
-    /// What came since the last call is being answered. The host hears of it only now, and times
-    /// its next command by that: so time that passed in between, in which nothing of it was read,
-    /// does not count (Base §3.9.3: the timer starts anew when Keep Alive completes).
+    /// Commands received since the last call are being completed now. The host's timer restarts at
+    /// completion, so time spent unread in our queue does not count (Base §3.9.3: the timer
+    /// restarts when Keep Alive completes).
     pub fn answered(&mut self, now: Duration) {
         if core::mem::take(&mut self.restart_is_new) {
             self.restarted = now;
@@ -76,7 +76,7 @@ impl KeepAlive {
         }
     }
 
-    /// Whether it expires now; says so once.
+    /// Returns whether it expires now; says so once.
     pub fn expire(&mut self, now: Duration, watch: Watch) -> bool {
         let expires = self.deadline(watch).is_some_and(|deadline| now >= deadline);
         self.expired |= expires;

@@ -1,5 +1,5 @@
-//! What the parts of one controller, each on a loop of its own, know of each other. Nothing here is
-//! touched per command that succeeds.
+//! Shared state of the parts of one controller, each on its own loop. Nothing here is touched per
+//! command that succeeds.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub cntlid: Cntlid,
     /// HOSTID of the admin queue's Connect, by which the host registers for reservations.
     pub host: Id128,
-    /// How the controller's transport has memory named.
+    /// Form in which the controller's transport names memory.
     pub host_memory: HostMemory,
     pub health: Arc<Health>,
     accepts_queues: AtomicBool,
@@ -49,9 +49,9 @@ impl Link {
         }
     }
 
-    /// Whether the controller is enabled, for I/O queues of the right entry sizes. It is cleared
-    /// before a reset or shutdown asks for the queues to be stopped: a queue that is connected
-    /// after that is refused, one from before is among those to stop.
+    /// Returns whether the controller is enabled, for I/O queues of the right entry sizes. It is
+    /// cleared before a reset or shutdown asks for the queues to be stopped: a queue that is
+    /// connected after that is refused, one from before is among those to stop.
     pub fn accepts_queues(&self) -> bool {
         self.accepts_queues.load(Ordering::Acquire)
     }
@@ -60,7 +60,7 @@ impl Link {
         self.accepts_queues.store(accepts, Ordering::Release);
     }
 
-    /// What names the controller as it is since it was enabled.
+    /// Returns the present instance of the controller.
     pub fn instance(&self) -> Instance {
         *self.instance.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -54,7 +54,8 @@ impl LogRequest {
         Ok(Self { page, offset, bytes, specific, retain: sqe.dword(10) >> 15 & 1 != 0 })
     }
 
-    /// Whether a namespace is named, although all pages are about the controller or the subsystem.
+    /// Returns whether a namespace is named, although all pages are about the controller or the
+    /// subsystem.
     pub fn names_namespace(sqe: &Sqe) -> bool {
         ![Nsid(0), Nsid::ALL].contains(&sqe.nsid())
     }

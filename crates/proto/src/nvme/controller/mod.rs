@@ -10,7 +10,7 @@
 //!
 //! A discovery controller is a [`Control`] of a subsystem of [`ControllerKind::Discovery`].
 //!
-//! # How an owner drives an association
+//! # Driving an association
 //!
 //! 1. The first command of a connection goes to [`before_connect`]. With its data the subsystem is
 //!    found ([`subsystem_name`]) and admits the queue. What goes wrong becomes a [`Refusal`] or,
@@ -25,7 +25,7 @@
 //! 4. When the admin connection ends, or on [`ControlEvent::KeepAliveExpired`], the same happens to
 //!    all queues, and then [`Subsystem::release`] frees the controller.
 //!
-//! # What hosts are known to need
+//! # Known needs of hosts
 //!
 //! * Linux reads CRTO wherever CAP.CRMS is set; asks for CNS 06h and 08h and lives without them;
 //!   sends Dataset Management with room for 256 ranges; waits for RTD3E when it shuts a controller

@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// them.
 const NSID_MAX: u32 = 0xffff_fffe;
 
-/// What the device behind a namespace can do. What is not supported is not advertised, and refused
-/// as an unknown command.
+/// Capabilities of the device behind a namespace. What is not supported is not advertised, and
+/// refused as an unknown command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
     /// Dataset Management with the attribute Deallocate.
@@ -63,10 +63,10 @@ pub struct Namespace {
     pub eui64: [u8; 8],
     /// Writes are refused with Namespace is Write Protected.
     pub read_only: bool,
-    /// Commands can be carried out at present; what hosts are told is the bit NRDY. It changes
-    /// nothing else: a device that cannot be reached fails what it is given.
+    /// Commands can be carried out at present; hosts see the bit NRDY. It changes nothing else: a
+    /// device that cannot be reached fails what it is given.
     pub ready: bool,
-    /// What the device can do.
+    /// Capabilities of the device.
     pub support: Support,
     /// Writes of up to this many blocks never mix with other commands (NAWUN); at least 1.
     pub atomic_blocks: u32,
@@ -141,7 +141,7 @@ impl Namespace {
         }
     }
 
-    /// Whether the numbers make sense.
+    /// Checks that the numbers are consistent.
     pub fn check(&self) -> Result<(), NamespaceError> {
         if self.nsid.0 == 0 || self.nsid.0 > NSID_MAX {
             return Err(NamespaceError::Identifier);
@@ -156,7 +156,7 @@ impl Namespace {
         if self.blocks == 0 || bytes.is_none() { Err(NamespaceError::Size) } else { Ok(()) }
     }
 
-    /// Whether `blocks` blocks from `lba` on are all there.
+    /// Returns whether `blocks` blocks from `lba` on are all there.
     #[inline]
     pub(super) fn holds(&self, lba: u64, blocks: u32) -> bool {
         lba.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.blocks)
@@ -316,8 +316,8 @@ impl NamespaceTable {
     }
 }
 
-/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is
-/// there has no host without a name.
+/// Returns whether a list of names has that of a host. A list that is not there has all hosts; one
+/// that is there has no host without a name.
 pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
     names.is_none_or(|names| host.is_some_and(|host| names.contains(host)))
 }

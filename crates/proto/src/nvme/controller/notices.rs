@@ -1,5 +1,5 @@
-//! What a host is told of reservations (Base 2.1 §8.1.22.8): the log page Reservation Notification,
-//! and its mask.
+//! Notices to a host about reservations (Base 2.1 §8.1.22.8): the log page Reservation
+//! Notification, and its mask.
 
 use std::collections::VecDeque;
 
@@ -28,8 +28,8 @@ const fn code(notice: Notice) -> u8 {
 pub(super) const MASK_BITS: u32 = 0b1110;
 
 impl Notices {
-    /// Adds one, unless the mask has it. Of too many the oldest is lost, which the host sees by the
-    /// counts.
+    /// Adds one, unless the mask has it. If there are too many, the oldest is lost, which the
+    /// counts show to the host.
     pub fn add(&mut self, nsid: Nsid, notice: Notice, mask: u32) -> bool {
         if mask >> code(notice) & 1 != 0 {
             return false;

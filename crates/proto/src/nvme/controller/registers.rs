@@ -3,7 +3,7 @@
 //!
 //! A reset or a shutdown counts as done only when the owner says that no write of this controller
 //! is left in a device ([`Registers::quiesced`]). Until then CSTS.RDY stays set and CSTS.SHST says
-//! "in progress", so that a host which starts afresh afterwards never meets a write of before.
+//! "in progress", so that a host which starts afresh afterwards never meets an earlier write.
 
 use super::fault::{Fault, at};
 use super::support::{ControllerKind, VERSION};
@@ -15,16 +15,16 @@ use crate::nvme::property::{
 };
 use crate::nvme::status::Status;
 
-/// What a write to CC has brought about.
+/// Effect of a write to CC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing that others need to know.
     None,
     /// The controller is enabled now.
     Enabled,
-    /// All I/O is to be stopped.
+    /// All I/O must be stopped.
     Quiesce {
-        /// Caches are to be flushed as well: a shutdown.
+        /// Caches must be flushed as well: a shutdown.
         flush: bool,
         /// It is a controller reset: state goes back to its defaults.
         reset: bool,
@@ -67,13 +67,13 @@ impl Registers {
         }
     }
 
-    /// Whether commands other than Fabrics commands are accepted.
+    /// Returns whether commands other than Fabrics commands are accepted.
     pub fn operational(&self) -> bool {
         self.ready && self.reset.is_none() && self.shutdown == ShutdownStatus::NONE && !self.fatal
     }
 
-    /// Whether I/O queues may be created: the entry sizes have to be those of the NVM command set
-    /// by then (Base §3.1.4.5).
+    /// Returns whether I/O queues may be created: the entry sizes have to be those of the NVM
+    /// command set by then (Base §3.1.4.5).
     pub fn accepts_queues(&self) -> bool {
         let sizes = self.cc.submission_entry_size() == 6 && self.cc.completion_entry_size() == 4;
         self.operational() && sizes && self.kind == ControllerKind::Io
@@ -187,7 +187,7 @@ impl Registers {
         Change::Quiesce { flush: self.writes(), reset: false }
     }
 
-    /// Whether anything can have been written through this controller. Any host may shut a
+    /// Returns whether anything can have been written through this controller. Any host may shut a
     /// discovery controller down, which is no reason to make devices work.
     fn writes(&self) -> bool {
         self.kind == ControllerKind::Io
@@ -214,8 +214,8 @@ impl Registers {
 /// Bits of CC that mean something here; CRIME and reserved bits are read-only.
 const WRITABLE: u32 = 0x00ff_fff1;
 
-/// Whether a controller can be enabled so. "All command sets" is the NVM command set; hosts select
-/// it without looking at CAP.CSS, and on discovery controllers too.
+/// Returns whether a controller can be enabled so. "All command sets" is the NVM command set; hosts
+/// select it without looking at CAP.CSS, and on discovery controllers too.
 fn is_supported(cc: Configuration) -> bool {
     [0, Configuration::ALL_COMMAND_SETS >> 4].contains(&cc.command_sets())
         && selections(cc) == (0, 0)

@@ -68,7 +68,7 @@ impl Context<'_> {
 }
 
 impl IoQueue {
-    /// The operation of [`IoNext::Reserve`]; `None`: the state is to be put in force everywhere, so
+    /// The operation of [`IoNext::Reserve`]; `None`: the state must be put in force everywhere, so
     /// that it can be reported.
     pub fn take_operation(&mut self) -> Option<Operation> {
         self.operation.take()
@@ -165,9 +165,9 @@ impl IoQueue {
     }
 
     /// The reservation of the host on a namespace was preempted, and its commands aborted with it:
-    /// none of them reaches a device from now on. Gives those that a device has already. `None`:
-    /// the host does not see the namespace any more. Then, too, commands of before may still be in
-    /// a device; they were revoked, as others may have been, so all that were count.
+    /// none of them reaches a device from now on. Returns those that a device has already. `None`:
+    /// the host no longer sees the namespace. Then, too, commands of before may still be in a
+    /// device; they were revoked, as others may have been, so all that were count.
     pub fn preempt(&mut self, nsid: Option<Nsid>) -> Vec<Tag> {
         let mut in_device = Vec::new();
         let is_of = |of: Nsid| nsid.is_some_and(|nsid| [nsid, Nsid::ALL].contains(&of));

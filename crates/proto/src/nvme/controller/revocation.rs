@@ -1,11 +1,12 @@
-//! Which commands under way may not go on when the namespaces become others.
+//! Commands in flight that may not continue when the namespaces change.
 
 use super::access;
 use super::namespace::NamespaceTable;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Lba, Nsid};
 
-/// Why a command under way cannot go to its device any more, now that the namespaces are others.
+/// Returns the reason why a command in flight can no longer go to its device, now that the
+/// namespaces have changed.
 pub(super) fn revocation(
     nsid: Nsid,
     (lba, blocks): (Lba, u32),

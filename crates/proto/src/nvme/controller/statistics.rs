@@ -1,4 +1,4 @@
-//! What a subsystem counts for the log page SMART / Health Information. I/O queues count for
+//! Counters of a subsystem for the log page SMART / Health Information. I/O queues count for
 //! themselves and add up now and then.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::nvme::log_page::SmartLog;
 
-/// What one I/O queue has counted since it last added to the counters of its subsystem.
+/// Counts of one I/O queue since it last added to the counters of its subsystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStatistics {
     /// Read, Compare and Copy commands that succeeded.
@@ -21,10 +21,10 @@ pub struct IoStatistics {
     pub media_errors: u64,
 }
 
-/// What is counted over the life of a subsystem, which may be longer than that of a process.
+/// Counts over the life of a subsystem, which may be longer than that of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthCounts {
-    /// What its I/O queues have counted.
+    /// Counts of its I/O queues.
     pub io: IoStatistics,
     /// Entries of its Error Information log pages.
     pub error_entries: u64,
@@ -47,7 +47,7 @@ impl Default for HealthCounts {
 /// Counters of a subsystem.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// What was counted before this process began, and its start.
+    /// Counts from before this process began, and its start.
     before: HealthCounts,
     reads: AtomicU64,
     writes: AtomicU64,

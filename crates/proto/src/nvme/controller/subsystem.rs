@@ -44,11 +44,11 @@ struct Controller {
     shown: Arc<NamespaceTable>,
     /// By which it came.
     listener: Option<SocketAddr>,
-    /// What the subsystem allowed when it was made.
+    /// Maximum that the subsystem allowed when it was made.
     io_queues_max: u16,
 }
 
-/// What is shown to a host, of its kind and in its state.
+/// View of a host of one kind and in one state.
 #[derive(Clone, Debug)]
 struct HostView {
     full: Arc<NamespaceTable>,
@@ -60,7 +60,7 @@ impl HostView {
         Arc::ptr_eq(&self.full, &other.full) && Arc::ptr_eq(&self.states, &other.states)
     }
 
-    /// What a host sees that came by this listener.
+    /// Returns the view of a host that came by this listener.
     fn shown(&self, host: Option<&Nqn>, listener: Option<SocketAddr>) -> Arc<NamespaceTable> {
         let shown = self.full.shown_to(host).map_or_else(|| Arc::clone(&self.full), Arc::new);
         shown.in_states(&self.states, listener).map_or(shown, Arc::new)
@@ -68,7 +68,7 @@ impl HostView {
 }
 
 impl Controller {
-    /// What the host sees of all namespaces. Its queues share one table.
+    /// Returns the host's view of all namespaces. Its queues share one table.
     fn look(&mut self, seen: &HostView) -> Arc<NamespaceTable> {
         if !self.seen.is(seen) {
             self.seen = seen.clone();
@@ -120,13 +120,13 @@ impl Subsystem {
         self.health = health;
     }
 
-    /// What the subsystem is.
+    /// Returns the configuration of the subsystem.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config
     }
 
-    /// Sets serial and model number, and how many I/O queues a controller may have. Controllers that
-    /// there are keep those of before: hosts do not expect them to change.
+    /// Sets serial and model number, and how many I/O queues a controller may have. Existing
+    /// controllers keep the previous ones: hosts do not expect them to change.
     pub fn set_numbers(&mut self, serial: String, model: String, io_queues_max: u16) {
         let config = SubsystemConfig::clone(&self.config);
         let config = SubsystemConfig { serial, model, io_queues_max, ..config };
@@ -157,9 +157,9 @@ impl Subsystem {
         self.start.store(start, Relaxed);
     }
 
-    /// Says whether nobody but this process can write to what is served: no other process beside
-    /// it, nothing left of one before it. Only then is a controller of another process known to
-    /// have ended.
+    /// Sets whether only this process can write to the served devices: no other process now, and
+    /// nothing left of an earlier one. Only then is a controller of another process known to have
+    /// ended.
     pub fn set_alone(&mut self, is_alone: bool) {
         self.is_alone = is_alone;
     }
@@ -173,20 +173,19 @@ impl Subsystem {
         self.find(cntlid).map(|controller| (&controller.host, controller.link.instance()))
     }
 
-    /// Whether this process made an instance with this number.
+    /// Returns whether this process made an instance with this number.
     pub(super) fn made_instance(&self, cirn: u64) -> bool {
         self.instances.made(cirn)
     }
 
-    /// Replaces the states of the ANA groups. What each controller is told is
-    /// [`Self::namespaces_of`].
+    /// Replaces the states of the ANA groups. Each controller must get [`Self::namespaces_of`].
     pub fn set_ana_states(&mut self, states: AnaStates) {
         if *self.states != states {
             self.states = Arc::new(states);
         }
     }
 
-    /// Adds or replaces a namespace; gives the new table of all. What each controller is told is
+    /// Adds or replaces a namespace; returns the new table of all. Each controller must get
     /// [`Self::namespaces_of`].
     pub fn set_namespace(
         &mut self,
@@ -196,7 +195,7 @@ impl Subsystem {
         Ok(self.namespaces())
     }
 
-    /// Takes a namespace away; gives the new table of all. Controllers and queues are told, as
+    /// Takes a namespace away; returns the new table of all. Controllers and queues must get it, as
     /// above; requests that devices have already are finished as they are.
     pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceTable> {
         Arc::make_mut(&mut self.namespaces).remove(nsid);
@@ -209,7 +208,7 @@ impl Subsystem {
     }
 
     /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`]
-    /// of all controllers; it is the one of before if it says the same.
+    /// of all controllers; it is the previous one if the contents are equal.
     pub fn set_discovery(&mut self, records: Vec<DiscoveryRecord>) -> Arc<DiscoveryLog> {
         if self.discovery.records() != records {
             self.discovery = Arc::new(self.discovery.next(records));
@@ -228,12 +227,12 @@ impl Subsystem {
         self.hosts.as_deref()
     }
 
-    /// Whether this host may connect; one without a name may where all may.
+    /// Returns whether this host may connect; one without a name may where all may.
     pub fn allows(&self, host: Option<&Nqn>) -> bool {
         lists(self.hosts.as_deref(), host)
     }
 
-    /// Controllers whose hosts may not connect any more.
+    /// Controllers whose hosts may no longer connect.
     pub fn denied(&self) -> impl Iterator<Item = Cntlid> {
         self.controllers()
             .filter(|(_, host)| !self.allows(host.nqn.as_ref()))
@@ -329,7 +328,7 @@ impl Subsystem {
         Ok(Connected { queue, cqe })
     }
 
-    /// The connection of an I/O queue has ended, and no device holds a request of it any more.
+    /// The connection of an I/O queue has ended, and no device holds a request of it.
     pub fn release_io(&mut self, cntlid: Cntlid, qid: Qid) {
         if let Some(controller) =
             self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)

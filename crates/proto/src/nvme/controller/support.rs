@@ -1,6 +1,6 @@
-//! What a controller supports: one table each for admin commands, log pages and features, from
-//! which commands are admitted and the log pages that describe the controller are made, so that
-//! what is said and what is done cannot part.
+//! Supported features of a controller: one table each for admin commands, log pages and features.
+//! Admission of commands and the log pages that describe the controller both use them, so that
+//! description and behaviour cannot differ.
 //!
 //! # Why version 2.0 is reported
 //!
@@ -47,12 +47,12 @@ use crate::nvme::property::Version;
 /// The version that controllers report.
 pub(super) const VERSION: Version = Version::V2_0;
 
-/// What kind of controller it is (Base §3.1.2).
+/// Kind of a controller (Base §3.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerKind {
     /// Has namespaces and I/O queues.
     Io,
-    /// Tells what subsystems there are.
+    /// Lists the subsystems.
     Discovery,
 }
 
@@ -158,12 +158,12 @@ pub(super) fn feature(
     is_there.then_some(row.scope)
 }
 
-/// Whether there is a volatile write cache behind any namespace.
+/// Returns whether there is a volatile write cache behind any namespace.
 pub(super) fn volatile_cache(namespaces: &NamespaceTable) -> bool {
     namespaces.iter().any(|namespace| namespace.support.volatile_cache)
 }
 
-/// Whether any namespace can be reserved.
+/// Returns whether any namespace can be reserved.
 pub(super) fn reservations(namespaces: &NamespaceTable) -> bool {
     namespaces.iter().any(|namespace| namespace.reservations.is_some())
 }

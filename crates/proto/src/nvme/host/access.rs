@@ -14,17 +14,16 @@ use crate::nvme::identify::IdentifyController;
 use crate::nvme::log_page::{AnaGroup, AnaGroups, AnaHeader, AnaState, LogPageId};
 use crate::nvme::types::Nsid;
 
-/// How long to wait before the log page is read again after that failed, and the least time for a
-/// change.
+/// Pause before the log page is read again after a failure, and the minimum time for a change.
 const REREAD_DELAY: Duration = Duration::from_secs(1);
 /// Bytes that are asked for first: the smallest limit that a controller may set, and enough for
 /// hundreds of namespaces. The whole may be much more, for which a controller may have to find
 /// memory.
 const SHORT_BYTES: u32 = 4096;
-/// How often it is read again; then the next event is waited for.
+/// Number of times that it is read again; then the host waits for the next event.
 const REREADS_MAX: u32 = 5;
 
-/// What the log page said.
+/// Contents of the log page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct States {
     groups: Vec<(u32, AnaState)>,
@@ -49,7 +48,7 @@ pub(super) struct Access {
 }
 
 impl States {
-    /// What can be read of a page, and whether it is cut off.
+    /// Decodes the readable part of a page, and returns whether it is cut off.
     fn decode(page: &[u8]) -> (Self, bool) {
         let mut states = Self::default();
         let mut is_cut = false;
@@ -88,13 +87,13 @@ impl States {
 }
 
 impl HostControl {
-    /// Whether the controller tells access states (CMIC).
+    /// Returns whether the controller tells access states (CMIC).
     pub(super) fn has_access_states(&self) -> bool {
         !self.config.discovery && self.remote.identify.cmic & IdentifyController::CMIC_ANA != 0
     }
 
-    /// How well this controller reaches a usable namespace; `None` where it does not tell. A change
-    /// that takes longer than the controller says (ANATT) counts as inaccessible.
+    /// Returns this controller's access to a usable namespace; `None` if it does not report it. A
+    /// change that takes longer than the controller says (ANATT) counts as inaccessible.
     pub fn access(&self, nsid: Nsid) -> Option<AnaState> {
         let namespace = self.namespaces.iter().find(|namespace| namespace.nsid == nsid)?;
         Some(self.access.states.as_ref()?.of(nsid, namespace.identify.anagrpid))
@@ -116,7 +115,7 @@ impl HostControl {
         self.access.again |= self.has_access_states();
     }
 
-    /// Whether it is still to be seen what the access states are.
+    /// Returns whether it is still to be seen what the access states are.
     pub fn is_reading_access(&self) -> bool {
         self.access.again || self.requests.any(|purpose| purpose == Purpose::Line(Step::ReadAnaLog))
     }

@@ -2,7 +2,7 @@
 //!
 //! The tag is in the lower bits of a CID, and in the upper ones a number that changes whenever the
 //! slot is used again, so that a late response is not taken for another command's. One bit stays
-//! clear, as FFFFh is no CID.
+//! clear, because FFFFh is not a valid CID.
 
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::nvme::types::Cid;

@@ -1,4 +1,4 @@
-//! What a host is told to do, and what it tells its driver to do.
+//! Configuration of a host, and actions for its driver.
 
 use core::time::Duration;
 
@@ -33,12 +33,12 @@ pub struct HostConfig {
     pub queue_entries: u16,
     /// Look at this namespace only; at all active ones where there is none.
     pub namespace: Option<Nsid>,
-    /// How long an admin command, or opening the I/O queues, may take, and an I/O command that is
+    /// Time limit of an admin command, of opening the I/O queues, and of an I/O command that is
     /// being aborted.
     pub command_timeout: Duration,
-    /// How long the controller may take to stop in a reset, where CAP.TO does not say less.
+    /// Time limit of the controller for stopping in a reset, if CAP.TO is not shorter.
     pub reset_timeout: Duration,
-    /// How long an orderly shutdown may take in all.
+    /// Time limit of a whole orderly shutdown.
     pub shutdown_timeout: Duration,
 }
 
@@ -78,7 +78,7 @@ impl HostConfig {
     /// wait.
     pub const ADMIN_COMMANDS_OF_OTHERS: u16 = 8;
 
-    /// Whether the association lasts beyond its first purpose, so that events matter.
+    /// Returns whether the association lasts beyond its first purpose, so that events matter.
     pub(super) fn lasts(&self) -> bool {
         !self.discovery || self.keep_alive_ms != 0
     }
@@ -98,7 +98,7 @@ pub enum AdminData {
     },
 }
 
-/// What the driver of a [`super::HostControl`] is to do.
+/// Action for the driver of a [`super::HostControl`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostAction {
     /// Submit a command on the admin queue and report its completion under `id`. The driver sets
@@ -124,16 +124,16 @@ pub enum HostAction {
     NamespacesChanged,
     /// The access states are others than before: see [`super::HostControl::access`].
     AccessChanged,
-    /// What came of [`super::HostControl::cross_reset`].
+    /// Outcome of [`super::HostControl::cross_reset`].
     CrossReset {
-        /// The controller that was to be reset.
+        /// The controller for which a reset was requested.
         lost: CrossControllerReset,
-        /// It was reset: nothing of it will be executed any more.
+        /// It was reset: none of its commands will be executed.
         stopped: bool,
     },
     /// The discovery log was read.
     Discovered(DiscoveryResult),
-    /// The controller reported this, for the log. What is to be done about it has been done.
+    /// The controller reported this, for the log. The host has already reacted to it.
     Event(AsyncEvent),
     /// Submit no more I/O: the association is about to end. Completions may still come.
     StopIo,
@@ -141,12 +141,12 @@ pub enum HostAction {
     Failed {
         /// Why.
         error: HostError,
-        /// Whether it is certain that the controller executes nothing of this association any more.
+        /// True if the controller certainly executes nothing more of this association.
         confirmed: bool,
     },
     /// The association was shut down as asked: close all connections.
     Closed {
-        /// Whether the controller said that it has shut down.
+        /// True if the controller said that it has shut down.
         confirmed: bool,
     },
 }

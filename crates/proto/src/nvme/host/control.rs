@@ -1,5 +1,5 @@
 //! The control value of an association: its state, its inputs and its outputs. The steps themselves
-//! are in the files beside this one.
+//! are in the neighbouring files.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::nvme::wire::NqnField;
 
 const _: () = assert!(HostConfig::ADMIN_ENTRIES <= ADMIN_QUEUE_ENTRIES_MAX);
 
-/// Where an association is in its life.
+/// Stage in the life of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AssociationStage {
     /// Nothing was sent.
@@ -55,9 +55,9 @@ pub struct HostControl {
     pub(super) configuration: Configuration,
     pub(super) requests: Requests,
     pub(super) timers: Timers,
-    /// What [`Timer::Stage`] watches over, and how long it was given.
+    /// Subject of [`Timer::Stage`], and its time limit.
     pub(super) stage_limit: (Step, Duration),
-    /// How long to wait before CSTS is read again.
+    /// Pause before CSTS is read again.
     pub(super) status_interval: Duration,
     /// I/O queues that are being opened.
     pub(super) opening: Vec<Qid>,
@@ -67,7 +67,7 @@ pub struct HostControl {
     pub(super) scan: Scan,
     pub(super) namespaces: Vec<RemoteNamespace>,
     pub(super) unusable: Vec<(Nsid, NamespaceProblem)>,
-    /// Those of which the last look did not tell whether they are what they were.
+    /// Those for which the last look did not show whether they are unchanged.
     pub(super) unsure: Vec<Nsid>,
     /// The one that is used, as it was when its use began.
     pub(super) used: Option<RemoteNamespace>,
@@ -79,7 +79,7 @@ pub struct HostControl {
     /// An event asked for another look while the line was busy.
     pub(super) look_again: bool,
     pub(super) stuck: Vec<Stuck>,
-    /// I/O commands that wait for an Abort because nobody wants them any more.
+    /// Unneeded I/O commands that wait for an Abort.
     pub(super) unwanted: VecDeque<(Qid, Cid)>,
     /// Why the controller is being reset.
     pub(super) cause: Option<HostError>,
@@ -122,7 +122,7 @@ impl HostControl {
         }
     }
 
-    /// What to do next. To be called until it returns `None`, after every input and when
+    /// Returns the next action. To be called until it returns `None`, after every input and when
     /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Duration) -> Option<HostAction> {
         if self.stage == AssociationStage::Start {
@@ -173,7 +173,7 @@ impl HostControl {
 
     /// The connection of a queue ended, or could not be made. That is the end of the association,
     /// too. A controller that is being reset or shut down may close those of its I/O queues; that
-    /// is no news.
+    /// has no further effect.
     pub fn connection_lost(&mut self, now: Duration, qid: Qid) {
         if qid == Qid(0) {
             self.end_without_controller(HostError::ConnectionLost(qid));
@@ -193,8 +193,8 @@ impl HostControl {
         self.command_stuck(now, qid, cid);
     }
 
-    /// Whoever wanted an I/O command does not want it any more: the controller is asked to abort
-    /// it, when there is room for that.
+    /// Nobody needs an I/O command any longer: the controller is asked to abort it, when there is
+    /// room for that.
     pub fn io_cancelled(&mut self, now: Duration, qid: Qid, cid: Cid) {
         self.command_unwanted(now, qid, cid);
     }
@@ -222,7 +222,7 @@ impl HostControl {
         &self.remote
     }
 
-    /// Whether the controller notices within its keep alive timeout that its host is gone.
+    /// Returns whether the controller notices within its keep alive timeout that its host is gone.
     pub fn has_keep_alive(&self) -> bool {
         self.config.keep_alive_ms != 0 && !self.keep_alive_refused
     }
@@ -237,8 +237,8 @@ impl HostControl {
         &self.unusable
     }
 
-    /// Whether the subsystem has more namespaces than [`crate::limits::REMOTE_NAMESPACES_MAX`], so
-    /// that some were not looked at.
+    /// Returns whether the subsystem has more namespaces than
+    /// [`crate::limits::REMOTE_NAMESPACES_MAX`], so that some were not looked at.
     pub fn namespaces_cut_off(&self) -> bool {
         self.scan.cut_off
     }
@@ -307,7 +307,7 @@ impl HostControl {
         self.send(now, Purpose::Line(step), sqe, data, Some(self.config.command_timeout));
     }
 
-    /// Whether a command of the line is outstanding.
+    /// Returns whether a command of the line is outstanding.
     pub(super) fn line_busy(&self) -> bool {
         self.requests.any(|purpose| matches!(purpose, Purpose::Line(_)))
     }
@@ -369,7 +369,7 @@ impl HostControl {
         });
     }
 
-    /// The end: nothing is sent any more and nothing heard.
+    /// The end: nothing more is sent or received.
     pub(super) fn end(&mut self, last: HostAction) {
         self.stage = AssociationStage::Ended;
         self.give_up();

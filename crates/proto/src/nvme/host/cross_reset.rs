@@ -1,5 +1,5 @@
-//! Has the controller reset another one of its subsystem that this host has lost (Base 2.3 §5.4.3,
-//! §9.6): once that is done, nothing of that controller's will be executed any more.
+//! Asks the controller to reset another one of its subsystem that this host has lost (Base 2.3
+//! §5.4.3, §9.6). Once that is done, none of that controller's commands will be executed.
 
 use core::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::log_page::{CrossResetEntry, CrossResetHeader, CrossResetStatus};
 use crate::nvme::status::Status;
 
-/// How long to wait before the command is repeated that the controller had no room for, and between
-/// two looks at the log page where no event comes.
+/// Pause before a command is repeated for which the controller had no room, and between two looks
+/// at the log page if no event comes.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Bytes of the whole log page.
 const LOG_BYTES: u32 =
     (CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES) as u32;
 
-/// How far a request is.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// To be sent.
@@ -33,7 +33,7 @@ enum Progress {
     UnderWay,
 }
 
-/// A controller that is to be reset.
+/// A controller for which a reset was requested.
 #[derive(Debug)]
 pub(super) struct CrossReset {
     lost: CrossControllerReset,
@@ -41,14 +41,14 @@ pub(super) struct CrossReset {
 }
 
 impl HostControl {
-    /// Whether the controller can reset others.
+    /// Returns whether the controller can reset others.
     pub fn can_cross_reset(&self) -> bool {
         self.stage == AssociationStage::Ready
             && self.remote.identify.ccrl != 0
             && !self.config.discovery
     }
 
-    /// Has the controller reset `lost`. [`HostAction::CrossReset`] tells what came of it; nothing
+    /// Asks the controller to reset `lost`. [`HostAction::CrossReset`] reports the outcome; nothing
     /// comes if the association ends before.
     pub fn cross_reset(&mut self, now: Duration, lost: CrossControllerReset) {
         let known = self.cross_resets.iter().any(|reset| reset.lost == lost);

@@ -24,7 +24,7 @@ pub struct DiscoveryResult {
 /// Entries in one command: what fits 4 KiB, the smallest limit that a controller may set.
 const ENTRIES_PER_COMMAND: usize = 4;
 
-/// How far the reading is.
+/// Progress of the reading.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     attempts: u32,

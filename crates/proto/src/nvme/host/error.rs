@@ -37,7 +37,7 @@ pub enum Parameter {
     QueueEntries(u16),
 }
 
-/// What the peer lacks, or demands, so that this host and it cannot work together.
+/// Missing or required feature of the peer that makes it unusable for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatibility {
     /// AUTHREQ.
@@ -120,7 +120,7 @@ pub enum HostError {
     /// Something that the caller asked for is not to be had from this peer.
     #[error("{parameter}")]
     Parameter {
-        /// What.
+        /// The parameter.
         parameter: Parameter,
         /// The status of Connect.
         status: Status,
@@ -128,7 +128,7 @@ pub enum HostError {
     /// The peer refused a step.
     #[error("{step} was refused: {status}{}", hint(*.status))]
     Refused {
-        /// Which.
+        /// The step.
         step: Step,
         /// Its status.
         status: Status,
@@ -146,7 +146,7 @@ pub enum HostError {
     Malformed {
         /// In the answer to what.
         step: Step,
-        /// What is wrong with it.
+        /// The problem.
         source: DecodeError,
     },
     /// The peer did not answer in time.
@@ -154,7 +154,7 @@ pub enum HostError {
     TimedOut {
         /// To what.
         step: Step,
-        /// How long it was waited for, in milliseconds.
+        /// Waiting time, in milliseconds.
         after_ms: u64,
     },
     /// An I/O command did not end, not even after an Abort.
@@ -181,7 +181,7 @@ pub enum HostError {
     },
 }
 
-/// Who has to change something.
+/// Side that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The caller: it asked for something that is not there or not allowed.
@@ -201,7 +201,7 @@ pub enum Fault {
 }
 
 impl HostError {
-    /// Whose fault it is.
+    /// Returns the side at fault.
     pub const fn fault(&self) -> Fault {
         match self {
             Self::Parameter { .. } => Fault::Parameter,
@@ -217,7 +217,7 @@ impl HostError {
     }
 }
 
-/// What somebody can do about a status of Connect.
+/// Returns a hint for a status of Connect.
 fn hint(status: Status) -> &'static str {
     match status {
         Status::CONNECT_CONTROLLER_BUSY => {
@@ -232,7 +232,7 @@ fn hint(status: Status) -> &'static str {
     }
 }
 
-/// What a Connect asked for, to explain its refusal.
+/// Contents of a Connect, to explain its refusal.
 pub(super) struct Asked<'a> {
     pub host: &'a Nqn,
     pub subsystem: &'a Nqn,

@@ -1,6 +1,5 @@
-//! Whether a controller may have lost what its volatile cache held: from weft's own number of the
-//! target's start, or from the count of unsafe shutdowns in the log page SMART / Health Information
-//! (Base §5.16.1.3).
+//! Detection of a lost volatile cache: from weft's own number of the target's start, or from the
+//! count of unsafe shutdowns in the log page SMART / Health Information (Base §5.16.1.3).
 
 use core::time::Duration;
 

@@ -2,7 +2,7 @@
 //! association alive and to end it.
 //!
 //! [`HostControl`] is the control value of one association. It knows no transport and no clock:
-//! [`HostControl::poll`] says what to do next, and what came of it is told back. A driver
+//! [`HostControl::poll`] returns the next action, and the driver reports its outcome. A driver
 //!
 //! 1. connects the admin queue, then submits every [`HostAction::Admin`] on it and reports its
 //!    completion;

@@ -15,7 +15,7 @@ pub enum NamespaceProblem {
     /// Identify failed.
     #[error("the controller does not describe it: {0}")]
     Refused(Status),
-    /// What it returned cannot be read.
+    /// Its data cannot be read.
     #[error("its description is malformed: {0}")]
     Malformed(DecodeError),
     /// Another command set than NVM.
@@ -44,8 +44,8 @@ pub enum NamespaceProblem {
 }
 
 impl NamespaceProblem {
-    /// Whether it is known that there is a namespace of another format; otherwise nothing is known
-    /// of it.
+    /// Returns whether it is known that there is a namespace of another format; otherwise nothing
+    /// is known of it.
     pub fn is_format(&self) -> bool {
         !matches!(self, Self::Refused(_) | Self::Malformed(_))
     }
@@ -54,7 +54,7 @@ impl NamespaceProblem {
 /// In what a namespace is another one than the one that had its identifier before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
-    /// Another UUID, or one where there was none, or none any more.
+    /// Another UUID, or one that appeared or disappeared.
     #[error("it has another UUID")]
     Uuid,
     /// The same of the NGUID.
@@ -63,7 +63,7 @@ pub enum Difference {
     /// The same of the EUI-64.
     #[error("it has another EUI-64")]
     Eui64,
-    /// It was formatted anew.
+    /// It was formatted again.
     #[error("its blocks have {is} bytes, and had {was}")]
     BlockSize {
         /// Bytes of a block before.
@@ -78,7 +78,7 @@ pub enum Difference {
 pub struct WriteZeroes {
     /// Blocks in a command, at most.
     pub blocks_max: u32,
-    /// Whether a command may free the blocks (the bit Deallocate).
+    /// True if a command may free the blocks (the bit Deallocate).
     pub deallocate: bool,
 }
 
@@ -138,11 +138,11 @@ pub struct RemoteNamespace {
     pub write_zeroes: Option<WriteZeroes>,
     /// It can be reserved.
     pub reservations: bool,
-    /// What is registered may persist through power loss.
+    /// Registrations may persist through power loss.
     pub reservations_persist: bool,
     /// Deallocate, where it is there.
     pub deallocate: Option<Deallocate>,
-    /// What Identify Namespace returned.
+    /// Data of Identify Namespace.
     pub identify: Box<IdentifyNamespace>,
 }
 
@@ -210,7 +210,7 @@ impl RemoteNamespace {
             .then_some(Difference::BlockSize { was: self.block_bytes, is: now.block_bytes })
     }
 
-    /// Whether it has a name that no other namespace has.
+    /// Returns whether it has a name that no other namespace has.
     pub fn has_name(&self) -> bool {
         self.uuid.is_some() || self.nguid.is_some() || self.eui64.is_some()
     }

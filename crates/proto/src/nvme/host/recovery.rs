@@ -1,4 +1,4 @@
-//! What keeps an association alive and what ends it: Keep Alive, Abort, reset and shutdown.
+//! Keep Alive, Abort, reset and shutdown of an association.
 
 use core::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::nvme::property::{Configuration, ControllerStatus, ShutdownStatus};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Qid};
 
-/// Aborts that may be outstanding, whatever the controller allows: what the admin queue has room
-/// for beside one command of the line, one event request, one Keep Alive, Cross-Controller Resets
-/// and their log page, and the commands of others.
+/// Aborts that may be outstanding, whatever the controller allows: the room of the admin queue next
+/// to one command of the line, one event request, one Keep Alive, Cross-Controller Resets and their
+/// log page, and the commands of others.
 const ABORTS_OUTSTANDING_MAX: usize =
     (HostConfig::ADMIN_COMMANDS - 4 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize
         - CROSS_RESETS_MAX;
@@ -38,9 +38,9 @@ impl HostControl {
         Duration::from_millis(self.config.keep_alive_ms.into())
     }
 
-    /// The next Keep Alive comes at half the time that the controller allows. What the controller
-    /// says of its support (KAS) does not count: Linux discovery controllers say that they have
-    /// none and run the timer that Connect asked for.
+    /// The next Keep Alive comes at half the time that the controller allows. The controller's own
+    /// report of its support (KAS) does not count: Linux discovery controllers report none and run
+    /// the timer of Connect.
     pub(super) fn schedule_keep_alive(&mut self, now: Duration) {
         if self.config.keep_alive_ms != 0 && !self.keep_alive_refused {
             self.timers.set(Timer::KeepAlive, now.saturating_add(self.keep_alive() / 2));
@@ -84,7 +84,7 @@ impl HostControl {
         self.send_aborts(now);
     }
 
-    /// Nobody wants an I/O command any more. Beyond a certain number that is not worth an Abort:
+    /// Nobody needs an I/O command any longer. Beyond a certain number that is not worth an Abort:
     /// such commands just end.
     pub(super) fn command_unwanted(&mut self, now: Duration, qid: Qid, cid: Cid) {
         let known = self.stuck.iter().any(|stuck| (stuck.qid, stuck.cid) == (qid, cid))

@@ -1,4 +1,4 @@
-//! What a host has learned of the controller that it is connected to.
+//! A host's knowledge of the controller that it is connected to.
 
 use super::command::BLOCKS_MAX;
 use crate::nvme::identify::{IdentifyController, IdentifyNvmController};
@@ -66,7 +66,7 @@ impl RemoteController {
         self.identify.ioccsz.saturating_mul(16).saturating_sub(64)
     }
 
-    /// Whether all of `bits` of ONCS are set.
+    /// Returns whether all of `bits` of ONCS are set.
     pub(super) fn supports(&self, bits: u16) -> bool {
         self.identify.oncs & bits == bits
     }

@@ -106,7 +106,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What an outstanding admin command is for.
+/// Purpose of an outstanding admin command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The one command of the sequence of steps.
@@ -169,12 +169,12 @@ impl Requests {
         Some((request.purpose, now.saturating_sub(request.sent)))
     }
 
-    /// Whether a command like this is outstanding.
+    /// Returns whether a command like this is outstanding.
     pub fn any(&self, matches: impl Fn(Purpose) -> bool) -> bool {
         self.list.iter().any(|request| matches(request.purpose))
     }
 
-    /// How many commands for this are outstanding.
+    /// Returns the number of outstanding commands for this purpose.
     pub fn count(&self, purpose: Purpose) -> usize {
         self.list.iter().filter(|request| request.purpose == purpose).count()
     }

@@ -1,4 +1,4 @@
-//! Which namespaces there are and what they are like: the active list, then each namespace.
+//! Scan of the namespaces: the active list, then each namespace.
 
 use core::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::nvme::property::Version;
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
 
-/// How long to wait before a look at the namespaces that failed is repeated.
+/// Pause before a failed look at the namespaces is repeated.
 const RESCAN_DELAY: Duration = Duration::from_secs(1);
-/// How often it is repeated; then the next event is waited for.
+/// Number of repetitions; then the host waits for the next event.
 const RESCANS_MAX: u32 = 5;
 /// Information of an Error event that says that the controller has failed for good (Base,
 /// "Asynchronous Event Information – Error Status").
@@ -31,7 +31,7 @@ const PERSISTENT_INTERNAL_ERROR: u8 = 3;
 pub(super) struct Scan {
     /// Active ones, ascending.
     list: Vec<Nsid>,
-    /// How many of the list have been looked at.
+    /// Number of the list's entries that have been looked at.
     done: usize,
     descriptors: NamespaceDescriptors,
     /// The names of the namespace that is being looked at could not be read.
@@ -217,13 +217,13 @@ impl HostControl {
         }
     }
 
-    /// Whether the namespaces are being looked at again, or will be without another reason.
+    /// Returns whether the namespaces are being looked at again, or will be without another reason.
     pub fn is_looking(&self) -> bool {
         let looks = |purpose| matches!(purpose, Purpose::Line(step) if step != Step::ReadAnaLog);
         self.look_again || self.requests.any(looks) || self.timers.is_set(Timer::Rescan)
     }
 
-    /// Whether the last look did not tell if a namespace is still the one that it was.
+    /// Returns whether the last look did not tell if a namespace is still the one that it was.
     pub fn is_unsure(&self, nsid: Nsid) -> bool {
         self.unsure.contains(&nsid)
     }

@@ -209,7 +209,7 @@ impl HostControl {
         Ok(())
     }
 
-    /// Whether the controller is the one that was connected to, of the right kind.
+    /// Checks that the controller is the one that was connected to, of the right kind.
     fn check_identity(&self, id: &IdentifyController) -> Result<(), HostError> {
         if id.cntlid != self.remote.cntlid {
             let violation =
@@ -236,8 +236,8 @@ impl HostControl {
         Err(HostError::Incompatible(incompatibility))
     }
 
-    /// Whether the controller can be asked about command sets (Base 2.0, or a part of it in an
-    /// older controller).
+    /// Returns whether the controller can be asked about command sets (Base 2.0, or a part of it in
+    /// an older controller).
     pub(super) fn has_command_sets(&self) -> bool {
         self.remote.version >= Version::V2_0
             || self.remote.capabilities.has(Capabilities::COMMAND_SETS)
@@ -276,8 +276,8 @@ impl HostControl {
         self.line(now, Step::ConfigureEvents, request::configure_events(events), AdminData::None);
     }
 
-    /// What the association is for: the log, or the namespaces. Events that come meanwhile are kept
-    /// until it has been read.
+    /// Begins the association's own work: the log, or the namespaces. Events that come in the
+    /// meantime are kept until it has been read.
     fn look(&mut self, now: Duration) {
         self.request_event(now);
         if self.config.discovery { self.read_discovery(now) } else { self.begin_scan(now) }
@@ -342,7 +342,7 @@ impl HostControl {
     }
 }
 
-/// What a fabric and the NVM command set need (Base §4.3.2, §5.17.2.1).
+/// Checks the needs of a fabric and the NVM command set (Base §4.3.2, §5.17.2.1).
 fn check_abilities(id: &IdentifyController) -> Result<(), HostError> {
     let incompatibility = if id.sgls & IdentifyController::SGLS_SUPPORTED == 0 {
         Incompatibility::Sgl
@@ -356,7 +356,7 @@ fn check_abilities(id: &IdentifyController) -> Result<(), HostError> {
     Err(HostError::Incompatible(incompatibility))
 }
 
-/// Whether an entry size lies between the required (bits 3:0) and the maximum (bits 7:4).
+/// Returns whether an entry size lies between the required (bits 3:0) and the maximum (bits 7:4).
 fn fits(sizes: u8, size: u8) -> bool {
     (sizes & 0xf) <= size && size <= sizes >> 4
 }

@@ -1,13 +1,13 @@
-//! What a transport is told with a command, and why it may not take it.
+//! Information for a transport with a command, and reasons for a refusal.
 
 /// The data of a command, from the start of its tag's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostData {
     /// None.
     None,
-    /// So many bytes from the controller.
+    /// This many bytes from the controller.
     In(u32),
-    /// So many bytes to the controller.
+    /// This many bytes to the controller.
     Out(u32),
 }
 

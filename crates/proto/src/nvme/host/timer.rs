@@ -1,8 +1,8 @@
-//! The timers of a host besides those of its commands: a fixed set, each set or not.
+//! The timers of a host, except those of its commands: a fixed set, each set or not.
 
 use core::time::Duration;
 
-/// What is waited for.
+/// Event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// To read CSTS again.
@@ -39,7 +39,7 @@ impl Timers {
         self.0[timer as usize] = None;
     }
 
-    /// Whether a timer is set.
+    /// Returns whether a timer is set.
     pub fn is_set(&self, timer: Timer) -> bool {
         self.0[timer as usize].is_some()
     }

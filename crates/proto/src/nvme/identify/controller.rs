@@ -180,7 +180,7 @@ structure! {
         /// Submission Queue Entry Size: required in bits 3:0, maximum in bits 7:4, as powers of
         /// two.
         512 sqes: u8,
-        /// Completion Queue Entry Size, likewise.
+        /// Completion Queue Entry Size, in the same form.
         513 cqes: u8,
         /// Maximum Outstanding Commands.
         514 maxcmd: u16,
@@ -255,7 +255,7 @@ impl IdentifyController {
     /// inaccessible, persistent loss, change.
     pub const ANACAP_STATES: u8 = 0x1f;
 
-    /// What stands in `start_mark` where a controller of weft reports its start.
+    /// Contents of `start_mark` if a controller of weft reports its start.
     pub const START_MARK: [u8; 8] = *b"weft.1st";
 
     /// CTRATT: 128-bit host identifiers.
@@ -319,8 +319,7 @@ impl IdentifyController {
         self.start = start;
     }
 
-    /// What names this instance of the controller for Cross-Controller Reset, where the controller
-    /// tells it.
+    /// Returns the name of this instance for Cross-Controller Reset, if the controller reports it.
     pub fn instance(&self) -> Option<CrossControllerReset> {
         let told = self.ciu != 0 && self.cirn != 0;
         told.then_some(CrossControllerReset { icid: self.cntlid, ciu: self.ciu, cirn: self.cirn })

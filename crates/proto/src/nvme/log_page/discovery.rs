@@ -45,7 +45,7 @@ codes! {
 }
 
 codes! {
-    /// Whether the transport wants a secure channel: Transport Requirements (TREQ) bits 1:0.
+    /// Need of the transport for a secure channel: Transport Requirements (TREQ) bits 1:0.
     pub struct SecureChannel(u8) {
         0 NOT_SPECIFIED "not specified";
         1 REQUIRED "required";
@@ -54,7 +54,7 @@ codes! {
 }
 
 structure! {
-    /// What stands before the entries of the discovery log page.
+    /// Header of the discovery log page.
     pub struct DiscoveryHeader[1024] {
         /// Generation Counter: changes with every change of the log.
         0 genctr: u64,

@@ -123,7 +123,7 @@ structure! {
         6 endurance_warning: u8,
         /// Data Units Read, in units of 1000 × 512 bytes, rounded up.
         32 data_units_read: u128,
-        /// Data Units Written, likewise.
+        /// Data Units Written, in the same unit.
         48 data_units_written: u128,
         /// Host Read Commands.
         64 host_reads: u128,

@@ -41,7 +41,7 @@ use crate::nvme::types::{Cid, Cntlid, Qid};
 use crate::slab::Slab;
 use crate::stream::Tag;
 
-/// What a [`HostQueuePair`] asks for. Values out of range are brought into it.
+/// Configuration of a [`HostQueuePair`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
     /// The queue; 0 is the admin queue.
@@ -53,11 +53,11 @@ pub struct HostConfig {
     /// Data that goes into the capsule, in bytes, until [`HostQueuePair::set_in_capsule_bytes`]:
     /// for an admin queue 0, for an I/O queue what its controller's IOCCSZ says.
     pub in_capsule_bytes: u32,
-    /// How the controller gets access to memory.
+    /// Access of the controller to memory.
     pub exposure: Exposure,
     /// Of the queue pair and its device.
     pub limits: QueuePairLimits,
-    /// How long what is to be sent before an orderly end may take, and how long flushing may.
+    /// Time limits of sending before an orderly end, and of flushing.
     pub close_limit: Duration,
 }
 
@@ -75,10 +75,10 @@ impl Default for HostConfig {
     }
 }
 
-/// What the layer above a host learns.
+/// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// A command is answered, and its memory not touched any more.
+    /// A command is answered, and its memory is free.
     Response {
         /// Names the command until [`HostQueuePair::release`].
         tag: Tag,
@@ -98,7 +98,7 @@ pub struct HostQueuePair {
     queue: VecDeque<Tag>,
     /// The command whose memory was made accessible, and which is sent next.
     exposed: Option<Tag>,
-    /// Commands whose access is to be ended by this end.
+    /// Commands whose access this end must end.
     conceal: VecDeque<Tag>,
     /// Answers that the layer above has not taken.
     events: VecDeque<Tag>,
@@ -203,7 +203,7 @@ impl HostQueuePair {
         self.slots.in_use()
     }
 
-    /// Whether the controller has accepted, and commands are sent.
+    /// Returns whether the controller has accepted, and commands are sent.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.link.is_open()
@@ -214,16 +214,16 @@ impl HostQueuePair {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
-    /// Whether nothing of a command can have reached the controller, as it was never asked to be
-    /// sent.
+    /// Returns whether nothing of a command can have reached the controller, as it was never asked
+    /// to be sent.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| {
             matches!(slot.state, CommandState::Submitted | CommandState::Exposing)
         })
     }
 
-    /// Whether nothing is on its way in either direction, so that the queue pair may move to
-    /// another loop.
+    /// Returns whether nothing is on its way in either direction, so that the queue pair may move
+    /// to another loop.
     pub fn is_quiet(&self) -> bool {
         self.link.is_open() && self.slots.in_use() == 0 && !self.link.is_urgent()
     }
@@ -241,7 +241,7 @@ impl HostQueuePair {
         })
     }
 
-    /// Reports the answer of a command, if there is one and its memory is not touched any more.
+    /// Reports the answer of a command, if there is one and its memory is free.
     #[inline]
     fn finish(&mut self, tag: Tag) {
         let Some(slot) = self.slots.at(tag) else { return };

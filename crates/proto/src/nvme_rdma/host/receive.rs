@@ -1,4 +1,4 @@
-//! What a host makes of messages and of work that has ended.
+//! Processing of messages and of ended work at a host.
 
 use super::slot::{CommandSlot, CommandState};
 use super::{Exposure, HostQueuePair};
@@ -33,7 +33,7 @@ impl HostQueuePair {
 }
 
 impl CommandSlot {
-    /// Whether a message may have invalidated this key.
+    /// Checks that a message may have invalidated this key.
     fn check_invalidation(&self, key: u32, by_window: bool) -> Result<(), Violation> {
         if by_window && self.exposed && self.key == key {
             Ok(())
@@ -42,8 +42,8 @@ impl CommandSlot {
         }
     }
 
-    /// Work is not posted any more: the entries of the send queue that it gives back. `None`: it
-    /// was not posted.
+    /// Work is no longer posted: returns the entries of the send queue that it gives back. `None`:
+    /// it was not posted.
     #[inline]
     pub(super) fn take_posted(&mut self, kind: WorkKind, ended: Ended) -> Option<u16> {
         match kind {

@@ -8,7 +8,7 @@ use crate::nvme::types::Cid;
 use crate::slab::{Slab, SlabSlot};
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -21,7 +21,7 @@ pub(super) enum CommandState {
     Active,
     /// The response is here, but the memory may still be touched.
     Answered,
-    /// The layer above is being told, or has been.
+    /// The layer above gets, or has got, its event.
     Done,
 }
 
@@ -42,15 +42,15 @@ pub(super) enum Direction {
 pub(super) struct CommandSlot {
     pub state: CommandState,
     pub direction: Direction,
-    /// Whether its SEND is posted.
+    /// True if its SEND is posted.
     pub sending: bool,
-    /// Whether an unsignaled bind is posted.
+    /// True if an unsignaled bind is posted.
     pub binding: bool,
     /// Entries of the send queue that its SEND gives back.
     pub entries: u16,
-    /// Whether the controller has access to its memory.
+    /// True if the controller has access to its memory.
     pub exposed: bool,
-    /// Whether an invalidation is posted.
+    /// True if an invalidation is posted.
     pub invalidating: bool,
     /// The key of the memory, while it is exposed.
     pub key: u32,

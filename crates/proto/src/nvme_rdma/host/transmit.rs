@@ -1,4 +1,4 @@
-//! What a host asks its queue pair to do.
+//! Requests of a host to its queue pair.
 
 use super::slot::{CommandState, Direction};
 use super::{Exposure, HostQueuePair};

@@ -1,4 +1,4 @@
-//! What the layer above a target does with a command.
+//! Operations of the layer above a target on a command.
 
 #[cfg(doc)]
 use super::TargetEvent;
@@ -97,7 +97,7 @@ impl TargetQueuePair {
         self.taken
     }
 
-    /// What [`Self::taken`] is when all answers so far are posted.
+    /// Returns the value of [`Self::taken`] once all answers so far are posted.
     pub fn queued(&self) -> u64 {
         self.taken + self.answering.len() as u64
     }

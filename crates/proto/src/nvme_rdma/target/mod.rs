@@ -6,7 +6,7 @@
 //!    the host, at any time. A receive with data in its capsule is not posted again before that
 //!    data was fetched or is not wanted: a layer without memory holds up the host.
 //! 2. The data is copied ([`Work::Place`]) or read from the host's memory.
-//!    [`TargetEvent::DataArrived`] or, if the queue pair failed meanwhile,
+//!    [`TargetEvent::DataArrived`] or, if the queue pair failed in the meantime,
 //!    [`TargetEvent::DataFailed`] reports the end of that.
 //! 3. The layer above calls [`complete`](TargetQueuePair::complete) with a completion and a number
 //!    of bytes for the host, which must stay in the tag's memory until [`TargetEvent::Released`].
@@ -37,7 +37,7 @@ use crate::nvme::sqe::Sqe;
 use crate::slab::Slab;
 use crate::stream::{StartLimit, Tag};
 
-/// What a [`TargetQueuePair`] offers. Values out of range are brought into it.
+/// Configuration of a [`TargetQueuePair`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetConfig {
     /// Receives that are kept posted (CRQSIZE): as many as the host's submission queue has entries
@@ -57,7 +57,7 @@ pub struct TargetConfig {
     /// From the first tick until the layer above accepts a Connect, which it says by
     /// [`TargetQueuePair::set_queue_entries`]. Slower hosts lose their connection.
     pub connect_limit: Duration,
-    /// How long what is to be sent before an orderly end may take, and how long flushing may.
+    /// Time limits of sending before an orderly end, and of flushing.
     pub close_limit: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Default for TargetConfig {
     }
 }
 
-/// What the layer above a target learns.
+/// Events for the layer above a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetEvent {
     /// A command. Its capsule carries `in_capsule_bytes` of data.
@@ -95,22 +95,22 @@ pub enum TargetEvent {
     },
     /// All data that was fetched is in the tag's memory.
     DataArrived {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
     /// The queue pair failed before. No more of it will arrive.
     DataFailed {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
-    /// The memory of a command that was given up while data arrived is not written to any more.
+    /// The memory of a command that was given up while data arrived is no longer written to.
     Dropped {
-        /// Whose; it names no command any more.
+        /// Its tag, which no longer names a command.
         tag: Tag,
     },
-    /// An answer was sent, or never will be: the memory of the command is not read any more.
+    /// An answer was sent, or never will be: the memory of the command is no longer read.
     Released {
-        /// Whose; it names the command until [`TargetQueuePair::sent`].
+        /// Its tag, which names the command until [`TargetQueuePair::sent`].
         tag: Tag,
     },
 }
@@ -120,7 +120,7 @@ pub struct TargetQueuePair {
     config: TargetConfig,
     link: Link,
     slots: Slab<CommandSlot>,
-    /// The command that the last event told of.
+    /// The command of the last event.
     current: Tag,
     /// Commands with data to be copied from their capsule; with data to be read; with an answer to
     /// be sent.
@@ -141,7 +141,7 @@ pub struct TargetQueuePair {
     sends: u16,
     /// For the host's Connect, until one is accepted.
     start: Option<StartLimit>,
-    /// What was to be done on a queue pair that has ended is settled.
+    /// The remaining work of a queue pair that has ended is settled.
     settled: bool,
 }
 
@@ -194,7 +194,7 @@ impl TargetQueuePair {
         self.reserve();
     }
 
-    /// The command that the last [`TargetEvent::Command`] told of, until the next event.
+    /// Returns the command of the last [`TargetEvent::Command`], until the next event.
     ///
     /// # Panics
     /// If there was none.

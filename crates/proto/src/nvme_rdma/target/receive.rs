@@ -1,4 +1,4 @@
-//! What a target makes of messages and of work that has ended.
+//! Processing of messages and of ended work at a target.
 
 use super::TargetQueuePair;
 use super::capsule::Capsule;
@@ -51,8 +51,8 @@ impl TargetQueuePair {
         }
     }
 
-    /// Whether such work was posted: the entries of the send queue that it gives back. Now it is
-    /// not posted any more.
+    /// Takes such work if it was posted: returns the entries of the send queue that it gives back.
+    /// After that it is not posted.
     #[inline]
     pub(super) fn take_posted(&mut self, id: WorkId, ended: Ended) -> Option<u16> {
         use CommandState::{Completing, Draining, Fetching, Sending};
@@ -130,7 +130,7 @@ impl TargetQueuePair {
         }
     }
 
-    /// Nothing of a command is posted any more, as the queue pair is gone.
+    /// Nothing of a command is posted, because the queue pair is gone.
     pub(super) fn lose(&mut self, tag: Tag) {
         let Some(slot) = self.slots.at(tag) else { return };
         (slot.posted, slot.unsignaled) = (0, false);

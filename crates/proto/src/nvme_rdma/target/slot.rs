@@ -8,7 +8,7 @@ use crate::nvme_rdma::work::{Buffer, RemoteMemory};
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -20,9 +20,9 @@ pub(super) enum CommandState {
     /// The data is there, or is not to be had; the layer above is to hear of it.
     Arrived,
     /// The layer above abandoned the command while it was fetching; the slot stays until its memory
-    /// is not written to any more.
+    /// is no longer written to.
     Draining,
-    /// Data and response are to be sent.
+    /// Data and response must be sent.
     Completing,
     /// Everything is posted; the memory is still in use.
     Sending,
@@ -31,7 +31,7 @@ pub(super) enum CommandState {
     Released,
 }
 
-/// What the layer above is to hear of a command.
+/// Event of a command for the layer above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PendingEvent {
     Command,
@@ -45,20 +45,20 @@ pub(super) enum PendingEvent {
 #[derive(Clone, Copy)]
 pub(super) struct CommandSlot {
     pub state: CommandState,
-    /// What is in the queue of events.
+    /// Its event in the queue of events.
     pub news: Option<PendingEvent>,
-    /// Whether the tag is in the queue of those whose data is to be read, where it stays when the
-    /// slot becomes free or gets its next command.
+    /// True if the tag is in the queue of those with data to read, where it stays when the slot
+    /// becomes free or gets its next command.
     pub queued: bool,
-    /// Whether data could not be read.
+    /// True if data could not be read.
     pub damaged: bool,
-    /// Whether the data in the capsule is being copied.
+    /// True if the data in the capsule is being copied.
     pub placing: bool,
     /// Entries of the send queue that the response gives back.
     pub entries: u16,
     /// RDMA READs and signaled RDMA WRITEs that are posted.
     pub posted: u16,
-    /// Whether an unsignaled RDMA WRITE is posted.
+    /// True if an unsignaled RDMA WRITE is posted.
     pub unsignaled: bool,
     /// The receive that has the data of the capsule, and how much that is.
     pub buffer: Option<Buffer>,
@@ -104,7 +104,7 @@ impl CommandSlot {
         sqe: Sqe([0; 64]),
     };
 
-    /// Whether something may still be put into its memory, or be taken from it.
+    /// Returns whether something may still be put into its memory, or be taken from it.
     pub fn is_in_use(&self) -> bool {
         self.posted > 0 || self.placing || self.unsignaled
     }

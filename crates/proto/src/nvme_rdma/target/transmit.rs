@@ -1,4 +1,4 @@
-//! What a target asks its queue pair to do.
+//! Requests of a target to its queue pair.
 
 use super::TargetQueuePair;
 use super::slot::CommandState;
@@ -108,7 +108,7 @@ impl TargetQueuePair {
     }
 }
 
-/// What came of looking at the answers.
+/// Result of a look at the answers.
 pub(super) enum Next {
     Work(Work),
     /// The send queue is too full for the first of them.

@@ -42,7 +42,7 @@ use crate::nvme::types::Cid;
 use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
-/// What a [`HostConnection`] asks for. Values out of range are brought into it.
+/// Configuration of a [`HostConnection`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
     /// Digests wanted. Which of them the controller grants is in [`HostEvent::Ready`].
@@ -72,7 +72,7 @@ impl Default for HostConfig {
     }
 }
 
-/// What the layer above a host learns.
+/// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
     /// The controller accepted the connection. Commands may be submitted before, and are sent now.
@@ -86,8 +86,8 @@ pub enum HostEvent {
         /// Bytes of data received.
         received_bytes: u32,
     },
-    /// A command is answered, but a data digest was wrong: what was received is not to be used. If
-    /// the controller reports success then the command is to be failed with Transient Transport
+    /// A command is answered, but a data digest was wrong: the received data must not be used. If
+    /// the controller reports success then the command must be failed with Transient Transport
     /// Error (§3.5.2).
     DataFailed {
         /// As above.
@@ -186,8 +186,8 @@ impl HostConnection {
         self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
-    /// Whether no byte of a command can have reached the controller, as it was never part of a
-    /// gather list.
+    /// Returns whether no byte of a command can have reached the controller, as it was never part
+    /// of a gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
         self.slots.peek(tag).is_some_and(|slot| slot.state == CommandState::Submitted)
     }
@@ -218,7 +218,7 @@ impl HostConnection {
         }
     }
 
-    /// What the controller does that is let pass although it is not allowed, since the last call.
+    /// Returns the controller's tolerated deviations since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.link.deviations.take()

@@ -186,9 +186,9 @@ impl HostConnection {
 }
 
 impl CommandSlot {
-    /// Whether the command can have succeeded: all its data was transferred, or was requested and
-    /// is in transit. Dataset Management is a hint, which a controller may complete without reading
-    /// the data.
+    /// Checks that the command can have succeeded: all its data was transferred, or was requested
+    /// and is in transit. Dataset Management is a hint, which a controller may complete without
+    /// reading the data.
     #[inline]
     fn check_moved(&self) -> Result<(), Violation> {
         match self.direction {
@@ -234,7 +234,7 @@ impl CommandSlot {
     }
 }
 
-/// Whether a C2HData PDU continues what was received of its command.
+/// Checks that a C2HData PDU continues the data of its command.
 #[inline]
 fn check_transfer(slot: &CommandSlot, transfer: Transfer, body: Body) -> Result<(), Violation> {
     if slot.direction != Direction::In || slot.all_in {
@@ -252,7 +252,7 @@ fn check_transfer(slot: &CommandSlot, transfer: Transfer, body: Body) -> Result<
     Ok(())
 }
 
-/// Whether an R2T continues what was asked for of its command.
+/// Checks that an R2T continues the requests of its command.
 fn check_r2t(slot: &CommandSlot, offset: u32, bytes: u32, max_r2t: u8) -> Result<(), Violation> {
     if slot.direction != Direction::Out {
         return Err(Violation::UnexpectedTransfer);

@@ -1,8 +1,8 @@
-//! What a host receives next, and for which command.
+//! Next bytes that a host receives, and their command.
 
 use crate::stream::Tag;
 
-/// What comes next on the stream.
+/// Next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveStage {
     Header,
@@ -10,7 +10,7 @@ pub(super) enum ReceiveStage {
     Digest,
 }
 
-/// Whose data the pump was told to receive last, and whether the command has succeeded with that.
+/// Command whose data the pump receives last, and whether the command has succeeded with that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arriving {
     Nothing,

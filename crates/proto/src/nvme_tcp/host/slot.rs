@@ -8,7 +8,7 @@ use crate::nvme::types::Cid;
 use crate::slab::{Slab, SlabSlot, Turn};
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -42,11 +42,11 @@ pub(super) enum Direction {
 pub(super) struct CommandSlot {
     pub state: CommandState,
     pub direction: Direction,
-    /// Whether the tag is in the transmit queue.
+    /// True if the tag is in the transmit queue.
     pub queued: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
-    /// Whether a C2HData PDU was the last one.
+    /// True if a C2HData PDU was the last one.
     pub all_in: bool,
     /// R2Ts to be answered.
     pub r2ts: Turn,
@@ -61,7 +61,7 @@ pub(super) struct CommandSlot {
     pub sqe: Sqe,
 }
 
-/// What is still to be sent of an R2T.
+/// Unsent part of an R2T.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct R2t {
     pub ttag: u16,

@@ -45,7 +45,7 @@ use crate::nvme::status::Status;
 use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
 
-/// What a [`TargetConnection`] offers. Values out of range are brought into it.
+/// Configuration of a [`TargetConnection`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetConfig {
     /// Digests that a host may have.
@@ -90,7 +90,7 @@ impl Default for TargetConfig {
     }
 }
 
-/// What the layer above a target learns.
+/// Events for the layer above a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetEvent {
     /// The host initialized the connection.
@@ -105,18 +105,18 @@ pub enum TargetEvent {
     },
     /// All data that was fetched is in the tag's memory.
     DataArrived {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
     /// A data digest was wrong: the command must fail with Transient Transport Error. No more of
     /// its data will arrive.
     DataFailed {
-        /// Whose.
+        /// Its tag.
         tag: Tag,
     },
-    /// The memory of a command that was given up while data arrived is not written to any more.
+    /// The memory of a command that was given up while data arrived is no longer written to.
     Dropped {
-        /// Whose; it names no command any more.
+        /// Its tag, which no longer names a command.
         tag: Tag,
     },
     /// The host ended the connection with H2CTermReq. `Closed` comes next.
@@ -188,10 +188,10 @@ impl TargetConnection {
         self.queue.reserve_exact(self.slots.capacity() - self.queue.len());
     }
 
-    /// Whether a command that succeeds without a result ends with its last C2HData PDU instead of a
-    /// response capsule (SUCCESS, §3.3.2.1). At first it does not. SUCCESS reports no submission
-    /// queue head, so it is only for a host that has disabled submission queue flow control in
-    /// Connect: one that counts by SQHD would stall.
+    /// Sets whether a command that succeeds without a result ends with its last C2HData PDU instead
+    /// of a response capsule (SUCCESS, §3.3.2.1). At first it does not. SUCCESS reports no
+    /// submission queue head, so it is only for a host that has disabled submission queue flow
+    /// control in Connect: one that counts by SQHD would stall.
     pub fn set_success_flag(&mut self, on: bool) {
         self.success_flag = on;
     }
@@ -249,15 +249,15 @@ impl TargetConnection {
         self.enqueue(tag);
     }
 
-    /// The command that the last [`TargetEvent::Command`] told of. It stays until the next call of
+    /// Returns the command of the last [`TargetEvent::Command`]. It stays until the next call of
     /// `receive`; events are small, so that they travel in registers.
     #[inline]
     pub fn sqe(&self) -> &Sqe {
         &self.sqe
     }
 
-    /// Whether the data of commands comes with a digest, which is to be checked before anything is
-    /// done with it.
+    /// Returns whether the data of commands comes with a digest, which must be checked before
+    /// anything else happens to the data.
     #[inline]
     pub fn has_data_digest(&self) -> bool {
         self.link.format.has_data_digest()
@@ -310,12 +310,13 @@ impl TargetConnection {
         }
     }
 
-    /// What [`StreamEngine::taken`] is when everything has been taken that is to be sent now.
+    /// Returns the value of [`StreamEngine::taken`] once everything that is queued now has been
+    /// taken.
     pub fn queued(&self) -> u64 {
         self.taken + self.queue.len() as u64
     }
 
-    /// What the host does that is let pass although it is not allowed, since the last call.
+    /// Returns the host's tolerated deviations since the last call.
     #[inline]
     pub fn take_deviations(&mut self) -> Deviations {
         self.link.deviations.take()

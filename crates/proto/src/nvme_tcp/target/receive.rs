@@ -240,8 +240,8 @@ impl CommandSlot {
     }
 }
 
-/// Whether an H2CData PDU with data answers the R2T that it names, and continues the data before.
-/// R2Ts of one command are answered in order (§3.3.2.2).
+/// Checks that an H2CData PDU with data answers the R2T that it names, and continues the previous
+/// data. R2Ts of one command are answered in order (§3.3.2.2).
 #[inline]
 fn check_transfer(
     slot: &CommandSlot,

@@ -1,11 +1,11 @@
-//! What a target receives next, and for which command.
+//! Next bytes that a target receives, and their command.
 
 use crate::nvme::sqe::Sgl;
 use crate::nvme::status::Status;
 use crate::nvme_tcp::link::Body;
 use crate::stream::Tag;
 
-/// What comes next on the stream.
+/// Next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveStage {
     Header,
@@ -47,7 +47,7 @@ impl ReceiveStage {
     }
 }
 
-/// Whose data the pump was told to receive or throw away last.
+/// Command whose data the pump receives or throws away last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arriving {
     Nothing,

@@ -8,7 +8,7 @@ use crate::nvme::types::Cid;
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
-/// What a slot is about.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandState {
     /// In the free list.
@@ -20,7 +20,7 @@ pub(super) enum CommandState {
     /// The layer above abandoned the command while data was arriving; the slot stays until that has
     /// ended.
     Draining,
-    /// Data and response are to be sent.
+    /// Data and response must be sent.
     Completing,
     /// Everything is in a gather list; the memory is still in use until
     /// [`super::TargetConnection::sent`].
@@ -31,10 +31,10 @@ pub(super) enum CommandState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandSlot {
     pub state: CommandState,
-    /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets
-    /// its next command: what is sent when the queue comes to it depends on the state alone.
+    /// True if the tag is in the transmit queue, where it stays when the slot becomes free or gets
+    /// its next command: the state alone decides what is sent when its turn comes.
     pub queued: bool,
-    /// Whether a data digest was wrong.
+    /// True if a data digest was wrong.
     pub damaged: bool,
     /// While draining: report to the layer above when the slot's memory is no longer written to.
     pub owes_event: bool,
@@ -57,7 +57,7 @@ pub(super) struct CommandSlot {
 pub(super) struct Window {
     pub start: u32,
     pub end: u32,
-    /// Whether the R2T is outstanding: until the pump has moved its last byte.
+    /// True if the R2T is outstanding: until the pump has moved its last byte.
     pub busy: bool,
 }
 

@@ -76,7 +76,7 @@ impl TargetConnection {
 }
 
 impl CommandSlot {
-    /// Whether the completion reports plain success.
+    /// Returns whether the completion reports plain success.
     #[inline]
     fn succeeds_plainly(&self) -> bool {
         self.cqe.status.is_success() && self.cqe.result == 0

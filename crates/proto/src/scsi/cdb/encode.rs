@@ -44,7 +44,7 @@ impl Command {
         self.put(self.operation(bytes))
     }
 
-    /// The CDB in the form of so many bytes; `None` where the command has no such form, or its
+    /// Returns the CDB in the form of `bytes` bytes; `None` if the command has no such form, or its
     /// fields do not fit into it.
     #[cfg(test)]
     pub(super) fn encode_as(&self, bytes: u8) -> Option<Cdb> {

@@ -48,10 +48,10 @@ pub struct Extent {
     pub blocks: u32,
 }
 
-/// What a verification compares with (BYTCHK, SBC-3 §5.33).
+/// Reference of a verification (BYTCHK, SBC-3 §5.33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteCheck {
-    /// 00b: nothing; the blocks are to be readable.
+    /// 00b: nothing; the blocks must be readable.
     Medium,
     /// 01b: each block with its own block of data.
     Blocks,
@@ -72,7 +72,7 @@ pub enum PageControl {
     Saved,
 }
 
-/// What REPORT SUPPORTED OPERATION CODES wants to know (SPC-4 §6.35.1).
+/// Query of REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingOptions {
     /// 000b: all commands.
@@ -143,7 +143,7 @@ pub enum Command {
         extent: Extent,
         /// Keep out of the cache, please.
         dpo: bool,
-        /// What is verified; never [`ByteCheck::OneBlock`].
+        /// Kind of the verification; never [`ByteCheck::OneBlock`].
         check: ByteCheck,
     },
     /// VERIFY(10), (12), (16) (SBC-3 §5.33 and on).
@@ -211,7 +211,7 @@ pub enum Command {
     },
     /// PREVENT ALLOW MEDIUM REMOVAL (SBC-3 §5.9).
     PreventAllow {
-        /// Whether to prevent.
+        /// True: removal is prevented.
         prevent: bool,
     },
     /// MODE SENSE(6), (10) (SPC-4 §6.11).
@@ -222,7 +222,7 @@ pub enum Command {
         no_descriptors: bool,
         /// A long block descriptor is welcome (LLBAA).
         long_lba: bool,
-        /// Which values.
+        /// Requested values.
         control: PageControl,
         /// Page code; 3Fh for all.
         page: u8,
@@ -258,14 +258,14 @@ pub enum Command {
     },
     /// PERSISTENT RESERVE IN (SPC-4 §6.15).
     ReserveIn {
-        /// What is wanted.
+        /// The service action.
         action: ReserveIn,
         /// Allocation length.
         allocation: u32,
     },
     /// PERSISTENT RESERVE OUT (SPC-4 §6.16).
     ReserveOut {
-        /// What is to be done.
+        /// The service action.
         action: ReserveOut,
         /// SCOPE.
         scope: u8,
@@ -287,7 +287,7 @@ pub enum Command {
     },
     /// REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35).
     ReportOpCodes {
-        /// Which.
+        /// The query.
         options: ReportingOptions,
         /// With command timeouts descriptors (RCTD).
         timeouts: bool,

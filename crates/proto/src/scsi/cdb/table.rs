@@ -4,7 +4,7 @@
 use super::CDB_BYTES;
 use crate::scsi::opcode::{OpCode, ReserveIn, ReserveOut};
 
-/// What of a logical unit an operation needs.
+/// Feature of a logical unit that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SupportedBy {
     /// All have it.
@@ -67,7 +67,7 @@ pub struct Operation {
     /// Bits of byte 1 that are neither looked at nor refused: the LUN of SCSI-2, which old hosts
     /// and firmware still put there.
     ignored: u8,
-    /// Which logical units execute it.
+    /// Logical units that execute it.
     pub needs: SupportedBy,
     pub(super) kind: Kind,
 }
@@ -175,11 +175,11 @@ const fn operation(
     Operation { opcode, service_action, bytes: used.len() as u8 + 1, usage, ignored, needs, kind }
 }
 
-/// Where SCSI-2 had a LUN in CDBs.
+/// Place of the LUN in CDBs of SCSI-2.
 const SCSI_2_LUN: u8 = 0xe0;
 
-/// Whether a command is as old as that, and has nothing else there since: other commands on blocks
-/// have the bits for protection information.
+/// Returns whether a command is as old as that, and has nothing else there since: other commands on
+/// blocks have the bits for protection information.
 const fn has_scsi_2_lun(kind: Kind) -> bool {
     matches!(
         kind,

@@ -2,8 +2,8 @@
 
 use crate::scsi::bytes::{be16, be32, be64};
 
-/// What a disk is called. Texts come without padding; what is not printable ASCII comes as a
-/// question mark.
+/// Names of a disk. Texts come without padding; what is not printable ASCII comes as a question
+/// mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// T10 vendor identification.
@@ -22,7 +22,7 @@ pub struct Identity {
     pub designators: Vec<(u8, u8, Vec<u8>)>,
 }
 
-/// What a page of names says of a logical unit that is known.
+/// Verdict of a page of names on a known logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// It is this one.
@@ -38,7 +38,7 @@ pub(super) const SERIAL_NUMBER: u8 = 0x80;
 pub(super) const IDENTIFICATION: u8 = 0x83;
 
 impl Identity {
-    /// The page that tells whether a logical unit is this one; `None`: it has no names.
+    /// Returns the page that shows whether a logical unit is this one; `None`: it has no names.
     pub fn page(&self) -> Option<u8> {
         match self {
             Self { designators, .. } if !designators.is_empty() => Some(IDENTIFICATION),
@@ -102,8 +102,8 @@ impl PortState {
     /// Transitioning between states.
     pub const TRANSITIONING: Self = Self(0xf);
 
-    /// Of the group `group` in the data of REPORT TARGET PORT GROUPS (without extended header), if
-    /// that tells it.
+    /// Returns the state of `group` in the data of REPORT TARGET PORT GROUPS (without extended
+    /// header), if it is there.
     pub fn of_group(data: &[u8], group: u16) -> Option<Self> {
         let (head, rest) = data.split_at_checked(4)?;
         let mut rest = &rest[..rest.len().min(be32(head, 0) as usize)];
@@ -132,7 +132,7 @@ fn port_group(mut list: &[u8]) -> Option<u16> {
 /// A disk as its answers describe it. A limit of zero means that it tells none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// What it is called.
+    /// Its names.
     pub identity: Identity,
     /// Bytes of a block; a power of two from 512 on.
     pub block_bytes: u32,
@@ -144,7 +144,7 @@ pub struct Disk {
     pub write_protected: bool,
     /// A write that was done may be lost with the power until a SYNCHRONIZE CACHE is done.
     pub volatile_cache: bool,
-    /// Whether there is such a cache could not be asked, as another host has reserved the disk;
+    /// True if there is such a cache could not be asked, as another host has reserved the disk;
     /// then it is taken to have one.
     pub cache_unknown: bool,
     /// FUA is taken.
@@ -159,7 +159,7 @@ pub struct Disk {
     pub write_same_unmap: bool,
     /// WRITE SAME(16) needs no data (NDOB).
     pub write_same_no_data: bool,
-    /// COMPARE AND WRITE of so many blocks works.
+    /// COMPARE AND WRITE works for this many blocks.
     pub compare_and_write_blocks: u8,
     /// VERIFY(16) compares with data (BYTCHK 01b).
     pub verify_compares: bool,
@@ -173,8 +173,7 @@ pub struct Disk {
     pub unmap_ranges_max: u32,
     /// Longest WRITE SAME, in blocks.
     pub write_same_blocks_max: u64,
-    /// It has said that it was started anew since this nexus last asked it something, or that the
-    /// nexus is new.
+    /// It has reported a restart since the last question of this nexus, or that the nexus is new.
     pub started: bool,
     /// The target tells access states of its ports (TPGS).
     pub asymmetric: bool,
@@ -182,7 +181,7 @@ pub struct Disk {
     pub port_group: Option<u16>,
     /// It answers READ FULL STATUS, and Write Exclusive is among the reservations that can be had.
     pub reservations: bool,
-    /// The access state of that group, where it was told.
+    /// The reported access state of that group.
     pub access: Option<PortState>,
 }
 
@@ -279,7 +278,7 @@ impl Disk {
             && self.capacity(be32(data, 0).into(), be32(data, 4))
     }
 
-    /// Whether its pages say that WRITE SAME works: by a length, or because it unmaps.
+    /// Returns whether its pages say that WRITE SAME works: by a length, or because it unmaps.
     pub(super) fn tells_write_same(&self) -> bool {
         self.write_same_blocks_max > 0 || self.write_same_unmap
     }

@@ -3,7 +3,7 @@
 use crate::scsi::bytes::put;
 use crate::scsi::cdb::Extent;
 
-/// Bytes of the parameter list of an UNMAP of so many ranges.
+/// Bytes of the parameter list of an UNMAP of `ranges` ranges.
 pub const fn unmap_bytes(ranges: usize) -> usize {
     8 + 16 * ranges
 }

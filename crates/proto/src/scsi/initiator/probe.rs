@@ -27,7 +27,7 @@ pub struct Question {
     pub cdb: Cdb,
     /// Bytes of data that the answer has at most.
     pub data_in_bytes: u32,
-    /// It is to be sent after a pause, as the disk was not ready for it.
+    /// It must be sent after a pause, because the disk was not ready for it.
     pub later: bool,
 }
 
@@ -62,7 +62,7 @@ pub enum ProbeError {
     NotReady(OpCode),
 }
 
-/// What is asked, in this order.
+/// Questions, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeStep {
     Inquiry,
@@ -90,7 +90,7 @@ pub struct Probe {
     stage: ProbeStep,
     /// Only whether the disk is ready is asked.
     greets: bool,
-    /// Which of the interesting pages there are.
+    /// Interesting pages that exist.
     pages: [bool; 4],
     tries: u32,
     later: bool,
@@ -121,9 +121,8 @@ impl Probe {
         }
     }
 
-    /// Asks only whether the disk is ready, of which all else is known by another nexus. It takes
-    /// the unit attentions that each new nexus gets, so that later ones tell of something that has
-    /// happened.
+    /// Asks only whether the disk is ready; another nexus knows everything else. It takes the unit
+    /// attentions that each new nexus gets, so that later ones report real events.
     pub fn greeting() -> Self {
         Self { stage: ProbeStep::Ready, greets: true, ..Self::new() }
     }
@@ -215,7 +214,7 @@ impl Probe {
         }
     }
 
-    /// What is known of the disk.
+    /// Returns the known properties of the disk.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -373,7 +372,7 @@ impl Probe {
     }
 }
 
-/// Whether a disk that is there failed to answer.
+/// Returns whether a disk that is there failed to answer.
 fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
     let is_there = |sense: Sense| {
         sense.code != Code::LOGICAL_UNIT_NOT_SUPPORTED && sense.key != Key::NOT_READY
@@ -381,7 +380,7 @@ fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
     status == ScsiStatus::CHECK_CONDITION && sense.is_none_or(is_there)
 }
 
-/// Whether a disk cannot be used for the access state of the port.
+/// Returns whether a disk cannot be used for the access state of the port.
 fn is_access_state(sense: Sense) -> bool {
     matches!(
         (sense.key, sense.code),
@@ -395,7 +394,7 @@ fn is_access_state(sense: Sense) -> bool {
     )
 }
 
-/// Whether a disk says that it does not have the command, or not in this form.
+/// Returns whether a disk says that it does not have the command, or not in this form.
 fn is_unknown_command(sense: Sense) -> bool {
     sense.key == Key::ILLEGAL_REQUEST
         && !matches!(sense.code, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::LBA_OUT_OF_RANGE)

@@ -1,4 +1,4 @@
-//! What PERSISTENT RESERVE IN tells (SPC-4 §6.15).
+//! Data of PERSISTENT RESERVE IN (SPC-4 §6.15).
 
 use crate::reservation::Kind;
 use crate::scsi::bytes::{be16, be32, be64};
@@ -11,12 +11,12 @@ const DESCRIPTOR_BYTES: usize = 24;
 /// R_HOLDER: the registrant holds the reservation.
 const R_HOLDER: u8 = 0x01;
 
-/// TMV: the types that can be had are told.
+/// TMV: the supported types are reported.
 const TMV: u8 = 0x80;
 /// WR_EX, in byte 4: Write Exclusive can be had.
 const WR_EX: u8 = 0x02;
 
-/// Whether the parameter data of REPORT CAPABILITIES tells of a disk that can be reserved.
+/// Returns whether the parameter data of REPORT CAPABILITIES describes a disk that can be reserved.
 pub(super) fn can_reserve(capabilities: &[u8]) -> bool {
     capabilities
         .first_chunk::<8>()
@@ -48,8 +48,8 @@ pub struct FullStatus<'a> {
 }
 
 impl<'a> FullStatus<'a> {
-    /// Reads what came, of an answer with room for `allocation` bytes. `None`: it is none, or of a
-    /// type that SPC-4 does not have.
+    /// Reads an answer with room for `allocation` bytes. `None`: it is invalid, or of a type that
+    /// SPC-4 does not have.
     pub fn decode(data: &'a [u8], allocation: usize) -> Option<Self> {
         let (header, rest) = data.split_at_checked(HEADER_BYTES)?;
         let length = be32(header, 4) as usize;

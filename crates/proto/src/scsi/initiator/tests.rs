@@ -110,8 +110,8 @@ fn a_probe_finds_what_the_logical_unit_lacks() {
     assert_eq!((disk.compare_and_write_blocks, disk.unmap_ranges_max), (0, 0));
 }
 
-/// Otherwise a path that comes back meanwhile would be taken to lead to a disk that offers less
-/// than before.
+/// Otherwise a path that comes back in the meantime would be taken to lead to a disk that offers
+/// less than before.
 #[test]
 fn a_reserved_disk_offers_what_its_pages_tell() {
     // MODE SENSE(6), MAINTENANCE IN and COMPARE AND WRITE.

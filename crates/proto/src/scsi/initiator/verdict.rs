@@ -3,7 +3,7 @@
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
-/// What has changed, as a unit attention condition tells it.
+/// Change that a unit attention condition reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing that a host has to look after.
@@ -12,8 +12,8 @@ pub enum Change {
     Capacity,
     /// The target has other logical units.
     Luns,
-    /// The disk was started anew: what it had in a volatile cache may be lost, and identity or
-    /// features may be others.
+    /// The disk was restarted: its volatile cache may be lost, and identity or features may have
+    /// changed.
     Restarted,
     /// Identity or features may be others.
     Identity,
@@ -23,7 +23,7 @@ pub enum Change {
     AccessState,
 }
 
-/// What to do about a command that ended.
+/// Reaction to the end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was done.
@@ -38,7 +38,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether another disk may be behind the number now, or none.
+    /// Returns whether another disk may be behind the number now, or none.
     pub fn casts_doubt(&self) -> bool {
         matches!(self, Self::Again(Change::Luns | Change::Restarted | Change::Identity))
     }

@@ -21,19 +21,19 @@ codes! {
     }
 }
 
-/// How well a logical unit is reached by one target port.
+/// Access to a logical unit by one target port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortAccess {
     /// Relative port identifier: 1 and on.
     pub port: u16,
     /// State.
     pub state: AccessState,
-    /// Initiators can come by it. Others are told of it only if they did.
+    /// Initiators can come by it. Others see it only if they did.
     pub is_open: bool,
 }
 
-/// What a command is refused with in a state; `None`: it is executed. Commands that only tell what
-/// there is are executed in every state, more of them than SPC-5 demands: initiators ask for size
+/// Returns the refusal of a command in a state; `None`: it is executed. Commands that only report
+/// properties are executed in every state, more of them than SPC-5 demands: initiators ask for size
 /// and mode of a disk when they find it, also by a port in standby.
 pub(super) fn refusal(state: AccessState, command: &Command) -> Option<Sense> {
     if is_accessible(state) || is_telling(command) {
@@ -49,7 +49,7 @@ pub(super) fn refusal(state: AccessState, command: &Command) -> Option<Sense> {
     Some(Sense::new(SenseKey::NOT_READY, code))
 }
 
-/// Whether all commands are executed in this state.
+/// Returns whether all commands are executed in this state.
 pub(super) const fn is_accessible(state: AccessState) -> bool {
     matches!(state, AccessState::OPTIMIZED | AccessState::NON_OPTIMIZED)
 }
@@ -70,7 +70,8 @@ fn is_telling(command: &Command) -> bool {
     )
 }
 
-/// What standby executes as well (SPC-5 §5.18.2.4.4): initiators register with all ports.
+/// Returns whether standby executes the command as well (SPC-5 §5.18.2.4.4): initiators register
+/// with all ports.
 fn is_management(command: &Command) -> bool {
     matches!(
         command,

@@ -3,7 +3,7 @@
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense, SenseKey};
 
-/// Something that an initiator has to be told.
+/// A notice for an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attention {
     PowerOn,
@@ -76,7 +76,7 @@ impl Attentions {
         self.0 |= 1 << attention as u16;
     }
 
-    /// Whether none waits.
+    /// Returns whether none waits.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

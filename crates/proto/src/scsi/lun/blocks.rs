@@ -298,7 +298,7 @@ impl Blocks<'_> {
         }
     }
 
-    /// Whether the blocks are there; the information is the first one that is not.
+    /// Checks that the blocks exist; the information is the first one that does not.
     #[inline]
     pub fn in_range(&self, Extent { lba, blocks }: Extent) -> Result<(), Sense> {
         match self.view.blocks.checked_sub(lba) {

@@ -20,7 +20,7 @@ pub struct UnitGeometry {
     pub compare_and_write_blocks: u32,
 }
 
-/// What a logical unit does beyond reading.
+/// Features of a logical unit beyond reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnitFeatures {
     /// Writes; without it all that would write is refused with WRITE PROTECTED.
@@ -37,8 +37,8 @@ pub struct UnitFeatures {
     pub compare: bool,
 }
 
-/// What a logical unit is called. Texts are cut off to their fields; what is not printable ASCII
-/// becomes a question mark.
+/// Names of a logical unit. Texts are cut off to their fields; what is not printable ASCII becomes
+/// a question mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitIdentity {
     /// T10 vendor identification, 8 characters.
@@ -65,8 +65,8 @@ pub struct UnitIdentity {
 pub struct UnitConfig {
     /// Size and limits.
     pub geometry: UnitGeometry,
-    /// What it can do.
+    /// Its features.
     pub features: UnitFeatures,
-    /// What it is called.
+    /// Its names.
     pub identity: UnitIdentity,
 }

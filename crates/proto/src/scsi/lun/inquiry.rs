@@ -37,7 +37,7 @@ const PAGE_LENGTH: u8 = 0x3c;
 /// Characters of a T10 vendor ID based designator.
 const T10_CHARACTERS: usize = 64;
 
-/// What INQUIRY is about.
+/// Subject of INQUIRY.
 pub(super) struct Inquiry<'a> {
     /// Name of the target.
     pub target: &'a str,

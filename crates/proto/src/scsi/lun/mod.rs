@@ -8,13 +8,13 @@
 //!   [`Request`]s for devices and outcomes into replies, and allocates nothing for reads and
 //!   writes.
 //!
-//! # How an owner drives a command
+//! # Driving a command
 //!
 //! The owner keeps a [`Task`] for each command, and memory if needed. [`Nexus::start`] returns the
 //! first [`Step`]; the owner executes it and calls [`Nexus::data`], [`Nexus::respond`],
 //! [`Nexus::finished`] or [`Nexus::reserved`], until a [`Step::Reply`] ends the command. After a
 //! task management function the owner calls [`Nexus::take_wake`], which returns connections of
-//! other nexuses whose commands are to be aborted; [`crate::reservation::Changes`] names those of a
+//! other nexuses whose commands must be aborted; [`crate::reservation::Changes`] names those of a
 //! PREEMPT AND ABORT. When these are woken, they call [`Nexus::take_abort`].
 
 mod access;

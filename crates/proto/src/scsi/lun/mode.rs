@@ -25,7 +25,7 @@ const D_SENSE: u8 = 0x04;
 const SOFTWARE_WRITE_PROTECT: u8 = 0x08;
 const WRITE_CACHE: u8 = 0x04;
 
-/// What MODE SELECT can change. The same for all initiators; gone with a reset.
+/// Settings that MODE SELECT can change. The same for all initiators; gone with a reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mode {
     /// Sense data in the descriptor format.
@@ -34,7 +34,7 @@ pub(super) struct Mode {
     pub write_protect: bool,
 }
 
-/// What MODE SENSE wants.
+/// Request of MODE SENSE.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModeRequest {
     pub ten: bool,
@@ -46,7 +46,7 @@ pub(super) struct ModeRequest {
 }
 
 impl ModeRequest {
-    /// What MODE SENSE of a CDB wants.
+    /// Returns the request of a MODE SENSE CDB.
     pub fn of(command: &Command) -> Option<Self> {
         match *command {
             Command::ModeSense {
@@ -56,7 +56,7 @@ impl ModeRequest {
         }
     }
 
-    /// Whether there is such a page.
+    /// Checks that such a page exists.
     pub fn check(&self) -> Result<(), Sense> {
         if self.control == PageControl::Saved {
             return Err(Sense::illegal(AdditionalSense::SAVING_PARAMETERS_NOT_SUPPORTED));
@@ -170,7 +170,7 @@ pub(super) fn check_select(parameters: u32) -> Result<(), Sense> {
     }
 }
 
-/// What the mode becomes by a parameter list; it has to be without faults to change anything.
+/// Returns the new mode after a parameter list, which changes anything only if it has no faults.
 pub(super) fn select(
     list: &[u8],
     ten: bool,

@@ -37,8 +37,8 @@ impl TransportId {
         Self(bytes.into())
     }
 
-    /// How initiators are shown an NVMe host that is registered: SCSI has no TransportID for it, so
-    /// the protocol is "none", and the host identifier is in bytes 8 to 23.
+    /// Returns the name by which initiators see a registered NVMe host: SCSI has no TransportID for
+    /// it, so the protocol is "none", and the host identifier is in bytes 8 to 23.
     pub(super) fn nvme(host: &Id128) -> Self {
         let mut bytes = [0; 24];
         bytes[0] = PROTOCOL_NONE;
@@ -73,7 +73,7 @@ impl NexusName {
     /// The number of no target port: that of a registration for all of them.
     pub const ALL_PORTS: u16 = 0;
 
-    /// Whether a registration under this name is that of a nexus.
+    /// Returns whether a registration under this name is that of a nexus.
     pub fn covers(&self, nexus: &Self) -> bool {
         self.initiator == nexus.initiator
             && (self.target_port == nexus.target_port || self.target_port == Self::ALL_PORTS)

@@ -31,7 +31,7 @@ pub struct Nexus {
     pub(super) id: NexusId,
     pub(super) name: NexusName,
     pub(super) units: NexusUnits,
-    /// What a logical unit says first.
+    /// First notice of a logical unit.
     first: Attention,
     pub(super) wakes: Vec<NexusId>,
     pub(super) operation: Option<reservation::Operation>,
@@ -161,7 +161,7 @@ impl Nexus {
         self.conclude(task, step)
     }
 
-    /// Whether there is a logical unit of this number for it.
+    /// Returns whether there is a logical unit of this number for it.
     pub fn sees(&self, number: usize) -> bool {
         self.units.at(number).is_some()
     }
@@ -181,9 +181,9 @@ impl Nexus {
         lists_differ
     }
 
-    /// Whether blocks for which a command has asked no device yet must not be asked for any more,
-    /// as its logical unit is gone, another one or too small by now; the command is to be ended by
-    /// [`Self::finished`] with a failure.
+    /// Returns whether blocks for which a command has asked no device yet must no longer be
+    /// requested, because its logical unit is gone, replaced or too small by now. End the command
+    /// by [`Self::finished`] with a failure.
     pub fn revoked(&self, task: &Task, lba: u64, count: u32) -> bool {
         let is_inside =
             |blocks: u64| lba.checked_add(count.into()).is_some_and(|end| end <= blocks);

@@ -58,8 +58,8 @@ impl NexusUnits {
         seen.ok_or(Refusal::Check(Sense::illegal(AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED)))
     }
 
-    /// Attaches a nexus to the logical units of `units` that are new, which say `first` to it, and
-    /// detaches it from those that are gone. Tells whether other numbers are in use now.
+    /// Attaches a nexus to the logical units of `units` that are new, which report `first` to it,
+    /// and detaches it from those that are gone. Returns whether other numbers are in use now.
     pub fn replace(
         &mut self,
         units: &UnitTable,

@@ -1,4 +1,4 @@
-//! The target port groups of a logical unit, and what initiators are told of them (SPC-5 §6.36).
+//! The target port groups of a logical unit, as initiators see them (SPC-5 §6.36).
 
 use super::access::{AccessState, PortAccess, is_accessible};
 use super::unit::UnitState;
@@ -25,7 +25,7 @@ impl UnitState {
             .map_or(AccessState::OPTIMIZED, |known| known.state)
     }
 
-    /// Whether initiators are to be told that a port's state is another one now.
+    /// Returns whether initiators must get notice of a changed state of a port.
     pub(super) fn differs(&self, ports: &[PortAccess], is_reached: bool) -> bool {
         let moved = |now: &PortAccess| {
             self.ports.iter().any(|was| was.port == now.port && was.state != now.state)
@@ -33,7 +33,7 @@ impl UnitState {
         self.is_reached != is_reached || ports.iter().any(moved)
     }
 
-    /// The ports that an initiator is told of which came by `own`.
+    /// Returns the ports that are reported to an initiator that came by `own`.
     fn reported_ports(&self, own: u16) -> impl Iterator<Item = (u16, AccessState)> {
         let is_known = self.ports.iter().any(|known| known.port == own);
         let unknown = (!is_known).then_some((own, AccessState::OPTIMIZED));
@@ -41,7 +41,7 @@ impl UnitState {
         unknown.into_iter().chain(known.map(|known| (known.port, known.state)))
     }
 
-    /// How many ports an initiator is told of which came by `own`.
+    /// Returns the number of ports that are reported to an initiator that came by `own`.
     pub(super) fn reported_ports_count(&self, own: u16) -> usize {
         self.reported_ports(own).count()
     }

@@ -31,7 +31,7 @@ const _: () = assert!(
 /// ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET (SPC-4 §6.36).
 const TASK_MANAGEMENT: u8 = 0xda;
 
-/// Who asks whom.
+/// Initiator and unit of a report.
 pub(super) struct Report<'a> {
     /// Name of the target.
     pub target: &'a str,
@@ -181,8 +181,8 @@ fn capacity(unit: &LogicalUnit, out: &mut Writer) {
     out.zeroes(16);
 }
 
-/// GET LBA STATUS (SBC-3 §5.4): everything from the block on is mapped, as no source tells what it
-/// has allocated.
+/// GET LBA STATUS (SBC-3 §5.4): everything from the block on is mapped, because no source reports
+/// its allocation.
 fn lba_status(unit: &LogicalUnit, lba: u64, out: &mut Writer) -> Result<(), Sense> {
     let blocks = unit.geometry().blocks;
     let left = blocks.checked_sub(lba).filter(|&left| left > 0);

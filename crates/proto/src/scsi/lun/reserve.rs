@@ -12,7 +12,7 @@ use crate::scsi::status::AdditionalSense;
 use std::sync::Arc;
 
 impl Nexus {
-    /// The operation of [`Step::Reserve`]; `None`: the state is to be put in force everywhere, so
+    /// The operation of [`Step::Reserve`]; `None`: the state must be put in force everywhere, so
     /// that it can be reported.
     pub fn take_operation(&mut self) -> Option<reservation::Operation> {
         self.operation.take()
@@ -71,8 +71,8 @@ impl Nexus {
         Ok(Step::Reserve)
     }
 
-    /// Whether a reservation of after the command's arrival forbids it: its data is not stored any
-    /// more.
+    /// Returns whether a reservation made after the command's arrival forbids it: its data is then
+    /// not stored.
     #[inline]
     pub(super) fn is_kept_out(&self, task: &Task) -> bool {
         let Some(seen) =

@@ -4,7 +4,7 @@ use crate::scsi::cdb::Command;
 use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use crate::scsi::status::ScsiStatus;
 
-/// What a device is asked to do. Data is in the memory of the command, from its first byte on.
+/// Operation for a device. Data is in the memory of the command, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// Blocks to memory, which the initiator gets.
@@ -32,7 +32,7 @@ pub enum RequestKind {
         /// Space may be given back; the blocks read as zeroes either way.
         deallocate: bool,
     },
-    /// The content of blocks is not needed any more.
+    /// The content of blocks is no longer needed.
     Discard,
 }
 
@@ -41,7 +41,7 @@ pub enum RequestKind {
 pub struct Request {
     /// The logical unit, as the number under which the target has it.
     pub unit: usize,
-    /// What to do.
+    /// The operation.
     pub kind: RequestKind,
     /// First block.
     pub lba: u64,
@@ -53,7 +53,7 @@ pub struct Request {
     pub fua: bool,
 }
 
-/// How a device finished a request.
+/// Outcome of a request at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceOutcome {
     /// It is done.
@@ -81,7 +81,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// GOOD, when so many bytes have been moved.
+    /// GOOD, when `transfer_bytes` bytes have been moved.
     pub(super) const fn good(transfer_bytes: u32) -> Self {
         Self {
             status: ScsiStatus::GOOD,
@@ -103,7 +103,7 @@ impl Reply {
     }
 }
 
-/// What the owner of a command is to do next.
+/// Next action of the owner of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Bring in the first `bytes` bytes of the initiator's data, then call [`super::Nexus::data`].
@@ -127,7 +127,7 @@ pub enum Step {
     Reply(Reply),
 }
 
-/// Where a command stands.
+/// Stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskStage {
     /// There is no command.
@@ -142,7 +142,7 @@ pub(super) enum TaskStage {
     Reserving,
 }
 
-/// What follows when the device is done.
+/// Step after the device is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// The reply.
@@ -160,7 +160,7 @@ pub(super) enum Then {
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     pub(super) unit: u16,
-    /// Which of the logical units that were known under this number.
+    /// Version of the logical unit under this number.
     pub(super) stamp: u32,
     pub(super) stage: TaskStage,
     pub(super) then: Then,

@@ -7,7 +7,7 @@ use super::unit::{NexusId, UnitState};
 
 impl Nexus {
     /// A logical unit of this nexus that lost its commands to another initiator, or to a reset, as
-    /// its number: they are to be aborted without a reply. Asked for when the nexus is woken.
+    /// its number: abort them without a reply. Asked for when the nexus is woken.
     pub fn take_abort(&mut self) -> Option<usize> {
         let id = self.id;
         self.units.iter().find(|(_, unit)| unit.take_abort(id)).map(|(number, _)| number)

@@ -24,16 +24,16 @@ pub(super) struct Attached {
     pub id: NexusId,
     pub registrant: Registrant,
     pub attentions: Attentions,
-    /// Its commands are to be aborted.
+    /// Its commands must be aborted.
     pub abort: bool,
 }
 
-/// What nexuses share.
+/// State shared by nexuses.
 #[derive(Debug)]
 pub(super) struct UnitState {
     pub blocks: u64,
     pub mode: Mode,
-    /// Who has the unit by RESERVE(6).
+    /// Holder of the unit by RESERVE(6).
     pub reserved_by: Option<NexusId>,
     /// Target ports, each once.
     pub ports: Vec<PortAccess>,
@@ -42,7 +42,7 @@ pub(super) struct UnitState {
     pub nexuses: Vec<Attached>,
 }
 
-/// What a nexus has to know of the state for each command.
+/// A nexus's view of the state, for each command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub generation: u32,
@@ -108,12 +108,12 @@ impl LogicalUnit {
         UnitGeometry { blocks: self.lock().blocks, ..self.config.geometry }
     }
 
-    /// What it can do.
+    /// Returns its features.
     pub fn features(&self) -> UnitFeatures {
         self.config.features
     }
 
-    /// Whether it has what an operation needs.
+    /// Returns whether it has what an operation needs.
     pub(super) fn supports(&self, operation: &Operation) -> bool {
         match operation.needs {
             SupportedBy::Every => true,
@@ -127,7 +127,7 @@ impl LogicalUnit {
         }
     }
 
-    /// What it is called.
+    /// Returns its names.
     pub fn identity(&self) -> &UnitIdentity {
         &self.config.identity
     }
@@ -162,7 +162,7 @@ impl LogicalUnit {
         has_changed
     }
 
-    /// Whether its device can be reached.
+    /// Returns whether its device can be reached.
     pub(super) fn is_reached(&self) -> bool {
         self.lock().is_reached
     }
@@ -246,7 +246,7 @@ impl LogicalUnit {
         });
     }
 
-    /// One nexus has to be told something.
+    /// Gives one nexus a notice.
     pub(super) fn tell(&self, id: NexusId, attention: Attention) {
         if let Some(nexus) = self.change().nexus(id) {
             nexus.attentions.add(attention);
@@ -262,7 +262,7 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether there was an order to abort the commands of a nexus, which is thereby taken.
+    /// Returns whether there was an order to abort the commands of a nexus, which is thereby taken.
     pub(super) fn take_abort(&self, id: NexusId) -> bool {
         let mut state = self.lock();
         state.nexus(id).is_some_and(|nexus| core::mem::take(&mut nexus.abort))

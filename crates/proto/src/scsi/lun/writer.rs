@@ -34,22 +34,22 @@ impl<'a> Writer<'a> {
         self.len += count;
     }
 
-    /// A number in so many bytes.
+    /// Writes a number in `bytes` bytes.
     pub fn number(&mut self, bytes: usize, number: u64) {
         let mut field = [0; 8];
         put(&mut field[..bytes], number);
         self.bytes(&field[..bytes]);
     }
 
-    /// Writes a number in so many bytes over what is at `at`.
+    /// Writes a number in `bytes` bytes over the contents at `at`.
     pub fn set(&mut self, at: usize, bytes: usize, number: u64) {
         let mut field = [0; 8];
         put(&mut field[..bytes], number);
         self.at(at, &field[..bytes]);
     }
 
-    /// Text in a field of so many bytes, padded with spaces; what is not printable ASCII becomes a
-    /// question mark.
+    /// Writes text into a field of `bytes` bytes, padded with spaces; everything that is not
+    /// printable ASCII becomes a question mark.
     pub fn text(&mut self, bytes: usize, text: &str) {
         let printable =
             text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c as u8 } else { b'?' });

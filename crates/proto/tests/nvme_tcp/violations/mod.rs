@@ -1,4 +1,4 @@
-//! Every rule that a peer can break, and what it is told; and what is tolerated.
+//! Every rule that a peer can break, and the answer; and tolerated deviations.
 
 mod host;
 mod target;
@@ -26,10 +26,10 @@ use weft_proto::stream::StreamEngine;
 const HEADER: Digests = Digests { header: true, data: false };
 const DATA: Digests = Digests { header: false, data: true };
 
-/// What a peer sends under which digests, and why this end closes the connection over it.
+/// Data of a peer, its digests, and the reason why this end closes the connection.
 type Case = (&'static str, Digests, Vec<u8>, Violation);
 
-/// What is left of `end` once it has received `bytes`: the TermReq that it sends.
+/// Returns the TermReq that `end` sends after it has received `bytes`.
 fn term_req<E: Engine>(end: &mut ConnectionEnd<E>, bytes: &[u8], whole: bool) -> Vec<u8>
 where
     E::Event: Debug + PartialEq,
@@ -77,8 +77,8 @@ fn check_term_req(
     assert!(!whole || term_req.len() == 24 + header, "{name}: all of it");
 }
 
-/// A target that awaits data under `digests`: of CID 1 bytes 0 to 8192 by one R2T and those to
-/// 12,000 by another, of CID 2 4096 bytes.
+/// A target that awaits data under `digests`: bytes 0 to 8192 of CID 1 by one R2T and those to
+/// 12,000 by another, and 4096 bytes of CID 2.
 fn target(digests: Digests) -> ConnectionEnd<TargetConnection> {
     let config = TargetConfig {
         queue_entries: 3,

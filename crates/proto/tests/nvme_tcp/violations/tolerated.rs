@@ -1,4 +1,4 @@
-//! What both ends tolerate although the specification forbids it.
+//! Deviations that both ends tolerate although the specification forbids them.
 
 use super::{CIDS, DATA, TTAGS, c2h, h2c, host, response, target, write};
 use crate::support::Next;

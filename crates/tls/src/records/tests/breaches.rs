@@ -1,4 +1,4 @@
-//! Records that are none, were changed, or have no place after the handshake.
+//! Records that are invalid, were changed, or have no place after the handshake.
 
 use super::super::layout::HEADER_BYTES;
 use super::*;

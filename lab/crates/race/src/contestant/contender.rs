@@ -1,4 +1,4 @@
-//! What takes part in the race can do.
+//! Abilities of a contestant of the race.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Who takes part in the race.
+//! Contestants of the race.
 
 mod ceiling;
 mod command;

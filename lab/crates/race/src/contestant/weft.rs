@@ -17,7 +17,7 @@ use super::{
 pub struct Target {
     /// The process.
     pub process: Process,
-    /// What it serves.
+    /// Its source.
     pub url: String,
 }
 

@@ -1,12 +1,12 @@
-//! What a gate says.
+//! Result of a gate.
 
 /// One comparison.
 pub struct Check {
-    /// What was counted.
+    /// Name of the count.
     pub what: String,
-    /// What was found, and what may be.
+    /// The count, and its limit.
     pub found: String,
-    /// Whether that is good enough.
+    /// True if that is good enough.
     pub good: bool,
 }
 

@@ -26,9 +26,9 @@ const OPERATIONS: u32 = 40_000;
 /// Futex calls of both ends in one run.
 #[derive(Clone, Copy, Debug)]
 struct Futexes {
-    /// Of the initiator, from its start to its end.
+    /// Count of the initiator, from its start to its end.
     pub initiator: u64,
-    /// Of the target, meanwhile.
+    /// Count of the target, in the same time.
     pub target: u64,
     /// Operations.
     pub ios: u64,

@@ -82,7 +82,7 @@ const TLS: Program = (
 
 const PROGRAMS: [Program; 4] = [ENGINES, STREAMS, LAYERS, TLS];
 
-/// Whether the processor has what the baseline's cipher was chosen by.
+/// Returns whether the processor has what the baseline's cipher was chosen by.
 fn has_ciphers_processor() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -129,7 +129,7 @@ pub fn check() -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// Writes the baseline anew.
+/// Writes the baseline again.
 pub fn renew() -> Result<()> {
     let counted: serde_json::Map<String, Value> = count()?
         .into_iter()

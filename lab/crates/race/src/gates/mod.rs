@@ -1,4 +1,4 @@
-//! What noise cannot touch, against its limits: futex calls, memory, instructions, the program's
+//! Counts without noise, against their limits: futex calls, memory, instructions, the program's
 //! size.
 //!
 //! System calls and copies for each operation depend on what happens to arrive together, and so on
@@ -26,7 +26,7 @@ const GATES: [Gate; 4] = [
     ("program", program::check),
 ];
 
-/// Writes anew what gates compare with.
+/// Writes the baselines of the gates again.
 pub fn renew(setting: &Setting) -> Result<()> {
     instructions::renew()?;
     program::renew(setting)

@@ -1,5 +1,5 @@
-//! What the program is built from and how large it is, against a committed baseline. It is the
-//! program that the other gates run, so nothing is built for this.
+//! Parts and size of the program, against a committed baseline. It is the program that the other
+//! gates run, so nothing is built for this.
 //!
 //! The size depends on the compiler and on what it builds for: with others than the baseline's it
 //! is printed and not judged.
@@ -56,7 +56,7 @@ pub fn check(setting: &Setting) -> Result<Vec<Check>> {
     ])
 }
 
-/// Writes the baseline anew.
+/// Writes the baseline again.
 pub fn renew(setting: &Setting) -> Result<()> {
     let bytes = stripped_bytes(&fs::read(&setting.weft)?)?;
     let baseline = json!({ "machine": machine(), "rustc": rustc()?, "crates": crates()?, "stripped_bytes": bytes });

@@ -1,4 +1,4 @@
-//! A file through `O_DIRECT`: weft on the file itself and weft's target beside fio on it.
+//! A file through `O_DIRECT`: weft on the file itself and weft's target, compared with fio on it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! An honest reader beside hundreds of peers that hold on to a target's memory.
+//! An honest reader together with hundreds of peers that hold on to a target's memory.
 
 mod peers;
 mod socket;
@@ -37,7 +37,7 @@ struct Found {
     memory: [u64; 2],
 }
 
-/// Measures the reader alone and beside the peers, in turn.
+/// Measures the reader alone and together with the peers, in turn.
 pub fn run(setting: &Setting) -> Result<Section> {
     let mut table = Table::new(
         "Hostile peers",

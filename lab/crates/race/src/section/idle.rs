@@ -1,4 +1,4 @@
-//! What is spent when little or nothing happens, and what sleeping costs when something does.
+//! Cost when little or nothing happens, and cost of sleeping when something does.
 
 use std::{thread, time::Duration};
 

@@ -1,6 +1,6 @@
-//! What layers above NVMe/TCP leave of it: a mirror and a stripe of two legs and a gateway beside
-//! one leg, what bare TCP leaves of two connections, large payloads through iSCSI and NBD, and
-//! mirrors at the sizes of real disks.
+//! Cost of layers above NVMe/TCP: a mirror and a stripe of two legs and a gateway, relative to one
+//! leg; bare TCP over two connections; large payloads through iSCSI and NBD; and mirrors at the
+//! sizes of real disks.
 
 mod bound;
 mod load;

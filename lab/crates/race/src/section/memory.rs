@@ -31,7 +31,7 @@ const POOL_BYTES: u64 = 16 << 20;
 /// What the program itself may grow by under load, bytes.
 const SLACK_BYTES: u64 = 4 << 20;
 
-/// What was found; sizes in bytes.
+/// Result; sizes in bytes.
 pub struct Memory {
     /// For each idle connection.
     pub idle_each: u64,
@@ -39,7 +39,7 @@ pub struct Memory {
     pub idle_connections: u64,
     /// The target's peak with all connections at depth 128.
     pub peak: u64,
-    /// What that may be.
+    /// Its limit.
     pub allowed: u64,
     /// Connections at depth 128.
     pub connections: u64,

@@ -1,4 +1,4 @@
-//! Parts of the race beside its points: each measures one thing and makes one table.
+//! Parts of the race in addition to its points: each measures one thing and makes one table.
 
 pub mod connections;
 pub mod file;

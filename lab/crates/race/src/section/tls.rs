@@ -1,5 +1,5 @@
-//! What TLS costs: weft and a bare stream, in plain text, with TLS in user space, and with the
-//! records in the kernel where it takes them.
+//! Cost of TLS: weft and a bare stream, in plain text, with TLS in user space, and with the records
+//! in the kernel where it takes them.
 
 use std::io::Write;
 
@@ -101,7 +101,7 @@ pub fn run(setting: &Setting) -> Result<Section> {
     })
 }
 
-/// Whether the kernel offers TLS.
+/// Returns whether the kernel offers TLS.
 fn has_kernel_tls() -> bool {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp").unwrap_or_default();
     known.split_whitespace().any(|name| name == "tls")

@@ -90,7 +90,7 @@ impl Kernel {
         Ok(wanted)
     }
 
-    /// Whether it has the module, as a file or built in.
+    /// Returns whether it has the module, as a file or built in.
     pub(super) fn has(&self, name: &str) -> bool {
         let name = module_name(name);
         self.built_in.contains(&name) || self.modules.contains_key(&name)

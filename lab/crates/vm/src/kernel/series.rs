@@ -1,4 +1,4 @@
-//! Which kernel: that of Debian 12, or the newest of Debian's backports.
+//! Choice of the kernel: that of Debian 12, or the newest of Debian's backports.
 
 use std::{fs, path::Path, process::Command, str::FromStr};
 

@@ -20,7 +20,7 @@ struct Kind {
     with_state: bool,
 }
 
-/// What the user and the legs do, one after the other; the mirror comes to rest before the next.
+/// Actions of the user and the legs, one after the other; the mirror comes to rest before the next.
 #[derive(Clone, Copy)]
 enum Act {
     Write(OpKind, u64, u32),

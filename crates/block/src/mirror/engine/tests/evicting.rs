@@ -1,4 +1,4 @@
-//! What the driver of an engine does for regions that are evicted.
+//! Work of an engine's driver for evicted regions.
 
 use super::world::World;
 use crate::mirror::engine::Engine;

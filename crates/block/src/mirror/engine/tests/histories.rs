@@ -6,10 +6,10 @@ use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use weft_io::sim::Rng;
 
-/// A sector goes bad in one of so many steps.
+/// A sector goes bad in one of this many steps.
 const SECTOR_ONE_IN: u32 = 60;
 
-/// Among so many blocks at the beginning, which are few enough to be remembered.
+/// Bad blocks are among this many at the beginning, which are few enough to be recorded.
 const BAD_BLOCKS: u64 = 16;
 
 fn submit(world: &mut World, rng: &mut Rng) {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
-/// A mirror that is open, in which nothing is marked, and so many regions may be.
+/// An open mirror without marks, in which `hot` regions may be marked.
 fn opened(hot: usize) -> World {
     let mut world = World::new(2, 1, true);
     world.hot = hot;

@@ -1,12 +1,12 @@
-//! What blocks may hold: the last acknowledged write, or one that was begun since.
+//! Permitted contents of blocks: the last acknowledged write, or one that began later.
 
 use crate::op::OpKind;
 
 #[derive(Clone, Default)]
 struct Block {
-    /// What a read may return.
+    /// Permitted results of a read.
     current: Vec<u64>,
-    /// What may be left when caches are lost.
+    /// Permitted contents when caches are lost.
     lasting: Vec<u64>,
     acknowledged: u64,
     under_way: u32,

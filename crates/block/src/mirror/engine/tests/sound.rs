@@ -9,7 +9,7 @@ const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// A mirror of two legs that needs both: a write is acknowledged and not flushed, both legs are
 /// lost, the target of leg 0 starts again without it, and a flush waits for an engine that has
-/// begun anew.
+/// begun again.
 fn restarted() -> World {
     let mut world = World::new(2, 2, false);
     world.start(false, false).unwrap();

@@ -79,7 +79,7 @@ pub(super) fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
     open_limited(files, MIRROR_HOT_REGIONS)
 }
 
-/// With so many marked regions at most.
+/// With a maximum of marked regions.
 pub(super) fn open_limited(files: &mut [Option<FoundLeg>; 3], hot: usize) -> Engine {
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();

@@ -1,6 +1,6 @@
 //! Labels and state files of version 2, written by the last program that did not know version 3: of
 //! a mirror of 1 GiB that was closed, and of one whose process was killed after it had written to
-//! regions 0, 1000 and 4000. Kept as those of version 1.
+//! regions 0, 1000 and 4000. They are kept like those of version 1.
 
 use super::version1::{found, label, open_and_close, version};
 use super::world::World;

@@ -29,10 +29,10 @@ pub(super) struct Disk {
     pub(super) durable: Vec<u64>,
 }
 
-/// How often copying goes on after a rest.
+/// Number of rests after which copying goes on.
 const RESTS_MAX: u32 = 100;
 
-/// What becomes of something that was under way at a crash.
+/// Fate of an operation in flight at a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Lands,
@@ -61,7 +61,7 @@ pub(super) struct User {
     pub(super) lba: u64,
     pub(super) blocks: u32,
     pub(super) version: u64,
-    /// What was acknowledged, for a flush.
+    /// Acknowledged writes, for a flush.
     pub(super) covers: Vec<u64>,
     read: Vec<u64>,
 }
@@ -76,9 +76,9 @@ pub(super) struct World {
     pub(super) engine: Option<Engine>,
     pub(super) users: BTreeMap<u64, User>,
     copies: BTreeMap<u64, Vec<u64>>,
-    /// What the engine wants done, oldest first.
+    /// Actions that the engine has requested, oldest first.
     pub(super) todo: Vec<(u64, Target, Io)>,
-    /// What was on its way to a leg when that was lost.
+    /// Actions on their way to a leg when it was lost.
     pub(super) stray: Vec<(u64, Target, Io)>,
     pub(super) oracle: Oracle,
     pub(super) halted: Option<Halt>,
@@ -94,7 +94,7 @@ pub(super) struct World {
     pub(super) failures: u32,
     /// Blocks that copies have read.
     pub(super) fetched: u64,
-    /// How often it said that what was not flushed may be lost.
+    /// Number of reports that unflushed writes may be lost.
     pub(super) forgotten: u32,
     /// Legs that the engine has reported as in sync again.
     pub(super) joined: Vec<usize>,
@@ -251,7 +251,7 @@ impl World {
         );
     }
 
-    /// What is under way to a leg may still be executed, but nobody hears of it; reads end.
+    /// Operations in flight to a leg may still be executed, but without an answer; reads end.
     fn lose_path(&mut self, leg: usize) {
         let (lost, kept) = core::mem::take(&mut self.todo)
             .into_iter()
@@ -273,7 +273,7 @@ impl World {
         self.with(|engine| engine.leg_gone(leg));
     }
 
-    /// What was under way to lost legs is executed or not, and then never.
+    /// Operations in flight to lost legs are executed or not, and then never.
     pub(super) fn settle(&mut self, rng: &mut Rng) {
         for (_, target, io) in core::mem::take(&mut self.stray) {
             if rng.one_in(2) {
@@ -299,7 +299,7 @@ impl World {
         result
     }
 
-    /// Does one of the things that are to be done.
+    /// Executes one of the pending actions.
     pub(super) fn step(&mut self, at: usize) {
         let (name, target, io) = self.todo.remove(at);
         let outcome = self.apply(target, &io, Fate::Lands);
@@ -379,7 +379,7 @@ impl World {
         Outcome::SUCCESS
     }
 
-    /// Whether it reads a block that cannot be read. One that is written can be read again.
+    /// Returns whether it reads a block that cannot be read. One that is written can be read again.
     fn meets_bad(&mut self, target: Target, io: &Io) -> bool {
         let Target::Leg(leg) = target else { return false };
         let (lba, blocks) = match io {

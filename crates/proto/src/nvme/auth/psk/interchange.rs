@@ -7,10 +7,10 @@ use crate::nvme::auth::secret::{SecretError, checked, parts, text_of};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What stands in front of a key.
+/// Prefix of a key.
 const PREFIX: &str = "NVMeTLSkey-1:";
 
-/// Why a text is no key. No message repeats the text.
+/// Reason why a text cannot be a key. No message repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It does not begin like one, or does not end like one.
@@ -19,7 +19,7 @@ pub enum KeyError {
     /// The number of the hash function is not known.
     #[error("the number behind NVMeTLSkey-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384)")]
     Hash,
-    /// The key is no base64.
+    /// The key is not valid base64.
     #[error("the key is no base64")]
     Base64,
     /// The key has another length.

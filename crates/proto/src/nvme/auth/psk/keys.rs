@@ -14,20 +14,20 @@ use crate::nvme::types::{Nqn, NqnError};
 use core::fmt;
 use subtle::ConstantTimeEq;
 
-/// What an exported key of each version of identity begins with.
+/// Prefix of an exported key of each version of identity.
 const EXPORTED: [&str; 2] = ["NVMeTLSkey-0:", "NVMeTLSkey-1:"];
 
-/// What is wrong in a file of keys.
+/// Error in a file of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct KeyFileError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: KeyFileProblem,
 }
 
-/// What is wrong with a line.
+/// Problem of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileProblem {
     /// Its key.
@@ -36,7 +36,7 @@ pub enum KeyFileProblem {
     /// One of its names.
     #[error(transparent)]
     Name(#[from] NqnError),
-    /// What stands in front of its key.
+    /// The words in front of its key.
     #[error(
         "in front of the key there may be identity=0 or identity=1, compat, the host's NQN and the subsystem's NQN, in this order"
     )]
@@ -120,12 +120,12 @@ impl PskKeys {
         self.0.extend(other.0);
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

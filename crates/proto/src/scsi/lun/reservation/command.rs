@@ -3,8 +3,8 @@
 use crate::reservation::Effect;
 use crate::scsi::cdb::Command;
 
-/// What a command does as far as persistent reservations are concerned; `None`: it is allowed for
-/// all initiators. PERSISTENT RESERVE OUT has rules of its own.
+/// Returns the effect of a command as far as persistent reservations are concerned; `None`: it is
+/// allowed for all initiators. PERSISTENT RESERVE OUT has rules of its own.
 pub(in crate::scsi::lun) fn effect(command: &Command) -> Option<Effect> {
     match command {
         Command::Read { .. }
@@ -21,8 +21,8 @@ pub(in crate::scsi::lun) fn effect(command: &Command) -> Option<Effect> {
     }
 }
 
-/// Whether a command is allowed although another nexus has the logical unit by RESERVE(6) (SPC-2
-/// §5.5.1).
+/// Returns whether a command is allowed although another nexus has the logical unit by RESERVE(6)
+/// (SPC-2 §5.5.1).
 pub(in crate::scsi::lun) fn is_exempt(command: &Command) -> bool {
     match command {
         Command::Inquiry { .. }

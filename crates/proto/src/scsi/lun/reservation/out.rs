@@ -73,8 +73,8 @@ impl Out {
     }
 
     /// The operation that the command asks for, by `nexus`. `list` is the parameter list, of the
-    /// length that [`Self::check`] was told. Where `persists` is false no registration outlasts a
-    /// loss of power (PTPL_C, which REPORT CAPABILITIES tells).
+    /// length given to [`Self::check`]. If `persists` is false, no registration outlasts a loss of
+    /// power (PTPL_C of REPORT CAPABILITIES).
     pub fn operation(
         self,
         nexus: &NexusName,

@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    /// Where the target listens.
+    /// Returns the target's address to listen on.
     pub fn listen(self) -> &'static str {
         match self {
             Self::NvmeTcp => "nvme+tcp://127.0.0.1:0",
@@ -51,7 +51,7 @@ impl Protocol {
     }
 }
 
-/// What the peers do.
+/// Behaviour of the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// They announce writes and send no data.
@@ -312,7 +312,7 @@ mod iscsi {
         [&header[..], text, &[0; 3][..padding]].concat()
     }
 
-    /// A READ(10) or WRITE(10), of which so many bytes come with it.
+    /// A READ(10) or WRITE(10), with this many bytes of immediate data.
     pub fn command(operation: u8, flags: u8, sn: u16, immediate_bytes: u32) -> Vec<u8> {
         let mut header = header(0x01, flags, immediate_bytes, sn, sn);
         header[20..24].copy_from_slice(&BYTES.to_be_bytes());

@@ -45,7 +45,7 @@ pub fn connect(_: &str, to: SocketAddr) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// So many bytes of what a peer sends.
+/// Receives a number of bytes from a peer.
 pub fn receive(stream: &mut TcpStream, bytes: usize) -> Result<Vec<u8>> {
     let mut all = vec![0; bytes];
     stream.read_exact(&mut all).context("the target does not let the peer in")?;

@@ -1,5 +1,5 @@
-//! What bare TCP leaves where one connection's operations are divided over two, as by a stripe, or
-//! done on both, as by a mirror: more than this no layer can reach on the same cores.
+//! Bound by bare TCP: one connection's operations are divided over two, as by a stripe, or done on
+//! both, as by a mirror. No layer can reach more on the same cores.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

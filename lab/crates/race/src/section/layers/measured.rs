@@ -1,4 +1,4 @@
-//! What was measured in turn at a point, and the row that it makes.
+//! Measurements in turn at a point, and their row.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// So many ways in turn, each round from another one on.
+    /// Measures this many ways in turn, each round from another one on.
     pub fn of(
         setting: &Setting,
         point: String,

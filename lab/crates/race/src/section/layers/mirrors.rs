@@ -1,4 +1,5 @@
-//! Mirrors of two and three legs at the sizes of real disks, beside a single leg of the same kind.
+//! Mirrors of two and three legs at the sizes of real disks, relative to a single leg of the same
+//! kind.
 
 use std::{cell::Cell, fs, path::Path, time::Duration};
 
