@@ -35,7 +35,9 @@ type Place = (String, Fault);
 /// All faults by their areas.
 fn places() -> BTreeMap<String, Vec<Place>> {
     let mut areas = BTreeMap::<String, Vec<Place>>::new();
-    for (path, text) in files::markdown() {
+    // Programs wrote the reports.
+    let pages = files::markdown().into_iter().filter(|(path, _)| !path.contains("/reports/"));
+    for (path, text) in pages {
         let area = areas.entry(page_area(&path).to_owned()).or_default();
         area.extend(page_faults(&path, &text).into_iter().map(|fault| (path.clone(), fault)));
     }

@@ -18,8 +18,8 @@ const WIDTH: usize = 80;
 /// Minimum width for wrapping words; a narrower terminal wraps by itself.
 const WIDTH_MIN: usize = 40;
 
-/// The tables of the suite and at most five sentences as lines of text, for a terminal of so many
-/// columns (none: 80).
+/// The tables of the suite and at most five sentences as lines of text, for a terminal with `width`
+/// columns (`None`: 80).
 ///
 /// From 80 columns on, every line fits `width`, except for a single word that is longer.
 pub fn render(results: &Results, width: Option<usize>) -> String {

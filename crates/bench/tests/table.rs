@@ -213,7 +213,7 @@ fn the_null_suite_stands_side_by_side() {
     assert!(!render(&results, None).contains("times the operations"));
 }
 
-/// What the default study answers, in a table of 80 columns and at most five sentences.
+/// The answers of the default study, in a table of 80 columns and at most five sentences.
 #[test]
 fn one_lane_stands_against_the_others() {
     let results = sample::against();

@@ -213,7 +213,7 @@ fn limit(text: &str, to: &mut Option<Duration>) -> Result<(), String> {
 }
 
 impl Options {
-    /// What cancels the opening of devices with these options, once it is set. Copies share it.
+    /// Returns the flag that cancels the opening of devices with these options. Copies share it.
     pub fn cancelled(&self) -> &Arc<AtomicBool> {
         &self.cancelled
     }

@@ -84,7 +84,7 @@ pub const RELAY_CONNECTIONS_MAX: usize = 64;
 /// Bytes that a relay receives at a time.
 pub const RELAY_CHUNK_BYTES: usize = 64 << 10;
 
-/// Such pieces that wait in each direction of a connection; then the relay receives no more.
+/// Such pieces that wait in each direction of a connection; then the relay stops receiving.
 pub const RELAY_CHUNKS_MAX: usize = 256;
 
 /// Seconds in which a relay must have connected to its target.

@@ -14,7 +14,7 @@ pub(crate) const HEADS: [&str; 4] = ["rate\n×", "latency\nµs", "CPU\nµs", "la
 pub(crate) struct Line {
     /// The number of the lane; none: bare TCP.
     pub at: Option<usize>,
-    /// What the reference is compared with.
+    /// The other side of the comparison.
     pub name: String,
     /// The relations of the reference to it.
     pub cells: [String; HEADS.len()],

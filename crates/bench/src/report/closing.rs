@@ -6,7 +6,7 @@ use crate::results::{Drawing, Results};
 /// Most sentences.
 const MOST: usize = 5;
 
-/// What endangers the figures comes first, then what they say, then what else the machine did.
+/// Begins with dangers to the figures, then has the answers, then other load on the machine.
 pub(crate) fn sentences(results: &Results) -> Vec<String> {
     let first = failures(results).into_iter().chain(not_measured(results));
     first.chain(said(results)).chain(noise(results)).take(MOST).collect()
@@ -59,7 +59,7 @@ fn not_measured(results: &Results) -> Option<String> {
     (!names.is_empty()).then(|| format!("Not measured, or not all of it: {}.", names.join(", ")))
 }
 
-/// What else the machine did, where it is enough to matter.
+/// Other load on the machine, where it is enough to matter.
 fn noise(results: &Results) -> Option<String> {
     const MUCH: f64 = 0.02;
     let at = &results.conditions;

@@ -1,4 +1,4 @@
-//! Which program talks to which: both ends of each lane, and the protocol between them.
+//! Both ends of each lane, and the protocol between them: a picture of the programs.
 
 use super::markup::{Markup, html};
 use super::tables;

@@ -162,7 +162,7 @@ impl LaneTemplate {
         self.targets != 1 || self.paths != 1 || self.behind.is_some() || self.is_far()
     }
 
-    /// Whether there is a relay in front of the target.
+    /// Returns whether there is a relay in front of the target.
     pub fn is_far(&self) -> bool {
         self.round_trip_us > 0
     }

@@ -95,7 +95,7 @@ impl Spawned {
         })
     }
 
-    /// What it answers to `counters`; none if it does not.
+    /// Returns its answer to `counters`; none if it does not answer.
     pub fn counted(&self) -> Option<serde_json::Value> {
         writeln!(self.child.stdin.as_ref()?, "counters").ok()?;
         let answer = self.answers.recv_timeout(ANSWER).ok()?;

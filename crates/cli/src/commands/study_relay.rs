@@ -1,5 +1,5 @@
-//! `weft study-relay`: passes TCP connections on, later and no faster than a network of some length
-//! and rate would, and tells how late it was itself. It ends when standard input closes.
+//! `weft study-relay`: passes TCP connections on with the delay and the rate of a network, and
+//! reports its own lateness. It ends when standard input closes.
 //!
 //! Each direction of a connection has a thread that receives and one that sends when it is time.
 //! The clock of one chunk is independent of all others, so that nothing adds up.
@@ -32,7 +32,7 @@ pub struct StudyRelayArgs {
     address: IpAddr,
 }
 
-/// Runs until standard input closes. A line `counters` is answered with how late data was sent.
+/// Runs until standard input closes. A line `counters` is answered with the lateness.
 pub fn run(args: &StudyRelayArgs) -> Result<(), Failure> {
     let listener = TcpListener::bind((args.address, 0))?;
     printed(writeln!(std::io::stdout(), "listening on tcp://{}", listener.local_addr()?))?;
@@ -64,7 +64,7 @@ struct Relay {
     late: Late,
 }
 
-/// What was received, and when it is to be sent.
+/// Received data, and the time for sending it.
 struct Chunk {
     due: Instant,
     bytes: Vec<u8>,
@@ -117,7 +117,7 @@ impl Relay {
         }
     }
 
-    /// The time in which a wire of this rate sends so many bytes.
+    /// Returns the time in which a wire of this rate sends `bytes` bytes.
     fn takes(&self, bytes: usize) -> Duration {
         match self.bytes_per_second {
             0 => Duration::ZERO,
@@ -153,7 +153,7 @@ fn sleep_exactly() {
 /// Microseconds of lateness that are told apart.
 const LATE_US_MAX: usize = 10_000;
 
-/// How late chunks were sent: their number for each microsecond, the last one for all above.
+/// Lateness of chunks: their number for each microsecond, the last one for all above.
 struct Late(Vec<AtomicU64>);
 
 impl Default for Late {

@@ -98,7 +98,7 @@ const TESTS: [(&str, &str, [&str; 3]); 14] = [
     ),
     (
         "fio-lane",
-        "fio with weft's engine as a lane of a study, beside weft's initiator on the same device. `WEFT_FIO_ENGINE` names libfio-weft.so.",
+        "fio with weft's engine as a lane of a study, compared with weft's initiator on the same device. `WEFT_FIO_ENGINE` names libfio-weft.so.",
         ["weft", "cli", "study_fio::fio_with_wefts_engine_measures_any_source"],
     ),
     (

@@ -1,10 +1,10 @@
-//! How exact the relays of a study were.
+//! Exactness of the relays of a study.
 
 use super::super::child::Spawned;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How late the relays of a study have sent, µs: the greatest of all of them.
+/// Lateness of the relays of a study, µs: the greatest of all of them.
 #[derive(Clone, Default)]
 pub struct Lateness(Rc<RefCell<Option<Late>>>);
 

@@ -46,7 +46,7 @@ pub struct Opener<'a> {
     pub cores: &'a Cores,
     /// Overwrite whatever is recognised on a device.
     pub destroy_data: bool,
-    /// What the relays tell.
+    /// Lateness of the relays.
     pub lateness: Lateness,
 }
 

@@ -25,7 +25,7 @@ pub enum Engine {
     Weft {
         /// Path of the library.
         library: String,
-        /// What it opens.
+        /// URL of the device.
         url: String,
     },
 }
