@@ -49,8 +49,6 @@ impl Job {
             .replace(serve, &format!("{serve} --listen 127.0.0.1:{port}"))
             .replace(":4420/", &format!(":{port}/"))
             .replace("/mnt", mnt.to_str().unwrap());
-        // The target is the only command in the background.
-        let script = format!("trap 'kill $!' EXIT\n{script}");
         std::fs::write(dir.path().join("script"), script).unwrap();
         Self(dir)
     }

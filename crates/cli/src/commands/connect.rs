@@ -148,7 +148,14 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
         out.flush()?;
     }
     let lost = wait_for_end(&signal, &server, args.attach.loss.exit_on_loss);
-    ended(lost, server.stop().map_err(Failure::from))
+    let runtime = Runtime::open()?;
+    let left = lost.as_ref().and_then(|_| runtime.find(&plan.name));
+    let stopped = server.stop().map_err(Failure::from);
+    // Nobody else detaches it: the record goes with this process.
+    if let Some(entry) = left {
+        run::clear_dead(&runtime.served(&entry));
+    }
+    ended(lost, stopped)
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
@@ -228,10 +235,13 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
         entry.device.clone_from(&entry.served);
     }
     let lines = runtime.served(&entry).attach(system);
-    match (entry.protocol.as_str(), &lines[..]) {
-        ("loop", [line]) => entry.device = run::printed_by(line)?,
-        _ => run::run_all(&lines)?,
-    }
+    let attached = match (entry.protocol.as_str(), &lines[..]) {
+        ("loop", [line]) => run::printed_by(line).map(|device| entry.device = device),
+        _ => run::run_all(&lines),
+    };
+    attached.map_err(|e| {
+        Error::new(e.kind(), format!("{e}; --print shows all commands, to run them yourself"))
+    })?;
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
         if system == System::Linux

@@ -14,7 +14,7 @@ pub const LOOP_MODULE: &str = "loop";
 pub const FUSE_MODULE: &str = "fuse";
 
 /// The name of a file by FUSE in its directory.
-const FILE: &str = "disk";
+pub const FILE: &str = "disk";
 
 /// Seconds that Linux waits for a command to an attached SCSI disk.
 pub const COMMAND_S: u32 = 604_800;

@@ -1,6 +1,6 @@
 //! Runs the system's programs, and finds the name of a disk in the system.
 
-use super::plan::{COMMAND_S, Drivers, File, Line, Served, System};
+use super::plan::{COMMAND_S, Drivers, FILE, File, Line, Served, System};
 use crate::programs;
 use std::path::Path;
 use std::process::Stdio;
@@ -28,7 +28,11 @@ pub fn printed_by(line: &Line) -> Result<String, Error> {
 /// That of the first command that failed; [`ErrorKind::InUse`] if a file by FUSE is in use.
 pub fn detach(served: &Served) -> Result<(), Error> {
     let lines = served.detach(System::here());
-    let Served::Loop { file, device, .. } = served else { return run_all(&lines) };
+    let (file, device) = match served {
+        Served::Fuse(file) if !is_mounted(file) => return Ok(()),
+        Served::Loop { file, device, .. } => (file, device),
+        _ => return run_all(&lines),
+    };
     let [free, rest @ ..] = &lines[..] else { return Ok(()) };
     if is_on(device, file) {
         run(free)?;
@@ -39,7 +43,16 @@ pub fn detach(served: &Served) -> Result<(), Error> {
     while is_on(device, file) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
-    run_all(rest)
+    // The server has taken away a file whose source it lost.
+    if is_mounted(file) { run_all(rest) } else { Ok(()) }
+}
+
+/// Returns whether a file by FUSE is there.
+fn is_mounted(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    return weft_io::fuse::is_mounted(&file.directory);
+    #[cfg(not(target_os = "linux"))]
+    true
 }
 
 /// Returns whether a loop device is on a file. If not, it has ended, and its number may have been
@@ -48,12 +61,13 @@ fn is_on(device: &str, file: &File) -> bool {
     let name = device.trim_start_matches("/dev/");
     let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
     let found = std::fs::read_to_string(backing).unwrap_or_default();
-    // The kernel adds a word to the path of a file that has gone.
-    let path = file.path();
-    found
-        .trim_end()
-        .strip_prefix(&path)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    // The kernel adds a word to the path of a file that has gone, and shows the path within its file
+    // system if that was unmounted below the device.
+    let is = |path: &str| {
+        let rest = found.trim_end().strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    is(&file.path()) || (is(&format!("/{FILE}")) && !is_mounted(file))
 }
 
 /// Removes what a killed server has left of a file by FUSE, unless it is in use.
@@ -102,10 +116,7 @@ fn output_of(line: &Line) -> Result<Vec<u8>, Error> {
         true => ErrorKind::InUse,
         false => ErrorKind::Refused,
     };
-    Err(Error::new(
-        kind,
-        format!("`{line}` failed: {said}; --print shows all commands, to run them yourself"),
-    ))
+    Err(Error::new(kind, format!("`{line}` failed: {said}")))
 }
 
 fn missing(program: &str, error: std::io::Error) -> Error {
