@@ -18,6 +18,7 @@
 
 pub mod agents;
 pub mod compare;
+pub mod gate;
 pub mod limits;
 pub mod relation;
 pub mod report;

@@ -11,7 +11,7 @@ use crate::report::units::{
 };
 use crate::report::{comparison, matrix, of_all_lanes, published};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
-use crate::text_table::{self, Align};
+use crate::text_table::{self, Align, wrap};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
 const WIDTH: usize = 120;
@@ -408,24 +408,4 @@ fn circumstances(results: &Results) -> String {
 fn paragraphs(texts: &[String], lead: &str, width: usize) -> String {
     let text: String = texts.iter().map(|text| wrap(text, lead, width)).collect();
     if text.is_empty() { text } else { text + "\n" }
-}
-
-/// A text as lines of at most `width` characters; those after the first are indented as far as
-/// `lead` is long.
-fn wrap(text: &str, lead: &str, width: usize) -> String {
-    let indent = " ".repeat(lead.chars().count());
-    let (mut out, mut line) = (String::new(), lead.to_owned());
-    let mut empty = true;
-    for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
-        if !empty && line.chars().count() + 1 + word.chars().count() > width {
-            out += &(line + "\n");
-            (line, empty) = (indent.clone(), true);
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    (out + &line + "\n").replace(crate::report::units::NBSP, " ")
 }

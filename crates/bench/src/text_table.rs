@@ -1,5 +1,7 @@
 //! Tables of text, for a terminal.
 
+use crate::report::units::NBSP;
+
 /// Where the text of a column's cells stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Align {
@@ -36,6 +38,26 @@ pub(crate) fn draw(columns: &[Align], rows: &[Vec<String>]) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// A text as lines of at most `width` characters; those after the first are indented as far as
+/// `lead` is long.
+pub(crate) fn wrap(text: &str, lead: &str, width: usize) -> String {
+    let indent = " ".repeat(lead.chars().count());
+    let (mut out, mut line) = (String::new(), lead.to_owned());
+    let mut empty = true;
+    for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
+        if !empty && line.chars().count() + 1 + word.chars().count() > width {
+            out += &(line + "\n");
+            (line, empty) = (indent.clone(), true);
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    (out + &line + "\n").replace(NBSP, " ")
 }
 
 #[cfg(test)]

@@ -52,6 +52,9 @@ pub const AGENT_LOG_S: u64 = 10;
 /// Longest configuration of an agent, and longest file of known agents, in bytes.
 pub const AGENT_FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Longest `results.json` that `weft study compare`, `gate` and `render` read, in bytes.
+pub const STUDY_RESULTS_BYTES_MAX: u64 = 256 << 20;
+
 /// Shortest slice that fio measures in a study, seconds: its start and end, which take tens of
 /// milliseconds, are not measured.
 pub const FIO_SLICE_S: u64 = 1;

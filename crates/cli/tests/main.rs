@@ -58,6 +58,7 @@ mod status;
 mod strangers;
 mod study;
 mod study_fio;
+mod study_gate;
 mod study_peers;
 mod support;
 mod suspended;

@@ -28,6 +28,7 @@ use crate::Error;
 use crate::results::{Drawing, Results};
 pub use chart::Letters;
 use findings::Finding;
+pub(crate) use markdown::text as escaped;
 pub use markdown::{csv, markdown};
 use markup::{DOCTYPE, Markup, Raw, html};
 use units::date;

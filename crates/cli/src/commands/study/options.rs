@@ -49,6 +49,8 @@ Examples:
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
       what changed in relation to bare TCP and the local device, and whether it is more than noise
+  weft study gate after/results.json --baseline before/results.json --lose 5%
+      fails where a relation is worse by more than 5 %, for CI
   weft study render results.json --output-dir report --also png
       the report again, from the results of an earlier study
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
