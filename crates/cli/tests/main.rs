@@ -60,6 +60,7 @@ mod study;
 mod study_fio;
 mod study_gate;
 mod study_peers;
+mod study_publish;
 mod support;
 mod suspended;
 mod tls;

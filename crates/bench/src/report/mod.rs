@@ -20,6 +20,7 @@ pub(crate) mod published;
 mod saturation;
 mod sentences;
 mod shown;
+mod site;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
@@ -31,6 +32,7 @@ use findings::Finding;
 pub(crate) use markdown::text as escaped;
 pub use markdown::{csv, markdown};
 use markup::{DOCTYPE, Markup, Raw, html};
+pub use site::{INDEX, Page, site};
 use units::date;
 
 /// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the

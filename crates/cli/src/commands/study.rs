@@ -15,6 +15,7 @@ mod publishing;
 mod reading;
 mod serving;
 mod setup;
+mod site;
 mod watched;
 
 use crate::agents::fleet::Fleet;

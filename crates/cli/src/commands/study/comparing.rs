@@ -1,8 +1,9 @@
-//! `weft study compare`, `gate`, `render` and `schema`: what can be done with results.
+//! `weft study compare`, `gate`, `publish`, `render` and `schema`: what can be done with results.
 
 use super::gating::GateArgs;
 use super::publishing::Publishing;
 use super::reading::results;
+use super::site::PublishArgs;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::io::Write;
@@ -40,6 +41,17 @@ Examples:
   weft study gate results.json --baseline baseline.json --lanes nvme+tcp --summary $GITHUB_STEP_SUMMARY
       one lane, with a table in the summary of a job")]
     Gate(GateArgs),
+    /// Make a site of many studies
+    ///
+    /// It has an index and the report of each study, needs no scripts, and works with any web server
+    /// or none.
+    #[command(after_help = "\
+Examples:
+  weft study publish site results/*.json
+      site/index.html, by machine, system, network and version
+  weft study publish site results/*.json more/results.json
+      the same site with a further study")]
+    Publish(PublishArgs),
     /// Write the report of a study again
     #[command(after_help = "\
 Examples:
@@ -67,6 +79,7 @@ impl StudyCommand {
                 write!(out, "{}", compare(&results(before)?, &results(after)?).render())?
             }
             Self::Gate(gate) => gate.run(&mut out)?,
+            Self::Publish(publish) => publish.run(&mut out)?,
             Self::Render { results: path, publishing } => {
                 let page = publishing.prepare()?.report(&results(path)?)?;
                 writeln!(out, "Report: {}", page.display())?;
