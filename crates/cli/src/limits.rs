@@ -52,7 +52,7 @@ pub const AGENT_LOG_S: u64 = 10;
 /// Longest configuration of an agent, and longest file of known agents, in bytes.
 pub const AGENT_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Longest `results.json` that `weft study compare`, `gate`, `publish` and `render` read, in bytes.
+/// Longest `results.json` that `weft study compare`, `gate`, `pack`, `publish` and `render` read, in bytes.
 pub const STUDY_RESULTS_BYTES_MAX: u64 = 256 << 20;
 
 /// Studies of a site that `weft study publish` makes, at most.

@@ -72,3 +72,34 @@ fn files_of_others_stay() {
     let ran = publish(dir.path(), &["null"]);
     assert!(ran.code() == Some(2) && ran.err.contains("is not a list"), "{ran:?}");
 }
+
+/// Packed results can be published, and say nothing of where they were measured.
+#[test]
+fn packed_results_are_results() {
+    let dir = Scratch::new("study-pack");
+    let path = dir.path();
+    let text = std::fs::read_to_string(kept("mirror")).unwrap();
+    let mut data: serde_json::Value = serde_json::from_str(&text).unwrap();
+    data["machine"]["name"] = "rack7.example".into();
+    let named = data.to_string().replace("127.0.0.1:", "198.51.100.9:");
+    std::fs::write(path.join("results.json"), &named).unwrap();
+    let ran = run(weft(path, &["study", "pack", "results.json", "-o", "packed.json"]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    for line in
+        ["host name     machine.name", "address       lanes[].url", "NQN or IQN    rows[].command"]
+    {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    let packed = std::fs::read_to_string(path.join("packed.json")).unwrap();
+    for told in ["rack7", "198.51.100.9", "uuid:", "internal.weft"] {
+        assert!(named.contains(told), "{told}");
+        assert!(!packed.contains(told) && !ran.out.contains(told), "{told}");
+    }
+    let ran = run(weft(path, &["study", "publish", "site", "packed.json"]));
+    assert!(ran.code() == Some(0) && ran.out.contains("1 studies"), "{ran:?}");
+    let index = std::fs::read_to_string(path.join("site/index.html")).unwrap();
+    assert!(index.contains("<h3>host-1</h3>") && index.contains("mirror-tcp"), "{index}");
+    let ran = run(weft(path, &["study", "pack", "none.json", "-o", "packed.json"]));
+    assert_eq!(ran.code(), Some(3), "{ran:?}");
+}

@@ -8,6 +8,7 @@ mod gating;
 mod imported;
 mod lanes;
 mod options;
+mod packing;
 #[cfg(target_os = "linux")]
 mod peers;
 mod program;

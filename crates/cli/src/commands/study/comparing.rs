@@ -1,6 +1,7 @@
-//! `weft study compare`, `gate`, `publish`, `render` and `schema`: what can be done with results.
+//! `weft study compare`, `gate`, `pack`, `publish`, `render` and `schema`: what can be done with results.
 
 use super::gating::GateArgs;
+use super::packing::PackArgs;
 use super::publishing::Publishing;
 use super::reading::results;
 use super::site::PublishArgs;
@@ -41,6 +42,17 @@ Examples:
   weft study gate results.json --baseline baseline.json --lanes nvme+tcp --summary $GITHUB_STEP_SUMMARY
       one lane, with a table in the summary of a job")]
     Gate(GateArgs),
+    /// Remove names, addresses and secrets from results
+    ///
+    /// What is not known to be harmless is replaced: names of hosts and users, addresses, serial
+    /// numbers, paths, NQNs and IQNs, also in commands, URLs and notes.
+    #[command(after_help = "\
+Examples:
+  weft study pack results.json -o packed.json
+      results that can be given away, and a list of what was removed
+  weft study pack results.json -o packed.json --keep kernel,spdk-6
+      the same; these two lanes of the user keep their names")]
+    Pack(PackArgs),
     /// Make a site of many studies
     ///
     /// It has an index and the report of each study, needs no scripts, and works with any web server
@@ -79,6 +91,7 @@ impl StudyCommand {
                 write!(out, "{}", compare(&results(before)?, &results(after)?).render())?
             }
             Self::Gate(gate) => gate.run(&mut out)?,
+            Self::Pack(pack) => pack.run(&mut out)?,
             Self::Publish(publish) => publish.run(&mut out)?,
             Self::Render { results: path, publishing } => {
                 let page = publishing.prepare()?.report(&results(path)?)?;
