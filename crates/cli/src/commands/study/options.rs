@@ -84,8 +84,8 @@ pub struct StudyArgs {
     /// measured by fio; weft overwrites it; may be repeated
     #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
     pub(super) given: Vec<Given>,
-    /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of
-    /// one name are its rounds
+    /// Results of fio (JSON), DISKSPD (XML or text) or vdbench (flatfile.html) as a lane; several
+    /// files of one name are its rounds
     #[arg(long = "import", value_name = "NAME=FILE", value_parser = named)]
     pub(super) imports: Vec<Named>,
     /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null
