@@ -72,7 +72,7 @@ const PAGES: [(&str, &[&str]); 58] = [
     ("mirror", &["docs/mirror.md", CONNECTIONS]),
     ("copy", &["docs/copy.md", CONNECTIONS]),
     ("bench", &["docs/bench.md", CONNECTIONS]),
-    ("study", &["docs/study.md", CONNECTIONS]),
+    ("study", &["docs/study.md", "docs/study/gate.md", "docs/study/publish.md", CONNECTIONS]),
     ("agent", &["docs/study/agents.md", CONNECTIONS]),
 ];
 

@@ -18,7 +18,9 @@
 
 pub mod agents;
 pub mod compare;
+pub mod gate;
 pub mod limits;
+pub mod pack;
 pub mod relation;
 pub mod report;
 pub mod results;

@@ -33,6 +33,7 @@ Exit status:
  11  operations failed during a measurement
  12  verification found wrong data
  13  a source was lost, and --exit-on-loss was given
+ 14  a study is worse than its baseline allows (weft study gate)
 101  a defect of weft: one of its threads panicked
 130  interrupted: the result covers the time until then; a server did not finish";
 
@@ -45,6 +46,8 @@ impl Failure {
     pub const VERIFICATION: u8 = 12;
     /// A source of a server was lost.
     pub const LOST: u8 = 13;
+    /// A study is worse than its baseline allows.
+    pub const WORSE: u8 = 14;
     /// Ended by Ctrl-C: 128 plus the signal number, as in shells.
     pub const INTERRUPTED: u8 = 130;
 

@@ -52,6 +52,15 @@ pub const AGENT_LOG_S: u64 = 10;
 /// Longest configuration of an agent, and longest file of known agents, in bytes.
 pub const AGENT_FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Longest `results.json` that `weft study compare`, `gate`, `pack`, `publish` and `render` read, in bytes.
+pub const STUDY_RESULTS_BYTES_MAX: u64 = 256 << 20;
+
+/// Studies of a site that `weft study publish` makes, at most.
+pub const SITE_STUDIES_MAX: usize = 1000;
+
+/// Longest list of the files of such a site, in bytes.
+pub const SITE_LIST_BYTES_MAX: u64 = 1 << 20;
+
 /// Shortest slice that fio measures in a study, seconds: its start and end, which take tens of
 /// milliseconds, are not measured.
 pub const FIO_SLICE_S: u64 = 1;

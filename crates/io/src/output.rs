@@ -3,7 +3,7 @@
 //! They are made, or written over, as by a redirection of the shell; `/dev/stdout` and pipes work.
 //! But root follows no link of another user, and shortens no file of one that has another name.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Makes a file with these bytes, or replaces what is in one.
@@ -15,6 +15,18 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = system::open(path)?;
     if file.metadata()?.is_file() {
         file.set_len(0)?;
+    }
+    file.write_all(bytes.as_ref())
+}
+
+/// Appends these bytes to a file, which need not exist.
+///
+/// # Errors
+/// As [`write()`].
+pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut file = system::open(path)?;
+    if file.metadata()?.is_file() {
+        file.seek(SeekFrom::End(0))?;
     }
     file.write_all(bytes.as_ref())
 }
@@ -104,6 +116,8 @@ mod tests {
         write(&file, "longer than the next one").unwrap();
         write(&file, "short").unwrap();
         symlink(&file, &link).unwrap();
+        append(&link, " and more").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "short and more");
         write(&link, "by the link").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "by the link");
         write(Path::new("/dev/null"), "nothing").unwrap();

@@ -1,6 +1,7 @@
 //! What else differs between two studies, and may be the reason of a change.
 
 use super::Related;
+use crate::relation::Estimate;
 use crate::report::units::count;
 use crate::results::{Results, Workload};
 
@@ -8,7 +9,7 @@ use crate::results::{Results, Workload};
 const DUE: f64 = 0.05;
 
 /// Whether a name means the same workload in both studies, as far as they describe it.
-pub(super) fn same_work(before: &Results, after: &Results, name: &str) -> bool {
+pub(crate) fn same_work(before: &Results, after: &Results, name: &str) -> bool {
     let find =
         |of: &'_ Results| of.workloads.iter().find(|workload| workload.name == name).map(work);
     find(before).zip(find(after)).is_none_or(|(before, after)| before == after)
@@ -22,26 +23,40 @@ fn work(of: &Workload) -> Workload {
 /// All of it, in whole sentences.
 pub(super) fn notes(before: &Results, after: &Results, relations: &[Related]) -> Vec<String> {
     if before == after {
-        return vec!["Both files hold the same study, so nothing has changed; the intervals are those of two studies.".into()];
+        return vec![SAME.into()];
+    }
+    let mut notes = differences(before, after);
+    notes.extend(single_block(relations.iter().map(|it| &it.change)));
+    notes.extend(alone(before, after, "first"));
+    notes.extend(alone(after, before, "second"));
+    notes
+}
+
+/// What to know of relations, or their changes, if one is of a single block.
+pub(crate) fn single_block<'a>(mut of: impl Iterator<Item = &'a Estimate>) -> Option<String> {
+    of.any(|it| it.blocks < 2).then(|| {
+        "One of the studies is of a single block: its intervals hold for its processes and connections, and those of another study may differ \
+         by some per cent."
+            .into()
+    })
+}
+
+/// What else than the rows differs.
+pub(crate) fn differences(before: &Results, after: &Results) -> Vec<String> {
+    if before == after {
+        return vec![SAME.into()];
     }
     let mut notes = facts(before, after);
     notes.extend(load(before, after));
     if before.quick || after.quick {
         notes.push("One of the studies was a quick one.".into());
     }
-    if relations.iter().any(|it| it.change.blocks < 2) {
-        notes.push(
-            "One of the studies is of a single block: its intervals hold for its processes and connections, and those of another study may differ \
-             by some per cent."
-                .into(),
-        );
-    }
     notes.extend(other_work(before, after));
     notes.extend(other_rate(before, after));
-    notes.extend(alone(before, after, "first"));
-    notes.extend(alone(after, before, "second"));
     notes
 }
+
+const SAME: &str = "Both files hold the same study, so nothing has changed; the intervals are those of two studies.";
 
 fn facts(before: &Results, after: &Results) -> Vec<String> {
     let facts = |of: &Results| {

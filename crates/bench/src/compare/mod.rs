@@ -12,6 +12,7 @@ mod reading;
 mod related;
 mod render;
 
+pub(crate) use circumstances::{differences, same_work, single_block};
 pub use reading::read;
 pub use related::Related;
 

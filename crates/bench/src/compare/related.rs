@@ -37,19 +37,12 @@ impl Related {
 
     /// `rate`, `median latency`, `CPU of both ends`.
     pub(super) fn what(&self) -> &'static str {
-        match self.quantity {
-            Quantity::Rate => "rate",
-            Quantity::Latency => "median latency",
-            Quantity::Cpu => "CPU of both ends",
-            Quantity::Cycles => "cycles of both ends",
-            Quantity::InitiatorCpu => "CPU of the initiator",
-            Quantity::TargetCpu => "CPU of the target",
-        }
+        self.quantity.title()
     }
 
     /// What a difference is counted in.
     pub(super) fn unit(&self) -> Unit {
-        if self.quantity == Quantity::Cycles { Unit::Cycles } else { Unit::Nanoseconds }
+        Unit::of(self.quantity)
     }
 }
 

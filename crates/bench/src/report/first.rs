@@ -33,7 +33,8 @@ pub(super) fn screen(results: &Results, findings: &[Finding<'_>]) -> Markup {
     }
 }
 
-fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
+/// The headline of a study.
+pub(super) fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     let compared = results.draws(Drawing::SideBySide) || comparison::compared(results).is_some();
     match findings {
         _ if results.draws(Drawing::Matrix) => matrix::headline(results),
@@ -134,7 +135,8 @@ fn noise(results: &Results) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Meanwhile {}.", parts.join(", and ")))
 }
 
-fn theme_switch() -> Markup {
+/// The switch of the colours.
+pub(super) fn theme_switch() -> Markup {
     html! {
         fieldset.theme {
             legend { "Colours" }

@@ -144,7 +144,7 @@ fn published(results: &Results, out: &mut String) {
 }
 
 /// Names come from peers and files: they must not become markup, or end a cell or a line.
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
         match letter {

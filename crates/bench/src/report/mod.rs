@@ -22,6 +22,7 @@ pub(crate) mod published;
 mod saturation;
 mod sentences;
 mod shown;
+mod site;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
@@ -31,8 +32,10 @@ use crate::Error;
 use crate::results::{Drawing, Results};
 pub use chart::Letters;
 use findings::Finding;
+pub(crate) use markdown::text as escaped;
 pub use markdown::{csv, markdown};
 use markup::{DOCTYPE, Markup, Raw, html};
+pub use site::{INDEX, Page, site};
 use units::date;
 
 /// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the

@@ -2,7 +2,7 @@
 //! glance.
 
 use crate::relation::{Estimate, Scale};
-use crate::results::Results;
+use crate::results::{Quantity, Results};
 use weft_block::date::civil;
 
 /// What stands where there is no number.
@@ -97,6 +97,11 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
+    /// What a difference of this quantity is counted in.
+    pub(crate) fn of(quantity: Quantity) -> Self {
+        if quantity == Quantity::Cycles { Self::Cycles } else { Self::Nanoseconds }
+    }
+
     /// `9.10 µs`, `8.94k cycles`.
     pub(crate) fn show(self, value: f64) -> String {
         match self {

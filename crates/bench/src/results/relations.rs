@@ -43,6 +43,20 @@ pub enum Quantity {
     TargetCpu,
 }
 
+impl Quantity {
+    /// `rate`, `median latency`, `CPU of both ends`.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Latency => "median latency",
+            Self::Cpu => "CPU of both ends",
+            Self::Cycles => "cycles of both ends",
+            Self::InitiatorCpu => "CPU of the initiator",
+            Self::TargetCpu => "CPU of the target",
+        }
+    }
+}
+
 impl Results {
     /// How a lane relates to another one, or to bare TCP.
     pub fn relation(

@@ -5,7 +5,7 @@ use crate::sample;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
-use weft_bench::report::html;
+use weft_bench::report::{html, site};
 use weft_bench::results::Results;
 use weft_testing::programs;
 
@@ -53,11 +53,15 @@ fn probe(folder: &Path, width: u32, theme: u32) -> Value {
 
 /// Looks at a report in every window and theme, if there is a browser.
 fn look(results: &Results, charts: bool) {
+    look_at(&html(results), charts);
+}
+
+fn look_at(page: &str, charts: bool) {
     if !programs::have(&[BROWSER]) {
         return;
     }
     let folder = tempfile::tempdir().expect("there is room");
-    std::fs::write(folder.path().join("page.html"), html(results) + PROBE)
+    std::fs::write(folder.path().join("page.html"), page.to_owned() + PROBE)
         .expect("the page is written");
     for width in WIDTHS {
         for (theme, paper) in THEMES {
@@ -101,6 +105,13 @@ fn many_lanes_fit() {
 #[test]
 fn names_of_others_do_not_become_parts_of_the_page() {
     look(&sample::hostile(), true);
+}
+
+#[test]
+fn the_index_of_a_site_fits() {
+    let studies = sample::all().into_iter().chain([sample::hostile()]).collect();
+    let pages = site(studies).expect("they are JSON");
+    look_at(&pages.last().expect("there is an index").content, false);
 }
 
 #[test]

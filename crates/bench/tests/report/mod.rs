@@ -6,7 +6,7 @@ mod kept;
 
 use crate::sample;
 use document::{check_nesting, texts};
-use weft_bench::report::{charts, csv, html, markdown};
+use weft_bench::report::{INDEX, charts, csv, html, markdown, site};
 use weft_bench::results::{Drawing, Lane, Quantity, Results, Row};
 
 #[test]
@@ -414,4 +414,14 @@ fn other_formats_hold_the_same_rows() {
     }
     let hostile = sample::hostile();
     assert!(!markdown(&hostile).contains("<script") && !csv(&hostile).contains('\u{1b}'));
+}
+
+#[test]
+fn the_index_of_a_site_is_well_formed_and_has_each_command() {
+    let pages = site(vec![sample::hostile(), sample::study()]).unwrap();
+    let index = pages.last().unwrap();
+    assert_eq!(index.path, INDEX);
+    check_nesting(&index.content);
+    let rows = [sample::hostile(), sample::study()].iter().map(|of| of.rows.len()).sum::<usize>();
+    assert_eq!(index.content.matches("<td class=\"strong\">").count(), rows);
 }

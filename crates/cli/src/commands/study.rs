@@ -4,17 +4,21 @@ mod agents;
 mod comparing;
 mod composed;
 mod fio;
+mod gating;
 mod imported;
 mod lanes;
 mod lateness;
 mod options;
+mod packing;
 #[cfg(target_os = "linux")]
 mod peers;
 mod program;
 mod publishing;
+mod reading;
 mod relay;
 mod serving;
 mod setup;
+mod site;
 mod watched;
 
 use crate::agents::fleet::Fleet;

@@ -1,16 +1,16 @@
-//! `weft study compare`, `render` and `schema`: what can be done with results.
+//! `weft study compare`, `gate`, `pack`, `publish`, `render` and `schema`: what can be done with results.
 
+use super::gating::GateArgs;
+use super::packing::PackArgs;
 use super::publishing::Publishing;
+use super::reading::results;
+use super::site::PublishArgs;
 use crate::exit::Failure;
 use clap::Subcommand;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use weft_bench::compare::{compare, read};
-use weft_bench::results::{JSON_SCHEMA, Results};
-use weft_block::ErrorKind;
-
-/// Maximum bytes of a file of results.
-const RESULTS_BYTES_MAX: u64 = 256 << 20;
+use std::io::Write;
+use std::path::PathBuf;
+use weft_bench::compare::compare;
+use weft_bench::results::JSON_SCHEMA;
 
 /// What can be done with results.
 #[derive(Subcommand, Debug)]
@@ -29,6 +29,41 @@ Examples:
         /// That of the later study
         after: PathBuf,
     },
+    /// Judge a study by an earlier one, for CI
+    ///
+    /// It fails where a relation of two lanes or a count is worse by more than a given part.
+    #[command(after_help = "\
+Examples:
+  weft study gate after/results.json --baseline before/results.json --lose 5%
+      exit status 14 where a relation of two lanes is worse by more than 5 %, with all of the 95 %
+      interval of its change
+  weft study gate results.json --baseline baseline.json --counts-only --junit gate.xml
+      by bytes on the wire and bytes copied, which do not depend on the load of the machine
+  weft study gate results.json --baseline baseline.json --lanes nvme+tcp --summary $GITHUB_STEP_SUMMARY
+      one lane, with a table in the summary of a job")]
+    Gate(GateArgs),
+    /// Remove names, addresses and secrets from results
+    ///
+    /// What is not known to be harmless is replaced: names of hosts and users, addresses, serial
+    /// numbers, paths, NQNs and IQNs, also in commands, URLs and notes.
+    #[command(after_help = "\
+Examples:
+  weft study pack results.json -o packed.json
+      results that can be given away, and a list of what was removed
+  weft study pack results.json -o packed.json --keep kernel,spdk-6
+      the same; these two lanes of the user keep their names")]
+    Pack(PackArgs),
+    /// Make a site of many studies
+    ///
+    /// It has an index and the report of each study, needs no scripts, and works with any web server
+    /// or none.
+    #[command(after_help = "\
+Examples:
+  weft study publish site results/*.json
+      site/index.html, by machine, system, network and version
+  weft study publish site results/*.json more/results.json
+      the same site with a further study")]
+    Publish(PublishArgs),
     /// Write the report of a study again
     #[command(after_help = "\
 Examples:
@@ -55,6 +90,9 @@ impl StudyCommand {
             Self::Compare { before, after } => {
                 write!(out, "{}", compare(&results(before)?, &results(after)?).render())?
             }
+            Self::Gate(gate) => gate.run(&mut out)?,
+            Self::Pack(pack) => pack.run(&mut out)?,
+            Self::Publish(publish) => publish.run(&mut out)?,
             Self::Render { results: path, publishing } => {
                 let page = publishing.prepare()?.report(&results(path)?)?;
                 writeln!(out, "Report: {}", page.display())?;
@@ -63,21 +101,4 @@ impl StudyCommand {
         }
         Ok(())
     }
-}
-
-fn results(path: &Path) -> Result<Results, Failure> {
-    let place = path.display().to_string();
-    let mut text = String::new();
-    let file = std::fs::File::open(path)
-        .map_err(|error| weft_block::Error::io(format!("cannot read {place}: {error}"), error))?;
-    let length = file.take(RESULTS_BYTES_MAX).read_to_string(&mut text);
-    length
-        .map_err(|error| weft_block::Error::io(format!("cannot read {place}: {error}"), error))?;
-    if text.len() as u64 == RESULTS_BYTES_MAX {
-        return Err(Failure::of(
-            ErrorKind::Usage,
-            format!("{place} is no results.json: it is too long"),
-        ));
-    }
-    Ok(read(&place, &text)?)
 }

@@ -49,6 +49,8 @@ Examples:
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
       what changed in relation to bare TCP and the local device, and whether it is more than noise
+  weft study gate after/results.json --baseline before/results.json --lose 5%
+      fails where a relation is worse by more than 5 %, for CI
   weft study render results.json --output-dir report --also png
       the report again, from the results of an earlier study
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
@@ -82,8 +84,8 @@ pub struct StudyArgs {
     /// measured by fio; weft overwrites it; may be repeated
     #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
     pub(super) given: Vec<Given>,
-    /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of
-    /// one name are its rounds
+    /// Results of fio (JSON), DISKSPD (XML or text) or vdbench (flatfile.html) as a lane; several
+    /// files of one name are its rounds
     #[arg(long = "import", value_name = "NAME=FILE", value_parser = named)]
     pub(super) imports: Vec<Named>,
     /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null

@@ -12,9 +12,28 @@ pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
         .descendants()
         .find(|node| node.has_tag_name("Profile"))
         .ok_or("it has no profile, so its workload is not known")?;
-    let spans = profile.descendants().filter(|node| node.has_tag_name("TimeSpan"));
-    let results = root.children().filter(|node| node.has_tag_name("TimeSpan"));
-    spans.zip(results).enumerate().map(|(n, (span, result))| one(n, span, result)).collect()
+    let spans: Vec<_> =
+        profile.descendants().filter(|node| node.has_tag_name("TimeSpan")).collect();
+    let results: Vec<_> = root.children().filter(|node| node.has_tag_name("TimeSpan")).collect();
+    if spans.len() != results.len() {
+        return Err(format!("it has {} time spans, and results of {}", spans.len(), results.len()));
+    }
+    let pairs = spans.into_iter().zip(results).enumerate();
+    pairs.map(|(n, (span, result))| one(n, span, result)).collect()
+}
+
+/// What a target does: its order, its share of writes, and its block size.
+fn workload(target: Node<'_, '_>) -> Result<(bool, u64, u64), String> {
+    let whole = |name: &str| number(target, name).map(|value| value as u64);
+    let is_random = match whole("RandomRatio") {
+        Some(0) => false,
+        Some(100) => true,
+        Some(_) => return Err("a target has random and sequential operations".to_owned()),
+        // Before there was a ratio.
+        None => whole("Random").is_some_and(|alignment| alignment > 0),
+    };
+    let writes = whole("WriteRatio").unwrap_or(0).min(100);
+    Ok((is_random, writes, whole("BlockSize").ok_or("a target has no block size")?))
 }
 
 /// The number in the first element of this name below a node.
@@ -22,24 +41,37 @@ fn number(node: Node<'_, '_>, name: &str) -> Option<f64> {
     node.descendants().find(|below| below.has_tag_name(name))?.text()?.trim().parse().ok()
 }
 
+/// Operations in flight, of all threads.
+fn in_flight(span: Node<'_, '_>, targets: &[Node<'_, '_>]) -> f64 {
+    let depth = |target: &Node<'_, '_>| number(*target, "RequestCount").unwrap_or(2.0).max(1.0);
+    let Some(threads) = number(span, "ThreadCount").filter(|threads| *threads > 0.0) else {
+        let of = |target: &Node<'_, '_>| number(*target, "ThreadsPerFile").unwrap_or(1.0);
+        return targets.iter().map(|target| depth(target) * of(target)).sum();
+    };
+    // Threads that all targets share.
+    let own = span.children().find(|node| node.has_tag_name("RequestCount"));
+    let own = own.and_then(|node| node.text()?.trim().parse::<f64>().ok());
+    let all = || targets.iter().map(depth).sum::<f64>();
+    threads * own.filter(|depth| *depth > 0.0).unwrap_or_else(all)
+}
+
 fn one(n: usize, span: Node<'_, '_>, result: Node<'_, '_>) -> Result<Measured, String> {
     let targets: Vec<_> = span.descendants().filter(|node| node.has_tag_name("Target")).collect();
     let first = *targets.first().ok_or("a time span has no target")?;
+    let (is_random, writes, bs_bytes) = workload(first)?;
+    for target in &targets[1..] {
+        if workload(*target)? != (is_random, writes, bs_bytes) {
+            return Err("its targets have different workloads".to_owned());
+        }
+    }
     let seconds = number(result, "TestTimeSeconds")
         .filter(|seconds| *seconds > 0.0)
         .ok_or("a time span has no time")?;
-    let shared = number(span, "ThreadCount").filter(|threads| *threads > 0.0);
-    let depth = |target: &Node<'_, '_>| number(*target, "RequestCount").unwrap_or(2.0).max(1.0);
-    let in_flight = match shared {
-        Some(threads) => threads * depth(&first),
-        None => targets
-            .iter()
-            .map(|target| depth(target) * number(*target, "ThreadsPerFile").unwrap_or(1.0))
-            .sum(),
-    };
-    let is_random = number(first, "Random").is_some_and(|it| it > 0.0)
-        || number(first, "RandomRatio").is_some_and(|it| it > 0.0);
+    let in_flight = in_flight(span, &targets);
     let threads: Vec<_> = result.children().filter(|node| node.has_tag_name("Thread")).collect();
+    if threads.is_empty() {
+        return Err("a time span has no results of threads".to_owned());
+    }
     let sum = |name: &str| -> f64 {
         let counts = threads
             .iter()
@@ -47,27 +79,27 @@ fn one(n: usize, span: Node<'_, '_>, result: Node<'_, '_>) -> Result<Measured, S
             .filter(|node| node.has_tag_name(name));
         counts.filter_map(|node| node.text()?.trim().parse::<f64>().ok()).sum()
     };
-    let (reads, writes) = (sum("ReadCount"), sum("WriteCount"));
+    let (read, written) = (sum("ReadCount"), sum("WriteCount"));
     let busy = |name: &str| {
         let average = result.descendants().find(|node| node.has_tag_name("Average"))?;
         let processors =
             result.descendants().filter(|node| node.has_tag_name("CPU")).count().max(1);
-        Some(number(average, name)? / 100.0 * processors as f64 * seconds * 1e9 / (reads + writes))
+        Some(number(average, name)? / 100.0 * processors as f64 * seconds * 1e9 / (read + written))
     };
     Ok(Measured {
         name: format!("time span {}", n + 1),
         is_random,
-        read_percent: 100 - number(first, "WriteRatio").unwrap_or(0.0).clamp(0.0, 100.0) as u8,
-        bs_bytes: number(first, "BlockSize").unwrap_or(65_536.0) as u64,
+        read_percent: 100 - writes as u8,
+        bs_bytes,
         in_flight: in_flight as u64,
         seconds,
-        read_iops: reads / seconds,
-        write_iops: writes / seconds,
+        read_iops: read / seconds,
+        write_iops: written / seconds,
         bytes_per_second: (sum("ReadBytes") + sum("WriteBytes")) / seconds,
         reads: latency(result, "Read"),
         writes: latency(result, "Write"),
         all: latency(result, "Total"),
-        cpu_ns: busy("UserPercent").zip(busy("KernelPercent")).filter(|_| reads + writes > 0.0),
+        cpu_ns: busy("UserPercent").zip(busy("KernelPercent")).filter(|_| read + written > 0.0),
         remarks: vec!["CPU times are those of the whole machine.".to_owned()],
     })
 }

@@ -101,7 +101,7 @@ pub fn report(
     spec: &JobSpec,
 ) -> Result<Report, ImportError> {
     let wrong = |problem: String| ImportError::wrong(format!("fio on {url}"), problem);
-    let start = text.find('{').ok_or_else(|| wrong("it wrote no JSON".into()))?;
+    let start = fio::start(text).ok_or_else(|| wrong("it wrote no JSON".into()))?;
     let json = fio::parse(&text[start..]).map_err(wrong)?;
     let jobs = json["jobs"].as_array().filter(|jobs| !jobs.is_empty());
     let jobs = jobs.ok_or_else(|| wrong("there is no job in its JSON".into()))?;

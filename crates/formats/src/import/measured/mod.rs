@@ -1,12 +1,13 @@
 //! Results of other tools, as rows of a study.
 //!
-//! They are those of fio (`--output-format=json` or `json+`), DISKSPD (`-Rxml`) and vdbench
-//! (`flatfile.html`).
+//! They are those of fio (`--output-format=json` or `json+`), DISKSPD (`-Rxml` or its text) and
+//! vdbench (`flatfile.html`).
 //!
 //! A result becomes a row where the study has the same workload: the same block size, order and
 //! share of reads, and as many operations in flight. Several files of one lane are its rounds.
 
 mod diskspd;
+mod diskspd_text;
 mod fio;
 pub mod fio_run;
 mod lanes;
@@ -26,13 +27,17 @@ pub fn read(place: &str, text: &str) -> Result<(String, Vec<Measured>), ImportEr
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let (tool, found) = if start.starts_with('<') && start.contains("<TimeSpan") {
         ("DISKSPD".to_owned(), diskspd::read(start))
-    } else if let Some(json) = start.find('{').filter(|_| start.contains("\"fio version\"")) {
+    } else if let Some(json) = fio::start(start).filter(|_| start.contains("\"fio version\"")) {
         fio::read(&start[json..])
             .map_or_else(|e| (String::new(), Err(e)), |(tool, found)| (tool, Ok(found)))
+    } else if start.contains(diskspd_text::RESULTS) {
+        ("DISKSPD".to_owned(), diskspd_text::read(start))
     } else if start.contains("Interval") && start.contains("reqrate") {
         ("vdbench".to_owned(), vdbench::read(start))
+    } else if vdbench::is_summary(start) {
+        return Err(ImportError::wrong(place, vdbench::SUMMARY));
     } else {
-        let problem = "it is no result of fio (--output-format=json), DISKSPD (-Rxml) or vdbench (flatfile.html)";
+        let problem = "it is no result of fio (--output-format=json), DISKSPD (-Rxml or text) or vdbench (flatfile.html)";
         return Err(ImportError::wrong(place, problem));
     };
     let found = found.map_err(|problem| ImportError::wrong(place, problem))?;
