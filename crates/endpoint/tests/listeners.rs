@@ -4,11 +4,12 @@
 use crate::served::{self, Served};
 use std::io::{ErrorKind as Io, Read};
 use std::net::TcpStream;
-use weft_block::{ErrorKind, OpenOptions};
+use std::sync::Arc;
+use weft_block::{AccessState, Error, ErrorKind, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ConnectedHost, ExportConfig, Exports, HostProtocol};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, SubsystemConfig};
 use weft_endpoint::limits::{CONNECTIONS_CONFIGURED_MIN, CONNECTIONS_MAX};
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
@@ -27,11 +28,11 @@ fn nqn() -> Nqn {
 }
 
 fn serve() -> Served<Exports> {
-    serve_limited(CONNECTIONS_MAX)
+    serve_limited(CONNECTIONS_MAX).0
 }
 
 /// With at most so many connections of each protocol.
-fn serve_limited(connections: usize) -> Served<Exports> {
+fn serve_limited(connections: usize) -> (Served<Exports>, Arc<LiveInventory>) {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
     inventory.change(|builder| builder.add_listener(FIRST).map(drop)).unwrap();
@@ -41,13 +42,13 @@ fn serve_limited(connections: usize) -> Served<Exports> {
         ..Settings::default()
     };
     let config = ExportConfig {
-        inventory,
+        inventory: Arc::clone(&inventory),
         iscsi,
         tls: TlsFiles::default(),
         late_writers: Default::default(),
     };
     let start = |loops: &[RemoteLoop]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
-    Served::start(&served::loops(2), start)
+    (Served::start(&served::loops(2), start), inventory)
 }
 
 fn connect(url: &str) -> Disk {
@@ -122,8 +123,30 @@ fn a_port_that_is_in_use_changes_nothing() {
 }
 
 #[test]
+fn what_changes_while_a_change_is_prepared_stays_changed() {
+    let (served, inventory) = serve_limited(CONNECTIONS_MAX);
+    let mut asked = 0;
+    let agree = || {
+        asked += 1;
+        inventory.set_access_state(1, None, AccessState::NonOptimized)?;
+        Ok::<_, Error>(())
+    };
+    let listen = |builder: &mut InventoryBuilder| builder.add_listener(LATER[0]).map(drop);
+    let changed = served.change_if(listen, agree).unwrap();
+    assert_eq!((asked, changed.listeners().len(), served.urls().len()), (1, 2, 2));
+    assert_eq!(changed.access().of(None, 1), AccessState::NonOptimized);
+    assert!(Arc::ptr_eq(&changed, &inventory.now()));
+    // Nobody has seen what is refused at the end.
+    let refuse = || Err(Error::new(ErrorKind::Refused, "not agreed"));
+    let add = |builder: &mut InventoryBuilder| builder.add_listener(LATER[1]).map(drop);
+    assert_eq!(served.change_if(add, refuse).unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(served.urls().len(), 2);
+    assert!(Arc::ptr_eq(&changed, &inventory.now()));
+}
+
+#[test]
 fn each_protocol_accepts_as_many_connections_as_are_configured() {
-    let served = serve_limited(CONNECTIONS_CONFIGURED_MIN);
+    let (served, _) = serve_limited(CONNECTIONS_CONFIGURED_MIN);
     served
         .change(|builder| LATER[1..].iter().try_for_each(|url| builder.add_listener(url).map(drop)))
         .unwrap();

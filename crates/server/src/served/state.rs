@@ -56,6 +56,11 @@ impl ServedState {
         drop(psk);
     }
 
+    /// All namespaces with the names of their subsystems.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&Nqn, &DesiredNamespace)> {
+        self.subsystems.iter().flat_map(|of| of.namespaces.iter().map(move |it| (&of.nqn, it)))
+    }
+
     /// A subsystem.
     pub fn subsystem(&self, nqn: &Nqn) -> Option<&DesiredSubsystem> {
         self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)
