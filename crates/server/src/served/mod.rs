@@ -2,8 +2,7 @@
 //!
 //! * [`state`]: what is served, as it was asked for.
 //! * `turn`: one change at a time.
-//! * [`steps`], `step_text`: the differences between two states.
-//! * `users`: the hosts that use what a step takes away.
+//! * `difference`: what is different between two states, and the hosts that lose something.
 //! * `opener`: opens the devices that are needed.
 //! * `start`: begins to serve.
 //! * `inventory`: the inventory that a state asks for.
@@ -13,6 +12,7 @@
 //! * [`scsi_names`]: names of a logical unit as a parameter of one.
 //! * `size`: asks the source of a namespace for its size.
 
+pub(crate) mod difference;
 mod following;
 pub mod host_verbs;
 pub(crate) mod inventory;
@@ -22,12 +22,10 @@ pub mod scsi_names;
 mod size;
 mod start;
 pub mod state;
-mod step_text;
-pub mod steps;
 mod turn;
-mod users;
 pub mod verbs;
 
+pub use difference::Shown;
 pub use opener::{Front, Opener};
 pub use state::ServedState;
 pub(crate) use turn::Changes;
@@ -37,12 +35,12 @@ use crate::config::{SourceOptions, load, read};
 use crate::group::Group;
 use crate::management::protocol::{Code, Fault};
 use crate::open_released;
+use difference::between;
 use inventory::{Devices, put};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use steps::{Step, between};
 use turn::{StateInTurn, Turn};
 use weft_block::Error;
 use weft_block::file::CreatedFiles;
@@ -96,17 +94,6 @@ pub struct Changed {
     pub changes: Vec<Shown>,
     /// What could not be done while the server runs, each in a sentence.
     pub notes: Vec<String>,
-}
-
-/// A difference.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Shown {
-    /// `add`, `remove` or `change`.
-    pub kind: String,
-    /// What it is, in a line.
-    pub text: String,
-    /// Connected hosts that use what goes.
-    pub hosts: Vec<String>,
 }
 
 impl Served {
@@ -187,28 +174,25 @@ impl Served {
         let mut turn = self.turn()?;
         let mut wanted = turn.clone();
         edit(&mut wanted)?;
-        let steps = between(&turn, &wanted);
-        let (now, hosts) = (self.inventory.now(), self.exports.hosts());
-        let shown = |step: &Step| Shown {
-            kind: step.kind().to_owned(),
-            text: step.to_string(),
-            hosts: users::of(step, &now, &hosts),
-        };
-        let changes: Vec<Shown> = steps.iter().map(shown).collect();
-        if how.dry_run || steps.is_empty() {
+        let now = self.inventory.now();
+        let changes = between(&turn, &wanted, (&now, &self.exports.hosts()));
+        if how.dry_run || changes.is_empty() {
             if !how.dry_run {
                 commit(&wanted, true)?;
             }
             return Ok(Changed { generation: now.generation(), changes, notes: Vec::new() });
         }
-        if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty() && !how.force) {
-            return Err(in_use(refused));
-        }
-        if self.group.is_some()
-            && !how.force
-            && let Some(taking) = steps.iter().find(|step| users::takes(step, &now))
-        {
-            return Err(unknown_users(taking));
+        if !how.force {
+            if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty()) {
+                return Err(in_use(refused));
+            }
+            let taking = changes.iter().find(|shown| shown.takes && self.group.is_some());
+            if let Some(Shown { text, .. }) = taking {
+                let text = format!(
+                    "cannot {text}: hosts of other gateways may use it, and are not known here; --force does it anyway"
+                );
+                return Err(Fault::new(Code::InUse, text));
+            }
         }
         let generation = self.make(&mut turn, wanted, commit)?;
         Ok(Changed { generation, changes, notes: Vec::new() })
@@ -351,13 +335,6 @@ impl Drop for Created {
 
 /// How long a change of a group waits for one that is under way.
 const CHANGES_WAIT: Duration = Duration::from_secs(20);
-
-fn unknown_users(step: &Step) -> Fault {
-    let text = format!(
-        "cannot {step}: hosts of other gateways may use it, and are not known here; --force does it anyway"
-    );
-    Fault::new(Code::InUse, text)
-}
 
 /// Names of hosts in one message.
 const NAMED_MAX: usize = 5;

@@ -66,11 +66,6 @@ impl ServedState {
         self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)
     }
 
-    /// A namespace.
-    pub fn namespace(&self, nqn: &Nqn, nsid: Nsid) -> Option<&DesiredNamespace> {
-        self.subsystem(nqn)?.namespaces.iter().find(|namespace| namespace.nsid == nsid)
-    }
-
     /// The subsystem that is named; the only one if none is.
     ///
     /// # Errors
@@ -104,6 +99,11 @@ impl ServedState {
 
 impl DesiredSubsystem {
     /// A namespace.
+    pub fn namespace(&self, nsid: Nsid) -> Option<&DesiredNamespace> {
+        self.namespaces.iter().find(|namespace| namespace.nsid == nsid)
+    }
+
+    /// A namespace to be changed.
     ///
     /// # Errors
     /// [`Code::NotFound`].
