@@ -190,18 +190,6 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Moves a namespace to another group.
-    pub fn group_namespace(
-        &mut self,
-        nqn: &Nqn,
-        nsid: Nsid,
-        group: u32,
-    ) -> Result<&mut Self, InventoryError> {
-        check_group(group)?;
-        self.namespace_mut(nqn, nsid)?.group = group;
-        Ok(self)
-    }
-
     /// Sets how well hosts reach the namespaces of a group: those that came by this listener, or
     /// all. In [`AccessState::Transition`] a group must not stay longer than
     /// [`weft_proto::limits::ANA_TRANSITION_S`].
@@ -278,30 +266,16 @@ impl InventoryBuilder {
     }
 
     /// Listens at these URLs, and no others.
-    pub fn listen_at(&mut self, urls: &[String]) -> &mut Self {
-        self.next.listeners.retain(|known| urls.contains(known));
+    pub fn listen_at<'a>(&mut self, urls: impl IntoIterator<Item = &'a str>) -> &mut Self {
+        let urls: Vec<&str> = urls.into_iter().collect();
+        let listeners = &mut self.next.listeners;
+        listeners.retain(|known| urls.contains(&known.as_str()));
         for url in urls {
-            if !self.next.listeners.contains(url) {
-                self.next.listeners.push(url.clone());
+            if !listeners.iter().any(|known| known == url) {
+                listeners.push(url.to_owned());
             }
         }
         self
-    }
-
-    /// Adds a listen URL.
-    pub fn add_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
-        if self.next.listeners.iter().any(|known| known == url) {
-            return Err(InventoryError::DuplicateListener(url.to_owned()));
-        }
-        self.next.listeners.push(url.to_owned());
-        Ok(self)
-    }
-
-    /// Removes a listen URL.
-    pub fn remove_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
-        let at = self.next.listeners.iter().position(|known| known == url);
-        self.next.listeners.remove(at.ok_or_else(|| InventoryError::NoListener(url.to_owned()))?);
-        Ok(self)
     }
 
     /// Reads the current sizes of the devices, and whether they can be reached. If a device has

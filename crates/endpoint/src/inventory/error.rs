@@ -94,12 +94,6 @@ pub enum InventoryError {
     /// Invalid range of controller identifiers.
     #[error("{0}-{1} is not a range of controller identifiers: use a part of 1-{CNTLID_MAX}")]
     ControllerIdentifiers(u16, u16),
-    /// Duplicate listen address.
-    #[error("{0} is already a listen address")]
-    DuplicateListener(String),
-    /// Unknown listen address.
-    #[error("{0} is not a listen address")]
-    NoListener(String),
 }
 
 fn size(blocks: u64, block_bytes: u32) -> String {

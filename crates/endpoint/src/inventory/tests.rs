@@ -82,9 +82,6 @@ fn what_is_there_twice_is_refused() {
     assert_eq!(twice(with_eui64(), with_eui64()), InventoryError::DuplicateEui64([3; 8]));
     let named = || NamespaceConfig::named(device(5), "disk");
     assert_eq!(twice(named(), named()), InventoryError::DuplicateName("disk".into()));
-    builder.add_listener("nbd://127.0.0.1").unwrap();
-    let listener = builder.add_listener("nbd://127.0.0.1").unwrap_err();
-    assert_eq!(listener, InventoryError::DuplicateListener("nbd://127.0.0.1".into()));
 }
 
 #[test]
@@ -128,7 +125,7 @@ fn changes_say_what_is_different() {
             .unwrap()
             .add_namespace(&nqn("b"), Nsid(9), config(1))
             .unwrap();
-        builder.add_listener("iscsi://127.0.0.1").unwrap();
+        builder.listen_at(["iscsi://127.0.0.1"]);
     });
     let expected = [
         Change::NamespaceAdded(a(), Nsid(2)),

@@ -2,31 +2,30 @@
 
 use super::state::ServedState;
 use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredSubsystem};
-use crate::server::Environment;
 use std::collections::BTreeMap;
 use weft_block::Device;
 use weft_endpoint::inventory::{
     ControllerRange, Inventory, InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig,
 };
+use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// The devices of namespaces.
 pub type Devices = BTreeMap<(Nqn, Nsid), Device>;
 
-/// The first inventory of a server. `devices`: those of the namespaces, in their order.
+/// The first inventory of a server. `devices`: those of the namespaces, in their order. No state
+/// changes the `lasting` limits, the `referrals` of discovery and its `name`.
 pub fn first(
     state: &ServedState,
     devices: Vec<Device>,
     range: ControllerRange,
-    environment: &Environment,
+    lasting: &[DesiredLimit],
+    (referrals, name): (&[TransportAddress], Option<&Nqn>),
 ) -> Result<Inventory, InventoryError> {
     let names = state.namespaces().map(|(nqn, of)| (nqn.clone(), of.nsid));
-    let (nothing, lasting) = (ServedState::default(), &environment.host_limits);
+    let nothing = ServedState::default();
     let mut builder = InventoryBuilder::default();
-    builder
-        .set_range(range)?
-        .refer_to(&environment.referrals)
-        .name_discovery(environment.discovery_nqn.clone());
+    builder.set_range(range)?.refer_to(referrals).name_discovery(name.cloned());
     put((&nothing, state), lasting, &names.zip(devices).collect(), &mut builder)?;
     builder.build()
 }
@@ -43,7 +42,7 @@ pub fn put(
         .authenticate(&Nqn::discovery(), state.discovery.clone())?
         .limit_hosts(limits)?
         .identify_hosts(state.identifiers.clone())
-        .listen_at(&state.listen);
+        .listen_at(state.listen.iter().map(String::as_str));
     // A group of which nothing new is said keeps its state.
     let mut states = state.states.iter().filter(|of| !before.states.contains(of));
     states.try_for_each(|of| to.set_access_state(of.group, of.listener, of.state).map(drop))

@@ -45,7 +45,8 @@ impl Served {
         let released = (takeover.from.is_some() || takeover.has_failed).then(Instant::now);
         let (claimed, devices) = open_released::open(released, open)?;
         let state = ServedState::of(desired);
-        let inventory = first(&state, devices, range, environment)?;
+        let inventory =
+            first(&state, devices, range, &environment.host_limits, environment.discovery())?;
         let inventory = LiveInventory::with_reservations(inventory, reservations)?;
         inventory.keep_health(environment.health.clone());
         inventory.limit_connections(desired.connections);

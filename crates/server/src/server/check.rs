@@ -89,7 +89,8 @@ fn check_control(place: &str, from: Option<&str>) -> Result<(), Error> {
 fn check_inventory(desired: &Desired, environment: &Environment) -> Result<(), Error> {
     let device = weft_endpoint::open("null:1TiB", &ConnectOptions::default())?;
     let devices = desired.namespaces().map(|_| device.clone()).collect();
-    first(&ServedState::of(desired), devices, desired.controllers(), environment)?;
+    let (state, limits) = (ServedState::of(desired), &environment.host_limits);
+    first(&state, devices, desired.controllers(), limits, environment.discovery())?;
     Ok(())
 }
 
