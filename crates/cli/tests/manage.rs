@@ -317,6 +317,34 @@ fn a_configuration_is_applied_while_hosts_stay() {
     host.ends_well();
 }
 
+/// The second source never answers, so the change is still being prepared.
+#[test]
+fn a_server_that_is_killed_in_a_change_starts_again_as_before() {
+    let mut managed = Managed::start("killed", &config(""));
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let more = format!(
+        "[[subsystem.namespace]]\nnsid = 2\nsource = \"file:./two.img,size=1MiB\"\n[[subsystem.namespace]]\nnsid = 3\nsource = \"nvme+tcp://{}/{NQN}.silent/1\"\n",
+        silent.local_addr().unwrap()
+    );
+    managed.write(&config(&more));
+    let mut applying = weft(managed.dir.path(), &["apply", "weft.toml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("a file was created for it", || managed.dir.path().join("two.img").exists());
+    assert_eq!(managed.namespaces(), [(1, 16)]);
+    weft_testing::process::signal(managed.server.pid(), "KILL");
+    managed.server.wait();
+    assert!(!applying.wait().unwrap().success());
+    managed.write(&config(""));
+    managed.server = Server::spawn(weft(managed.dir.path(), &["serve", "--config", "weft.toml"]));
+    assert_eq!(managed.namespaces(), [(1, 16)]);
+    managed.host().ends_well();
+    managed.done(&["namespace", "add", "file:./two.img", "--nsid", "2"]);
+    assert_eq!(managed.namespaces(), [(1, 16), (2, 1)]);
+}
+
 #[test]
 fn listeners_of_other_protocols_can_be_added() {
     let managed = Managed::start("listeners", &config(""));

@@ -113,7 +113,11 @@ impl Gateway {
     }
 
     fn set_others(&self, others: &[&Self]) {
-        self.inventory.set_others(&others.iter().map(|other| other.as_other()).collect::<Vec<_>>());
+        self.tell_of(&others.iter().map(|other| other.as_other()).collect::<Vec<_>>());
+    }
+
+    fn tell_of(&self, others: &[OtherGateway]) {
+        self.inventory.change(|to| Ok(_ = to.set_others(others))).unwrap();
     }
 }
 
@@ -151,7 +155,7 @@ fn discovery_at_any_gateway_tells_of_all() {
     a.set_others(&[b]);
     assert_eq!((a.nvme_ports().1.len(), a.portals().len()), (4, 4));
     // One that took over this one's place is not listed beside it.
-    a.inventory.set_others(&[OtherGateway { first_cntlid: 9000, ..a.as_other() }]);
+    a.tell_of(&[OtherGateway { first_cntlid: 9000, ..a.as_other() }]);
     assert_eq!((a.nvme_ports().1, a.portals()), (alone[0].0.1.clone(), alone[0].1.clone()));
 }
 
@@ -170,7 +174,7 @@ fn a_host_is_told_the_address_by_which_it_came() {
     assert_eq!(gateway.nvme_ports_by(&by(1)), (generation, of(1)), "addresses leave no trace");
     // Another gateway, at an address that this one turns out to have.
     let other = OtherGateway { first_cntlid: 1001, urls: vec![format!("nvme+tcp://{}", by(200))] };
-    gateway.inventory.set_others(&[other]);
+    gateway.tell_of(&[other]);
     let both = [of(1), vec![(1001, by(200).to_string())]].concat();
     assert_eq!(
         (gateway.nvme_ports_by(&by(1)).1, gateway.nvme_ports_by(&by(200)).1),

@@ -4,11 +4,12 @@
 use crate::served::{self, Served};
 use std::io::{ErrorKind as Io, Read};
 use std::net::TcpStream;
-use weft_block::{ErrorKind, OpenOptions};
+use std::sync::Arc;
+use weft_block::{AccessState, Error, ErrorKind, OpenOptions};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ConnectedHost, ExportConfig, Exports, HostProtocol};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, SubsystemConfig};
 use weft_endpoint::limits::{CONNECTIONS_CONFIGURED_MIN, CONNECTIONS_MAX};
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
@@ -27,27 +28,27 @@ fn nqn() -> Nqn {
 }
 
 fn serve() -> Served<Exports> {
-    serve_limited(CONNECTIONS_MAX)
+    serve_limited(CONNECTIONS_MAX).0
 }
 
 /// With at most so many connections of each protocol.
-fn serve_limited(connections: usize) -> Served<Exports> {
+fn serve_limited(connections: usize) -> (Served<Exports>, Arc<LiveInventory>) {
     let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
-    inventory.change(|builder| builder.add_listener(FIRST).map(drop)).unwrap();
+    inventory.change(|builder| Ok(_ = builder.listen_at([FIRST]))).unwrap();
     inventory.limit_connections(connections);
     let iscsi = Settings {
         name: Some(Name::new("iqn.2026-01.example.weft:listeners").unwrap()),
         ..Settings::default()
     };
     let config = ExportConfig {
-        inventory,
+        inventory: Arc::clone(&inventory),
         iscsi,
         tls: TlsFiles::default(),
         late_writers: Default::default(),
     };
     let start = |loops: &[RemoteLoop]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
-    Served::start(&served::loops(2), start)
+    (Served::start(&served::loops(2), start), inventory)
 }
 
 fn connect(url: &str) -> Disk {
@@ -79,18 +80,14 @@ fn known(exports: &Exports) -> Vec<(HostProtocol, bool, Vec<Nsid>)> {
 fn listeners_come_and_go_and_hosts_stay() {
     let served = serve();
     assert_eq!(known(&served), []);
-    served
-        .change(|builder| LATER.iter().try_for_each(|url| builder.add_listener(url).map(drop)))
-        .unwrap();
+    served.change(|builder| Ok(_ = builder.listen_at([&[FIRST], &LATER[..]].concat()))).unwrap();
     let urls = served.urls();
     assert_eq!(urls.len(), 4, "{urls:?}");
     let disks: Vec<Disk> = urls[1..].iter().map(|url| connect(url)).collect();
     let all = [(HostProtocol::Nvme, true), (HostProtocol::Iscsi, true), (HostProtocol::Nbd, false)];
     assert_eq!(known(&served), all.map(|(protocol, named)| (protocol, named, vec![Nsid(1)])));
 
-    served
-        .change(|builder| LATER.iter().try_for_each(|url| builder.remove_listener(url).map(drop)))
-        .unwrap();
+    served.change(|builder| Ok(_ = builder.listen_at([FIRST]))).unwrap();
     assert_eq!(served.urls(), urls[..1]);
     let is_closed = |url: &String| {
         let at = url.split(['/', '?']).nth(2).unwrap().to_owned();
@@ -111,10 +108,8 @@ fn a_port_that_is_in_use_changes_nothing() {
     let served = serve();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("nvme+tcp://{}", taken.local_addr().unwrap());
-    let changed = served.change(|builder| {
-        builder.add_listener(LATER[1])?.add_listener(&url)?.remove_listener(FIRST)?;
-        builder.remove_subsystem(&nqn()).map(drop)
-    });
+    let changed = served
+        .change(|builder| builder.listen_at([LATER[1], &url]).remove_subsystem(&nqn()).map(drop));
     assert_eq!(changed.unwrap_err().kind(), ErrorKind::InUse);
     let urls = served.urls();
     assert_eq!(urls.len(), 1, "{urls:?}");
@@ -122,11 +117,32 @@ fn a_port_that_is_in_use_changes_nothing() {
 }
 
 #[test]
+fn what_changes_while_a_change_is_prepared_stays_changed() {
+    let (served, inventory) = serve_limited(CONNECTIONS_MAX);
+    let mut asked = 0;
+    let agree = || {
+        asked += 1;
+        inventory.set_access_state(1, None, AccessState::NonOptimized)?;
+        Ok::<_, Error>(())
+    };
+    let listen = |builder: &mut InventoryBuilder| Ok(_ = builder.listen_at([FIRST, LATER[0]]));
+    let changed = served.change_if(listen, agree).unwrap();
+    assert_eq!((asked, changed.listeners().len(), served.urls().len()), (1, 2, 2));
+    assert_eq!(changed.access().of(None, 1), AccessState::NonOptimized);
+    assert!(Arc::ptr_eq(&changed, &inventory.now()));
+    // Nobody has seen what is refused at the end.
+    let refuse = || Err(Error::new(ErrorKind::Refused, "not agreed"));
+    let add = |builder: &mut InventoryBuilder| Ok(_ = builder.listen_at([FIRST, LATER[1]]));
+    assert_eq!(served.change_if(add, refuse).unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(served.urls().len(), 2);
+    assert!(Arc::ptr_eq(&changed, &inventory.now()));
+}
+
+#[test]
 fn each_protocol_accepts_as_many_connections_as_are_configured() {
-    let served = serve_limited(CONNECTIONS_CONFIGURED_MIN);
-    served
-        .change(|builder| LATER[1..].iter().try_for_each(|url| builder.add_listener(url).map(drop)))
-        .unwrap();
+    let (served, _) = serve_limited(CONNECTIONS_CONFIGURED_MIN);
+    let urls = [&[FIRST], &LATER[1..]].concat();
+    served.change(|builder| Ok(_ = builder.listen_at(urls.iter().copied()))).unwrap();
     let urls = served.urls();
     assert_eq!(urls.len(), 3, "{urls:?}");
     for url in urls {

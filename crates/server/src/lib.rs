@@ -5,9 +5,9 @@
 //!
 //! 1. A text ([`config::read()`]), an order of an administrator ([`served::verbs`]) or another
 //!    gateway of the group ([`group::Configuration`]) says what is wanted: [`served::ServedState`].
-//! 2. [`served::steps`] compares that with what is served, and makes steps of the differences.
-//! 3. [`served::Served::change`] refuses what connected hosts still use, opens the devices that the
-//!    steps need, and carries the steps out as one change of the inventory.
+//! 2. [`served::Served::change`] compares that with what is served, refuses what connected hosts
+//!    still use, opens the devices and addresses that are missing, and makes the next inventory.
+//! 3. One inventory takes the place of the other.
 //! 4. Each export (`weft_endpoint::export`) receives the new inventory, and tells its connections.
 //!
 //! Nothing here parses a command line, prints, or ends the process. Errors are [`Error`] and, for

@@ -141,6 +141,19 @@ pub fn start_captured(
     Ok(exports)
 }
 
+/// URLs at which is listened no longer when this is dropped: until a change is made those that it
+/// adds, then those that it removes.
+struct Closing<'a> {
+    of: &'a Exports,
+    urls: Vec<String>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.urls.iter().for_each(|url| self.of.unlisten(url));
+    }
+}
+
 impl Exports {
     /// Those that listen, in the order of the protocols.
     fn listening(&self) -> Vec<Arc<dyn ListeningExport>> {
@@ -190,22 +203,43 @@ impl Exports {
         &self,
         edit: impl Fn(&mut InventoryBuilder) -> Result<(), InventoryError>,
     ) -> Result<Arc<Inventory>, Error> {
+        self.change_if(edit, || Ok(()))
+    }
+
+    /// Like [`Exports::change`]. `agree` is called when everything that can fail has been done, and
+    /// may refuse the change.
+    ///
+    /// # Errors
+    /// Those of [`Exports::change`], and that of `agree`. After `agree`, only if a device changes
+    /// at the same moment so that what `edit` asks for is impossible.
+    pub fn change_if<E: From<Error>>(
+        &self,
+        edit: impl Fn(&mut InventoryBuilder) -> Result<(), InventoryError>,
+        agree: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Arc<Inventory>, E> {
         let _one_at_a_time = lock(&self.changing);
-        let before = self.config.inventory.now();
-        let mut trial = before.edit();
-        edit(&mut trial)?;
-        let wanted = trial.build()?;
+        let mut agree = Some(agree);
+        let mut closing = Closing { of: self, urls: Vec::new() };
         let missing = |of: &Inventory, than: &Inventory| -> Vec<String> {
             of.listeners().iter().filter(|url| !than.listeners().contains(url)).cloned().collect()
         };
-        let (added, removed) = (missing(&wanted, &before), missing(&before, &wanted));
-        let mut opened = Vec::new();
-        let changed = added.iter().try_for_each(|url| self.listen(url).map(|()| opened.push(url)));
-        let changed =
-            changed.and_then(|()| self.config.inventory.change(edit).map_err(Error::from));
-        let stale = if changed.is_ok() { removed.iter().collect() } else { opened };
-        stale.into_iter().for_each(|url| self.unlisten(url));
-        changed
+        loop {
+            let before = self.config.inventory.now();
+            let next = self.config.inventory.prepare(&before, &edit).map_err(Error::from)?;
+            for url in missing(&next, &before) {
+                if !closing.urls.contains(&url) {
+                    self.listen(&url)?;
+                    closing.urls.push(url);
+                }
+            }
+            agree.take().map_or(Ok(()), |agree| agree())?;
+            let removed = missing(&before, &next);
+            // A device may have changed in the meantime: then the next value begins with that.
+            if let Some(now) = self.config.inventory.swap(&before, next) {
+                closing.urls = removed;
+                return Ok(now);
+            }
+        }
     }
 
     /// Whether a capture can begin.

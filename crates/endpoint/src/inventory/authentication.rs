@@ -1,10 +1,8 @@
 //! Which hosts have to authenticate (DH-HMAC-CHAP), and by which secrets.
 
 use crate::limits::AUTHENTICATION_GROUP_BITS;
-use crate::reservations::{Threads, system};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_proto::nvme::auth::{ControllerKeys, Group, Hash, Secret, SecureChannel};
 use weft_proto::nvme::types::Nqn;
 
@@ -90,62 +88,6 @@ impl fmt::Debug for Authentication {
     }
 }
 
-/// The authentications of an inventory, by subsystem. A change counts for what begins to
-/// authenticate from then on: associations that there are stay.
-#[derive(Debug, Default)]
-pub struct Authentications {
-    demanded: Mutex<HashMap<Nqn, Arc<Authentication>>>,
-    threads: Mutex<Computing>,
-}
-
-/// Where the arithmetic of authentications runs.
-struct Computing(Arc<dyn Threads>);
-
-impl Default for Computing {
-    fn default() -> Self {
-        Self(system())
-    }
-}
-
-impl fmt::Debug for Computing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Threads")
-    }
-}
-
-impl Authentications {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Nqn, Arc<Authentication>>> {
-        self.demanded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn computing(&self) -> MutexGuard<'_, Computing> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has the arithmetic of authentications run on other threads than the system's.
-    pub fn compute_on(&self, threads: Arc<dyn Threads>) {
-        *self.computing() = Computing(threads);
-    }
-
-    pub(crate) fn threads(&self) -> Arc<dyn Threads> {
-        Arc::clone(&self.computing().0)
-    }
-
-    /// Sets what a subsystem demands, or that it demands nothing. The discovery subsystem has its
-    /// well-known name here.
-    pub fn set(&self, subsystem: &Nqn, demanded: Option<Authentication>) {
-        match demanded {
-            Some(demanded) => _ = self.lock().insert(subsystem.clone(), Arc::new(demanded)),
-            None => _ = self.lock().remove(subsystem),
-        }
-    }
-
-    /// What a subsystem demands; `None`: nothing.
-    pub fn of(&self, subsystem: &Nqn) -> Option<Arc<Authentication>> {
-        self.lock().get(subsystem).cloned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,14 +111,5 @@ mod tests {
         assert!(!demanded.groups.contains(&Group::Null));
         let text = format!("{demanded:?}");
         assert!(!text.contains("DHHC") && text.contains("one"), "{text}");
-    }
-
-    #[test]
-    fn each_subsystem_demands_its_own() {
-        let all = Authentications::default();
-        all.set(&nqn("one"), Some(Authentication::default()));
-        assert!(all.of(&nqn("one")).is_some() && all.of(&nqn("two")).is_none());
-        all.set(&nqn("one"), None);
-        assert!(all.of(&nqn("one")).is_none());
     }
 }

@@ -2,47 +2,35 @@
 
 use super::configured::{NamespaceConfig, Position, SubsystemConfig, check_group, served_blocks};
 use super::{
-    Access, AccessStates, ControllerRange, Inventory, InventoryError, Namespace, Sharing, Subsystem,
+    Access, Authentication, ControllerRange, Inventory, InventoryError, Namespace, OtherGateway,
+    Others, Sharing, Subsystem,
 };
+use crate::limits::HOST_LIMITS_MAX;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use weft_block::limit::Limit;
 use weft_block::{AccessState, BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::{NAMESPACES_MAX, NBD_STRING_BYTES_MAX};
-use weft_proto::nvme::controller::CNTLID_MAX;
-use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::nvme::controller::{CNTLID_MAX, TransportAddress};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// Builds an [`Inventory`] step by step. A call that fails changes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct InventoryBuilder {
     before: Inventory,
-    subsystems: Vec<Subsystem>,
-    listeners: Vec<String>,
-    access: AccessStates,
-    range: ControllerRange,
+    next: Inventory,
 }
 
 impl Inventory {
     /// A builder that begins with what there is here.
     pub fn edit(&self) -> InventoryBuilder {
-        InventoryBuilder::of(self)
+        InventoryBuilder { before: self.clone(), next: self.clone() }
     }
 }
 
 impl InventoryBuilder {
-    fn of(before: &Inventory) -> Self {
-        let subsystems =
-            before.subsystems.iter().map(|subsystem| Subsystem::clone(subsystem)).collect();
-        Self {
-            before: before.clone(),
-            subsystems,
-            listeners: before.listeners.clone(),
-            access: before.access.clone(),
-            range: before.range,
-        }
-    }
-
     /// Sets what this process is among those that serve the same subsystems; before any subsystem
     /// is added.
     pub fn set_range(&mut self, range: ControllerRange) -> Result<&mut Self, InventoryError> {
@@ -50,43 +38,71 @@ impl InventoryBuilder {
         if first == 0 || first > last || last > CNTLID_MAX {
             return Err(InventoryError::ControllerIdentifiers(first, last));
         }
-        self.range = range;
+        self.next.range = range;
         Ok(self)
     }
 
     /// Adds a subsystem without namespaces.
     pub fn add_subsystem(&mut self, config: SubsystemConfig) -> Result<&mut Self, InventoryError> {
-        let SubsystemConfig { nqn, hosts, initiators, numbers } = config;
-        let ControllerRange { cntlids, sharing } = self.range;
+        let SubsystemConfig { nqn, hosts, initiators, numbers, authentication } = config;
+        let ControllerRange { cntlids, sharing } = self.next.range;
         if nqn == Nqn::discovery() {
             return Err(InventoryError::ReservedName(nqn));
         }
-        if self.subsystems.iter().any(|subsystem| subsystem.nqn == nqn) {
+        if self.next.subsystem(&nqn).is_some() {
             return Err(InventoryError::DuplicateSubsystem(nqn));
         }
-        self.subsystems.push(Subsystem {
+        self.next.subsystems.push(Arc::new(Subsystem {
             nqn,
             hosts,
             initiators,
             numbers,
+            authentication: authentication.map(Arc::new),
             cntlids,
             sharing,
             namespaces: BTreeMap::new(),
-        });
+        }));
         Ok(self)
     }
 
     /// Removes a subsystem and its namespaces.
     pub fn remove_subsystem(&mut self, nqn: &Nqn) -> Result<&mut Self, InventoryError> {
-        let at = self.subsystems.iter().position(|subsystem| subsystem.nqn == *nqn);
-        self.subsystems.remove(at.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))?);
+        let at = self.next.subsystems.iter().position(|subsystem| subsystem.nqn == *nqn);
+        self.next.subsystems.remove(at.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))?);
+        Ok(self)
+    }
+
+    /// Serves these subsystems with these namespaces, and no others. Those that are served already
+    /// are replaced as by [`Self::replace_namespace`], or stay as they are.
+    pub fn serve(
+        &mut self,
+        wanted: Vec<(SubsystemConfig, Vec<(Nsid, NamespaceConfig)>)>,
+    ) -> Result<&mut Self, InventoryError> {
+        self.next.subsystems.retain(|of| wanted.iter().any(|(is, _)| is.nqn == of.nqn));
+        for (config, namespaces) in wanted {
+            let nqn = config.nqn.clone();
+            if self.next.subsystem(&nqn).is_none() {
+                self.add_subsystem(config.clone())?;
+            }
+            let of = self.subsystem_mut(&nqn)?;
+            (of.hosts, of.initiators, of.numbers) =
+                (config.hosts, config.initiators, config.numbers);
+            of.authentication = config.authentication.map(Arc::new);
+            of.namespaces.retain(|known, _| namespaces.iter().any(|(nsid, _)| nsid == known));
+            for (nsid, config) in namespaces {
+                match self.next.namespace(&nqn, nsid) {
+                    Some(_) => self.replace_namespace(&nqn, nsid, config)?,
+                    None => self.add_namespace(&nqn, nsid, config)?,
+                };
+            }
+        }
         Ok(self)
     }
 
     /// Access to a subsystem's settings.
     pub fn subsystem_mut(&mut self, nqn: &Nqn) -> Result<&mut Subsystem, InventoryError> {
-        let found = self.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
-        found.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))
+        let found = self.next.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
+        found.map(Arc::make_mut).ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))
     }
 
     /// Adds a namespace with a free identifier.
@@ -126,7 +142,9 @@ impl InventoryBuilder {
             .get(&nsid)
             .ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))?;
         let namespace = config.make(&at, Some(&**was))?;
-        subsystem.namespaces.insert(nsid, Arc::new(namespace));
+        if **was != namespace {
+            subsystem.namespaces.insert(nsid, Arc::new(namespace));
+        }
         Ok(self)
     }
 
@@ -147,12 +165,6 @@ impl InventoryBuilder {
         let size = served_blocks(namespace.device.as_ref(), nsid, blocks)?;
         (namespace.limit, namespace.blocks) = (blocks, size);
         Ok(self)
-    }
-
-    /// Bytes of a block of a namespace, if there is one.
-    pub fn block_bytes(&self, nqn: &Nqn, nsid: Nsid) -> Option<u32> {
-        let subsystem = self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)?;
-        Some(subsystem.namespace(nsid)?.device.geometry().block_bytes)
     }
 
     /// Sets which hosts and initiators see a namespace.
@@ -178,18 +190,6 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Moves a namespace to another group.
-    pub fn group_namespace(
-        &mut self,
-        nqn: &Nqn,
-        nsid: Nsid,
-        group: u32,
-    ) -> Result<&mut Self, InventoryError> {
-        check_group(group)?;
-        self.namespace_mut(nqn, nsid)?.group = group;
-        Ok(self)
-    }
-
     /// Sets how well hosts reach the namespaces of a group: those that came by this listener, or
     /// all. In [`AccessState::Transition`] a group must not stay longer than
     /// [`weft_proto::limits::ANA_TRANSITION_S`].
@@ -200,31 +200,89 @@ impl InventoryBuilder {
         state: AccessState,
     ) -> Result<&mut Self, InventoryError> {
         check_group(group)?;
-        self.access.set(listener, group, state);
+        self.next.access.set(listener, group, state);
         Ok(self)
     }
 
-    /// Adds a listen URL.
-    pub fn add_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
-        if self.listeners.iter().any(|known| known == url) {
-            return Err(InventoryError::DuplicateListener(url.to_owned()));
+    /// Sets what NVMe hosts of a subsystem have to prove from now on; `None`: nothing. The discovery
+    /// subsystem has its well-known name here.
+    pub fn authenticate(
+        &mut self,
+        subsystem: &Nqn,
+        demanded: Option<Authentication>,
+    ) -> Result<&mut Self, InventoryError> {
+        let demanded = demanded.map(Arc::new);
+        match *subsystem == Nqn::discovery() {
+            true => self.next.discovery.authentication = demanded,
+            false => self.subsystem_mut(subsystem)?.authentication = demanded,
         }
-        self.listeners.push(url.to_owned());
         Ok(self)
     }
 
-    /// Removes a listen URL.
-    pub fn remove_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
-        let at = self.listeners.iter().position(|known| known == url);
-        self.listeners.remove(at.ok_or_else(|| InventoryError::NoListener(url.to_owned()))?);
+    /// Sets the limits of hosts by name: the host NQN of NVMe, the initiator name of iSCSI, the
+    /// address of an NBD client without its port. The last one of a host counts; other hosts have
+    /// none.
+    pub fn limit_hosts(
+        &mut self,
+        limits: impl IntoIterator<Item = (String, Limit)>,
+    ) -> Result<&mut Self, InventoryError> {
+        let mut all = BTreeMap::new();
+        for (host, limit) in limits.into_iter().filter(|(_, limit)| *limit != Limit::NONE) {
+            if all.len() == HOST_LIMITS_MAX && !all.contains_key(&host) {
+                return Err(InventoryError::HostLimits(host));
+            }
+            all.insert(host, limit);
+        }
+        self.next.host_limits = all;
         Ok(self)
+    }
+
+    /// Gives hosts their identifiers: where hosts prove their names, nobody else may use one of
+    /// these, and these hosts may use no others. For hosts that connect from now on.
+    pub fn identify_hosts(&mut self, given: BTreeMap<Nqn, Id128>) -> &mut Self {
+        self.next.host_identifiers = given;
+        self
+    }
+
+    /// Gives the discovery subsystem a name in addition to the well-known one (TP 8013). Exports
+    /// that have started keep the previous one.
+    pub fn name_discovery(&mut self, name: Option<Nqn>) -> &mut Self {
+        self.next.discovery.name = name;
+        self
+    }
+
+    /// Sets the other discovery controllers that the discovery log refers to.
+    pub fn refer_to(&mut self, referrals: &[TransportAddress]) -> &mut Self {
+        self.next.discovery.referrals = referrals.to_vec();
+        self
+    }
+
+    /// Sets which other processes serve the same subsystems: the discovery of each export tells of
+    /// their ports, also hosts that are connected. Of
+    /// [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of each protocol.
+    pub fn set_others(&mut self, others: &[OtherGateway]) -> &mut Self {
+        self.next.discovery.others = Arc::new(Others::new(others));
+        self
+    }
+
+    /// Listens at these URLs, and no others.
+    pub fn listen_at<'a>(&mut self, urls: impl IntoIterator<Item = &'a str>) -> &mut Self {
+        let urls: Vec<&str> = urls.into_iter().collect();
+        let listeners = &mut self.next.listeners;
+        listeners.retain(|known| urls.contains(&known.as_str()));
+        for url in urls {
+            if !listeners.iter().any(|known| known == url) {
+                listeners.push(url.to_owned());
+            }
+        }
+        self
     }
 
     /// Reads the current sizes of the devices, and whether they can be reached. If a device has
     /// become smaller than the configured size, all of its blocks are served.
     pub(super) fn look_at_devices(&mut self) {
-        for subsystem in &mut self.subsystems {
-            for namespace in subsystem.namespaces.values_mut() {
+        for subsystem in &mut self.next.subsystems {
+            for namespace in Arc::make_mut(subsystem).namespaces.values_mut() {
                 let blocks = namespace.device.geometry().blocks;
                 let size = namespace.limit.map_or(blocks, |limit| limit.min(blocks));
                 if size != namespace.blocks && size > 0 {
@@ -242,8 +300,8 @@ impl InventoryBuilder {
     /// hosts use another path to the data if there is one: a host does not do so if the namespace
     /// no longer exists.
     pub(super) fn lose(&mut self, device: &Arc<dyn BlockDevice>) {
-        let namespaces =
-            self.subsystems.iter_mut().flat_map(|subsystem| subsystem.namespaces.values_mut());
+        let subsystems = self.next.subsystems.iter_mut().map(Arc::make_mut);
+        let namespaces = subsystems.flat_map(|subsystem| subsystem.namespaces.values_mut());
         for namespace in namespaces.filter(|namespace| Arc::ptr_eq(&namespace.device, device)) {
             Arc::make_mut(namespace).presence = Presence::Gone;
         }
@@ -254,26 +312,21 @@ impl InventoryBuilder {
     pub fn build(self) -> Result<Inventory, InventoryError> {
         self.check()?;
         let generation = self.next_generation();
-        let Self { before, subsystems, listeners, access, range } = self;
-        let kept = |subsystem: Subsystem| match before.subsystem(&subsystem.nqn) {
-            Some(was) if **was == subsystem => Arc::clone(was),
-            _ => Arc::new(subsystem),
-        };
-        let next = Inventory {
-            generation,
-            subsystems: subsystems.into_iter().map(kept).collect(),
-            listeners,
-            access,
-            range,
-        };
-        let rest = |inventory: &Inventory| (inventory.listeners.clone(), inventory.access.clone());
-        let is_same = next.subsystems == before.subsystems && rest(&next) == rest(&before);
-        Ok(if is_same { before } else { next })
+        let Self { before, mut next } = self;
+        for subsystem in &mut next.subsystems {
+            if let Some(was) = before.subsystem(&subsystem.nqn).filter(|was| *was == subsystem) {
+                *subsystem = Arc::clone(was);
+            }
+        }
+        if next == before {
+            return Ok(before);
+        }
+        Ok(Inventory { generation, ..next })
     }
 
     /// Where a namespace of this identifier stands.
     fn position<'a>(&self, nqn: &'a Nqn, nsid: Nsid) -> Position<'a> {
-        let reserves = self.range.sharing != Sharing::Blind;
+        let reserves = self.next.range.sharing != Sharing::Blind;
         Position { nqn, nsid, generation: self.next_generation(), reserves }
     }
 
@@ -291,7 +344,12 @@ impl InventoryBuilder {
         let (mut uuids, mut nguids, mut eui64s, mut names) =
             (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
         let mut naas = HashSet::new();
-        for namespace in self.subsystems.iter().flat_map(Subsystem::namespaces) {
+        if let Some(name) =
+            self.next.discovery.name.as_ref().filter(|name| self.next.subsystem(name).is_some())
+        {
+            return Err(InventoryError::DiscoveryName(name.clone()));
+        }
+        for namespace in self.next.namespaces() {
             if !uuids.insert(namespace.uuid) {
                 return Err(InventoryError::DuplicateUuid(namespace.uuid));
             }

@@ -1,6 +1,6 @@
 //! Differences between two inventories.
 
-use super::{Inventory, Namespace, Subsystem};
+use super::{Discovery, Inventory, Namespace, OtherGateway, Subsystem};
 use std::sync::Arc;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -37,6 +37,14 @@ pub enum Change {
     ListenerAdded(String),
     /// Groups of namespaces are reached in another way.
     AccessStatesChanged,
+    /// Hosts of a subsystem, or of discovery, have to prove something else.
+    AuthenticationChanged(Nqn),
+    /// Hosts have other limits or identifiers.
+    HostsChanged,
+    /// Discovery has another name, or refers to other controllers.
+    DiscoveryChanged,
+    /// These other processes serve the same subsystems.
+    OthersChanged(Vec<OtherGateway>),
 }
 
 impl Inventory {
@@ -79,7 +87,23 @@ fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
     if before.access != now.access {
         changes.push(Change::AccessStatesChanged);
     }
+    if before.host_limits != now.host_limits || before.host_identifiers != now.host_identifiers {
+        changes.push(Change::HostsChanged);
+    }
+    of_discovery(&before.discovery, &now.discovery, &mut changes);
     changes
+}
+
+fn of_discovery(before: &Discovery, now: &Discovery, changes: &mut Vec<Change>) {
+    if before.authentication != now.authentication {
+        changes.push(Change::AuthenticationChanged(Nqn::discovery()));
+    }
+    if (&before.name, &before.referrals) != (&now.name, &now.referrals) {
+        changes.push(Change::DiscoveryChanged);
+    }
+    if before.others != now.others {
+        changes.push(Change::OthersChanged(now.others.given().to_vec()));
+    }
 }
 
 fn within(before: &Subsystem, now: &Subsystem, changes: &mut Vec<Change>) {
@@ -88,6 +112,9 @@ fn within(before: &Subsystem, now: &Subsystem, changes: &mut Vec<Change>) {
     changes.extend(gone.map(|nsid| Change::NamespaceRemoved(name(), *nsid)));
     if before.hosts != now.hosts || before.initiators != now.initiators {
         changes.push(Change::AccessChanged(name()));
+    }
+    if before.authentication != now.authentication {
+        changes.push(Change::AuthenticationChanged(name()));
     }
     if before.numbers != now.numbers {
         changes.push(Change::NumbersChanged(name()));

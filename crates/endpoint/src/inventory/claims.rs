@@ -9,11 +9,9 @@
 use super::{ControllerRange, Sharing};
 use crate::identity::state_dir;
 use crate::limits::CLAIM_S;
-use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
@@ -29,17 +27,16 @@ pub struct ControllerClaims {
     range: (u16, u16),
     /// `None`: no other process serves the same subsystems.
     directory: Option<PathBuf>,
-    held: Mutex<HashMap<Nqn, Claim>>,
 }
 
-/// The file of this process, which goes with it.
+/// The range of this process for one subsystem, until it is dropped: its file.
 #[derive(Debug)]
-struct Claim {
+pub struct ControllerClaim {
     path: PathBuf,
     _file: File,
 }
 
-impl Drop for Claim {
+impl Drop for ControllerClaim {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -52,39 +49,34 @@ impl ControllerClaims {
         let directory = state_dir()
             .filter(|_| range.sharing == Sharing::Blind)
             .map(|dir| dir.join("controllers"));
-        Self { range: range.cntlids, directory, held: Mutex::default() }
+        Self { range: range.cntlids, directory }
     }
 
     /// The same in this directory.
     pub fn stored_in(directory: PathBuf, range: (u16, u16)) -> Self {
-        Self { range, directory: Some(directory), held: Mutex::default() }
+        Self { range, directory: Some(directory) }
     }
 
-    /// Claims the range for a subsystem, once.
+    /// Claims the range for a subsystem of which this process has no claim yet. `None`: others are
+    /// not known.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`]: another process gives some of the same identifiers. Where files cannot be written there is a warning only.
-    pub fn claim(&self, nqn: &Nqn) -> Result<(), Error> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(directory) = self.directory.as_ref().filter(|_| !held.contains_key(nqn)) else {
-            return Ok(());
-        };
+    pub fn claim(&self, nqn: &Nqn) -> Result<Option<ControllerClaim>, Error> {
+        let Some(directory) = &self.directory else { return Ok(None) };
         let directory =
             directory.join(Uuid::new_v5(&SUBSYSTEMS, nqn.as_str().as_bytes()).to_string());
         match enter(&directory, self.range) {
-            Ok(Ok(claim)) => drop(held.insert(nqn.clone(), claim)),
-            Ok(Err((other, process))) => return Err(overlap(nqn, self.range, other, &process)),
-            Err(e) => tracing::warn!(
-                "{nqn}: whether other processes give the same controller identifiers is not known, as {} cannot be used: {e}",
-                directory.display()
-            ),
+            Ok(Ok(claim)) => Ok(Some(claim)),
+            Ok(Err((other, process))) => Err(overlap(nqn, self.range, other, &process)),
+            Err(e) => {
+                tracing::warn!(
+                    "{nqn}: whether other processes give the same controller identifiers is not known, as {} cannot be used: {e}",
+                    directory.display()
+                );
+                Ok(None)
+            }
         }
-        Ok(())
-    }
-
-    /// Gives up the claims of subsystems that are not served any more.
-    pub fn retain(&self, is_served: impl Fn(&Nqn) -> bool) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(|nqn, _| is_served(nqn));
     }
 }
 
@@ -101,7 +93,7 @@ fn overlap(nqn: &Nqn, (first, last): (u16, u16), other: (u16, u16), process: &st
 type Taken = ((u16, u16), String);
 
 /// The claim, or the range of the process that has some of it.
-fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<Claim, Taken>> {
+fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<ControllerClaim, Taken>> {
     fs::create_dir_all(directory)?;
     // One process looks at a time.
     let door = kept_lock_file(&directory.join("lock"))?;
@@ -120,7 +112,7 @@ fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<Claim, Taken>
     let path = directory.join(format!("{}-{}-{}", range.0, range.1, std::process::id()));
     let file = kept_lock_file(&path)?;
     file.try_lock()?;
-    Ok(Ok(Claim { path, _file: file }))
+    Ok(Ok(ControllerClaim { path, _file: file }))
 }
 
 /// Whether a file is held by no process.
@@ -150,20 +142,20 @@ mod tests {
         let process = |range| ControllerClaims::stored_in(directory.clone(), range);
         let (one, other) = (nqn("nqn.2026-01.example:a"), nqn("nqn.2026-01.example:b"));
         let first = process((1, 1000));
-        first.claim(&one).unwrap();
-        first.claim(&one).unwrap();
+        let held = first.claim(&one).unwrap();
+        assert!(held.is_some());
         for range in [(1, 1), (1000, 2000), (1, 65519), (500, 600)] {
             let error = process(range).claim(&one).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InUse);
             assert!(error.to_string().contains("overlap with 1-1000"), "{error}");
         }
         let second = process((1001, 2000));
-        second.claim(&one).unwrap();
+        let of_second = second.claim(&one).unwrap();
         process((1, 1000)).claim(&other).unwrap();
-        first.retain(|_| false);
+        drop(held);
         process((1, 1000)).claim(&one).unwrap();
         // What a process that has died leaves behind.
-        drop(second);
+        drop(of_second);
         let left =
             fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path().join("1-65519-1");
         fs::write(&left, "").unwrap();
@@ -175,6 +167,6 @@ mod tests {
     #[test]
     fn a_process_that_is_alone_claims_nothing() {
         let claims = ControllerClaims::new(ControllerRange::default());
-        assert!(claims.directory.is_none() && claims.claim(&nqn("nqn.2026-01.example:a")).is_ok());
+        assert!(claims.claim(&nqn("nqn.2026-01.example:a")).unwrap().is_none());
     }
 }

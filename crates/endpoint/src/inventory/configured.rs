@@ -1,7 +1,10 @@
 //! What is configured of subsystems and namespaces, and the namespace that comes of it.
 
 use super::states::is_group;
-use super::{Access, DEFAULT_GROUP, InventoryError, Namespace, ScsiIdentity, SubsystemNumbers};
+use super::{
+    Access, Authentication, DEFAULT_GROUP, InventoryError, Namespace, ScsiIdentity,
+    SubsystemNumbers,
+};
 use crate::identity::namespace_uuid;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -21,6 +24,8 @@ pub struct SubsystemConfig {
     pub initiators: Access<Name>,
     /// Serial and model number, and I/O queues of a controller.
     pub numbers: SubsystemNumbers,
+    /// What NVMe hosts have to prove; `None`: nothing.
+    pub authentication: Option<Authentication>,
 }
 
 /// Configuration of a namespace.
@@ -57,7 +62,8 @@ impl SubsystemConfig {
     /// A subsystem with access for all.
     pub fn new(nqn: Nqn) -> Self {
         let numbers = SubsystemNumbers::default();
-        Self { nqn, hosts: Access::Any, initiators: Access::Any, numbers }
+        let (hosts, initiators, authentication) = (Access::Any, Access::Any, None);
+        Self { nqn, hosts, initiators, numbers, authentication }
     }
 }
 
@@ -120,11 +126,17 @@ impl NamespaceConfig {
         if let (None, None, Some(passing)) = (self.uuid, same_device, &identity.passing) {
             tell_of_passing(given.url(), uuid, &passing.why);
         }
-        let blocks = served_blocks(device.as_ref(), nsid, limit)?;
+        // A device that has shrunk since stays as it is.
+        let blocks = match same_device.filter(|was| was.limit == limit) {
+            Some(was) => was.blocks,
+            None => served_blocks(device.as_ref(), nsid, limit)?,
+        };
         check_shown(device.as_ref(), nsid, blocks, uuid)?;
         let block_bytes = device.geometry().block_bytes;
         let is_same =
             |was: &&Namespace| was.uuid == uuid && was.device.geometry().block_bytes == block_bytes;
+        let reserves = self.reservations && at.reserves;
+        let kept = same_device.filter(|was| was.uuid == uuid && was.reserves == reserves);
         Ok(Namespace {
             nsid,
             name,
@@ -132,7 +144,7 @@ impl NamespaceConfig {
             nguid: self.nguid.unwrap_or(*uuid.as_bytes()),
             eui64,
             scsi: self.scsi,
-            presence: device.presence(),
+            presence: same_device.map_or_else(|| device.presence(), Namespace::presence_now),
             device,
             given,
             blocks,
@@ -140,9 +152,9 @@ impl NamespaceConfig {
             hosts,
             initiators,
             incarnation: was.filter(is_same).map_or(at.generation, |was| was.incarnation),
-            reservations: None,
+            reservations: kept.and_then(|was| was.reservations.clone()),
             limit,
-            reserves: self.reservations && at.reserves,
+            reserves,
         })
     }
 }

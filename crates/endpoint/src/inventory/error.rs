@@ -1,6 +1,7 @@
 //! Errors of building an inventory.
 
 use super::Naa;
+use crate::limits::HOST_LIMITS_MAX;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind, units};
 use weft_proto::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
@@ -16,6 +17,9 @@ pub enum InventoryError {
     /// Reserved name.
     #[error("{0} is the name of discovery, not of a subsystem")]
     ReservedName(Nqn),
+    /// The name that was given to discovery.
+    #[error("{0} is the name of a subsystem that is served: give discovery another one")]
+    DiscoveryName(Nqn),
     /// Unknown subsystem.
     #[error("there is no subsystem {0}")]
     NoSubsystem(Nqn),
@@ -82,15 +86,14 @@ pub enum InventoryError {
     /// Invalid group of namespaces.
     #[error("{0} is not a group of namespaces: use 1 to {ANA_GROUPS_MAX}")]
     Group(u32),
+    /// Too many hosts have a limit.
+    #[error(
+        "the limit of the host {0}: {HOST_LIMITS_MAX} hosts have a limit; remove another one first"
+    )]
+    HostLimits(String),
     /// Invalid range of controller identifiers.
     #[error("{0}-{1} is not a range of controller identifiers: use a part of 1-{CNTLID_MAX}")]
     ControllerIdentifiers(u16, u16),
-    /// Duplicate listen address.
-    #[error("{0} is already a listen address")]
-    DuplicateListener(String),
-    /// Unknown listen address.
-    #[error("{0} is not a listen address")]
-    NoListener(String),
 }
 
 fn size(blocks: u64, block_bytes: u32) -> String {

@@ -7,7 +7,7 @@
 
 use super::{Inventory, LiveInventory};
 use crate::limits::HOST_IDENTIFIERS_MAX;
-use std::collections::BTreeMap;
+use crate::lock::lock;
 use std::sync::mpsc;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -38,17 +38,10 @@ fn any<T>(inventory: &Inventory, look: impl Fn(&ReservationState) -> Option<T>) 
 }
 
 impl LiveInventory {
-    /// Gives hosts their identifiers: where hosts prove their names, nobody else may use one of
-    /// these, and these hosts may use no others. For hosts that connect from now on.
-    pub fn give_identifiers(&self, given: BTreeMap<Nqn, Id128>) {
-        self.identifiers.lock().given = given;
-    }
-
     /// Whether a host that proves this name may use this identifier.
     pub(crate) fn check_identifier(&self, id: Id128, name: &Nqn) -> Result<(), IdentifierRefusal> {
-        let given = self.identifiers.lock().given.get(name).copied();
-        if let Some(given) = given.filter(|given| *given != id) {
-            return Err(IdentifierRefusal::NotTheGiven(given));
+        if let Some(given) = self.now().host_identifiers.get(name).filter(|given| **given != id) {
+            return Err(IdentifierRefusal::NotTheGiven(*given));
         }
         match self.owner(id).filter(|owner| owner != name) {
             Some(owner) => Err(IdentifierRefusal::Anothers(owner)),
@@ -58,13 +51,12 @@ impl LiveInventory {
 
     /// Whose an identifier is, if it is anybody's.
     pub(crate) fn owner(&self, id: Id128) -> Option<Nqn> {
-        let known = self.identifiers.lock();
-        if let Some((owner, _)) = known.given.iter().find(|(_, given)| **given == id) {
+        let (inventory, registrant) = (self.now(), Registrant::Host(id));
+        let mut given = inventory.host_identifiers.iter();
+        if let Some((owner, _)) = given.find(|(_, given)| **given == id) {
             return Some(owner.clone());
         }
-        let first = known.first.get(&id).cloned();
-        drop(known);
-        let (inventory, registrant) = (self.now(), Registrant::Host(id));
+        let first = lock(&self.proved_first).get(&id).cloned();
         any(&inventory, |state| state.proven(&registrant).cloned())
             .or_else(|| first.filter(|_| is_registered(&inventory, id)))
     }
@@ -76,7 +68,7 @@ impl LiveInventory {
         if self.owner(id).is_some() || !is_registered(&inventory, id) {
             return;
         }
-        let first = &mut self.identifiers.lock().first;
+        let first = &mut *lock(&self.proved_first);
         if first.len() >= HOST_IDENTIFIERS_MAX {
             first.retain(|id, _| is_registered(&inventory, *id));
         }
@@ -96,18 +88,17 @@ impl LiveInventory {
             Forgotten::Identifier(of) => id == *of,
             Forgotten::Name(of) => name == of,
         };
-        let mut known = self.identifiers.lock();
-        if let Some((name, id)) = known.given.iter().find(|(name, id)| is_meant(**id, name)) {
+        let inventory = self.now();
+        let mut given = inventory.host_identifiers.iter();
+        if let Some((name, id)) = given.find(|(name, id)| is_meant(**id, name)) {
             let text = format!(
                 "the configuration gives the identifier {id} to host {name}: change its table [[host_identifier]]"
             );
             return Err(Error::new(ErrorKind::Refused, text));
         }
         let mut forgotten: Vec<(Id128, Nqn)> =
-            known.first.extract_if(|id, name| is_meant(*id, name)).collect();
-        drop(known);
-        for kept in self.now().namespaces().filter_map(|namespace| namespace.reservations.as_ref())
-        {
+            lock(&self.proved_first).extract_if(|id, name| is_meant(*id, name)).collect();
+        for kept in inventory.namespaces().filter_map(|namespace| namespace.reservations.as_ref()) {
             let of = |state: &ReservationState| {
                 let hosts =
                     state.registrations().iter().filter_map(|known| match &known.registrant {

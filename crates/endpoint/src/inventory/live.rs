@@ -1,22 +1,24 @@
 //! The inventory that is served at present, and its followers.
 
-use super::host_identifiers::HostIdentifiers;
+use super::host_rates::HostRates;
 use super::{
-    Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace,
-    NamespaceConfig, OtherGateway, Others, Sharing, Subsystem, SubsystemConfig,
+    Change, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, Sharing,
+    Subsystem, SubsystemConfig,
 };
 use crate::health::HealthStore;
 use crate::limits::CONNECTIONS_MAX;
-use crate::reservations::ReservationTable;
+use crate::lock::lock;
+use crate::reservations::{ReservationTable, Threads, system};
 use crate::statistics::Statistics;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use weft_block::limit::Rate;
 use weft_block::sharing::share;
 use weft_block::{AccessState, BlockDevice};
 use weft_io::RemoteLoop;
-use weft_proto::nvme::controller::TransportAddress;
-use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// A follower of an inventory: an export.
 pub trait Follower: Send + Sync {
@@ -24,12 +26,10 @@ pub trait Follower: Send + Sync {
     /// on the thread that makes the change, one change at a time; must not wait for a loop or
     /// change the inventory.
     fn follow(&self, now: &Arc<Inventory>, changes: &[Change]);
-
-    /// Other processes serve the same subsystems than before. Called like [`Self::follow`].
-    fn others_changed(&self) {}
 }
 
-/// The inventory that exports serve now. Any thread may change it, including loops.
+/// The inventory that exports serve now, and what hosts and exports have made of it. Any thread may
+/// change it, including loops.
 pub struct LiveInventory {
     now: Mutex<Arc<Inventory>>,
     /// Held during a change, so that all followers are notified in the same order. Followers never
@@ -39,12 +39,11 @@ pub struct LiveInventory {
     reservations: ReservationTable,
     health: Mutex<HealthStore>,
     statistics: Arc<Statistics>,
-    host_limits: HostLimits,
-    authentications: Authentications,
-    pub(super) identifiers: HostIdentifiers,
-    referrals: Mutex<Vec<TransportAddress>>,
-    others: Mutex<Arc<Others>>,
-    discovery_nqn: Mutex<Option<Nqn>>,
+    rates: HostRates,
+    /// Hosts that proved themselves first with an identifier that was registered without a proof.
+    pub(super) proved_first: Mutex<HashMap<Id128, Nqn>>,
+    /// What calculates for authentications.
+    threads: Mutex<Arc<dyn Threads>>,
     connections_max: AtomicUsize,
 }
 
@@ -55,10 +54,6 @@ struct Sharers {
     loops: Vec<RemoteLoop>,
     /// Number of devices so far, to distribute them over the loops.
     count: usize,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LiveInventory {
@@ -88,12 +83,9 @@ impl LiveInventory {
             reservations,
             health: Mutex::default(),
             statistics: Arc::default(),
-            host_limits: HostLimits::default(),
-            authentications: Authentications::default(),
-            identifiers: HostIdentifiers::default(),
-            referrals: Mutex::default(),
-            others: Mutex::default(),
-            discovery_nqn: Mutex::default(),
+            rates: HostRates::default(),
+            proved_first: Mutex::default(),
+            threads: Mutex::new(system()),
             connections_max: AtomicUsize::new(CONNECTIONS_MAX),
         }))
     }
@@ -138,39 +130,6 @@ impl LiveInventory {
         Arc::clone(&lock(&self.now))
     }
 
-    /// Sets the other discovery controllers that the discovery log refers to. Before exports start:
-    /// they do not follow a change.
-    pub fn set_referrals(&self, to: &[TransportAddress]) {
-        *lock(&self.referrals) = to.to_vec();
-    }
-
-    /// Sets which other processes serve the same subsystems: the discovery of each export tells of
-    /// their ports from now on, also to hosts that are connected. Of
-    /// [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of each protocol. Any thread may call
-    /// this at any time.
-    pub fn set_others(&self, others: &[OtherGateway]) {
-        let mut followers = lock(&self.followers);
-        if self.others().is(others) {
-            return;
-        }
-        *lock(&self.others) = Arc::new(Others::new(others));
-        tracing::info!("other gateways: {others:?}");
-        followers.retain(|follower| {
-            follower.upgrade().map(|follower| follower.others_changed()).is_some()
-        });
-    }
-
-    /// See [`LiveInventory::set_others`].
-    pub(crate) fn others(&self) -> Arc<Others> {
-        Arc::clone(&lock(&self.others))
-    }
-
-    /// Gives the discovery subsystem a name of its own beside the well-known one (TP 8013). Before
-    /// exports start: they do not follow a change.
-    pub fn set_discovery_nqn(&self, name: Nqn) {
-        *lock(&self.discovery_nqn) = Some(name);
-    }
-
     /// Sets how many connections each export accepts, up to
     /// [`CONNECTIONS_CONFIGURED_MAX`](crate::limits::CONNECTIONS_CONFIGURED_MAX). Before exports
     /// start: they do not follow a change.
@@ -183,29 +142,25 @@ impl LiveInventory {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// See [`LiveInventory::set_discovery_nqn`].
-    pub(crate) fn discovery_nqn(&self) -> Nqn {
-        lock(&self.discovery_nqn).clone().unwrap_or_else(Nqn::discovery)
-    }
-
-    /// See [`LiveInventory::set_referrals`].
-    pub(crate) fn referrals(&self) -> Vec<TransportAddress> {
-        lock(&self.referrals).clone()
-    }
-
     /// What the exports of the inventory have counted.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }
 
-    /// The limits of hosts.
-    pub fn host_limits(&self) -> &HostLimits {
-        &self.host_limits
+    /// What a host may use; `None`: all there is. A limit that changes applies to it at once; a
+    /// first one applies to connections that it makes from then on.
+    pub(crate) fn rate_of(&self, host: &str) -> Option<Arc<Rate>> {
+        self.rates.of(host, || self.now())
     }
 
-    /// Which hosts have to authenticate.
-    pub fn authentications(&self) -> &Authentications {
-        &self.authentications
+    /// Has the arithmetic of authentications run on other threads than the system's.
+    pub fn compute_on(&self, threads: Arc<dyn Threads>) {
+        *lock(&self.threads) = threads;
+    }
+
+    /// See [`LiveInventory::compute_on`].
+    pub(crate) fn threads(&self) -> Arc<dyn Threads> {
+        Arc::clone(&lock(&self.threads))
     }
 
     /// Changes the inventory, and returns the new one. On return all followers have been notified;
@@ -219,17 +174,49 @@ impl LiveInventory {
     ) -> Result<Arc<Inventory>, InventoryError> {
         let mut followers = lock(&self.followers);
         let before = self.now();
+        let next = self.prepare(&before, edit)?;
+        Ok(self.serve(&mut followers, &before, next))
+    }
+
+    /// Makes the value that is to be served after `before`. Reading the reservations of its
+    /// namespaces may wait for the store of a group.
+    ///
+    /// # Errors
+    /// The builder's error; reservations cannot be read.
+    pub(crate) fn prepare(
+        &self,
+        before: &Inventory,
+        edit: impl FnOnce(&mut InventoryBuilder) -> Result<(), InventoryError>,
+    ) -> Result<Inventory, InventoryError> {
         let mut builder = before.edit();
         edit(&mut builder)?;
-        let mut now = builder.build()?;
-        lock(&self.sharing).share(&mut now);
-        find_reservations(&mut now, &self.reservations)?;
-        let now = Arc::new(now);
-        let changes = now.changes_since(&before);
+        let mut next = builder.build()?;
+        find_reservations(&mut next, &self.reservations)?;
+        Ok(next)
+    }
+
+    /// Serves a value that was prepared from `before`, and notifies the followers. `None`: `before`
+    /// is no longer what is served.
+    pub(crate) fn swap(&self, before: &Arc<Inventory>, next: Inventory) -> Option<Arc<Inventory>> {
+        let mut followers = lock(&self.followers);
+        let is_served = Arc::ptr_eq(&self.now(), before);
+        is_served.then(|| self.serve(&mut followers, before, next))
+    }
+
+    fn serve(
+        &self,
+        followers: &mut Vec<Weak<dyn Follower>>,
+        before: &Arc<Inventory>,
+        mut next: Inventory,
+    ) -> Arc<Inventory> {
+        lock(&self.sharing).share(&mut next);
+        let now = Arc::new(next);
+        let changes = now.changes_since(before);
         if changes.is_empty() {
-            return Ok(before);
+            return Arc::clone(before);
         }
         *lock(&self.now) = Arc::clone(&now);
+        self.rates.follow(&now.host_limits);
         for change in &changes {
             tracing::info!("inventory, generation {}: {change:?}", now.generation());
         }
@@ -239,18 +226,7 @@ impl LiveInventory {
                 true
             })
         });
-        Ok(now)
-    }
-
-    /// An inventory that is about to be served, with the reservations of its namespaces. Reading
-    /// those may wait for the store of a group; a change that follows while this one is kept finds
-    /// them read.
-    ///
-    /// # Errors
-    /// Those of a namespace cannot be read.
-    pub fn prepared(&self, mut inventory: Inventory) -> Result<Inventory, InventoryError> {
-        find_reservations(&mut inventory, &self.reservations)?;
-        Ok(inventory)
+        now
     }
 
     /// Sets how well hosts reach the namespaces of a group, while they use them: those that came by

@@ -1,8 +1,9 @@
 //! The inventory: one value with what is served, to which hosts and at which addresses; every
 //! export follows it.
 //!
-//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s, their visibility, and
-//!   listen addresses. It never changes, and has a generation number.
+//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s and visibility, what hosts
+//!   have to prove and may use, what discovery tells, and listen addresses. It never changes, and
+//!   has a generation number.
 //! * [`InventoryBuilder`] builds one, from nothing or from another one, and rejects an invalid one.
 //! * [`Inventory::changes_since`] lists the differences to another one.
 //! * [`LiveInventory`] is the one that is served at present. Its followers are notified of each
@@ -19,8 +20,7 @@ mod claims;
 mod configured;
 mod disk_names;
 mod error;
-mod host_identifiers;
-mod host_limits;
+mod host_rates;
 mod identifier_owners;
 mod live;
 mod others;
@@ -29,14 +29,13 @@ mod states;
 mod tests;
 
 pub use access::Access;
-pub use authentication::{Authentication, Authentications};
+pub use authentication::Authentication;
 pub use builder::InventoryBuilder;
 pub use change::Change;
-pub use claims::ControllerClaims;
+pub use claims::{ControllerClaim, ControllerClaims};
 pub use configured::{NamespaceConfig, SubsystemConfig};
 pub use disk_names::{Naa, Printable, ScsiIdentity, SubsystemNumbers};
 pub use error::InventoryError;
-pub use host_limits::HostLimits;
 pub use identifier_owners::Forgotten;
 pub(crate) use identifier_owners::IdentifierRefusal;
 pub use live::{Follower, LiveInventory};
@@ -49,11 +48,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_block::limit::Limit;
 use weft_block::{BlockDevice, Presence, grammar};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::SCSI_UNITS_MAX;
-use weft_proto::nvme::controller::CNTLID_MAX;
-use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::nvme::controller::{CNTLID_MAX, TransportAddress};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// What is served.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,6 +63,22 @@ pub struct Inventory {
     listeners: Vec<String>,
     access: AccessStates,
     range: ControllerRange,
+    discovery: Discovery,
+    host_limits: BTreeMap<String, Limit>,
+    host_identifiers: BTreeMap<Nqn, Id128>,
+}
+
+/// What discovery tells, and to whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Discovery {
+    /// Name of the discovery subsystem in addition to the well-known one (TP 8013).
+    pub name: Option<Nqn>,
+    /// What hosts have to prove; `None`: nothing.
+    pub authentication: Option<Arc<Authentication>>,
+    /// Other discovery controllers that the log refers to.
+    pub referrals: Vec<TransportAddress>,
+    /// The other processes that serve the same subsystems.
+    pub others: Arc<Others>,
 }
 
 /// What this process is among those that serve the same subsystems.
@@ -107,6 +123,8 @@ pub struct Subsystem {
     pub initiators: Access<Name>,
     /// Serial and model number, and I/O queues. Controllers that there are keep those of before.
     pub numbers: SubsystemNumbers,
+    /// What NVMe hosts have to prove; `None`: nothing. Associations that there are stay.
+    pub authentication: Option<Arc<Authentication>>,
     /// Identifiers that controllers get: the lowest and the highest.
     pub cntlids: (u16, u16),
     /// Whether others serve the same namespaces.
@@ -211,6 +229,20 @@ impl Inventory {
     /// How well hosts reach the groups of namespaces.
     pub fn access(&self) -> &AccessStates {
         &self.access
+    }
+
+    /// What a subsystem demands of its hosts; `None`: nothing. The discovery subsystem has its
+    /// well-known name here.
+    pub fn authentication(&self, subsystem: &Nqn) -> Option<&Arc<Authentication>> {
+        match *subsystem == Nqn::discovery() {
+            true => self.discovery.authentication.as_ref(),
+            false => self.subsystem(subsystem)?.authentication.as_ref(),
+        }
+    }
+
+    /// What discovery tells.
+    pub(crate) fn discovery(&self) -> &Discovery {
+        &self.discovery
     }
 }
 

@@ -1,6 +1,7 @@
 //! Inventories on null devices: what is refused, what changes, and who hears of it.
 
 use super::*;
+use crate::limits::HOST_LIMITS_MAX;
 use std::sync::Mutex;
 use weft_block::{OpenOptions, Presence, open};
 
@@ -81,9 +82,6 @@ fn what_is_there_twice_is_refused() {
     assert_eq!(twice(with_eui64(), with_eui64()), InventoryError::DuplicateEui64([3; 8]));
     let named = || NamespaceConfig::named(device(5), "disk");
     assert_eq!(twice(named(), named()), InventoryError::DuplicateName("disk".into()));
-    builder.add_listener("nbd://127.0.0.1").unwrap();
-    let listener = builder.add_listener("nbd://127.0.0.1").unwrap_err();
-    assert_eq!(listener, InventoryError::DuplicateListener("nbd://127.0.0.1".into()));
 }
 
 #[test]
@@ -127,7 +125,7 @@ fn changes_say_what_is_different() {
             .unwrap()
             .add_namespace(&nqn("b"), Nsid(9), config(1))
             .unwrap();
-        builder.add_listener("iscsi://127.0.0.1").unwrap();
+        builder.listen_at(["iscsi://127.0.0.1"]);
     });
     let expected = [
         Change::NamespaceAdded(a(), Nsid(2)),
@@ -158,6 +156,78 @@ fn changes_say_what_is_different() {
         changes(|builder| _ = builder.name_namespace(&a(), Nsid(1), None).unwrap()),
         changed(false)
     );
+}
+
+#[test]
+fn what_hosts_have_to_prove_and_may_use_is_a_part_of_it() {
+    let (a, discovery) = (nqn("a"), Nqn::discovery());
+    for subsystem in [&a, &discovery] {
+        let demand = |builder: &mut InventoryBuilder| {
+            _ = builder.authenticate(subsystem, Some(Authentication::default())).unwrap();
+        };
+        assert_eq!(changes(demand), [Change::AuthenticationChanged(subsystem.clone())]);
+    }
+    let limit = Limit { operations: 1, bytes: 0 };
+    let limited = changes(|builder| _ = builder.limit_hosts([("h".into(), limit)]).unwrap());
+    assert_eq!(limited, [Change::HostsChanged]);
+    let given = BTreeMap::from([(nqn("h"), Id128([1; 16]))]);
+    assert_eq!(changes(|builder| _ = builder.identify_hosts(given)), [Change::HostsChanged]);
+    let named = changes(|builder| _ = builder.name_discovery(Some(nqn("discovery"))));
+    assert_eq!(named, [Change::DiscoveryChanged]);
+    let others = [OtherGateway { first_cntlid: 1, urls: Vec::new() }];
+    let told = changes(|builder| _ = builder.set_others(&others));
+    assert_eq!(told, [Change::OthersChanged(others.to_vec())]);
+
+    let mut builder = two().edit();
+    let unknown = builder.authenticate(&nqn("b"), None).unwrap_err();
+    assert_eq!(unknown, InventoryError::NoSubsystem(nqn("b")));
+    let many = (0..=HOST_LIMITS_MAX).map(|n| (n.to_string(), limit));
+    let refused = builder.limit_hosts(many).unwrap_err();
+    assert_eq!(refused, InventoryError::HostLimits(HOST_LIMITS_MAX.to_string()));
+    builder.name_discovery(Some(a.clone()));
+    assert_eq!(builder.build().unwrap_err(), InventoryError::DiscoveryName(a));
+}
+
+#[test]
+fn what_is_wanted_is_served_and_nothing_else() {
+    let (before, a) = (two(), SubsystemConfig::new(nqn("a")));
+    let config = |of: &Arc<Namespace>| {
+        let name = of.name.clone();
+        (of.nsid, NamespaceConfig { name, ..NamespaceConfig::new(Arc::clone(of.given())) })
+    };
+    let all: Vec<_> = before.namespaces().map(config).collect();
+    let serve = |wanted| {
+        let mut builder = before.edit();
+        builder.serve(wanted).map(|_| ())?;
+        builder.build()
+    };
+    let same = serve(vec![(a.clone(), all.clone())]).unwrap();
+    assert_eq!((same.generation(), same.changes_since(&before)), (1, vec![]));
+    let b = SubsystemConfig::new(nqn("b"));
+    let next = serve(vec![(b.clone(), Vec::new()), (a, all[1..].to_vec())]).unwrap();
+    let names: Vec<_> = next.subsystems().iter().map(|of| of.nqn.clone()).collect();
+    assert_eq!(names, [nqn("a"), nqn("b")], "what was there keeps its place");
+    let (far, was) = (&next.subsystems()[0], before.namespace(&nqn("a"), Nsid(70_000)).unwrap());
+    assert!(Arc::ptr_eq(far.namespace(Nsid(70_000)).unwrap(), was));
+    assert_eq!(far.namespaces().count(), 1);
+    assert_eq!(serve(vec![(b, Vec::new())]).unwrap().subsystems().len(), 1);
+}
+
+#[test]
+fn a_value_is_swapped_for_the_one_that_it_was_made_of() {
+    let live = LiveInventory::new(two());
+    let prepare = |before: &Inventory, nsid| {
+        let add = |builder: &mut InventoryBuilder| {
+            builder.add_namespace(&nqn("a"), Nsid(nsid), config(1)).map(drop)
+        };
+        live.prepare(before, add).unwrap()
+    };
+    let before = live.now();
+    let (second, third) = (prepare(&before, 2), prepare(&before, 3));
+    assert_eq!(live.swap(&before, second).unwrap().namespaces().count(), 3);
+    assert!(live.swap(&before, third).is_none(), "it lacks what has changed");
+    let now = live.now();
+    assert_eq!(live.swap(&now, prepare(&now, 3)).unwrap().namespaces().count(), 4);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Secure channel concatenation: both ends ours, and hosts that break its rules.
 
 use super::strangers::{keys, simple, who};
-use super::{Demanding, host, knows, options, secret, subsystem, with};
+use super::{Demanding, demand, host, knows, options, secret, subsystem, with};
 use crate::chap::authenticate_for_key;
 use crate::hostile::tcp::Tcp;
 use crate::served::{self, Served};
@@ -56,7 +56,7 @@ impl Concatenating {
             served::devices(&["ram:16MiB"; 2]),
         )
         .unwrap();
-        inventory.authentications().set(&subsystem(), Some(demanded()));
+        demand(&inventory, &subsystem(), Some(demanded()));
         let tls = TlsFiles { concat: true, ..TlsFiles::default() };
         let config = ExportConfig {
             inventory: Arc::clone(&inventory),
@@ -191,7 +191,8 @@ fn discovery_tells_of_it_and_may_be_secure_itself() {
     let at = HostPort::from(target.address());
     // Also of another gateway, which is set up alike.
     let urls = vec!["nvme+tcp://192.0.2.1:4420".to_owned()];
-    target.inventory.set_others(&[OtherGateway { first_cntlid: 1001, urls }]);
+    let others = [OtherGateway { first_cntlid: 1001, urls }];
+    target.inventory.change(|to| Ok(_ = to.set_others(&others))).unwrap();
     for options in [options(HostSecrets::default()), concat(with(1))] {
         let entries = discover(&at, &options).unwrap().entries;
         assert_eq!(entries.len(), 3);
@@ -203,7 +204,7 @@ fn discovery_tells_of_it_and_may_be_secure_itself() {
         }
     }
     let allowed = Authentication { channel: SecureChannel::Allowed, ..demanded() };
-    target.inventory.authentications().set(&Nqn::discovery(), Some(allowed));
+    demand(&target.inventory, &Nqn::discovery(), Some(allowed));
     discover(&at, &concat(with(1))).unwrap();
     discover(&at, &options(with(1))).unwrap();
     assert!(discover(&at, &concat(with(2))).is_err());
@@ -214,7 +215,7 @@ fn a_host_that_wants_a_secure_channel_never_goes_on_without() {
     let target = Demanding::new(Authentication { groups: vec![Group::Ffdhe2048], ..knows(&[1]) });
     let refused = || uses(&target.url(), &concat(with(1))).expect_err("it goes on").to_string();
     assert!(refused().contains("leave --concat out"), "{}", refused());
-    target.inventory.authentications().set(&subsystem(), None);
+    demand(&target.inventory, &subsystem(), None);
     assert!(refused().contains("leave --concat out"), "{}", refused());
     if is_skipped() {
         return;

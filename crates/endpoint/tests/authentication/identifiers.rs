@@ -113,7 +113,8 @@ fn a_name_is_stored_with_its_registration_until_it_is_forgotten() {
 #[test]
 fn a_configuration_gives_a_host_its_identifier() {
     let target = Demanding::serving(inventory(ReservationTable::volatile()), demanded());
-    target.inventory.give_identifiers(BTreeMap::from([(nqn(OWNER), Id128([1; 16]))]));
+    let given = BTreeMap::from([(nqn(OWNER), Id128([1; 16]))]);
+    target.inventory.change(|to| Ok(_ = to.identify_hosts(given))).unwrap();
     let stage = Testbed(&target);
     assert_eq!(claims(&stage, STRANGER, 1), REFUSED, "nobody is connected or registered");
     assert_eq!(claims(&stage, OWNER, 9), REFUSED, "it has another one");

@@ -28,6 +28,11 @@ struct Demanding {
     inventory: Arc<LiveInventory>,
 }
 
+/// Hosts of a subsystem have to prove this from now on.
+fn demand(inventory: &LiveInventory, of: &Nqn, demanded: Option<Authentication>) {
+    inventory.change(|to| to.authenticate(of, demanded).map(drop)).unwrap();
+}
+
 impl Demanding {
     fn new(demanded: Authentication) -> Self {
         let devices = served::devices(&["ram:16MiB"; 2]);
@@ -38,7 +43,7 @@ impl Demanding {
     }
 
     fn serving(inventory: Arc<LiveInventory>, demanded: Authentication) -> Self {
-        inventory.authentications().set(&subsystem(), Some(demanded));
+        demand(&inventory, &subsystem(), Some(demanded));
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
         let config = TargetConfig {
             inventory: Arc::clone(&inventory),
@@ -57,7 +62,7 @@ impl Demanding {
 
     /// Demands something else from now on.
     fn demand(&self, demanded: Authentication) {
-        self.inventory.authentications().set(&subsystem(), Some(demanded));
+        demand(&self.inventory, &subsystem(), Some(demanded));
     }
 
     /// Writes and reads through every queue of a host with these secrets.

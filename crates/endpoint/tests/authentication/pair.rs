@@ -1,6 +1,8 @@
 //! Both ends keep the rules.
 
-use super::{Demanding, host, knows, options, relay_that_hangs_up, secret, subsystem, with};
+use super::{
+    Demanding, demand, host, knows, options, relay_that_hangs_up, secret, subsystem, with,
+};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
@@ -56,7 +58,7 @@ fn the_controller_proves_who_it_is() {
     target.demand(knows(&[1]));
     target.refusal(own(7));
     // It does not even ask.
-    target.inventory.authentications().set(&subsystem(), None);
+    demand(&target.inventory, &subsystem(), None);
     let silent = target.refusal(own(7));
     assert!(silent.contains("does not prove who it is"), "{silent}");
     target.uses(with(1)).unwrap();
@@ -93,7 +95,7 @@ fn discovery_is_open_unless_it_is_not() {
     let target = Demanding::new(knows(&[1]));
     let url = NvmeUrl::parse(&target.url()).unwrap();
     assert_eq!(discover(&url.address, &options(HostSecrets::default())).unwrap().entries.len(), 2);
-    target.inventory.authentications().set(&Nqn::discovery(), Some(knows(&[1])));
+    demand(&target.inventory, &Nqn::discovery(), Some(knows(&[1])));
     assert!(discover(&url.address, &options(HostSecrets::default())).is_err());
     assert_eq!(discover(&url.address, &options(with(1))).unwrap().entries.len(), 2);
 }

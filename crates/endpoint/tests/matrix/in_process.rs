@@ -84,7 +84,8 @@ fn filters_and_a_stripe() {
 fn a_host_with_a_limit_conforms_as_well() {
     let served = Served::start(vec![local("ram:16MiB")]);
     let limit = Limit { operations: 200_000, bytes: 0 };
-    served.inventory.host_limits().set(host(1).nqn.as_str(), limit).unwrap();
+    let limits = [(host(1).nqn.to_string(), limit)];
+    served.inventory.change(|to| to.limit_hosts(limits).map(drop)).unwrap();
     conformance(&served.open(1), Plan { loops: 2, rounds: 40, ..Plan::default() });
     served.stop();
 }

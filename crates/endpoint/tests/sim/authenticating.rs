@@ -68,8 +68,9 @@ fn demanding(groups: Vec<Group>, channel: SecureChannel, threads: Arc<dyn Thread
     let scene = Scene::new(Setup::new(1, Testing::new("ram:16MiB")));
     let hosts = BTreeMap::from([(who().host.nqn, vec![secret(1)])]);
     let demanded = Authentication { hosts, groups, channel, ..Authentication::default() };
-    scene.inventory.authentications().set(&Nqn::new(NQN).unwrap(), Some(demanded));
-    scene.inventory.authentications().compute_on(threads);
+    let nqn = Nqn::new(NQN).unwrap();
+    scene.inventory.change(|to| to.authenticate(&nqn, Some(demanded)).map(drop)).unwrap();
+    scene.inventory.compute_on(threads);
     scene
 }
 
@@ -186,10 +187,7 @@ fn a_host_tries_again_where_nothing_can_be_computed() {
     host.put(&negotiate(Group::Ffdhe2048));
     let cqe = response(&mut host.within(&mut scene));
     assert_eq!((cqe.status, cqe.do_not_retry), (Status::COMMAND_INTERRUPTED, false));
-    scene
-        .inventory
-        .authentications()
-        .compute_on(Arc::new(Held { is_inline: true, ..Held::default() }));
+    scene.inventory.compute_on(Arc::new(Held { is_inline: true, ..Held::default() }));
     let keys = keys(Group::Ffdhe2048, Concatenation::None);
     authenticate_for_key(&mut host.within(&mut scene), keys, true, |_| ())
         .ok()

@@ -5,6 +5,7 @@ use crate::sim::scene::{Setup, host, options};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_block::limit::Limit;
 use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, open};
@@ -95,14 +96,19 @@ fn a_host_has_its_limit_whatever_its_protocol_and_others_have_none() {
             // Both clients have the address: the limit is theirs together.
             Protocol::Nbd => "10.0.1.1".to_owned(),
         };
-        scene.inventory.host_limits().set(&limited, Limit { operations: 1000, bytes: 0 }).unwrap();
+        let inventory = Arc::clone(&scene.inventory);
+        let limit = |operations, bytes| {
+            let limits = [(limited.clone(), Limit { operations, bytes })];
+            inventory.change(|to| to.limit_hosts(limits).map(drop)).unwrap();
+        };
+        limit(1000, 0);
         let mut of_host = options_of("limited", 32);
         of_host.iscsi.initiator_name = weft_proto::iscsi::text::Name::new(&limited).ok();
         let device = scene.open_url(&protocol.url(), &of_host).unwrap();
         let reads = start(&scene.io_loop(0), &device, OpKind::Read, 4096, 16);
         scene.world.run_for(S / 2);
         assert!((450..=540).contains(&reads.get()), "{protocol:?}: {}", reads.get());
-        scene.inventory.host_limits().set(&limited, Limit { operations: 2000, bytes: 0 }).unwrap();
+        limit(2000, 0);
         let before = reads.get();
         scene.world.run_for(S / 2);
         assert!(
@@ -111,12 +117,12 @@ fn a_host_has_its_limit_whatever_its_protocol_and_others_have_none() {
             reads.get() - before
         );
         // What waits for a limit does not wait for it longer than the limit is there.
-        scene.inventory.host_limits().set(&limited, Limit { operations: 0, bytes: 1 }).unwrap();
+        limit(0, 1);
         scene.world.run_for(S);
         let before = reads.get();
         scene.world.run_for(10 * S);
         assert_eq!(reads.get(), before, "{protocol:?}: one read takes more than an hour");
-        scene.inventory.host_limits().set(&limited, Limit { operations: 1000, bytes: 0 }).unwrap();
+        limit(1000, 0);
         scene.world.run_for(2 * S);
         assert!(reads.get() - before >= 950, "{protocol:?}: {}", reads.get() - before);
         if protocol != Protocol::Nbd {

@@ -62,8 +62,8 @@ fn local(url: &str) -> Device {
 #[test]
 fn a_host_has_its_limit_and_others_have_none() {
     let mut stage = Stage::new(local("delay:read=1ms,ram:64MiB"), 64 << 20);
-    let limits = stage.inventory.host_limits();
-    limits.set(nqn("limited").as_str(), Limit { operations: 1000, bytes: 0 }).unwrap();
+    let limits = [(nqn("limited").to_string(), Limit { operations: 1000, bytes: 0 })];
+    stage.inventory.change(|to| to.limit_hosts(limits).map(drop)).unwrap();
     let limited = stage.load("limited", OpKind::Read, 4096, 16);
     let other = stage.load("other", OpKind::Read, 4096, 16);
     stage.world.run_for(S / 2);

@@ -373,7 +373,7 @@ fn a_connected_discovery_host_hears_of_other_gateways() {
             EVENT,
             &[],
         ));
-        stage.scene.inventory.set_others(&others);
+        stage.change(|to| Ok(to.set_others(&others)));
         assert_eq!(wire::response(&mut admin.within(&mut stage.scene)).result, DISCOVERY_CHANGED);
         let now = discovered(&admin, &mut stage.scene);
         assert_eq!((now.0 > known.0, now.1.len()), (true, entries));
@@ -381,7 +381,7 @@ fn a_connected_discovery_host_hears_of_other_gateways() {
     }
     // The same again is no news.
     admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
-    stage.scene.inventory.set_others(&[]);
+    stage.change(|to| Ok(to.set_others(&[])));
     stage.scene.world.run_for(Duration::from_secs(1));
     assert!(admin.take().is_none());
     admin.hang_up();

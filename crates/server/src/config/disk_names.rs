@@ -62,8 +62,9 @@ fn parse<T: FromStr<Err: Display>>(
 mod tests {
     use crate::config::tests::read;
     use crate::served::ServedState;
-    use crate::served::steps::between;
+    use crate::served::difference::between;
     use std::path::Path;
+    use weft_endpoint::inventory::Inventory;
 
     fn text(subsystem: &str, source: &str, namespace: &str) -> String {
         format!(
@@ -103,14 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_steps() {
+    fn other_names_are_differences() {
         let state = |subsystem: &str, namespace: &str| {
             let text = text(subsystem, "null:1MiB", namespace);
             ServedState::of(&read(&text, "weft.toml", Path::new("")).unwrap())
         };
         let before = state("", "");
         let told = |after: &ServedState| {
-            between(&before, after).iter().map(ToString::to_string).collect::<Vec<_>>()
+            let found = between(&before, after, (&Inventory::default(), &[]));
+            found.into_iter().map(|one| one.text).collect::<Vec<_>>()
         };
         assert_eq!(
             told(&state("serial = \"A1\"", "")),

@@ -27,7 +27,13 @@ impl Serving {
 
     fn tell_hosts(&self) {
         let Self { inventory: Some(inventory), role: Some(role) } = self else { return };
+        let other = |other: &Other| OtherGateway {
+            first_cntlid: other.cntlids.0,
+            urls: other.listeners.clone(),
+        };
+        let others: Vec<_> = role.others.iter().map(other).collect();
         let changed = inventory.change(|builder| {
+            builder.set_others(&others);
             role.access.iter().try_for_each(|(group, access)| {
                 let state = match access {
                     Access::Optimized => AccessState::Optimized,
@@ -40,11 +46,6 @@ impl Serving {
         if let Err(e) = changed {
             tracing::error!("the ANA states that the group asks for cannot be set: {e}");
         }
-        let other = |other: &Other| OtherGateway {
-            first_cntlid: other.cntlids.0,
-            urls: other.listeners.clone(),
-        };
-        inventory.set_others(&role.others.iter().map(other).collect::<Vec<_>>());
         let count = |of: Access| role.access.values().filter(|access| **access == of).count();
         let (optimized, none) = (count(Access::Optimized), count(Access::Inaccessible));
         tracing::info!(

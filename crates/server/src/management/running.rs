@@ -76,7 +76,7 @@ impl Running {
         methods.add_of(&of, "server.handover", |running, to: Handover| {
             let replaced = Replaced {
                 metrics: running.metrics.get().copied(),
-                demands: running.demands.now(&running.served.inventory),
+                demands: running.demands.now(&running.served.inventory.now()),
             };
             Ok(HandedOver { sockets: running.giver.give(&to)?, server: Some(replaced) })
         });

@@ -64,10 +64,8 @@ pub(super) fn forget_host(
         .inventory
         .forget_host(&whom)
         .map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
-    let shown = |(id, name)| Shown {
-        kind: "remove".to_owned(),
-        text: format!("the identifier {id} is no longer that of host {name}"),
-        hosts: Vec::new(),
+    let shown = |(id, name)| {
+        Shown::new("remove", format!("the identifier {id} is no longer that of host {name}"))
     };
     let notes = match forgotten.is_empty() {
         true => vec![format!("nothing is known of {host} that could be forgotten")],

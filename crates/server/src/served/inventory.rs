@@ -1,64 +1,84 @@
-//! The inventory of a state, and what belongs to hosts beside it: limits, identifiers, secrets.
+//! The inventory that a state asks for.
 
-use super::edit::{Devices, carry_out};
 use super::state::ServedState;
-use super::steps::{Step, between};
-use std::sync::Arc;
+use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredSubsystem};
+use std::collections::BTreeMap;
 use weft_block::Device;
-use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
-use weft_endpoint::reservations::ReservationTable;
+use weft_endpoint::inventory::{
+    ControllerRange, Inventory, InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig,
+};
+use weft_proto::nvme::controller::TransportAddress;
+use weft_proto::nvme::types::{Nqn, Nsid};
 
-/// An inventory with what a state asks for.
-pub fn inventory(
+/// The devices of namespaces.
+pub type Devices = BTreeMap<(Nqn, Nsid), Device>;
+
+/// The first inventory of a server. `devices`: those of the namespaces, in their order. No state
+/// changes the `lasting` limits, the `referrals` of discovery and its `name`.
+pub fn first(
     state: &ServedState,
     devices: Vec<Device>,
-    (range, reservations): (ControllerRange, ReservationTable),
-) -> Result<Arc<LiveInventory>, InventoryError> {
-    let steps = between(&ServedState::default(), state);
+    range: ControllerRange,
+    lasting: &[DesiredLimit],
+    (referrals, name): (&[TransportAddress], Option<&Nqn>),
+) -> Result<Inventory, InventoryError> {
+    let names = state.namespaces().map(|(nqn, of)| (nqn.clone(), of.nsid));
+    let nothing = ServedState::default();
     let mut builder = InventoryBuilder::default();
-    builder.set_range(range)?;
-    let mut devices = Devices::of(&steps, devices);
-    carry_out(&steps, state, &mut builder, &mut devices)?;
-    let inventory = LiveInventory::with_reservations(builder.build()?, reservations)?;
-    authenticate(&steps, &inventory);
-    limit_hosts(&steps, &inventory);
-    identify_hosts(&steps, &inventory);
-    Ok(inventory)
+    builder.set_range(range)?.refer_to(referrals).name_discovery(name.cloned());
+    put((&nothing, state), lasting, &names.zip(devices).collect(), &mut builder)?;
+    builder.build()
 }
 
-/// Gives hosts the limits that steps ask for. There are never more than configurations are checked
-/// for, and `--host-limit` comes later.
-pub(super) fn limit_hosts(steps: &[Step], inventory: &LiveInventory) {
-    let limits = steps.iter().filter_map(|step| {
-        if let Step::Limit(host, limit) = step { Some((host, limit)) } else { None }
+/// Serves a state instead of the one before. `lasting`: limits of hosts that no state changes.
+pub fn put(
+    (before, state): (&ServedState, &ServedState),
+    lasting: &[DesiredLimit],
+    devices: &Devices,
+    to: &mut InventoryBuilder,
+) -> Result<(), InventoryError> {
+    let limits = state.limits.iter().chain(lasting).map(|of| (of.host.clone(), of.limit));
+    to.serve(state.subsystems.iter().map(|of| subsystem(of, devices)).collect())?
+        .authenticate(&Nqn::discovery(), state.discovery.clone())?
+        .limit_hosts(limits)?
+        .identify_hosts(state.identifiers.clone())
+        .listen_at(state.listen.iter().map(String::as_str));
+    // A group of which nothing new is said keeps its state.
+    let mut states = state.states.iter().filter(|of| !before.states.contains(of));
+    states.try_for_each(|of| to.set_access_state(of.group, of.listener, of.state).map(drop))
+}
+
+fn subsystem(
+    of: &DesiredSubsystem,
+    devices: &Devices,
+) -> (SubsystemConfig, Vec<(Nsid, NamespaceConfig)>) {
+    let config = SubsystemConfig {
+        nqn: of.nqn.clone(),
+        hosts: of.hosts.clone(),
+        initiators: of.initiators.clone(),
+        numbers: of.numbers.clone(),
+        authentication: of.authentication.clone(),
+    };
+    let namespaces = of.namespaces.iter().filter_map(|namespace| {
+        let device = devices.get(&(of.nqn.clone(), namespace.nsid))?;
+        Some((namespace.nsid, configure(namespace, device)))
     });
-    for (host, limit) in limits {
-        if let Err(e) = inventory.host_limits().set(host, *limit) {
-            tracing::error!("host {host} gets no limit: {e}");
-        }
+    (config, namespaces.collect())
+}
+
+fn configure(of: &DesiredNamespace, device: &Device) -> NamespaceConfig {
+    NamespaceConfig {
+        name: of.name.clone(),
+        uuid: of.uuid,
+        nguid: of.nguid,
+        eui64: of.eui64,
+        scsi: of.scsi.clone(),
+        // A part of a block does not count.
+        blocks: of.bytes.map(|bytes| bytes / u64::from(device.geometry().block_bytes)),
+        group: of.group,
+        reservations: of.reservations,
+        hosts: of.hosts.clone(),
+        initiators: of.initiators.clone(),
+        ..NamespaceConfig::new(device.clone())
     }
-}
-
-/// Gives hosts the identifiers that steps ask for.
-pub(super) fn identify_hosts(steps: &[Step], inventory: &LiveInventory) {
-    let given = steps
-        .iter()
-        .filter_map(|step| if let Step::Identify(given) = step { Some(given) } else { None });
-    given.for_each(|given| inventory.give_identifiers(given.clone()));
-}
-
-/// Has hosts prove what steps ask for.
-pub(super) fn authenticate(steps: &[Step], inventory: &LiveInventory) {
-    let demanded = steps.iter().filter_map(|step| {
-        if let Step::Authenticate(nqn, demanded) = step { Some((nqn, demanded)) } else { None }
-    });
-    demanded.for_each(|(nqn, demanded)| inventory.authentications().set(nqn, demanded.clone()));
-}
-
-/// What subsystems demanded that are gone is not that of others which take their names.
-pub(super) fn forget_demands(steps: &[Step], inventory: &LiveInventory) {
-    let gone = steps
-        .iter()
-        .filter_map(|step| if let Step::RemoveSubsystem(of) = step { Some(&of.nqn) } else { None });
-    gone.for_each(|nqn| inventory.authentications().set(nqn, None));
 }

@@ -2,58 +2,52 @@
 //!
 //! * [`state`]: what is served, as it was asked for.
 //! * `turn`: one change at a time.
-//! * [`steps`], `step_text`: the differences between two states.
-//! * `users`: the hosts that use what a step takes away.
+//! * `difference`: what is different between two states, and the hosts that lose something.
 //! * `opener`: opens the devices that are needed.
 //! * `start`: begins to serve.
-//! * [`inventory`]: the inventory of a state at the start.
-//! * `edit`: carries out steps, as one change of the inventory.
+//! * `inventory`: the inventory that a state asks for.
 //! * `following`: a gateway of a group, which serves what others have changed, too.
 //! * [`orders`]: commands of tests.
 //! * [`verbs`]: the methods of the control socket; [`host_verbs`]: those about hosts.
 //! * [`scsi_names`]: names of a logical unit as a parameter of one.
 //! * `size`: asks the source of a namespace for its size.
 
-mod edit;
+pub(crate) mod difference;
 mod following;
 pub mod host_verbs;
-mod inventory;
+pub(crate) mod inventory;
 mod opener;
 pub mod orders;
 pub mod scsi_names;
 mod size;
 mod start;
 pub mod state;
-mod step_text;
-pub mod steps;
 mod turn;
-mod users;
 pub mod verbs;
 
-pub use inventory::inventory;
+pub use difference::Shown;
 pub use opener::{Front, Opener};
-pub(crate) use start::complete;
 pub use state::ServedState;
 pub(crate) use turn::Changes;
 
-use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};
+use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, Fixed, concatenate};
 use crate::config::{SourceOptions, load, read};
 use crate::group::Group;
 use crate::management::protocol::{Code, Fault};
 use crate::open_released;
-use edit::{Devices, carry_out};
-use inventory::{authenticate, forget_demands, identify_hosts, limit_hosts};
+use difference::between;
+use inventory::{Devices, put};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use steps::{Step, between};
 use turn::{StateInTurn, Turn};
+use weft_block::Error;
 use weft_block::file::CreatedFiles;
-use weft_block::{Device, Error};
 use weft_endpoint::TlsPsk;
 use weft_endpoint::export::Exports;
-use weft_endpoint::inventory::{ControllerClaims, Inventory, InventoryBuilder, LiveInventory};
+use weft_endpoint::inventory::{ControllerClaims, InventoryBuilder, LiveInventory};
+use weft_proto::nvme::types::Nqn;
 
 /// What is served, and by what.
 pub struct Served {
@@ -67,6 +61,8 @@ pub struct Served {
     psk: Option<TlsPsk>,
     /// Whether these make their keys by an authentication.
     concat: bool,
+    /// Limits of hosts that stay, whatever is applied.
+    lasting_limits: Vec<DesiredLimit>,
     /// What takes effect at the start only.
     fixed: Fixed,
     /// The group of gateways that this server belongs to.
@@ -77,8 +73,6 @@ pub struct Served {
     source_options: Arc<dyn SourceOptions>,
     /// Held during a change.
     state: StateInTurn,
-    /// When a namespace went last.
-    freed: Mutex<Option<Instant>>,
 }
 
 /// How a change is to be made.
@@ -102,17 +96,6 @@ pub struct Changed {
     pub notes: Vec<String>,
 }
 
-/// A difference.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Shown {
-    /// `add`, `remove` or `change`.
-    pub kind: String,
-    /// What it is, in a line.
-    pub text: String,
-    /// Connected hosts that use what goes.
-    pub hosts: Vec<String>,
-}
-
 impl Served {
     /// What is served now, as it was asked for, without a change that is under way: nobody has
     /// been told yet that it is made.
@@ -126,10 +109,6 @@ impl Served {
         if self.group.is_none() {
             self.state.allow(changes);
         }
-    }
-
-    fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The turn to change the state; at a gateway of a group a change that waits for the cluster
@@ -192,92 +171,73 @@ impl Served {
         mut edit: impl FnMut(&mut ServedState) -> Result<(), Fault>,
         commit: impl FnOnce(&ServedState, bool) -> Result<(), Fault>,
     ) -> Result<Changed, Fault> {
-        let mut state = self.turn()?;
-        let mut wanted = state.clone();
+        let mut turn = self.turn()?;
+        let mut wanted = turn.clone();
         edit(&mut wanted)?;
-        let steps = between(&state, &wanted);
-        let (now, hosts) = (self.inventory.now(), self.exports.hosts());
-        let shown = |step: &Step| Shown {
-            kind: step.kind().to_owned(),
-            text: step.to_string(),
-            hosts: users::of(step, &now, &hosts),
-        };
-        let changes: Vec<Shown> = steps.iter().map(shown).collect();
-        if how.dry_run || steps.is_empty() {
+        let now = self.inventory.now();
+        let changes = between(&turn, &wanted, (&now, &self.exports.hosts()));
+        if how.dry_run || changes.is_empty() {
             if !how.dry_run {
                 commit(&wanted, true)?;
             }
             return Ok(Changed { generation: now.generation(), changes, notes: Vec::new() });
         }
-        if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty() && !how.force) {
-            return Err(in_use(refused));
+        if !how.force {
+            if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty()) {
+                return Err(in_use(refused));
+            }
+            let taking = changes.iter().find(|shown| shown.takes && self.group.is_some());
+            if let Some(Shown { text, .. }) = taking {
+                let text = format!(
+                    "cannot {text}: hosts of other gateways may use it, and are not known here; --force does it anyway"
+                );
+                return Err(Fault::new(Code::InUse, text));
+            }
         }
-        if self.group.is_some()
-            && !how.force
-            && let Some(taking) = steps.iter().find(|step| users::takes(step, &now))
-        {
-            return Err(unknown_users(taking));
-        }
-        let claimed =
-            wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
-        let created = Arc::<CreatedFiles>::default();
-        let devices = claimed.and_then(|()| self.devices(&steps, &self.opener.noting(&created)));
-        let carried = devices
-            .map_err(Fault::from)
-            .and_then(|devices| self.carry_out((&steps, &wanted), &devices, commit));
-        if carried.is_err() {
-            created.remove();
-            authenticate(&between(&wanted, &state), &self.inventory);
-        }
-        let served = if carried.is_ok() { &wanted } else { &*state };
-        self.claims.retain(|nqn| served.subsystems.iter().any(|subsystem| subsystem.nqn == *nqn));
-        let generation = carried?.generation();
-        self.finish(&steps);
-        *state = wanted;
+        let generation = self.make(&mut turn, wanted, commit)?;
         Ok(Changed { generation, changes, notes: Vec::new() })
     }
 
-    /// What belongs to steps beside the inventory.
-    fn finish(&self, steps: &[Step]) {
-        if steps.iter().any(|step| step.frees().is_some()) {
-            *self.freed() = Some(Instant::now());
-        }
-        limit_hosts(steps, &self.inventory);
-        identify_hosts(steps, &self.inventory);
-        forget_demands(steps, &self.inventory);
-        let keys = steps
-            .iter()
-            .filter_map(|step| if let Step::Keys(keys) = step { Some(keys) } else { None });
-        self.psk.iter().zip(keys).for_each(|(psk, keys)| psk.set_keys(Arc::clone(keys)));
-    }
-
-    fn carry_out(
+    /// Serves what is wanted. First everything is done that can fail, and nothing of it is left if
+    /// something does: claims, sources, addresses. Then one value takes the place of the other.
+    fn make(
         &self,
-        (steps, wanted): (&[Step], &ServedState),
-        devices: &Devices,
+        turn: &mut Turn<'_>,
+        wanted: ServedState,
         commit: impl FnOnce(&ServedState, bool) -> Result<(), Fault>,
-    ) -> Result<Arc<Inventory>, Fault> {
-        let carried = |builder: &mut InventoryBuilder| {
-            carry_out(steps, wanted, builder, &mut devices.clone())
+    ) -> Result<u64, Fault> {
+        let names = wanted.subsystems.iter().map(|of| &of.nqn);
+        let new = names.filter(|nqn| !turn.kept.claims.contains_key(*nqn));
+        let claims = new.map(|nqn| Ok((nqn.clone(), self.claims.claim(nqn)?)));
+        let claims = claims.collect::<Result<Vec<_>, Error>>()?;
+        // Dropped after the devices.
+        let mut created = Created::default();
+        let (devices, frees) = self.devices(turn, &wanted, &created)?;
+        let put = |builder: &mut InventoryBuilder| {
+            put((&**turn, &wanted), &self.lasting_limits, &devices, builder)
         };
-        let mut kept = None;
-        if self.group.is_some() {
-            // What is committed is not to be refused here.
-            let mut trial = self.inventory.now().edit();
-            carried(&mut trial)?;
-            // A change of the inventory holds up event loops, so nothing is read from the cluster
-            // in it.
-            kept = Some(self.inventory.prepared(trial.build()?)?);
-        }
-        commit(wanted, false)?;
-        // What comes is never there for hosts that have proved nothing.
-        authenticate(steps, &self.inventory);
-        let changed = self.exports.change(carried).map_err(Fault::from);
-        drop(kept);
-        if let (Some(group), Err(fault)) = (&self.group, &changed) {
+        let mut is_committed = false;
+        let commit = || {
+            commit(&wanted, false)?;
+            is_committed = true;
+            Ok(())
+        };
+        let changed: Result<_, Fault> = self.exports.change_if(put, commit);
+        if let (Some(group), Err(fault), true) = (&self.group, &changed, is_committed) {
             group.configuration.fell_behind(&fault.message);
         }
-        changed
+        let generation = changed?.generation();
+        if let (Some(psk), Some(keys)) = (&self.psk, &wanted.psk) {
+            psk.set_keys(Arc::clone(keys));
+        }
+        created.keep();
+        turn.kept.claims.extend(claims);
+        turn.kept.claims.retain(|nqn, _| wanted.subsystem(nqn).is_some());
+        if frees {
+            turn.kept.freed = Some(Instant::now());
+        }
+        **turn = wanted;
+        Ok(generation)
     }
 
     /// Applies the text of a file.
@@ -319,46 +279,62 @@ impl Served {
         Ok(changed)
     }
 
-    /// The devices of the namespaces that steps add or replace: those of namespaces that go, if
-    /// they have the same source, and new ones.
-    fn devices(&self, steps: &[Step], opener: &Opener) -> Result<Devices, Error> {
+    /// The devices of all namespaces: those that serve the same sources now, and new ones. Tells
+    /// whether others are released.
+    fn devices(
+        &self,
+        turn: &Turn<'_>,
+        wanted: &ServedState,
+        created: &Created,
+    ) -> Result<(Devices, bool), Error> {
         let now = self.inventory.now();
-        let given = |(nqn, was): (_, &DesiredNamespace)| {
-            let device = Arc::clone(now.namespace(nqn, was.nsid)?.given());
-            Some((was.origin(), device))
+        let given = |(nqn, of): (&Nqn, &DesiredNamespace)| {
+            let device = Arc::clone(now.namespace(nqn, of.nsid)?.given());
+            Some(((nqn.clone(), of.nsid), of.origin(), device))
         };
-        let mut free: Vec<((String, Vec<String>), Device)> =
-            steps.iter().filter_map(Step::frees).filter_map(given).collect();
-        let mut devices = Devices::default();
-        let mut missing = Vec::new();
-        for (nqn, namespace) in steps.iter().filter_map(Step::opens) {
-            match free.iter().position(|(of, _)| *of == namespace.origin()) {
-                Some(at) => devices.add(nqn, namespace.nsid, free.swap_remove(at).1),
-                None => missing.push((nqn, namespace)),
-            }
+        let mut free: Vec<_> = turn.namespaces().filter_map(given).collect();
+        let mut devices = Devices::new();
+        let named = wanted.namespaces().map(|(nqn, of)| ((nqn.clone(), of.nsid), of));
+        let mut missing: Vec<_> = named.collect();
+        // A namespace keeps its own device rather than that of another one with such a source.
+        for is_own in [true, false] {
+            missing.retain(|(name, of)| {
+                let fits = |(known, origin, _): &(_, _, _)| {
+                    *origin == of.origin() && (known == name || !is_own)
+                };
+                let found = free.iter().position(fits).map(|at| free.swap_remove(at));
+                found.is_none_or(|(.., device)| {
+                    devices.insert(name.clone(), device);
+                    false
+                })
+            });
         }
-        let namespaces: Vec<&DesiredNamespace> =
-            missing.iter().map(|(_, namespace)| *namespace).collect();
-        let open = || opener.open(namespaces.iter().copied());
-        let freed = *self.freed();
-        let opened = open_released::open(freed, open)?;
-        missing
-            .iter()
-            .zip(opened)
-            .for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
-        Ok(devices)
+        let opener = self.opener.noting(&created.0);
+        let open = || opener.open(missing.iter().map(|(_, of)| *of));
+        let opened = open_released::open(turn.kept.freed, open)?;
+        devices.extend(missing.iter().map(|(name, _)| name.clone()).zip(opened));
+        Ok((devices, !free.is_empty()))
+    }
+}
+
+/// The files that opening sources has created; removed with this, unless they are kept.
+#[derive(Default)]
+struct Created(Arc<CreatedFiles>);
+
+impl Created {
+    fn keep(&mut self) {
+        self.0 = Arc::default();
+    }
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        self.0.remove();
     }
 }
 
 /// How long a change of a group waits for one that is under way.
 const CHANGES_WAIT: Duration = Duration::from_secs(20);
-
-fn unknown_users(step: &Step) -> Fault {
-    let text = format!(
-        "cannot {step}: hosts of other gateways may use it, and are not known here; --force does it anyway"
-    );
-    Fault::new(Code::InUse, text)
-}
 
 /// Names of hosts in one message.
 const NAMED_MAX: usize = 5;

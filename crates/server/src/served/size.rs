@@ -62,14 +62,11 @@ impl AskedSize {
             SizeAnswer::Fixed if !is_told => changed.notes.push(format!(
                 "the source of namespace {nsid} of {nqn} keeps the size with which it was made: {size}"
             )),
-            _ if now != *before && !is_told => changed.changes.push(Shown {
-                kind: "change".to_owned(),
-                text: format!(
-                    "serve {size} of namespace {nsid} of {nqn} instead of {}",
-                    units::format_size(*before)
-                ),
-                hosts: Vec::new(),
-            }),
+            _ if now != *before && !is_told => {
+                let before = units::format_size(*before);
+                let text = format!("serve {size} of namespace {nsid} of {nqn} instead of {before}");
+                changed.changes.push(Shown::new("change", text));
+            }
             _ if !is_told => changed.notes.push(format!(
                 "the source of namespace {nsid} of {nqn} was asked: its size is {size}, as before"
             )),

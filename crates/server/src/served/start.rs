@@ -1,16 +1,17 @@
 //! Begins to serve what is desired: opens the sources, then listens.
 
+use super::inventory::first;
 use super::state::ServedState;
-use super::turn::StateInTurn;
-use super::{Opener, Served, inventory};
+use super::turn::{Kept, StateInTurn};
+use super::{Opener, Served};
 use crate::config::Desired;
 use crate::group::Group;
 use crate::open_released;
 use crate::server::Environment;
 use crate::sources::paths_end;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
-use weft_block::{Error, ErrorKind};
+use weft_block::Error;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::{self, ExportConfig};
 use weft_endpoint::inventory::{ControllerClaims, LiveInventory, Sharing};
@@ -33,19 +34,23 @@ impl Served {
         }
         let claims = ControllerClaims::new(range);
         let open = || {
-            desired.subsystems.iter().try_for_each(|subsystem| claims.claim(&subsystem.nqn))?;
-            opener.open(desired.namespaces().map(|(_, namespace)| namespace))
+            let names = desired.subsystems.iter().map(|of| &of.nqn);
+            let claimed = names.map(|nqn| Ok((nqn.clone(), claims.claim(nqn)?)));
+            let claimed = claimed.collect::<Result<_, Error>>()?;
+            Ok((claimed, opener.open(desired.namespaces().map(|(_, namespace)| namespace))?))
         };
         // The sources of a server from which this one takes over, or of one that was to, may be in
         // use for a moment yet.
         let takeover = &environment.takeover;
         let released = (takeover.from.is_some() || takeover.has_failed).then(Instant::now);
-        let devices = open_released::open(released, open)?;
-        let inventory = inventory(&ServedState::of(desired), devices, (range, reservations))?;
+        let (claimed, devices) = open_released::open(released, open)?;
+        let state = ServedState::of(desired);
+        let inventory =
+            first(&state, devices, range, &environment.host_limits, environment.discovery())?;
+        let inventory = LiveInventory::with_reservations(inventory, reservations)?;
         inventory.keep_health(environment.health.clone());
         inventory.limit_connections(desired.connections);
         desired.slow.into_iter().for_each(|limit| inventory.statistics().log_slow(limit));
-        complete(environment, &inventory)?;
         let config = ExportConfig {
             inventory: Arc::clone(&inventory),
             iscsi: desired.iscsi.clone(),
@@ -65,12 +70,12 @@ impl Served {
             claims,
             psk: desired.tls.psk.clone(),
             concat: desired.tls.concat,
+            lasting_limits: environment.host_limits.clone(),
             fixed: desired.fixed.clone(),
             group: group.cloned(),
             file: environment.file.clone(),
             source_options: Arc::clone(&environment.source_options),
-            state: StateInTurn::new(ServedState::of(desired)),
-            freed: Mutex::default(),
+            state: StateInTurn::new(state, Kept { claims: claimed, freed: None }),
         }))
     }
 }
@@ -90,33 +95,4 @@ fn options(
     options.ceph = group.map(|group| group.access.clone()).unwrap_or_default();
     options.ceph_in_group = group.is_some();
     options
-}
-
-/// Adds to an inventory what its configuration does not say.
-pub(crate) fn complete(environment: &Environment, inventory: &LiveInventory) -> Result<(), Error> {
-    limit_hosts(environment, inventory)?;
-    refer(environment, inventory)
-}
-
-/// Limits hosts beside what the configuration says.
-fn limit_hosts(environment: &Environment, inventory: &LiveInventory) -> Result<(), Error> {
-    for of in &environment.host_limits {
-        let wrong =
-            |why| Error::new(ErrorKind::Usage, format!("the limit of the host {}: {why}", of.host));
-        inventory.host_limits().set(&of.host, of.limit).map_err(wrong)?;
-    }
-    Ok(())
-}
-
-/// Adds the referrals to what exports will tell, and names the discovery subsystem.
-fn refer(environment: &Environment, inventory: &LiveInventory) -> Result<(), Error> {
-    inventory.set_referrals(&environment.referrals);
-    let Some(name) = &environment.discovery_nqn else { return Ok(()) };
-    if inventory.now().subsystem(name).is_some() {
-        let text =
-            format!("{name} is the name of a subsystem that is served: give discovery another one");
-        return Err(Error::new(ErrorKind::Usage, text));
-    }
-    inventory.set_discovery_nqn(name.clone());
-    Ok(())
 }

@@ -56,14 +56,14 @@ impl ServedState {
         drop(psk);
     }
 
+    /// All namespaces with the names of their subsystems.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&Nqn, &DesiredNamespace)> {
+        self.subsystems.iter().flat_map(|of| of.namespaces.iter().map(move |it| (&of.nqn, it)))
+    }
+
     /// A subsystem.
     pub fn subsystem(&self, nqn: &Nqn) -> Option<&DesiredSubsystem> {
         self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)
-    }
-
-    /// A namespace.
-    pub fn namespace(&self, nqn: &Nqn, nsid: Nsid) -> Option<&DesiredNamespace> {
-        self.subsystem(nqn)?.namespaces.iter().find(|namespace| namespace.nsid == nsid)
     }
 
     /// The subsystem that is named; the only one if none is.
@@ -99,6 +99,11 @@ impl ServedState {
 
 impl DesiredSubsystem {
     /// A namespace.
+    pub fn namespace(&self, nsid: Nsid) -> Option<&DesiredNamespace> {
+        self.namespaces.iter().find(|namespace| namespace.nsid == nsid)
+    }
+
+    /// A namespace to be changed.
     ///
     /// # Errors
     /// [`Code::NotFound`].

@@ -1,9 +1,10 @@
 //! The differences between two states.
 
+use super::difference::between;
 use super::state::ServedState;
-use super::steps::{Step, between};
 use crate::config::tests::read;
 use std::path::Path;
+use weft_endpoint::inventory::Inventory;
 
 const LISTEN: &str = "listen = [\"127.0.0.1:4420\"]\n";
 const A: &str = "[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n";
@@ -20,12 +21,12 @@ fn state(parts: &[&str]) -> ServedState {
 
 /// What is told of the way from one state to another one.
 fn told(before: &[&str], after: &[&str]) -> Vec<String> {
-    let steps = between(&state(before), &state(after));
-    steps.iter().map(|step| format!("{}: {step}", step.kind())).collect()
+    let found = between(&state(before), &state(after), (&Inventory::default(), &[]));
+    found.iter().map(|one| format!("{}: {}", one.kind, one.text)).collect()
 }
 
 #[test]
-fn the_same_needs_no_step() {
+fn what_is_the_same_does_not_differ() {
     assert_eq!(told(&[LISTEN, A, ONE, TWO], &[LISTEN, A, TWO, ONE]), [""; 0]);
 }
 
@@ -95,27 +96,5 @@ fn identifiers_of_hosts_come_and_go() {
     assert_eq!(
         told(&[LISTEN, given, A], &[LISTEN, A]),
         ["change: change the identifiers of hosts (0 are given now)"]
-    );
-}
-
-#[test]
-fn sources_that_are_freed_can_be_used_again() {
-    let steps = between(
-        &state(&[LISTEN, A, ONE]),
-        &state(&[LISTEN, A, &ONE.replace("nsid = 1", "nsid = 5")]),
-    );
-    let freed: Vec<_> = steps
-        .iter()
-        .filter_map(Step::frees)
-        .map(|(_, it)| (it.nsid.0, it.source.clone()))
-        .collect();
-    let opened: Vec<_> = steps
-        .iter()
-        .filter_map(Step::opens)
-        .map(|(_, it)| (it.nsid.0, it.source.clone()))
-        .collect();
-    assert_eq!(
-        (freed, opened),
-        (vec![(1, "ram:1MiB".to_owned())], vec![(5, "ram:1MiB".to_owned())])
     );
 }

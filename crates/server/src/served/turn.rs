@@ -1,9 +1,12 @@
 //! One change of the state at a time, for as long as it takes.
 
 use super::ServedState;
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use weft_endpoint::inventory::ControllerClaim;
+use weft_proto::nvme::types::Nqn;
 
 /// A state that is changed by one after the other.
 pub struct StateInTurn {
@@ -14,9 +17,18 @@ pub struct StateInTurn {
 struct Content {
     /// After the last change that was completed.
     state: ServedState,
-    /// Somebody changes it.
-    is_taken: bool,
+    /// `None`: somebody changes it.
+    kept: Option<Kept>,
     changes: Changes,
+}
+
+/// What belongs to a state, and only its changes need.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The claims of the identifiers of controllers, by subsystem.
+    pub claims: BTreeMap<Nqn, Option<ControllerClaim>>,
+    /// The time at which a source was last released.
+    pub freed: Option<Instant>,
 }
 
 /// When the state is changed.
@@ -32,8 +44,8 @@ pub enum Changes {
 
 impl StateInTurn {
     /// This state.
-    pub fn new(state: ServedState) -> Self {
-        let content = Content { state, is_taken: false, changes: Changes::InTurn };
+    pub fn new(state: ServedState, kept: Kept) -> Self {
+        let content = Content { state, kept: Some(kept), changes: Changes::InTurn };
         Self { content: Mutex::new(content), is_back: Condvar::new() }
     }
 
@@ -55,7 +67,7 @@ impl StateInTurn {
     /// Waits for the turn to change it; `None`: it has not come within the limit, or will not come.
     pub fn turn(&self, limit: Duration) -> Option<Turn<'_>> {
         let waits = |content: &mut Content| match content.changes {
-            Changes::InTurn => content.is_taken,
+            Changes::InTurn => content.kept.is_none(),
             Changes::Later => true,
             Changes::Never => false,
         };
@@ -63,11 +75,11 @@ impl StateInTurn {
             .is_back
             .wait_timeout_while(self.lock(), limit, waits)
             .unwrap_or_else(PoisonError::into_inner);
-        if content.is_taken || content.changes != Changes::InTurn {
+        if content.changes != Changes::InTurn {
             return None;
         }
-        content.is_taken = true;
-        Some(Turn { of: self, state: content.state.clone() })
+        let kept = content.kept.take()?;
+        Some(Turn { of: self, state: content.state.clone(), kept })
     }
 }
 
@@ -75,6 +87,8 @@ impl StateInTurn {
 pub struct Turn<'a> {
     of: &'a StateInTurn,
     state: ServedState,
+    /// See [`Kept`].
+    pub kept: Kept,
 }
 
 impl Deref for Turn<'_> {
@@ -93,9 +107,9 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let state = std::mem::take(&mut self.state);
+        let (state, kept) = (std::mem::take(&mut self.state), std::mem::take(&mut self.kept));
         let mut content = self.of.lock();
-        (content.state, content.is_taken) = (state, false);
+        (content.state, content.kept) = (state, Some(kept));
         drop(content);
         self.of.is_back.notify_one();
     }
@@ -107,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_turn_comes_after_the_one_before() {
-        let state = StateInTurn::new(ServedState::default());
+        let state = StateInTurn::new(ServedState::default(), Kept::default());
         let mut first = state.turn(Duration::ZERO).unwrap();
         assert!(state.turn(Duration::ZERO).is_none(), "it is taken");
         std::thread::scope(|scope| {
@@ -122,7 +136,7 @@ mod tests {
 
     #[test]
     fn who_wants_to_change_it_too_early_waits_until_it_may_be_changed_or_never_will() {
-        let state = StateInTurn::new(ServedState::default());
+        let state = StateInTurn::new(ServedState::default(), Kept::default());
         for (changes, gets_turn) in [(Changes::InTurn, true), (Changes::Never, false)] {
             state.allow(Changes::Later);
             assert!(state.turn(Duration::ZERO).is_none(), "not yet");

@@ -4,7 +4,8 @@
 use super::Environment;
 use crate::config::Desired;
 use crate::management::place;
-use crate::served::{Opener, ServedState, complete, inventory};
+use crate::served::inventory::first;
+use crate::served::{Opener, ServedState};
 use crate::service::demands::Demands;
 use crate::service::takeover::Successor;
 use std::net::SocketAddr;
@@ -14,7 +15,6 @@ use weft_block::mirror::MirrorUrl;
 use weft_block::{Error, Refusal, grammar};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::listen_address;
-use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
 
 /// Checks what can be checked while another server still has the devices and addresses; gives what
@@ -89,9 +89,9 @@ fn check_control(place: &str, from: Option<&str>) -> Result<(), Error> {
 fn check_inventory(desired: &Desired, environment: &Environment) -> Result<(), Error> {
     let device = weft_endpoint::open("null:1TiB", &ConnectOptions::default())?;
     let devices = desired.namespaces().map(|_| device.clone()).collect();
-    let with = (desired.controllers(), ReservationTable::volatile());
-    let inventory = inventory(&ServedState::of(desired), devices, with)?;
-    complete(environment, &inventory)
+    let (state, limits) = (ServedState::of(desired), &environment.host_limits);
+    first(&state, devices, desired.controllers(), limits, environment.discovery())?;
+    Ok(())
 }
 
 /// Refuses a file that does not exist and is not to be made. A mirror decides itself whether it

@@ -57,6 +57,13 @@ pub struct Environment {
     pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
+impl Environment {
+    /// The referrals of discovery, and its name.
+    pub(crate) fn discovery(&self) -> (&[TransportAddress], Option<&Nqn>) {
+        (&self.referrals, self.discovery_nqn.as_ref())
+    }
+}
+
 impl Default for Environment {
     fn default() -> Self {
         Self {

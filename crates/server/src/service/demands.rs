@@ -3,7 +3,7 @@
 use crate::config::Desired;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use weft_endpoint::inventory::LiveInventory;
+use weft_endpoint::inventory::Inventory;
 use weft_endpoint::url::NVME_SCHEMES;
 
 /// What hosts have to prove. What is demanded at a port where nothing listens counts as well.
@@ -40,13 +40,12 @@ impl Demands {
     }
 
     /// These as they are now, with what was changed since the server started.
-    pub fn now(&self, inventory: &LiveInventory) -> Self {
-        let now = inventory.now();
-        let names = || now.subsystems().iter().map(|of| &of.nqn);
-        let is_demanding = |nqn: &_| inventory.authentications().of(nqn).is_some();
+    pub fn now(&self, inventory: &Inventory) -> Self {
+        let all = inventory.subsystems().iter();
+        let is_demanding = all.clone().filter(|of| of.authentication.is_some());
         Self {
-            dhchap: names().filter(|nqn| is_demanding(nqn)).map(ToString::to_string).collect(),
-            subsystems: names().map(ToString::to_string).collect(),
+            dhchap: is_demanding.map(|of| of.nqn.to_string()).collect(),
+            subsystems: all.map(|of| of.nqn.to_string()).collect(),
             ..self.clone()
         }
     }

@@ -3,18 +3,22 @@
 use super::memory_store::MemoryStore;
 use super::{Place, free};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weft_endpoint::ConnectOptions;
+use weft_endpoint::inventory::Access;
 use weft_endpoint::source::nvme::discover;
 use weft_endpoint::url::{HostPort, NvmeTransport};
 use weft_group::{Ending, Name};
+use weft_proto::nvme::types::Nqn;
 use weft_server::group::Joining;
 use weft_server::group::verbs::{ShownGateway, ShownGroup};
 use weft_server::management::client::Client;
-use weft_server::served::How;
+use weft_server::management::protocol::Code;
+use weft_server::served::{How, ServedState};
 use weft_server::{Event, Server};
 use weft_testing::wait::{PATIENCE, until};
 
@@ -110,6 +114,53 @@ fn gateways_in_one_process_serve_the_same_and_take_over_from_each_other() {
     store.keep_out(&gateway(&first, two.name).client.unwrap());
     assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::GroupLost(Ending::Blocklisted));
     drop(second);
+    first.stop().unwrap();
+    until("nothing of them is left", || store.is_released());
+}
+
+#[test]
+fn a_change_is_refused_where_another_gateway_is_always_faster() {
+    let store = MemoryStore::default();
+    let (one, two) = (Place::new("gw-slow"), Place::new("gw-fast"));
+    let (first, _events) = start(&one, free(), &store);
+    let (second, _two_events) = start(&two, free(), &store);
+    let how = How { force: true, dry_run: false };
+    first.served().apply_text(how, (TEXT, Path::new("test"))).unwrap();
+    until("the second one follows", || subsystems(&second) == 1);
+    let name = |host: &str, n: u32| Nqn::new(&format!("nqn.2026-01.example:{host}-{n}")).unwrap();
+    let allow = |state: &mut ServedState, name: Nqn| {
+        let hosts = &mut state.subsystems[0].hosts;
+        match hosts {
+            Access::Any => *hosts = Access::Only([name].into()),
+            Access::Only(_) => hosts.allow(name),
+        }
+    };
+    let tries = Cell::new(0);
+    let fault = first.served().change(how, |state| {
+        tries.set(tries.get() + 1);
+        let faster = |state: &mut ServedState| {
+            allow(state, name("fast", tries.get()));
+            Ok(())
+        };
+        second.served().change(how, faster).unwrap();
+        allow(state, name("slow", 0));
+        Ok(())
+    });
+    let fault = fault.unwrap_err();
+    let said =
+        "another gateway has changed the group's configuration at the same moment: try again";
+    assert_eq!((fault.code, fault.message.as_str()), (Code::Conflict, said));
+    let allows =
+        |server: &Server, name: &Nqn| server.inventory().subsystems()[0].hosts.allows(name);
+    until("the first one follows", || allows(&first, &name("fast", tries.get())));
+    assert!(tries.get() > 1 && !allows(&second, &name("slow", 0)));
+    let last = first.served().change(how, |state| {
+        allow(state, name("slow", 0));
+        Ok(())
+    });
+    assert_eq!(last.unwrap().changes.len(), 1);
+    until("the second one follows", || allows(&second, &name("slow", 0)));
+    second.stop().unwrap();
     first.stop().unwrap();
     until("nothing of them is left", || store.is_released());
 }

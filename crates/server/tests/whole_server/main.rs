@@ -6,6 +6,7 @@ mod group;
 #[cfg(unix)]
 mod imports;
 mod memory_store;
+mod reload;
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

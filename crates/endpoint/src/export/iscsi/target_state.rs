@@ -123,7 +123,7 @@ pub(super) struct TargetState {
 impl TargetState {
     /// What an initiator may use of all logical units together; `None`: all there is.
     pub(super) fn rate_of(&self, initiator: &Name) -> Option<Arc<Rate>> {
-        self.inventory.host_limits().of(&initiator.to_string())
+        self.inventory.rate_of(initiator.as_str())
     }
 
     /// The namespaces of the units that an initiator sees, by their numbers.
@@ -253,7 +253,8 @@ impl TargetState {
 
     /// What discovery tells an initiator that came by the port `number` to our address `local`.
     pub(super) fn portals(&self, number: u16, local: Option<SocketAddr>) -> Portals {
-        lock(&self.units).ports.portals(number, local, &self.inventory.others())
+        let now = self.inventory.now();
+        lock(&self.units).ports.portals(number, local, &now.discovery().others)
     }
 
     /// A number for a session, which no other one has.

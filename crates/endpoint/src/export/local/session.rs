@@ -72,7 +72,7 @@ impl Session {
         exchange: Option<Rc<dyn Exchange>>,
     ) -> Result<Self, Error> {
         let (host, protocol) = (opened.host.nqn.to_string(), hosts.protocol.name());
-        let rate = hosts.inventory.host_limits().of(&host);
+        let rate = hosts.inventory.rate_of(&host);
         let devices = OpenDevices::open(&[view.namespace.served().cloned()], rate, on, id)?;
         let budget = Budget::of_host(on, &host);
         let peer = protocol.to_owned();

@@ -98,7 +98,7 @@ impl Connection {
                     .answer(Err((ReplyCode::ERR_UNKNOWN, "the export has changed: try again")));
             };
             let meter = self.shared.meter(&self.peer, (nqn, namespace.nsid));
-            let rate = self.shared.inventory.host_limits().of(host_of(&self.peer));
+            let rate = self.shared.inventory.rate_of(host_of(&self.peer));
             match Session::open(&namespace, rate, on, self.id, &self.peer, meter) {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {

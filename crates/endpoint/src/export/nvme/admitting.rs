@@ -83,14 +83,12 @@ impl TargetState {
         let name = subsystem_name(data);
         let unknown = || refuse(ConnectError::Subsystem);
         let which = subsystems.find(name.as_ref()).ok_or_else(unknown)?;
-        let subsystem = subsystems.at(which).ok_or_else(unknown)?;
         if self.members.is_stopping() {
             return Err(refuse(ConnectError::NotReady));
         }
         let is_admin = Connect::decode(sqe).qid == Qid(0);
         let is_secure = (is_admin, from.identity.is_some());
-        let demanded =
-            self.authentication(which, subsystem.config(), data, (from, mailbox), is_secure);
+        let demanded = self.authentication(&subsystems, which, data, (from, mailbox), is_secure);
         let mailbox = Arc::clone(mailbox);
         let asked = Asked { now, sqe, data, from, which, demanded, mailbox };
         match is_admin {

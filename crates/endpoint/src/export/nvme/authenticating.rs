@@ -227,7 +227,7 @@ impl Authenticating {
             arithmetic,
             to: Weak::clone(&self.mailbox),
         };
-        self.shared.jobs.add(job, &*self.shared.inventory.authentications().threads());
+        self.shared.jobs.add(job, &*self.shared.inventory.threads());
     }
 
     /// What a message of the host asked for has been computed, or could not be: the answer to its

@@ -102,7 +102,7 @@ impl<L: Link> Connection<L> {
             }
             Queue::Io(queue, view) => {
                 let host = shared.names(controller).map(|(_, host)| host).unwrap_or_default();
-                let rate = shared.inventory.host_limits().of(&host);
+                let rate = shared.inventory.rate_of(&host);
                 let devices = OpenDevices::open(&view.devices, rate, on, id).unwrap_or_else(|e| {
                     let text = || format!("{}: I/O queue {}: {e}", link.peer(), queue.qid());
                     shared.members.refusals().log(on.now().since_epoch(), text);

@@ -3,12 +3,12 @@
 use super::admitting::Caller;
 use super::authenticating::Authenticating;
 use super::mailbox::Mailbox;
-use super::subsystems::Which;
+use super::subsystems::{Subsystems, Which};
 use super::target_state::TargetState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_proto::nvme::auth::ControllerKeys;
-use weft_proto::nvme::controller::{CONNECT_BYTES, SubsystemConfig};
+use weft_proto::nvme::controller::CONNECT_BYTES;
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 
@@ -16,15 +16,13 @@ impl TargetState {
     /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
     pub(super) fn authentication(
         self: &Arc<Self>,
+        subsystems: &Subsystems,
         which: Which,
-        subsystem: &SubsystemConfig,
         data: &[u8; CONNECT_BYTES],
         (from, mailbox): (Caller<'_>, &Arc<Mailbox>),
         (is_admin, has_tls): (bool, bool),
     ) -> Option<Box<Authenticating>> {
-        let subsystem =
-            if which == Which::Discovery { Nqn::discovery() } else { subsystem.nqn.clone() };
-        let demanded = self.inventory.authentications().of(&subsystem)?;
+        let (subsystem, demanded) = subsystems.demanded(which)?;
         let names = ConnectData::decode(data).ok()?;
         let host = names.hostnqn.nqn().ok();
         // By whichever name the host has it: both ends calculate with it.
@@ -41,7 +39,8 @@ impl TargetState {
         host: Option<&Nqn>,
         before: &ControllerKeys,
     ) -> Option<ControllerKeys> {
-        let demanded = self.inventory.authentications().of(subsystem)?;
+        let inventory = self.inventory.now();
+        let demanded = inventory.authentication(subsystem)?;
         let now = demanded.keys(host, subsystem, before.is_admin);
         Some(ControllerKeys { subnqn: before.subnqn.clone(), has_tls: before.has_tls, ..now })
     }

@@ -50,7 +50,7 @@ impl TargetState {
         let Some((id, name)) = names(data) else { return Ok(()) };
         let is_demanded = || {
             subsystem_name(data)
-                .is_some_and(|subsystem| self.inventory.authentications().of(&subsystem).is_some())
+                .is_some_and(|subsystem| self.inventory.now().authentication(&subsystem).is_some())
         };
         if !is_proven && !is_demanded() {
             return Ok(());

@@ -19,11 +19,17 @@ pub(super) struct OtherGateways {
 impl OtherGateways {
     /// For a target whose ports speak this.
     pub(super) fn of(target: &Arc<TargetState>, security: Security) -> Arc<Self> {
-        target.inventory.join(|_| {
+        target.inventory.join(|now| {
             let others = Arc::new(Self { target: Arc::downgrade(target), security });
-            others.others_changed();
+            others.tell(now);
             others
         })
+    }
+
+    fn tell(&self, now: &Inventory) {
+        let Some(target) = self.target.upgrade() else { return };
+        let others = now.discovery().others.nvme();
+        target.set_others(others.map(|port| self.port(port)).collect());
     }
 
     fn port(&self, (id, transport, at): (u16, NvmeTransport, SocketAddr)) -> OtherPort {
@@ -36,10 +42,9 @@ impl OtherGateways {
 }
 
 impl Follower for OtherGateways {
-    fn follow(&self, _: &Arc<Inventory>, _: &[Change]) {}
-
-    fn others_changed(&self) {
-        let Some(target) = self.target.upgrade() else { return };
-        target.set_others(target.inventory.others().nvme().map(|port| self.port(port)).collect());
+    fn follow(&self, now: &Arc<Inventory>, changes: &[Change]) {
+        if changes.iter().any(|change| matches!(change, Change::OthersChanged(_))) {
+            self.tell(now);
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::ports::Ports;
 use super::start::{is_alone, start_number};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::health::HealthStore;
-use crate::inventory::{Access, Change, Inventory, Sharing};
+use crate::inventory::{Access, Authentication, Change, Inventory, Sharing};
 use crate::nvme::names::remark;
 use crate::reservations::NamespaceReservations;
 use std::sync::Arc;
@@ -75,6 +75,8 @@ struct Nvm {
 
 /// The subsystems of a target, and their devices.
 pub(super) struct Subsystems {
+    /// What they follow: whoever is admitted is served by all of this value.
+    inventory: Arc<Inventory>,
     nvm: Vec<Nvm>,
     discovery: Subsystem,
     transfer_bytes: u32,
@@ -86,27 +88,47 @@ pub(super) struct Subsystems {
 }
 
 impl Subsystems {
-    /// What the inventory has, on loops that take transfers of so many bytes, and a discovery
-    /// subsystem of this name.
+    /// What the inventory has, on loops that take transfers of so many bytes.
     pub fn new(
-        inventory: &Inventory,
-        discovery: Nqn,
+        inventory: &Arc<Inventory>,
         transfer_bytes: u32,
         limits: SubsystemLimits,
         (seed, health): (u64, HealthStore),
     ) -> Self {
+        let name = inventory.discovery().name.clone().unwrap_or_else(Nqn::discovery);
         let discovery = SubsystemConfig {
             controllers_max: limits.controllers,
-            ..SubsystemConfig::new(ControllerKind::Discovery, discovery)
+            ..SubsystemConfig::new(ControllerKind::Discovery, name)
         };
         let discovery = Subsystem::new(Duration::ZERO, discovery);
-        let mut subsystems =
-            Self { nvm: Vec::new(), discovery, transfer_bytes, limits, seed, health, last: 0 };
+        let (followed, nvm) = (Arc::clone(inventory), Vec::new());
+        let mut subsystems = Self {
+            inventory: followed,
+            nvm,
+            discovery,
+            transfer_bytes,
+            limits,
+            seed,
+            health,
+            last: 0,
+        };
         inventory
             .subsystems()
             .iter()
             .for_each(|subsystem| subsystems.add(inventory, &subsystem.nqn));
         subsystems
+    }
+
+    /// What a subsystem demands of its hosts, and the name by which it is found; `None`: nothing.
+    pub fn demanded(&self, which: Which) -> Option<(Nqn, Arc<Authentication>)> {
+        let name = match which {
+            Which::Discovery => Nqn::discovery(),
+            Which::Nvm(_) => {
+                self.nvm.iter().find(|nvm| nvm.which == which)?.subsystem.config().nqn.clone()
+            }
+        };
+        let demanded = Arc::clone(self.inventory.authentication(&name)?);
+        Some((name, demanded))
     }
 
     /// The subsystem that a host means.
@@ -166,13 +188,10 @@ impl Subsystems {
     }
 
     /// Writes the discovery log anew; tells whether it has changed.
-    pub fn publish(
-        &mut self,
-        ports: &Ports,
-        referrals: &[TransportAddress],
-    ) -> Option<Arc<DiscoveryLog>> {
+    pub fn publish(&mut self, ports: &Ports) -> Option<Arc<DiscoveryLog>> {
         let of_subsystems = self.present().flat_map(|nvm| ports.records(&nvm.subsystem));
-        let others = referrals.iter().map(|to| referral(&self.discovery, to));
+        let others =
+            self.inventory.discovery().referrals.iter().map(|to| referral(&self.discovery, to));
         let records =
             of_subsystems.chain(others).chain(ports.own_records(&self.discovery)).collect();
         let before = self.discovery.discovery();
@@ -181,7 +200,8 @@ impl Subsystems {
     }
 
     /// The inventory has changed.
-    pub fn follow(&mut self, now: &Inventory, changes: &[Change]) -> News {
+    pub fn follow(&mut self, now: &Arc<Inventory>, changes: &[Change]) -> News {
+        self.inventory = Arc::clone(now);
         let mut news = News::default();
         let mut touched = Vec::new();
         for change in changes {
@@ -202,7 +222,12 @@ impl Subsystems {
                 Change::AccessStatesChanged => {
                     touched.extend(now.subsystems().iter().map(|subsystem| &subsystem.nqn))
                 }
-                Change::ListenerAdded(_) | Change::ListenerRemoved(_) => {}
+                Change::ListenerAdded(_)
+                | Change::ListenerRemoved(_)
+                | Change::AuthenticationChanged(_)
+                | Change::HostsChanged
+                | Change::DiscoveryChanged
+                | Change::OthersChanged(_) => {}
             }
         }
         touched.sort_unstable();
@@ -218,9 +243,8 @@ impl Subsystems {
         news
     }
 
-    /// The hosts that have controllers, once for each subsystem, and what they see of the
-    /// inventory.
-    pub fn hosts(&self, inventory: &Inventory) -> Vec<ConnectedHost> {
+    /// The hosts that have controllers, once for each subsystem, and what they see.
+    pub fn hosts(&self) -> Vec<ConnectedHost> {
         let mut hosts = Vec::new();
         for nvm in self.present() {
             let nqn = &nvm.subsystem.config().nqn;
@@ -228,7 +252,8 @@ impl Subsystems {
                 let sees = |access: &Access<Nqn>| {
                     host.nqn.as_ref().map_or(*access == Access::Any, |name| access.allows(name))
                 };
-                let all = inventory
+                let all = self
+                    .inventory
                     .subsystem(nqn)
                     .into_iter()
                     .flat_map(|subsystem| subsystem.namespaces());

@@ -279,10 +279,10 @@ impl ListeningExport for Target {
             Security::Either(_) if transport == NvmeTransport::Tcp => " --concat",
             _ => "",
         };
-        let demanded = self.shared.inventory.authentications().of(nqn);
-        let proof = demanded.as_deref().map(secrets).unwrap_or_default();
+        let demanded = inventory.authentication(nqn).map(|demanded| &**demanded);
+        let proof = demanded.map(secrets).unwrap_or_default();
         let hosts = &inventory.subsystem(nqn)?.hosts;
-        let host = host(hosts, demanded.as_deref())
+        let host = host(hosts, demanded)
             .map_or_else(String::new, |host| format!(" --hostnqn={}", word(&host)));
         let nqn = word(nqn.as_str());
         Some((

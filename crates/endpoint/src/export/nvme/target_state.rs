@@ -95,11 +95,9 @@ impl TargetState {
         random: u64,
     ) -> Arc<Self> {
         let live = Arc::clone(&inventory);
-        let discovery = live.discovery_nqn();
         let shared = live.join(|now| {
             let subsystems = Mutex::new(Subsystems::new(
                 now,
-                discovery,
                 transfer_bytes(pool_bytes),
                 SubsystemLimits {
                     quiesce: limits.quiesce,
@@ -159,14 +157,13 @@ impl TargetState {
 
     /// The hosts that have controllers, and what they see.
     pub(crate) fn hosts(&self) -> Vec<ConnectedHost> {
-        let inventory = self.inventory.now();
-        lock(&self.subsystems).hosts(&inventory)
+        lock(&self.subsystems).hosts()
     }
 
     /// Writes the discovery log anew, and tells of it.
     fn publish(&self) {
         let mut subsystems = lock(&self.subsystems);
-        let Some(log) = subsystems.publish(&lock(&self.ports), &self.inventory.referrals()) else {
+        let Some(log) = subsystems.publish(&lock(&self.ports)) else {
             return;
         };
         let associations = lock(&self.associations);
