@@ -128,12 +128,14 @@ impl Relay {
     fn send(&self, mut to: &TcpStream, chunks: &Receiver<Chunk>) {
         sleep_exactly();
         for chunk in chunks {
+            let mut waited = false;
             while let Some(left) = chunk.due.checked_duration_since(Instant::now())
                 && !left.is_zero()
             {
+                waited = true;
                 std::thread::sleep(left);
             }
-            self.late.add(chunk.due.elapsed());
+            self.late.add(waited.then(|| chunk.due.elapsed()));
             if to.write_all(&chunk.bytes).is_err() {
                 break;
             }
@@ -153,24 +155,31 @@ fn sleep_exactly() {
 /// Microseconds of lateness that are told apart.
 const LATE_US_MAX: usize = 10_000;
 
-/// Lateness of chunks: their number for each microsecond, the last one for all above.
-struct Late(Vec<AtomicU64>);
+/// Lateness of chunks that were waited for: their number for each microsecond, the last one for all
+/// above. Others were due when they came to be sent: the relay, or the receiver, was busy.
+struct Late {
+    waited: Vec<AtomicU64>,
+    due: AtomicU64,
+}
 
 impl Default for Late {
     fn default() -> Self {
-        Self((0..=LATE_US_MAX).map(|_| AtomicU64::new(0)).collect())
+        let waited = (0..=LATE_US_MAX).map(|_| AtomicU64::new(0)).collect();
+        Self { waited, due: AtomicU64::new(0) }
     }
 }
 
 impl Late {
-    fn add(&self, late: Duration) {
-        let us = usize::try_from(late.as_micros()).unwrap_or(LATE_US_MAX);
-        self.0[us.min(LATE_US_MAX)].fetch_add(1, Relaxed);
+    /// Counts a chunk: its lateness after a wait, or none if it was due already.
+    fn add(&self, late: Option<Duration>) {
+        let us = |late: Duration| usize::try_from(late.as_micros()).unwrap_or(LATE_US_MAX);
+        let counter = late.map_or(&self.due, |late| &self.waited[us(late).min(LATE_US_MAX)]);
+        counter.fetch_add(1, Relaxed);
     }
 
     /// Microseconds within which this part of all chunks was sent.
     fn within(&self, part: f64) -> usize {
-        let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
+        let counts: Vec<u64> = self.waited.iter().map(|count| count.load(Relaxed)).collect();
         let wanted = (counts.iter().sum::<u64>() as f64 * part).ceil() as u64;
         let mut sum = 0;
         let reached = |count: &u64| {
@@ -181,7 +190,12 @@ impl Late {
     }
 
     fn json(&self) -> String {
-        serde_json::json!({ "p50_us": self.within(0.5), "p99_us": self.within(0.99) }).to_string()
+        let due = self.due.load(Relaxed);
+        let waited: u64 = self.waited.iter().map(|count| count.load(Relaxed)).sum();
+        let due_percent = 100 * due / (due + waited).max(1);
+        let (p50_us, p99_us) = (self.within(0.5), self.within(0.99));
+        serde_json::json!({ "p50_us": p50_us, "p99_us": p99_us, "due_percent": due_percent })
+            .to_string()
     }
 }
 
@@ -192,12 +206,13 @@ mod tests {
     #[test]
     fn lateness_is_told_by_its_parts() {
         let late = Late::default();
-        assert_eq!(late.json(), r#"{"p50_us":0,"p99_us":0}"#);
+        assert_eq!(late.json(), r#"{"p50_us":0,"p99_us":0,"due_percent":0}"#);
         for us in 1..=100 {
-            late.add(Duration::from_micros(us));
+            late.add(Some(Duration::from_micros(us)));
+            late.add(None);
         }
-        assert_eq!((late.within(0.5), late.within(0.99)), (50, 99));
-        late.add(Duration::from_secs(60));
+        assert_eq!(late.json(), r#"{"p50_us":50,"p99_us":99,"due_percent":50}"#);
+        late.add(Some(Duration::from_secs(60)));
         assert_eq!(late.within(1.0), LATE_US_MAX);
     }
 
