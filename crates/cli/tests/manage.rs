@@ -340,9 +340,10 @@ fn a_server_that_is_killed_in_a_change_starts_again_as_before() {
     managed.write(&config(""));
     managed.server = Server::spawn(weft(managed.dir.path(), &["serve", "--config", "weft.toml"]));
     assert_eq!(managed.namespaces(), [(1, 16)]);
-    managed.host().ends_well();
+    let host = managed.host();
     managed.done(&["namespace", "add", "file:./two.img", "--nsid", "2"]);
     assert_eq!(managed.namespaces(), [(1, 16), (2, 1)]);
+    host.ends_well();
 }
 
 #[test]

@@ -78,8 +78,11 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
+/// A property of a study, as text.
+type Property = fn(&Results) -> String;
+
 /// By what the index lists studies, and how each calls it.
-const LISTS: [(&str, fn(&Results) -> String); 4] = [
+const LISTS: [(&str, Property); 4] = [
     ("Machines", |results| machine(results).to_owned()),
     ("Systems", |results| or_unknown(&results.machine.system).to_owned()),
     ("Networks", network),

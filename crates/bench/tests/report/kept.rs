@@ -34,7 +34,7 @@ fn kept_studies_are_current() {
             path.display()
         );
     }
-    assert_eq!(studies.len(), 5, "one of each suite that reproduces a publication");
+    assert_eq!(studies.len(), 7, "one of each suite that has a page with a report");
 }
 
 /// All files below a directory.
