@@ -1,6 +1,6 @@
 //! The rule of each text in `results.json`.
 
-/// What is done with a text.
+/// The treatment of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// It is one of a fixed list, or what a manufacturer or the kernel calls something.
