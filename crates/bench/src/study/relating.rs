@@ -1,4 +1,4 @@
-//! How the lanes relate, from their samples side by side.
+//! Relations of the lanes, from their samples side by side.
 
 use super::machines;
 use super::rounds::Rounds;
@@ -7,7 +7,7 @@ use crate::relation::{Pair, Scale, estimate};
 use crate::results::{Drawing, Quantity, Relation};
 use std::collections::BTreeMap;
 
-/// What is compared, and how.
+/// The compared quantities, and their scales.
 const QUANTITIES: [(Quantity, Scale); 4] = [
     (Quantity::Rate, Scale::Ratio),
     (Quantity::Latency, Scale::Difference),

@@ -17,14 +17,14 @@ use core::time::Duration;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// What a measurement gets that saw nothing in time.
+/// Times for a measurement that saw nothing in its own.
 const LONGER: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 /// Measurements of a lane that may fail one after the other before it is given up.
 pub(super) const FAILURES_MAX: u32 = 2;
 
-/// Who is measured: a lane, by its number, or the ceiling.
+/// The measured side: a lane, by its number, or the ceiling.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Lane(usize),
@@ -36,9 +36,9 @@ pub(super) struct Rounds<'a> {
     pub(super) clock: Clock,
     pub(super) workloads: Vec<Workload>,
     pub(super) progress: &'a mut dyn FnMut(StudyProgress<'_>),
-    /// Bytes of the devices that are used: so much of each was filled.
+    /// Bytes of the devices that are used, which is what was filled of each.
     pub(super) size: u64,
-    /// What all slices recorded, by workload and lane.
+    /// Records of all slices, by workload and lane.
     pub(super) tails: Vec<Vec<Tails>>,
     /// Samples by workload, for each lane and then for the ceiling.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
@@ -56,13 +56,13 @@ pub(super) struct Rounds<'a> {
     pub(super) processor_use: ProcessorUse,
     /// IOPS and latency over the depth.
     pub(super) curves: Vec<Curve>,
-    /// How real devices were brought to their steady state.
+    /// Preconditioning of real devices to their steady state.
     pub(super) preconditioned: Vec<Preconditioned>,
     /// Lowest and highest frequency that was seen.
     pub(super) mhz: Option<(f64, f64)>,
     /// Operations per second of the workloads in the open loop, once they are known.
     pub(super) rates: Vec<Option<u32>>,
-    /// What was counted, by workload and lane.
+    /// Counts, by workload and lane.
     pub(super) counts: Vec<Vec<Option<Counts>>>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// What a workload lacks: see [`Rounds::complete`].
+    /// Sides that a workload lacks: see [`Rounds::complete`].
     fn missing(&self, workload: usize) -> Vec<Who> {
         let (series, lanes, alive) =
             (&self.samples[workload], self.spec.stage.lanes.len(), self.alive());

@@ -16,7 +16,7 @@ const WINDOW: usize = 5;
 /// Highest minus lowest rate of the window, as a part of its average, at most.
 const RANGE: f64 = 0.20;
 
-/// How far the line through the window may rise or fall from its first to its last round, as a part
+/// Maximum rise or fall of the line through the window from its first to its last round, as a part
 /// of the average.
 const SLOPE: f64 = 0.10;
 
@@ -29,7 +29,7 @@ const ROUNDS_MAX: u32 = 25;
 /// Bytes and depth of the random writes.
 const WRITES: (u32, u32) = (4096, 32);
 
-/// Whether the last rounds are steady.
+/// Returns whether the last rounds are steady.
 pub(super) fn is_steady(rounds: &[f64]) -> bool {
     let Some(window) = rounds.len().checked_sub(WINDOW).map(|from| &rounds[from..]) else {
         return false;
