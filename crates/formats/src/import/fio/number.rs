@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Micros,
 }
 
-/// What stands between the numbers of a value.
+/// Separators of the numbers of a value.
 const SEPARATORS: [char; 5] = [',', ':', '/', '-', '='];
 
 /// The value with plain numbers. What is not a number stays as it is.
