@@ -18,9 +18,9 @@ pub struct Outcome {
     pub rule: Rule,
     /// Everything that both studies have, row by row.
     pub checks: Vec<Check>,
-    /// Checks that only the baseline has, by name.
+    /// Rows and checks that only the baseline has, by name.
     pub missing: Vec<Name>,
-    /// Checks that only the later study has.
+    /// Rows and checks that only the later study has.
     pub added: Vec<Name>,
     /// Other differences, in whole sentences.
     pub notes: Vec<String>,
@@ -196,8 +196,8 @@ fn name_of(check: &Check) -> Name {
     Name { lane, workload, what: Some(check.name()) }
 }
 
-/// Checks of a study that the gate has not compared. A row that the other study lacks is named as
-/// a whole.
+/// Rows and checks of a study that the gate has not compared. A row that the other study lacks is
+/// named as a whole.
 fn alone(of: &Results, other: &Results, rule: &Rule, compared: &BTreeSet<Name>) -> Vec<Name> {
     let there = rows(other);
     let mut names = BTreeSet::new();

@@ -32,8 +32,8 @@ const SLICE_MAX: Duration = Duration::from_millis(120);
 /// Number of blocks, of slices that are not the shortest, that fit into the time of a study.
 const BLOCKS: u32 = 12;
 
-/// Fewest blocks, however little time there is: one alone says nothing of what differs between
-/// blocks.
+/// Minimum number of blocks, however little time there is: one alone does not show the differences
+/// between blocks.
 const BLOCKS_MIN: u32 = 2;
 
 /// Time for a device that was let go to disconnect before another project's target ends: otherwise

@@ -11,7 +11,7 @@ use weft_block::units;
 /// Part of the time that filling the devices may take.
 const PREPARE: f64 = 0.25;
 
-/// Bytes of the writes that fill a device. The parts of it that are used have this size, too.
+/// Bytes of the writes that fill a device. The used part of a device is a multiple of this.
 pub(super) const UNIT_BYTES: u32 = 1 << 20;
 
 /// Number of them in flight.

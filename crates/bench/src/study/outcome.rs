@@ -94,7 +94,7 @@ impl Rounds<'_> {
                 notes.push(note);
             }
         }
-        // What puts the load on elsewhere shares its processors with nothing here.
+        // A load generator elsewhere shares its processors with nothing here.
         if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));
         }

@@ -62,7 +62,7 @@ impl Rounds<'_> {
                     }
                 }
             };
-            // What comes at a fixed rate has none of its own.
+            // A workload at a fixed rate has no rate of its own to compare.
             let all = if workload.open.is_some() { &QUANTITIES[1..] } else { &QUANTITIES[..] };
             for at in 0..lanes.len() {
                 let is_remote = !lanes[at].facts().is_local();

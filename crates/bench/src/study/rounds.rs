@@ -17,7 +17,7 @@ use core::time::Duration;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Times for a measurement that saw nothing in its own.
+/// Lengths of further attempts at a measurement in which nothing completed.
 const LONGER: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
@@ -78,8 +78,8 @@ impl<'a> Rounds<'a> {
         };
         let series = spec.stage.lanes.len() + 1;
         let mut failures = vec![Some(0); series];
-        // With one processor the ends of bare TCP, which poll, would take turns on it: no measure
-        // for anything.
+        // With one processor the ends of bare TCP, which poll, would take turns on it, and measure
+        // nothing of use.
         if spec.stage.ceiling.is_none() || machine::facts().cores < 2 {
             failures[series - 1] = None;
         }
@@ -124,8 +124,8 @@ impl<'a> Rounds<'a> {
         all.filter(|&who| self.failures[Self::series(who, lanes)].is_some()).collect()
     }
 
-    /// Longer measurements of what no round has seen an operation end of, or none together with
-    /// what it is a share of: the device is so slow, or the machine so busy.
+    /// Measures for longer where no operation completed in any round, or none in the same round as
+    /// one of the lane that it is a share of: on a very slow device or a very busy machine.
     pub fn complete(&mut self) -> Result<(), Error> {
         for (attempt, length) in (0..).zip(LONGER) {
             for at in 0..self.workloads.len() {

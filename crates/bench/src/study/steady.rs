@@ -13,7 +13,7 @@ use core::time::Duration;
 /// Rounds of the window in which the rate is compared.
 const WINDOW: usize = 5;
 
-/// Highest minus lowest rate of the window, as a part of its average, at most.
+/// Limit of the highest minus the lowest rate of the window, as a part of its average.
 const RANGE: f64 = 0.20;
 
 /// Maximum rise or fall of the line through the window from its first to its last round, as a part
@@ -74,7 +74,7 @@ impl Rounds<'_> {
                 return Ok(());
             }
             let until = self.clock.elapsed() + share;
-            // What the time does not allow is not written twice.
+            // Writes the device twice only if the time allows it.
             let passes = match self.fill(at, self.size, Some(share / 2)) {
                 Ok(filled) if filled >= self.size => 2,
                 Ok(_) => 1,

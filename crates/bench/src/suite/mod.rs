@@ -27,7 +27,7 @@ pub struct Suite {
     pub name: String,
     /// One line.
     pub title: String,
-    /// Its aim and how to read it, in whole sentences.
+    /// Description of what it reproduces and how to read it, in whole sentences.
     pub about: String,
     /// The device that weft's own targets serve, without a modelled one.
     pub source: String,

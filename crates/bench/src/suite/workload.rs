@@ -97,7 +97,7 @@ impl WorkloadEntry {
     }
 }
 
-/// Parts of the name of a workload, if its suite gives none.
+/// Parts of the name and the title of a workload whose suite gives none.
 struct Words {
     bytes: u32,
     rw: Rw,

@@ -49,7 +49,7 @@ impl Authentication {
         self.hosts.values().flatten().chain(&self.others)
     }
 
-    /// Keys for a host that gives the name `host`; `subsystem` is the name by which it came.
+    /// Keys for a host that gives the name `host` and connects to the name `subsystem`.
     pub(crate) fn keys(
         &self,
         host: Option<&Nqn>,

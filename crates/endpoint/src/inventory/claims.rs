@@ -154,7 +154,7 @@ mod tests {
         process((1, 1000)).claim(&other).unwrap();
         drop(held);
         process((1, 1000)).claim(&one).unwrap();
-        // What a process that has died leaves behind.
+        // The file that a dead process leaves behind.
         drop(of_second);
         let left =
             fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path().join("1-65519-1");

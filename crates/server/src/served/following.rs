@@ -34,7 +34,7 @@ impl Served {
                     weights = Some(now);
                 }
                 drop((served, group));
-                // Whether somebody says so or not.
+                // Looks again after this time even without a notification.
                 let _ = looks.recv_timeout(LOOK);
             }
         };

@@ -35,7 +35,7 @@ fn invalid(why: impl ToString) -> Fault {
     Fault::new(Code::Invalid, why.to_string())
 }
 
-/// Lets a host in or out, and says where that was so before.
+/// Lets a host in or out, with a note where nothing changes.
 pub(super) fn change_access(
     served: &Served,
     params: &ChangeHost,

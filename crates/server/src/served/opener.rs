@@ -29,7 +29,7 @@ fn is_for_now(url: &str, kind: ErrorKind) -> bool {
     }
 }
 
-/// The text for a wait for the opening of these.
+/// Text about the wait for these sources to be opened.
 fn sources_of(namespaces: &[&DesiredNamespace]) -> String {
     let first = namespaces.first().map_or_else(String::new, |one| without_secret(&one.source));
     match namespaces.len() {

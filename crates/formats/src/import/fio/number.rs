@@ -6,7 +6,7 @@
 /// The numbers in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There is none to convert.
+    /// No number to convert.
     Text,
     /// Numbers, which may have a unit of bytes.
     Number,

@@ -111,7 +111,7 @@ pub fn tables() -> String {
     text.push('\n');
     row(&mut text, ["refused", "concerns", "examples", "reason"]);
     row(&mut text, ["---"; 4]);
-    // What people use most comes first.
+    // The most used options come first.
     let mut refused: Vec<_> = with(Answer::Refused).collect();
     refused.sort_by_key(|option| core::cmp::Reverse(option.examples));
     for option in refused {
