@@ -1,14 +1,14 @@
-//! What else differs between two studies, and may be the reason of a change.
+//! Other differences between two studies, which may be the reason of a change.
 
 use super::Related;
 use crate::relation::Estimate;
 use crate::report::units::count;
 use crate::results::{Results, Workload};
 
-/// Part by which the rates at which operations were due may differ before it is told.
+/// Part by which the rates at which operations were due may differ without being reported.
 const DUE: f64 = 0.05;
 
-/// Whether a name means the same workload in both studies, as far as they describe it.
+/// Returns whether a name means the same workload in both studies, as far as they describe it.
 pub(crate) fn same_work(before: &Results, after: &Results, name: &str) -> bool {
     let find =
         |of: &'_ Results| of.workloads.iter().find(|workload| workload.name == name).map(work);
@@ -32,7 +32,7 @@ pub(super) fn notes(before: &Results, after: &Results, relations: &[Related]) ->
     notes
 }
 
-/// What to know of relations, or their changes, if one is of a single block.
+/// A note on relations, or their changes, if one is of a single block.
 pub(crate) fn single_block<'a>(mut of: impl Iterator<Item = &'a Estimate>) -> Option<String> {
     of.any(|it| it.blocks < 2).then(|| {
         "One of the studies is of a single block: its intervals hold for its processes and connections, and those of another study may differ \
@@ -41,7 +41,7 @@ pub(crate) fn single_block<'a>(mut of: impl Iterator<Item = &'a Estimate>) -> Op
     })
 }
 
-/// What else than the rows differs.
+/// Differences other than those of the rows.
 pub(crate) fn differences(before: &Results, after: &Results) -> Vec<String> {
     if before == after {
         return vec![SAME.into()];

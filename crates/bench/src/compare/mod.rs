@@ -2,8 +2,8 @@
 //!
 //! Machines and days differ, and what a lane does by itself differs with them. So a lane is
 //! compared by its relations, which both studies have measured side by side: to bare TCP, to the
-//! device without a network, or to the suite's reference ([`Related`]). Rates stand beside them.
-//! They decide only where there is no relation in common: then a row has changed if the 95 %
+//! device without a network, or to the suite's reference ([`Related`]). Rates are shown next to
+//! them, and decide only where there is no relation in common: then a row has changed if the 95 %
 //! intervals of its two medians do not overlap, and rows with fewer rounds than an interval takes
 //! are not judged.
 
@@ -25,7 +25,7 @@ pub struct Comparison {
     pub relations: Vec<Related>,
     /// Rows that both have.
     pub changes: Vec<Change>,
-    /// What else differs, in whole sentences.
+    /// Other differences, in whole sentences.
     pub notes: Vec<String>,
 }
 
@@ -42,11 +42,11 @@ pub struct Change {
     pub intervals: [Option<(f64, f64)>; 2],
     /// CPU time per operation of the initiator before and after, nanoseconds.
     pub cpu_ns: (f64, f64),
-    /// What the intervals say.
+    /// The verdict of the intervals.
     pub verdict: Verdict,
 }
 
-/// Whether the difference of two rates is more than noise.
+/// The verdict on the difference of two rates: more than noise, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its relations decide.

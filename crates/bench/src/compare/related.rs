@@ -1,4 +1,4 @@
-//! What both studies have as a relation of the same two lanes.
+//! Relations of the same two lanes that both studies have.
 
 use crate::relation::{Estimate, changed};
 use crate::report::tables::CEILING;
@@ -14,7 +14,7 @@ pub struct Related {
     pub to: Option<String>,
     /// Workload.
     pub workload: String,
-    /// What is compared.
+    /// The compared quantity.
     pub quantity: Quantity,
     /// The earlier study's.
     pub before: Estimate,
@@ -25,12 +25,12 @@ pub struct Related {
 }
 
 impl Related {
-    /// What has changed, in words.
+    /// The change, in words.
     pub fn words(&self) -> String {
         changed(&self.change, &self.before, self.unit())
     }
 
-    /// What the other lane is called.
+    /// The name of the other lane.
     pub(super) fn other(&self) -> &str {
         self.to.as_deref().unwrap_or(CEILING)
     }
@@ -40,7 +40,7 @@ impl Related {
         self.quantity.title()
     }
 
-    /// What a difference is counted in.
+    /// The unit of a difference.
     pub(super) fn unit(&self) -> Unit {
         Unit::of(self.quantity)
     }

@@ -8,8 +8,8 @@ use crate::text_table::{Align, draw};
 use core::cmp::Ordering;
 use core::fmt::Write;
 
-/// Part by which processor time per operation may differ before it is told, where no relation has
-/// it with its interval.
+/// Part by which processor time per operation may differ without being reported, where no relation
+/// has it with its interval.
 const CPU: f64 = 0.10;
 
 impl Comparison {
@@ -75,7 +75,7 @@ impl Comparison {
         draw(&[Left, Left, Right, Right, Right, Right, Right, Left], &rows)
     }
 
-    /// What changed, in whole sentences.
+    /// The changes, in whole sentences.
     pub fn sentences(&self) -> Vec<String> {
         [self.of_relations(), self.of_rates(), self.of_cpu()].into_iter().flatten().collect()
     }

@@ -198,7 +198,7 @@ fn other_suites_are_compared_where_they_do_the_same() {
             "At load50 50.0k operations per second were due, then 70.0k: a change of its latency may be that of the rate.",
         ]
     );
-    // Nothing in common at all is no failure.
+    // Studies with nothing in common do not fail.
     after.rows.clear();
     assert!(compare(&before, &after).render().contains("Of 0 rows"));
 }

@@ -7,9 +7,10 @@ pub struct Check {
     pub lane: String,
     /// Workload.
     pub workload: String,
-    /// What is compared: `rate`, `bytes on the wire`.
+    /// The compared quantity: `rate`, `bytes on the wire`.
     pub what: &'static str,
-    /// What it is compared with in its own study: another lane, or bare TCP; none for a count.
+    /// The other side of the comparison within each study: another lane, or bare TCP; none for a
+    /// count.
     pub to: Option<String>,
     /// The baseline's value, in words.
     pub before: String,
@@ -20,11 +21,11 @@ pub struct Check {
     /// Half of the interval of the change, as a part of the baseline's value; none of a count, or
     /// where there is no part.
     pub half: Option<f64>,
-    /// What it says.
+    /// The verdict on the change.
     pub verdict: Verdict,
 }
 
-/// What a check is about.
+/// The kind of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A relation of two lanes, with an interval.
@@ -33,7 +34,7 @@ pub enum Kind {
     Count,
 }
 
-/// What a change says.
+/// The verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is worse by more than the given part, with all of its interval.
@@ -62,13 +63,13 @@ impl Verdict {
 }
 
 impl Check {
-    /// What it is about.
+    /// Returns the kind: a relation or a count.
     pub fn kind(&self) -> Kind {
         if self.to.is_some() { Kind::Relation } else { Kind::Count }
     }
 
-    /// What is compared with what: `rate : bare TCP`, `median latency : local`. The name of the
-    /// check within its row; it does not depend on what was measured.
+    /// The two sides of the comparison: `rate : bare TCP`, `median latency : local`. The name of
+    /// the check within its row; it does not depend on the measured values.
     pub fn name(&self) -> String {
         Self::named(self.what, self.to.as_deref())
     }

@@ -4,7 +4,7 @@ use super::check::{Check, Verdict, percent};
 use crate::report::units::count;
 use crate::results::{Counts, Results, Row};
 
-/// What is counted, per operation.
+/// A counted quantity, per operation.
 type Counted = (&'static str, fn(&Counts) -> Option<f64>);
 
 /// All that is counted. The number of system calls comes behind.
@@ -16,7 +16,7 @@ const COUNTED: [Counted; 5] = [
     ("system calls, target", |counts| Some(counts.target?.system_calls)),
 ];
 
-/// Of [`COUNTED`], those that do not depend on what arrives together.
+/// Number of the first entries of [`COUNTED`] that do not depend on what arrives together.
 const STEADY: usize = 3;
 
 /// Checks of a row.
@@ -55,7 +55,7 @@ pub(super) fn checks(before: &Row, after: &Row, results: &Results, lose: f64) ->
 
 const FAILED: &str = "failed operations";
 
-/// What of [`COUNTED`] a row has.
+/// Names of the entries of [`COUNTED`] that a row has.
 pub(super) fn names(row: &Row) -> impl Iterator<Item = &'static str> {
     let counts = row.counts;
     COUNTED.into_iter().filter_map(move |(what, of)| of(counts.as_ref()?).map(|_| what))

@@ -9,20 +9,20 @@ use crate::error::Error;
 use crate::results::{Results, Row};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a gate has found.
+/// The outcome of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Name of the later study's suite.
     pub suite: String,
-    /// What was demanded.
+    /// The rule that was applied.
     pub rule: Rule,
     /// Everything that both studies have, row by row.
     pub checks: Vec<Check>,
-    /// What only the baseline has, by name.
+    /// Rows and checks that only the baseline has, by name.
     pub missing: Vec<Name>,
-    /// What only the later study has.
+    /// Rows and checks that only the later study has.
     pub added: Vec<Name>,
-    /// What else differs, in whole sentences.
+    /// Other differences, in whole sentences.
     pub notes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Name {
 }
 
 impl Outcome {
-    /// Whether the study fails.
+    /// Returns whether the study fails.
     pub fn fails(&self) -> bool {
         let is_strict = self.rule.strict;
         let fails = |check: &Check| match check.verdict {
@@ -59,7 +59,7 @@ impl Outcome {
         format!("{} %", (self.rule.lose * 1e4).round() / 1e2)
     }
 
-    /// What came out, in whole sentences: the first one is the verdict.
+    /// The outcome in whole sentences: the first one is the verdict.
     pub fn sentences(&self) -> Vec<String> {
         let verdict = if self.fails() { "Failed" } else { "Passed" };
         let of = |kind| self.checks.iter().filter(|check| check.kind() == kind).count();
@@ -98,7 +98,7 @@ impl Outcome {
         said
     }
 
-    /// How precise the study is.
+    /// The precision of the study.
     fn width(&self) -> Option<String> {
         let mut halves: Vec<f64> = self.checks.iter().filter_map(|check| check.half).collect();
         halves.sort_by(f64::total_cmp);
@@ -196,8 +196,8 @@ fn name_of(check: &Check) -> Name {
     Name { lane, workload, what: Some(check.name()) }
 }
 
-/// What a study has and the gate has not compared. A row that the other study lacks is named as a
-/// whole.
+/// Rows and checks of a study that the gate has not compared. A row that the other study lacks is
+/// named as a whole.
 fn alone(of: &Results, other: &Results, rule: &Rule, compared: &BTreeSet<Name>) -> Vec<Name> {
     let there = rows(other);
     let mut names = BTreeSet::new();

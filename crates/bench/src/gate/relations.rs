@@ -113,7 +113,7 @@ impl Judged {
     fn words(&self, change: &Estimate, unit: Unit) -> String {
         let values = [change.value, change.low, change.high];
         let signed = |value: f64| match unit {
-            // What is compared says that these are cycles.
+            // The name of the quantity says already that these are cycles.
             Unit::Cycles if value < 0.0 => format!("−{}", count(-value)),
             Unit::Cycles => format!("+{}", count(value)),
             Unit::Nanoseconds => unit.signed(value),

@@ -1,8 +1,8 @@
-//! What a gate demands.
+//! The demands of a gate.
 
 use crate::results::{Lane, Results};
 
-/// What makes a study fail.
+/// The conditions under which a study fails.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
     /// Part by which a relation or a count may be worse: 0.05 are 5 %.
@@ -11,14 +11,14 @@ pub struct Rule {
     pub lanes: Vec<String>,
     /// Look at counts only.
     pub counts_only: bool,
-    /// What cannot be told fails, and so does what only the baseline has.
+    /// A verdict of `cannot be told` fails, and so does what only the baseline has.
     pub strict: bool,
 }
 
 impl Rule {
-    /// Whether a lane of a study is judged. The rest are what others are compared with: a device
+    /// Returns whether a lane of a study is judged. The rest are references of others: a device
     /// without a network, and targets of other projects, whose relation becomes worse when the lane
-    /// beside them becomes better.
+    /// next to them becomes better.
     pub(super) fn judges(&self, results: &Results, lane: &str) -> bool {
         if !self.lanes.is_empty() {
             return self.lanes.iter().any(|name| name == lane);

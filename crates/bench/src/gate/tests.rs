@@ -75,7 +75,7 @@ fn a_cost_is_worse_where_it_is_more() {
         assert_eq!(cost((10_000.0, 10_200.0)), Verdict::Kept);
         assert_eq!(cost((9_000.0, 9_200.0)), Verdict::Better);
     }
-    // What the network takes off may be taken off less.
+    // The time that the network saves may become less.
     let less = |is| verdict(Quantity::Latency, (-2_100.0, -2_000.0), is, 0.05);
     assert_eq!(
         (less((-1_000.0, -900.0)), less((-3_000.0, -2_900.0))),

@@ -66,7 +66,7 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// A text of at most so many characters.
+/// Cuts a text to at most `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -1,8 +1,8 @@
-//! What stands instead of what was removed.
+//! Replacements of removed texts.
 
 use std::collections::BTreeMap;
 
-/// What was removed.
+/// The kind of a removed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The name of a host.
@@ -48,12 +48,12 @@ pub(super) struct Aliases {
     by: BTreeMap<String, String>,
     numbers: BTreeMap<&'static str, usize>,
     removed: BTreeMap<(Kind, String), usize>,
-    /// Where the text of this moment stands.
+    /// The place of the current text.
     place: String,
 }
 
 impl Aliases {
-    /// What follows stands there.
+    /// Sets the place of the texts that follow.
     pub(super) fn at(&mut self, place: &str) {
         place.clone_into(&mut self.place);
     }
@@ -63,7 +63,7 @@ impl Aliases {
         *self.removed.entry((kind, self.place.clone())).or_default() += 1;
     }
 
-    /// What was removed where, and how often.
+    /// The number of removals of each kind in each place.
     pub(super) fn into_removed(self) -> BTreeMap<(Kind, String), usize> {
         self.removed
     }

@@ -1,6 +1,6 @@
 //! The rule of each text in `results.json`.
 
-/// What is done with a text.
+/// The treatment of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// It is one of a fixed list, or what a manufacturer or the kernel calls something.
@@ -86,7 +86,7 @@ pub(super) const FIELDS: &[(&str, Rule)] = &[
     ("curves[].workload", Rule::Workload),
     ("curves[].end", Rule::Kept),
     ("preconditioned[].lane", Rule::Lane),
-    // What is published is that of suites that ship with weft, or left out.
+    // Published figures are those of suites that ship with weft, or left out.
     ("published[].source", Rule::Kept),
     ("published[].url", Rule::Kept),
     ("published[].of", Rule::Kept),

@@ -1,4 +1,4 @@
-//! Names and words that tell nothing of anybody.
+//! Names and words that reveal nothing about anybody.
 
 use crate::results::{Lane, Results};
 use crate::suite::Suite;
@@ -14,7 +14,7 @@ read write randread randwrite randrw rw readwrite trim markdown csv svg png auto
 nvme/tcp nvme/rdma tcp/ip i/o io/s and/or x86_64 aarch64 p50 p90 p99 p99.9 p99.99 directory memory host nqn iqn lun host/nqn \
 open-loop read-only one-way co-located";
 
-/// What is known to be harmless.
+/// Texts that are known to be harmless.
 pub(super) struct Known {
     words: BTreeSet<String>,
     suites: Vec<Suite>,
@@ -40,12 +40,12 @@ impl Known {
         Self { words, suites }
     }
 
-    /// Whether it is a word that tells nothing.
+    /// Returns whether it is a word that reveals nothing.
     pub(super) fn word(&self, text: &str) -> bool {
         self.words.contains(text) || self.words.contains(&text.to_lowercase())
     }
 
-    /// Whether it is the name of a lane that weft gives: known words with hyphens between them.
+    /// Returns whether it is a lane name of weft's own: known words with hyphens between them.
     pub(super) fn lane(&self, text: &str) -> bool {
         if self.word(text) {
             return true;
@@ -58,17 +58,18 @@ impl Known {
         halves.any(|(_, second)| self.word(second))
     }
 
-    /// Whether it is the name of a workload that weft gives: `qd1-4k-randread-16jobs`.
+    /// Returns whether it is a workload name of weft's own: `qd1-4k-randread-16jobs`.
     pub(super) fn workload(&self, text: &str) -> bool {
         self.word(text) || text.split('-').all(is_part_of_a_workload)
     }
 
-    /// Whether a suite that ships with weft has this name.
+    /// Returns whether a suite that ships with weft has this name.
     pub(super) fn suite(&self, text: &str) -> bool {
         self.suites.iter().any(|suite| suite.name == text)
     }
 
-    /// Whether a suite that ships with weft has this title, of itself, of a workload or of a lane.
+    /// Returns whether a suite that ships with weft has this title, of itself, of a workload or of
+    /// a lane.
     pub(super) fn title(&self, text: &str) -> bool {
         self.suites.iter().any(|suite| {
             suite.title == text
@@ -102,7 +103,8 @@ fn is_part_of_a_workload(part: &str) -> bool {
         || before("jobs")
 }
 
-/// Whether it is a number, with or without a unit: `4096`, `1.5`, `80us`, `256MiB`, `±2`, `3.4×`.
+/// Returns whether it is a number, with or without a unit: `4096`, `1.5`, `80us`, `256MiB`, `±2`,
+/// `3.4×`.
 pub(super) fn is_number(text: &str) -> bool {
     let text = text.trim_start_matches(['+', '-', '−', '±', '~', '<', '>', '×']);
     let digits =

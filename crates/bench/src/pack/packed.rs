@@ -10,14 +10,14 @@ use crate::error::Error;
 use crate::results::Results;
 use serde_json::Value;
 
-/// What was removed: a kind, in one place.
+/// Removed texts of one kind, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// What it was: `host name`.
+    /// The kind: `host name`.
     pub kind: &'static str,
-    /// Where it stood: `lanes[].url`.
+    /// The place: `lanes[].url`.
     pub place: String,
-    /// How often.
+    /// The number of removals.
     pub count: usize,
 }
 
@@ -26,11 +26,11 @@ pub struct Removed {
 pub struct Packed {
     /// The results.
     pub results: Results,
-    /// What they lack. What it was is not in it.
+    /// The removed texts, by kind and place only.
     pub removed: Vec<Removed>,
 }
 
-/// What stands where a text was removed without a replacement of its own.
+/// The replacement of a removed text that has none of its own.
 const REMOVED: &str = "removed";
 
 /// Removes names of hosts and users, addresses, serial numbers, paths and secrets. The names in

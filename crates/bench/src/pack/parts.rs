@@ -38,7 +38,7 @@ pub(super) fn port_of(text: &str) -> Option<(&str, &str)> {
     (!name.contains(':') && port[1..].parse::<u16>().is_ok()).then_some((name, port))
 }
 
-/// Whether it begins as an NQN, an IQN or the like.
+/// Returns whether it begins as an NQN, an IQN or the like.
 pub(super) fn is_identifier(text: &str) -> bool {
     ["nqn.", "iqn.", "eui.", "naa.", "uuid:"].iter().any(|start| text.starts_with(start))
 }

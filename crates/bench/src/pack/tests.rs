@@ -59,7 +59,7 @@ fn each_text_of_the_schema_has_a_rule() {
     assert!(found.len() > 50);
 }
 
-/// What must not be in packed results.
+/// Texts that must not be in packed results.
 const SECRETS: [&str; 15] = [
     "rack7",
     "acme",
@@ -181,8 +181,8 @@ fn what_is_harmless_and_what_belongs_together_stays() {
     assert_eq!((kept.lanes[1].name.as_str(), kept.suite.as_str()), ("ours", "acme"));
 }
 
-/// What the documentation keeps says nothing of anybody but the machine's name, and loses only
-/// names that were made up.
+/// Studies kept in the documentation reveal only the machine's name, and lose only names that were
+/// made up.
 #[test]
 fn a_usual_study_stays_readable() {
     let text = include_str!("../../../../docs/study/reports/null/results.json");

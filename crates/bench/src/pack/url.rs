@@ -4,7 +4,7 @@ use super::aliases::{Aliases, Kind};
 use super::known::{Known, is_number};
 use super::parts::{host, identifier, path};
 
-/// What stands before `:` in a URL of a device. Those with an authority have `//` behind it.
+/// Schemes of the URLs of devices. Those with an authority have `//` behind the colon.
 const SCHEMES: [&str; 22] = [
     "ram",
     "null",
@@ -30,7 +30,7 @@ const SCHEMES: [&str; 22] = [
     "https",
 ];
 
-/// Whether a text begins as a URL.
+/// Returns whether a text begins as a URL.
 pub(super) fn begins(text: &str) -> bool {
     text.split_once(':').is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
 }

@@ -6,7 +6,7 @@ use super::parts::{address, host, identifier, is_identifier, path, port_of};
 use super::url;
 use core::net::IpAddr;
 
-/// How a text is read.
+/// The way in which a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Sentences of weft: a plain word stays.

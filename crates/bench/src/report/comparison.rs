@@ -30,7 +30,7 @@ pub(crate) struct Line {
     pub lane: String,
     /// The number of the lane.
     pub at: usize,
-    /// What stands in the columns behind the lane.
+    /// The columns behind the lane.
     pub cells: [String; HEADS.len()],
 }
 
@@ -148,7 +148,7 @@ fn figures(reads: f64, read_ns: f64, writes: f64, write_ns: f64) -> String {
 
 /// The two lanes that the words are about.
 struct Pair<'a> {
-    /// What others are a multiple of.
+    /// The row of the reference.
     base: &'a Row,
     base_name: &'a str,
     row: &'a Row,
@@ -215,7 +215,7 @@ impl Pair<'_> {
         )
     }
 
-    /// What a run of so many operations counted, the reference last.
+    /// The counts of a run with a fixed number of operations, the reference last.
     fn counted(&self) -> Option<String> {
         let (row, base) = (self.row.counts.as_ref()?, self.base.counts.as_ref()?);
         let both = |of: fn(&Counts) -> Option<f64>, write: fn(f64) -> String| {
@@ -258,8 +258,8 @@ impl Pair<'_> {
         ))
     }
 
-    /// How many times as much an operation takes over the reference, of everything that is known
-    /// for both.
+    /// The cost of an operation over the reference as a multiple of that over the other lane, for
+    /// everything that is known for both.
     fn factors(&self) -> Vec<(&'static str, f64)> {
         let counts = |of: fn(&Counts) -> Option<f64>| {
             Some((of(self.base.counts.as_ref()?)?, of(self.row.counts.as_ref()?)?))
@@ -278,7 +278,7 @@ impl Pair<'_> {
         of.into_iter().filter_map(factor).collect()
     }
 
-    /// What differs and what does not.
+    /// The quantities that differ, and those that do not.
     fn verdict(&self) -> String {
         let (same, differ): (Vec<_>, Vec<_>) =
             self.factors().into_iter().partition(|(_, factor)| (factor - 1.0).abs() <= SAME);

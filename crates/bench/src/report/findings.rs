@@ -1,7 +1,7 @@
-//! What a study says, computed from its numbers: the figures that lead the report. `sentences` says
-//! them in words.
+//! The findings of a study, computed from its numbers: the figures that lead the report.
+//! `sentences` puts them into words.
 //!
-//! First what somebody asks who is about to buy: how much later an operation ends, what it costs
+//! First the questions of a buyer: how much later an operation ends, what it costs
 //! the processors of both ends, how much of the wire is used, and how many cores a fast link takes.
 //! Then shares of the device without a network.
 
@@ -9,7 +9,7 @@ use super::units::cores;
 use crate::relation::{Estimate, does};
 use crate::results::{Lane, Quantity, Results, Row, Workload};
 
-/// What one lane costs against the same device without a network and against bare TCP.
+/// The cost of one lane compared with the same device without a network and with bare TCP.
 pub(crate) struct Finding<'a> {
     /// The lane.
     pub lane: &'a Lane,
@@ -23,7 +23,7 @@ pub(crate) struct Finding<'a> {
     pub depth_one: Option<DepthOne<'a>>,
     /// Processor time.
     pub cpu: Option<Cpu<'a>>,
-    /// What a fast link takes.
+    /// The cost of a fast link.
     pub link: Option<Link<'a>>,
     /// Patterns in which the generator was the limit.
     pub limited: Vec<&'a Workload>,
@@ -57,9 +57,10 @@ pub(crate) struct DepthOne<'a> {
     pub base_ns: Option<f64>,
     /// Of a bare TCP exchange.
     pub ceiling_ns: Option<f64>,
-    /// What the network adds, from measurements side by side.
+    /// The time that the network adds, from measurements side by side.
     pub added: Option<Estimate>,
-    /// What the same way adds to a device that answers at once, where that is clearly less.
+    /// The time that the same way adds to a device that answers at once, where that is clearly
+    /// less.
     pub at_once: Option<Estimate>,
     /// A row that these are from is not steady, and nothing was measured side by side.
     pub unstable: bool,
@@ -75,11 +76,11 @@ pub(crate) struct Cpu<'a> {
     pub target_ns: Option<f64>,
     /// On the device without a network.
     pub base_ns: Option<f64>,
-    /// What the network adds at both ends, from measurements side by side.
+    /// The processor time that the network adds at both ends, from measurements side by side.
     pub added: Option<Estimate>,
     /// The same in cycles.
     pub cycles: Option<Estimate>,
-    /// What the lane does of bare TCP's rate, in words.
+    /// The lane's share of bare TCP's rate, in words.
     pub of_ceiling: Option<String>,
     /// The row that these are from is not steady.
     pub unstable: bool,
@@ -99,7 +100,7 @@ pub(crate) struct Link<'a> {
 pub(crate) const LINKS: [f64; 2] = [25.0, 100.0];
 
 impl Link<'_> {
-    /// Cores of initiator and target that a link of so many Gbit/s takes, full of data one way.
+    /// Cores of initiator and target that a link of `gigabits` Gbit/s takes, full of data one way.
     pub(crate) fn cores(&self, gigabits: f64) -> (f64, Option<f64>) {
         // A Gbit/s is an eighth of a byte in each ns.
         let bytes_per_ns = gigabits / 8.0;
@@ -176,8 +177,8 @@ fn to_base(
         .copied()
 }
 
-/// What the lane adds that goes the same way to a device that answers at once, if this one goes to
-/// a modelled one.
+/// The time added by the lane that goes the same way to a device that answers at once, if this lane
+/// goes to a modelled one.
 fn at_once(results: &Results, lane: &Lane, workload: &Workload) -> Option<Estimate> {
     let name = lane.name.strip_suffix(Lane::FLASH)?.strip_suffix('-')?;
     to_base(
@@ -250,7 +251,7 @@ impl<'a> Link<'a> {
 }
 
 impl DepthOne<'_> {
-    /// What the network adds, and against what: the device without it, else nothing.
+    /// The time that the network adds: over the device without it, otherwise over nothing.
     pub(crate) fn added_ns(&self) -> Option<f64> {
         self.added.map(|added| added.value).or_else(|| self.base_ns.map(|base| self.here_ns - base))
     }

@@ -91,7 +91,7 @@ fn fast_links(results: &Results, lane: &Lane) -> Markup {
     }
 }
 
-/// What the statements rest on, and what disturbed them.
+/// The basis of the statements, and their disturbances.
 fn sure(results: &Results, shown: &[Shown<'_>]) -> Vec<String> {
     let failed: u64 = results.rows.iter().map(|row| row.failed).sum();
     let failures = (failed > 0).then(|| {
@@ -124,7 +124,7 @@ fn basis(results: &Results, shown: &[Shown<'_>]) -> String {
     .replace(" %", &format!("{NBSP}%"))
 }
 
-/// What else the machine did.
+/// Other load on the machine.
 fn noise(results: &Results) -> Option<String> {
     let at = &results.conditions;
     let others = at

@@ -7,7 +7,7 @@ use super::units::{NONE, bytes, or_none, rounds, seconds, share};
 use super::{against, chart, comparison as numbers, machines, matrix, method, published, tables};
 use crate::results::{Drawing, Lane, Results, Row};
 
-/// What the page draws, in its order.
+/// The drawings of the page, in its order.
 pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing> {
     let order = [
         Drawing::Against,
@@ -266,7 +266,7 @@ fn remote_keys(results: &Results) -> Markup {
     keys(results.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_local()))
 }
 
-/// What the marks mean; only those that occur.
+/// The meaning of the marks that occur.
 fn marks(results: &Results) -> Markup {
     html! {
         @if results.rows.iter().any(|row| row.generator_limited) {

@@ -63,8 +63,8 @@ impl Finding<'_> {
         numbers.into_iter().chain([self.instability(), self.failures()]).flatten().collect()
     }
 
-    /// Whether the lane goes to a modelled flash device: what that does is the limit then, so that
-    /// bare TCP is no measure of it.
+    /// Returns whether the lane goes to a modelled flash device. The model is the limit then, and
+    /// bare TCP does not measure it.
     fn is_to_flash(&self) -> bool {
         self.lane.base() == Lane::FLASH
     }
@@ -72,7 +72,7 @@ impl Finding<'_> {
     fn latency(&self) -> Option<String> {
         let DepthOne { workload, here_ns, base_ns, ceiling_ns, added, .. } =
             self.depth_one.as_ref()?;
-        // Medians beside the median; what was measured side by side is about means, and says so.
+        // Compares medians with the median; measurements side by side are about means, and say so.
         let against = |other: &Option<f64>, what: &str| Some(format!("{} {what}", time((*other)?)));
         let others =
             [against(base_ns, "without a network"), against(ceiling_ns, "in a bare TCP exchange")];

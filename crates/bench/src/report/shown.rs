@@ -15,14 +15,14 @@ pub(crate) struct Shown<'a> {
     pub lane: &'a Lane,
     /// See `lane`.
     pub at: usize,
-    /// What it is compared with; none: bare TCP.
+    /// The lane it is compared with; none: bare TCP.
     to: Option<&'a Lane>,
     workload: &'a Workload,
-    /// What is compared.
+    /// The compared quantity.
     pub quantity: Quantity,
     /// A ratio, or a difference in ns.
     pub value: f64,
-    /// Where it is from measurements side by side. An older study has the rows only.
+    /// The value from measurements side by side. An older study has the rows only.
     pub estimate: Option<Estimate>,
 }
 
@@ -74,7 +74,7 @@ fn lanes(results: &Results) -> Vec<&Lane> {
     lanes
 }
 
-/// What somebody asks about a lane, the most telling first.
+/// Answers to the usual questions about a lane, the most telling first.
 fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
     let named = |name: &String| {
         results.lanes.iter().find(|other| other.name == *name && other.name != lane.name)
@@ -163,7 +163,7 @@ fn of_rows(
 }
 
 impl Shown<'_> {
-    /// What is compared: `4 KiB random read: median latency`.
+    /// The workload and the compared quantity: `4 KiB random read: median latency`.
     pub(crate) fn what(&self) -> String {
         let quantity = match self.quantity {
             Quantity::Rate => "operations per second",
@@ -176,7 +176,7 @@ impl Shown<'_> {
         format!("{}: {quantity}", title(self.workload))
     }
 
-    /// What it is compared with.
+    /// The name of the other side.
     fn other(&self) -> &str {
         match self.to {
             None => "bare TCP",
@@ -185,7 +185,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Who is compared with whom.
+    /// The two sides of the comparison.
     pub(crate) fn who(&self) -> String {
         format!("{} against {}", self.lane.short_title(), self.other())
     }

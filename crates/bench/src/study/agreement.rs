@@ -1,4 +1,4 @@
-//! Whether another program and `weft bench` agree, where both measure the same device.
+//! Agreement of another program and `weft bench`, where both measure the same device.
 
 use super::clock::TimeSlot;
 use super::rounds::Rounds;
@@ -57,7 +57,7 @@ pub(super) fn foreign(rounds: &Rounds<'_>, results: &Results) -> Option<String> 
     }
 }
 
-/// How a lane's rate compares with that of its rival, in words.
+/// A lane's rate compared with that of its rival, in words.
 fn beside_rival(results: &Results, lane: &Lane, took: Duration) -> Option<String> {
     let workload = Workload::quoted(results.patterns())?;
     let rival = results.lanes.iter().find(|it| Some(&it.name) == lane.rival.as_ref())?;
@@ -90,7 +90,8 @@ fn note(results: &Results, [lane, twin]: [&str; 2], by: &str, took: Duration) ->
     }
 }
 
-/// One that holds 1 agrees as far as it is known; one that does not is told as it is.
+/// An interval that holds 1 means agreement as far as it is known; another ratio is reported as
+/// it is.
 fn agreement(by: &str, ratio: &Estimate, took: Duration) -> String {
     let said = does(by, "weft bench", ratio, took);
     match said.strip_prefix(&format!("{by} and weft bench are ")) {

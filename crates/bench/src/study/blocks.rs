@@ -3,8 +3,8 @@
 //! A block has targets, devices and connections of its own: what stays the same for their life
 //! (where their memory lies, which port they have) differs between blocks, and so is in the
 //! interval. It visits the lanes twice, the second time in the opposite order, in slices that are
-//! short beside the phases of a machine. Slices and their warm-up are as short as agrees with
-//! longer ones (docs/study/method.md).
+//! short compared with the phases of a machine. Slices and their warm-up are as short as agrees
+//! with longer ones (docs/study/method.md).
 
 use super::clock::TimeSlot;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Rounds of a block.
 const ROUNDS: u32 = 2;
 
-/// What a lane does before a slice counts: waiting learns for some 30 ms how long it lasts, and
+/// Warm-up of a lane before a slice counts: waiting learns for some 30 ms how long it lasts, and
 /// connections that were idle open their windows again.
 const WARM_UP: Duration = Duration::from_millis(30);
 
@@ -29,11 +29,11 @@ const SLICE_MIN: Duration = Duration::from_millis(30);
 /// See [`SLICE_MIN`].
 const SLICE_MAX: Duration = Duration::from_millis(120);
 
-/// So many blocks of slices that are not the shortest fit into the time of a study.
+/// Number of blocks, of slices that are not the shortest, that fit into the time of a study.
 const BLOCKS: u32 = 12;
 
-/// Fewest blocks, however little time there is: one alone says nothing of what differs between
-/// blocks.
+/// Minimum number of blocks, however little time there is: one alone does not show the differences
+/// between blocks.
 const BLOCKS_MIN: u32 = 2;
 
 /// Time for a device that was let go to disconnect before another project's target ends: otherwise
@@ -52,7 +52,7 @@ const WITHIN_RATIO: f64 = 0.02;
 /// Room for filling and connections, where a suite says how long each row takes.
 const ROOM: f64 = 1.5;
 
-/// What takes more than the first blocks: two lanes, and how many blocks in all.
+/// Two lanes that need more than the first blocks, and the number of blocks in all.
 struct Wanted {
     lanes: [Who; 2],
     blocks: u32,
@@ -86,7 +86,7 @@ impl StudySpec<'_> {
         (slot.warm_up + slot.run).mul_f64(f64::from(slices.saturating_mul(times.blocks())) * ROOM)
     }
 
-    /// How long it is likely to take: the first blocks, and all the time there is.
+    /// The likely bounds of its time: that of the first blocks, and all the time there is.
     pub fn expected(&self) -> (Duration, Duration) {
         let all = self.budget();
         match self.fixed() {
@@ -144,7 +144,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// What takes more blocks than the first ones.
+    /// Relations that need more blocks than the first ones.
     fn wanted(&self, headline: &[Relation]) -> Vec<Wanted> {
         let lanes = &self.spec.stage.lanes;
         let of = |relation: &Relation| {
@@ -157,7 +157,7 @@ impl Rounds<'_> {
         headline.iter().filter_map(of).filter(|one| one.blocks > BLOCKS_FIRST).collect()
     }
 
-    /// How long each slice may be, so that [`BLOCKS`] fit.
+    /// The length of each slice, so that [`BLOCKS`] fit.
     fn slice(&self, until: Duration) -> TimeSlot {
         let warm_up: u32 = self.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
         let slices = (self.workloads.len() as u32 * ROUNDS + warm_up) * self.alive().len() as u32;
@@ -182,8 +182,8 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Who is measured in this block, with all workloads: what a lane did just before changes what
-    /// it does, so a later block goes through the same ones.
+    /// Lanes and the ceiling, as far as this block measures them, with all workloads: what a lane
+    /// did just before changes what it does, so a later block goes through the same ones.
     fn who(&self, wanted: Option<&[Wanted]>) -> Vec<Who> {
         let mut who = self.alive();
         if let Some(wanted) = wanted {
@@ -291,9 +291,9 @@ impl Rounds<'_> {
         self.check_alive()
     }
 
-    /// What leads the report, and so decides how many blocks there are: what the network adds to
-    /// the quoted read and to the processor time of the quoted pattern, and each lane beside the
-    /// reference.
+    /// The relations that lead the report and decide the number of blocks: what the network adds to
+    /// the quoted read and to the processor time of the quoted pattern, and each lane compared with
+    /// the reference.
     fn headline(&self) -> Vec<Relation> {
         let latency = Workload::quoted(self.workloads.iter().filter(|workload| workload.latency));
         let pattern = Workload::quoted(

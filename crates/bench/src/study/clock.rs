@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
-/// Bounds of one measurement, warm-up included. Shorter ones say nothing, longer ones no more.
+/// Bounds of one measurement, warm-up included. Shorter ones show nothing, and longer ones show
+/// nothing further.
 const SLOT_MIN: Duration = Duration::from_millis(40);
 const SLOT_MAX: Duration = Duration::from_secs(3);
 
@@ -17,7 +18,7 @@ pub struct Clock {
     budget: Duration,
     /// When it is likely to end.
     expected: Duration,
-    /// What a measurement takes beyond its own time: threads, connections. Learnt as it goes.
+    /// Time of a measurement beyond its own: threads, connections. Learnt as it goes.
     overhead: Duration,
 }
 
@@ -31,7 +32,7 @@ pub struct TimeSlot {
 }
 
 impl TimeSlot {
-    /// One that measures for so long.
+    /// Returns a slot that measures for `run`.
     pub fn measuring(run: Duration) -> Self {
         let slot = run.div_f64(1.0 - WARM_UP).clamp(SLOT_MIN, SLOT_MAX);
         let warm_up = slot.mul_f64(WARM_UP);
@@ -70,12 +71,12 @@ impl Clock {
         self.expected.saturating_sub(self.elapsed())
     }
 
-    /// How much of the time until its likely end is used, 0 to 1.
+    /// The used part of the time until its likely end, 0 to 1.
     pub fn fraction(&self) -> f64 {
         (self.elapsed().as_secs_f64() / self.expected.as_secs_f64()).min(1.0)
     }
 
-    /// What a measurement takes beyond its own time.
+    /// Time of a measurement beyond its own.
     pub fn overhead(&self) -> Duration {
         self.overhead
     }

@@ -13,7 +13,7 @@ const IOS_PER_JOB: u64 = 200;
 /// Runs `job` on the lane's device; none when it was stopped before its end.
 pub(super) fn run(lane: &Lane, job: JobSpec, stop: &AtomicBool) -> Result<Option<Counts>, Error> {
     if lane.generator.as_ref().is_some_and(|generator| generator.is_here()) {
-        // Another program does not tell what it counts.
+        // Another program does not report its counts.
         return Ok(None);
     }
     let spec = JobSpec { number_ios: Some(IOS_PER_JOB), ..job };

@@ -1,4 +1,4 @@
-//! How fast the processor's clock is, by a chain of instructions of which each waits for the one
+//! Frequency of the processor's clock, by a chain of instructions of which each waits for the one
 //! before.
 //!
 //! The clock of a modern processor differs by several per cent from minute to minute, with what

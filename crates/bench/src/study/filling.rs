@@ -11,10 +11,10 @@ use weft_block::units;
 /// Part of the time that filling the devices may take.
 const PREPARE: f64 = 0.25;
 
-/// Bytes of the writes that fill a device; of so many bytes are the parts of it that are used.
+/// Bytes of the writes that fill a device. The used part of a device is a multiple of this.
 pub(super) const UNIT_BYTES: u32 = 1 << 20;
 
-/// How many of them are in flight.
+/// Number of them in flight.
 const DEPTH: u32 = 8;
 
 impl Rounds<'_> {
@@ -29,7 +29,7 @@ impl Rounds<'_> {
             let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
             let least = self.least();
             let filled = match self.fill(at, self.size, Some(limit)) {
-                // A busy machine, or a slow device: so much takes as long as it takes.
+                // A busy machine, or a slow device: the minimum takes as long as it takes.
                 Ok(filled) if filled < least => self.fill(at, least, None),
                 filled => filled,
             };
@@ -55,14 +55,14 @@ impl Rounds<'_> {
         self.check_alive()
     }
 
-    /// Whether a lane writes its device; otherwise another lane does it, or nobody.
+    /// Returns whether a lane writes its device; otherwise another lane does it, or nobody.
     pub(super) fn fills(&self, at: usize) -> bool {
         !self.is_prepared_by_another(at)
             && self.size > 0
             && self.spec.stage.lanes[at].device.features().write
     }
 
-    /// Whether filling another lane fills this one.
+    /// Returns whether filling another lane fills this one.
     pub(super) fn is_prepared_by_another(&self, at: usize) -> bool {
         let by = self.spec.stage.lanes[at].prepared_by.as_ref();
         by.is_some_and(|by| {

@@ -1,4 +1,4 @@
-//! Who puts the load of a lane on its device: this process, another program, or other machines.
+//! Generators of the load of a lane: this process, another program, or other machines.
 
 use super::{ForeignTarget, Lane};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use weft_block::{BlockDevice, BlockQueue, ErrorKind, Features, Geometry};
 use weft_io::{DriverId, Handle};
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Load: all generators of the lane put it on.
@@ -20,11 +20,11 @@ pub enum Purpose {
     Fill,
 }
 
-/// Who puts the load on in place of this process: other machines, or another program of this one.
+/// A load generator in place of this process: other machines, or another program of this one.
 pub trait Generator {
     /// Runs `spec` on all of them at the same time. The report has a job and a loop for each that
     /// did it; [`workload::JobReport::index`] is its number in [`Generator::names`]. One that is
-    /// lost meanwhile is missing.
+    /// lost during the run is missing.
     ///
     /// # Errors
     /// None of them did it: that of the first.
@@ -39,8 +39,8 @@ pub trait Generator {
     /// The machines, also those that are lost; none if it is a program of this one.
     fn names(&self) -> Vec<String>;
 
-    /// Whether it is a program of this machine. It only puts load on: this process fills the
-    /// device.
+    /// Returns whether it is a program of this machine. It only puts load on: this process fills
+    /// the device.
     fn is_here(&self) -> bool {
         false
     }
@@ -70,7 +70,7 @@ pub trait Generator {
 }
 
 impl Lane {
-    /// Whether other machines put the load on.
+    /// Returns whether other machines put the load on.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.generator.as_ref().is_some_and(|generator| !generator.is_here())
     }
@@ -127,12 +127,12 @@ pub struct KnownDevice {
     pub url: String,
     /// Its size and limits.
     pub geometry: Geometry,
-    /// What it can do.
+    /// Its features.
     pub features: Features,
 }
 
 impl KnownDevice {
-    /// What is known of a device.
+    /// Takes URL, geometry and features of a device.
     pub(super) fn of(device: &dyn BlockDevice) -> Self {
         Self {
             url: device.url().to_owned(),

@@ -7,7 +7,7 @@ pub fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// What this machine is.
+/// Facts about this machine.
 pub fn facts() -> Machine {
     Machine {
         name: name(),
@@ -22,7 +22,7 @@ pub fn facts() -> Machine {
     }
 }
 
-/// What a file of one line says.
+/// The text of a file of one line.
 fn line(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()?.lines().next().map(|line| line.trim().to_owned())
 }
@@ -36,7 +36,7 @@ fn names(path: &str) -> Vec<String> {
     names
 }
 
-/// Of each core that may be used, what its file of that name in `cpufreq` says.
+/// The text of the file of a name in `cpufreq`, for each core that may be used.
 fn of_cores(name: &str) -> Vec<String> {
     let of = |core: usize| line(&format!("/sys/devices/system/cpu/cpu{core}/cpufreq/{name}"));
     weft_io::cpu::allowed().into_iter().filter_map(of).collect()
@@ -90,7 +90,7 @@ fn nics() -> Vec<Nic> {
     names(PLACE).into_iter().filter_map(of).collect()
 }
 
-/// Who made the machine, if its processor says that it is a virtual one.
+/// The maker of the machine, if its processor says that it is a virtual one.
 fn hypervisor() -> Option<String> {
     let flags = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let is_virtual = flags

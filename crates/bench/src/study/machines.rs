@@ -5,8 +5,8 @@ use super::sample::{OfMachine, Sample};
 use crate::results::{CpuPerIo, MachineShare, Processors};
 use crate::stats::median;
 
-/// The samples that make a row. Rounds with a different number of machines are no rounds of the
-/// same thing, so those count of which there are most; of equally many those with more machines.
+/// The samples that make a row. Rounds with different numbers of machines are not comparable, so
+/// the most frequent number of machines counts; on a tie, the larger.
 pub fn counting(samples: &[Sample]) -> Vec<Sample> {
     let with =
         |machines: usize| samples.iter().filter(move |sample| sample.machines.len() == machines);
@@ -17,7 +17,7 @@ pub fn counting(samples: &[Sample]) -> Vec<Sample> {
     best.map(|machines| with(machines).cloned().collect()).unwrap_or_default()
 }
 
-/// What each machine did in these rounds; `names` by their numbers.
+/// The share of each machine in these rounds; `names` by their numbers.
 pub fn shares(samples: &[Sample], names: &[String]) -> Vec<MachineShare> {
     let of = |number: u32| -> Vec<&OfMachine> {
         samples

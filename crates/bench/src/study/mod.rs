@@ -1,13 +1,13 @@
-//! The study: the workloads of a suite on its lanes, beside the bare TCP ceiling.
+//! The study: the workloads of a suite on its lanes, next to the bare TCP ceiling.
 //!
 //! A study is made of blocks, each with targets, devices and connections of its own. Devices are
 //! filled first: blocks that were never written may cost nothing to read; real ones are written
 //! until they are steady. A round visits every workload, and for each one all lanes and the ceiling
 //! right after one another, in a random order, and the next round in the opposite one, so that a
 //! slow second of the machine hits all of them alike. Each measurement is short and begins with a
-//! warm-up. How many blocks there are is decided once, after the first of them, by how wide the
-//! intervals of the headline are then. Then lanes are driven deeper until they no longer grow. A
-//! suite that counts then has each lane do a fixed number of operations, of which everything is
+//! warm-up. The number of blocks is decided once, after the first of them, by the width that the
+//! intervals of the headline have then. Then lanes are driven deeper until they no longer grow. A
+//! suite that counts then runs a fixed number of operations on each lane, of which everything is
 //! counted.
 
 mod agreement;
@@ -59,7 +59,7 @@ pub struct Lane {
     pub name: String,
     /// For people: `NVMe/TCP over loopback`.
     pub title: String,
-    /// What was opened, without secrets.
+    /// The URL that was opened, without secrets.
     pub url: String,
     /// The device. **All of it is written to**, if it can be.
     pub device: Arc<dyn BlockDevice>,
@@ -67,7 +67,7 @@ pub struct Lane {
     pub target_pids: Vec<u32>,
     /// Asks the target what its loops have counted so far.
     pub target_counters: Option<ReadCounters>,
-    /// What this process has counted so far on the loop that the device has besides those of the
+    /// Counters of this process so far on the loop that the device has in addition to those of the
     /// jobs, if it has one: the connections of a mirror are there.
     pub home_counters: Option<ReadCounters>,
     /// Cores to run the load generator on, a loop each; empty: one loop, on any.
@@ -76,14 +76,14 @@ pub struct Lane {
     pub target_cpus: Vec<usize>,
     /// [`Lane::name`] of the lane to the same device without a network.
     pub base: Option<String>,
-    /// Whether the device is a disk, a file or another machine's, rather than memory or a model.
+    /// The device is a disk, a file or another machine's, rather than memory or a model.
     pub real: bool,
-    /// Who puts the load on, if that is not this process.
+    /// The load generator, if that is not this process.
     pub generator: Option<Rc<dyn Generator>>,
     /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its
     /// steady state, this one is not.
     pub prepared_by: Option<String>,
-    /// Target of another project, if the lane has one or is measured beside one.
+    /// Target of another project, if the lane has one or is compared with one.
     pub peer: Peer,
 }
 
@@ -111,9 +111,9 @@ pub trait ForeignTarget {
     fn rest(&self);
 }
 
-/// What is measured in a block.
+/// The lanes of a block, and its ceiling.
 pub struct LaneSet {
-    /// What to measure, at least one.
+    /// Lanes to measure, at least one.
     pub lanes: Vec<Lane>,
     /// A server of the ceiling, whose region is as large as the device.
     pub ceiling: Option<Server>,
@@ -124,11 +124,11 @@ pub struct LaneSet {
 
 /// A server of the ceiling.
 pub struct Server {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
     /// Its process, if that is not this one.
     pub pid: Option<u32>,
-    /// What ends it when it is dropped.
+    /// Ends the server when dropped.
     pub process: Box<dyn Any>,
 }
 
@@ -138,22 +138,22 @@ pub type SetUp<'a> = Box<dyn FnMut() -> Result<LaneSet, Error> + 'a>;
 
 /// A study.
 pub struct StudySpec<'a> {
-    /// What to run on the lanes.
+    /// Workloads to run on the lanes.
     pub suite: Suite,
-    /// How long and how often.
+    /// Length and number of the measurements.
     pub mode: Mode,
-    /// How long it may take in all; by default as the suite has it.
+    /// Limit of its time in all; by default as the suite has it.
     pub budget: Option<Duration>,
-    /// What the order of the lanes comes from.
+    /// Seed for the order of the lanes.
     pub seed: u64,
     /// Commit of the program that it runs in, if that is known; only reported.
     pub commit: Option<String>,
     /// The command line, without secrets; only reported.
     pub command: Vec<String>,
-    /// What the first block measures.
+    /// Lanes of the first block.
     pub stage: LaneSet,
-    /// Makes it anew for each further block; none: it stays, and what is the same for its life is
-    /// in no interval.
+    /// Sets the lanes up again for each further block; none: they stay, and what is the same for
+    /// their life is in no interval.
     pub set_up: Option<SetUp<'a>>,
     /// Lanes of the suite that are not measured; only reported.
     pub skipped: Vec<results::Skipped>,
@@ -166,14 +166,14 @@ pub struct StudySpec<'a> {
     pub stop: Arc<AtomicBool>,
 }
 
-/// How far a study is.
+/// Progress of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyProgress<'a> {
     /// The workload that is being measured, for people.
     pub name: &'a str,
     /// The lane, for people.
     pub what: &'a str,
-    /// How much is done, 0 to 1.
+    /// The part that is done, 0 to 1.
     pub fraction: f64,
     /// Time until the end.
     pub eta: Duration,
@@ -186,7 +186,7 @@ pub struct StudyProgress<'a> {
 ///
 /// # Errors
 /// When nothing could be measured at all: the error of the first lane that failed. A lane that
-/// fails later is told in [`Results::notes`].
+/// fails later is reported in [`Results::notes`].
 pub fn run(
     spec: StudySpec<'_>,
     progress: &mut dyn FnMut(StudyProgress<'_>),
@@ -245,12 +245,12 @@ pub fn run(
     Ok(results)
 }
 
-/// What this machine is.
+/// Facts about this machine.
 pub fn machine_facts() -> results::Machine {
     machine::facts()
 }
 
-/// What of a study is only reported.
+/// Facts of a study that are only reported.
 struct Facts {
     quick: bool,
     seed: u64,

@@ -1,4 +1,4 @@
-//! What a reader should know of the circumstances, in whole sentences.
+//! Circumstances that a reader should know, in whole sentences.
 
 use crate::relation::BLOCKS_FIRST;
 use crate::results::{Preconditioned, Results};
@@ -24,7 +24,7 @@ pub(super) fn counted(blocks: u32) -> String {
     if blocks == 1 { "one block".to_owned() } else { format!("{blocks} blocks") }
 }
 
-/// How many blocks there were, and what they share.
+/// The number of blocks, and what they share.
 pub(super) fn blocks(blocks: u32, anew: bool, is_fixed: bool) -> String {
     let count = counted(blocks);
     let what = if anew {
@@ -47,7 +47,7 @@ pub(super) fn blocks(blocks: u32, anew: bool, is_fixed: bool) -> String {
     format!("The study had {count} of two rounds, {what}.{later}{lacks}")
 }
 
-/// Steal, time of other programs and load from which on they are told.
+/// Steal, time of other programs and load from which on they are reported.
 const STEAL: f64 = 0.02;
 /// See [`STEAL`].
 const OTHERS: f64 = 0.05;
@@ -113,7 +113,7 @@ pub(super) fn preconditioned(results: &Results) -> Vec<String> {
     results.preconditioned.iter().map(of).collect()
 }
 
-/// Part by which the frequency may change before it is told.
+/// Part by which the frequency may change without being reported.
 const FREQUENCY: f64 = 0.10;
 
 /// A clock that changed, or a governor that changes it.

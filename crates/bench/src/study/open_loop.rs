@@ -9,7 +9,7 @@ use super::running::Load;
 use super::sample;
 
 impl Rounds<'_> {
-    /// How a workload is run; none while it is not known what the lanes can do.
+    /// The load of a workload; none while it is not known what the lanes can do.
     pub(super) fn load_of(&mut self, at: usize) -> Option<Load> {
         let load = Load::of(&self.workloads[at]);
         let Some(open) = &self.workloads[at].open else { return Some(load) };

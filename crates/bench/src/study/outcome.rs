@@ -1,4 +1,4 @@
-//! What a study has found, from its samples.
+//! Results of a study, from its samples.
 
 use super::agreement;
 use super::rounds::Rounds;
@@ -71,7 +71,7 @@ impl Rounds<'_> {
         measured.map(|(workload, series)| sample::ceiling(&workload.name, &series[last])).collect()
     }
 
-    /// What a reader should know.
+    /// Notes that a reader should know.
     pub fn notes(&mut self, results: &Results) -> Vec<String> {
         let mut notes = core::mem::take(&mut self.notes);
         if self.stopped() {
@@ -94,7 +94,7 @@ impl Rounds<'_> {
                 notes.push(note);
             }
         }
-        // What puts the load on elsewhere shares its processors with nothing here.
+        // A load generator elsewhere shares its processors with nothing here.
         if self.spec.stage.lanes.iter().any(|lane| !lane.is_elsewhere()) {
             notes.extend(notes::cores(results));
         }

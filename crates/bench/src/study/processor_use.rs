@@ -1,4 +1,4 @@
-//! What the processors did during a study, and how much of it the study's own processes.
+//! Use of the processors during a study, and the share of the study's own processes.
 
 use super::LaneSet;
 use super::ticks::Ticks;
@@ -10,11 +10,11 @@ use weft_io::cpu_usage;
 pub(super) struct ProcessorUse {
     begin: Instant,
     ticks: Option<Ticks>,
-    /// Processes of the study beside this one, and what each had used when the study met it.
+    /// Other processes of the study, and the time each had used when the study met it.
     others: Vec<(u32, Duration)>,
-    /// What those of earlier blocks have used.
+    /// Time that those of earlier blocks have used.
     ended: Duration,
-    /// What this process had used.
+    /// Time that this process had used.
     own: Duration,
 }
 

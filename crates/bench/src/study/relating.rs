@@ -1,4 +1,4 @@
-//! How the lanes relate, from their samples side by side.
+//! Relations of the lanes, from their samples side by side.
 
 use super::machines;
 use super::rounds::Rounds;
@@ -7,7 +7,7 @@ use crate::relation::{Pair, Scale, estimate};
 use crate::results::{Drawing, Quantity, Relation};
 use std::collections::BTreeMap;
 
-/// What is compared, and how.
+/// The compared quantities, and their scales.
 const QUANTITIES: [(Quantity, Scale); 4] = [
     (Quantity::Rate, Scale::Ratio),
     (Quantity::Latency, Scale::Difference),
@@ -62,7 +62,7 @@ impl Rounds<'_> {
                     }
                 }
             };
-            // What comes at a fixed rate has none of its own.
+            // A workload at a fixed rate has no rate of its own to compare.
             let all = if workload.open.is_some() { &QUANTITIES[1..] } else { &QUANTITIES[..] };
             for at in 0..lanes.len() {
                 let is_remote = !lanes[at].facts().is_local();

@@ -1,10 +1,10 @@
-//! What to know about single rows: words that stand beside their figures.
+//! Remarks on single rows, shown next to their figures.
 
 use crate::report::own_benchmark;
 use crate::report::units::count;
 use crate::results::{Curve, CurveEnd, Point, Results, Row};
 
-/// How much more a greater depth must bring before a row is called not saturated: as a part of its
+/// Gain that a greater depth must bring before a row is called not saturated, as a part of its
 /// IOPS.
 const MORE: f64 = 0.10;
 

@@ -17,14 +17,14 @@ use core::time::Duration;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// What a measurement gets that saw nothing in time.
+/// Lengths of further attempts at a measurement in which nothing completed.
 const LONGER: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 /// Measurements of a lane that may fail one after the other before it is given up.
 pub(super) const FAILURES_MAX: u32 = 2;
 
-/// Who is measured: a lane, by its number, or the ceiling.
+/// The measured side: a lane, by its number, or the ceiling.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Lane(usize),
@@ -36,9 +36,9 @@ pub(super) struct Rounds<'a> {
     pub(super) clock: Clock,
     pub(super) workloads: Vec<Workload>,
     pub(super) progress: &'a mut dyn FnMut(StudyProgress<'_>),
-    /// Bytes of the devices that are used: so much of each was filled.
+    /// Bytes of the devices that are used, which is what was filled of each.
     pub(super) size: u64,
-    /// What all slices recorded, by workload and lane.
+    /// Records of all slices, by workload and lane.
     pub(super) tails: Vec<Vec<Tails>>,
     /// Samples by workload, for each lane and then for the ceiling.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
@@ -56,13 +56,13 @@ pub(super) struct Rounds<'a> {
     pub(super) processor_use: ProcessorUse,
     /// IOPS and latency over the depth.
     pub(super) curves: Vec<Curve>,
-    /// How real devices were brought to their steady state.
+    /// Preconditioning of real devices to their steady state.
     pub(super) preconditioned: Vec<Preconditioned>,
     /// Lowest and highest frequency that was seen.
     pub(super) mhz: Option<(f64, f64)>,
     /// Operations per second of the workloads in the open loop, once they are known.
     pub(super) rates: Vec<Option<u32>>,
-    /// What was counted, by workload and lane.
+    /// Counts, by workload and lane.
     pub(super) counts: Vec<Vec<Option<Counts>>>,
 }
 
@@ -78,8 +78,8 @@ impl<'a> Rounds<'a> {
         };
         let series = spec.stage.lanes.len() + 1;
         let mut failures = vec![Some(0); series];
-        // With one processor the ends of bare TCP, which poll, would take turns on it: no measure
-        // for anything.
+        // With one processor the ends of bare TCP, which poll, would take turns on it, and measure
+        // nothing of use.
         if spec.stage.ceiling.is_none() || machine::facts().cores < 2 {
             failures[series - 1] = None;
         }
@@ -124,8 +124,8 @@ impl<'a> Rounds<'a> {
         all.filter(|&who| self.failures[Self::series(who, lanes)].is_some()).collect()
     }
 
-    /// Longer measurements of what no round has seen an operation end of, or none together with
-    /// what it is a share of: the device is so slow, or the machine so busy.
+    /// Measures for longer where no operation completed in any round, or none in the same round as
+    /// one of the lane that it is a share of: on a very slow device or a very busy machine.
     pub fn complete(&mut self) -> Result<(), Error> {
         for (attempt, length) in (0..).zip(LONGER) {
             for at in 0..self.workloads.len() {
@@ -140,7 +140,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// What a workload lacks: see [`Rounds::complete`].
+    /// Sides that a workload lacks: see [`Rounds::complete`].
     fn missing(&self, workload: usize) -> Vec<Who> {
         let (series, lanes, alive) =
             (&self.samples[workload], self.spec.stage.lanes.len(), self.alive());

@@ -14,12 +14,12 @@ use core::time::Duration;
 /// scheduler, not of the lane.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// What a workload does, as the engine calls it.
+/// The operations of a workload, as the engine calls them.
 pub(super) fn rw_of(workload: &Workload) -> Rw {
     workload.rw.parse().unwrap_or(Rw::RandRead)
 }
 
-/// How often and how deep a workload is run, where that is not its own.
+/// Jobs, depth and rate of a workload, where they are not its own.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub jobs: u32,
@@ -160,8 +160,8 @@ impl Rounds<'_> {
         Ok((!sample.is_empty()).then_some(sample))
     }
 
-    /// Has every lane do all workloads once more, so many operations each, and counts what they
-    /// take.
+    /// Runs all workloads once more on every lane, a fixed number of operations each, and counts
+    /// their cost.
     pub(super) fn count(&mut self) {
         for at in 0..self.workloads.len() {
             for lane in 0..self.spec.stage.lanes.len() {
@@ -189,7 +189,7 @@ impl Rounds<'_> {
     }
 }
 
-/// What all runs of a workload on a lane have in common.
+/// The common parts of all runs of a workload on a lane.
 pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) -> JobSpec {
     // A region for each job, if each has one of its own; they shrink until all fit.
     let own = workload.job_bytes.map(|bytes| {
@@ -236,8 +236,8 @@ pub(super) fn command_of(
     format!("weft bench {}{options}", lane.url)
 }
 
-/// The bytes per second that each job begins with so many operations of all jobs, by
-/// [`Direction::index`].
+/// The bytes per second that each job begins when all jobs together begin `rate` operations per
+/// second, by [`Direction::index`].
 fn bytes_per_job(workload: &Workload, rate: u32) -> [Option<u64>; 3] {
     let of = |direction: Direction| {
         let percent = match direction {

@@ -10,12 +10,12 @@ use crate::workload::{Direction, DirectionReport, LoopReport, Report};
 use core::time::Duration;
 use weft_io::cpu_usage::Usage;
 
-/// A generator that finds something to do in so many of its turns hardly ever waits for the device:
-/// a turn in which there is nothing to do takes a tenth of the time of one in which there is, so
-/// this is nearly all of its time. Its processor time says nothing, as it polls while it waits.
+/// Part of its turns from which on a generator that finds work hardly ever waits for the device: a
+/// turn without work takes a tenth of the time of one with work, so this is nearly all of its
+/// time. Its processor time shows nothing, as it polls while it waits.
 pub const BUSY_TURNS: f64 = 0.75;
 
-/// What one of several machines did.
+/// Results of one of several machines.
 #[derive(Clone, Copy, Debug)]
 pub struct OfMachine {
     pub(super) number: u32,
@@ -23,7 +23,7 @@ pub struct OfMachine {
     pub(super) iops: f64,
     pub(super) latency: Latency,
     pub(super) usage: Usage,
-    /// What all of its processors did.
+    /// Use of all its processors.
     pub(super) processors: Option<Processors>,
 }
 
@@ -48,10 +48,10 @@ impl OfMachine {
     }
 }
 
-/// What one measurement found.
+/// Results of one measurement.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Which round it was: shares are taken within a round.
+    /// The number of its round: shares are taken within a round.
     pub round: u32,
     /// The block of that round.
     pub block: u32,
@@ -61,9 +61,9 @@ pub struct Sample {
     by_direction: [f64; 2],
     /// Their latency.
     latency_of: [Latency; 2],
-    /// How long it measured.
+    /// Its length without the warm-up.
     pub seconds: f64,
-    /// How long it had been running before that.
+    /// The length of its warm-up.
     warm_up: Duration,
     /// When it began, after the start of the study.
     pub at_s: f64,
@@ -72,9 +72,9 @@ pub struct Sample {
     /// Cycles of the processor's clock in a nanosecond, before and after it; none where another
     /// machine put the load on.
     pub clock: Option<f64>,
-    /// What the host took meanwhile.
+    /// The part that the host took in the meantime.
     pub steal: Option<f64>,
-    /// What the processors did from before it began until after it ended.
+    /// Use of the processors from before it began until after it ended.
     pub processors: Option<Ticks>,
     bytes_per_second: f64,
     latency: Latency,
@@ -84,7 +84,7 @@ pub struct Sample {
     /// Part of the generator's turns in which it found something to do.
     pub busy_turns: f64,
     failed: u64,
-    /// Of the machines that put the load on, if that was not this one.
+    /// Results of the machines that put the load on, if that was not this one.
     pub machines: Vec<OfMachine>,
 }
 
@@ -147,7 +147,7 @@ impl Sample {
         }
     }
 
-    /// What is compared with other lanes; no number where it is not known.
+    /// The value to compare with other lanes; NaN where it is not known.
     pub fn value(&self, quantity: Quantity) -> f64 {
         match quantity {
             Quantity::Rate => self.iops,
@@ -170,13 +170,13 @@ impl Sample {
         self.target
     }
 
-    /// Whether anything was measured.
+    /// Returns whether nothing was measured.
     pub fn is_empty(&self) -> bool {
         self.ios == 0
     }
 }
 
-/// A percentile is told only if enough operations lie above it.
+/// A percentile is reported only if enough operations lie above it.
 pub fn latency(all: &stats::Latency) -> Latency {
     Latency {
         mean_ns: all.mean_ns(),
@@ -210,14 +210,14 @@ fn latency_of(samples: &[Sample], of: fn(&Sample) -> &Latency) -> Latency {
     }
 }
 
-/// How long the measurements of a row were, by their median.
+/// The length of the measurements of a row, by their median.
 pub fn slot_of(samples: &[Sample]) -> TimeSlot {
     let seconds = median_of(samples, |s| s.seconds);
     let warm_up = samples.first().map_or(Duration::ZERO, |s| s.warm_up);
     TimeSlot { warm_up, run: Duration::try_from_secs_f64(seconds).unwrap_or_default() }
 }
 
-/// What the processors did in all rounds together.
+/// Use of the processors in all rounds together.
 fn processors_of(samples: &[Sample]) -> Option<Processors> {
     let all = samples.iter().filter_map(|s| s.processors).reduce(Ticks::plus);
     all.and_then(Ticks::parts)

@@ -14,8 +14,8 @@ use core::time::Duration;
 /// disturbance.
 const FLAT_STEPS: usize = 2;
 
-/// How often a depth is measured at most, and how much less than a smaller one it brings before it
-/// is measured again.
+/// Maximum number of measurements of a depth, and the part by which it must fall below a smaller
+/// one before it is measured again.
 const ATTEMPTS: u32 = 3;
 const DISTURBED: f64 = 0.1;
 
@@ -23,8 +23,8 @@ const DISTURBED: f64 = 0.1;
 const STEP_MAX: Duration = Duration::from_secs(3);
 
 impl Rounds<'_> {
-    /// All lanes with the workloads of the suite that are to be driven until they no longer grow;
-    /// the lanes take turns at each depth.
+    /// Drives all lanes with the workloads that the suite selects until they no longer grow; the
+    /// lanes take turns at each depth.
     pub fn saturate(&mut self) -> Result<(), Error> {
         let Some(plan) = self.spec.suite.saturation.clone() else { return Ok(()) };
         let named =
@@ -110,7 +110,8 @@ impl Rounds<'_> {
         Ok(best)
     }
 
-    /// A workload with so many operations in flight, distributed over as many of its jobs.
+    /// Measures a workload with `depth` operations in flight, distributed over at most as many of
+    /// its jobs.
     fn point_of(
         &mut self,
         lane: usize,
@@ -140,7 +141,7 @@ impl Rounds<'_> {
     }
 }
 
-/// Whether the growth has ended, and by what: in the last steps twice the depth brought less than
+/// The end of the growth, if it has ended: in the last steps twice the depth brought less than
 /// `growth_percent` more than the best before.
 fn end_of(points: &[Point], growth_percent: f64) -> Option<CurveEnd> {
     let flat_from = points.len().checked_sub(FLAT_STEPS).filter(|from| *from > 0)?;

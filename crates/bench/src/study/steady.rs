@@ -13,10 +13,10 @@ use core::time::Duration;
 /// Rounds of the window in which the rate is compared.
 const WINDOW: usize = 5;
 
-/// Highest minus lowest rate of the window, as a part of its average, at most.
+/// Limit of the highest minus the lowest rate of the window, as a part of its average.
 const RANGE: f64 = 0.20;
 
-/// How far the line through the window may rise or fall from its first to its last round, as a part
+/// Maximum rise or fall of the line through the window from its first to its last round, as a part
 /// of the average.
 const SLOPE: f64 = 0.10;
 
@@ -29,7 +29,7 @@ const ROUNDS_MAX: u32 = 25;
 /// Bytes and depth of the random writes.
 const WRITES: (u32, u32) = (4096, 32);
 
-/// Whether the last rounds are steady.
+/// Returns whether the last rounds are steady.
 pub(super) fn is_steady(rounds: &[f64]) -> bool {
     let Some(window) = rounds.len().checked_sub(WINDOW).map(|from| &rounds[from..]) else {
         return false;
@@ -74,7 +74,7 @@ impl Rounds<'_> {
                 return Ok(());
             }
             let until = self.clock.elapsed() + share;
-            // What the time does not allow is not written twice.
+            // Writes the device twice only if the time allows it.
             let passes = match self.fill(at, self.size, Some(share / 2)) {
                 Ok(filled) if filled >= self.size => 2,
                 Ok(_) => 1,

@@ -6,7 +6,7 @@ use crate::results::{Latency, Row};
 use crate::stats;
 use crate::workload::{Direction, Report};
 
-/// What all slices of a row have recorded, reads and writes.
+/// Records of all slices of a row, reads and writes.
 #[derive(Clone)]
 pub(super) struct Tails([stats::Latency; 2]);
 

@@ -1,4 +1,4 @@
-//! What the processors did, as the kernel counts it in ticks.
+//! Use of the processors, as the kernel counts it in ticks.
 
 use crate::results::Processors;
 use core::time::Duration;
@@ -10,7 +10,7 @@ pub struct Ticks {
     system: u64,
     interrupts: u64,
     soft_interrupts: u64,
-    /// What the host took.
+    /// Ticks that the host took.
     stolen: u64,
     all: u64,
     processors: usize,

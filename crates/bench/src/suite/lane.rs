@@ -20,7 +20,7 @@ pub struct LaneTemplate {
     pub name: String,
     /// One line; by default made from the rest.
     pub title: Option<String>,
-    /// How the device is reached.
+    /// The way to the device.
     pub through: Through,
     /// The device of a target that only this lane has; none: the one of the study, whose target all
     /// plain lanes share.
@@ -31,7 +31,7 @@ pub struct LaneTemplate {
     /// Paths to the device, each an address of the target.
     #[serde(default = "one")]
     pub paths: u32,
-    /// Which of several paths I/O takes.
+    /// The choice among several paths for I/O.
     #[serde(default)]
     pub policy: Policy,
     /// The target is a gateway: its device is that of another target, over this protocol.
@@ -50,7 +50,7 @@ fn one() -> u32 {
     1
 }
 
-/// How a device is reached.
+/// The way to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Through {
     /// In the same process.
@@ -76,7 +76,7 @@ pub enum Through {
     Given,
 }
 
-/// Which of several paths I/O takes.
+/// The choice among several paths for I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -129,7 +129,7 @@ impl Through {
         }
     }
 
-    /// Whether weft reaches it over a protocol, with a target of its own.
+    /// Returns whether weft reaches it over a protocol, with a target of its own.
     pub fn is_protocol(self) -> bool {
         matches!(self, Self::NvmeTcp | Self::NvmeRdma | Self::Iscsi | Self::Nbd)
     }
@@ -153,7 +153,7 @@ impl LaneTemplate {
         }
     }
 
-    /// Whether it needs nothing but an address of the target of the device.
+    /// Returns whether it needs nothing but an address of the target of the device.
     pub fn is_plain(&self) -> bool {
         self.through.is_protocol() && !self.is_composed() && self.source.is_none()
     }

@@ -27,14 +27,14 @@ pub struct Suite {
     pub name: String,
     /// One line.
     pub title: String,
-    /// What it reproduces and how to read it, in whole sentences.
+    /// Description of what it reproduces and how to read it, in whole sentences.
     pub about: String,
     /// The device that weft's own targets serve, without a modelled one.
     pub source: String,
-    /// Whether devices are written from front to back first: blocks that were never written may
-    /// cost nothing to read.
+    /// Devices are written from front to back first: blocks that were never written may cost
+    /// nothing to read.
     pub fill: bool,
-    /// Whether a run of a fixed number of operations is counted at both ends.
+    /// A run of a fixed number of operations is counted at both ends.
     pub count: bool,
     /// Loops (threads) at each end, as far as the machine has cores for them.
     pub threads: u32,
@@ -44,23 +44,23 @@ pub struct Suite {
     pub queue_size: Option<u16>,
     /// The order of the lanes within a round.
     pub order: Order,
-    /// What is drawn.
+    /// The drawings of the report.
     pub draw: Vec<Drawing>,
     /// The lane that others are a multiple of, side by side.
     pub reference: Option<String>,
-    /// How long, by [`Mode`].
+    /// Its times, by [`Mode`].
     pub times: [Times; 3],
     /// The lanes.
     pub lanes: Vec<LaneTemplate>,
     /// The workloads.
     pub workloads: Vec<Workload>,
-    /// Which workloads are driven until they no longer grow.
+    /// Workloads that are driven until they no longer grow.
     pub saturation: Option<Saturation>,
     /// The lanes that several machines make.
     pub agents: Machines,
     /// Targets of other projects that are measured, too, if the user does not say which.
     pub peers: Peers,
-    /// What others have published.
+    /// Figures that others have published.
     pub published: Vec<Published>,
     /// The file.
     pub text: String,
@@ -77,7 +77,7 @@ pub enum Order {
     InTurn,
 }
 
-/// Targets and load generators of other projects that a suite measures beside weft's.
+/// Targets and load generators of other projects that a suite measures together with weft's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peers {
@@ -110,7 +110,7 @@ pub struct Saturation {
     /// Most operations in flight, all jobs together.
     #[serde(default = "Saturation::most")]
     pub most: u32,
-    /// Twice the depth must bring so many per cent more, or the growth has ended.
+    /// Gain in per cent that twice the depth must bring, or the growth has ended.
     #[serde(default = "Saturation::growth")]
     pub growth_percent: f64,
     /// Part of the time of the study, in per cent.
@@ -185,7 +185,7 @@ impl Suite {
         }
     }
 
-    /// Reads a suite; `place` is what mistakes are told of.
+    /// Reads a suite; `place` names it in messages about mistakes.
     ///
     /// # Errors
     /// A mistake, with line and column.
@@ -198,7 +198,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// How long it takes.
+    /// Its times in a mode.
     pub fn times(&self, mode: Mode) -> &Times {
         &self.times[mode as usize]
     }

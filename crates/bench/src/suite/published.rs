@@ -1,4 +1,4 @@
-//! What others have published.
+//! Figures that others have published.
 
 use crate::results::{Figure, Metric, Published};
 use serde::Deserialize;

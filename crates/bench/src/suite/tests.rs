@@ -79,7 +79,7 @@ fn workloads_are_those_of_the_publications() {
     assert_eq!(shipped("null").workloads[0].title, "4 KiB random 30 % write, 256 jobs");
 }
 
-/// Reads stand beside reads and writes beside writes, and figures are ratios of one source.
+/// Reads are compared with reads and writes with writes, and figures are ratios of one source.
 #[test]
 fn published_figures_are_relations() {
     let ratio = |suite: &str, metric: Metric, name: &str| {
@@ -106,7 +106,7 @@ fn published_figures_are_relations() {
     );
 }
 
-/// What stands in a suite, what in its place is a mistake, and words of the message.
+/// A text of a suite, a mistake in its place, and words of the message.
 const MISTAKES: &[(&str, &str, &str)] = &[
     ("read = 70", "raed = 70", "unknown field `raed`"),
     ("through = \"iscsi\"", "through = \"fibre\"", "unknown variant `fibre`"),

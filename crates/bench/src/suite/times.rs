@@ -1,4 +1,4 @@
-//! How long a suite takes.
+//! Times of a suite.
 
 use core::time::Duration;
 use serde::Deserialize;
@@ -16,15 +16,15 @@ pub enum Mode {
     Full,
 }
 
-/// How long a suite takes in a mode.
+/// Times of a suite in a mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// In all, at most. None: as long as `each` asks for.
     pub budget: Option<Duration>,
-    /// Rounds of each row, and with a budget at most so many; none: as many as it takes and there
-    /// is time for.
+    /// Rounds of each row, with a budget the maximum; none: as many as it takes and there is time
+    /// for.
     pub rounds: Option<u32>,
-    /// How long each row is measured, all its rounds together.
+    /// Time for the measurements of each row, all its rounds together.
     pub each: Option<Duration>,
     /// Warm-up before each round; none: a quarter of it.
     pub warm_up: Option<Duration>,

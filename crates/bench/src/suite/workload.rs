@@ -29,7 +29,7 @@ pub(super) struct WorkloadEntry {
     job_size: Option<String>,
     #[serde(default)]
     warm_up_rounds: u32,
-    /// Open loop: so many per cent of the rate that the slowest lane has in the workload `of`.
+    /// Open loop: the rate, in per cent of that of the slowest lane in the workload `of`.
     load: Option<u8>,
     of: Option<String>,
 }
@@ -97,7 +97,7 @@ impl WorkloadEntry {
     }
 }
 
-/// What a workload is called if its suite does not say.
+/// Parts of the name and the title of a workload whose suite gives none.
 struct Words {
     bytes: u32,
     rw: Rw,

@@ -13,7 +13,7 @@ pub enum Access<T> {
 }
 
 impl<T: Ord + Clone> Access<T> {
-    /// Whether `name` has access.
+    /// Returns whether `name` has access.
     pub fn allows(&self, name: &T) -> bool {
         match self {
             Self::Any => true,

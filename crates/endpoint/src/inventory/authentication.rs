@@ -6,7 +6,7 @@ use std::fmt;
 use weft_proto::nvme::auth::{ControllerKeys, Group, Hash, Secret, SecureChannel};
 use weft_proto::nvme::types::Nqn;
 
-/// What a subsystem demands of all its hosts.
+/// Demands of a subsystem on all its hosts.
 #[derive(Clone, PartialEq)]
 pub struct Authentication {
     /// The secrets of hosts by their names; several while one is changed.
@@ -17,10 +17,10 @@ pub struct Authentication {
     pub controller: Option<Secret>,
     /// Hash functions that are accepted, the preferred one first.
     pub hashes: Vec<Hash>,
-    /// Diffie-Hellman groups, likewise.
+    /// Diffie-Hellman groups that are accepted, the preferred one first.
     pub groups: Vec<Group>,
-    /// Whether authentications make keys for TLS (secure channel concatenation), which only
-    /// NVMe/TCP exports use that expect it.
+    /// Keys for TLS by authentications (secure channel concatenation), which only NVMe/TCP exports
+    /// use that expect it.
     pub channel: SecureChannel,
 }
 
@@ -49,7 +49,7 @@ impl Authentication {
         self.hosts.values().flatten().chain(&self.others)
     }
 
-    /// What is known of a host that calls itself so; `subsystem` is the name by which it came.
+    /// Keys for a host that gives the name `host` and connects to the name `subsystem`.
     pub(crate) fn keys(
         &self,
         host: Option<&Nqn>,

@@ -257,9 +257,9 @@ impl InventoryBuilder {
         self
     }
 
-    /// Sets which other processes serve the same subsystems: the discovery of each export tells of
-    /// their ports, also hosts that are connected. Of
-    /// [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of each protocol.
+    /// Sets the other processes that serve the same subsystems. The discovery of each export
+    /// reports up to [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of their ports of each
+    /// protocol, also to hosts that are connected.
     pub fn set_others(&mut self, others: &[OtherGateway]) -> &mut Self {
         self.next.discovery.others = Arc::new(Others::new(others));
         self
@@ -324,7 +324,7 @@ impl InventoryBuilder {
         Ok(Inventory { generation, ..next })
     }
 
-    /// Where a namespace of this identifier stands.
+    /// The position of a namespace of this identifier.
     fn position<'a>(&self, nqn: &'a Nqn, nsid: Nsid) -> Position<'a> {
         let reserves = self.next.range.sharing != Sharing::Blind;
         Position { nqn, nsid, generation: self.next_generation(), reserves }

@@ -48,8 +48,8 @@ pub enum Change {
 }
 
 impl Inventory {
-    /// What is different here from what was in `before`, in an order in which it can be carried
-    /// out: what goes, then what comes.
+    /// The differences from `before`, in an order in which they can be carried out: removals, then
+    /// additions.
     pub fn changes_since(&self, before: &Self) -> Vec<Change> {
         between(before, self)
     }

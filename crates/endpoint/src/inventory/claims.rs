@@ -21,7 +21,7 @@ use weft_proto::nvme::types::Nqn;
 /// The namespace of UUIDs that stand for names of subsystems.
 const SUBSYSTEMS: Uuid = Uuid::from_u128(0x1d0a_84c5_92f3_4a0e_8f27_6b1c_50de_7732);
 
-/// What this process gives, known to others.
+/// The identifiers that this process gives, known to others.
 #[derive(Debug)]
 pub struct ControllerClaims {
     range: (u16, u16),
@@ -115,7 +115,7 @@ fn enter(directory: &Path, range: (u16, u16)) -> io::Result<Result<ControllerCla
     Ok(Ok(ControllerClaim { path, _file: file }))
 }
 
-/// Whether a file is held by no process.
+/// Returns whether no process holds a file.
 fn is_left(path: &Path) -> bool {
     let Ok(file) = kept_lock_file(path) else { return false };
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
@@ -154,7 +154,7 @@ mod tests {
         process((1, 1000)).claim(&other).unwrap();
         drop(held);
         process((1, 1000)).claim(&one).unwrap();
-        // What a process that has died leaves behind.
+        // The file that a dead process leaves behind.
         drop(of_second);
         let left =
             fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path().join("1-65519-1");

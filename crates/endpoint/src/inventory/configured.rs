@@ -1,4 +1,4 @@
-//! What is configured of subsystems and namespaces, and the namespace that comes of it.
+//! Configuration of subsystems and namespaces, and the namespace that is made from it.
 
 use super::states::is_group;
 use super::{
@@ -24,7 +24,7 @@ pub struct SubsystemConfig {
     pub initiators: Access<Name>,
     /// Serial and model number, and I/O queues of a controller.
     pub numbers: SubsystemNumbers,
-    /// What NVMe hosts have to prove; `None`: nothing.
+    /// Proofs demanded of NVMe hosts; `None`: nothing.
     pub authentication: Option<Authentication>,
 }
 
@@ -42,7 +42,7 @@ pub struct NamespaceConfig {
     pub nguid: Option<[u8; 16]>,
     /// EUI-64; `None`: none.
     pub eui64: Option<[u8; 8]>,
-    /// What iSCSI initiators know it by.
+    /// Names by which iSCSI initiators know it.
     pub scsi: ScsiIdentity,
     /// Maximum blocks to serve; `None`: all blocks of the device, as it grows and shrinks.
     pub blocks: Option<u64>,
@@ -93,7 +93,7 @@ impl NamespaceConfig {
     }
 }
 
-/// Where a namespace stands.
+/// The position of a namespace.
 pub(super) struct Position<'a> {
     pub nqn: &'a Nqn,
     pub nsid: Nsid,
@@ -159,14 +159,14 @@ impl NamespaceConfig {
     }
 }
 
-/// Says that hosts will not know the data any more after a restart.
+/// Warns that hosts will no longer recognize the data after a restart.
 fn tell_of_passing(url: &str, uuid: Uuid, why: &str) {
     tracing::warn!(
         "{url}: its UUID {uuid} is new at each start, because {why}; hosts then take it for another disk. Give uuid=UUID with the source (--uuid with weft namespace add), or set WEFT_STATE_DIR to a directory that lasts"
     );
 }
 
-/// What hosts know the data of a namespace by; `own`: what it or its device has.
+/// The UUID by which hosts know the data of a namespace; `own`: that of itself or its device.
 fn uuid_of(
     at: &Position<'_>,
     own: Option<Uuid>,
@@ -182,7 +182,7 @@ fn uuid_of(
     }
 }
 
-/// Whether hosts can be shown such a namespace.
+/// Checks that hosts can be shown such a namespace.
 fn check_shown(
     device: &dyn BlockDevice,
     nsid: Nsid,
@@ -200,7 +200,7 @@ fn check_shown(
     })
 }
 
-/// Whether there can be such a group.
+/// Checks that there can be such a group.
 pub(super) fn check_group(group: u32) -> Result<(), InventoryError> {
     if is_group(group) { Ok(()) } else { Err(InventoryError::Group(group)) }
 }

@@ -1,5 +1,5 @@
-//! What hosts know a disk by beside its UUID: names of `/dev/disk/by-id` and of multipath. A disk
-//! that moves here from another target keeps them.
+//! Names by which hosts know a disk, in addition to its UUID: those of `/dev/disk/by-id` and of
+//! multipath. A disk that moves here from another target keeps them.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -85,7 +85,8 @@ pub struct SubsystemNumbers {
     pub queues: Option<NonZeroU16>,
 }
 
-/// What initiators know a logical unit by, where it is not made of the UUID and the device.
+/// Names by which initiators know a logical unit, where they are not made of the UUID and the
+/// device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScsiIdentity {
     /// Unit serial number (VPD page 80h).
@@ -101,7 +102,7 @@ pub struct ScsiIdentity {
 }
 
 impl ScsiIdentity {
-    /// Whether initiators would take what has it for the disk of before.
+    /// Returns whether initiators would take a disk with these names for the previous one.
     pub fn names_a_disk(&self) -> bool {
         self.serial.is_some() || self.naa.is_some() || self.t10_id.is_some()
     }

@@ -1,4 +1,4 @@
-//! What hosts use of their limits at present, of all devices together.
+//! Present use of the limits of hosts, over all devices together.
 
 use super::Inventory;
 use crate::lock::lock;
@@ -20,8 +20,8 @@ impl HostRates {
         });
     }
 
-    /// What a host may use; `None`: all there is. `now` returns what is served; [`Self::follow`]
-    /// comes after any change of that.
+    /// The rate that a host may use; `None`: without limit. `now` returns the served inventory;
+    /// [`Self::follow`] comes after any change of it.
     pub fn of(&self, host: &str, now: impl FnOnce() -> Arc<Inventory>) -> Option<Arc<Rate>> {
         let mut rates = lock(&self.0);
         if let Some(rate) = rates.get(host) {

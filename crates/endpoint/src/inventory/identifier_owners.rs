@@ -22,7 +22,7 @@ pub(crate) enum IdentifierRefusal {
     NotTheGiven(Id128),
 }
 
-/// Which names are to be forgotten.
+/// Names to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forgotten {
     /// That of this identifier.
@@ -38,7 +38,7 @@ fn any<T>(inventory: &Inventory, look: impl Fn(&ReservationState) -> Option<T>) 
 }
 
 impl LiveInventory {
-    /// Whether a host that proves this name may use this identifier.
+    /// Checks that a host that proves this name may use this identifier.
     pub(crate) fn check_identifier(&self, id: Id128, name: &Nqn) -> Result<(), IdentifierRefusal> {
         if let Some(given) = self.now().host_identifiers.get(name).filter(|given| **given != id) {
             return Err(IdentifierRefusal::NotTheGiven(*given));
@@ -49,7 +49,7 @@ impl LiveInventory {
         }
     }
 
-    /// Whose an identifier is, if it is anybody's.
+    /// The owner of an identifier, if it has one.
     pub(crate) fn owner(&self, id: Id128) -> Option<Nqn> {
         let (inventory, registrant) = (self.now(), Registrant::Host(id));
         let mut given = inventory.host_identifiers.iter();

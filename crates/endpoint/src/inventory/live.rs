@@ -42,7 +42,7 @@ pub struct LiveInventory {
     rates: HostRates,
     /// Hosts that proved themselves first with an identifier that was registered without a proof.
     pub(super) proved_first: Mutex<HashMap<Id128, Nqn>>,
-    /// What calculates for authentications.
+    /// Threads for the arithmetic of authentications.
     threads: Mutex<Arc<dyn Threads>>,
     connections_max: AtomicUsize,
 }
@@ -142,13 +142,13 @@ impl LiveInventory {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// What the exports of the inventory have counted.
+    /// Statistics of the exports of the inventory.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }
 
-    /// What a host may use; `None`: all there is. A limit that changes applies to it at once; a
-    /// first one applies to connections that it makes from then on.
+    /// The rate that a host may use; `None`: without limit. A limit that changes applies to it at
+    /// once; a first one applies to connections that it makes from then on.
     pub(crate) fn rate_of(&self, host: &str) -> Option<Arc<Rate>> {
         self.rates.of(host, || self.now())
     }
@@ -178,8 +178,8 @@ impl LiveInventory {
         Ok(self.serve(&mut followers, &before, next))
     }
 
-    /// Makes the value that is to be served after `before`. Reading the reservations of its
-    /// namespaces may wait for the store of a group.
+    /// Makes the value to serve after `before`. Reading the reservations of its namespaces may wait
+    /// for the store of a group.
     ///
     /// # Errors
     /// The builder's error; reservations cannot be read.

@@ -55,7 +55,7 @@ use weft_proto::limits::SCSI_UNITS_MAX;
 use weft_proto::nvme::controller::{CNTLID_MAX, TransportAddress};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
-/// What is served.
+/// The subsystems and namespaces that are served, and their access.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     generation: u64,
@@ -68,12 +68,12 @@ pub struct Inventory {
     host_identifiers: BTreeMap<Nqn, Id128>,
 }
 
-/// What discovery tells, and to whom.
+/// Contents of discovery, and the hosts that get them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Discovery {
     /// Name of the discovery subsystem in addition to the well-known one (TP 8013).
     pub name: Option<Nqn>,
-    /// What hosts have to prove; `None`: nothing.
+    /// Proofs demanded of hosts; `None`: nothing.
     pub authentication: Option<Arc<Authentication>>,
     /// Other discovery controllers that the log refers to.
     pub referrals: Vec<TransportAddress>,
@@ -81,17 +81,17 @@ pub(crate) struct Discovery {
     pub others: Arc<Others>,
 }
 
-/// What this process is among those that serve the same subsystems.
+/// The part of this process among those that serve the same subsystems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerRange {
     /// Identifiers that it gives to controllers, the lowest and the highest: ranges of processes
     /// that serve one subsystem do not overlap.
     pub cntlids: (u16, u16),
-    /// Whether others serve the same namespaces, as controllers of the same subsystems.
+    /// Sharing with others that serve the same namespaces as controllers of the same subsystems.
     pub sharing: Sharing,
 }
 
-/// What a process has to do with others that serve the same namespaces.
+/// Relation of a process to others that serve the same namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// There are none.
@@ -121,13 +121,13 @@ pub struct Subsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
-    /// Serial and model number, and I/O queues. Controllers that there are keep those of before.
+    /// Serial and model number, and I/O queues. Existing controllers keep the previous ones.
     pub numbers: SubsystemNumbers,
-    /// What NVMe hosts have to prove; `None`: nothing. Associations that there are stay.
+    /// Proofs demanded of NVMe hosts; `None`: nothing. Existing associations stay.
     pub authentication: Option<Arc<Authentication>>,
     /// Identifiers that controllers get: the lowest and the highest.
     pub cntlids: (u16, u16),
-    /// Whether others serve the same namespaces.
+    /// Sharing with others that serve the same namespaces.
     pub sharing: Sharing,
     namespaces: BTreeMap<Nsid, Arc<Namespace>>,
 }
@@ -145,15 +145,15 @@ pub struct Namespace {
     pub nguid: [u8; 16],
     /// EUI-64, where there is one.
     pub eui64: Option<[u8; 8]>,
-    /// What iSCSI initiators know it by.
+    /// Names by which iSCSI initiators know it.
     pub scsi: ScsiIdentity,
-    /// What holds the blocks: the device that was given, or what shares its queues among all loops
+    /// The device with the blocks: the given one, or one that shares its queues among all loops
     /// that serve it.
     pub device: Arc<dyn BlockDevice>,
     given: Arc<dyn BlockDevice>,
     /// Blocks that are served: those of the device, or fewer.
     pub blocks: u64,
-    /// Whether the device can be reached. Where not, the namespace stays, and commands fail in a
+    /// Presence of the device. If it cannot be reached, the namespace stays, and commands fail in a
     /// way that lets hosts try another path.
     pub presence: Presence,
     /// The group that it shares its access state with (ANAGRPID).
@@ -226,12 +226,12 @@ impl Inventory {
         if self.range.sharing != Sharing::Alone { self.range.cntlids.0 } else { 1 }
     }
 
-    /// How well hosts reach the groups of namespaces.
+    /// Access states of the groups of namespaces.
     pub fn access(&self) -> &AccessStates {
         &self.access
     }
 
-    /// What a subsystem demands of its hosts; `None`: nothing. The discovery subsystem has its
+    /// Demands of a subsystem on its hosts; `None`: nothing. The discovery subsystem has its
     /// well-known name here.
     pub fn authentication(&self, subsystem: &Nqn) -> Option<&Arc<Authentication>> {
         match *subsystem == Nqn::discovery() {
@@ -240,7 +240,7 @@ impl Inventory {
         }
     }
 
-    /// What discovery tells.
+    /// Contents of discovery.
     pub(crate) fn discovery(&self) -> &Discovery {
         &self.discovery
     }
@@ -259,14 +259,14 @@ impl Subsystem {
 }
 
 impl Namespace {
-    /// The number of the logical unit: one less than the identifier. Those of high identifiers are
-    /// none.
+    /// The number of the logical unit: one less than the identifier. Namespaces with high
+    /// identifiers have none.
     pub fn lun(&self) -> Option<usize> {
         Some(self.nsid.0 as usize - 1).filter(|&number| number < SCSI_UNITS_MAX)
     }
 
-    /// Whether its UUID was drawn for this process, as that of a RAM disk is, and that of a file
-    /// whose name cannot be kept.
+    /// Returns whether its UUID was drawn for this process, as that of a RAM disk is, and that of a
+    /// file whose name cannot be kept.
     pub(crate) fn is_of_process(&self) -> bool {
         let identity = self.given.identity();
         let is_drawn = identity.passing.is_some() || grammar::draws_uuid(self.given.url());
@@ -278,8 +278,8 @@ impl Namespace {
         &self.given
     }
 
-    /// Whether it is the same data as in `other`, so that commands that were meant for one may
-    /// reach the other.
+    /// Returns whether it is the same data as in `other`, so that commands that were meant for one
+    /// may reach the other.
     pub fn is_same_data(&self, other: &Self) -> bool {
         self.incarnation == other.incarnation
     }
@@ -289,7 +289,7 @@ impl Namespace {
         Some(&self.device).filter(|_| self.presence != Presence::Gone)
     }
 
-    /// Whether the device can be reached now. One that is gone does not come back.
+    /// Presence of the device now. One that is gone does not come back.
     fn presence_now(&self) -> Presence {
         if self.presence == Presence::Gone { Presence::Gone } else { self.device.presence() }
     }

@@ -1,5 +1,5 @@
-//! The other processes that serve the same subsystems, and where hosts reach them: what discovery
-//! tells beside the addresses of this process.
+//! The other processes that serve the same subsystems, and their addresses, which discovery reports
+//! in addition to those of this process.
 
 use crate::limits::OTHER_PORTS_MAX;
 use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeTransport, NvmeUrl};
@@ -12,13 +12,13 @@ pub struct OtherGateway {
     /// The first controller identifier of its range ([`super::ControllerRange::cntlids`]), with
     /// which the numbers of its ports begin.
     pub first_cntlid: u16,
-    /// Where hosts reach it: the URL of each of its listeners, in the order in which it opened
-    /// them, with an address of the network where it listens at a name or at all addresses. Of
-    /// other URLs discovery says nothing.
+    /// The URL of each of its listeners, in the order in which it opened them, with an address of
+    /// the network where it listens at a name or at all addresses. Discovery does not report other
+    /// URLs.
     pub urls: Vec<String>,
 }
 
-/// What discovery tells of the others: [`OTHER_PORTS_MAX`] ports at most.
+/// Ports of the others in discovery: at most [`OTHER_PORTS_MAX`].
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Others {
     given: Vec<OtherGateway>,

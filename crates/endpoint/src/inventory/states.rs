@@ -1,4 +1,4 @@
-//! How well hosts reach namespaces through this target: a state per group of namespaces (asymmetric
+//! Access of hosts to namespaces through this target: a state per group of namespaces (asymmetric
 //! namespace access of NVMe, asymmetric logical unit access of SCSI), for all listeners or for one.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl AccessStates {
         )
     }
 
-    /// Sets a state. Said of a group for any listener, it replaces what was said of that group for
+    /// Sets a state. A state of a group for any listener replaces the states of that group for
     /// single ones.
     pub(super) fn set(&mut self, listener: Option<SocketAddr>, group: u32, state: AccessState) {
         match listener {
@@ -45,7 +45,7 @@ impl AccessStates {
     }
 }
 
-/// Whether there can be such a group.
+/// Returns whether there can be such a group.
 pub(super) fn is_group(group: u32) -> bool {
     (1..=ANA_GROUPS_MAX).contains(&group)
 }

@@ -53,7 +53,7 @@ pub enum ImportError {
     Wrong {
         /// The file with its line, or the argument.
         at: String,
-        /// What is wrong with it, and what to do.
+        /// The fault, and what to do about it.
         problem: String,
     },
     /// There is no job in it.

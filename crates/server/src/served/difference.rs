@@ -19,7 +19,7 @@ use weft_proto::nvme::types::Nqn;
 pub struct Shown {
     /// `add`, `remove` or `change`.
     pub kind: String,
-    /// What it is, in a line that follows "cannot".
+    /// Description of it, in a line that follows "cannot".
     pub text: String,
     /// Connected hosts that use what goes.
     pub hosts: Vec<String>,
@@ -204,13 +204,13 @@ impl Differences<'_> {
 /// NVMe hosts and iSCSI initiators that have access.
 type Both<'a> = (&'a Access<Nqn>, &'a Access<Name>);
 
-/// Whether a host sees a namespace of a subsystem now.
+/// Returns whether a host sees a namespace of a subsystem now.
 fn sees(host: &ConnectedHost, nqn: &Nqn, of: &DesiredNamespace) -> bool {
     host.subsystem == *nqn && host.namespaces.contains(&of.nsid)
 }
 
-/// Whether a host keeps its access. Clients of NBD have no names, so lists of names are not for
-/// them.
+/// Returns whether a host keeps its access. Clients of NBD have no names, so lists of names are not
+/// for them.
 fn is_allowed(host: &ConnectedHost, (hosts, initiators): Both<'_>) -> bool {
     match host.protocol {
         HostProtocol::Nvme
@@ -228,7 +228,7 @@ fn is_allowed(host: &ConnectedHost, (hosts, initiators): Both<'_>) -> bool {
     }
 }
 
-/// Whether somebody who had access has none any more.
+/// Returns whether somebody loses access.
 fn is_narrower(was: Both<'_>, is: Both<'_>) -> bool {
     fn lacks<T: Ord + Clone>(was: &Access<T>, is: &Access<T>) -> bool {
         match (was, is) {
@@ -240,7 +240,7 @@ fn is_narrower(was: Both<'_>, is: Both<'_>) -> bool {
     lacks(was.0, is.0) || lacks(was.1, is.1)
 }
 
-/// Who has access, in words.
+/// Hosts and initiators with access, in words.
 fn both((hosts, initiators): Both<'_>) -> String {
     fn who<T: Ord + Clone + ToString>(access: &Access<T>, kind: &str) -> String {
         match access.names() {

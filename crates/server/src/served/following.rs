@@ -1,4 +1,5 @@
-//! What a gateway of a group serves: what all of them serve, so it follows what others change.
+//! Changes at a gateway of a group: all gateways serve the same, so each follows the changes of
+//! the others.
 
 use super::{Changed, How, Served, ServedState};
 use crate::config::desired::concatenate;
@@ -11,10 +12,10 @@ use weft_block::Error;
 use weft_endpoint::inventory::Inventory;
 use weft_group::placement::Weights;
 
-/// How often a gateway looks by itself whether the configuration has changed.
+/// Time after which a gateway looks by itself whether the configuration has changed.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How often a change is tried again that others were faster than.
+/// Number of tries of a change when others were faster.
 const TRIES: usize = 10;
 
 impl Served {
@@ -33,7 +34,7 @@ impl Served {
                     weights = Some(now);
                 }
                 drop((served, group));
-                // Whether somebody says so or not.
+                // Looks again after this time even without a notification.
                 let _ = looks.recv_timeout(LOOK);
             }
         };
@@ -85,7 +86,7 @@ impl Served {
         group: &Group,
         mut change: impl FnMut() -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        // What others have changed is there, whether this gateway was told of it or not.
+        // Takes the changes of others, even if this gateway was not notified.
         self.follow(group);
         for _ in 1..TRIES {
             match change() {

@@ -1,4 +1,4 @@
-//! What administrators ask for about hosts: `host.allow`, `host.deny` and `host.forget`.
+//! Methods of administrators about hosts: `host.allow`, `host.deny` and `host.forget`.
 
 use super::{Changed, How, Served, ServedState, Shown};
 use crate::management::protocol::{Code, Fault};
@@ -35,7 +35,7 @@ fn invalid(why: impl ToString) -> Fault {
     Fault::new(Code::Invalid, why.to_string())
 }
 
-/// Lets a host in or out, and says where that is no news.
+/// Lets a host in or out, with a note where nothing changes.
 pub(super) fn change_access(
     served: &Served,
     params: &ChangeHost,
@@ -112,8 +112,8 @@ fn change_host(
     Ok(Some(note.map_or_else(|| text.clone(), |note| format!("{note}; {text}"))))
 }
 
-/// Changes who has access; gives what is to be said where nothing changes. `everybody` says who may
-/// connect without a list.
+/// Changes access; returns a note where nothing changes. `everybody` says who may connect without a
+/// list.
 fn change<T: Ord + Clone + ToString>(
     access: &mut Access<T>,
     name: T,

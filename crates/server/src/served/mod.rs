@@ -1,6 +1,6 @@
-//! What a running server serves, and every change of it.
+//! The contents of a running server, and every change of them.
 //!
-//! * [`state`]: what is served, as it was asked for.
+//! * [`state`]: the served state, as it was asked for.
 //! * `turn`: one change at a time.
 //! * `difference`: what is different between two states, and the hosts that lose something.
 //! * `opener`: opens the devices that are needed.
@@ -49,56 +49,56 @@ use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::{ControllerClaims, InventoryBuilder, LiveInventory};
 use weft_proto::nvme::types::Nqn;
 
-/// What is served, and by what.
+/// The served inventory, and its exports.
 pub struct Served {
     /// The inventory.
     pub inventory: Arc<LiveInventory>,
-    /// What serves it.
+    /// The exports that serve it.
     pub exports: Arc<Exports>,
     opener: Opener,
     claims: ControllerClaims,
     /// The pre-shared keys of NVMe/TCP hosts, which connections use.
     psk: Option<TlsPsk>,
-    /// Whether these make their keys by an authentication.
+    /// Keys of these are made by an authentication.
     concat: bool,
     /// Limits of hosts that stay, whatever is applied.
     lasting_limits: Vec<DesiredLimit>,
-    /// What takes effect at the start only.
+    /// Settings that take effect at the start only.
     fixed: Fixed,
     /// The group of gateways that this server belongs to.
     pub group: Option<Arc<Group>>,
     /// The configuration file, if there is one.
     file: Option<PathBuf>,
-    /// What `[connect]` of it may have.
+    /// Options that `[connect]` of it may have.
     source_options: Arc<dyn SourceOptions>,
     /// Held during a change.
     state: StateInTurn,
 }
 
-/// How a change is to be made.
+/// The way to make a change.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct How {
     /// Also if connected hosts use what goes.
     pub force: bool,
-    /// Only tell what would change.
+    /// Only report the differences.
     pub dry_run: bool,
 }
 
-/// What a change has done.
+/// The outcome of a change.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Changed {
     /// The generation of the inventory.
     pub generation: u64,
-    /// What differs.
+    /// The differences.
     pub changes: Vec<Shown>,
-    /// What could not be done while the server runs, each in a sentence.
+    /// Parts that could not be done while the server runs, each in a sentence.
     pub notes: Vec<String>,
 }
 
 impl Served {
-    /// What is served now, as it was asked for, without a change that is under way: nobody has
-    /// been told yet that it is made.
+    /// The state that is served now, as it was asked for, without a change that is under way: that
+    /// one is not reported as made yet.
     pub(crate) fn state(&self) -> ServedState {
         self.state.completed()
     }
@@ -124,7 +124,7 @@ impl Served {
         })
     }
 
-    /// Applies the configuration file again, and logs what became of it.
+    /// Applies the configuration file again, and logs the outcome.
     pub fn reload(&self) {
         let Some(file) = &self.file else { return };
         let applied = load(file, &*self.source_options)
@@ -163,8 +163,8 @@ impl Served {
         self.retried(group, change)
     }
 
-    /// Changes what this process serves. `commit` is told what is wanted, and whether that is what
-    /// is served already, when nothing is left that could be refused; then it may refuse.
+    /// Changes the state of this process. `commit` gets the wanted state, and whether that is
+    /// served already, when nothing is left that could be refused; then it may refuse.
     fn change_here(
         &self,
         how: How,
@@ -279,8 +279,8 @@ impl Served {
         Ok(changed)
     }
 
-    /// The devices of all namespaces: those that serve the same sources now, and new ones. Tells
-    /// whether others are released.
+    /// The devices of all namespaces: those that serve the same sources now, and new ones. Returns
+    /// also whether others are released.
     fn devices(
         &self,
         turn: &Turn<'_>,
@@ -333,7 +333,7 @@ impl Drop for Created {
     }
 }
 
-/// How long a change of a group waits for one that is under way.
+/// Longest wait of a change of a group for one that is under way.
 const CHANGES_WAIT: Duration = Duration::from_secs(20);
 
 /// Names of hosts in one message.

@@ -19,8 +19,8 @@ const MIRROR: &str = "mirror";
 /// The filter before what is only read.
 const READ_ONLY: &str = "readonly:";
 
-/// Whether a source is refused only as long as another server has it: it has no more queues, or
-/// accepts one client at a time, as servers of NBD do.
+/// Returns whether a source is refused only as long as another server has it: it has no queues
+/// left, or accepts one client at a time, as servers of NBD do.
 fn is_for_now(url: &str, kind: ErrorKind) -> bool {
     match kind {
         ErrorKind::InUse | ErrorKind::NoResources => true,
@@ -29,7 +29,7 @@ fn is_for_now(url: &str, kind: ErrorKind) -> bool {
     }
 }
 
-/// What the opening of these waits for.
+/// Text about the wait for these sources to be opened.
 fn sources_of(namespaces: &[&DesiredNamespace]) -> String {
     let first = namespaces.first().map_or_else(String::new, |one| without_secret(&one.source));
     match namespaces.len() {
@@ -44,7 +44,7 @@ pub type Front = Arc<dyn Fn(Device) -> Device + Send + Sync>;
 /// Opens sources.
 #[derive(Clone)]
 pub struct Opener {
-    /// How; with the time within which a local one completes an operation.
+    /// Options of opening, with the time within which a local one completes an operation.
     pub options: ConnectOptions,
     /// The filter in front of each source.
     pub front: Option<Front>,
@@ -70,7 +70,7 @@ impl Opener {
     }
 
     /// Looks whether the remote sources of namespaces answer, for reading and only for this moment:
-    /// another server may have them. That they are in use is no fault; neither is a mirror that
+    /// another server may have them. Sources in use are not a fault, and neither is a mirror that
     /// lacks a leg.
     pub fn look<'a>(
         &self,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use weft_endpoint::inventory::ScsiIdentity;
 
-/// What iSCSI initiators are to know a disk by, as text.
+/// Names by which iSCSI initiators know a disk, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScsiNames {
@@ -21,7 +21,7 @@ pub struct ScsiNames {
 }
 
 impl ScsiNames {
-    /// Whether none is given.
+    /// Returns whether none is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

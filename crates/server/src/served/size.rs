@@ -1,4 +1,4 @@
-//! Asks the source of a namespace for its size, and says what became of it.
+//! Asks the source of a namespace for its size, and reports the outcome.
 
 use super::{Changed, Served, Shown};
 use crate::management::protocol::{Code, Fault};
@@ -17,8 +17,8 @@ pub(super) struct AskedSize {
 }
 
 impl AskedSize {
-    /// Asks the source of a namespace, of which `wanted` bytes are to be served: all, or more than
-    /// is known. Waits for it. `None`: it was not asked, as what is known is enough, or there is no
+    /// Asks the source of a namespace, if all of its bytes are wanted or `wanted` is more than is
+    /// known. Waits for it. `None`: it was not asked, as the known size is enough, or there is no
     /// such namespace.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl AskedSize {
         Ok(Some(Self { nqn: nqn.clone(), nsid, before: bytes(&namespace), answer }))
     }
 
-    /// Says what became of it, beside what was changed.
+    /// Adds the outcome to the changes.
     pub(super) fn tell(&self, served: &Served, changed: &mut Changed) {
         let Self { nqn, nsid, before, answer } = self;
         let inventory = served.inventory.now();

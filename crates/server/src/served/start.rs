@@ -80,7 +80,7 @@ impl Served {
     }
 }
 
-/// How sources are opened.
+/// Options for opening sources.
 fn options(
     desired: &Desired,
     environment: &Environment,

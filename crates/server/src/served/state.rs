@@ -1,4 +1,4 @@
-//! What is served, as it was asked for.
+//! The served state, as it was asked for.
 
 use crate::config::desired::{
     Desired, DesiredAnaState, DesiredLimit, DesiredNamespace, DesiredSubsystem,
@@ -11,14 +11,14 @@ use weft_endpoint::inventory::Authentication;
 use weft_proto::nvme::auth::PskKeys;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
-/// What a server serves, and where.
+/// The contents of a server, and its listeners.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServedState {
     /// URLs to listen at.
     pub listen: Vec<String>,
     /// Subsystems with their namespaces.
     pub subsystems: Vec<DesiredSubsystem>,
-    /// What hosts have to prove for discovery.
+    /// Proofs demanded of hosts for discovery.
     pub discovery: Option<Authentication>,
     /// Pre-shared keys of NVMe/TCP hosts; `None`: no TLS, or a keyring.
     pub psk: Option<Arc<PskKeys>>,
@@ -31,7 +31,7 @@ pub struct ServedState {
 }
 
 impl ServedState {
-    /// What is desired.
+    /// The desired state.
     pub fn of(desired: &Desired) -> Self {
         let Desired { listen, subsystems, discovery, states, limits, identifiers, tls, .. } =
             desired;

@@ -19,7 +19,7 @@ fn state(parts: &[&str]) -> ServedState {
     )
 }
 
-/// What is told of the way from one state to another one.
+/// The differences from one state to another one, as text.
 fn told(before: &[&str], after: &[&str]) -> Vec<String> {
     let found = between(&state(before), &state(after), (&Inventory::default(), &[]));
     found.iter().map(|one| format!("{}: {}", one.kind, one.text)).collect()

@@ -22,7 +22,7 @@ struct Content {
     changes: Changes,
 }
 
-/// What belongs to a state, and only its changes need.
+/// Parts of a state that only its changes need.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// The claims of the identifiers of controllers, by subsystem.
@@ -38,7 +38,7 @@ pub enum Changes {
     InTurn,
     /// Not yet: whoever wants to change it waits.
     Later,
-    /// Not any more.
+    /// No longer: changes are refused.
     Never,
 }
 

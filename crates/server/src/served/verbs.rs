@@ -260,8 +260,8 @@ fn add_namespace(
     Ok(())
 }
 
-/// Whether a server that listens at `listen`, and is reached at `urls`, has a listener; an address
-/// of all means each of the machine.
+/// Returns whether a server that listens at `listen`, and is reached at `urls`, has a listener; an
+/// address of all means each of the machine.
 fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
     let ports = || urls.iter().chain(listen).filter_map(|url| address(url));
     let any = listen.iter().filter_map(|url| address(url)).any(|of| of.ip().is_unspecified());
@@ -284,7 +284,7 @@ fn set_state(state: &mut ServedState, params: &SetState, urls: &[String]) -> Res
             known.join(", ")
         )));
     }
-    // What is said of all listeners holds for single ones, too.
+    // A state for all listeners holds for single ones, too.
     state.states.retain(|of| of.group != group || (listener.is_some() && of.listener != listener));
     state.states.push(DesiredAnaState {
         group,

@@ -98,7 +98,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
     Ok(Elsewheres { lanes: (first..=count).map(lane).collect(), fleet })
 }
 
-/// The name of the lane of so many agents.
+/// The name of the lane of `machines` agents.
 fn name_of(machines: usize) -> String {
     format!("agents-{machines}")
 }
@@ -113,7 +113,7 @@ fn open_request(args: &StudyArgs, suite: &Suite, url: &str) -> Request {
     }
 }
 
-/// What all devices have: the size of the smallest, in the largest blocks.
+/// The common geometry of all devices: the size of the smallest, in the largest blocks.
 fn common<'a>(all: impl Iterator<Item = &'a Opened>) -> Geometry {
     let mut common = Geometry {
         block_bytes: 512,

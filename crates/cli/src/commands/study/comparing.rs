@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use weft_bench::compare::compare;
 use weft_bench::results::JSON_SCHEMA;
 
-/// What can be done with results.
+/// Commands on results.
 #[derive(Subcommand, Debug)]
 pub enum StudyCommand {
     /// Compare two studies: what changed in relation to bare TCP and to the device without a

@@ -15,7 +15,7 @@ use weft_endpoint::url::without_secret;
 use weft_formats::import::measured::fio_run::{self, Engine};
 use weft_server::programs;
 
-/// What stands before the device in `--lane NAME=fio:DEVICE`.
+/// The prefix of the device in `--lane NAME=fio:DEVICE`.
 const SCHEME: &str = "fio:";
 
 /// The device of a lane that fio measures.
@@ -129,7 +129,7 @@ impl Generator for Fio {
     }
 }
 
-/// How fio reaches a device, if it is there and can.
+/// The engine with which fio reaches a device, if fio is installed and has one.
 pub fn engine(url: &str) -> Result<Engine, Failure> {
     let usage = |text: String| Failure::of(ErrorKind::Usage, text);
     let path = grammar::path(url);

@@ -26,7 +26,7 @@ pub fn named(text: &str) -> Result<Named, String> {
     }
 }
 
-/// Reads the files, and refuses what is no result before anything is measured.
+/// Reads the files, and refuses one without results before anything is measured.
 pub fn read(named: &[Named]) -> Result<Vec<Import>, Failure> {
     let mut imports: Vec<Import> = Vec::new();
     for Named { lane, file } in named {

@@ -1,4 +1,4 @@
-//! Which lanes a study has: those of its suite, or those that the user names and gives.
+//! The lanes of a study: those of its suite, or those that the user names and gives.
 
 use super::fio;
 use super::options::{Given, StudyArgs};
@@ -135,7 +135,7 @@ fn impossible(args: &StudyArgs, template: &LaneTemplate) -> Option<String> {
     template.needs.as_ref().map(|needs| format!("it needs {needs}"))
 }
 
-/// What a device of the user's is, by its URL.
+/// The title of a device of the user's, by its URL.
 fn title(url: &str) -> String {
     if let Some(device) = fio::device(url) {
         return format!("{}, measured by fio", title(device));

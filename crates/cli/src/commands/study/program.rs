@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_bench::limits::PROGRESS_EVERY;
 use weft_bench::{Phase, Progress};
 
-/// How a wait for a program ended.
+/// The end of a wait for a program.
 pub enum Waited {
     /// It has closed its standard output.
     Over,
@@ -73,8 +73,8 @@ impl Running {
         true
     }
 
-    /// Waits until it has closed its standard output, for `most` at most. Meanwhile it reports that
-    /// nothing is measured yet: a load generator prints what it did at its end.
+    /// Waits until it has closed its standard output, for `most` at most. Until then it reports
+    /// that nothing is measured yet: a load generator prints its results at its end.
     pub fn wait(
         &mut self,
         most: Duration,

@@ -37,7 +37,7 @@ enum Format {
     Png,
 }
 
-/// What is there to write the files: known before anything is measured, as a study may take an
+/// The means to write the files, checked before anything is measured, as a study may take an
 /// hour.
 pub struct Publisher<'a> {
     wanted: &'a Publishing,
@@ -45,7 +45,7 @@ pub struct Publisher<'a> {
 }
 
 impl Publishing {
-    /// Checks that the files can be written, and looks for letters if there are to be pictures.
+    /// Checks that the files can be written, and looks for letters if pictures are wanted.
     pub fn prepare(&self) -> Result<Publisher<'_>, Failure> {
         writable(&self.output_dir)?;
         let letters =

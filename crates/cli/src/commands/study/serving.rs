@@ -46,7 +46,7 @@ pub fn serve(
     Spawned::start(&args)
 }
 
-/// The server of bare TCP, with a region of so many bytes.
+/// Starts the server of bare TCP, with a region of `bytes` bytes.
 pub fn ceiling(bytes: u64, cores: &Cores) -> Result<Spawned, Failure> {
     let memory = bytes.to_string();
     let mut args = vec!["ceiling", "--memory", &memory];
@@ -76,8 +76,8 @@ pub fn scheme(through: Through) -> String {
     format!("{}://", through.name())
 }
 
-/// Whether a device keeps its data on something that wears or has caches of its own: a file or a
-/// disk.
+/// Returns whether a device keeps its data on something that wears or has caches of its own: a file
+/// or a disk.
 pub fn is_real(url: &str) -> bool {
     !grammar::sources(url).iter().all(|source| grammar::is_memory(source.url))
 }

@@ -1,4 +1,4 @@
-//! What a study measures: its lanes, open, and the processes that serve them.
+//! The setup of a study: its lanes, open, and the processes that serve them.
 
 use super::super::child::Spawned;
 use super::fio::{self, Fio};
@@ -28,7 +28,7 @@ const CEILING_BYTES_MAX: u64 = 1 << 30;
 /// The same for a device without data: small enough to stay in a cache.
 const NULL_CEILING_BYTES: u64 = 64 << 10;
 
-/// How long a lane may be without its target; then the study fails instead of waiting.
+/// Longest time of a lane without its target; then the study fails instead of waiting.
 const OUTAGE: Duration = Duration::from_secs(30);
 
 /// The lanes and processes of a study; the processes end with it.
@@ -38,7 +38,7 @@ pub struct Setup {
     pub ceiling: Spawned,
 }
 
-/// What all lanes of a study are made from.
+/// Common settings of all lanes of a study.
 pub struct Opener<'a> {
     pub source: String,
     pub address: Option<IpAddr>,
@@ -97,7 +97,7 @@ impl Setup {
         Ok(Self { lanes, skipped, ceiling: ceiling(smallest.min(most), cores)? })
     }
 
-    /// What a block measures.
+    /// Returns the lanes that a block measures.
     pub fn into_measured(self) -> Result<LaneSet, Failure> {
         let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
         let address = self.ceiling.url().parse().map_err(no_address)?;
@@ -259,7 +259,7 @@ impl Opener<'_> {
         if self.destroy_data { Ok(()) } else { Ok(overwrite::refuse_data(device)?) }
     }
 
-    /// Where targets of our own listen.
+    /// The address at which targets of our own listen.
     pub(super) fn address(&self) -> IpAddr {
         self.address.unwrap_or(Ipv4Addr::LOCALHOST.into())
     }

@@ -27,7 +27,7 @@ const LIST: &str = "weft-site.txt";
 /// Its first line.
 const HEAD: &str = "Files that weft study publish has made, and replaces or removes:";
 
-/// What a file is called until it has all its bytes.
+/// The name of a file until it has all its bytes.
 const FRESH: &str = "weft-site.new";
 
 impl PublishArgs {
@@ -129,7 +129,7 @@ impl Directory<'_> {
     }
 }
 
-/// Whether a line of the list names a file that a site can have: nothing outside of it.
+/// Returns whether a line of the list names a file that a site can have: nothing outside of it.
 fn is_ours(line: &str) -> bool {
     let plain =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';

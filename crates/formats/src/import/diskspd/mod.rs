@@ -79,7 +79,7 @@ impl Size {
         number.checked_mul(1 << shift).map(Self::Bytes).ok_or_else(wrong)
     }
 
-    /// Bytes, with blocks of so many bytes.
+    /// Returns bytes, with blocks of `block` bytes.
     fn bytes(self, block: u64) -> Option<u64> {
         match self {
             Self::None => None,
@@ -374,7 +374,7 @@ impl Reader {
         }
     }
 
-    /// Which part of the target is read and written.
+    /// Sets the part of the target that is read and written.
     fn place(&self, job: &mut ImportedJob, block: u64) {
         let base = self.base.bytes(block);
         if let Some(base) = base {

@@ -17,7 +17,7 @@ use number::{Kind, expression};
 use options::FioOption;
 use std::path::{Path, PathBuf};
 
-/// Files that include each other, at most.
+/// Maximum depth of files that include each other.
 const INCLUDE_DEPTH: usize = 16;
 
 /// Properties of the machine for a job file.

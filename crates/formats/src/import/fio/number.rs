@@ -6,7 +6,7 @@
 /// The numbers in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There is none to convert.
+    /// No number to convert.
     Text,
     /// Numbers, which may have a unit of bytes.
     Number,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Micros,
 }
 
-/// What stands between the numbers of a value.
+/// Separators of the numbers of a value.
 const SEPARATORS: [char; 5] = [',', ':', '/', '-', '='];
 
 /// The value with plain numbers. What is not a number stays as it is.

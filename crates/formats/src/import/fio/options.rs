@@ -31,7 +31,7 @@ static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
     lines.filter(|line| !line.starts_with('#') && !line.is_empty()).map(FioOption::parse).collect()
 });
 
-/// What an option concerns, if it is not one of an engine.
+/// Subjects of the options that are not of an engine.
 const GENERAL: [&str; 6] = ["device", "zoned", "file", "process", "report", "removed"];
 
 impl FioOption {
@@ -111,7 +111,7 @@ pub fn tables() -> String {
     text.push('\n');
     row(&mut text, ["refused", "concerns", "examples", "reason"]);
     row(&mut text, ["---"; 4]);
-    // What people use most comes first.
+    // The most used options come first.
     let mut refused: Vec<_> = with(Answer::Refused).collect();
     refused.sort_by_key(|option| core::cmp::Reverse(option.examples));
     for option in refused {
@@ -169,7 +169,7 @@ mod tests {
         assert!(honoured * 100 >= 70 * (honoured + refused), "{honoured} honoured, {refused} not");
     }
 
-    /// What fio prints with an argument.
+    /// The output of fio for an argument.
     fn printed(argument: &str) -> String {
         let output = command("fio").arg(argument).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -158,7 +158,7 @@ fn cores(mask: &str) -> Result<String, String> {
     Ok(cores.map(|core| core.to_string()).collect::<Vec<_>>().join(","))
 }
 
-/// What an engine says of the depth and of the device.
+/// Sets depth and device as the engine has them.
 fn devices(engine: Engine, job: &mut ImportedJob) -> Result<(), String> {
     let name = job.take("ioengine").unwrap_or_default();
     let uri = job.take("uri");

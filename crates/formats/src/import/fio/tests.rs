@@ -130,7 +130,7 @@ fn values_are_read_as_people_write_them() {
         }
     }
     assert_eq!(job("filename=datafile.tmp\t; comment").target.as_deref(), Some("datafile.tmp"));
-    // Of two that exclude each other, the later one counts.
+    // The later one counts of two that exclude each other.
     let mixed = options(&job("rwmixread=60\nrwmixwrite=40\nrwmixread=70"));
     assert_eq!(mixed, ["rwmixwrite=40", "rwmixread=70", "name=a"]);
     assert_eq!(options(&job("direct=1\nbuffered=0")), ["name=a", "buffered=0"]);

@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
     pairs.map(|(n, (span, result))| one(n, span, result)).collect()
 }
 
-/// What a target does: its order, its share of writes, and its block size.
+/// The workload of a target: its order, its share of writes, and its block size.
 fn workload(target: Node<'_, '_>) -> Result<(bool, u64, u64), String> {
     let whole = |name: &str| number(target, name).map(|value| value as u64);
     let is_random = match whole("RandomRatio") {
@@ -104,7 +104,7 @@ fn one(n: usize, span: Node<'_, '_>, result: Node<'_, '_>) -> Result<Measured, S
     })
 }
 
-/// Of reads, writes or all (`Total`); zeroes where they were not measured.
+/// The latency of reads, writes or all (`Total`); zeroes where it was not measured.
 fn latency(result: Node<'_, '_>, of: &str) -> Latency {
     let name = format!("{of}Milliseconds");
     let ns = |ms: f64| ms * 1e6;

@@ -4,7 +4,7 @@ use super::workload::Measured;
 use weft_bench::results::Latency;
 use weft_block::units::parse_size;
 
-/// What stands before the results of each time span, with its number.
+/// The text before the results of each time span; the number of the span follows.
 pub(super) const RESULTS: &str = "Results for timespan ";
 
 /// A result for each time span.
@@ -24,7 +24,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
     pairs.map(|(n, (span, result))| one(n + 1, span, result)).collect()
 }
 
-/// What a time span does.
+/// The workload of a time span.
 struct Workload {
     is_random: bool,
     read_percent: u8,

@@ -27,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<(String, Vec<Measured>), String> {
     Ok((tool, measured))
 }
 
-/// What fio calls the sum of its clients.
+/// The name that fio gives to the sum of its clients.
 const ALL_CLIENTS: &str = "All clients";
 
 /// The jobs of this machine, or those of each client without their sum. fio 3 ends a group of
@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
     stream.next().transpose().map(Option::unwrap_or_default).map_err(|e| e.to_string())
 }
 
-/// What jobs were asked to do.
+/// The workload that jobs were given.
 struct Workload {
     rw: Rw,
     bs_bytes: u64,
@@ -129,14 +129,14 @@ fn workload(name: &str, jobs: &[&Value], global: &Value) -> Result<Workload, Str
     Ok(Workload { rw, bs_bytes, read_percent, in_flight, asked })
 }
 
-/// How long a job ran, milliseconds.
+/// The run time of a job, milliseconds.
 fn runtime(job: &Value) -> f64 {
     let of = |which: &&str| job[*which]["runtime"].as_f64();
     ["read", "write"].iter().filter_map(of).fold(0.0, f64::max)
 }
 
-/// Whether the figures of a name are those of further names of its group: the time of all jobs is
-/// longer than that of the jobs which the name has.
+/// Returns whether the figures of a name include further names of its group: the time of all jobs
+/// is longer than that of the jobs which the name has.
 fn is_of_more(jobs: &[&Value], asked: u64) -> bool {
     jobs.iter().any(|job| {
         let many = (job["job_runtime"].as_f64().unwrap_or(0.0) / runtime(job)).round();
@@ -144,7 +144,7 @@ fn is_of_more(jobs: &[&Value], asked: u64) -> bool {
     })
 }
 
-/// Jobs at a time: those that each client was asked for, or has told of.
+/// Jobs at a time: those that each client was given, or has reported.
 fn together(jobs: &[&Value], asked: u64) -> u64 {
     let mut hosts: Vec<Option<&str>> = jobs.iter().map(|job| job["hostname"].as_str()).collect();
     hosts.sort_unstable();

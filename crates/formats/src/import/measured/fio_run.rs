@@ -19,7 +19,7 @@ pub enum Engine {
     Libiscsi(String),
     /// io_uring, on a file or disk of this machine.
     IoUring(String),
-    /// Linux' older interface, likewise.
+    /// Linux' older interface, on a file or disk of this machine.
     Libaio(String),
     /// weft's engine, a library outside of fio, by any URL.
     Weft {

@@ -8,7 +8,7 @@ use weft_block::units::parse_size;
 pub(super) const SUMMARY: &str = "it is vdbench's summary, which does not tell the order and the number of operations in flight: \
      import flatfile.html from the same directory";
 
-/// Whether a text is `summary.html`, or `totals.html`.
+/// Returns whether a text is `summary.html`, or `totals.html`.
 pub(super) fn is_summary(text: &str) -> bool {
     text.contains("Starting RD=") || text.contains("1024**2") && text.contains("interval")
 }

@@ -85,7 +85,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is read and written: the storage, and which part of it.
+    /// Sets the storage, and the part of it that is read and written.
     fn place(
         &self,
         job: &mut ImportedJob,

@@ -31,7 +31,7 @@ pub(super) fn logical_lines(text: &str) -> Vec<(usize, String)> {
         if line.is_empty() || line.starts_with(['*', '/', '#']) {
             continue;
         }
-        // What follows a blank is a comment, but within quotes.
+        // Text behind a blank is a comment, except within quotes.
         let mut is_quoted = false;
         let end = line.find(|c: char| {
             is_quoted ^= c == '"';

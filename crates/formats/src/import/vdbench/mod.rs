@@ -12,7 +12,7 @@ use super::{Answer, ImportError, Imported, ImportedJob, Options};
 use lines::{Definition, chosen, logical_lines, parameters};
 use reader::{Choice, Reader};
 
-/// Runs that the lists of one file ask for, at most.
+/// Maximum number of runs that the lists of one file ask for.
 const RUNS_MAX: usize = 4096;
 
 /// Reads a parameter file; `name` is said in errors.

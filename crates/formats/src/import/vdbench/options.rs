@@ -101,8 +101,8 @@ const HARMLESS: [(&str, &str); 11] = [
     ("clients", "1"),
 ];
 
-/// What becomes of a parameter: nothing if the value asks for nothing. `None`: vdbench does not
-/// have it.
+/// The treatment of a parameter, with a note: honoured without one if the value asks for nothing.
+/// `None`: vdbench does not have it.
 pub(super) fn answer(
     of: &Options,
     name: &str,
