@@ -70,7 +70,7 @@ fn workload(n: usize, span: &str) -> Result<Workload, String> {
         depth.and_then(|depth| depth.parse::<u64>().ok())
     };
     let in_each = |target: &&str| {
-        Some(depth(target)?.checked_mul(value(target, "threads per file")?.parse().ok()?)?)
+        depth(target)?.checked_mul(value(target, "threads per file")?.parse().ok()?)
     };
     let pool = span.lines().find_map(|line| {
         line.trim().strip_prefix("thread pool with ")?.strip_suffix(" threads")?.parse::<u64>().ok()
