@@ -119,7 +119,7 @@ pub struct ReservationReport {
 
 impl ReservationReport {
     /// Reads the Reservation Status data structure in its extended form (Base 2.1 §7.7); `None`:
-    /// the bytes are not one. It reads no more than [`RESERVATION_REPORT_BYTES`].
+    /// the bytes are not one. Reads at most [`RESERVATION_REPORT_BYTES`].
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = &bytes[..bytes.len().min(RESERVATION_REPORT_BYTES)];
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;

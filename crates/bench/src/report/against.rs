@@ -22,8 +22,7 @@ pub(crate) struct Line {
 
 /// The lane that is compared with all others, if the study is about one.
 pub(crate) fn subject(results: &Results) -> Option<&Lane> {
-    let name = results.reference.as_ref().filter(|_| results.draws(Drawing::Against))?;
-    let lane = results.lanes.iter().find(|lane| lane.name == *name)?;
+    let lane = results.reference_lane().filter(|_| results.draws(Drawing::Against))?;
     results.rows.iter().any(|row| row.lane == lane.name).then_some(lane)
 }
 

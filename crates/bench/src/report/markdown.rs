@@ -1,6 +1,6 @@
 //! The study as Markdown, for issues and documents, and as CSV, for spreadsheets.
 
-use super::units::{self, NONE, count, date, micros, or_none, percent};
+use super::units::{self, count, date, micros, or_none, percent};
 use super::{against, comparison, findings, matrix, published, tables};
 use crate::results::{Drawing, Lane, Results};
 use core::fmt::Write;
@@ -34,10 +34,7 @@ pub fn markdown(results: &Results) -> String {
             text(&row.workload),
             format!("{}{}", text(&row.lane), tables::marks(row).replace('*', "\\*")),
             count(row.iops),
-            row.interval.map_or_else(
-                || NONE.to_owned(),
-                |(low, high)| format!("{}–{}", count(low), count(high)),
-            ),
+            units::interval(row),
             units::latency(row.latency.p50_ns),
             units::latency(row.latency.p99_ns),
             micros(row.initiator.total_ns()),

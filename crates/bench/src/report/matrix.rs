@@ -100,15 +100,9 @@ fn cells(results: &Results, lane: &Lane) -> [String; 4] {
     })
 }
 
-/// The lane that all others are compared with.
-fn reference(results: &Results) -> Option<&Lane> {
-    let name = results.reference.as_ref()?;
-    results.lanes.iter().find(|lane| lane.name == *name)
-}
-
 /// The lane that the numbers are relative to, with its own figures.
 pub(crate) fn basis(results: &Results) -> Option<String> {
-    let lane = reference(results)?;
+    let lane = results.reference_lane()?;
     let [(pattern, _), (single, _), ..] = compared(results);
     let row = results.row(&lane.name, &pattern?.name)?;
     let at_one = single.and_then(|single| results.row(&lane.name, &single.name));
@@ -126,7 +120,8 @@ pub(crate) fn basis(results: &Results) -> Option<String> {
 
 /// The fastest pair, in one line without a full stop.
 pub(crate) fn headline(results: &Results) -> String {
-    let Some((workload, to)) = Workload::quoted(results.patterns()).zip(reference(results)) else {
+    let Some((workload, to)) = Workload::quoted(results.patterns()).zip(results.reference_lane())
+    else {
         return results.title.clone();
     };
     let rate = |lane: &Lane| {

@@ -3,7 +3,7 @@
 
 use super::findings::Finding;
 use super::markup::{Markup, html};
-use super::units::{NONE, bytes, or_none, rounds, seconds, share};
+use super::units::{self, NONE, bytes, or_none, rounds, seconds, share};
 use super::{against, chart, comparison as numbers, machines, matrix, method, published, tables};
 use crate::results::{Drawing, Lane, Results, Row};
 
@@ -325,7 +325,7 @@ fn load(load: Option<f64>) -> String {
 fn lanes(results: &Results) -> Markup {
     let cores = |cores: &[usize]| match cores {
         [] => NONE.to_owned(),
-        cores => cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+        cores => units::numbers(cores),
     };
     html! {
         thead {

@@ -3,7 +3,7 @@
 use super::first::{headline, theme_switch};
 use super::markup::{DOCTYPE, Markup, Raw, html};
 use super::tables::folded;
-use super::units::{self, NONE, count, date, or_none};
+use super::units::{self, count, date, or_none};
 use super::{findings_of, html as report, theme};
 use crate::Error;
 use crate::results::{Lane, Results, Row};
@@ -37,10 +37,7 @@ pub fn site(studies: Vec<Results>) -> Result<Vec<Page>, Error> {
     let mut entries = BTreeMap::new();
     let mut pages = Vec::new();
     for results in studies {
-        let json = serde_json::to_string_pretty(&results).map_err(|error| Error::Results {
-            place: results.suite.clone(),
-            problem: error.to_string(),
-        })?;
+        let json = results.to_json()?;
         let id = id_of(&results, &json);
         // The latest comes first.
         let key = (core::cmp::Reverse(results.started_s), id.clone());
@@ -105,7 +102,7 @@ fn version(results: &Results) -> String {
     }
 }
 
-/// What lies between the load generator and the targets.
+/// The network between the load generator and the targets.
 fn network(results: &Results) -> String {
     let is_apart = !results.agents.is_empty() || results.lanes.iter().any(is_elsewhere);
     if !is_apart {
@@ -124,7 +121,7 @@ fn network(results: &Results) -> String {
     }
 }
 
-/// Whether a lane leads to another machine.
+/// Returns whether a lane leads to another machine.
 fn is_elsewhere(lane: &Lane) -> bool {
     let Some((_, rest)) = lane.url.split_once("://") else { return false };
     let host = rest.split(['/', '?', ',']).next().unwrap_or_default();
@@ -161,7 +158,7 @@ fn index(entries: &[Entry]) -> String {
 }
 
 /// The studies by one property.
-fn list(name: &str, of: fn(&Results) -> String, entries: &[Entry]) -> Markup {
+fn list(name: &str, of: Property, entries: &[Entry]) -> Markup {
     let mut by = BTreeMap::<String, Vec<&Entry>>::new();
     for entry in entries {
         by.entry(of(&entry.results)).or_default().push(entry);
@@ -203,12 +200,6 @@ fn study(entry: &Entry) -> Markup {
 }
 
 fn rows(results: &Results) -> Markup {
-    let interval = |row: &Row| {
-        row.interval.map_or_else(
-            || NONE.to_owned(),
-            |(low, high)| format!("{}–{}", count(low), count(high)),
-        )
-    };
     let target = |row: &Row| or_none(row.target.map(|cpu| cpu.total_ns()), units::micros);
     html! {
         thead {
@@ -224,7 +215,7 @@ fn rows(results: &Results) -> Markup {
                     th.word scope="row" { (row.workload) }
                     td.word { (row.lane) }
                     td.strong { (count(row.iops)) }
-                    td { (interval(row)) }
+                    td { (units::interval(row)) }
                     td { (units::latency(row.latency.p50_ns)) }
                     td { (units::micros(row.initiator.total_ns())) }
                     td { (target(row)) }

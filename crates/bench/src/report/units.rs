@@ -2,7 +2,7 @@
 //! glance.
 
 use crate::relation::{Estimate, Scale};
-use crate::results::{Quantity, Results};
+use crate::results::{Quantity, Results, Row};
 use weft_block::date::civil;
 
 /// What stands where there is no number.
@@ -97,7 +97,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// What a difference of this quantity is counted in.
+    /// The unit of a difference of this quantity.
     pub(crate) fn of(quantity: Quantity) -> Self {
         if quantity == Quantity::Cycles { Self::Cycles } else { Self::Nanoseconds }
     }
@@ -217,6 +217,17 @@ pub(crate) fn date(since_1970_s: u64) -> String {
     let (year, month, day) = civil(since_1970_s / 86_400);
     let minutes = since_1970_s / 60;
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
+}
+
+/// The interval of a row's rate: `468k–481k`.
+pub(crate) fn interval(row: &Row) -> String {
+    row.interval
+        .map_or_else(|| NONE.to_owned(), |(low, high)| format!("{}–{}", count(low), count(high)))
+}
+
+/// Numbers with commas between them: `0, 1`.
+pub(crate) fn numbers(all: &[usize]) -> String {
+    all.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The value and the larger half of its interval: `0.64 ±0.03`, `+3.10 ±1.02`.

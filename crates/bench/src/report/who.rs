@@ -2,6 +2,7 @@
 
 use super::markup::{Markup, html};
 use super::tables;
+use super::units;
 use crate::results::{Cell, Drawing, Lane, Results};
 
 /// A line for each lane; nothing for studies that are not about programs.
@@ -47,10 +48,9 @@ fn protocol(lane: &Lane) -> &str {
 }
 
 fn cores(cpus: &[usize]) -> String {
-    let list = || cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     match cpus {
         [] => String::new(),
         [one] => format!(", core {one}"),
-        _ => format!(", cores {}", list()),
+        _ => format!(", cores {}", units::numbers(cpus)),
     }
 }

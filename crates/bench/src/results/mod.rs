@@ -347,6 +347,23 @@ impl Results {
         base.filter(|base| base.name != lane.name)
     }
 
+    /// The lane that others are compared with, if it was measured.
+    pub(crate) fn reference_lane(&self) -> Option<&Lane> {
+        let name = self.reference.as_ref()?;
+        self.lanes.iter().find(|lane| lane.name == *name)
+    }
+
+    /// The text of `results.json`.
+    ///
+    /// # Errors
+    /// A number or text cannot be written as JSON.
+    pub fn to_json(&self) -> Result<String, crate::Error> {
+        serde_json::to_string_pretty(self).map_err(|error| crate::Error::Results {
+            place: self.suite.clone(),
+            problem: error.to_string(),
+        })
+    }
+
     /// How long the study took.
     pub(crate) fn took(&self) -> Duration {
         Duration::try_from_secs_f64(self.took_s).unwrap_or_default()

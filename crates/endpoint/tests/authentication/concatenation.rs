@@ -33,7 +33,7 @@ fn is_skipped() -> bool {
     weft_tls::available().map_err(weft_testing::skip).is_err()
 }
 
-/// What a subsystem demands that wants a secure channel.
+/// Authentication of a subsystem that requires a secure channel.
 fn demanded() -> Authentication {
     let groups = vec![Group::Ffdhe2048];
     Authentication {

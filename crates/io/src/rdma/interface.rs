@@ -222,7 +222,7 @@ pub trait QueuePair: Send {
     /// Ends the connection, and flushes what is posted. Does nothing the second time.
     fn disconnect(&mut self);
 
-    /// Ends everything at once: there are no more events, and the device touches no memory.
+    /// Ends everything at once. No event follows, and the device does not touch memory again.
     fn destroy(&mut self);
 }
 

@@ -168,7 +168,7 @@ impl Job {
         (!over).then_some((direction, due))
     }
 
-    /// Returns whether as many operations have begun as are to be done, or as many bytes.
+    /// Returns whether the requested number of operations, or of bytes, has begun.
     pub(super) fn is_over_by_count(&self) -> bool {
         self.share.limit.is_some_and(|limit| self.begun >= limit)
             || self.share.unit_limit.is_some_and(|limit| self.begun_units + self.shortest > limit)

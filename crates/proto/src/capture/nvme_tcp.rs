@@ -302,8 +302,8 @@ fn show_whole(pdu: &mut [u8], content: Content, commands: &mut Commands) {
     }
 }
 
-/// Where the digest is that covers the data at `start`, if it is there and right: a wrong one must
-/// stay visible.
+/// Returns the offset of the digest of the data at `start`, if it is there and correct. A wrong one
+/// must stay visible.
 fn has_digest(pdu: &[u8], start: usize) -> Option<usize> {
     let at = pdu.len().checked_sub(DIGEST_BYTES).filter(|at| *at >= start)?;
     let is_right =

@@ -57,7 +57,7 @@ pub trait QueuePairEngine: LinkEnd {
     /// The queue pair is destroyed: posted work no longer completes.
     fn destroyed(&mut self);
 
-    /// Returns whether no more commands are taken.
+    /// Returns whether it refuses further commands.
     #[inline]
     fn is_closed(&self) -> bool {
         matches!(self.link().phase, Phase::Closing | Phase::Closed)

@@ -44,7 +44,7 @@ Examples:
     Gate(GateArgs),
     /// Remove names, addresses and secrets from results
     ///
-    /// What is not known to be harmless is replaced: names of hosts and users, addresses, serial
+    /// Replaces all text that is not known to be harmless: names of hosts and users, addresses, serial
     /// numbers, paths, NQNs and IQNs, also in commands, URLs and notes.
     #[command(after_help = "\
 Examples:

@@ -1,10 +1,10 @@
 //! `weft study gate`: a study judged by an earlier one.
 
-use super::reading::results;
+use super::reading::{cannot_write, results};
 use crate::exit::{Failure, printed};
 use clap::Args;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weft_bench::gate::{self, Rule};
 use weft_io::output;
 
@@ -67,10 +67,6 @@ impl GateArgs {
         }
         Ok(())
     }
-}
-
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    weft_block::Error::io(format!("cannot write {}: {error}", path.display()), error).into()
 }
 
 /// Parses a percentage as a part.

@@ -1,12 +1,11 @@
 //! `weft study pack`: results without what says whose they are.
 
-use super::reading::results;
+use super::reading::{cannot_write, results};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
 use weft_bench::pack::pack;
-use weft_block::ErrorKind;
 use weft_io::output;
 
 /// Options of `weft study pack`.
@@ -26,11 +25,9 @@ impl PackArgs {
     /// Writes the packed results, and lists what they lack.
     pub fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let packed = pack(results(&self.results)?, &self.keep)?;
-        let json = serde_json::to_string_pretty(&packed.results)
-            .map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
-        output::write(&self.output, format!("{json}\n")).map_err(|e| {
-            weft_block::Error::io(format!("cannot write {}: {e}", self.output.display()), e)
-        })?;
+        let json = packed.results.to_json()?;
+        output::write(&self.output, format!("{json}\n"))
+            .map_err(|e| cannot_write(&self.output, e))?;
         writeln!(out, "{:<14}{:<32}{:>6}", "removed", "from", "times")?;
         for it in &packed.removed {
             writeln!(out, "{:<14}{:<32}{:>6}", it.kind, it.place, it.count)?;

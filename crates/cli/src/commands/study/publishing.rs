@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use weft_bench::report::{self, Letters};
 use weft_bench::results::Results;
 use weft_bench::table;
-use weft_block::ErrorKind;
 use weft_io::output;
 
 /// Where the files go, and which.
@@ -62,8 +61,7 @@ impl Publisher<'_> {
     /// Writes report and results, and prints the table.
     pub fn publish(&self, results: &Results) -> Result<(), Failure> {
         let data = self.path("results.json");
-        let json = serde_json::to_string_pretty(results)
-            .map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
+        let json = results.to_json()?;
         write(&data, format!("{json}\n"))?;
         let page = self.report(results)?;
         let mut out = std::io::stdout().lock();

@@ -1,12 +1,17 @@
-//! Files of results.
+//! Files of results, and of their outcomes.
 
 use crate::exit::Failure;
 use crate::limits::STUDY_RESULTS_BYTES_MAX;
-use std::io::Read;
+use std::io::{Error, Read};
 use std::path::Path;
 use weft_bench::compare::read;
 use weft_bench::results::Results;
 use weft_block::ErrorKind;
+
+/// The failure to write a file.
+pub(super) fn cannot_write(path: &Path, error: Error) -> Failure {
+    weft_block::Error::io(format!("cannot write {}: {error}", path.display()), error).into()
+}
 
 /// Reads a `results.json`.
 pub(super) fn results(path: &Path) -> Result<Results, Failure> {

@@ -57,7 +57,8 @@ pub fn ceiling(bytes: u64, cores: &Cores) -> Result<Spawned, Failure> {
     Spawned::start(&args)
 }
 
-fn list(cpus: &[usize]) -> String {
+/// Cores as the option `--cpus_allowed` has them.
+pub fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 

@@ -75,7 +75,7 @@ struct Nvm {
 
 /// The subsystems of a target, and their devices.
 pub(super) struct Subsystems {
-    /// What they follow: whoever is admitted is served by all of this value.
+    /// The inventory that they follow: an admitted host is served by all of this value.
     inventory: Arc<Inventory>,
     nvm: Vec<Nvm>,
     discovery: Subsystem,
@@ -88,7 +88,7 @@ pub(super) struct Subsystems {
 }
 
 impl Subsystems {
-    /// What the inventory has, on loops that take transfers of so many bytes.
+    /// Makes those of the inventory, on loops that take transfers of `transfer_bytes`.
     pub fn new(
         inventory: &Arc<Inventory>,
         transfer_bytes: u32,
@@ -119,7 +119,7 @@ impl Subsystems {
         subsystems
     }
 
-    /// What a subsystem demands of its hosts, and the name by which it is found; `None`: nothing.
+    /// Returns the authentication that a subsystem demands, and its name; `None`: none.
     pub fn demanded(&self, which: Which) -> Option<(Nqn, Arc<Authentication>)> {
         let name = match which {
             Which::Discovery => Nqn::discovery(),

@@ -1,6 +1,7 @@
 //! A running target of another project, under the supervision of `weft study-peer`.
 
 use super::super::program;
+use super::super::serving::list;
 use super::device::Device;
 use super::installed::find;
 use super::peer::{Peer, Plan, Wish};
@@ -216,10 +217,6 @@ impl Place {
         };
         shown.into_iter().map(named).collect()
     }
-}
-
-fn list(cpus: &[usize]) -> String {
-    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Starts the supervisor, which starts the target.
