@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{
-    BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, Outcome, ReservationKind,
-    ReserveAction, StatusKind,
+    BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, Outcome,
+    ReservationKind, ReserveAction, StatusKind,
 };
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::Export;
@@ -136,6 +136,7 @@ impl Drop for Writer {
 /// A writer, and another host of the same namespace.
 struct Trial {
     scene: AnyScene,
+    /// Behind whatever serves it.
     disk: Device,
     /// What the writer has opened.
     device: Device,
@@ -146,8 +147,9 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(over: Over, disk: Device, event: Event, seed: u64) -> Self {
-        let setup = Setup { client_loops: 2, ..Setup::new(seed, Arc::clone(&disk)) };
+    fn new(over: Over, serve: Serve, event: Event, seed: u64) -> Self {
+        let disk = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
+        let setup = Setup { client_loops: 2, ..Setup::new(seed, serve(&disk)) };
         let mut scene = over.unwrap_or(Protocol::NvmeTcp).scene(setup);
         scene.world.set_net(|net| {
             (net.chunking, net.jitter) = (Chunking::AtMost(3000), Duration::from_micros(15));
@@ -295,8 +297,8 @@ fn may_be_done(outcome: Option<&Outcome>) -> bool {
     }
 }
 
-fn run(over: Over, event: Event, disk: Device, after: Duration) {
-    let mut trial = Trial::new(over, disk, event, after.as_nanos() as u64);
+fn run(over: Over, event: Event, serve: Serve, after: Duration) {
+    let mut trial = Trial::new(over, serve, event, after.as_nanos() as u64);
     let what = format!("{over:?}, {event:?} after {after:?}");
     let ledger = Rc::clone(&trial.ledger);
     let has_begun = |ledger: &Rc<RefCell<Ledger>>| ledger.borrow().outcomes.len() > 2;
@@ -324,14 +326,17 @@ fn run(over: Over, event: Event, disk: Device, after: Duration) {
     }
 }
 
-fn ram() -> Device {
-    weft_block::open("ram:1MiB", &weft_block::OpenOptions::default()).unwrap()
+/// How a disk is served: as it is, or with a device before it that takes a moment for each write,
+/// so that it has some when the event comes.
+type Serve = fn(&Device) -> Device;
+
+fn at_once(disk: &Device) -> Device {
+    Arc::clone(disk)
 }
 
-/// A disk that takes a moment for each write, so that it has some when the event comes.
-fn slow() -> Device {
-    let device = Testing::new("ram:1MiB");
-    device.knobs.set_delay(Duration::from_micros(30));
+fn slowly(disk: &Device) -> Device {
+    let device = Testing::over(Arc::clone(disk));
+    device.knobs.set_delay(Duration::from_micros(300));
     device
 }
 
@@ -339,9 +344,9 @@ fn slow() -> Device {
 fn no_write_is_executed_once_its_right_has_ended() {
     for over in OVER {
         for event in EVENTS {
-            for disk in [ram, slow] {
-                for step in 0..6 {
-                    run(over, event, disk(), Duration::from_micros(23 * step));
+            for serve in [at_once, slowly] as [Serve; 2] {
+                for step in 0..5 {
+                    run(over, event, serve, Duration::from_micros(29 * step));
                 }
             }
         }
