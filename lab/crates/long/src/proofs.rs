@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 14] = [
+const TESTS: [(&str, &str, [&str; 3]); 15] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -74,6 +74,11 @@ const TESTS: [(&str, &str, [&str; 3]); 14] = [
          that was acknowledged is lost, and the legs are equal in the end. How much was compared after each kill of the mirror, and how long it took \
          until reads were balanced, with the half minute for which the targets may go on.",
         ["weft", "cli", "mirror_kills::a_mirror_of_2_gib_lives_through_kills_of_its_processes"],
+    ),
+    (
+        "fuse-ring",
+        "The tests of files by FUSE with a kernel that offers io_uring for them (Linux 6.14), which is switched on for that.",
+        ["weft", "cli", "fuse::ring::all_that_holds_of_files_holds_over_io_uring"],
     ),
     (
         "capi-header",
