@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-use xtask::sh;
+use xtask::{published::packing, sh};
 
 /// Fresh seeds of the proof `sim`.
 const FRESH_SEEDS: &str = "20000";
@@ -153,6 +153,7 @@ pub fn all() -> Result<Vec<Proof>> {
     proofs.extend([of_fresh_seeds()?, of_fresh_properties(), of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
     proofs.push(of_aarch64()?);
+    proofs.extend(of_registry());
     proofs.push(of_python()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
@@ -212,6 +213,25 @@ fn of_aarch64() -> Result<Proof> {
     let about = "The program, linked and started, the unit tests of the engines, of I/O and of devices, and the models of lock-free code, for 64-bit ARM under qemu-user.";
     let command = sh::chore(&["aarch64", "test"])?;
     Ok(Proof::new("aarch64", about, command))
+}
+
+/// The crates that a registry gets, each built from what it gets, and their documentation.
+fn of_registry() -> [Proof; 2] {
+    let mut docs = sh::cargo("doc");
+    docs.args(["--locked", "--no-deps", "--package", "weft-endpoint"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    [
+        Proof::new(
+            "registry",
+            "The crates for a registry, each built from what is packed.",
+            packing(),
+        ),
+        Proof::new(
+            "registry-docs",
+            "The documentation of `weft-endpoint` alone, as a registry builds it.",
+            docs,
+        ),
+    ]
 }
 
 /// The package for Python with a client that others wrote.
