@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 15] = [
+const TESTS: [(&str, &str, [&str; 3]); 16] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -94,6 +94,12 @@ const TESTS: [(&str, &str, [&str; 3]); 15] = [
         "study-spdk",
         "SPDK's target beside weft's in a study, with weft's initiator and with `spdk_nvme_perf`. `SPDK_DIR` names the directory in which SPDK was built.",
         ["weft", "cli", "study_peers::spdk_is_measured_beside_weft"],
+    ),
+    (
+        "nbdkit-tests",
+        "The tests of nbdkit's own plugins and filters with weft's plugin in the place of `memory` and `file`. `NBDKIT_DIR` names the sources of nbdkit \
+         1.32; python3-libnbd is installed.",
+        ["weft-capi", "capi", "nbdkit::own_tests::weft_is_a_plugin_like_memory_and_file"],
     ),
     (
         "fio-engine",
