@@ -344,6 +344,13 @@ pub const RESERVATION_READERS_MAX: usize = 4;
 /// Queues of a file of this system by FUSE: the kernel wakes all of them for each request.
 pub const FUSE_QUEUES_MAX: usize = 4;
 
+/// Requests that the kernel has with such a file at a time by io_uring, and bytes of memory for
+/// their data, which is taken as it is used. Its queues, one for each processor, share them; where
+/// there is none for each, requests come by `/dev/fuse`.
+pub const FUSE_RING_SLOTS_MAX: usize = 256;
+/// See above.
+pub const FUSE_RING_BYTES_MAX: usize = 64 << 20;
+
 /// Milliseconds after which a request of such a file is tried again that got no memory, or whose data
 /// could not be reached.
 pub const FUSE_RETRY_MS: u64 = 10;
