@@ -449,6 +449,16 @@ uint32_t weft_last_status(uint32_t *status);
 const char *weft_error_text(int code);
 
 /**
+ * Copies a completion in one sentence, for people, to `buffer` of `bytes` bytes, and returns its
+ * length, as `weft_get_text`: the error, the status that the device reported, and whether the
+ * operation may have been executed. The completion may be a copy, of any queue.
+ *
+ * # Safety
+ * `completion` is NULL, or valid for reading; `buffer` is valid for writing `bytes` bytes.
+ */
+int weft_completion_message(const struct weft_completion *completion, char *buffer, size_t bytes);
+
+/**
  * Calls a function of the program for what the library has to say: of the level `most` and all
  * that are graver. It is called in threads of the library, and in those that call the library, by
  * several at the same time, and must not call the library. NULL ends that. When this function

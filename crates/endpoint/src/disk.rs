@@ -330,17 +330,18 @@ impl Requests {
                 _ => ErrorKind::Io,
             };
             let text = match op.kind {
-                OpKind::Flush => format!("the flush failed: {:?}", status.kind),
+                OpKind::Flush => format!("the flush failed: {:?}{raw}", status.kind),
                 _ if status.kind == StatusKind::NoSpace => format!(
-                    "writing {} blocks at block {} failed: {:?}; make room and repeat it",
+                    "writing {} blocks at block {} failed: {:?}{raw}; make room and repeat it",
                     op.blocks, op.lba, status.kind
                 ),
                 _ => format!(
-                    "{:?} of {} blocks at block {} failed: {:?}",
+                    "{:?} of {} blocks at block {} failed: {:?}{raw}",
                     op.kind, op.blocks, op.lba, status.kind
                 ),
             };
             Err((status.kind, Error::new(kind, text)))
+            let raw = status.raw.map(|raw| format!(" ({raw})")).unwrap_or_default();
         };
         // The caller may have stopped waiting.
         let _ = reply.send(result);
