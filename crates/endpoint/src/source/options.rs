@@ -52,6 +52,8 @@ pub struct ConnectOptions {
     /// iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of
     /// the kind.
     pub quiesce_time: Duration,
+    /// The device takes no writes, as if `readonly:` stood in front of its URL.
+    pub read_only: bool,
     /// Other processes serve the same files and disks of this machine, which are then not locked
     /// against them.
     pub shared: bool,
@@ -103,6 +105,7 @@ impl Default for ConnectOptions {
             ceph_in_group: false,
             created: None,
             paths: PathOptions::default(),
+            read_only: false,
             rdma_shared_key: false,
             iscsi: IscsiOptions::default(),
             tls: TlsFiles::default(),
