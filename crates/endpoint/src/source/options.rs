@@ -83,6 +83,13 @@ pub struct ConnectOptions {
     pub tls: TlsFiles,
 }
 
+impl ConnectOptions {
+    /// Whether the device is lost for good with its connections: nothing connects again.
+    pub(crate) fn ends_with_connections(&self) -> bool {
+        self.paths.is_once() && !self.paths.reserve && !self.in_mirror
+    }
+}
+
 impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
@@ -98,6 +105,7 @@ impl Default for ConnectOptions {
             connect_timeout: Duration::from_secs(5),
             io_timeout: Duration::from_secs(30),
             quiesce_time: Duration::from_secs(QUIESCE_S),
+            read_only: false,
             shared: false,
             disk_timeout: Duration::ZERO,
             in_mirror: false,
@@ -105,7 +113,6 @@ impl Default for ConnectOptions {
             ceph_in_group: false,
             created: None,
             paths: PathOptions::default(),
-            read_only: false,
             rdma_shared_key: false,
             iscsi: IscsiOptions::default(),
             tls: TlsFiles::default(),
