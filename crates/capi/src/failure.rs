@@ -332,6 +332,7 @@ pub fn last_status() -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_block::RawScsi;
 
     #[test]
     fn codes_are_in_order() {
@@ -358,6 +359,17 @@ mod tests {
         );
         let unknown = Completion { result: 5, ..Completion::default() };
         assert_eq!(unknown.sentence(), "the operation failed: a defect of the library");
+    }
+
+    #[test]
+    fn the_numbers_of_a_completion_have_the_words_of_its_status() {
+        let scsi = RawScsi { status: 2, sense_key: 3, additional_sense: 0x1100, information: None };
+        for raw in [Raw::Nvme(0x4281), Raw::Scsi(scsi), Raw::Nbd(28), Raw::Os(5)] {
+            let outcome = Outcome::Done(Status::with_raw(StatusKind::Media, raw));
+            let sentence = Completion::of(1, &outcome).sentence();
+            let words = weft_endpoint::reported::words(&raw);
+            assert!(sentence.ends_with(&format!("failed ({words})")), "{sentence}");
+        }
     }
 
     #[test]

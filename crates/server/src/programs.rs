@@ -68,8 +68,8 @@ pub fn output_within(command: &mut Command, limit: Duration) -> io::Result<Optio
     Ok(Some(Output { status, stdout: all(stdout), stderr: all(stderr) }))
 }
 
-/// Reads a pipe to its end, on a thread of its own, so that the program at its other end never waits
-/// for room in it.
+/// Reads a pipe to its end, on a thread of its own, so that the program at its other end never
+/// waits for room in it.
 fn read_aside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (give, read) = mpsc::channel();
     thread::spawn(move || {

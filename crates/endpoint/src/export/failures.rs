@@ -45,8 +45,8 @@ impl Failures {
     }
 }
 
-/// Whether a failure is the device's, and not the host's or one of the ways in which hosts deal with
-/// each other.
+/// Whether a failure is the device's, and not the host's or one of the ways in which hosts deal
+/// with each other.
 fn is_of_device(kind: StatusKind) -> bool {
     match kind {
         StatusKind::Media
