@@ -9,8 +9,8 @@ use std::thread::{self, Thread};
 
 thread_local! {
     /// The standard library keeps a handle of each thread by a pointer behind its counters, until
-    /// the thread ends, and the first thread of a process does not. Valgrind's Memcheck would report
-    /// it as possibly lost; this one points to its beginning.
+    /// the thread ends, and the first thread of a process does not. Valgrind's Memcheck would
+    /// report it as possibly lost; this one points to its beginning.
     static HANDLE: Thread = thread::current();
 }
 
