@@ -5,12 +5,14 @@ mod loops;
 mod rig;
 mod ring;
 
-use crate::support::Server;
+use crate::support::{Server, weft};
 use rig::{Daemon, dir, number, open, pattern, program, read};
 use rustix::fs::{FallocateFlags, fallocate};
 use serde_json::Value;
 use std::fs::File;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::process::Stdio;
 use weft_testing::programs;
 use weft_testing::wait::until;
 
@@ -64,6 +66,30 @@ fn a_file_is_read_and_written_at_any_place() {
     dir.done(&["disconnect", "disk"]);
     assert!(dir.path().join("disk").read_dir().unwrap().next().is_none(), "nothing is left");
     assert_eq!(dir.listed("disk"), Value::Null);
+}
+
+#[test]
+fn a_script_waits_for_its_target_and_gets_the_path_of_the_file_alone() {
+    let Some(dir) = dir("fuse-wait") else { return };
+    let address = format!("127.0.0.1:{}", weft_testing::port::free(Ipv4Addr::LOCALHOST));
+    let (url, place) = (format!("nvme+tcp://{address}/{NQN}"), dir.path().join("place"));
+    std::fs::create_dir(&place).unwrap();
+    let to = place.to_str().unwrap();
+    let connect = ["connect", &url, "--as", "fuse", "--name", "disk", "--directory", to];
+    let late = [&connect[..], &["--wait=600s", "--print-device"]].concat();
+    let mut connecting = weft(dir.path(), &late);
+    let connecting = connecting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let target = ["ram:16MiB", "--nqn", NQN, "--listen", &address];
+    let _target = Server::start(dir.path(), &target);
+    let ran = connecting.wait_with_output().unwrap();
+    let printed = String::from_utf8(ran.stdout.clone()).unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(printed, format!("{to}/disk\n"));
+    assert_eq!(std::fs::metadata(printed.trim_end()).unwrap().len(), 16 << 20);
+    dir.done(&["disconnect", "disk"]);
+    let nowhere = ["connect", "nvme+tcp://127.0.0.1:1/nqn.2026-01.example:x", "--as", "fuse"];
+    let refused = dir.refused(7, &[&nowhere[..], &["--wait=1ms", "--name", "other"]].concat());
+    assert!(refused.contains("127.0.0.1:1"), "{refused}");
 }
 
 #[test]

@@ -124,6 +124,12 @@ pub const REFUSALS_LOGGED_MAX: u32 = 20;
 /// ...and seconds until each further one is logged; the log reports the number of omitted ones.
 pub const REFUSALS_LOGGED_STEP_S: u64 = 5;
 
+/// Seconds in which one failure of each kind of a device is logged.
+pub const FAILURES_LOGGED_STEP_S: u64 = 60;
+
+/// Devices and kinds of failures that the log tells apart.
+pub const FAILURE_KINDS_MAX: usize = 256;
+
 /// Maximum hosts of a target whose deviations are logged separately; all other hosts count as one.
 pub const REMARKED_HOSTS_MAX: usize = 1024;
 
