@@ -40,7 +40,7 @@ pub fn detach(served: &Served) -> Result<(), Error> {
     };
     let [free, rest @ ..] = &lines[..] else { return Ok(()) };
     if is_on(device, file) {
-        detach_by(&[free.clone()])?;
+        detach_by(std::slice::from_ref(free))?;
     }
     // A program that has the device open for a moment delays its end, and with it that of the file.
     let until = Instant::now() + APPEARS;
