@@ -30,7 +30,9 @@ const FACING: [&str; 3] =
     ["crates/endpoint/src/export/", "crates/server/src/management/", "crates/server/src/metrics/"];
 
 /// Files there with lines that they do not cause, and what does.
-const NOT_CAUSED: [(&str, &str); 7] = [
+const NOT_CAUSED: [(&str, &str); 9] = [
+    ("crates/endpoint/src/export/failures.rs", "one line a minute for each kind of failure"),
+    ("crates/endpoint/src/export/fuse/start.rs", "the start of the export"),
     ("crates/endpoint/src/export/nvme/subsystems.rs", "a change of the configuration"),
     ("crates/endpoint/src/export/fuse/disk.rs", "the kernel's driver"),
     ("crates/endpoint/src/export/fuse/mod.rs", "the end of the export"),

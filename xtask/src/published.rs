@@ -1,4 +1,4 @@
-//! What a registry of crates gets.
+//! The crates for a registry.
 
 use std::process::Command;
 

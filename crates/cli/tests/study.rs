@@ -364,7 +364,7 @@ fn others_are_refused(dir: &Scratch, mut old: Value) {
     std::fs::write(dir.path().join("other.json"), "{}").unwrap();
     let ran = run(weft(dir.path(), &["study", "compare", "results.json", "other.json"]));
     assert!(
-        ran.code() == Some(2) && ran.err.contains("other.json: it is no results.json"),
+        ran.code() == Some(2) && ran.err.contains("other.json: this is not a results.json"),
         "{ran:?}"
     );
 }

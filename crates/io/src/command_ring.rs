@@ -19,7 +19,7 @@ pub(crate) struct CommandRing<E: EntryMarker> {
 }
 
 impl<E: EntryMarker> CommandRing<E> {
-    /// A ring for so many commands, for a driver that is woken when one is answered.
+    /// A ring for `commands` commands, for a driver that is woken when one is answered.
     pub fn open(commands: u32, on: &Handle, driver: DriverId) -> io::Result<Self> {
         let ring = build(commands.next_power_of_two())?;
         let fd = ring.as_raw_fd();

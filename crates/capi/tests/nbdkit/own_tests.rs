@@ -6,7 +6,7 @@ use crate::built::{scratch, succeeds};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use weft_testing::programs;
 
 /// Tests that cannot pass, and why.
@@ -48,12 +48,12 @@ done
 exec "$WEFT_NBDKIT" "${args[@]}"
 "#;
 
-/// nbdkit's `tests`, in a directory of their own, with what its `configure` would say of this system.
+/// nbdkit's `tests`, in a directory of their own, configured for this system.
 fn tests_of(sources: &Path) -> PathBuf {
     let place = scratch().join("nbdkit-own");
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).unwrap();
-    succeeds(Command::new("cp").arg("-r").arg(sources.join("tests")).arg(&place));
+    succeeds(programs::command("cp").arg("-r").arg(sources.join("tests")).arg(&place));
     let tests = place.join("tests");
     let functions = fs::read_to_string(tests.join("functions.sh.in")).unwrap();
     let said = [
@@ -74,7 +74,7 @@ fn tests_of(sources: &Path) -> PathBuf {
 /// Runs a test by the programs in `path`; its exit status.
 fn run(tests: &Path, script: &str, path: &str, plugin: &Path) -> Option<i32> {
     let log = fs::File::create(tests.join(format!("{script}.log"))).unwrap();
-    let mut command = Command::new("timeout");
+    let mut command = programs::command("timeout");
     command.args([LIMIT, "bash", &format!("./{script}")]).current_dir(tests).env("PATH", path);
     command.envs([("SRCDIR", "."), ("srcdir", "."), ("LC_ALL", "C")]);
     command.env("WEFT_PLUGIN", plugin).env("WEFT_USED", tests.join("used"));

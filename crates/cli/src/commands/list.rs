@@ -153,7 +153,7 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".into() } else { Printable(text).to_string() }
 }
 
-/// What is wrong with the source, if something is.
+/// The fault of the source, if it has one.
 fn trouble(entry: &Entry) -> String {
     match entry.state() {
         _ if entry.lost => ", lost".into(),

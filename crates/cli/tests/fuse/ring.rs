@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-/// Whether the kernel offers it. There is no such file before Linux 6.14.
+/// The kernel's setting: whether it offers io_uring. There is no such file before Linux 6.14.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
 fn is_offered() -> bool {

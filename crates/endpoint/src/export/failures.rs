@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Failures {
-    /// Whether to log a failure now, and how many were omitted before it.
+    /// Counts a failure. Returns the number of those omitted before it if it is to be logged now.
     fn count(&self, device: &str, kind: StatusKind, now: Duration) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = all.iter_mut().find(|known| known.kind == kind && known.device == device);
@@ -45,7 +45,7 @@ impl Failures {
     }
 }
 
-/// Whether a failure is the device's, and not the host's or one of the ways in which hosts deal
+/// Returns whether a failure is the device's, and not the host's or one of the ways in which hosts deal
 /// with each other.
 fn is_of_device(kind: StatusKind) -> bool {
     match kind {

@@ -51,7 +51,7 @@ pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) ->
     }
 }
 
-/// Whether the peer has aborted the operation, or its data was damaged in transit, on a connection
+/// Returns whether the peer has aborted the operation, or its data was damaged in transit, on a connection
 /// that goes on.
 fn is_given_back(outcome: &Outcome) -> bool {
     match outcome {
@@ -62,7 +62,7 @@ fn is_given_back(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether an outcome counts as one of the times that an operation may be sent again.
+/// Returns whether an outcome counts as one of the times that an operation may be sent again.
 pub(super) fn is_repeat(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done(_)) || is_given_back(outcome)
 }

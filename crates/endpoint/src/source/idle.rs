@@ -36,7 +36,7 @@ struct IdleState<E> {
 }
 
 impl<E> IdleState<E> {
-    /// A connection has ended. With the last one the device is lost, unless nobody has it any more,
+    /// A connection has ended. With the last one the device is lost, unless nobody has it,
     /// or it is connected again.
     fn lose(&mut self, name: &str, why: String) {
         self.standing -= 1;

@@ -84,7 +84,7 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Whether the device is lost for good with its connections: nothing connects again.
+    /// The device is lost for good with its connections: nothing connects again.
     pub(crate) fn ends_with_connections(&self) -> bool {
         self.paths.is_once() && !self.paths.reserve && !self.in_mirror
     }

@@ -2,8 +2,8 @@
 //! reservation and has commands aborted, or takes or releases one, the namespace is removed, or the
 //! host is denied. The moment moves from the command to its data, to the device and to the answer.
 //!
-//! Once the preemption is answered the device's content stays as it is, and what a host was told
-//! was not done was not done.
+//! Once the preemption is answered the device's content stays as it is, and a write of
+//! which a host got the answer that it was not executed is not there.
 
 use crate::devices::Testing;
 use crate::sim::protocols::{AnyScene, Protocol};
@@ -46,7 +46,7 @@ const FENCE_KEY: u64 = 2;
 const WRITE_EXCLUSIVE: u32 = 1 << 8;
 const PREEMPT_AND_ABORT: u32 = 2;
 const WHILE: Duration = Duration::from_millis(20);
-/// What a write may take whose connection has ended: others may still execute it until then.
+/// The longest time of a write whose connection has ended: it may still be executed until then.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ enum Event {
 
 const EVENTS: [Event; 4] = [Event::Preempted, Event::Released, Event::Removed, Event::Denied];
 
-/// Who writes: over a network, or in the process of the server.
+/// The way of the writes: over a network, or in the process of the server.
 type Over = Option<Protocol>;
 
 const OVER: [Over; 4] = [Some(Protocol::NvmeTcp), Some(Protocol::Iscsi), Some(Protocol::Nbd), None];
@@ -70,7 +70,7 @@ fn blocks(slot: u64) -> u32 {
     if slot.is_multiple_of(2) { 8 } else { PLACE_BLOCKS as u32 }
 }
 
-/// What has become of the writes, which are numbered from 1 on.
+/// The outcomes of the writes, which are numbered from 1 on.
 #[derive(Default)]
 struct Ledger {
     begun: u64,
@@ -138,7 +138,7 @@ struct Trial {
     scene: AnyScene,
     /// Behind whatever serves it.
     disk: Device,
-    /// What the writer has opened.
+    /// The writer's device.
     device: Device,
     fence: (Puppet, Puppet),
     ledger: Rc<RefCell<Ledger>>,
@@ -189,7 +189,7 @@ impl Trial {
         trial
     }
 
-    /// What is reserved before the writer begins.
+    /// Makes the reservation that is there when the writer begins.
     fn reserve_first(&mut self, over: Over, event: Event, on: &Handle) {
         let register = NvmOpcode::RESERVATION_REGISTER;
         assert_eq!(self.fence(register, 0, [0, FENCE_KEY]), Status::SUCCESS);
@@ -288,7 +288,7 @@ fn nqn() -> Nqn {
     Nqn::new(NQN).unwrap()
 }
 
-/// Whether a host that was told this may find its write on the device.
+/// Returns whether the write of a host that got this outcome may be on the device.
 fn may_be_done(outcome: Option<&Outcome>) -> bool {
     match outcome {
         None | Some(Outcome::MayHaveExecuted { .. }) => true,
@@ -329,8 +329,8 @@ fn run(over: Over, event: Event, takes: Option<Duration>, after: Duration) {
     }
 }
 
-/// The disk, as it is or behind a device that takes so long for a write that it has some when the
-/// event comes.
+/// The disk, as it is or behind a device that has writes when the event comes, as each takes a
+/// while.
 fn served(disk: &Device, takes: Option<Duration>) -> Device {
     let Some(takes) = takes else { return Arc::clone(disk) };
     let device = Testing::over(Arc::clone(disk));

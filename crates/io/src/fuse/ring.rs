@@ -42,12 +42,12 @@ const HEADERS_APART: usize = 512;
 const ENTRY_LEN_AT: usize = 24;
 const _: () = assert!(size_of::<squeue::Entry128>() == 128);
 
-/// What a slot has taken.
+/// An event of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A request, in the slot with this number.
     Request(u16, Request),
-    /// No request comes into a slot any more.
+    /// A slot gets no further request.
     Over,
 }
 
@@ -62,7 +62,7 @@ pub struct Ring {
     /// Maximum data of a request.
     payload_bytes: usize,
     answered: Vec<u16>,
-    /// What came before it was asked for.
+    /// Answers of the kernel that came while the slots were registered.
     early: Vec<(u64, i32)>,
 }
 

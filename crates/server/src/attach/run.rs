@@ -110,7 +110,7 @@ fn run(line: &Line) -> Result<(), Error> {
     output_of(line, None).map(drop)
 }
 
-/// What a command printed, which has to end within the limit if there is one.
+/// The output of a command, which has to end within the limit if there is one.
 fn output_of(line: &Line, limit: Option<Duration>) -> Result<Vec<u8>, Error> {
     tracing::info!("running {line}");
     let _waiting = waiting::begin(|| format!("`{line}` to end"));

@@ -49,12 +49,12 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// Whether anything is to be done.
+    /// Returns whether one of the options was given.
     pub fn is_asked(&self) -> bool {
         self.wait.is_some() || self.print_device
     }
 
-    /// Whether standard output has the path of the device alone.
+    /// Returns whether standard output has the path of the device alone.
     pub fn prints(&self) -> bool {
         self.print_device
     }

@@ -116,13 +116,13 @@ fn both(before: &Path, after: &Path) -> Result<Comparison, Failure> {
             compared(&one, &before, &after).map_err(failed)
         }
         _ => {
-            let text = "one file is of another tool than the other; `weft study --import NAME=FILE` puts results of other tools beside weft's own";
+            let text = "the files are of different tools; `weft study --import NAME=FILE` adds results of another tool to a study";
             Err(Failure::of(ErrorKind::Usage, text.to_owned()))
         }
     }
 }
 
-/// Whether two names of tools, which may have a version, are of the same one.
+/// Returns whether two names of tools, which may have a version, are of the same one.
 fn is_same(one: &str, other: &str) -> bool {
     let tool = |name: &str| name.split([' ', '-']).next().unwrap_or_default().to_owned();
     tool(one) == tool(other)

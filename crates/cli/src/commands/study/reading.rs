@@ -15,7 +15,7 @@ pub(super) fn cannot_write(path: &Path, error: Error) -> Failure {
     weft_block::Error::io(format!("cannot write {}: {error}", path.display()), error).into()
 }
 
-/// What a file of results holds.
+/// The content of a file of results.
 pub(super) enum Measurement {
     Study(Box<Results>),
     /// That of another tool, which is named.
@@ -36,7 +36,7 @@ pub(super) fn file(path: &Path) -> Result<Measurement, Failure> {
             let wrong = |e: ImportError| {
                 let why = e.to_string();
                 let why = why.trim_start_matches(&place).trim_start_matches(": ");
-                let text = format!("{place}: it is no results.json of weft study, and {why}");
+                let text = format!("{place}: this is not a results.json of weft study; {why}");
                 Failure::of(ErrorKind::Usage, text)
             };
             let (tool, found) = measured::read(&place, &text).map_err(wrong)?;
@@ -53,7 +53,7 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(STUDY_RESULTS_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > STUDY_RESULTS_BYTES_MAX {
-        let text = format!("{place} is no results.json: it is too long");
+        let text = format!("{place} is too long for a results.json");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(text)

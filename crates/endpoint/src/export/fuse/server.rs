@@ -46,11 +46,11 @@ pub(super) struct Server {
     is_over: bool,
     /// The file is ending: no request is begun.
     is_leaving: Arc<AtomicBool>,
-    /// What has come by the ring.
+    /// Requests that have come by the ring.
     taken: Vec<Taken>,
 }
 
-/// The slots of a ring: so many for each of these queues of the kernel.
+/// The slots of a ring: `depth` of them for each of these queues of the kernel.
 pub(super) struct Slots {
     pub queues: Vec<u16>,
     pub depth: u16,
