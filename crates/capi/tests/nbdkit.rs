@@ -74,7 +74,7 @@ fn clients_learn_what_the_device_can_do() {
     let said = serve(&plugin, &["ram:4MiB,block=4096"], "nbdinfo --json \"$uri\"");
     for (key, value) in [
         ("export-size", "4194304"),
-        ("block_size_minimum", "4096"),
+        ("block_size_minimum", "1"),
         ("can_fua", "true"),
         ("can_flush", "true"),
         ("can_multi_conn", "true"),

@@ -41,7 +41,8 @@ for word; do
         size=${word#size=}
         case $size in *[kKMGTPE]) size=${size^^}iB ;; esac
         args+=("url=ram:$size") ;;
-    file:file=* | file:/* | file:*.* | file:*/*) args+=("url=file:$(realpath "${word#file=}"),lock=off") ;;
+    file:-* | file:[!f]*=* | file:f[!i]*=*) args+=("$word") ;;
+    file:*) plugin=named args+=("url=file:$(realpath "${word#file=}"),lock=off,direct=off") ;;
     *) args+=("$word") ;;
     esac
 done
