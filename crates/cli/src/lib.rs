@@ -118,6 +118,8 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Study(args) => commands::study::run(*args, &control),
         #[cfg(target_os = "linux")]
         Command::StudyPeer(args) => commands::study_peer::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::StudyKernel => commands::study_kernel::run(),
         Command::StudyRelay(args) => commands::study_relay::run(&args),
         Command::Agent(args) => commands::agent::run(*args, &control),
         Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
