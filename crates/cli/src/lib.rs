@@ -130,10 +130,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Help(args) => help::run(&args, Cli::command()),
         Command::Man(args) => commands::completions::man(&args, Cli::command()),
     };
-    let status = match result {
-        Ok(()) => 0,
-        Err(failure) => failure.report(),
-    };
+    let status = result.err().map_or(0, |failure| failure.report());
     signals::finish(&control);
     pcap_args::end(&control, status)
 }

@@ -19,6 +19,10 @@ pub const PEER: Peer = Peer {
     },
 };
 
+/// Further modules that LIO loads by itself with its first device, where the kernel has them. Loaded
+/// by the study, they are unloaded with the others.
+const LOADED_BY_LIO: [&str; 2] = ["target_core_pscsi", "target_core_user"];
+
 /// Directories of a fabric that are not targets.
 const NOT_TARGETS: [&str; 1] = ["discovery_auth"];
 
@@ -36,10 +40,11 @@ fn plan(wish: &Wish<'_>) -> Result<KernelPlan, String> {
     let target = format!("{root}/iscsi/{iqn}");
     let group = format!("{target}/tpgt_1");
     let unit = format!("{group}/lun/lun_0");
-    let backing = if kind == "iblock" { "target_core_iblock" } else { "target_core_file" };
     let steps = disk
         .load("iscsi_target_mod", &[])
-        .load(backing, &[])
+        .load("target_core_iblock", &[])
+        .load("target_core_file", &[])
+        .load_if_there(&LOADED_BY_LIO)
         .make(&adapter)
         .make(&disk_at)
         .set(&disk_at, &[("control", &control), ("enable", "1")])

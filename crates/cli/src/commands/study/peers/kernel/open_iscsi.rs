@@ -28,6 +28,9 @@ pub const INITIATOR: Initiator = Initiator {
 /// The socket of the daemon, in the abstract namespace.
 const DAEMON: &str = "@ISCSIADM_ABSTRACT_NAMESPACE";
 
+/// The module that the kernel loads by itself for a disk with several paths, where it has it.
+const LOADED_BY_SCSI: &str = "scsi_dh_alua";
+
 /// The kernel's table of such sockets.
 const SOCKETS: &str = "/proc/net/unix";
 
@@ -69,7 +72,10 @@ fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
     let url = IscsiUrl::parse(remote.url, ISCSI_PORT).map_err(|e| e.to_string())?;
     let iqn = url.target.ok_or_else(|| format!("{} names no target", remote.url))?.to_string();
     let (portal, lun) = (place(&url.address)?.to_string(), url.lun.unwrap_or(0));
-    let steps = Steps::default().load("iscsi_tcp", &[]).load("sd_mod", &[]);
+    let steps = Steps::default()
+        .load("iscsi_tcp", &[])
+        .load("sd_mod", &[])
+        .load_if_there(&[LOADED_BY_SCSI]);
     group.perform(steps.into_inner())?;
     group.perform(login(&iqn, &portal, remote))?;
     appeared(&iqn, || find_iscsi_disk(Path::new(SESSIONS), &iqn, lun))

@@ -1,5 +1,6 @@
 //! Changes of objects of the kernel, in the order in which they are made.
 
+use crate::commands::study_kernel::modules;
 use crate::commands::study_kernel::step::Step;
 
 /// The place in which the kernel's targets are configured.
@@ -19,6 +20,12 @@ impl Steps {
         let parameters = parameters.iter().map(|one| (*one).to_owned()).collect();
         self.0.push(Step::Load { module: module.to_owned(), parameters });
         self
+    }
+
+    /// Loads modules that the kernel has.
+    pub fn load_if_there(self, all: &[&str]) -> Self {
+        let there = all.iter().filter(|module| modules::is_there(module));
+        there.fold(self, |steps, module| steps.load(module, &[]))
     }
 
     /// Makes a directory.
