@@ -120,11 +120,11 @@ fn options_stand_in_the_tables_of_their_pages() {
 #[test]
 fn urls_stand_in_the_tables_of_their_pages() {
     let network = network_schemes();
-    let cells = first_cells("docs/serve.md").join("\n");
+    let cells = first_cells("docs/sources.md").join("\n");
     let mut faults = Vec::new();
     for scheme in local_schemes().iter().chain(&network) {
         if !holds(&cells, scheme) {
-            faults.push(format!("docs/serve.md: {scheme} is in no table"));
+            faults.push(format!("docs/sources.md: {scheme} is in no table"));
         }
     }
     for page in OF_THE_NETWORK {

@@ -3,12 +3,12 @@
 use anyhow::Result;
 
 use crate::{
-    sh,
+    published, sh,
     steps::{Step, Turn},
     tools,
 };
 
-/// Returns the checks that take seconds: formatting and licences.
+/// Returns the checks that take seconds: formatting, licences, and packages for a registry.
 pub fn forms() -> Result<Vec<Step>> {
     let mut fmt = sh::cargo("fmt");
     fmt.args(["--all", "--check"]);
@@ -18,12 +18,16 @@ pub fn forms() -> Result<Vec<Step>> {
     lab_fmt.args(["--manifest-path", tools::MANIFEST, "--all", "--check"]);
     let mut python_fmt = sh::cargo("fmt");
     python_fmt.args(["--manifest-path", "bindings/python/Cargo.toml", "--check"]);
+    // `cargo xtask long registry` also builds what was packed.
+    let mut packages = published::packing();
+    packages.arg("--no-verify");
     Ok(vec![
         Step::command("fmt", Turn::Alone, fmt),
         Step::command("fmt-fuzz", Turn::Alone, fuzz_fmt),
         Step::command("fmt-lab", Turn::Alone, lab_fmt),
         Step::command("fmt-python", Turn::Alone, python_fmt),
         Step::command("licences", Turn::Alone, sh::chore(&["licences"])?),
+        Step::command("packing", Turn::Alone, packages),
     ])
 }
 

@@ -12,6 +12,7 @@ pub mod excerpt;
 pub mod files;
 pub mod markdown;
 pub mod packages;
+pub mod published;
 pub mod sh;
 mod skips;
 pub mod steps;

@@ -13,7 +13,7 @@ mod test;
 use std::{env, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use xtask::{built, sh, steps, times, tools};
+use xtask::{built, published, sh, steps, times, tools};
 
 /// Development tasks of weft.
 #[derive(Parser)]

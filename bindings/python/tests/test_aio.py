@@ -39,6 +39,8 @@ def test_errors_are_raised_where_they_are_awaited(nvme_target):
             )
             failed = [error for error in done if isinstance(error, weft.Error)]
             assert len(failed) == 1 and failed[0].nvme_status == (2, 0x81)
+            assert "reading 512 bytes at 0 failed: " in str(failed[0])
+            assert "Unrecovered Read Error" in str(failed[0])
             with pytest.raises(ValueError):
                 await disk.pread(7, 0)
         with pytest.raises(weft.Error):

@@ -77,6 +77,16 @@ def test_memory_goes_with_its_last_view():
     assert mapped() - before < 10 * size // os.sysconf("SC_PAGE_SIZE")
 
 
+def test_a_disk_that_is_opened_for_reading_only():
+    with weft.open("ram:1MiB", read_only=True) as disk:
+        assert disk.properties()["read-only"] == 1 and disk.pread(512, 0) == bytes(512)
+        with pytest.raises(weft.Error) as caught:
+            disk.pwrite(bytes(512), 0)
+        assert caught.value.kind == "read_only" and "without the option" in str(caught.value)
+    with weft.open("ram:1MiB", read_only=False) as disk:
+        disk.pwrite(bytes(512), 0)
+
+
 def test_compare_and_write():
     with weft.open("ram:1MiB") as disk:
         assert disk.compare_and_write(bytes(512), b"1" * 512, 0)

@@ -27,6 +27,7 @@ def test_the_example_of_the_page(nvme_target):
     with pytest.raises(weft.Error) as caught:
         disk.pread(4096, 0)
     assert caught.value.nvme_status == (2, 0x81) and caught.value.kind == "io"
+    assert "NVMe status 0x281: Unrecovered Read Error" in str(caught.value)
     nvme_target.heal()
     assert disk.pread(4096, 0) == b"x" * 4096
 

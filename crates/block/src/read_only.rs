@@ -38,6 +38,16 @@ impl ReadOnlyDevice {
     }
 }
 
+/// The sentence about a write to a device that takes none.
+pub fn write_refused(url: &str) -> String {
+    match url.starts_with("readonly:") {
+        true => format!(
+            "{url} is read-only; to write, open it without readonly: and without the option read-only"
+        ),
+        false => format!("{url} is read-only; allow writes where it is served"),
+    }
+}
+
 /// The features of a device without writes.
 fn read_only(features: Features) -> Features {
     Features {

@@ -410,8 +410,11 @@ static struct io_u *weft_engine_event(struct thread_data *td, int number)
     if (done->result < 0) {
         io_u->error = error_number(done->result);
         io_u->resid = io_u->xfer_buflen;
-        if (!job->is_told)
-            log_err("fio: weft: %s: %s\n", io_u->file->file_name, weft_error_text(done->result));
+        if (!job->is_told) {
+            char text[512];
+            if (weft_completion_message(done, text, sizeof text) >= 0)
+                log_err("fio: weft: %s: %s\n", io_u->file->file_name, text);
+        }
         job->is_told = 1;
     }
     return io_u;

@@ -292,9 +292,9 @@ int weft_queue_new_on(const struct weft_disk *disk,
 
 /**
  * Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
- * "file:/srv/disk.img" or "iscsi://host/IQN/0". `options` may be NULL. Waits until the device is
- * open, for the option "connect-timeout" at most, or until `weft_options_cancel`. Free it with
- * `weft_close`.
+ * "file:/srv/disk.img" or "iscsi://host/IQN/0"; docs/sources.md lists all of them. `options` may be
+ * NULL. Waits until the device is open, for the option "connect-timeout" at most, or until
+ * `weft_options_cancel`. Free it with `weft_close`.
  *
  * # Safety
  * `url` is a text; `options` is NULL or a handle; `disk` is NULL, or valid for writing.
@@ -447,6 +447,16 @@ uint32_t weft_last_status(uint32_t *status);
  * text is constant.
  */
 const char *weft_error_text(int code);
+
+/**
+ * Copies a completion in one sentence, for people, to `buffer` of `bytes` bytes, and returns its
+ * length, as `weft_get_text`: the error, the status that the device reported, and whether the
+ * operation may have been executed. The completion may be a copy, of any queue.
+ *
+ * # Safety
+ * `completion` is NULL, or valid for reading; `buffer` is valid for writing `bytes` bytes.
+ */
+int weft_completion_message(const struct weft_completion *completion, char *buffer, size_t bytes);
 
 /**
  * Calls a function of the program for what the library has to say: of the level `most` and all

@@ -6,10 +6,17 @@
  *
  * NAME and VALUE are options of libweft (docs/libweft.md). All connections share one device, which
  * is opened when nbdkit has forked: libweft does not work in a child of a process that has used it.
+ *
+ * Filters ask for any bytes. A write of parts of blocks reads these first, and no other write of
+ * this process is under way meanwhile; writes of other hosts may be.
  */
 #define NBDKIT_API_VERSION 2
 
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <nbdkit-plugin.h>
@@ -20,6 +27,10 @@
 static const char *url;
 static weft_options *options;
 static weft_disk *disk;
+static uint64_t block;
+
+/* Held by all that writes, and alone by what writes parts of blocks. */
+static pthread_rwlock_t writing = PTHREAD_RWLOCK_INITIALIZER;
 
 /* The error of a client for one of the library. */
 static int error_number(int code)
@@ -86,7 +97,10 @@ static int weft_nbdkit_config_complete(void)
 /* Behind the fork, and before any client. */
 static int weft_nbdkit_after_fork(void)
 {
-    return result_of(weft_open(url, options, &disk));
+    if (result_of(weft_open(url, options, &disk)) < 0)
+        return -1;
+    block = number("block-size");
+    return 0;
 }
 
 static void weft_nbdkit_unload(void)
@@ -117,10 +131,9 @@ static int weft_nbdkit_block_size(void *handle, uint32_t *minimum, uint32_t *pre
                                   uint32_t *maximum)
 {
     uint64_t optimal = number("optimal-size");
-    uint32_t block = (uint32_t)number("block-size");
     (void)handle;
-    *minimum = block;
-    *preferred = 4096 > block ? 4096 : block;
+    *minimum = 1;
+    *preferred = 4096 > block ? 4096 : (uint32_t)block;
     /* NBD wants a power of two of at most 32 MiB. */
     while (*preferred < optimal && *preferred < 32 << 20)
         *preferred *= 2;
@@ -166,20 +179,84 @@ static int weft_nbdkit_can_extents(void *handle)
     return weft_next_data(disk, 0, &start, &bytes) == 1;
 }
 
+/* The end of the last whole block before a place, and of the block that holds the byte before it. */
+static uint64_t down(uint64_t offset)
+{
+    return offset - offset % block;
+}
+
+static uint64_t up(uint64_t offset)
+{
+    return down(offset + block - 1);
+}
+
+static int is_whole(uint64_t count, uint64_t offset)
+{
+    return (count | offset) % block == 0;
+}
+
+/* Reads all blocks of a range into new memory. */
+static int read_blocks(uint64_t count, uint64_t offset, char **blocks)
+{
+    uint64_t first = down(offset), bytes = up(offset + count) - first;
+    *blocks = malloc(bytes);
+    if (*blocks == NULL) {
+        nbdkit_error("malloc: %s", strerror(errno));
+        nbdkit_set_error(ENOMEM);
+        return -1;
+    }
+    return result_of(weft_pread(disk, *blocks, bytes, first));
+}
+
 static int weft_nbdkit_pread(void *handle, void *buffer, uint32_t count, uint64_t offset,
                              uint32_t flags)
 {
+    char *blocks = NULL;
+    int result;
     (void)handle;
     (void)flags;
-    return result_of(weft_pread(disk, buffer, count, offset));
+    if (is_whole(count, offset))
+        return result_of(weft_pread(disk, buffer, count, offset));
+    result = read_blocks(count, offset, &blocks);
+    if (result == 0)
+        memcpy(buffer, blocks + offset % block, count);
+    free(blocks);
+    return result;
+}
+
+/* Writes parts of blocks: data, or zeroes. */
+static int merge(const void *data, uint32_t count, uint64_t offset, uint32_t how)
+{
+    char *blocks = NULL;
+    int result = read_blocks(count, offset, &blocks);
+    if (result == 0) {
+        char *place = blocks + offset % block;
+        if (data != NULL)
+            memcpy(place, data, count);
+        else
+            memset(place, 0, count);
+        result = result_of(weft_pwrite(disk, blocks, up(offset + count) - down(offset),
+                                       down(offset), how));
+    }
+    free(blocks);
+    return result;
 }
 
 static int weft_nbdkit_pwrite(void *handle, const void *buffer, uint32_t count, uint64_t offset,
                               uint32_t flags)
 {
-    uint32_t fua = flags & NBDKIT_FLAG_FUA ? WEFT_FUA : 0;
+    uint32_t how = flags & NBDKIT_FLAG_FUA ? WEFT_FUA : 0;
+    int result;
     (void)handle;
-    return result_of(weft_pwrite(disk, buffer, count, offset, fua));
+    if (is_whole(count, offset)) {
+        pthread_rwlock_rdlock(&writing);
+        result = result_of(weft_pwrite(disk, buffer, count, offset, how));
+    } else {
+        pthread_rwlock_wrlock(&writing);
+        result = merge(buffer, count, offset, how);
+    }
+    pthread_rwlock_unlock(&writing);
+    return result;
 }
 
 static int weft_nbdkit_flush(void *handle, uint32_t flags)
@@ -189,21 +266,54 @@ static int weft_nbdkit_flush(void *handle, uint32_t flags)
     return result_of(weft_flush(disk));
 }
 
+/* Parts of blocks stay as they are. */
 static int weft_nbdkit_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-    int result = weft_discard(disk, count, offset);
+    uint64_t first = up(offset), end = down(offset + count);
+    int result = 0;
     (void)handle;
+    pthread_rwlock_rdlock(&writing);
+    if (first < end)
+        result = weft_discard(disk, end - first, first);
     if (result == 0 && flags & NBDKIT_FLAG_FUA)
         result = weft_flush(disk);
-    return result_of(result);
+    result = result_of(result);
+    pthread_rwlock_unlock(&writing);
+    return result;
+}
+
+/* Zeroes parts of blocks at both ends by writes. */
+static int zero(uint64_t count, uint64_t offset, uint32_t how)
+{
+    uint64_t end = offset + count, first = up(offset), last = down(end);
+    uint32_t fua = how & WEFT_FUA;
+    int result = 0;
+    if (is_whole(count, offset))
+        return result_of(weft_write_zeroes(disk, count, offset, how));
+    if (first >= last)
+        return merge(NULL, count, offset, fua);
+    if (first > offset)
+        result = merge(NULL, first - offset, offset, fua);
+    if (result == 0)
+        result = result_of(weft_write_zeroes(disk, last - first, first, how));
+    if (result == 0 && end > last)
+        result = merge(NULL, end - last, last, fua);
+    return result;
 }
 
 static int weft_nbdkit_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
     uint32_t how = (flags & NBDKIT_FLAG_FUA ? WEFT_FUA : 0) |
                    (flags & NBDKIT_FLAG_MAY_TRIM ? WEFT_MAY_UNMAP : 0);
+    int result;
     (void)handle;
-    return result_of(weft_write_zeroes(disk, count, offset, how));
+    if (is_whole(count, offset))
+        pthread_rwlock_rdlock(&writing);
+    else
+        pthread_rwlock_wrlock(&writing);
+    result = zero(count, offset, how);
+    pthread_rwlock_unlock(&writing);
+    return result;
 }
 
 static int weft_nbdkit_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,

@@ -14,6 +14,7 @@ use core::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use weft_block::read_only::write_refused;
 use weft_block::sharing::share;
 use weft_block::{Device, Geometry, OpKind};
 use weft_endpoint::loops::{Loops, LoopsConfig};
@@ -179,8 +180,7 @@ impl DiskInner {
             return Err(Failure::new(Code::OutOfRange, text));
         }
         if kind.is_write() && !features.write {
-            let text = format!("{} is read-only", self.device.url());
-            return Err(Failure::new(Code::ReadOnly, text));
+            return Err(Failure::new(Code::ReadOnly, write_refused(self.device.url())));
         }
         let unsupported = |what: &str| {
             Failure::new(Code::Unsupported, format!("{} cannot {what}", self.device.url()))

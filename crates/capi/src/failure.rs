@@ -1,6 +1,7 @@
 //! Errors of the library: a code, a sentence, and the status of the protocol if a device reported
 //! the error. The last one of each thread is kept for the functions that describe it.
 
+use crate::reported;
 use core::cell::RefCell;
 use std::ffi::{CStr, CString};
 use weft_block::{Error, ErrorKind, Outcome, Raw, Status, StatusKind};
@@ -203,6 +204,14 @@ impl Completion {
     pub fn is_success(&self) -> bool {
         self.result == 0
     }
+
+    /// The completion in one sentence.
+    pub fn sentence(&self) -> String {
+        match self.is_success() {
+            true => "the operation succeeded".into(),
+            false => Failure::of(self, "the operation").text,
+        }
+    }
 }
 
 /// Number of the protocol, and the code.
@@ -240,15 +249,20 @@ impl Failure {
 
     /// A failed operation, which `what` describes.
     pub fn of(completion: &Completion, what: &str) -> Self {
-        let at = usize::try_from(-i64::from(completion.result)).unwrap_or(0);
+        let at = usize::try_from(-i64::from(completion.result)).unwrap_or(usize::MAX);
         let code = Code::ALL.get(at).copied().unwrap_or(Code::Internal);
-        let known = match completion.flags {
-            0 => "",
-            MAY_HAVE_EXECUTED => " (it may have been executed)",
-            _ => " (it may have been executed, or be executed later)",
-        };
-        let text = format!("{what} failed: {}{known}", code.text().to_string_lossy());
         let Completion { protocol, status, flags, .. } = *completion;
+        let known = match flags {
+            0 => None,
+            MAY_HAVE_EXECUTED => Some("it may have been executed"),
+            _ => Some("it may have been executed, or be executed later"),
+        };
+        let about = reported::words(protocol, status);
+        let about: Vec<_> = about.into_iter().chain(known.map(str::to_owned)).collect();
+        let mut text = format!("{what} failed: {}", code.text().to_string_lossy());
+        if !about.is_empty() {
+            text += &format!(" ({})", about.join("; "));
+        }
         Self { code, text, protocol, status, flags }
     }
 
@@ -318,6 +332,7 @@ pub fn last_status() -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_block::RawScsi;
 
     #[test]
     fn codes_are_in_order() {
@@ -332,12 +347,40 @@ mod tests {
     }
 
     #[test]
+    fn completions_are_sentences() {
+        assert_eq!(Completion::default().sentence(), "the operation succeeded");
+        let failed = Completion::failed(7, Code::Cancelled, 0).sentence();
+        assert_eq!(failed, "the operation failed: cancelled");
+        let status = Status::with_raw(StatusKind::Media, Raw::Nbd(5));
+        assert_eq!(
+            Completion::of(7, &Outcome::unsettled(status)).sentence(),
+            "the operation failed: input or output failed (NBD error 5: input/output error; \
+             it may have been executed, or be executed later)"
+        );
+        let unknown = Completion { result: 5, ..Completion::default() };
+        assert_eq!(unknown.sentence(), "the operation failed: a defect of the library");
+    }
+
+    #[test]
+    fn the_numbers_of_a_completion_have_the_words_of_its_status() {
+        let scsi = RawScsi { status: 2, sense_key: 3, additional_sense: 0x1100, information: None };
+        for raw in [Raw::Nvme(0x4281), Raw::Scsi(scsi), Raw::Nbd(28), Raw::Os(5)] {
+            let outcome = Outcome::Done(Status::with_raw(StatusKind::Media, raw));
+            let sentence = Completion::of(1, &outcome).sentence();
+            let words = weft_endpoint::reported::words(&raw);
+            assert!(sentence.ends_with(&format!("failed ({words})")), "{sentence}");
+        }
+    }
+
+    #[test]
     fn the_status_of_the_protocol_is_kept_for_the_thread() {
         let status = Status::with_raw(StatusKind::Media, Raw::Nvme(0x281));
         let failure = Failure::of(&Completion::of(1, &Outcome::Done(status)), "a read");
         assert_eq!(keep(failure), Code::Io);
         assert_eq!((last_code(), last_status()), (Code::Io, (1, 0x281)));
-        with_last_text(|text| assert_eq!(text, c"a read failed: input or output failed"));
+        let expected =
+            c"a read failed: input or output failed (NVMe status 0x281: Unrecovered Read Error)";
+        with_last_text(|text| assert_eq!(text, expected));
         let elsewhere = std::thread::spawn(|| (last_code(), last_status()));
         assert_eq!(elsewhere.join().unwrap(), (Code::Ok, (0, 0)));
     }

@@ -5,7 +5,7 @@
 //!
 //! * `ffi`: the functions, each a call of what is below.
 //! * `guard`: what all functions do: no panic leaves them, and none works in a forked child.
-//! * `failure`: errors, as a code and a sentence.
+//! * `failure`: errors, as a code and a sentence; `reported`: statuses of devices in words.
 //! * `disk`: an open device with its event loops, and blocking calls; `options`, `properties`.
 //! * `queue`: operations in flight, by the caller; `worker`: the same, on the event loop;
 //!   `line`: between both; `outbox`: what has completed; `caller_loop`: an event loop in a thread of
@@ -35,6 +35,7 @@ mod order;
 mod outbox;
 pub mod properties;
 pub mod queue;
+mod reported;
 mod signals;
 pub mod target;
 pub mod worker;

@@ -62,7 +62,7 @@ impl Default for Options {
 type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// All options.
-pub const OPTIONS: [(&str, Set); 40] = [
+pub const OPTIONS: [(&str, Set); 41] = [
     ("chap-secret-file", |of, text| put(&mut of.connect.iscsi.secret, chap_secret(text))),
     ("chap-user", |of, text| put(&mut of.connect.iscsi.user, name(text))),
     ("concat", |of, text| flag(text, &mut of.connect.tls.concat)),
@@ -126,6 +126,7 @@ pub const OPTIONS: [(&str, Set); 40] = [
     }),
     ("quiesce-time", |of, text| duration(text, &mut of.connect.quiesce_time)),
     ("rdma-shared-key", |of, text| flag(text, &mut of.connect.rdma_shared_key)),
+    ("read-only", |of, text| flag(text, &mut of.connect.read_only)),
     ("reconnect-delay", |of, text| {
         of.connect.paths.reconnect_delay = Duration::from_secs(number(text, 1, 3600)?);
         Ok(())

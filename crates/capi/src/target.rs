@@ -15,6 +15,7 @@ use weft_endpoint::report::{Report, SubsystemReport};
 use weft_endpoint::statistics::KindCounts;
 use weft_proto::nvme::types::Nsid;
 use weft_server::config::{Desired, NoSourceOptions, SourceOptions, read};
+use weft_server::served::ServedState;
 use weft_server::server::BareServer;
 use weft_server::{Environment, Error};
 
@@ -64,12 +65,16 @@ impl Target {
     /// Starts a target as a configuration says, whose paths begin at the working directory.
     ///
     /// # Errors
-    /// The text is wrong, or a source or listener cannot be opened.
+    /// The text is wrong, NBD clients would find no export, or a source or listener cannot be
+    /// opened.
     pub fn start(configuration: &str) -> Result<Self, Failure> {
         fork::begin()?;
         // All threads are started from here, or from threads that are.
         let _blocked = Blocked::now();
         let desired = parse(configuration)?;
+        if let Some(nameless) = ServedState::of(&desired).nameless() {
+            return Err(Failure::usage(nameless));
+        }
         let control = Control::new();
         let queues = u16::try_from(desired.loops.count()).unwrap_or(u16::MAX);
         let switches = Switches::default();

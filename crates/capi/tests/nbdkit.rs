@@ -1,5 +1,7 @@
 //! The plugin of nbdkit, with libnbd's programs as clients.
 
+mod own_tests;
+
 use crate::built::{WARNINGS, here, library, scratch, succeeds, with_names};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -98,6 +100,30 @@ fn holes_of_a_file_are_told() {
     let is_hole = |line: &str| line.contains("hole,zero") && !line.contains("0.0%");
     // A file system may not tell of holes.
     assert!(map.lines().any(is_hole) || map.contains("100.0%"), "{map}");
+}
+
+/// nbdkit's filters, and clients that know no block size, ask for any bytes.
+#[test]
+fn parts_of_blocks_are_read_and_written() {
+    let Some(plugin) = plugin() else { return };
+    if !programs::have(&["qemu-io"]) {
+        return;
+    }
+    let commands = [
+        "write -P 0x11 0 16k",
+        "write -P 0x22 100 5000",
+        "write -z 700 3000",
+        "discard 1000 6000",
+        "read -P 0x11 0 100",
+        "read -P 0x22 100 600",
+        "read -P 0 700 3000",
+        "read -P 0x22 3700 396",
+        "read -P 0x11 8k 8k",
+    ];
+    let words: Vec<String> = commands.iter().map(|of| format!("-c '{of}'")).collect();
+    let command = format!("qemu-io -f raw {} \"$uri\"", words.join(" "));
+    let said = serve(&plugin, &["ram:1MiB,block=4096"], &command);
+    assert!(!said.contains("failed"), "{said}");
 }
 
 #[test]

@@ -68,9 +68,10 @@ fn under_valgrind(name: &str, tool: &str, options: &[&str]) -> Option<Command> {
     Some(valgrind)
 }
 
-/// Memcheck, which reports errors, and memory that is lost.
+/// Memcheck, which reports errors, and memory that is lost or may be.
 fn memcheck(name: &str) -> Option<Command> {
-    let kinds = ["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
+    let kinds =
+        ["--show-leak-kinds=definite,possible", "--errors-for-leak-kinds=definite,possible"];
     under_valgrind(name, "memcheck", &["--leak-check=full", kinds[0], kinds[1]])
 }
 

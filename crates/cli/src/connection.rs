@@ -258,6 +258,7 @@ impl ConnectArgs {
             ceph: weft_ceph::Access::default(),
             ceph_in_group: false,
             created: None,
+            read_only: false,
             shared: false,
             disk_timeout: Duration::ZERO,
             in_mirror: false,

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
-use weft_server::attach::entries::Runtime;
+use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::connections::orders::{self, Connect, Shown};
 use weft_server::connections::record::Connection;
 use weft_server::management::client::Client;
@@ -56,6 +56,21 @@ impl LastingArgs {
         self.daemon.client(runtime)
     }
 
+    /// The record of a connection that a daemon holds.
+    ///
+    /// # Errors
+    /// It holds none of this name.
+    pub fn entry(&self, name: &str) -> Result<Entry, Failure> {
+        let held = DaemonArgs::held(&mut self.client(&Runtime::open()?)?)?;
+        let entry = held.into_iter().find(|it| it.name == name).and_then(|it| it.entry);
+        let ended = || {
+            let text =
+                format!("\"{name}\" was connected and has ended since; `weft list` has the reason");
+            Failure::of(ErrorKind::NotFound, text)
+        };
+        entry.ok_or_else(ended)
+    }
+
     /// Has a daemon make the connection that this process was asked for, and hold it; what it says
     /// of it. `None`: there is no daemon, and none is needed.
     pub fn ask(&self, name: &str, url: &str) -> Result<Option<String>, Failure> {
@@ -98,5 +113,11 @@ fn words() -> Result<Vec<String>, Failure> {
             Failure::of(ErrorKind::Usage, text)
         })
     };
-    std::env::args_os().skip(1).map(word).collect()
+    // Whoever calls waits and prints by itself, and only now.
+    let is_own = |word: &Result<String, Failure>| {
+        word.as_ref().is_ok_and(|word| {
+            word == "--print-device" || word == "--wait" || word.starts_with("--wait=")
+        })
+    };
+    std::env::args_os().skip(1).map(word).filter(|word| !is_own(word)).collect()
 }

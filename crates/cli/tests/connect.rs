@@ -130,6 +130,58 @@ fn a_connection_is_served_listed_and_ended() {
     assert_eq!(gone.code(), Some(3), "{gone:?}");
 }
 
+#[test]
+fn the_states_of_paths_are_those_that_they_have() {
+    let dir = Dir::new("states");
+    let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    dir.done(&["connect", target.url(), "--as", "nbd", "--serve-only", "--name", "disk"]);
+    assert!(dir.done(&["list-subsys"]).ends_with(" live\n"));
+    assert_eq!(text(&dir.list()[0], "State"), "live");
+    drop(target);
+    until("the path is lost", || dir.done(&["list-subsys"]).ends_with(" connecting\n"));
+    assert_eq!(text(&dir.list()[0], "State"), "connecting");
+    assert!(dir.done(&["list", "--wide"]).contains(", connecting"));
+    let json = dir.done(&["list-subsys", "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["Subsystems"][0]["Paths"][0]["State"], "connecting");
+}
+
+#[test]
+fn a_path_that_is_given_up_is_dead() {
+    let dir = Dir::new("dead");
+    let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let connect = ["connect", target.url(), "--as", "nbd", "--serve-only", "--name", "disk"];
+    dir.done(&[&connect[..], &["--ctrl-loss-tmo", "0"]].concat());
+    drop(target);
+    until("the path is given up", || dir.done(&["list-subsys"]).ends_with(" dead\n"));
+    assert_eq!(text(&dir.list()[0], "State"), "dead");
+}
+
+#[test]
+fn errors_of_the_device_are_in_the_log_of_the_connection() {
+    let dir = Dir::new("errors");
+    let source = "error:rate=1,kind=media,ops=read,ram:16MiB";
+    let target = Server::start(dir.path(), &[source, "--nqn", NQN]);
+    dir.done(&["connect", target.url(), "--as", "nbd", "--serve-only", "--name", "disk"]);
+    let served = text(&dir.list()[0], "Served");
+    let read = dir.weft(&["bench", &served, "--rw=randread", "--bs=4k", "--size=1m"]);
+    assert_eq!(read.code(), Some(11), "{read:?}");
+    let log = std::fs::read_to_string(dir.path().join("run/disk.log")).unwrap();
+    let lines = log.lines().filter(|line| line.contains("NVMe status 0x281: Unrecovered Read"));
+    assert_eq!(lines.count(), 1, "once, however many there were: {log}");
+}
+
+#[test]
+fn a_disk_that_is_only_served_has_no_device_to_wait_for() {
+    let dir = Dir::new("no-device");
+    for other in ["--serve-only", "--print"] {
+        for option in ["--wait", "--wait=1s", "--print-device"] {
+            let refused = dir.weft(&["connect", "ram:1MiB", "--as", "nbd", other, option]);
+            assert_eq!(refused.code(), Some(2), "{other} {option}: {refused:?}");
+        }
+    }
+}
+
 /// Runs a program as a user who owns nothing; as this user where that takes privileges that we do
 /// not have.
 #[cfg(target_os = "linux")]

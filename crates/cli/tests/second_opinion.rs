@@ -117,3 +117,33 @@ fn a_limited_device_is_as_fast_for_both() {
     );
     agree(dir.path(), server.url(), &["--rw=randread", "--iodepth=16"]);
 }
+
+/// A result of weft and one of fio are of one format, and so are compared.
+#[test]
+fn two_runs_are_compared() {
+    if !programs::have(&["fio"]) {
+        return;
+    }
+    let dir = Scratch::new("opinion-compared");
+    std::fs::write(dir.path().join("data"), vec![7; 1 << 20]).unwrap();
+    let job = ["--name=job", "--rw=randread", "--bs=4k", "--iodepth=1", "--number_ios=64"];
+    let output = ["--output-format=json", "--output=fio.json"];
+    let mut fio = programs::command("fio");
+    fio.current_dir(dir.path()).args(["--ioengine=psync", "--filename=data"]);
+    assert!(fio.args(job).args(output).status().unwrap().success());
+    let bench = run(weft(
+        dir.path(),
+        &[&["bench", "file:./data", "--output-format=json"], &job[..]].concat(),
+    ));
+    assert_eq!(bench.code(), Some(0), "{bench:?}");
+    std::fs::write(dir.path().join("weft.json"), bench.out).unwrap();
+    let compared = run(weft(dir.path(), &["study", "compare", "fio.json", "weft.json"]));
+    assert_eq!(compared.code(), Some(0), "{compared:?}");
+    for part in ["job: 4KiB random, 100 % reads, 1 in flight", "Median latency of job"] {
+        assert!(compared.out.contains(part), "{compared:?}");
+    }
+    std::fs::write(dir.path().join("cut.json"), "{ \"fio version\": \"fio-3.33\", \"jobs\": []}")
+        .unwrap();
+    let refused = run(weft(dir.path(), &["study", "compare", "fio.json", "cut.json"]));
+    assert!(refused.code() == Some(2) && refused.err.contains("no result in it"), "{refused:?}");
+}

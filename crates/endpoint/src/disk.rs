@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weft_block::read_only::write_refused;
 use weft_block::waiting::{self, Waiting};
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind,
@@ -136,6 +137,7 @@ impl Disk {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         self.check(lba, data.len())?;
+        self.check_writable()?;
         let (_, block) = self.step();
         let (blocks, most) =
             (data.len() / block, self.geometry().atomic.compare_and_write_blocks as usize);
@@ -215,7 +217,17 @@ impl Disk {
         Err(Error::new(ErrorKind::Usage, text))
     }
 
+    fn check_writable(&self) -> Result<(), Error> {
+        if self.device.features().write {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::PermissionDenied, write_refused(self.device.url())))
+    }
+
     fn run(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> Result<Vec<u8>, Error> {
+        if kind.is_write() {
+            self.check_writable()?;
+        }
         let _waiting = self.waiting();
         let answer = self.start(kind, lba, blocks, data).recv();
         answer.unwrap_or_else(|_| Err(ended())).map_err(|(_, error)| error)
@@ -329,14 +341,15 @@ impl Requests {
                 StatusKind::NoSpace => ErrorKind::NoResources,
                 _ => ErrorKind::Io,
             };
+            let raw = status.raw.map(|raw| format!(" ({raw})")).unwrap_or_default();
             let text = match op.kind {
-                OpKind::Flush => format!("the flush failed: {:?}", status.kind),
+                OpKind::Flush => format!("the flush failed: {:?}{raw}", status.kind),
                 _ if status.kind == StatusKind::NoSpace => format!(
-                    "writing {} blocks at block {} failed: {:?}; make room and repeat it",
+                    "writing {} blocks at block {} failed: {:?}{raw}; make room and repeat it",
                     op.blocks, op.lba, status.kind
                 ),
                 _ => format!(
-                    "{:?} of {} blocks at block {} failed: {:?}",
+                    "{:?} of {} blocks at block {} failed: {:?}{raw}",
                     op.kind, op.blocks, op.lba, status.kind
                 ),
             };

@@ -47,6 +47,7 @@ pub mod refusals;
 mod renewal;
 mod replaced_file;
 pub mod report;
+pub mod reported;
 mod reservation_kind;
 pub mod reservations;
 pub mod source;

@@ -124,6 +124,12 @@ pub const REFUSALS_LOGGED_MAX: u32 = 20;
 /// ...and seconds until each further one is logged; the log reports the number of omitted ones.
 pub const REFUSALS_LOGGED_STEP_S: u64 = 5;
 
+/// Seconds in which one failure of each kind of a device is logged.
+pub const FAILURES_LOGGED_STEP_S: u64 = 60;
+
+/// Devices and kinds of failures that the log tells apart.
+pub const FAILURE_KINDS_MAX: usize = 256;
+
 /// Maximum hosts of a target whose deviations are logged separately; all other hosts count as one.
 pub const REMARKED_HOSTS_MAX: usize = 1024;
 
@@ -343,6 +349,13 @@ pub const RESERVATION_READERS_MAX: usize = 4;
 
 /// Queues of a file of this system by FUSE: the kernel wakes all of them for each request.
 pub const FUSE_QUEUES_MAX: usize = 4;
+
+/// Requests that the kernel has with such a file at a time by io_uring, and bytes of memory for
+/// their data, which is taken as it is used. Its queues, one for each processor, share them; where
+/// there is none for each, requests come by `/dev/fuse`.
+pub const FUSE_RING_SLOTS_MAX: usize = 256;
+/// See above.
+pub const FUSE_RING_BYTES_MAX: usize = 64 << 20;
 
 /// Milliseconds after which a request of such a file is tried again that got no memory, or whose data
 /// could not be reached.

@@ -40,6 +40,10 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
             "further paths belong to one device, and this source has several; open it without them";
         return Err(Error::new(ErrorKind::Usage, format!("{url}: {text}")));
     }
+    if options.read_only {
+        let options = ConnectOptions { read_only: false, ..options.clone() };
+        return begin(&format!("readonly:{url}"), &options);
+    }
     let network = |url: &str| match mirror::begin(url, options) {
         Ok(None) => Some(begin_remote(url, options)?.unwrap_or_else(|e| Opening::ready(Err(e)))),
         Ok(opening) => opening,
@@ -145,7 +149,7 @@ fn check_source(source: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PathOptions;
+    use crate::{Disk, PathOptions};
 
     #[test]
     fn each_source_of_a_list_is_checked() {
@@ -164,6 +168,25 @@ mod tests {
             "mirror:ram:1MiB,error:rate=2,ram:1MiB",
         ] {
             assert!(check(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_opened_for_reading_takes_no_writes() {
+        let options = ConnectOptions { read_only: true, ..ConnectOptions::default() };
+        let disk = Disk::open("stripe:4KiB,ram:1MiB,ram:1MiB", &options).unwrap();
+        disk.read(0, &mut [0; 512]).unwrap();
+        disk.flush().unwrap();
+        let zeroes = [0; 512];
+        for refused in [
+            disk.write(0, &zeroes),
+            disk.discard(0, 1),
+            disk.write_zeroes(0, 1, true),
+            disk.compare_and_write(0, &zeroes, &zeroes).map(drop),
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+            assert!(refused.to_string().contains("without the option read-only"), "{refused}");
         }
     }
 

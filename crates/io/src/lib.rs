@@ -14,6 +14,7 @@
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
 //! * `unasked`: descriptors that nobody wants, and closing that may wait.
+//! * `command_ring`: rings of commands to a driver of the kernel; `mapping`: memory of the system.
 //! * `guest`: memory of virtual machines that another process shares (Linux).
 //! * `event_log`: the event log of Windows.
 //! * [`uncached`]: copies of what is not soon read again; [`masked`]: noise under keys.
@@ -25,6 +26,8 @@
 
 pub mod accept;
 pub mod buf;
+#[cfg(target_os = "linux")]
+mod command_ring;
 pub mod connect;
 pub mod counters;
 pub mod cpu;
@@ -45,6 +48,8 @@ pub mod guest;
 pub mod kernel_file;
 pub mod limits;
 pub mod listening;
+#[cfg(target_os = "linux")]
+mod mapping;
 pub mod masked;
 pub mod output;
 #[cfg(windows)]

@@ -5,7 +5,14 @@
 mod replaced;
 
 use crate::secret::VARIABLES;
-use std::process::Command;
+use std::io::{self, Read};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time between two looks whether a command has ended.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A program of the system, without the environment variables that hold secrets of weft's.
 pub fn system(program: &str) -> Command {
@@ -35,6 +42,43 @@ fn to_start(program: &replaced::Program) -> Command {
 #[cfg(not(target_os = "linux"))]
 pub fn this_program() -> std::io::Result<Command> {
     Ok(Command::new(std::env::current_exe()?))
+}
+
+/// The output of a command; `None` if it has not ended within the limit. Then it is killed, and not
+/// waited for: what it asked the system for may last.
+///
+/// # Errors
+/// It cannot be started.
+pub fn output_within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (read_aside(child.stdout.take()), read_aside(child.stderr.take()));
+    let until = Instant::now() + limit;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() >= until {
+            // An error is that it has ended just now.
+            let _ = child.kill();
+            return Ok(None);
+        }
+        thread::sleep(LOOK);
+    };
+    let all = |read: Receiver<Vec<u8>>| read.recv().unwrap_or_default();
+    Ok(Some(Output { status, stdout: all(stdout), stderr: all(stderr) }))
+}
+
+/// Reads a pipe to its end, on a thread of its own, so that the program at its other end never
+/// waits for room in it.
+fn read_aside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (give, read) = mpsc::channel();
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        // What was read until an error counts.
+        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut all));
+        let _ = give.send(all);
+    });
+    read
 }
 
 /// What a command of weft says of its failure: its last message, and not its log; clap's is the

@@ -43,6 +43,7 @@ pub const STEPS: &[Step] = &[
     step("fmt-lab", Why::Sources, "the same of the tools in `lab/crates`"),
     step("fmt-python", Why::Sources, "the same of the binding of Python"),
     step("licences", Why::Sources, "sources and licences of all dependencies"),
+    step("packing", Why::Sources, "the crates for a registry, packed and not built"),
     step("clippy", Why::Sources, "all targets, warnings denied"),
     step("clippy-plain", Why::Sources, "what `cargo build` builds, which has fewer features"),
     step("clippy-lab", Why::Sources, "the same of the tools in `lab/crates`"),

@@ -49,9 +49,9 @@ pub(super) fn compare_kind(flags: u32) -> Result<OpKind, Failure> {
 }
 
 /// Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
-/// "file:/srv/disk.img" or "iscsi://host/IQN/0". `options` may be NULL. Waits until the device is
-/// open, for the option "connect-timeout" at most, or until `weft_options_cancel`. Free it with
-/// `weft_close`.
+/// "file:/srv/disk.img" or "iscsi://host/IQN/0"; docs/sources.md lists all of them. `options` may be
+/// NULL. Waits until the device is open, for the option "connect-timeout" at most, or until
+/// `weft_options_cancel`. Free it with `weft_close`.
 ///
 /// # Safety
 /// `url` is a text; `options` is NULL or a handle; `disk` is NULL, or valid for writing.

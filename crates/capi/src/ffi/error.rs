@@ -1,6 +1,7 @@
 //! Errors and the version.
 
-use crate::failure::{Code, last_code, last_status, with_last_text};
+use super::copy_text;
+use crate::failure::{Code, Completion, Failure, last_code, last_status, with_last_text};
 use crate::guard;
 use core::ffi::{c_char, c_int};
 
@@ -51,5 +52,26 @@ pub extern "C" fn weft_error_text(code: c_int) -> *const c_char {
     guard::value(c"".as_ptr(), || {
         let at = usize::try_from(code.unsigned_abs()).unwrap_or(usize::MAX);
         Code::ALL.get(at).copied().unwrap_or(Code::Internal).text().as_ptr()
+    })
+}
+
+/// Copies a completion in one sentence, for people, to `buffer` of `bytes` bytes, and returns its
+/// length, as `weft_get_text`: the error, the status that the device reported, and whether the
+/// operation may have been executed. The completion may be a copy, of any queue.
+///
+/// # Safety
+/// `completion` is NULL, or valid for reading; `buffer` is valid for writing `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_completion_message(
+    completion: *const Completion,
+    buffer: *mut c_char,
+    bytes: usize,
+) -> c_int {
+    guard::number(|| {
+        // SAFETY: the caller's promise.
+        let completion = unsafe { completion.as_ref() };
+        let none = || Failure::usage("the completion is NULL");
+        // SAFETY: the caller's promise.
+        unsafe { copy_text(&completion.ok_or_else(none)?.sentence(), buffer, bytes) }
     })
 }

@@ -69,6 +69,27 @@ static void cancels(void)
     OK(weft_close(disk));
 }
 
+/* The sentence about a completion. */
+static void sentences(void)
+{
+    const char *failed = "the operation failed: input or output failed";
+    weft_disk *disk;
+    weft_queue *queue;
+    weft_completion done;
+    char text[256];
+    OK(weft_open("error:rate=1,kind=media,ops=read,ram:1MiB,block=4096", NULL, &disk));
+    OK(weft_queue_new(disk, 4, &queue));
+    OK(weft_queue_read(queue, found[0], 4096, 0, 1));
+    EXPECT(weft_queue_wait(queue, &done, 1, 1, -1) == 1 && done.result == -WEFT_ERROR_IO);
+    EXPECT(weft_completion_message(&done, text, sizeof text) == (int)strlen(text));
+    EXPECT(strncmp(text, failed, strlen(failed)) == 0);
+    EXPECT(weft_completion_message(&done, text, 5) > 5 && strcmp(text, "the ") == 0);
+    EXPECT(weft_completion_message(&done, NULL, 0) > 5);
+    EXPECT(weft_completion_message(NULL, text, sizeof text) == -WEFT_ERROR_USAGE);
+    weft_queue_free(queue);
+    OK(weft_close(disk));
+}
+
 static void memory(weft_disk *disk)
 {
     static unsigned char own[8192];
@@ -185,6 +206,7 @@ int main(void)
     memory(disk);
     OK(weft_close(disk));
     cancels();
+    sentences();
     held();
     limited();
     threads();

@@ -79,6 +79,37 @@ static void errors(weft_disk *disk)
     EXPECT(weft_open("\xff", NULL, &disk) == -WEFT_ERROR_USAGE);
 }
 
+/* The option stands for `readonly:`: nothing that changes data is begun. */
+static void opened_read_only(void)
+{
+    weft_options *options;
+    weft_disk *disk;
+    weft_queue *queue;
+    char byte[512] = {0};
+    uint64_t is_so = 0;
+    OK(weft_options_new(&options));
+    OK(weft_options_set(options, "read-only", "on"));
+    OK(weft_open("ram:1MiB", options, &disk));
+    OK(weft_get_u64(disk, "read-only", &is_so));
+    EXPECT(is_so == 1);
+    OK(weft_pread(disk, byte, 512, 0));
+    EXPECT(weft_pwrite(disk, byte, 512, 0, 0) == -WEFT_ERROR_READ_ONLY);
+    EXPECT(strstr(weft_last_message(), "without the option read-only") != NULL);
+    EXPECT(weft_discard(disk, 512, 0) == -WEFT_ERROR_READ_ONLY);
+    EXPECT(weft_write_zeroes(disk, 512, 0, 0) == -WEFT_ERROR_READ_ONLY);
+    EXPECT(weft_compare_and_write(disk, byte, byte, 512, 0, 0) == -WEFT_ERROR_READ_ONLY);
+    OK(weft_queue_new(disk, 1, &queue));
+    EXPECT(weft_queue_write(queue, byte, 512, 0, 0, 1) == -WEFT_ERROR_READ_ONLY);
+    weft_queue_free(queue);
+    OK(weft_flush(disk));
+    OK(weft_close(disk));
+    OK(weft_options_set(options, "read-only", "off"));
+    OK(weft_open("ram:1MiB", options, &disk));
+    OK(weft_pwrite(disk, byte, 512, 0, 0));
+    OK(weft_close(disk));
+    weft_options_free(options);
+}
+
 int main(void)
 {
     weft_options *options;
@@ -99,6 +130,7 @@ int main(void)
     OK(weft_open("readonly:ram:1MiB", NULL, &disk));
     EXPECT(weft_pwrite(disk, byte, 512, 0, 0) == -WEFT_ERROR_READ_ONLY);
     OK(weft_close(disk));
+    opened_read_only();
     OK(weft_open("error:rate=1,kind=nospace,ops=write,ram:1MiB", NULL, &disk));
     EXPECT(weft_pwrite(disk, byte, 512, 0, 0) == -WEFT_ERROR_NO_SPACE);
     OK(weft_close(disk));

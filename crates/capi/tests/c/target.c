@@ -73,6 +73,22 @@ static void changes(weft_target *target, const char *url, const weft_options *op
     OK(weft_close(disk));
 }
 
+/* Only namespaces with a name are exports of NBD. */
+static void nbd_needs_names(void)
+{
+    static const char nameless[] = "listen = [\"nbd://127.0.0.1:0\"]\n"
+                                   "[[subsystem]]\nnqn = \"nqn.2026-01.example:capi\"\n"
+                                   "[[subsystem.namespace]]\nnsid = 1\nsource = \"ram:8MiB\"\n";
+    char named[sizeof nameless + 32], url[128];
+    weft_target *target;
+    EXPECT(weft_target_start(nameless, &target) == -WEFT_ERROR_USAGE);
+    EXPECT(strstr(weft_last_message(), "no namespace has a name") != NULL);
+    sprintf(named, "%sname = \"disk\"\n", nameless);
+    OK(weft_target_start(named, &target));
+    EXPECT(weft_target_url(target, 0, url, sizeof url) > 0 && strstr(url, "/disk") != NULL);
+    OK(weft_target_stop(target));
+}
+
 int main(void)
 {
     weft_target *target;
@@ -83,6 +99,7 @@ int main(void)
     signal(SIGPIPE, SIG_DFL);
     EXPECT(weft_target_start("listen = 5", &target) == -WEFT_ERROR_USAGE);
     EXPECT(weft_target_start("[[subsystem", &target) == -WEFT_ERROR_USAGE);
+    nbd_needs_names();
     OK(weft_target_start(configuration, &target));
     EXPECT(weft_target_url(target, 0, url, sizeof url) > 0);
     EXPECT(weft_target_url(target, 7, url, sizeof url) == -WEFT_ERROR_NOT_FOUND);

@@ -1,6 +1,7 @@
 //! `weft connect`: attaches any source to this system as a disk.
 
 mod commands;
+mod device;
 
 use crate::attach_args::AttachArgs;
 use crate::attached_process::{begin, leave_terminal};
@@ -9,9 +10,11 @@ use crate::exit::{Failure, printed};
 use crate::exit_on_loss::ended;
 use crate::pcap_args::PcapArgs;
 use clap::{ArgMatches, Args};
+use device::{DeviceArgs, patiently};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::Instant;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind, waiting};
 use weft_endpoint::url::without_secret;
@@ -38,6 +41,8 @@ Examples:
       make it the file disk/disk, also for users who are not root
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as nbd --serve-only
       serve it on a Unix socket for QEMU and other NBD clients; `weft list` prints the URL
+  device=$(weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --wait --print-device)
+      have its path in a variable of a script, once it answers
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --persist
       attach it whenever weft daemon starts, too
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi --print
@@ -65,6 +70,8 @@ pub struct ConnectCommand {
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
     #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
     attach: AttachArgs,
     #[command(flatten)]
     connect: ConnectArgs,
@@ -88,9 +95,21 @@ pub fn run(args: &ConnectCommand, matches: &ArgMatches, control: &Control) -> Re
     if args.foreground {
         return in_foreground(&plan, args, control);
     }
-    match args.attach.lasting.ask(&plan.name, &plan.url)? {
-        Some(said) => printed(writeln!(std::io::stdout().lock(), "{said}")),
-        None => in_background(&plan, args),
+    let until = args.device.until();
+    match patiently(until, || args.attach.lasting.ask(&plan.name, &plan.url))? {
+        Some(said) => {
+            if args.device.is_asked() {
+                args.device.finish(&args.attach.lasting.entry(&plan.name)?, until)?;
+            }
+            if args.device.prints() {
+                return Ok(());
+            }
+            printed(writeln!(std::io::stdout().lock(), "{said}"))
+        }
+        None => {
+            let (runtime, entry) = patiently(until, || in_background(&plan, args))?;
+            announce((&runtime, &entry), args, until)
+        }
     }
 }
 
@@ -161,21 +180,26 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, beginning) = (Runtime::open()?, begin()?);
     args.pcap.begin(control)?;
-    let server = DiskServer::start(plan, &args.options(control)?)?;
+    let until = args.device.until();
+    let server = patiently(until, || Ok(DiskServer::start(plan, &args.options(control)?)?))?;
     let signal = beginning.end();
-    let attached = attach(&runtime, server.entry().clone(), args.attach.serve_only);
-    let mut lost = None;
+    let attached = attach(&runtime, server.entry().clone(), args);
+    let (mut announced, mut lost) = (Ok(()), None);
     if let Ok(entry) = &attached {
-        announce(&runtime, entry)?;
-        lost = wait_for_end(&signal, &server, args.attach.loss.exit_on_loss);
+        announced = announce((&runtime, entry), args, until);
+        if announced.is_ok() {
+            lost = wait_for_end(&signal, &server, args.attach.loss.exit_on_loss);
+        }
         detach(&runtime, entry)?;
     }
     let stopped = server.stop().map_err(Failure::from);
     attached?;
+    announced?;
     ended(lost, stopped)
 }
 
-fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
+/// Starts the server, and attaches the disk.
+fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(Runtime, Entry), Failure> {
     let runtime = Runtime::open()?;
     // Report an existing connection before anything is started.
     runtime.check_free(&plan.name)?;
@@ -188,8 +212,8 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     }
     drop(waiting);
     let entry = runtime.find(&plan.name).ok_or_else(|| failure_of(&mut child, &log))?;
-    match attach(&runtime, entry.clone(), args.attach.serve_only) {
-        Ok(entry) => announce(&runtime, &entry),
+    match attach(&runtime, entry.clone(), args) {
+        Ok(entry) => Ok((runtime, entry)),
         Err(e) => {
             let _ = end(&runtime, &entry);
             Err(e)
@@ -222,10 +246,10 @@ fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
 }
 
 /// Attaches what a server serves to the system, and records the name of the device.
-fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry, Failure> {
+fn attach(runtime: &Runtime, mut entry: Entry, args: &ConnectCommand) -> Result<Entry, Failure> {
     let system = System::here();
     // An attached one continues the disk of a server that was killed.
-    if serve_only || entry.attached {
+    if args.attach.serve_only || entry.attached {
         return Ok(entry);
     }
     if entry.protocol == "nbd" {
@@ -246,6 +270,7 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
         entry.device = run::iscsi_disk(&entry.iqn, system);
         if system == System::Linux
             && let Some(file) = run::wait_for_commands(&entry.device)
+            && !args.device.prints()
         {
             let (device, limit) = (&entry.device, COMMAND_S);
             let _ = writeln!(
@@ -267,7 +292,16 @@ pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Error> {
     run::detach(&runtime.served(entry))
 }
 
-fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
+/// Says where the device is, once it is there as far as that is asked for.
+fn announce(
+    (runtime, entry): (&Runtime, &Entry),
+    args: &ConnectCommand,
+    until: Option<Instant>,
+) -> Result<(), Failure> {
+    args.device.finish(entry, until)?;
+    if args.device.prints() {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     let Entry { url, name, served, .. } = entry;
     match entry.device.as_str() {

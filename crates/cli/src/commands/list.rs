@@ -153,6 +153,15 @@ fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".into() } else { Printable(text).to_string() }
 }
 
+/// What is wrong with the source, if something is.
+fn trouble(entry: &Entry) -> String {
+    match entry.state() {
+        _ if entry.lost => ", lost".into(),
+        "live" => String::new(),
+        state => format!(", {state}"),
+    }
+}
+
 /// The cells as nvme-cli fills them; with single spaces only where there is little room.
 fn row(entry: &Entry, is_narrow: bool) -> Vec<String> {
     let squeezed = |cell: String| match is_narrow {
@@ -169,7 +178,7 @@ fn row(entry: &Entry, is_narrow: bool) -> Vec<String> {
         squeezed(format!("{} +  0 B", binary(entry.block_bytes))),
         or_dash(&entry.firmware),
         entry.name.clone(),
-        format!("{} at {}{}", entry.url, entry.served, if entry.lost { ", lost" } else { "" }),
+        format!("{} at {}{}", entry.url, entry.served, trouble(entry)),
     ]
 }
 
@@ -194,6 +203,7 @@ fn device(runtime: &Runtime, entry: &Entry) -> serde_json::Value {
         "ChapSecretFile": if entry.chap_user.is_empty() { String::new() } else { runtime.secret(&entry.name).display().to_string() },
         "Attached": entry.attached,
         "Lost": entry.lost,
+        "State": entry.state(),
         "Pid": entry.pid,
     })
 }

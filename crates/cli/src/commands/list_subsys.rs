@@ -1,5 +1,5 @@
 //! `weft list-subsys`: lists the NVMe subsystems of the connections of `weft connect`, in the
-//! format of `nvme list-subsys`.
+//! format of `nvme list-subsys`, with the state of each path.
 
 use super::list::{ListArgs, Listing};
 use crate::exit::Failure;
@@ -9,19 +9,22 @@ use std::io::Write;
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::url::NvmeUrl;
 use weft_server::attach::entries::{Entry, Runtime};
+use weft_server::attach::path_states::EntryPath;
 
-/// A path to a subsystem: the connection and its address.
-type Path<'a> = (&'a Entry, NvmeUrl);
+/// A path to a subsystem: its connection, its state and its address.
+type Path<'a> = (&'a Entry, EntryPath, NvmeUrl);
 
 /// Prints the subsystems of the current user's connections, each with its paths.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let (entries, _) = args.entries(&Runtime::open()?)?;
     let mut subsystems: BTreeMap<String, Vec<Path<'_>>> = BTreeMap::new();
-    for entry in &entries {
+    let paths =
+        entries.iter().flat_map(|entry| entry.paths().into_iter().map(move |it| (entry, it)));
+    for (entry, path) in paths {
         // Sources other than NVMe have no subsystem.
-        if let Ok(url) = NvmeUrl::parse(&entry.url) {
+        if let Ok(url) = NvmeUrl::parse(&path.url) {
             let nqn = url.subsystem.as_ref().map(ToString::to_string).unwrap_or_default();
-            subsystems.entry(nqn).or_default().push((entry, url));
+            subsystems.entry(nqn).or_default().push((entry, path, url));
         }
     }
     let mut out = std::io::stdout().lock();
@@ -37,11 +40,17 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     }
     for (n, (nqn, paths)) in subsystems.iter().enumerate() {
         writeln!(out, "nvme-subsys{n} - NQN={nqn}\n\\")?;
-        for (entry, url) in paths {
-            writeln!(out, " +- {} {} {} live", entry.name, url.transport.name(), address(url))?;
+        for (entry, path, url) in paths {
+            let (name, state) = (&entry.name, state(path));
+            writeln!(out, " +- {name} {} {} {state}", url.transport.name(), address(url))?;
         }
     }
     Ok(())
+}
+
+/// The state, with that of the access where it is another than the best.
+fn state(EntryPath { state, access, .. }: &EntryPath) -> String {
+    if access == "optimized" { state.clone() } else { format!("{state} {access}") }
 }
 
 fn address(url: &NvmeUrl) -> String {
@@ -49,6 +58,14 @@ fn address(url: &NvmeUrl) -> String {
 }
 
 fn subsystem(n: usize, nqn: &str, paths: &[Path<'_>]) -> serde_json::Value {
-    let path = |(entry, url): &Path<'_>| json!({ "Name": entry.name, "Transport": url.transport.name(), "Address": address(url), "State": "live" });
+    let path = |(entry, path, url): &Path<'_>| {
+        json!({
+            "Name": entry.name,
+            "Transport": url.transport.name(),
+            "Address": address(url),
+            "State": path.state,
+            "ANAState": path.access,
+        })
+    };
     json!({ "Name": format!("nvme-subsys{n}"), "NQN": nqn, "Paths": paths.iter().map(path).collect::<Vec<_>>() })
 }

@@ -177,7 +177,7 @@ impl<W> DeviceSide<W> {
     #[inline]
     pub(crate) fn completed(&mut self, completion: &Completion) -> bool {
         self.outstanding -= 1;
-        !completion.outcome.is_success() && self.devices.note_overdue(completion)
+        !completion.outcome.is_success() && self.devices.note_failed(completion)
     }
 
     /// Operations that devices still had at the last look although they were completed at a time

@@ -1,5 +1,6 @@
 //! The devices of an export, and their queues on one connection's loop.
 
+use super::failures;
 use crate::refusals::Refusals;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -236,10 +237,15 @@ impl OpenDevices {
         }
     }
 
-    /// Notes whether a failed operation is overdue: it came without its memory, which its device
-    /// will give back.
+    /// Logs a failed operation, and notes whether it is overdue: it came without its memory, which
+    /// its device will give back.
     #[cold]
-    pub(crate) fn note_overdue(&mut self, failed: &Completion) -> bool {
+    pub(crate) fn note_failed(&mut self, failed: &Completion) -> bool {
+        match &self.devices[..] {
+            [open] => failures::log(open.device.url(), failed),
+            // The completion does not say whose it is.
+            _ => failures::log("one of the devices of a connection", failed),
+        }
         let overdue = matches!(
             failed.outcome,
             Outcome::MayHaveExecuted { status: Status { kind: StatusKind::TimedOut, .. }, .. }

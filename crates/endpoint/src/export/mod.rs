@@ -9,6 +9,7 @@ mod device_side;
 pub(crate) mod devices;
 mod direct_write;
 pub(crate) mod driver;
+mod failures;
 #[cfg(target_os = "linux")]
 mod fuse;
 pub(crate) mod hosts;

@@ -11,13 +11,12 @@ use super::flights::{Flight, Flights, WAITING};
 use super::path_group::PathGroup;
 use super::route::{Open, Route};
 use super::unflushed::Unflushed;
-use super::verdict::{Verdict, doubt, verdict};
+use super::verdict::{Verdict, doubt, is_repeat, verdict};
 use crate::limits::{PATH_BATCH_OPS, PATH_WAITING_OPS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{
-    BlockQueue, Change, Completion, Error, ErrorKind, Op, OpKind, Outcome, Presence, Status,
-    StatusKind,
+    BlockQueue, Change, Completion, Error, ErrorKind, Op, OpKind, Presence, Status, StatusKind,
 };
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
@@ -299,8 +298,7 @@ impl PathsQueue {
                 route.pause(&self.on);
             }
         }
-        flight.repeats =
-            flight.repeats.saturating_add(u8::from(matches!(outcome, Outcome::Done(_))));
+        flight.repeats = flight.repeats.saturating_add(u8::from(is_repeat(&outcome)));
         // Also one that was aborted, or damaged on its way: some of it may have been.
         let executed = verdict == Verdict::Again && flight.kind.is_write();
         flight.may_have_executed |= executed;

@@ -30,11 +30,8 @@ pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) ->
                 Verdict::Deliver
             }
         }
-        // The device has aborted it, or its data was damaged in transit: it is repeated as after a
-        // loss, but not for ever.
-        Outcome::Done(Status { kind: StatusKind::Aborted | StatusKind::Transport, .. })
-            if !is_swap =>
-        {
+        // It is repeated as after a loss, but not for ever.
+        _ if !is_swap && is_given_back(outcome) => {
             if flight.repeats < PATH_REPEATS_MAX {
                 Verdict::Again
             } else {
@@ -52,6 +49,22 @@ pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) ->
         }
         Outcome::MayHaveExecuted { settled: false, .. } => Verdict::Deliver,
     }
+}
+
+/// Whether the peer has aborted the operation, or its data was damaged in transit, on a connection
+/// that goes on.
+fn is_given_back(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Done(status) | Outcome::MayHaveExecuted { status, settled: true } => {
+            matches!(status.kind, StatusKind::Aborted | StatusKind::Transport)
+        }
+        Outcome::NotSent(_) | Outcome::MayHaveExecuted { settled: false, .. } => false,
+    }
+}
+
+/// Whether an outcome counts as one of the times that an operation may be sent again.
+pub(super) fn is_repeat(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done(_)) || is_given_back(outcome)
 }
 
 /// What a lost path completed while unflushed writes were written again is not believed: a write
@@ -104,6 +117,22 @@ mod tests {
         assert_eq!(judge(swap, Outcome::NotSent(GONE)), Verdict::AgainAfterPause);
         assert_eq!(judge(swap, Outcome::settled(GONE)), Verdict::Deliver);
         assert_eq!(judge(WRITE, Outcome::unsettled(GONE)), Verdict::Deliver);
+    }
+
+    #[test]
+    fn what_the_peer_aborts_is_sent_again_a_few_times() {
+        let aborted = Status::new(StatusKind::Aborted);
+        for outcome in [Outcome::Done(aborted), Outcome::settled(aborted)] {
+            let op = Op::bare(WRITE, 0, 1, 0);
+            let mut flight = Flight::of(&op, 0, Time::ZERO);
+            op.give_up();
+            for _ in 0..PATH_REPEATS_MAX {
+                assert_eq!(verdict(&flight, &outcome, Failover::Safe), Verdict::Again);
+                flight.repeats += u8::from(is_repeat(&outcome));
+            }
+            assert_eq!(verdict(&flight, &outcome, Failover::Safe), Verdict::Deliver);
+        }
+        assert!(!is_repeat(&Outcome::settled(GONE)), "a loss of the connection");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::control::{Control, Task};
 use crate::limits::CLOSE_S;
 use crate::pump::{Handler, StreamPump};
+use crate::source::ConnectOptions;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
@@ -28,32 +29,42 @@ struct IdleState<E> {
     standing: usize,
     /// Why the first one that ended did.
     why: Option<String>,
+    /// Nothing connects again.
+    is_final: bool,
     /// The device is gone: connections that come back are ended like this.
     closed: Option<fn(&Control, StreamPump<E>)>,
 }
 
 impl<E> IdleState<E> {
-    /// A connection has ended. With the last one the device is lost, unless nobody has it any more.
+    /// A connection has ended. With the last one the device is lost, unless nobody has it any more,
+    /// or it is connected again.
     fn lose(&mut self, name: &str, why: String) {
         self.standing -= 1;
-        if self.standing == 0 && self.closed.is_none() {
-            tracing::error!("{name}: the device is lost: {why}");
-        } else {
-            tracing::info!("{name}: a connection is over: {why}");
+        match (self.standing == 0 && self.closed.is_none(), self.is_final) {
+            (true, true) => tracing::error!("{name}: the device is lost: {why}"),
+            (true, false) => tracing::warn!("{name}: the connection is lost: {why}"),
+            (false, _) => tracing::info!("{name}: a connection is over: {why}"),
         }
         self.why.get_or_insert(why);
     }
 }
 
 impl<E: StreamEngine> Idle<E> {
-    pub(crate) fn new(name: String, control: &Control, connections: Vec<StreamPump<E>>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        options: &ConnectOptions,
+        connections: Vec<StreamPump<E>>,
+    ) -> Self {
         let state = IdleState {
             standing: connections.len(),
             waiting: connections,
             why: None,
+            is_final: options.ends_with_connections(),
             closed: None,
         };
-        Self { name, control: control.clone(), state: Mutex::new(state), _task: control.task() }
+        let control = options.control.clone();
+        let task = control.task();
+        Self { name, control, state: Mutex::new(state), _task: task }
     }
 
     fn state(&self) -> MutexGuard<'_, IdleState<E>> {

@@ -52,6 +52,8 @@ pub struct ConnectOptions {
     /// iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of
     /// the kind.
     pub quiesce_time: Duration,
+    /// The device takes no writes, as if `readonly:` stood in front of its URL.
+    pub read_only: bool,
     /// Other processes serve the same files and disks of this machine, which are then not locked
     /// against them.
     pub shared: bool,
@@ -81,6 +83,13 @@ pub struct ConnectOptions {
     pub tls: TlsFiles,
 }
 
+impl ConnectOptions {
+    /// Whether the device is lost for good with its connections: nothing connects again.
+    pub(crate) fn ends_with_connections(&self) -> bool {
+        self.paths.is_once() && !self.paths.reserve && !self.in_mirror
+    }
+}
+
 impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
@@ -96,6 +105,7 @@ impl Default for ConnectOptions {
             connect_timeout: Duration::from_secs(5),
             io_timeout: Duration::from_secs(30),
             quiesce_time: Duration::from_secs(QUIESCE_S),
+            read_only: false,
             shared: false,
             disk_timeout: Duration::ZERO,
             in_mirror: false,

@@ -32,6 +32,7 @@ mod queues;
 mod recorded;
 mod reservations;
 mod reset;
+mod revoked;
 mod scene;
 mod settle;
 mod tap;

@@ -359,3 +359,13 @@ fn uring_is_refused_with_a_way_out() {
     let error = on.disk().open(on, Arc::clone(&scratch.file), owner).err().unwrap();
     assert!(error.to_string().contains("--disk-io"), "{error}");
 }
+
+#[test]
+fn looking_for_holes_does_not_modify_a_file() {
+    let scratch = Scratch::new(8192);
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    scratch.file.set_modified(long_ago).unwrap();
+    let _ = can_discard(&scratch.file, 8192);
+    assert_eq!(scratch.file.metadata().unwrap().modified().unwrap(), long_ago);
+    assert_eq!(scratch.file.metadata().unwrap().len(), 8192);
+}

@@ -14,7 +14,11 @@ pub(super) const OLDEST: (u32, u32) = (7, 28);
 /// Flags of `fuse_init_in` that weft asks for: several reads at a time, `O_TRUNC` as a part of
 /// open, which does nothing to a disk, writes of more than a page, asynchronous direct I/O, and
 /// requests of more than 32 pages.
-pub(super) const FLAGS: u32 = 1 | 1 << 3 | 1 << 5 | 1 << 15 | 1 << 22;
+pub(super) const FLAGS: u64 = 1 | 1 << 3 | 1 << 5 | 1 << 15 | 1 << 22;
+
+/// `FUSE_INIT_EXT` and `FUSE_OVER_IO_URING`: requests come by a ring, and none comes before it is
+/// there.
+pub(super) const OVER_RING: u64 = 1 << 30 | 1 << 41;
 
 /// `FOPEN_DIRECT_IO` and `FOPEN_PARALLEL_DIRECT_WRITES`: nothing is cached by the kernel, and
 /// writes do not wait for each other.
@@ -64,19 +68,23 @@ pub(super) fn header(unique: u64, error: i32, payload: usize) -> [u8; HEADER_BYT
 /// `fuse_init_out`: `request_bytes` are the most data of a request, a multiple of a page.
 pub(super) fn init(
     version: (u32, u32),
-    flags: u32,
+    flags: u64,
     request_bytes: u32,
     (background, congested): (u16, u16),
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     let minor = version.1.min(VERSION.1);
     // No read-ahead, as nothing is kept.
-    [VERSION.0, minor, 0, flags & FLAGS].iter().for_each(|word| u32_to(&mut out, *word));
+    [VERSION.0, minor, 0, flags as u32].iter().for_each(|word| u32_to(&mut out, *word));
     [background, congested].iter().for_each(|word| out.extend(word.to_ne_bytes()));
     // Times have whole seconds.
     [request_bytes, 1_000_000_000].iter().for_each(|word| u32_to(&mut out, *word));
     let pages = request_bytes as usize / rustix::param::page_size();
-    out.extend(u16::try_from(pages).unwrap_or(u16::MAX).to_ne_bytes());
+    // Mappings have no alignment.
+    [u16::try_from(pages).unwrap_or(u16::MAX), 0]
+        .iter()
+        .for_each(|word| out.extend(word.to_ne_bytes()));
+    u32_to(&mut out, (flags >> 32) as u32);
     out.resize(64, 0);
     out
 }
@@ -200,7 +208,7 @@ mod tests {
         assert_eq!(opened(FILE).len(), 16);
         assert_eq!(space(&Space { bytes: 1 << 20, block_bytes: 512 }).len(), 80);
         assert_eq!(attributes_changed().len(), 24);
-        assert_eq!(init((7, 45), u32::MAX, 1 << 20, (64, 48)).len(), 64);
+        assert_eq!(init((7, 45), FLAGS | OVER_RING, 1 << 20, (64, 48)).len(), 64);
         assert_eq!(
             header(7, -5, 0),
             *[&16u32.to_ne_bytes()[..], &(-5i32).to_ne_bytes(), &7u64.to_ne_bytes()].concat()
@@ -220,8 +228,9 @@ mod tests {
     fn the_beginning_agrees_on_no_more_than_both_know() {
         let older = init((7, 28), 1, 1 << 17, (64, 48));
         assert_eq!((u32_at(&older, 4), u32_at(&older, 12)), (28, 1));
-        let newer = init((7, 45), u32::MAX, 1 << 20, (64, 48));
-        assert_eq!((u32_at(&newer, 4), u32_at(&newer, 12)), (VERSION.1, FLAGS));
+        let newer = init((7, 45), FLAGS | OVER_RING, 1 << 20, (64, 48));
+        assert_eq!((u32_at(&newer, 4), u32_at(&newer, 12)), (VERSION.1, (FLAGS | 1 << 30) as u32));
+        assert_eq!(u32_at(&newer, 32), 1 << 9, "the flags above the first 32");
         assert_eq!(u32_at(&newer, 20), 1 << 20);
         let pages = u16::from_ne_bytes(newer[28..30].try_into().unwrap());
         assert_eq!(usize::from(pages) * rustix::param::page_size(), 1 << 20);

@@ -2,7 +2,9 @@
 //! channel each: the kernel gives each request to the first one that reads, and takes its answer
 //! from there.
 
-use super::answer::{ATTRIBUTES_CHANGED, FLAGS, OLDEST, VERSION, attributes_changed, header, init};
+use super::answer::{
+    ATTRIBUTES_CHANGED, FLAGS, OLDEST, OVER_RING, VERSION, attributes_changed, header, init,
+};
 use super::wire::{LEAD_BYTES, Request, RequestKind};
 use crate::event_loop::{DriverId, Handle};
 use crate::kernel_file;
@@ -21,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 const CLONE: ioctl::Opcode = 0x8004_e500;
 
 /// `FUSE_MAX_PAGES`: requests may have more than 32 pages.
-const MAX_PAGES: u32 = 1 << 22;
+const MAX_PAGES: u64 = 1 << 22;
 
 /// Data of a request without that, bytes.
 const REQUEST_BYTES: u32 = 32 * 4096;
@@ -40,9 +42,10 @@ impl Channel {
     }
 
     /// Answers the kernel's first request. Data of requests may have `request_bytes` at most; the
-    /// result says how many they have: fewer with an older kernel. Waits for that request, which
-    /// the kernel has made by the mount.
-    pub(super) fn begin(&self, request_bytes: u32) -> io::Result<u32> {
+    /// result says how many they have, fewer with an older kernel, and whether they come by a
+    /// [`Ring`](super::Ring), as they do from a kernel that offers it unless that `is_plain`. Waits
+    /// for that request, which the kernel has made by the mount.
+    pub(super) fn begin(&self, request_bytes: u32, is_plain: bool) -> io::Result<(u32, bool)> {
         let limit = Timespec { tv_sec: FUSE_START_S as i64, tv_nsec: 0 };
         let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
         if poll(&mut ready, Some(&limit))? == 0 {
@@ -65,11 +68,16 @@ impl Channel {
         }
         let most = if flags & MAX_PAGES == 0 { REQUEST_BYTES } else { request_bytes };
         let most = most.min(request_bytes);
-        let out = init(version, flags & FLAGS, most, (FUSE_BACKGROUND_MAX, FUSE_CONGESTED));
+        let mut taken = flags & FLAGS;
+        let has_ring = !is_plain && flags & OVER_RING == OVER_RING;
+        if has_ring {
+            taken |= OVER_RING;
+        }
+        let out = init(version, taken, most, (FUSE_BACKGROUND_MAX, FUSE_CONGESTED));
         self.put(unique, 0, &[&out])?;
         let flags = rustix::fs::fcntl_getfl(&self.file)?;
         rustix::fs::fcntl_setfl(&self.file, flags | OFlags::NONBLOCK)?;
-        Ok(most)
+        Ok((most, has_ring))
     }
 
     /// Another channel of the same file system.
@@ -108,11 +116,9 @@ impl Channel {
             match (&self.file).read_vectored(&mut into) {
                 Ok(len) => {
                     let request = Request::decode(&lead[..len.min(LEAD_BYTES)]);
-                    let is_whole = |request: &Request| match request.kind {
-                        RequestKind::Write { len: of, .. } => {
-                            of as usize == len - LEAD_BYTES.min(len)
-                        }
-                        _ => true,
+                    let is_whole = |request: &Request| match request.data_bytes() {
+                        0 => true,
+                        bytes => bytes == len - LEAD_BYTES.min(len),
                     };
                     return match request {
                         Some(request) if is_whole(&request) => Ok(Some(request)),
@@ -164,6 +170,11 @@ impl Channel {
         all.push(IoSlice::new(&header));
         all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
         (&self.file).write_vectored(&all).map(drop)
+    }
+
+    /// The device, for commands of a ring.
+    pub(super) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// The descriptor.

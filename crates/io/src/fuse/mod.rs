@@ -4,6 +4,7 @@
 //! * `wire`: requests, as the kernel writes them.
 //! * `answer`: answers and notifications, as the kernel reads them.
 //! * `channel`: `/dev/fuse`, from which requests are read and to which answers are written.
+//! * `ring`: the same by io_uring, where the kernel offers it.
 //! * `mount`: mounting and unmounting a directory. These calls block.
 //! * `helper`: the same by `fusermount3`, for users without the privilege to mount.
 //! * `settings`: settings of a mount.
@@ -17,12 +18,14 @@ mod channel;
 mod helper;
 mod loops;
 mod mount;
+mod ring;
 mod settings;
 mod wire;
 
 pub use answer::{Attributes, Space, attributes, directory, entry, opened, space, written};
 pub use channel::Channel;
 pub use loops::renew_capacity;
-pub use mount::{FILE_SYSTEM, is_dead, is_mounted, mount, owner, unmount};
+pub use mount::{FILE_SYSTEM, Mounted, is_dead, is_mounted, mount, owner, unmount};
+pub use ring::{Ring, Taken, queues};
 pub use settings::Settings;
 pub use wire::{FILE, LEAD_BYTES, NAME, ROOT, Request, RequestKind};

@@ -16,21 +16,30 @@ use std::{ffi::OsString, io};
 /// The type of the file systems, as the table of mounts has it.
 pub const FILE_SYSTEM: &str = "fuse.weft";
 
-/// Mounts a file system at a directory and negotiates with the kernel. Returns the channel, and the
-/// maximum data of a request in bytes.
+/// A mounted file system.
+pub struct Mounted {
+    /// Its requests.
+    pub channel: Channel,
+    /// Maximum data of a request in bytes.
+    pub request_bytes: u32,
+    /// Requests come by a [`Ring`](super::Ring), after each of the kernel's queues has a slot.
+    pub has_ring: bool,
+}
+
+/// Mounts a file system at a directory and negotiates with the kernel.
 ///
 /// # Errors
 /// Those of the system. [`io::ErrorKind::NotFound`] with `/dev/fuse` in its text, or of the program
 /// `fusermount3`, if this system lacks them.
-pub fn mount(directory: &Path, settings: &Settings) -> io::Result<(Channel, u32)> {
+pub fn mount(directory: &Path, settings: &Settings) -> io::Result<Mounted> {
     let channel = match by_system(directory, settings) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
             helper::mount(directory, settings)?
         }
         other => other?,
     };
-    match channel.begin(settings.request_bytes) {
-        Ok(request_bytes) => Ok((channel, request_bytes)),
+    match channel.begin(settings.request_bytes, settings.is_plain) {
+        Ok((request_bytes, has_ring)) => Ok(Mounted { channel, request_bytes, has_ring }),
         Err(e) => {
             let _ = unmount(directory, true);
             Err(e)

@@ -7,4 +7,6 @@ pub struct Settings {
     pub is_read_only: bool,
     /// Maximum data of a request in bytes: a power of two, and at least a page.
     pub request_bytes: u32,
+    /// Requests come by `/dev/fuse` also from a kernel that offers io_uring for them.
+    pub is_plain: bool,
 }

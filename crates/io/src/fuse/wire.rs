@@ -5,7 +5,10 @@
 pub const LEAD_BYTES: usize = 80;
 
 /// Bytes of `fuse_in_header`.
-const HEADER_BYTES: usize = 40;
+pub(super) const HEADER_BYTES: usize = 40;
+
+/// `FUSE_LOOKUP`, which has a name and nothing else.
+pub(super) const NAME_OPCODE: u32 = 1;
 
 /// The directory.
 pub const ROOT: u64 = 1;
@@ -43,8 +46,8 @@ pub enum RequestKind {
     Init {
         /// See above.
         version: (u32, u32),
-        /// See above.
-        flags: u32,
+        /// See above, with those of `flags2` above them.
+        flags: u64,
     },
     /// Looks up a name.
     Lookup {
@@ -115,7 +118,7 @@ impl Request {
     /// it is cut off.
     pub fn decode(lead: &[u8]) -> Option<Self> {
         let kind = match u32_at(lead, 4)? {
-            1 => RequestKind::Lookup {
+            NAME_OPCODE => RequestKind::Lookup {
                 is_known: body(lead)?.strip_suffix(&[0]) == Some(NAME.as_bytes()),
             },
             3 => RequestKind::Attributes,
@@ -129,7 +132,8 @@ impl Request {
             20 | 30 => RequestKind::Sync,
             26 => RequestKind::Init {
                 version: (u32_at(lead, 40)?, u32_at(lead, 44)?),
-                flags: u32_at(lead, 52)?,
+                flags: u64::from(u32_at(lead, 52)?)
+                    | u64::from(u32_at(lead, 56).unwrap_or(0)) << 32,
             },
             27 => RequestKind::OpenDirectory,
             28 => RequestKind::ReadDirectory { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? },
@@ -143,6 +147,14 @@ impl Request {
             other => RequestKind::Other(other),
         };
         Some(Self { unique: u64_at(lead, 8)?, node: u64_at(lead, 16)?, kind })
+    }
+
+    /// Bytes of data that come with it.
+    pub(super) fn data_bytes(&self) -> usize {
+        match self.kind {
+            RequestKind::Write { len, .. } => len as usize,
+            _ => 0,
+        }
     }
 }
 

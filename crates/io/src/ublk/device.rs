@@ -1,8 +1,8 @@
 //! `/dev/ublkcN`: what serves a device. All its queues share it, on any loops.
 
 use super::encoding::{DEPTH_MAX, DESCRIPTOR_BYTES, Info, data_offset, flag};
-use super::memory::Mapping;
 use crate::kernel_file;
+use crate::mapping::Mapping;
 use rustix::fs::Access;
 use std::fs::File;
 use std::io;

@@ -5,7 +5,6 @@
 //! * `control`: `/dev/ublk-control`, by which devices come and go. Its calls wait.
 //! * `device`: `/dev/ublkcN`, through which one is served.
 //! * `queue`: one queue of it on a loop: requests come out, and results go in. It never waits.
-//! * `memory`: mappings of the system.
 //!
 //! The data of a request stays in the kernel. A queue copies from and to it, by calls on the
 //! device or, for a device of a user who is not root, by way of memory of this process.
@@ -13,7 +12,6 @@
 mod control;
 mod device;
 mod encoding;
-mod memory;
 mod queue;
 
 pub use control::Control;

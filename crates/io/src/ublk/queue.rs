@@ -7,16 +7,13 @@
 
 use super::device::Device;
 use super::encoding::{COMMIT_AND_FETCH_REQ, DESCRIPTOR_BYTES, FETCH_REQ, Request, request};
-use super::memory::Mapping;
+use crate::command_ring::CommandRing;
 use crate::event_loop::{DriverId, Handle};
-use io_uring::{IoUring, cqueue, opcode, types};
-use mio::unix::SourceFd;
+use crate::mapping::Mapping;
+use io_uring::{opcode, squeue, types};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-
-/// `IORING_ENTER_GETEVENTS`: also do the work that the driver left to this thread.
-const GET_EVENTS: u32 = 1;
 
 /// Answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +27,12 @@ pub enum Taken {
 /// A queue on a loop.
 pub struct Queue {
     /// Dropped first: the system has the addresses of the memory below until then.
-    ring: IoUring,
+    ring: CommandRing<squeue::Entry>,
     device: Arc<Device>,
     number: u16,
     descriptors: Mapping,
     /// Memory through which data goes, a piece for each request, if it is not copied by calls.
     pieces: Option<Mapping>,
-    /// Commands that are not submitted yet.
-    queued: usize,
     /// Numbers of requests that were answered.
     answered: Vec<(u16, i32)>,
 }
@@ -52,9 +47,7 @@ impl Queue {
     ) -> io::Result<Self> {
         let info = *device.info();
         let depth = usize::from(info.depth);
-        let ring = build(u32::from(info.depth).next_power_of_two())?;
-        let fd = ring.as_raw_fd();
-        on.registrar(driver, |registrar| registrar.register_mio(&mut SourceFd(&fd)))?;
+        let ring = CommandRing::open(u32::from(info.depth), on, driver)?;
         let pieces = match device.copies() {
             true => None,
             false => Some(Mapping::new(depth * info.request_bytes as usize)?),
@@ -65,7 +58,6 @@ impl Queue {
             ring,
             number,
             pieces,
-            queued: 0,
             answered: Vec::with_capacity(depth),
         };
         for tag in 0..info.depth {
@@ -90,9 +82,7 @@ impl Queue {
             .user_data(tag.into());
         // SAFETY: the file and the memory that the command names are the queue's until the ring is
         // gone.
-        unsafe { self.ring.submission().push(&entry) }.map_err(|_| io::ErrorKind::WouldBlock)?;
-        self.queued += 1;
-        Ok(())
+        unsafe { self.ring.push(&entry) }
     }
 
     /// Ends a request: bytes that were transferred, or a negative error number. It is said by the
@@ -107,39 +97,15 @@ impl Queue {
             // There is an entry for each request, so this does not fail.
             self.push(COMMIT_AND_FETCH_REQ, tag, result)?;
         }
-        let any = self.queued > 0;
-        while self.queued > 0 {
-            let submitted = self.enter(on, self.queued)?;
-            if submitted == 0 {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            self.queued -= submitted.min(self.queued);
-        }
-        Ok(any)
-    }
-
-    fn enter(&self, on: &Handle, to_submit: usize) -> io::Result<usize> {
-        on.counters().disk_enters.add(1);
-        loop {
-            // SAFETY: the call takes no argument (`None`); see `push` for what the entries name.
-            let entered =
-                unsafe { self.ring.submitter().enter::<()>(to_submit as u32, 0, GET_EVENTS, None) };
-            match entered {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                other => return other,
-            }
-        }
+        self.ring.submit(on)
     }
 
     /// Takes what has come.
     pub fn take(&mut self, on: &Handle, taken: &mut Vec<Taken>) -> io::Result<()> {
-        if self.ring.completion().is_empty() && self.ring.submission().taskrun() {
-            self.enter(on, 0)?;
-        }
         let (depth, descriptors) = (self.device.info().depth, &self.descriptors);
-        taken.extend(self.ring.completion().filter_map(|entry: cqueue::Entry| {
-            let tag = u16::try_from(entry.user_data()).ok().filter(|tag| *tag < depth)?;
-            if entry.result() != 0 {
+        taken.extend(self.ring.answers(on)?.filter_map(|(name, result)| {
+            let tag = u16::try_from(name).ok().filter(|tag| *tag < depth)?;
+            if result != 0 {
                 return Some(Taken::Over(tag));
             }
             let mut bytes = [0; DESCRIPTOR_BYTES];
@@ -177,15 +143,5 @@ impl Queue {
     fn check(&self, at: usize, len: usize) -> io::Result<()> {
         let fits = at.checked_add(len).is_some_and(|end| end <= self.request_bytes());
         if fits { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
-    }
-}
-
-/// The best ring that this kernel has; see those of files.
-fn build(entries: u32) -> io::Result<IoUring> {
-    let mut builder = IoUring::builder();
-    builder.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag();
-    match builder.build(entries) {
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => IoUring::builder().build(entries),
-        other => other,
     }
 }

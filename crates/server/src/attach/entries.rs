@@ -6,6 +6,7 @@
 //! record is removed, unless the system's initiator waits for another server: see
 //! [`Runtime::left`].
 
+use super::path_states::{self, EntryPath};
 use super::plan::{self, Served};
 use super::run;
 use super::runtime_place::{self, DIRECTORY};
@@ -69,6 +70,10 @@ pub struct Entry {
     /// Whether others may write to the data.
     #[serde(default)]
     pub shared: bool,
+    /// The paths to the source, as its server has noted them last ([`Runtime::note_paths`]); empty
+    /// if it does not reconnect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) paths: Vec<EntryPath>,
 }
 
 /// The lock of a server.
@@ -91,6 +96,19 @@ impl Entry {
     /// Returns whether the next server continues the disk.
     pub fn is_continued(&self) -> bool {
         self.protocol == "iscsi"
+    }
+
+    /// The paths to the source.
+    pub fn paths(&self) -> Vec<EntryPath> {
+        match self.paths.is_empty() {
+            true => vec![EntryPath::only(&self.url, self.lost)],
+            false => self.paths.clone(),
+        }
+    }
+
+    /// The state of the source, as nvme-cli prints those of paths: `live`, `connecting` or `dead`.
+    pub fn state(&self) -> &str {
+        if self.lost { "dead" } else { path_states::best(&self.paths) }
     }
 
     /// Returns whether it is a file by FUSE, or a loop device on one.
@@ -116,7 +134,7 @@ impl Held {
 
     /// What a server before this one has left; see [`Runtime::left`].
     pub fn left(&self) -> Option<Entry> {
-        read(&self.runtime.file(&self.name, "json")).filter(Entry::outlives_server)
+        self.runtime.read(&self.name).filter(Entry::outlives_server)
     }
 
     /// Writes the record of this server. With the lock, all files of the connection go.
@@ -232,6 +250,17 @@ impl Runtime {
         }
     }
 
+    /// Records the states of the paths to the source of a connection, in a file of their own, as
+    /// other processes than the server write the record.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note_paths(&self, name: &str, paths: &[EntryPath]) -> io::Result<()> {
+        let fresh = self.file(name, "paths-new");
+        create(&fresh)?.write_all(&serde_json::to_vec(paths)?)?;
+        fs::rename(&fresh, self.file(name, "paths"))
+    }
+
     /// Becomes the server of a connection, by taking its lock.
     ///
     /// # Errors
@@ -311,7 +340,7 @@ impl Runtime {
             if path.extension().is_none_or(|kind| kind != "json") || name.is_empty() {
                 continue;
             }
-            let (entry, is_alive) = (read(&path), self.is_held(name));
+            let (entry, is_alive) = (self.read(name), self.is_held(name));
             match entry {
                 Some(entry) if is_alive => entries.push(entry),
                 Some(entry) if entry.outlives_server() => left.push(entry),
@@ -327,13 +356,21 @@ impl Runtime {
 
     /// The connection with this name, if its server is alive.
     pub fn find(&self, name: &str) -> Option<Entry> {
-        self.is_held(name).then(|| read(&self.file(name, "json")))?
+        self.is_held(name).then(|| self.read(name))?
     }
 
-    /// Writes a record atomically.
+    /// The record with this name, with the states of the paths.
+    fn read(&self, name: &str) -> Option<Entry> {
+        let recorded = fs::read(self.file(name, "json")).ok()?;
+        let entry: Entry = serde_json::from_slice(&recorded).ok()?;
+        Some(Entry { paths: path_states::read(&self.file(name, "paths")), ..entry })
+    }
+
+    /// Writes a record atomically, without the states of the paths.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
         let fresh = self.file(&entry.name, "new");
-        create(&fresh)?.write_all(&serde_json::to_vec_pretty(entry)?)?;
+        let entry = Entry { paths: Vec::new(), ..entry.clone() };
+        create(&fresh)?.write_all(&serde_json::to_vec_pretty(&entry)?)?;
         fs::rename(&fresh, self.file(&entry.name, "json"))
     }
 
@@ -356,7 +393,8 @@ impl Runtime {
 
     /// Removes the files of a server, except its log, which may say why it ended.
     fn forget(&self, name: &str) {
-        for kind in ["json", "sock", "secret", "target-secret", "disk", "stop", "new"] {
+        let kinds = ["json", "sock", "secret", "target-secret", "disk", "stop", "new"];
+        for kind in kinds.into_iter().chain(["paths", "paths-new"]) {
             let _ = fs::remove_file(self.file(name, kind));
         }
         // It stays if something is mounted there.
@@ -387,10 +425,6 @@ pub fn create(path: &Path) -> io::Result<File> {
         _ => {}
     }
     create_new(path)
-}
-
-fn read(path: &Path) -> Option<Entry> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 #[cfg(test)]

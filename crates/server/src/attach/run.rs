@@ -11,6 +11,10 @@ use weft_io::kernel_file;
 /// Time limit for an attached disk to appear.
 const APPEARS: Duration = Duration::from_secs(30);
 
+/// Time limit for a command that detaches a disk. It may wait for the source, which may be away for
+/// ever.
+const DETACHES: Duration = Duration::from_secs(30);
+
 /// Runs commands one after the other. Their output is shown only if one fails.
 pub fn run_all(lines: &[Line]) -> Result<(), Error> {
     lines.iter().try_for_each(run)
@@ -18,24 +22,25 @@ pub fn run_all(lines: &[Line]) -> Result<(), Error> {
 
 /// Runs a command, and returns what it printed.
 pub fn printed_by(line: &Line) -> Result<String, Error> {
-    let output = output_of(line)?;
+    let output = output_of(line, None)?;
     Ok(String::from_utf8_lossy(&output).trim().to_owned())
 }
 
-/// Detaches what was attached from the system.
+/// Detaches what was attached from the system, in bounded time.
 ///
 /// # Errors
-/// That of the first command that failed; [`ErrorKind::InUse`] if a file by FUSE is in use.
+/// That of the first command that failed; [`ErrorKind::InUse`] if a file by FUSE is in use;
+/// [`ErrorKind::TimedOut`] if a command does not end.
 pub fn detach(served: &Served) -> Result<(), Error> {
     let lines = served.detach(System::here());
     let (file, device) = match served {
         Served::Fuse(file) if !is_mounted(file) => return Ok(()),
         Served::Loop { file, device, .. } => (file, device),
-        _ => return run_all(&lines),
+        _ => return detach_by(&lines),
     };
     let [free, rest @ ..] = &lines[..] else { return Ok(()) };
     if is_on(device, file) {
-        run(free)?;
+        detach_by(std::slice::from_ref(free))?;
     }
     // A program that has the device open for a moment delays its end, and with it that of the file.
     let until = Instant::now() + APPEARS;
@@ -44,7 +49,12 @@ pub fn detach(served: &Served) -> Result<(), Error> {
         std::thread::sleep(Duration::from_millis(10));
     }
     // The server has taken away a file whose source it lost.
-    if is_mounted(file) { run_all(rest) } else { Ok(()) }
+    if is_mounted(file) { detach_by(rest) } else { Ok(()) }
+}
+
+/// Runs commands that detach a disk.
+fn detach_by(lines: &[Line]) -> Result<(), Error> {
+    lines.iter().try_for_each(|line| output_of(line, Some(DETACHES)).map(drop))
 }
 
 /// Returns whether a file by FUSE is there.
@@ -81,7 +91,7 @@ pub fn clear_dead(served: &Served) {
     // A mounted device ends when it is unmounted.
     let lines = served.detach(System::here());
     if device.is_some_and(|device| is_on(device, file))
-        && let Some(Err(e)) = lines.first().map(run)
+        && let Err(e) = detach_by(&lines[..lines.len().min(1)])
     {
         tracing::warn!("{e}");
     }
@@ -97,14 +107,27 @@ pub fn clear_dead(served: &Served) {
 pub fn clear_dead(_: &Served) {}
 
 fn run(line: &Line) -> Result<(), Error> {
-    output_of(line).map(drop)
+    output_of(line, None).map(drop)
 }
 
-fn output_of(line: &Line) -> Result<Vec<u8>, Error> {
+/// What a command printed, which has to end within the limit if there is one.
+fn output_of(line: &Line, limit: Option<Duration>) -> Result<Vec<u8>, Error> {
     tracing::info!("running {line}");
     let _waiting = waiting::begin(|| format!("`{line}` to end"));
-    let output = programs::system(line.program()).args(&line.0[1..]).stdin(Stdio::null()).output();
-    let output = output.map_err(|e| missing(line.program(), e))?;
+    let mut command = programs::system(line.program());
+    command.args(&line.0[1..]).stdin(Stdio::null());
+    let output = match limit {
+        Some(limit) => programs::output_within(&mut command, limit),
+        None => command.output().map(Some),
+    };
+    let output = output.map_err(|e| missing(line.program(), e))?.ok_or_else(|| {
+        let seconds = limit.unwrap_or_default().as_secs_f32();
+        let text = format!(
+            "`{line}` has not ended within {seconds} s, as something may wait for a source that is away; `weft disconnect --force` ends \
+             the connection all the same"
+        );
+        Error::new(ErrorKind::TimedOut, text)
+    })?;
     // A kernel with a built-in driver has no such module.
     if output.status.success() || line.program() == "modprobe" {
         return Ok(output.stdout);
@@ -259,6 +282,23 @@ pub fn find_iscsi_disk(sessions: &Path, iqn: &str, lun: u16) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_command_that_does_not_end_is_given_up() {
+        let line = |words: &[&str]| Line(words.iter().map(|word| (*word).to_owned()).collect());
+        let limit = Some(Duration::from_millis(50));
+        let text = output_of(&line(&["sleep", "600"]), limit).unwrap_err();
+        assert_eq!(text.kind(), ErrorKind::TimedOut);
+        assert!(text.to_string().contains("`sleep 600` has not ended within 0.05 s"), "{text}");
+        assert!(text.to_string().contains("`weft disconnect --force`"), "{text}");
+        // More than a pipe has room for.
+        let limit = Some(Duration::from_secs(600));
+        let much = output_of(&line(&["head", "-c", "1000000", "/dev/zero"]), limit).unwrap();
+        assert_eq!(much.len(), 1_000_000);
+        let failed = output_of(&line(&["cat", "/nonexistent/weft"]), limit).unwrap_err();
+        assert!(failed.to_string().contains("`cat /nonexistent/weft` failed: "), "{failed}");
+    }
 
     #[test]
     fn the_disk_of_a_session_is_found() {

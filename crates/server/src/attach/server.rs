@@ -2,6 +2,7 @@
 //! when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
+use super::path_states::EntryPath;
 use super::plan::{CHAP_USER, FUSE_MODULE, File, LOOP_MODULE, Protocol, Served, UBLK_MODULE};
 use super::run;
 use super::takeover::Serving;
@@ -164,6 +165,7 @@ impl Plan {
                 .filter(|_| device.features().write)
                 .map_or_else(String::new, |uuid| uuid.to_string()),
             shared: self.shared,
+            paths: Vec::new(),
         }
     }
 
@@ -242,6 +244,21 @@ impl DiskServer {
         &self.entry
     }
 
+    /// Records the states of the paths to the source, unless they are `noted`. If that fails, weft
+    /// continues: the log has them, too.
+    fn note_paths(&self, noted: &mut Vec<EntryPath>) {
+        let now = self.inventory.now();
+        let paths = now.namespaces().flat_map(|namespace| namespace.device.paths());
+        let paths: Vec<EntryPath> = paths.map(EntryPath::from).collect();
+        if paths == *noted {
+            return;
+        }
+        if let Err(e) = self.held.runtime().note_paths(&self.entry.name, &paths) {
+            tracing::warn!("cannot record the states of the paths: {e}");
+        }
+        *noted = paths;
+    }
+
     /// Ends the server in order.
     pub fn stop(self) -> Result<(), Error> {
         self.exports.stop()?;
@@ -276,7 +293,8 @@ fn port_of(url: &str) -> u16 {
 }
 
 /// Waits for a signal or, on systems without signals, for the file that replaces it. Records the
-/// loss of the source; with `ends_on_loss` that ends the server, and the source's URL is returned.
+/// states of the paths to the source, and its loss; with `ends_on_loss` that ends the server, and
+/// the source's URL is returned.
 pub fn wait_for_end(
     signal: &Receiver<()>,
     server: &DiskServer,
@@ -284,12 +302,14 @@ pub fn wait_for_end(
 ) -> Option<String> {
     let runtime = server.held.runtime();
     let stop = runtime.stop(&server.entry.name);
-    let mut noted = false;
+    let (mut noted, mut paths) = (false, Vec::new());
+    server.note_paths(&mut paths);
     // Any other error means that the sender is gone.
     while signal.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
         if !cfg!(unix) && stop.exists() {
             break;
         }
+        server.note_paths(&mut paths);
         let Some(url) = lost(&server.inventory) else { continue };
         if !core::mem::replace(&mut noted, true) {
             runtime.note_loss(&server.entry.name);

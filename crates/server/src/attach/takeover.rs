@@ -3,7 +3,7 @@
 //! of the killed server can be executed.
 
 use super::entries::{Entry, Held};
-use super::plan::{Protocol, System};
+use super::plan::Protocol;
 use super::run;
 use std::sync::Arc;
 use weft_block::{Device, Error};
@@ -43,7 +43,7 @@ impl Serving {
             );
             match other.is_by_fuse() {
                 true => run::clear_dead(&runtime.served(&other)),
-                false => run::run_all(&runtime.served(&other).detach(System::here()))?,
+                false => run::detach(&runtime.served(&other))?,
             }
         }
         let disk = (format!("\"{name}\""), place);

@@ -3,8 +3,7 @@
 use super::place::Place;
 use super::record::Connection;
 use crate::attach::entries::{Entry, Runtime};
-use crate::attach::plan::System;
-use crate::attach::run::run_all;
+use crate::attach::run::detach;
 use crate::programs::sentence;
 use crate::programs::this_program;
 use std::collections::HashMap;
@@ -123,7 +122,7 @@ impl Attacher for OwnCommands {
         }
         let known = self.known().remove(name);
         let Some(entry) = known.filter(|entry| entry.protocol == "iscsi") else { return };
-        if let Err(e) = run_all(&self.runtime.served(&entry).detach(System::here())) {
+        if let Err(e) = detach(&self.runtime.served(&entry)) {
             tracing::warn!("\"{name}\": {e}");
         }
     }

@@ -10,6 +10,7 @@
 //! * [`orders`]: commands of tests.
 //! * [`verbs`]: the methods of the control socket; [`host_verbs`]: those about hosts.
 //! * [`scsi_names`]: names of a logical unit as a parameter of one.
+//! * `reopened`: files that a change would open again.
 //! * `size`: asks the source of a namespace for its size.
 
 pub(crate) mod difference;
@@ -18,6 +19,7 @@ pub mod host_verbs;
 pub(crate) mod inventory;
 mod opener;
 pub mod orders;
+mod reopened;
 pub mod scsi_names;
 mod size;
 mod start;
@@ -176,6 +178,7 @@ impl Served {
         edit(&mut wanted)?;
         let now = self.inventory.now();
         let changes = between(&turn, &wanted, (&now, &self.exports.hosts()));
+        reopened::check(&turn, &wanted, self.opener.options.shared)?;
         if how.dry_run || changes.is_empty() {
             if !how.dry_run {
                 commit(&wanted, true)?;
@@ -276,6 +279,7 @@ impl Served {
             )
         };
         changed.notes = desired.fixed.differences(&self.fixed).into_iter().map(note).collect();
+        changed.notes.extend(ServedState::of(desired).nameless());
         Ok(changed)
     }
 

@@ -45,6 +45,7 @@ impl Served {
         let released = (takeover.from.is_some() || takeover.has_failed).then(Instant::now);
         let (claimed, devices) = open_released::open(released, open)?;
         let state = ServedState::of(desired);
+        state.nameless().iter().for_each(|text| tracing::warn!("{text}"));
         let inventory =
             first(&state, devices, range, &environment.host_limits, environment.discovery())?;
         let inventory = LiveInventory::with_reservations(inventory, reservations)?;

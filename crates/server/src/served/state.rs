@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_endpoint::TlsPsk;
 use weft_endpoint::inventory::Authentication;
+use weft_endpoint::url::nbd::NBD_SCHEMES;
 use weft_proto::nvme::auth::PskKeys;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
@@ -59,6 +60,23 @@ impl ServedState {
     /// All namespaces with the names of their subsystems.
     pub fn namespaces(&self) -> impl Iterator<Item = (&Nqn, &DesiredNamespace)> {
         self.subsystems.iter().flat_map(|of| of.namespaces.iter().map(move |it| (&of.nqn, it)))
+    }
+
+    /// A sentence about addresses of NBD at which clients find no export although there are
+    /// namespaces: only those with a name are exports.
+    pub fn nameless(&self) -> Option<String> {
+        let is_nbd = |url: &&String| NBD_SCHEMES.iter().any(|scheme| url.starts_with(scheme));
+        let listen: Vec<&str> = self.listen.iter().filter(is_nbd).map(String::as_str).collect();
+        let mut namespaces = self.namespaces().peekable();
+        let has_any = namespaces.peek().is_some();
+        if listen.is_empty() || !has_any || namespaces.any(|(_, of)| of.name.is_some()) {
+            return None;
+        }
+        Some(format!(
+            "{} has no export, because no namespace has a name; give each namespace for NBD clients \
+             one, as in name = \"disk\"",
+            listen.join(", ")
+        ))
     }
 
     /// A subsystem.

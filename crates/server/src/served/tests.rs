@@ -1,6 +1,7 @@
 //! The differences between two states.
 
 use super::difference::between;
+use super::reopened;
 use super::state::ServedState;
 use crate::config::tests::read;
 use std::path::Path;
@@ -62,6 +63,48 @@ fn only_what_differs_changes() {
     let admitted = told(&[LISTEN, A], &[LISTEN, A, "hosts = [\"nqn.2026-01.example.host:h\"]\n"]);
     let wanted = "change: admit to nqn.2026-01.example:a nqn.2026-01.example.host:h, and to any iSCSI initiator";
     assert_eq!(admitted, [wanted]);
+}
+
+#[test]
+fn a_file_that_is_served_is_not_opened_again() {
+    let of = |source: &str| state(&[LISTEN, A, &ONE.replace("ram:1MiB", source)]);
+    let refused = |before: &str, after: &str| {
+        reopened::check(&of(before), &of(after), false).err().map(|fault| fault.message)
+    };
+    let text = refused("file:/srv/a", "error:rate=1,kind=media,file:/srv/a").unwrap();
+    assert!(
+        text.contains("namespace 1 of nqn.2026-01.example:a has /srv/a open")
+            && text.contains("also with --force; apply a configuration without that namespace"),
+        "{text}"
+    );
+    for (before, after) in [
+        ("/srv/a", "file:/srv/a,direct=off"),
+        ("delay:/srv/a", "/srv/a"),
+        ("readonly:/srv/a", "/srv/a"),
+        ("stripe:/srv/a,/srv/b", "/srv/b"),
+    ] {
+        assert!(refused(before, after).is_some(), "{before}, {after}");
+    }
+    for (before, after) in [
+        ("/srv/a", "/srv/a"),
+        ("/srv/a", "/srv/b"),
+        ("readonly:/srv/a", "delay:readonly:/srv/a"),
+        ("/srv/a,lock=off", "delay:/srv/a,lock=off"),
+        ("ram:1MiB", "delay:ram:1MiB"),
+        ("nbd://h/x", "delay:nbd://h/x"),
+    ] {
+        assert_eq!(refused(before, after), None, "{before}, {after}");
+    }
+}
+
+#[test]
+fn addresses_of_nbd_without_exports_are_named() {
+    let nbd = "listen = [\"nbd://127.0.0.1:0\", \"127.0.0.1:4420\"]\n";
+    let text = state(&[nbd, A, ONE, TWO]).nameless().unwrap();
+    assert!(text.starts_with("nbd://127.0.0.1:0 has no export, because"), "{text}");
+    for fine in [&[nbd, A, ONE, "name = \"disk\"\n", TWO][..], &[nbd, A], &[LISTEN, A, ONE]] {
+        assert_eq!(state(fine).nameless(), None, "{fine:?}");
+    }
 }
 
 #[test]

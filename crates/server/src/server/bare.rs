@@ -89,7 +89,8 @@ impl BareServer {
         let _stays = self.absence.hold();
         // Ports that were picked are kept, and a server that is away stays away.
         desired.listen = self.served.state().listen;
-        self.served.apply(How { force: true, dry_run: false }, desired)?;
+        let changed = self.served.apply(How { force: true, dry_run: false }, desired)?;
+        changed.notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-use xtask::sh;
+use xtask::{published::packing, sh};
 
 /// Fresh seeds of the proof `sim`.
 const FRESH_SEEDS: &str = "20000";
@@ -33,7 +33,7 @@ impl Proof {
 
 /// Tests of the crates that are long: name, what it shows, and the crate, the test program and the
 /// test.
-const TESTS: [(&str, &str, [&str; 3]); 14] = [
+const TESTS: [(&str, &str, [&str; 3]); 16] = [
     (
         "connections",
         "2,016 connections of one host to one target, reads and writes on all of them: memory and processor time of both ends.",
@@ -76,6 +76,11 @@ const TESTS: [(&str, &str, [&str; 3]); 14] = [
         ["weft", "cli", "mirror_kills::a_mirror_of_2_gib_lives_through_kills_of_its_processes"],
     ),
     (
+        "fuse-ring",
+        "The tests of files by FUSE with a kernel that offers io_uring for them (Linux 6.14), which is switched on for that.",
+        ["weft", "cli", "fuse::ring::all_that_holds_of_files_holds_over_io_uring"],
+    ),
+    (
         "capi-header",
         "The header of libweft is what cbindgen makes of the sources. cbindgen is built for that.",
         ["weft-capi", "capi", "header::is_what_cbindgen_makes"],
@@ -89,6 +94,12 @@ const TESTS: [(&str, &str, [&str; 3]); 14] = [
         "study-spdk",
         "SPDK's target beside weft's in a study, with weft's initiator and with `spdk_nvme_perf`. `SPDK_DIR` names the directory in which SPDK was built.",
         ["weft", "cli", "study_peers::spdk_is_measured_beside_weft"],
+    ),
+    (
+        "nbdkit-tests",
+        "The tests of nbdkit's own plugins and filters with weft's plugin in the place of `memory` and `file`. `NBDKIT_DIR` names the sources of nbdkit \
+         1.32; python3-libnbd is installed.",
+        ["weft-capi", "capi", "nbdkit::own_tests::weft_is_a_plugin_like_memory_and_file"],
     ),
     (
         "fio-engine",
@@ -148,6 +159,7 @@ pub fn all() -> Result<Vec<Proof>> {
     proofs.extend([of_fresh_seeds()?, of_fresh_properties(), of_planted_bugs()?, of_mutants()?]);
     proofs.extend(of_vendored()?);
     proofs.push(of_aarch64()?);
+    proofs.extend(of_registry());
     proofs.push(of_python()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
@@ -207,6 +219,25 @@ fn of_aarch64() -> Result<Proof> {
     let about = "The program, linked and started, the unit tests of the engines, of I/O and of devices, and the models of lock-free code, for 64-bit ARM under qemu-user.";
     let command = sh::chore(&["aarch64", "test"])?;
     Ok(Proof::new("aarch64", about, command))
+}
+
+/// The crates that a registry gets, each built from what it gets, and their documentation.
+fn of_registry() -> [Proof; 2] {
+    let mut docs = sh::cargo("doc");
+    docs.args(["--locked", "--no-deps", "--package", "weft-endpoint"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    [
+        Proof::new(
+            "registry",
+            "The crates for a registry, each built from what is packed.",
+            packing(),
+        ),
+        Proof::new(
+            "registry-docs",
+            "The documentation of `weft-endpoint` alone, as a registry builds it.",
+            docs,
+        ),
+    ]
 }
 
 /// The package for Python with a client that others wrote.

@@ -15,7 +15,7 @@ use xtask::{VERSION, sh};
 use super::{
     deb::{self, Effort},
     linux::hide_paths,
-    notices, staged,
+    notices, pages, staged,
 };
 
 /// The profile of the library.
@@ -147,8 +147,8 @@ fn development(archive: &Path, directory: &str, out: &Path, effort: Effort) -> R
         .replace("@libdir@", &format!("/{directory}"))
         .replace("@version@", VERSION);
     put(&root, &format!("{directory}/pkgconfig/weft.pc"), text.as_bytes())?;
-    let page = fs::read(sh::root().join("docs/libweft.md"))?;
-    put(&root, &format!("usr/share/doc/{package}/libweft.md"), &page)?;
+    let doc = root.join("usr/share/doc").join(package);
+    pages::stage(&doc, staged::files(&sh::root().join("docs"))?, &staged::FILES)?;
     let suppressions = fs::read(source("libweft.supp"))?;
     put(&root, &format!("usr/share/doc/{package}/libweft.supp"), &suppressions)?;
     staged::set_modes(&root)?;

@@ -33,7 +33,7 @@ into the program has the licences in LICENCES.txt.
 ";
 
 /// From `packaging/`, and where they go.
-const FILES: [(&str, &str); 11] = [
+pub const FILES: [(&str, &str); 11] = [
     ("weft.service", UNITS),
     ("weft.socket", UNITS),
     ("weft-connections.service", UNITS),

@@ -60,6 +60,44 @@ fn packages_of_one_program_are_equal_and_whole() {
     a_release_has_sums_and_parts(&first, &sums);
 }
 
+/// A static library of one function, in the place of weft's, which takes long to build.
+fn small_library(directory: &Path) -> PathBuf {
+    let (source, object) = (directory.join("weft.c"), directory.join("weft.o"));
+    let archive = directory.join("libweft.a");
+    std::fs::write(&source, "int weft_version(void) { return 0; }\n").unwrap();
+    let mut compile = Command::new("cc");
+    compile.args(["-c", "-fPIC", "-o"]).args([&object, &source]);
+    said(compile);
+    let mut pack = Command::new("ar");
+    pack.arg("rcs").args([&archive, &object]);
+    said(pack);
+    archive
+}
+
+#[test]
+fn the_library_for_programs_comes_with_all_pages() {
+    if Command::new("dpkg-deb").arg("--version").output().is_err() {
+        println!("skipped: dpkg-deb is missing, as this is no Debian system");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_lab-package"));
+    tool.args(["library", "--fast", "--archive"]).arg(small_library(directory.path()));
+    tool.arg("--out").arg(directory.path());
+    let made = said(tool);
+    let package = made.lines().find(|line| line.contains("libweft-dev_")).unwrap();
+    let unpacked = directory.path().join("unpacked");
+    let mut unpack = Command::new("dpkg-deb");
+    unpack.args(["--extract", package]).arg(&unpacked);
+    said(unpack);
+    let pages = unpacked.join("usr/share/doc/libweft-dev/docs");
+    for page in ["libweft.md", "sources.md", "failing-disks.md", "attach/linux.md"] {
+        assert!(pages.join(page).is_file(), "{page}");
+    }
+    let header = std::fs::read_to_string(unpacked.join("usr/include/weft.h")).unwrap();
+    assert!(header.contains("docs/sources.md"), "the header names the page");
+}
+
 /// The page of a release lists packages and the parts of the program, and the sums hold.
 fn a_release_has_sums_and_parts(packages: &Path, sums: &str) {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_lab-package"));

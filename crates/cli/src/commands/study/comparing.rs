@@ -3,14 +3,16 @@
 use super::gating::GateArgs;
 use super::packing::PackArgs;
 use super::publishing::Publishing;
-use super::reading::results;
+use super::reading::{Measurement, file, results};
 use super::site::PublishArgs;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::io::Write;
-use std::path::PathBuf;
-use weft_bench::compare::compare;
+use std::path::{Path, PathBuf};
+use weft_bench::compare::{Comparison, compare};
 use weft_bench::results::JSON_SCHEMA;
+use weft_block::ErrorKind;
+use weft_formats::import::measured::compared;
 
 /// Commands on results.
 #[derive(Subcommand, Debug)]
@@ -22,11 +24,13 @@ Examples:
   weft study compare before/results.json after/results.json
       the same suite before and after a change, or on two systems
   weft study compare monday/results.json friday/results.json
-      two days: relations can be compared although the machine is faster on one of them")]
+      two days: relations can be compared although the machine is faster on one of them
+  weft study compare before.json after.json
+      two runs of fio, DISKSPD or vdbench: what changed, without a verdict, as one run has no interval")]
     Compare {
-        /// The results.json of the earlier study
+        /// The results.json of the earlier study, or results of fio, DISKSPD or vdbench
         before: PathBuf,
-        /// That of the later study
+        /// That of the later study, or run of the same tool
         after: PathBuf,
     },
     /// Judge a study by an earlier one, for CI
@@ -87,9 +91,7 @@ impl StudyCommand {
     pub fn run(&self) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         match self {
-            Self::Compare { before, after } => {
-                write!(out, "{}", compare(&results(before)?, &results(after)?).render())?
-            }
+            Self::Compare { before, after } => write!(out, "{}", both(before, after)?.render())?,
             Self::Gate(gate) => gate.run(&mut out)?,
             Self::Pack(pack) => pack.run(&mut out)?,
             Self::Publish(publish) => publish.run(&mut out)?,
@@ -101,4 +103,27 @@ impl StudyCommand {
         }
         Ok(())
     }
+}
+
+/// Compares two files, which are of studies or of the same other tool.
+fn both(before: &Path, after: &Path) -> Result<Comparison, Failure> {
+    match (file(before)?, file(after)?) {
+        (Measurement::Study(before), Measurement::Study(after)) => Ok(compare(&before, &after)),
+        (Measurement::Tool(one, before), Measurement::Tool(other, after))
+            if is_same(&one, &other) =>
+        {
+            let failed = |why| Failure::of(ErrorKind::Usage, why);
+            compared(&one, &before, &after).map_err(failed)
+        }
+        _ => {
+            let text = "one file is of another tool than the other; `weft study --import NAME=FILE` puts results of other tools beside weft's own";
+            Err(Failure::of(ErrorKind::Usage, text.to_owned()))
+        }
+    }
+}
+
+/// Whether two names of tools, which may have a version, are of the same one.
+fn is_same(one: &str, other: &str) -> bool {
+    let tool = |name: &str| name.split([' ', '-']).next().unwrap_or_default().to_owned();
+    tool(one) == tool(other)
 }

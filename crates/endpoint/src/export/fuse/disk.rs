@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind, waiting};
-use weft_io::fuse::{Attributes, Channel, NAME, renew_capacity, unmount};
+use weft_io::fuse::{Attributes, Channel, Mounted, NAME, renew_capacity, unmount};
 use weft_io::{DriverId, RemoteLoop};
 
 /// A file that is served.
@@ -62,7 +62,7 @@ impl Disk {
         url: &str,
         directory: &Path,
         attributes: Attributes,
-        (channel, request_bytes): (Channel, u32),
+        Mounted { channel, request_bytes, .. }: Mounted,
     ) -> Arc<Self> {
         Arc::new(Self {
             url: url.to_owned(),

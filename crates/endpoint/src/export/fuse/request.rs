@@ -1,15 +1,16 @@
 //! Requests of the kernel that a device has, and their data.
 //!
-//! Data that was read goes to the kernel from the memory into which the device has read it. Data to
-//! write is copied once, from the buffer in which it was received.
+//! By the channel, data that was read goes to the kernel from the memory into which the device has
+//! read it, and data to write is copied once, from the buffer in which it was received. By a ring,
+//! both are copied once, from and to the request's slot.
 
 use super::order::Ticket;
 use crate::export::local::exchange::Exchange;
 use crate::limits::FUSE_ZEROES_BYTES;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use weft_block::OpKind;
 use weft_block::slots::Slots;
-use weft_io::fuse::Channel;
+use weft_io::fuse::{Channel, Ring};
 use weft_io::segment::{pieces, total_len};
 use weft_io::{Buf, Segment};
 
@@ -30,14 +31,22 @@ pub(super) enum Work {
     },
 }
 
+/// Where a request came from, and its answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub unique: u64,
+    /// The slot of the ring that has it and its data; `None`: it came by the channel.
+    pub slot: Option<u16>,
+}
+
 /// A request.
 pub(super) struct Request {
-    pub unique: u64,
+    pub origin: Origin,
     pub work: Work,
     /// Its offset and length in bytes; for [`Work::Zero`] those of the rest.
     pub offset: u64,
     pub len: u64,
-    /// Data to write; for [`Work::Merge`], all blocks once they are read.
+    /// Data to write, unless it is in its slot; for [`Work::Merge`], all blocks once they are read.
     pub data: Option<Buf>,
     /// Its place among the writes.
     pub ticket: Option<Ticket>,
@@ -45,9 +54,10 @@ pub(super) struct Request {
     pub is_answered: bool,
 }
 
-/// Requests of a queue, and the channel of their answers.
+/// Requests of a queue, and where their answers go.
 pub(super) struct Requests {
     pub channel: Channel,
+    ring: Option<RefCell<Ring>>,
     block_bytes: u64,
     pub open: RefCell<Slots<Request>>,
 }
@@ -112,8 +122,47 @@ impl Request {
 }
 
 impl Requests {
-    pub fn new(channel: Channel, block_bytes: u32) -> Self {
-        Self { channel, block_bytes: block_bytes.into(), open: RefCell::default() }
+    pub fn new(channel: Channel, ring: Option<Ring>, block_bytes: u32) -> Self {
+        let ring = ring.map(RefCell::new);
+        Self { channel, ring, block_bytes: block_bytes.into(), open: RefCell::default() }
+    }
+
+    /// The ring, where the kernel has one.
+    pub fn ring(&self) -> Option<RefMut<'_, Ring>> {
+        self.ring.as_ref().map(RefCell::borrow_mut)
+    }
+
+    /// Answers a request: with data, in pieces, or with a positive error number.
+    pub fn answer<'a>(&self, to: Origin, answer: Result<impl Iterator<Item = &'a [u8]>, i32>) {
+        match (to.slot, self.ring()) {
+            (Some(slot), Some(mut ring)) => ring.answer(slot, to.unique, answer),
+            _ => self.channel.answer(to.unique, answer),
+        }
+    }
+
+    /// Gives a [`Work::Merge`] memory for all of its blocks, with its data in place. `take` takes
+    /// memory; `false`: there is none at present.
+    pub fn widen(&self, request: &mut Request, take: impl FnOnce(usize) -> Option<Buf>) -> bool {
+        let blocks = Blocks::of(request.offset, request.len, self.block_bytes);
+        let whole = blocks.count as usize * self.block_bytes as usize;
+        if request.data.as_ref().is_some_and(|data| data.len() == whole) {
+            return true;
+        }
+        let Some(mut all) = take(whole) else { return false };
+        let place = &mut all[blocks.skip..blocks.skip + request.len as usize];
+        match &request.data {
+            Some(data) => place.copy_from_slice(data),
+            None => _ = self.copy_from_slot(request.origin, 0, place),
+        }
+        request.data = Some(all);
+        true
+    }
+
+    /// Copies data of a request out of its slot; `false`: it is in none.
+    fn copy_from_slot(&self, from: Origin, at: usize, into: &mut [u8]) -> bool {
+        let (Some(slot), Some(ring)) = (from.slot, self.ring()) else { return false };
+        ring.read_data(slot, at, into);
+        true
     }
 
     pub fn len(&self) -> usize {
@@ -124,16 +173,19 @@ impl Requests {
 impl Exchange for Requests {
     fn fill(&self, user: u64, into: &mut [Segment]) -> bool {
         let open = self.open.borrow();
-        let Some(data) = open.get(user).and_then(|request| request.data.as_ref()) else {
-            return false;
-        };
-        if total_len(into) > data.len() {
+        let Some(request) = open.get(user) else { return false };
+        let is_there = |data: &Buf| total_len(into) <= data.len();
+        if !request.data.as_ref().map_or(total_len(into) as u64 <= request.len, is_there) {
             return false;
         }
         let mut at = 0;
         for piece in into {
             let len = piece.len();
-            piece.copy_from_slice(&data[at..at + len]);
+            match &request.data {
+                Some(data) => piece.copy_from_slice(&data[at..at + len]),
+                None if self.copy_from_slot(request.origin, at, piece) => {}
+                None => return false,
+            }
             at += len;
         }
         true
@@ -147,7 +199,7 @@ impl Exchange for Requests {
         match (request.work, &mut request.data) {
             (Work::Read, _) => {
                 request.is_answered = true;
-                self.channel.answer(request.unique, Ok(pieces(from, skip, len)));
+                self.answer(request.origin, Ok(pieces(from, skip, len)));
                 true
             }
             (Work::Merge { .. }, Some(data)) => {
@@ -175,7 +227,15 @@ mod tests {
     use super::*;
 
     fn request(work: Work, offset: u64, len: u64) -> Request {
-        Request { unique: 1, work, offset, len, data: None, ticket: None, is_answered: false }
+        Request {
+            origin: Origin { unique: 1, slot: None },
+            work,
+            offset,
+            len,
+            data: None,
+            ticket: None,
+            is_answered: false,
+        }
     }
 
     #[test]

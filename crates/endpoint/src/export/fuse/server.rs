@@ -4,7 +4,7 @@
 use super::disk::{Disk, Job};
 use super::names;
 use super::order::Ticket;
-use super::request::{Blocks, Request, Requests, Work};
+use super::request::{Origin, Request, Requests, Work};
 use crate::export::local::hosts::{LocalHosts, Opened};
 use crate::export::local::queue::LocalQueue;
 use crate::limits::{
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
-use weft_io::fuse::{Channel, LEAD_BYTES, RequestKind, written};
+use weft_io::fuse::{Channel, LEAD_BYTES, RequestKind, Ring, Taken, written};
 use weft_io::{Activity, Buf, Driver, DriverId, Handle, Time};
 
 const EIO: i32 = 5;
@@ -46,6 +46,14 @@ pub(super) struct Server {
     is_over: bool,
     /// The file is ending: no request is begun.
     is_leaving: Arc<AtomicBool>,
+    /// What has come by the ring.
+    taken: Vec<Taken>,
+}
+
+/// The slots of a ring: so many for each of these queues of the kernel.
+pub(super) struct Slots {
+    pub queues: Vec<u16>,
+    pub depth: u16,
 }
 
 impl Server {
@@ -53,13 +61,17 @@ impl Server {
         on: &Handle,
         disk: &Arc<Disk>,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        channel: Channel,
+        (channel, slots): (Channel, Option<Slots>),
     ) -> Result<DriverId, Error> {
         let failed = |e: std::io::Error| {
             Error::io(format!("cannot serve {}: {e}", disk.path().display()), e)
         };
         on.try_spawn(|id| {
-            let requests = Rc::new(Requests::new(channel, disk.block_bytes()));
+            let ring = slots.map(|Slots { queues, depth }| {
+                Ring::open(&channel, (&queues, depth), disk.request_bytes(), (on, id))
+            });
+            let ring = ring.transpose().map_err(failed)?;
+            let requests = Rc::new(Requests::new(channel, ring, disk.block_bytes()));
             let exchange = Some(Rc::clone(&requests) as _);
             let namespace = LocalQueue::open_for(hosts, opened, on, id, exchange)?;
             requests.channel.register(on, id).map_err(failed)?;
@@ -78,6 +90,7 @@ impl Server {
                 done: Vec::new(),
                 is_over: false,
                 is_leaving: disk.leaving(),
+                taken: Vec::new(),
             })
         })
     }
@@ -101,36 +114,66 @@ impl Server {
         match taken {
             Ok(request) => {
                 let weft_io::fuse::Request { unique, node, kind } = request?;
-                self.serve(unique, node, kind);
+                self.serve(Origin { unique, slot: None }, node, kind);
                 Some(())
             }
             Err(_) => {
-                self.is_over = true;
-                self.disk.work_on(Job::Unmounted);
+                self.unmounted();
                 None
             }
         }
     }
 
-    fn serve(&mut self, unique: u64, node: u64, kind: RequestKind) {
+    fn unmounted(&mut self) {
+        self.is_over = true;
+        self.disk.work_on(Job::Unmounted);
+    }
+
+    /// Takes what has come by the ring; returns how many requests that were.
+    fn take_from_ring(&mut self) -> usize {
+        if self.is_over || self.is_leaving.load(Relaxed) {
+            return 0;
+        }
+        let mut taken = core::mem::take(&mut self.taken);
+        let came =
+            self.requests.ring().is_none_or(|mut ring| ring.take(&self.on, &mut taken).is_ok());
+        if !came {
+            self.try_later();
+        }
+        let count = taken.len();
+        for taken in taken.drain(..) {
+            match taken {
+                Taken::Request(slot, request) => {
+                    let weft_io::fuse::Request { unique, node, kind } = request;
+                    self.serve(Origin { unique, slot: Some(slot) }, node, kind);
+                }
+                Taken::Over if self.is_over => {}
+                Taken::Over => self.unmounted(),
+            }
+        }
+        self.taken = taken;
+        count
+    }
+
+    fn serve(&mut self, origin: Origin, node: u64, kind: RequestKind) {
         let prepared = match names::answer(&self.disk, node, kind) {
-            names::Answer::Now(bytes) => return self.give(unique, &bytes),
-            names::Answer::Error(number) => return self.refuse(unique, number),
+            names::Answer::Now(bytes) => return self.give(origin, &bytes),
+            names::Answer::Error(number) => return self.refuse(origin, number),
             names::Answer::None => return,
             names::Answer::Of(work, offset, len) => (work, offset, len),
         };
         let (work, offset, len) = prepared;
         let data = match work {
-            Work::Write | Work::Merge { .. } => {
+            Work::Write | Work::Merge { .. } if origin.slot.is_none() => {
                 let Some(data) = self.received(len as usize) else {
-                    return self.refuse(unique, EIO);
+                    return self.refuse(origin, EIO);
                 };
                 Some(data)
             }
             _ => None,
         };
         let ticket = self.enter(work, offset, len);
-        let request = Request { unique, work, offset, len, data, ticket, is_answered: false };
+        let request = Request { origin, work, offset, len, data, ticket, is_answered: false };
         let name = self.requests.open.borrow_mut().insert(request);
         self.begin(name);
     }
@@ -175,21 +218,11 @@ impl Server {
         {
             return self.waiting.push_back(name);
         }
-        if matches!(request.work, Work::Merge { .. })
-            && let Some(data) = request.data.take()
+        if matches!(request.work, Work::Merge { is_read: false })
+            && !self.requests.widen(request, |bytes| self.on.pool().take(bytes))
         {
-            let blocks = Blocks::of(request.offset, request.len, bytes);
-            let whole = blocks.count as usize * bytes as usize;
-            if data.len() == whole {
-                request.data = Some(data);
-            } else if let Some(mut all) = self.on.pool().take(whole) {
-                all[blocks.skip..blocks.skip + data.len()].copy_from_slice(&data);
-                request.data = Some(all);
-            } else {
-                request.data = Some(data);
-                drop(open);
-                return self.wait(name);
-            }
+            drop(open);
+            return self.wait(name);
         }
         let (kind, lba, blocks) = request.operation(bytes);
         drop(open);
@@ -229,23 +262,23 @@ impl Server {
         request.ticket.into_iter().for_each(|ticket| self.disk.order().leave(ticket));
         match (outcome, request.work) {
             _ if request.is_answered => {}
-            (Err(number), _) => self.refuse(request.unique, number),
+            (Err(number), _) => self.refuse(request.origin, number),
             // It was not given its data.
-            (Ok(()), Work::Read) => self.refuse(request.unique, EIO),
+            (Ok(()), Work::Read) => self.refuse(request.origin, EIO),
             (Ok(()), Work::Write | Work::Merge { .. }) => {
-                self.give(request.unique, &written(request.len as u32));
+                self.give(request.origin, &written(request.len as u32));
             }
-            (Ok(()), Work::Flush | Work::Zero { .. }) => self.give(request.unique, &[]),
+            (Ok(()), Work::Flush | Work::Zero { .. }) => self.give(request.origin, &[]),
         }
     }
 
-    fn give(&self, unique: u64, bytes: &[u8]) {
-        self.requests.channel.answer(unique, Ok(once(bytes)));
+    fn give(&self, to: Origin, bytes: &[u8]) {
+        self.requests.answer(to, Ok(once(bytes)));
     }
 
-    fn refuse(&self, unique: u64, number: i32) {
+    fn refuse(&self, to: Origin, number: i32) {
         let none = Err::<core::iter::Empty<&[u8]>, i32>(number);
-        self.requests.channel.answer(unique, none);
+        self.requests.answer(to, none);
     }
 
     /// Submits and reaps, once; returns whether something ended.
@@ -280,7 +313,11 @@ impl Server {
 
 impl Driver for Server {
     fn receive(&mut self, _: &Handle) -> Activity {
-        let taken = (0..FUSE_REQUESTS_PER_TURN).map_while(|_| self.take()).count();
+        // What else comes by the channel, beside a ring, is not urgent.
+        let taken = match self.take_from_ring() {
+            0 => (0..FUSE_REQUESTS_PER_TURN).map_while(|_| self.take()).count(),
+            taken => taken,
+        };
         Activity::busy_if(taken > 0)
     }
 
@@ -299,6 +336,14 @@ impl Driver for Server {
             on.remove(self.id);
         }
         Activity::busy_if(busy)
+    }
+
+    fn send(&mut self, on: &Handle) -> Activity {
+        let submitted = self.requests.ring().map_or(Ok(false), |mut ring| ring.submit(on));
+        Activity::busy_if(submitted.unwrap_or_else(|_| {
+            self.try_later();
+            false
+        }))
     }
 }
 

@@ -1,11 +1,13 @@
 //! The start of a file.
 
 use super::disk::Disk;
-use super::server::Server;
+use super::server::{Server, Slots};
 use super::url::FuseUrl;
 use crate::export::local::hosts::{LocalHosts, Opened, View};
 use crate::identity::HostIdentity;
-use crate::limits::{FUSE_QUEUES_MAX, POOL_PARTS, TRANSFER_BYTES_MAX};
+use crate::limits::{
+    FUSE_QUEUES_MAX, FUSE_RING_BYTES_MAX, FUSE_RING_SLOTS_MAX, POOL_PARTS, TRANSFER_BYTES_MAX,
+};
 use crate::loops::ask;
 use std::io;
 use std::path::Path;
@@ -13,8 +15,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
-use weft_io::fuse::{Attributes, Settings, is_dead, is_mounted, mount, unmount};
+use weft_io::fuse::{Attributes, Settings, is_dead, is_mounted, mount, queues, unmount};
 use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// `io-uring=on` where there is none.
+const NO_RING: &str = "the kernel offers no io_uring for files by FUSE; it needs Linux 6.14, and as root `echo Y >/sys/module/fuse/parameters/enable_uring`";
 
 /// The smallest maximum that the kernel accepts.
 const REQUEST_BYTES_MIN: u32 = 4096;
@@ -30,18 +35,26 @@ pub(super) fn begin(
     let gone = || Error::new(ErrorKind::NotFound, "the namespace has just been removed");
     let view = opened.view(&hosts.inventory.now()).ok_or_else(gone)?;
     let directory = place(&asked.directory)?;
-    let settings = Settings {
-        is_read_only: !view.features.write,
-        request_bytes: request_bytes(loops, &view)?,
-    };
-    let mounted = mount(&directory, &settings).map_err(|e| not_mounted(&asked.directory, e))?;
-    let disk = Disk::new(url, &directory, attributes_of(&view), mounted);
-    let started = serve(&disk, hosts, &opened, loops);
-    if let Err(e) = started {
+    let request_bytes = request_bytes(loops, &view)?;
+    let depth = if asked.io_uring == Some(false) { None } else { depth(request_bytes) };
+    let mut settings =
+        Settings { is_read_only: !view.features.write, request_bytes, is_plain: depth.is_none() };
+    loop {
+        let mounted = mount(&directory, &settings).map_err(|e| not_mounted(&asked.directory, e))?;
+        let depth = depth.filter(|_| mounted.has_ring);
+        let disk = Disk::new(url, &directory, attributes_of(&view), mounted);
+        let started = match (asked.io_uring, depth) {
+            (Some(true), None) => Err(Error::new(ErrorKind::Unsupported, NO_RING)),
+            _ => serve(&disk, hosts, &opened, loops, depth),
+        };
+        let Err(e) = started else { return Ok(disk) };
         let _ = disk.remove(true);
-        return Err(e);
+        if depth.is_none() || asked.io_uring.is_some() {
+            return Err(e);
+        }
+        tracing::warn!("{e}; it is served without io_uring");
+        settings.is_plain = true;
     }
-    Ok(disk)
 }
 
 fn find(hosts: &LocalHosts, nqn: Option<&Nqn>, nsid: Option<Nsid>) -> Result<Opened, Error> {
@@ -108,25 +121,39 @@ fn attributes_of(view: &View) -> Attributes {
     }
 }
 
-/// Serves all queues of a file, over the loops in turn.
+/// Serves all queues of a file, over the loops in turn; by io_uring with slots of a `depth` for
+/// each queue of the kernel.
 fn serve(
     disk: &Arc<Disk>,
     hosts: &Arc<LocalHosts>,
     opened: &Arc<Opened>,
     loops: &[RemoteLoop],
+    depth: Option<u16>,
 ) -> Result<(), Error> {
     let failed =
         |e: io::Error| Error::io(format!("cannot serve {}: {e}", disk.path().display()), e);
-    for on in loops.iter().take(FUSE_QUEUES_MAX) {
+    let loops = &loops[..loops.len().min(FUSE_QUEUES_MAX)];
+    let queues = if depth.is_some() { queues().map_err(failed)? } else { 0 };
+    for (first, on) in loops.iter().enumerate() {
         let channel = disk.channel().map_err(failed)?;
+        let of_loop = || (0..queues).skip(first).step_by(loops.len()).collect();
+        let slots = depth.map(|depth| Slots { queues: of_loop(), depth });
         let (of, hosts, opened) = (Arc::clone(disk), Arc::clone(hosts), Arc::clone(opened));
         disk.queue_begins();
         let driver = ask(on, move |on| {
-            Server::start(on, &of, (&hosts, &opened), channel).inspect_err(|_| of.queue_ended())
+            Server::start(on, &of, (&hosts, &opened), (channel, slots))
+                .inspect_err(|_| of.queue_ended())
         })??;
         disk.queue_began(on, driver);
     }
     Ok(())
+}
+
+/// The slots for each of the kernel's queues; `None`: they would take too much memory.
+fn depth(request_bytes: u32) -> Option<u16> {
+    let queues = usize::from(queues().ok()?.max(1));
+    let slots = (FUSE_RING_BYTES_MAX / request_bytes as usize).min(FUSE_RING_SLOTS_MAX);
+    u16::try_from(slots / queues).ok().filter(|depth| *depth > 0)
 }
 
 /// The maximum data of a request: a power of two. With the partial blocks at both ends it fits into

@@ -1,4 +1,5 @@
-//! `fuse:DIRECTORY[?nsid=NSID][&nqn=NQN]`: the place of the file, and its namespace.
+//! `fuse:DIRECTORY[?nsid=NSID][&nqn=NQN][&io-uring=on|off]`: the place of the file, its namespace,
+//! and how requests come.
 
 use crate::url::FUSE;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ pub(super) struct FuseUrl {
     pub nsid: Option<Nsid>,
     /// The subsystem; `None`: the first one.
     pub nqn: Option<Nqn>,
+    /// Requests come by io_uring, or not; `None`: they do if the kernel offers it.
+    pub io_uring: Option<bool>,
 }
 
 impl FuseUrl {
@@ -30,7 +33,7 @@ impl FuseUrl {
         if !directory.is_absolute() || directory == Path::new("/") {
             return Err(bad("its directory is not an absolute path below /"));
         }
-        let mut url = Self { directory, nsid: None, nqn: None };
+        let mut url = Self { directory, nsid: None, nqn: None, io_uring: None };
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("nsid", digits)) => {
@@ -42,6 +45,9 @@ impl FuseUrl {
                     let nqn = Nqn::new(name).map_err(|e| bad(&format!("its NQN is wrong: {e}")));
                     url.nqn = Some(nqn?);
                 }
+                Some(("io-uring", "on")) => url.io_uring = Some(true),
+                Some(("io-uring", "off")) => url.io_uring = Some(false),
+                Some(("io-uring", _)) => return Err(bad("io-uring is on or off")),
                 _ => return Err(bad("it has an unknown option")),
             }
         }
@@ -56,7 +62,9 @@ mod tests {
     #[test]
     fn what_is_left_out_is_chosen() {
         let url = |text| FuseUrl::parse(text).unwrap();
-        let any = FuseUrl { directory: "/mnt/a".into(), nsid: None, nqn: None };
+        let any = FuseUrl { directory: "/mnt/a".into(), nsid: None, nqn: None, io_uring: None };
+        let off = FuseUrl { io_uring: Some(false), ..any.clone() };
+        assert_eq!(url("fuse:/mnt/a?io-uring=off"), off);
         assert_eq!(url("fuse:/mnt/a"), any);
         assert_eq!(url("fuse:/mnt/a?nsid=3"), FuseUrl { nsid: Some(Nsid(3)), ..any.clone() });
         let nqn = Some(Nqn::new("nqn.2026-01.example:a").unwrap());
@@ -74,6 +82,7 @@ mod tests {
             "fuse:/a?nsid=x",
             "fuse:/a?nqn=",
             "fuse:/a?x",
+            "fuse:/a?io-uring=yes",
         ] {
             let error = FuseUrl::parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);

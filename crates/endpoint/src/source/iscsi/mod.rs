@@ -70,7 +70,7 @@ pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Discover
         open_session(on, &whom.clone(), limit, config, Ask::Nothing, move |on, session| {
             done(session.map(|(session, known)| {
                 Remarks::default().on(&whom.name, session.engine.deviations());
-                let idle = Arc::new(Idle::new(whom.name, &whom.options.control, vec![session]));
+                let idle = Arc::new(Idle::new(whom.name, &whom.options, vec![session]));
                 // A session that has no device left is logged out at once.
                 IdleSessions::spawn(on, idle, Arc::new(AtomicBool::new(true)), None);
                 known.targets

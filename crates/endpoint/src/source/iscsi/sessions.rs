@@ -100,7 +100,7 @@ fn keep(
         agreed.map(|it| iscsi_bound(it.time2wait_s, it.time2retain_s, options.quiesce_time));
     let bound = bounds.max().unwrap_or(options.quiesce_time);
     options.control.late_list().began_unstoppable(url.clone(), bound);
-    let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
+    let idle = Arc::new(Idle::new(url.clone(), &options, sessions));
     let closing = Arc::new(AtomicBool::new(false));
     let idle_driver = {
         let cached = disk.volatile_cache.then(|| Arc::downgrade(&isids));

@@ -57,7 +57,7 @@ impl NbdDevice {
                 "{url}: the server states block sizes against the rules ({minimum}, {preferred}, {payload_max}); they are not counted"
             );
         }
-        let idle = Arc::new(Idle::new(url.clone(), &options.control, connections));
+        let idle = Arc::new(Idle::new(url.clone(), options, connections));
         let geometry = geometry(&info).map_err(|why| {
             idle.close(leave);
             Error::new(ErrorKind::Unsupported, format!("{url}: {why}"))

@@ -1,6 +1,7 @@
 //! Devices that reconnect, and devices with several paths, whatever the protocol.
 
 mod access;
+mod bounds;
 mod cached;
 mod damaged;
 mod gate;

@@ -6,6 +6,7 @@
 //! A result becomes a row where the study has the same workload: the same block size, order and
 //! share of reads, and as many operations in flight. Several files of one lane are its rounds.
 
+mod compared;
 mod diskspd;
 mod diskspd_text;
 mod fio;
@@ -14,6 +15,7 @@ mod lanes;
 mod vdbench;
 mod workload;
 
+pub use compared::compared;
 pub use lanes::{Import, add};
 pub use workload::Measured;
 

@@ -18,7 +18,14 @@ pub use sys::make_sparse;
 /// Returns whether [`DiskKind::Discard`] works on a file of `len` bytes; finds out behind its end,
 /// where nothing is lost.
 pub fn can_discard(file: &File, len: u64) -> bool {
-    sys::discard(file, len, sys::DISCARD_TRIAL_BYTES).is_ok()
+    let modified = |file: &File| file.metadata().and_then(|of| of.modified()).ok();
+    let before = modified(file);
+    let is_done = sys::discard(file, len, sys::DISCARD_TRIAL_BYTES).is_ok();
+    // To file systems that was a change, though nothing has changed.
+    if let Some(before) = before.filter(|_| before != modified(file)) {
+        let _ = file.set_modified(before);
+    }
+    is_done
 }
 
 /// Does what the operation says, to its end.

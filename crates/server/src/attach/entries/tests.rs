@@ -23,6 +23,7 @@ fn entry(name: &str) -> Entry {
         by_daemon: false,
         uuid: String::new(),
         shared: false,
+        paths: Vec::new(),
     }
 }
 
@@ -82,6 +83,35 @@ fn notes_of_the_dead_are_taken_away() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert!(!runtime.file("a", "lock").exists() && !runtime.file("b", "lock").exists());
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn the_states_of_paths_are_those_that_the_server_notes() {
+    let path = env::temp_dir().join(format!("weft-paths-{}", std::process::id()));
+    make_private(&path).unwrap();
+    let runtime = Runtime(path.clone());
+    let mut held = runtime.hold("a").unwrap();
+    held.serve(&entry("a")).unwrap();
+    let found = || runtime.find("a").unwrap();
+    assert_eq!((found().state(), found().paths().len()), ("live", 1));
+    let of = |url: &str, state: &str| EntryPath {
+        url: url.into(),
+        state: state.into(),
+        access: "optimized".into(),
+    };
+    let paths = [of("nbd://h/x", "connecting"), of("nbd://i/x", "live")];
+    runtime.note_paths("a", &paths).unwrap();
+    assert_eq!((found().state(), found().paths()), ("live", paths.to_vec()));
+    runtime.note_paths("a", &paths[..1]).unwrap();
+    // Another process writes what it has read.
+    runtime.write(&found()).unwrap();
+    runtime.note_paths("a", &[of("nbd://h/x", "connecting")]).unwrap();
+    assert_eq!(found().state(), "connecting");
+    runtime.note_loss("a");
+    assert_eq!(found().state(), "dead");
+    drop(held);
+    assert!(!runtime.file("a", "paths").exists());
     fs::remove_dir_all(path).unwrap();
 }
 

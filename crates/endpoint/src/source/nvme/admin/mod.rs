@@ -315,8 +315,11 @@ impl<L: Link> Admin<L> {
             return;
         }
         self.over = true;
+        let (name, is_final) =
+            (&self.target.name, self.association.options.ends_with_connections());
         match (self.then.is_none(), self.expected) {
-            (true, false) => tracing::error!("{}: the device is lost: {error}", self.target.name),
+            (true, false) if is_final => tracing::error!("{name}: the device is lost: {error}"),
+            (true, false) => tracing::warn!("{name}: the connection is lost: {error}"),
             (true, true) => tracing::info!("{error}"),
             (false, _) => {}
         }

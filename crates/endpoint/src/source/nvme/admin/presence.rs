@@ -100,7 +100,7 @@ impl<L: Link> Admin<L> {
         let name = &self.target.name;
         match (self.association.presence(), gate) {
             (Presence::Here, Gate::Shut) => {
-                tracing::error!("{name}: namespace {nsid} no longer exists; it may come back")
+                tracing::warn!("{name}: namespace {nsid} no longer exists; it may come back")
             }
             (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
             _ => {}

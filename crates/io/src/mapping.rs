@@ -1,4 +1,4 @@
-//! Mappings of the system.
+//! Memory that the system shares with this process or has mapped for it, of which nobody gets a reference.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 
 /// Mapped memory. The kernel writes to it, so nobody gets a reference to it: bytes are copied.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<c_void>,
     len: usize,
 }
