@@ -1,10 +1,10 @@
 #!/bin/sh
 # The suites `protocols`, `null` and `mirror` beside the kernel: its initiators on its targets (NVMe over TCP, RDMA and Fibre Channel by fcloop, iSCSI by
-# LIO in place of SCSI over FC) are lanes next to weft's pairs, and weft's initiator on the kernel's target is one. The machine is emulated: the rows must be there and hold
+# LIO in place of SCSI over FC) are lanes next to weft's pairs, and weft's initiator on the kernel's target is one; md over two disks of the kernel is one of `mirror`. The machine is emulated: the rows must be there and hold
 # together, their numbers are only printed. Arguments go to each study: -- --time-budget 5m
 # lab: long files=weft,../rdma.sh,../iscsi.sh mem=2048 timeout=900
-# lab: modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm,nvmet-tcp,nvme-tcp,nvmet-rdma,nvme-rdma,nvme-fcloop,nvme-fc,nvmet-fc,iscsi_target_mod,target_core_iblock,iscsi_tcp,sd_mod,null_blk,crc32c_generic
-# lab: pkgs=iproute2,jq,ibverbs-providers,libibverbs1,librdmacm1,nvme-cli,open-iscsi,fio
+# lab: modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm,nvmet-tcp,nvme-tcp,nvmet-rdma,nvme-rdma,nvme-fcloop,nvme-fc,nvmet-fc,iscsi_target_mod,target_core_iblock,iscsi_tcp,sd_mod,null_blk,crc32c_generic,md_mod,raid1
+# lab: pkgs=iproute2,jq,ibverbs-providers,libibverbs1,librdmacm1,nvme-cli,open-iscsi,fio,mdadm
 . /lab/lib.sh
 . /lab/rdma.sh
 . /lab/iscsi.sh
@@ -85,6 +85,16 @@ for n in 8 9 10; do
     legs=$legs${legs:+,}nvme+tcp://127.0.0.1:$((4420 + n))/$NQN-$n
 done
 /lab/weft mirror create --assume-clean $(echo "$legs" | tr , ' ') || fail "weft mirror create"
-study mirror --source ram:32MiB --lanes nvme+tcp,mirror-tcp,mirror-rdma --address $ADDR --lane mirror-on-nvmet=mirror:"$legs" "$@"
-has mirror mirror-tcp mirror-rdma mirror-on-nvmet
+# md over two disks that the kernel attached, each of a target of weft's
+members=
+for n in 11 12; do
+    /lab/weft serve ram:32MiB --listen nvme+tcp://127.0.0.1:$((4420 + n)) --nqn $NQN-$n >/tmp/member-$n 2>&1 &
+    wait_for 30 grep -q '^listening on ' /tmp/member-$n || { cat /tmp/member-$n; fail "weft serve does not listen"; }
+    members="$members $(attached $n -t tcp -a 127.0.0.1 -s $((4420 + n)))"
+done
+MDADM_NO_UDEV=1 mdadm --create /dev/md0 --level=1 --raid-devices=2 --metadata=1.2 --assume-clean --run $members >/tmp/said 2>&1 || { cat /tmp/said; fail "mdadm"; }
+study mirror --source ram:32MiB --lanes nvme+tcp,mirror-tcp,mirror-rdma,md-raid1 --address $ADDR --lane mirror-on-nvmet=mirror:"$legs" \
+    --lane md-raid1=/dev/md0 "$@"
+has mirror mirror-tcp mirror-rdma mirror-on-nvmet md-raid1
+mdadm --stop /dev/md0 >/dev/null 2>&1 || fail "mdadm --stop"
 kernel_is_sound

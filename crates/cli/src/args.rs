@@ -125,6 +125,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     StudyPeer(StudyPeerArgs),
+    /// Change objects of the kernel for a study
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    StudyKernel,
     /// Pass TCP connections on with a delay, for a study
     #[command(hide = true)]
     StudyRelay(StudyRelayArgs),

@@ -118,6 +118,8 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Study(args) => commands::study::run(*args, &control),
         #[cfg(target_os = "linux")]
         Command::StudyPeer(args) => commands::study_peer::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::StudyKernel => commands::study_kernel::run(),
         Command::StudyRelay(args) => commands::study_relay::run(&args),
         Command::Agent(args) => commands::agent::run(*args, &control),
         Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
@@ -128,10 +130,7 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
         Command::Help(args) => help::run(&args, Cli::command()),
         Command::Man(args) => commands::completions::man(&args, Cli::command()),
     };
-    let status = match result {
-        Ok(()) => 0,
-        Err(failure) => failure.report(),
-    };
+    let status = result.err().map_or(0, |failure| failure.report());
     signals::finish(&control);
     pcap_args::end(&control, status)
 }

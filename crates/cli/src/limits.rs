@@ -87,6 +87,15 @@ pub const PEER_END_MS: u64 = 500;
 /// measured.
 pub const PEER_KEEP_ALIVE_S: u32 = 3600;
 
+/// Seconds that a command which changes objects of the kernel may take.
+pub const KERNEL_STEP_S: u64 = 10;
+
+/// Seconds within which the kernel makes the changes of a part of a study, or undoes them.
+pub const KERNEL_REPLY_S: u64 = 60;
+
+/// Seconds that a study waits at its end until all changes of objects of the kernel are undone.
+pub const KERNEL_END_S: u64 = 60;
+
 /// Connections that a relay of a study passes on at a time; further ones are closed.
 pub const RELAY_CONNECTIONS_MAX: usize = 64;
 

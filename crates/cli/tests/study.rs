@@ -190,7 +190,14 @@ fn the_suite_of_protocols_runs() {
         (names(&data["lanes"], "name"), skipped(&data)),
         (
             lanes.into(),
-            vec!["fc-scsi", "fc-nvme", "guest-disk", "guest-vhost-user", "guest-nvme-tcp"]
+            vec![
+                "fc-scsi",
+                "fc-nvme",
+                "guest-disk",
+                "guest-qemu",
+                "guest-vhost-user",
+                "guest-nvme-tcp"
+            ]
         )
     );
     assert_eq!(data["rows"].as_array().unwrap().len(), 72, "{}", data["notes"]);
@@ -204,7 +211,7 @@ fn the_suite_of_mirrors_runs() {
     let lanes = ["local", "nvme+tcp", "mirror-tcp", "mirror-iscsi"];
     assert_eq!(
         (names(&data["lanes"], "name"), skipped(&data)),
-        (lanes.into(), vec!["mirror-rdma"]),
+        (lanes.into(), vec!["mirror-rdma", "md-raid1"]),
         "{}",
         data["notes"]
     );

@@ -164,6 +164,35 @@ fn servers_of_nbd_are_measured_beside_weft() {
     }
 }
 
+#[test]
+fn gateways_are_measured_beside_weft_in_their_place() {
+    if !programs::have(&["qemu-nbd", "qemu-img"]) {
+        return;
+    }
+    let place = Place::new("study-gateways");
+    let pairs = [
+        ["hypervisor-qemu-iscsi", "hypervisor-iscsi", "driver=iscsi"],
+        ["hypervisor-qemu-nbd", "hypervisor-nbd", "driver=nbd"],
+    ];
+    let ran = run(place.study(&["--peers", &pairs.map(|[name, ..]| name).join(",")]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let data = place.results();
+    let lanes = data["lanes"].as_array().unwrap();
+    for [name, own, driver] in pairs {
+        for lane in [name, own] {
+            let rows = of(&data, "rows", lane);
+            assert_eq!(rows.len(), 1, "{lane}: {}", data["notes"]);
+            assert!(rows.iter().all(|row| row["iops"].as_f64() > Some(0.0) && row["failed"] == 0));
+            assert!(rows.iter().all(|row| row["target"].is_object()), "{rows:?}");
+        }
+        let setup = lanes.iter().find(|lane| lane["name"] == name).unwrap()["setup"].to_string();
+        assert!(setup.contains("weft serve") && setup.contains(driver), "{setup}");
+        let is_rate = |it: &&&Value| it["to"] == own && it["quantity"] == "rate";
+        assert!(of(&data, "relations", name).iter().any(|it| is_rate(&it)));
+    }
+    assert!(place.is_clean(), "{:?}", place.processes());
+}
+
 /// SPDK is in no distribution, so the test takes its place from a variable, and skips nowhere.
 #[test]
 #[ignore = "needs SPDK_DIR: cargo xtask long study-spdk"]
@@ -232,8 +261,17 @@ fn what_is_not_possible_is_refused() {
         assert_eq!(ran.code(), Some(2), "{ran:?}");
         ran.err
     };
-    let kernel = message(&["--peers", "kernel"]);
-    assert!(kernel.contains("there is no peer \"kernel\": use auto, none, all, or"), "{kernel}");
+    let unknown = message(&["--peers", "no-such"]);
+    assert!(unknown.contains("there is no peer \"no-such\": use auto, none, all, or"), "{unknown}");
+    // Also where it is possible: that device is not served.
+    let source = "delay:read=1us,ram:16MiB";
+    let kernel = message(&["--peers", "kernel", "--source", source]);
+    assert!(
+        kernel.contains("--peers nvmet") && kernel.contains("is not possible here"),
+        "{kernel}"
+    );
+    let gateway = message(&["--peers", "hypervisor-qemu-nbd", "--source", source]);
+    assert!(gateway.contains("without filters"), "{gateway}");
     let missing = message(&["--peers", "nbdkit"]);
     assert!(missing.contains("nbdkit is not installed: `apt-get install nbdkit`"), "{missing}");
     place.fake("fio", "exit 1");

@@ -3,7 +3,7 @@
 use super::clock::TimeSlot;
 use super::rounds::Rounds;
 use crate::relation::{Estimate, does};
-use crate::results::{Lane, Quantity, Results, Workload};
+use crate::results::{Cell, Lane, Quantity, Results, Workload};
 use core::time::Duration;
 
 impl Rounds<'_> {
@@ -40,7 +40,12 @@ pub(super) fn notes(rounds: &Rounds<'_>, results: &Results) -> Vec<String> {
 pub(super) fn foreign(rounds: &Rounds<'_>, results: &Results) -> Option<String> {
     let took = rounds.clock.elapsed();
     let stage = rounds.spec.stage.lanes.iter().zip(&results.lanes);
-    let foreign = stage.filter(|(it, _)| it.peer.rival.is_some() && it.generator.is_none());
+    // Lanes of initiators of the kernel are left out.
+    let is_own = |cell: &Cell| cell.initiator.as_deref() == Some(Cell::OWN);
+    let foreign = stage.filter(|(it, _)| {
+        let is_target = it.peer.cell.as_ref().is_none_or(is_own);
+        it.peer.rival.is_some() && it.generator.is_none() && is_target
+    });
     let lanes: Vec<&Lane> = foreign.map(|(_, lane)| lane).collect();
     let what = "which weft configured and started to compare with. --peers none leaves";
     match &lanes[..] {

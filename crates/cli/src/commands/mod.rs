@@ -34,6 +34,8 @@ pub mod service;
 pub mod status;
 pub mod study;
 #[cfg(target_os = "linux")]
+pub mod study_kernel;
+#[cfg(target_os = "linux")]
 pub mod study_peer;
 pub mod study_relay;
 pub mod top;

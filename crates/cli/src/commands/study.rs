@@ -12,7 +12,7 @@ mod options;
 mod packing;
 #[cfg(target_os = "linux")]
 mod peers;
-mod program;
+pub mod program;
 mod publishing;
 mod reading;
 mod relay;

@@ -196,10 +196,18 @@ pub fn load(module: &str) {
     let _ = programs::system("modprobe").arg(module).stdin(Stdio::null()).output();
 }
 
-/// An unused `/dev/nbdN`.
+/// An unused `/dev/nbdN`, whose driver is loaded if that can be.
 pub fn free_nbd() -> Result<String, Error> {
     // Without the module there is none; but the driver may be built in.
     load("nbd");
+    find_free_nbd()
+}
+
+/// An unused `/dev/nbdN`.
+///
+/// # Errors
+/// There is none.
+pub fn find_free_nbd() -> Result<String, Error> {
     if !Path::new("/sys/block/nbd0").exists() {
         let text = "this system has no nbd driver at present: `modprobe nbd` loads it, and `--serve-only` needs none";
         return Err(Error::new(ErrorKind::Unsupported, text));
@@ -224,8 +232,8 @@ pub fn iscsi_disk(iqn: &str, system: System) -> String {
     let until = Instant::now() + APPEARS;
     let _waiting = waiting::begin(|| format!("the disk of {iqn} to appear"));
     while system == System::Linux && Instant::now() < until {
-        if let Some(name) = find_iscsi_disk(Path::new("/sys/class/iscsi_session"), iqn) {
-            return name;
+        if let Some(name) = find_iscsi_disk(Path::new("/sys/class/iscsi_session"), iqn, 0) {
+            return format!("/dev/{name}");
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -250,8 +258,8 @@ pub fn wait_for_commands(device: &str) -> Option<String> {
 }
 
 /// Searches the kernel's sessions: `sessionN/targetname`,
-/// `sessionN/device/targetH:C:T/H:C:T:0/block/sdX`.
-fn find_iscsi_disk(sessions: &Path, iqn: &str) -> Option<String> {
+/// `sessionN/device/targetH:C:T/H:C:T:LUN/block/sdX`. Returns the last part.
+pub fn find_iscsi_disk(sessions: &Path, iqn: &str, lun: u16) -> Option<String> {
     let entries = |path: &Path| {
         std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
     };
@@ -266,9 +274,9 @@ fn find_iscsi_disk(sessions: &Path, iqn: &str) -> Option<String> {
         .filter(|path| is_target(path))
         .flat_map(|target| entries(&target).collect::<Vec<_>>());
     let disk = units
-        .filter(|unit| unit.to_string_lossy().ends_with(":0"))
+        .filter(|unit| unit.to_string_lossy().ends_with(&format!(":{lun}")))
         .find_map(|unit| entries(&unit.join("block")).next())?;
-    Some(format!("/dev/{}", disk.file_name()?.to_string_lossy()))
+    Some(disk.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -300,9 +308,10 @@ mod tests {
         std::fs::create_dir_all(root.join("session1")).unwrap();
         std::fs::write(root.join("session1/targetname"), "iqn.2026-01.example:other\n").unwrap();
         std::fs::write(session.join("targetname"), "iqn.2026-01.example:disk\n").unwrap();
-        assert_eq!(find_iscsi_disk(&root, "iqn.2026-01.example:disk").as_deref(), Some("/dev/sdq"));
-        assert_eq!(find_iscsi_disk(&root, "iqn.2026-01.example:other"), None);
-        assert_eq!(find_iscsi_disk(&root, "iqn.2026-01.example:none"), None);
+        let find =
+            |name: &str, lun| find_iscsi_disk(&root, &format!("iqn.2026-01.example:{name}"), lun);
+        assert_eq!(find("disk", 0).as_deref(), Some("sdq"));
+        assert_eq!([find("disk", 1), find("other", 0), find("none", 0)], [None, None, None]);
         std::fs::remove_dir_all(root).unwrap();
     }
 }

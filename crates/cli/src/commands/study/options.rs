@@ -45,6 +45,8 @@ Examples:
       with what fio measured elsewhere as a further lane
   weft study --lanes local,nvme+tcp --peers tgt,nbdkit
       targets of other projects on a RAM disk, next to weft's over the same protocols
+  sudo weft study --suite null --peers kernel
+      targets and initiators of the Linux kernel: nvmet, LIO, nvme-tcp, open-iscsi
   weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
@@ -94,7 +96,8 @@ pub struct StudyArgs {
     pub(super) source: Option<String>,
     /// Targets and load generators of other projects, beside weft's: auto (one target, if one is
     /// installed), none, all, or some of tgt, nbdkit, qemu-nbd, nbd-server, spdk, iscsi-perf, fio,
-    /// spdk-perf [default: the suite's; of network auto, of matrix all]
+    /// spdk-perf, hypervisor-qemu-iscsi, hypervisor-qemu-nbd; for root kernel, or some of nvmet,
+    /// lio, nvme-tcp, open-iscsi, nbd-client [default: the suite's; of network auto, of matrix all]
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PEERS", value_parser = peers::parse,
           conflicts_with_all = ["target", "agents"])]

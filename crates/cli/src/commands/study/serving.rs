@@ -3,6 +3,7 @@
 use super::super::child::Spawned;
 use crate::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
+use weft_bench::study::ForeignTarget;
 use weft_bench::suite::{LaneTemplate, Through};
 use weft_block::{ErrorKind, grammar};
 
@@ -24,6 +25,14 @@ impl Cores {
     pub fn loops(&self) -> usize {
         self.target.len().max(1)
     }
+}
+
+/// Lanes through the kernel keep weft's own targets, too, until the kernel has let go of them. They
+/// never rest.
+impl ForeignTarget for Spawned {
+    fn wake(&self) {}
+
+    fn rest(&self) {}
 }
 
 /// A target of a device, with an address for each scheme.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::{Cell, Skipped};
-use weft_bench::study::{Lane, LaneSet, Peer, ReadCounters, Server};
+use weft_bench::study::{ForeignTarget, Lane, LaneSet, Peer, ReadCounters, Server};
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::{Device, ErrorKind};
 use weft_endpoint::{ConnectOptions, Control, overwrite};
@@ -341,6 +341,7 @@ impl Opener<'_> {
             peer: Peer {
                 setup: target.map(|target| target.command().to_owned()).into_iter().collect(),
                 cell: is_own.then(own),
+                process: target.cloned().map(|target| target as Rc<dyn ForeignTarget>),
                 ..Peer::default()
             },
         })

@@ -1,6 +1,7 @@
 //! Programs of this machine.
 
 use super::peer::Program;
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -10,20 +11,28 @@ const SPDK_DIR: &str = "SPDK_DIR";
 /// Directories that `PATH` of an ordinary user lacks.
 const SYSTEM: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// Returns the path of an installed program.
-pub fn find(program: &str) -> Option<PathBuf> {
+/// Directories with programs, in the order in which they are searched. The target has a current
+/// directory of its own, so relative ones do not count.
+fn directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let spdk = std::env::var_os(SPDK_DIR).map(PathBuf::from);
     let spdk = spdk.iter().flat_map(|place| ["build/bin", "bin"].map(|below| place.join(below)));
-    let directories = std::env::split_paths(&path).chain(SYSTEM.iter().map(PathBuf::from));
-    let directories = spdk.chain(directories);
-    // The target has a current directory of its own.
-    let directories = directories.filter(|directory| directory.is_absolute());
+    let all = spdk.chain(std::env::split_paths(&path)).chain(SYSTEM.iter().map(PathBuf::from));
+    all.filter(|directory| directory.is_absolute()).collect()
+}
+
+/// The value of `PATH` for a process that starts such programs by name.
+pub fn path() -> OsString {
+    std::env::join_paths(directories()).unwrap_or_default()
+}
+
+/// Returns the path of an installed program.
+pub fn find(program: &str) -> Option<PathBuf> {
     let can_run = |path: &PathBuf| {
         path.metadata()
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
-    directories.map(|directory| directory.join(program)).find(can_run)
+    directories().into_iter().map(|directory| directory.join(program)).find(can_run)
 }
 
 /// Names the first of the programs that is not installed, and its package.

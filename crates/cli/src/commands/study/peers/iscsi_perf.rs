@@ -9,6 +9,7 @@ use weft_bench::{Direction, JobSpec};
 pub const LOAD: Load = Load {
     name: TOOL.name,
     program: Program { name: TOOL.program, package: Some("libiscsi-bin") },
+    disks: false,
     reaches: |through| through == Through::Iscsi,
     lacks: |_| None,
     on: |subject| Ok(TOOL.on(subject)?),

@@ -4,9 +4,10 @@ use super::super::options::StudyArgs;
 use super::super::serving::{is_real, scheme, serve, url_of};
 use super::super::setup::Opener;
 use super::device::Device;
+use super::kernel::session::Session;
 use super::load::{Load, Subject};
 use super::peer::Peer;
-use super::running::Running;
+use super::started::Started;
 use super::wanted::{Choice, Peers, cell};
 use crate::exit::Failure;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
@@ -14,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::{self, Cell, Skipped};
-use weft_bench::study::{self, ForeignTarget, Lane};
+use weft_bench::study::{self, Lane};
 use weft_bench::suite::{self, LaneTemplate, Suite, Through};
 
 /// What `--peers` adds to a study.
@@ -60,7 +61,8 @@ impl Opener<'_> {
         if peers == Peers::Auto && is_real(&self.source) {
             return Ok(Others::default());
         }
-        let choice = peers.choose(device.as_ref().map_err(String::as_str), lanes)?;
+        let device_of = device.as_ref().map_err(String::as_str);
+        let choice = peers.choose(device_of, lanes, self.address())?;
         if !choice.targets.is_empty() {
             self.refuse_data(&self.source)?;
         }
@@ -79,13 +81,15 @@ impl Opener<'_> {
     ) -> Result<(), Failure> {
         let choice = &others.choice;
         skipped.extend(choice.skipped.iter().cloned());
+        let kernel = choice.needs_kernel().then(Session::start).transpose()?;
         for through in others.protocols(lanes) {
             let loads: Vec<&Load> =
                 choice.loads.iter().copied().filter(|load| (load.reaches)(through)).collect();
             if !others.only_one {
                 let own = self.own_lane(through, lanes)?;
-                let loaded = self.loaded(&lanes[own], through, &loads, skipped);
-                lanes.extend(loaded);
+                let mut more = self.loaded(&lanes[own], through.name(), &loads, skipped);
+                more.extend(self.attached(&lanes[own], through, choice, kernel.as_ref(), skipped));
+                lanes.extend(more);
             }
             for (at, peer) in choice.targets.iter().enumerate() {
                 if peer.through != through {
@@ -101,13 +105,22 @@ impl Opener<'_> {
                     true => rival(through, lanes),
                     false => Some(peer.name.to_owned()),
                 };
-                match self.foreign(peer, &name, others.device.as_ref(), rival) {
+                match self.foreign(peer, &name, others.device.as_ref(), rival, kernel.as_ref()) {
                     Ok(lane) => {
-                        let loaded = self.loaded(&lane, through, &loads, skipped);
-                        lanes.extend(std::iter::once(lane).chain(loaded));
+                        let mut more = self.loaded(&lane, through.name(), &loads, skipped);
+                        more.extend(self.attached(
+                            &lane,
+                            through,
+                            choice,
+                            kernel.as_ref(),
+                            skipped,
+                        ));
+                        lanes.extend(std::iter::once(lane).chain(more));
                     }
                     Err(why) => {
-                        let names = loads.iter().map(|load| name_of(&name, load));
+                        let names = loads.iter().map(|load| name_of(&name, load.name));
+                        let attached = choice.initiators_of(through);
+                        let names = names.chain(attached.map(|it| name_of(&name, it.name)));
                         let cell = Some(cell(through, Some(&name), None));
                         skipped.extend(std::iter::once(name.clone()).chain(names).map(|lane| {
                             Skipped { lane, why: format!("{why}."), cell: cell.clone() }
@@ -116,7 +129,7 @@ impl Opener<'_> {
                 }
             }
         }
-        Ok(())
+        self.gateways(choice, others.device.as_ref(), lanes, skipped)
     }
 
     /// The number of the lane to weft's target over a protocol. If the study has none, it gets one.
@@ -144,12 +157,13 @@ impl Opener<'_> {
         name: &str,
         device: Option<&Device>,
         rival: Option<String>,
+        kernel: Option<&Rc<Session>>,
     ) -> Result<Lane, String> {
         let device = device.ok_or_else(|| "its device is not known".to_owned())?;
-        let running = Running::start(peer, device, self.address(), &self.cores.target)?;
+        let started = Started::new(peer, device, self.address(), &self.cores.target, kernel)?;
         let mut options = self.options.clone();
         options.paths.fast_io_fail_timeout = Some(Duration::from_secs(PEER_OUTAGE_S));
-        if running.polls {
+        if started.polls {
             // It does not answer while others are measured.
             options.keep_alive_ms = PEER_KEEP_ALIVE_S * 1000;
         }
@@ -159,35 +173,35 @@ impl Opener<'_> {
             ..LaneTemplate::plain(peer.through)
         };
         let lane = self
-            .remote(&template, &options, &running.url, None, Some(Through::Local))
+            .remote(&template, &options, &started.url, None, Some(Through::Local))
             .map_err(|failure| failure.to_string().trim_end_matches('.').to_owned())?;
-        running.rest();
+        started.process.rest();
         Ok(Lane {
-            target_pids: if running.forks { Vec::new() } else { running.pids() },
+            target_pids: started.pids,
             target_cpus: self.cores.target.clone(),
             peer: study::Peer {
                 rival,
-                setup: running.setup.clone(),
-                polls: running.polls,
+                setup: started.setup,
+                polls: started.polls,
                 cell: Some(cell(peer.through, Some(name), Some(Cell::OWN))),
-                process: Some(Rc::new(running)),
+                process: Some(started.process),
             },
             ..lane
         })
     }
 
-    /// The lanes of load generators on the device of another lane over a protocol. Those to another
-    /// project's target have those to weft's as rivals.
-    fn loaded(
+    /// The lanes of load generators on the device of another lane. Those to another project's target
+    /// have those on the lane `against` as rivals.
+    pub fn loaded(
         &self,
         on: &Lane,
-        through: Through,
+        against: &str,
         loads: &[&Load],
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Lane> {
         let mut lanes = Vec::new();
         for load in loads {
-            let name = name_of(&on.name, load);
+            let name = name_of(&on.name, load.name);
             let subject = Subject {
                 url: &on.url,
                 geometry: on.device.geometry(),
@@ -195,8 +209,7 @@ impl Opener<'_> {
                 pids: &on.target_pids,
                 polls: on.peer.polls,
             };
-            let target = on.peer.cell.as_ref().and_then(|cell| cell.target.as_deref());
-            let cell = Some(cell(through, target, Some(load.name)));
+            let cell = on.peer.cell.clone().map(|cell| driven(cell, load.name));
             let generator = match (load.on)(&subject) {
                 Ok(generator) => generator,
                 Err(failure) => {
@@ -220,7 +233,7 @@ impl Opener<'_> {
                 generator: Some(generator),
                 prepared_by: Some(on.name.clone()),
                 peer: study::Peer {
-                    rival: on.peer.rival.as_ref().map(|_| name_of(through.name(), load)),
+                    rival: on.peer.rival.as_ref().map(|_| name_of(against, load.name)),
                     setup: on.peer.setup.clone(),
                     polls: on.peer.polls,
                     cell,
@@ -237,7 +250,8 @@ impl Others {
     fn protocols(&self, lanes: &[Lane]) -> Vec<Through> {
         let reached = |through: &Through| {
             lanes.iter().any(|lane| lane.name == through.name())
-                && self.choice.loads.iter().any(|load| (load.reaches)(*through))
+                && (self.choice.loads.iter().any(|load| (load.reaches)(*through))
+                    || self.choice.initiators_of(*through).next().is_some())
         };
         let has = |through: &Through| {
             self.choice.targets.iter().any(|peer| peer.through == *through) || reached(through)
@@ -253,6 +267,14 @@ fn rival(through: Through, lanes: &[Lane]) -> Option<String> {
     named(through.name()).or_else(|| named(results::Lane::NVME_TCP))
 }
 
-fn name_of(target: &str, load: &Load) -> String {
-    format!("{target}-{}", load.name)
+/// The name of a lane on the device of another lane.
+pub fn name_of(on: &str, by: &str) -> String {
+    format!("{on}-{by}")
+}
+
+/// The place of a lane by a load generator. An initiator of the kernel is named with it.
+fn driven(on: Cell, load: &str) -> Cell {
+    let initiator = on.initiator.as_deref().filter(|name| *name != Cell::OWN);
+    let initiator = initiator.map_or(load.to_owned(), |name| name_of(name, load));
+    Cell { initiator: Some(initiator), ..on }
 }

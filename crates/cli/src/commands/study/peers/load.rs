@@ -28,6 +28,8 @@ pub struct Load {
     pub name: &'static str,
     /// The program that must be installed.
     pub program: Program,
+    /// Drives disks of the kernel, too.
+    pub disks: bool,
     /// Whether it can reach a protocol.
     pub reaches: fn(Through) -> bool,
     /// Returns why the installed program does not reach a protocol that it can reach.
@@ -43,6 +45,7 @@ pub struct Load {
 pub const FIO: Load = Load {
     name: "fio",
     program: Program { name: "fio", package: Some("fio") },
+    disks: true,
     reaches: |through| matches!(through, Through::Nbd | Through::Iscsi),
     lacks: |through| fio::engine(&format!("{}any", scheme(through))).err().map(|e| e.to_string()),
     on: |subject| {

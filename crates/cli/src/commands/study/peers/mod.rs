@@ -4,19 +4,24 @@
 //! [`load::Load`]. The study finds the installed programs, configures and starts the targets on the
 //! loopback, measures them in turn with its own, and ends them.
 
+mod attached;
 mod device;
+mod gateways;
 mod installed;
 mod iscsi_perf;
+mod kernel;
 mod lanes;
 mod load;
 mod nbd_server;
 mod nbdkit;
 mod peer;
+mod qemu_gateway;
 mod qemu_nbd;
 mod registry;
 mod running;
 mod spdk;
 mod spdk_perf;
+mod started;
 mod tgt;
 mod tool;
 mod wanted;

@@ -1,14 +1,14 @@
 //! nbd-server, the reference implementation of NBD. It has a process for each connection.
 
 use super::device::Device;
-use super::peer::{Peer, Plan, Program, Wish, words};
+use super::peer::{How, Peer, Plan, Program, Wish, words};
 use weft_bench::suite::Through;
 
 pub const PEER: Peer = Peer {
     name: "nbd-server",
     through: Through::Nbd,
     programs: &[Program { name: "nbd-server", package: Some("nbd-server") }],
-    plan,
+    how: How::Program(plan),
 };
 
 fn plan(wish: &Wish<'_>) -> Result<Plan, String> {

@@ -1,14 +1,14 @@
 //! nbdkit: NBD, with a plugin for each kind of device.
 
 use super::device::Device;
-use super::peer::{Peer, Plan, Program, Wish, words};
+use super::peer::{How, Peer, Plan, Program, Wish, words};
 use weft_bench::suite::Through;
 
 pub const PEER: Peer = Peer {
     name: "nbdkit",
     through: Through::Nbd,
     programs: &[Program { name: "nbdkit", package: Some("nbdkit") }],
-    plan,
+    how: How::Program(plan),
 };
 
 fn plan(wish: &Wish<'_>) -> Result<Plan, String> {

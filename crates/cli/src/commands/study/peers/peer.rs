@@ -1,7 +1,9 @@
 //! A target of another project: its programs, and how to start it.
 
 use super::device::Device;
+use crate::commands::study_kernel::step::Step;
 use std::net::SocketAddr;
+use std::path::Path;
 use weft_bench::suite::Through;
 
 /// A program.
@@ -21,11 +23,70 @@ pub struct Peer {
     pub through: Through,
     /// The programs that must be installed.
     pub programs: &'static [Program],
-    /// Returns how to start it.
+    pub how: How,
+}
+
+/// The way to start a target. Each `plan` starts nothing; its error is the reason why the target
+/// cannot serve a device, without a full stop.
+#[derive(Debug)]
+pub enum How {
+    /// It is a program.
+    Program(fn(&Wish<'_>) -> Result<Plan, String>),
+    /// It is a part of the kernel.
+    Kernel {
+        /// The modules that the kernel must have.
+        modules: &'static [&'static str],
+        /// Returns why it must be left alone, as it serves something already; the argument is the
+        /// directory of configfs.
+        serves: fn(&Path) -> Option<String>,
+        plan: fn(&Wish<'_>) -> Result<KernelPlan, String>,
+    },
+}
+
+impl Peer {
+    /// The modules that the kernel must have.
+    pub fn modules(&self) -> &'static [&'static str] {
+        match self.how {
+            How::Program(_) => &[],
+            How::Kernel { modules, .. } => modules,
+        }
+    }
+
+    /// Returns why it must be left alone; see [`How::Kernel`].
+    pub fn serves(&self, configfs: &Path) -> Option<String> {
+        match self.how {
+            How::Program(_) => None,
+            How::Kernel { serves, .. } => serves(configfs),
+        }
+    }
+
+    /// Returns why it cannot serve a device, without a full stop.
+    pub fn refusal(&self, wish: &Wish<'_>) -> Option<String> {
+        match self.how {
+            How::Program(plan) => plan(wish).err(),
+            How::Kernel { plan, .. } => plan(wish).err(),
+        }
+    }
+}
+
+/// A server of NBD of another project, whose device is that of weft's target.
+#[derive(Debug)]
+pub struct Gateway {
+    /// Name of its lane, and in `--peers`.
+    pub name: &'static str,
+    /// Name of the lane with weft in its place.
+    pub own: &'static str,
+    /// The protocol between it and the target.
+    pub behind: Through,
+    /// The programs that must be installed.
+    pub programs: &'static [Program],
+    /// Returns why the installed programs do not reach such a target.
+    pub lacks: fn() -> Option<String>,
+    /// Returns how to start it, for the URL of a target. The device is not used.
     ///
     /// # Errors
-    /// It cannot serve this device: the reason, without a full stop.
-    pub plan: fn(&Wish<'_>) -> Result<Plan, String>,
+    /// It does not reach this target: the reason, without a full stop.
+    pub plan: fn(&Wish<'_>, &str) -> Result<Plan, String>,
 }
 
 /// What a target must serve, and where.
@@ -61,6 +122,15 @@ pub struct Plan {
     pub forks: bool,
     /// It uses its cores even while it is idle, so it is stopped while others are measured.
     pub polls: bool,
+}
+
+/// The configuration of a target of the kernel.
+#[derive(Debug)]
+pub struct KernelPlan {
+    /// The changes, in their order.
+    pub steps: Vec<Step>,
+    /// URL of its device.
+    pub url: String,
 }
 
 /// Words of a command line.

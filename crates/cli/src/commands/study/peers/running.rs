@@ -4,7 +4,7 @@ use super::super::program;
 use super::super::serving::list;
 use super::device::Device;
 use super::installed::find;
-use super::peer::{Peer, Plan, Wish};
+use super::peer::{Plan, Wish};
 use crate::commands::study_peer::descendants;
 use crate::limits::PEER_START_S;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -59,17 +59,18 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a target on a free port, and configures it.
+    /// Starts a target on a free port, and configures it. `target` is its name.
     ///
     /// # Errors
     /// The reason, without a full stop.
     pub fn start(
-        peer: &Peer,
+        target: &str,
+        plan: impl FnOnce(&Wish<'_>) -> Result<Plan, String>,
         device: &Device,
         address: IpAddr,
         cpus: &[usize],
     ) -> Result<Self, String> {
-        let failed = |e: std::io::Error| format!("{} cannot be started: {e}", peer.name);
+        let failed = |e: std::io::Error| format!("{target} cannot be started: {e}");
         let name = uuid::Uuid::new_v4().to_string();
         let (port, address) = hold(address).map_err(|e| failed(e.into()))?;
         let memory = memory(device).map_err(|e| failed(e.into()))?;
@@ -84,7 +85,7 @@ impl Running {
             name: &name,
             cpus,
         };
-        let outcome = (peer.plan)(&wish).and_then(|plan| {
+        let outcome = plan(&wish).and_then(|plan| {
             let (supervisor, lines) = supervised(&plan, &place, cpus).map_err(failed)?;
             let setup = place.shown(&plan, cpus);
             let (directory, url) = (path.clone(), plan.url.clone());
@@ -99,7 +100,7 @@ impl Running {
                 _port: port,
                 _memory: memory,
             };
-            running.wait_for(address).map_err(|why| format!("{} {why}", peer.name))?;
+            running.wait_for(address).map_err(|why| format!("{target} {why}"))?;
             plan.then.iter().try_for_each(|command| configure(command, &plan))?;
             Ok(running)
         });
@@ -261,7 +262,7 @@ fn configure(words: &[String], plan: &Plan) -> Result<(), String> {
 }
 
 /// Holds a free port: others are not given it, and a server that asks for it gets it.
-fn hold(address: IpAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
+pub fn hold(address: IpAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let held = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&held, true)?;

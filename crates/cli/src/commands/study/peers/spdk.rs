@@ -1,7 +1,7 @@
 //! `nvmf_tgt` of SPDK: NVMe/TCP. It polls on each of its cores.
 
 use super::device::Device;
-use super::peer::{Peer, Plan, Program, Wish, words};
+use super::peer::{How, Peer, Plan, Program, Wish, words};
 use serde_json::{Value, json};
 use weft_bench::suite::Through;
 
@@ -9,7 +9,7 @@ pub const PEER: Peer = Peer {
     name: "spdk",
     through: Through::NvmeTcp,
     programs: &[Program { name: "nvmf_tgt", package: None }],
-    plan,
+    how: How::Program(plan),
 };
 
 /// Bytes of a block.

@@ -11,6 +11,7 @@ use weft_endpoint::url::{NvmeUrl, without_secret};
 pub const LOAD: Load = Load {
     name: TOOL.name,
     program: Program { name: TOOL.program, package: None },
+    disks: false,
     reaches: |through| through == Through::NvmeTcp,
     lacks: |_| None,
     on: |subject| Ok(TOOL.on(subject)?),

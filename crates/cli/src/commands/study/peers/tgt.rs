@@ -4,7 +4,7 @@
 //! threads than cores make it slower on memory; a disk needs as many as operations in flight.
 
 use super::device::Device;
-use super::peer::{Peer, Plan, Program, Wish, words};
+use super::peer::{How, Peer, Plan, Program, Wish, words};
 use weft_bench::suite::Through;
 
 pub const PEER: Peer = Peer {
@@ -14,7 +14,7 @@ pub const PEER: Peer = Peer {
         Program { name: "tgtd", package: Some("tgt") },
         Program { name: "tgtadm", package: Some("tgt") },
     ],
-    plan,
+    how: How::Program(plan),
 };
 
 /// Threads for a disk: tgt's own default.

@@ -2,11 +2,15 @@
 
 use super::device::Device;
 use super::installed::missing;
+use super::kernel::initiator::Initiator;
+use super::kernel::needs;
+use super::kernel::steps::CONFIGFS;
 use super::load::Load;
-use super::peer::{Peer, Wish};
-use super::registry::{LOADS, TARGETS};
+use super::peer::{Gateway, How, Peer, Wish};
+use super::registry::{GATEWAYS, INITIATORS, KERNEL_TARGETS, LOADS, TARGETS};
 use crate::exit::Failure;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use weft_bench::results::{Cell, Skipped};
 use weft_bench::suite::Through;
 use weft_block::ErrorKind;
@@ -24,6 +28,10 @@ pub enum Peers {
     Named(Vec<&'static str>),
 }
 
+/// All parts of the kernel in one word; nbd-client only where it is installed and there is a lane
+/// of NBD.
+const KERNEL: &str = "kernel";
+
 /// Parses a value of `--peers`.
 ///
 /// # Errors
@@ -35,7 +43,17 @@ pub fn parse(text: &str) -> Result<Peers, String> {
         "all" => return Ok(Peers::All),
         _ => {}
     }
-    let known = || TARGETS.iter().map(|peer| peer.name).chain(LOADS.iter().map(|load| load.name));
+    let known = || {
+        let loads = LOADS.iter().map(|load| load.name);
+        let initiators = INITIATORS.iter().map(|it| it.name);
+        let gateways = GATEWAYS.iter().map(|it| it.name);
+        targets()
+            .map(|peer| peer.name)
+            .chain(loads)
+            .chain([KERNEL])
+            .chain(initiators)
+            .chain(gateways)
+    };
     let mut named = Vec::new();
     for name in text.split(',') {
         let Some(found) = known().find(|known| *known == name) else {
@@ -45,11 +63,16 @@ pub fn parse(text: &str) -> Result<Peers, String> {
                 all.join(", ")
             ));
         };
-        if !named.contains(&found) || TARGETS.iter().any(|peer| peer.name == found) {
+        if !named.contains(&found) || targets().any(|peer| peer.name == found) {
             named.push(found);
         }
     }
     Ok(Peers::Named(named))
+}
+
+/// All targets, also those of the kernel.
+fn targets() -> impl Iterator<Item = &'static Peer> {
+    TARGETS.into_iter().chain(KERNEL_TARGETS)
 }
 
 /// What is measured.
@@ -59,13 +82,17 @@ pub struct Choice {
     pub targets: Vec<&'static Peer>,
     /// The load generators.
     pub loads: Vec<&'static Load>,
+    /// The gateways.
+    pub gateways: Vec<&'static Gateway>,
+    /// The initiators of the kernel.
+    pub initiators: Vec<&'static Initiator>,
     /// What `all` does not find or cannot use.
     pub skipped: Vec<Skipped>,
 }
 
 impl Peers {
     /// Chooses targets for a device, or for the reason why only weft serves it; `lanes` are the
-    /// protocols of weft's own lanes.
+    /// protocols of weft's own lanes, and targets listen at the address.
     ///
     /// # Errors
     /// One that is named is not installed, or cannot be used here. Nothing was started.
@@ -73,9 +100,10 @@ impl Peers {
         &self,
         device: Result<&Device, &str>,
         lanes: &[Through],
+        address: IpAddr,
     ) -> Result<Choice, Failure> {
         let usable = |peer: &Peer| match device {
-            Ok(device) => missing(peer.programs).or_else(|| refusal(peer, device)),
+            Ok(device) => missing(peer.programs).or_else(|| refusal(peer, device, address)),
             Err(why) => Some(why.to_owned()),
         };
         match self {
@@ -107,46 +135,137 @@ impl Peers {
                 }
                 Ok(choice)
             }
-            Self::Named(names) => named(names, usable, lanes),
+            Self::Named(names) => {
+                let names = expanded(names, lanes);
+                check_kernel(&names, address)?;
+                let mut choice = Choice::default();
+                choice.name_targets(&names, usable)?;
+                choice.name_initiators(&names, lanes)?;
+                choice.name_gateways(&names, device)?;
+                choice.name_loads(&names, lanes)?;
+                Ok(choice)
+            }
         }
     }
 }
 
-fn named(
-    names: &[&'static str],
-    usable: impl Fn(&Peer) -> Option<String>,
-    lanes: &[Through],
-) -> Result<Choice, Failure> {
-    let refused = |name: &str, why: String| {
-        Failure::of(ErrorKind::Usage, format!("--peers {name} is not possible here: {why}"))
+/// The reason to refuse an initiator or a load generator that would have nothing to do.
+const NO_LANE: &str =
+    "it reaches no lane of the study: add a target that it can drive, or a protocol to --lanes";
+
+/// The names with those of the kernel's parts in place of [`KERNEL`].
+fn expanded(names: &[&'static str], lanes: &[Through]) -> Vec<&'static str> {
+    let is_needed = |initiator: &Initiator| {
+        let is_reached = KERNEL_TARGETS.iter().any(|peer| peer.through == initiator.through);
+        is_reached || (lanes.contains(&initiator.through) && missing(initiator.programs).is_none())
     };
-    let is_named = |name: &str| names.contains(&name);
-    let mut choice = Choice::default();
-    let times = |name: &str| names.iter().filter(|it| **it == name).count();
-    for peer in TARGETS.into_iter().filter(|peer| is_named(peer.name)) {
-        match usable(peer) {
-            None => choice.targets.extend(std::iter::repeat_n(peer, times(peer.name))),
-            Some(why) => return Err(refused(peer.name, why)),
-        }
+    let parts = || {
+        let initiators = INITIATORS.into_iter().filter(|it| is_needed(it)).map(|it| it.name);
+        KERNEL_TARGETS.iter().map(|peer| peer.name).chain(initiators)
+    };
+    let of = |name: &&'static str| match *name {
+        KERNEL => parts().collect(),
+        name => vec![name],
+    };
+    names.iter().flat_map(of).collect()
+}
+
+/// The refusal of a peer that is named.
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::of(ErrorKind::Usage, format!("--peers {name} is not possible here: {why}"))
+}
+
+impl Choice {
+    /// Returns whether something is changed in the kernel.
+    pub fn needs_kernel(&self) -> bool {
+        let is_kernel = |peer: &&Peer| matches!(peer.how, How::Kernel { .. });
+        !self.initiators.is_empty() || self.targets.iter().any(is_kernel)
     }
-    let protocols = || choice.targets.iter().map(|peer| peer.through).chain(lanes.iter().copied());
-    for load in LOADS.into_iter().filter(|load| is_named(load.name)) {
-        if let Some(why) = missing(&[load.program]) {
-            return Err(refused(load.name, why));
-        }
-        let lacking: Vec<Option<String>> =
-            protocols().filter(|through| (load.reaches)(*through)).map(load.lacks).collect();
-        if lacking.iter().all(Option::is_some) {
-            let none = "it reaches no lane of the study: add a target that it can drive, or a protocol to --lanes";
-            let why = lacking.into_iter().flatten().next();
-            return Err(refused(load.name, why.unwrap_or_else(|| none.to_owned())));
-        }
-        choice.loads.push(load);
+
+    /// The initiators of the kernel for a protocol.
+    pub fn initiators_of(&self, through: Through) -> impl Iterator<Item = &'static Initiator> {
+        self.initiators.iter().copied().filter(move |it| it.through == through)
     }
-    let is_same = choice.targets.windows(2).any(|two| two[0].name == two[1].name);
-    if choice.loads.is_empty() && !is_same {
-        // A comparison of different targets needs a generator that is neither's.
-        let protocols: Vec<Through> = choice.targets.iter().map(|peer| peer.through).collect();
+
+    fn name_targets(
+        &mut self,
+        names: &[&'static str],
+        usable: impl Fn(&Peer) -> Option<String>,
+    ) -> Result<(), Failure> {
+        let times = |name: &str| names.iter().filter(|it| **it == name).count();
+        for peer in targets().filter(|peer| names.contains(&peer.name)) {
+            match usable(peer) {
+                None => self.targets.extend(std::iter::repeat_n(peer, times(peer.name))),
+                Some(why) => return Err(refused(peer.name, &why)),
+            }
+        }
+        Ok(())
+    }
+
+    fn name_gateways(
+        &mut self,
+        names: &[&'static str],
+        device: Result<&Device, &str>,
+    ) -> Result<(), Failure> {
+        for gateway in GATEWAYS.into_iter().filter(|it| names.contains(&it.name)) {
+            let unusable = match device {
+                Ok(Device::File { .. }) => Some(
+                    "its target has a device of its own, which takes a RAM disk or a null device \
+                     as the source of the study"
+                        .to_owned(),
+                ),
+                Ok(_) => None,
+                Err(why) => Some(why.to_owned()),
+            };
+            let why = unusable.or_else(|| missing(gateway.programs)).or_else(gateway.lacks);
+            if let Some(why) = why {
+                return Err(refused(gateway.name, &why));
+            }
+            self.gateways.push(gateway);
+        }
+        Ok(())
+    }
+
+    fn name_initiators(
+        &mut self,
+        names: &[&'static str],
+        lanes: &[Through],
+    ) -> Result<(), Failure> {
+        let reached = self.protocols(lanes);
+        for initiator in INITIATORS.into_iter().filter(|it| names.contains(&it.name)) {
+            if !reached.contains(&initiator.through) {
+                return Err(refused(initiator.name, NO_LANE));
+            }
+            self.initiators.push(initiator);
+        }
+        Ok(())
+    }
+
+    fn name_loads(&mut self, names: &[&'static str], lanes: &[Through]) -> Result<(), Failure> {
+        for load in LOADS.into_iter().filter(|load| names.contains(&load.name)) {
+            if let Some(why) = missing(&[load.program]) {
+                return Err(refused(load.name, &why));
+            }
+            let reached = self.protocols(lanes).into_iter().filter(|it| (load.reaches)(*it));
+            let lacking: Vec<Option<String>> = reached.map(load.lacks).collect();
+            let has_disk = load.disks && !self.initiators.is_empty();
+            if !has_disk && lacking.iter().all(Option::is_some) {
+                let why = lacking.into_iter().flatten().next();
+                return Err(refused(load.name, &why.unwrap_or_else(|| NO_LANE.to_owned())));
+            }
+            self.loads.push(load);
+        }
+        let is_same = self.targets.windows(2).any(|two| two[0].name == two[1].name);
+        if self.loads.is_empty() && self.initiators.is_empty() && !is_same {
+            self.add_loads();
+        }
+        Ok(())
+    }
+
+    /// Adds a load generator for each protocol of the targets: a comparison of different ones needs
+    /// one that is neither's.
+    fn add_loads(&mut self) {
+        let protocols: Vec<Through> = self.targets.iter().map(|peer| peer.through).collect();
         let first = |through: &Through| {
             LOADS.into_iter().find(|load| {
                 (load.reaches)(*through)
@@ -155,15 +274,17 @@ fn named(
             })
         };
         for load in protocols.iter().filter_map(first) {
-            if !choice.loads.iter().any(|chosen| chosen.name == load.name) {
-                choice.loads.push(load);
+            if !self.loads.iter().any(|chosen| chosen.name == load.name) {
+                self.loads.push(load);
             }
         }
     }
-    Ok(choice)
-}
 
-impl Choice {
+    /// The protocols of the targets, and those of weft's own lanes.
+    fn protocols(&self, lanes: &[Through]) -> Vec<Through> {
+        self.targets.iter().map(|peer| peer.through).chain(lanes.iter().copied()).collect()
+    }
+
     fn skip(&mut self, name: &str, why: &str, cell: Cell) {
         let why = format!("{why}.");
         self.skipped.push(Skipped { lane: name.to_owned(), why, cell: Some(cell) });
@@ -175,22 +296,67 @@ pub fn cell(through: Through, target: Option<&str>, initiator: Option<&str>) -> 
     Cell::new(through.title(), target, initiator)
 }
 
-/// Why a target cannot serve a device.
-fn refusal(peer: &Peer, device: &Device) -> Option<String> {
+/// Returns why a target cannot serve a device.
+fn refusal(peer: &Peer, device: &Device, address: IpAddr) -> Option<String> {
     let wish = Wish {
         device,
         memory: "/memory",
-        address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1),
+        address: SocketAddr::new(address, 1),
         directory: "/directory",
         name: "name",
         cpus: &[0],
     };
-    (peer.plan)(&wish).err()
+    peer.refusal(&wish)
+}
+
+/// Refuses parts of the kernel that cannot be used, with all that is missing.
+fn check_kernel(names: &[&'static str], address: IpAddr) -> Result<(), Failure> {
+    let initiators = || INITIATORS.into_iter().filter(|it| names.contains(&it.name));
+    let targets = || KERNEL_TARGETS.into_iter().filter(|it| names.contains(&it.name));
+    let parts: Vec<&str> =
+        targets().map(|it| it.name).chain(initiators().map(|it| it.name)).collect();
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let programs = targets().map(|it| it.programs).chain(initiators().map(|it| it.programs));
+    let modules = targets().map(Peer::modules).chain(initiators().map(|it| it.modules));
+    let mut why = needs::missing(
+        &programs.flatten().copied().collect::<Vec<_>>(),
+        &modules.flatten().copied().collect::<Vec<_>>(),
+    );
+    if targets().next().is_some() {
+        why.extend(needs::no_configfs());
+    }
+    why.extend(targets().filter_map(|it| it.serves(Path::new(CONFIGFS))));
+    why.extend(initiators().filter_map(|it| (it.refusal)(address)));
+    if why.is_empty() { Ok(()) } else { Err(refused(&parts.join(","), &why.join("; "))) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn the_kernel_is_its_parts() {
+        let all = expanded(&["kernel", "fio"], &[Through::Iscsi, Through::NvmeTcp]);
+        assert_eq!(all, ["nvmet", "lio", "nvme-tcp", "open-iscsi", "fio"]);
+        // nbd-client belongs to it where it is installed.
+        let with_nbd = expanded(&["kernel"], &[Through::Nbd]);
+        assert!(with_nbd.starts_with(&["nvmet", "lio", "nvme-tcp", "open-iscsi"]));
+        assert_eq!(expanded(&["nvmet"], &[]), ["nvmet"]);
+    }
+
+    #[test]
+    fn an_initiator_needs_a_lane() {
+        let mut choice = Choice::default();
+        let said = choice.name_initiators(&["nvme-tcp"], &[Through::Nbd]).err().unwrap();
+        assert!(said.to_string().ends_with(NO_LANE), "{said}");
+        choice.name_initiators(&["nvme-tcp"], &[Through::NvmeTcp]).unwrap();
+        assert!(choice.needs_kernel());
+    }
 
     #[test]
     fn names_are_parsed_and_others_refused() {
@@ -198,7 +364,8 @@ mod tests {
         assert_eq!(parse("none"), Ok(Peers::None));
         assert_eq!(parse("fio,tgt,fio"), Ok(Peers::Named(vec!["fio", "tgt"])));
         assert_eq!(parse("tgt,tgt"), Ok(Peers::Named(vec!["tgt", "tgt"])));
-        for wrong in ["", "kernel", "tgt,,fio", "auto,tgt"] {
+        assert_eq!(parse("kernel,fio"), Ok(Peers::Named(vec!["kernel", "fio"])));
+        for wrong in ["", "nvme", "tgt,,fio", "auto,tgt", "all,kernel"] {
             let said = parse(wrong).unwrap_err();
             assert!(said.contains("use auto, none, all, or some of spdk, nbdkit"), "{said}");
         }
@@ -208,12 +375,12 @@ mod tests {
     fn a_device_that_a_target_cannot_serve_is_refused_by_name() {
         let null = Device::Null(1 << 30);
         let why = |name: &str, device: &Device| {
-            let peer = TARGETS.into_iter().find(|peer| peer.name == name).unwrap();
-            refusal(peer, device)
+            let peer = targets().find(|peer| peer.name == name).unwrap();
+            refusal(peer, device, LOCALHOST)
         };
         assert!(why("tgt", &null).is_some_and(|why| why.contains("null device")));
         assert!(why("nbd-server", &null).is_some() && why("nbdkit", &null).is_none());
-        assert!(TARGETS.iter().all(|peer| refusal(peer, &Device::Ram(1 << 20)).is_none()));
+        assert!(targets().all(|peer| refusal(peer, &Device::Ram(1 << 20), LOCALHOST).is_none()));
         let file = |direct, path: &str| Device::File { path: path.into(), direct };
         let direct = file(true, "/d/x");
         assert!(why("nbdkit", &direct).is_some_and(|why| why.contains("direct=off")));
@@ -224,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_only_weft_serves_has_no_other_targets() {
-        let all = |peers: Peers| peers.choose(Err("it is a mirror"), &[]);
+        let all = |peers: Peers| peers.choose(Err("it is a mirror"), &[], LOCALHOST);
         assert!(all(Peers::Auto).is_ok_and(|choice| choice.targets.is_empty()));
         let choice = all(Peers::All).unwrap();
         assert!(choice.targets.is_empty() && choice.skipped.len() >= TARGETS.len());
