@@ -180,7 +180,8 @@ impl<C: Calls> Work<C> {
             Undo::Unload(modules) => {
                 let loaded = calls.modules();
                 let left = modules.iter().filter(|module| loaded.contains(module));
-                left.fold(true, |all, module| calls.unload(module) && all)
+                let failed = left.filter(|module| !calls.unload(module)).count();
+                failed == 0
             }
             Undo::Remove(path) | Undo::RemoveShared(path) => gone(calls.remove(path)),
             Undo::Write { path, value } => gone(calls.write(path, value)),

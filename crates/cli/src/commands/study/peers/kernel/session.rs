@@ -70,16 +70,16 @@ impl Supervisor {
     }
 
     fn ask(&mut self, request: &Request) -> Reply {
-        let gone = |_| "the supervisor of the kernel's objects has ended".to_owned();
+        let gone = || "the supervisor of the kernel's objects has ended".to_owned();
         if self.is_late {
             return Err("the kernel does not answer".to_owned());
         }
         let text = serde_json::to_string(request).map_err(|e| e.to_string())?;
-        let mut pipe = self.child.stdin.as_ref().ok_or_else(|| gone(()))?;
-        writeln!(pipe, "{text}").map_err(|e| gone(drop(e)))?;
+        let mut pipe = self.child.stdin.as_ref().ok_or_else(gone)?;
+        writeln!(pipe, "{text}").map_err(|_| gone())?;
         match self.replies.recv_timeout(Duration::from_secs(KERNEL_REPLY_S)) {
             Ok(reply) => reply,
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(gone(())),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(gone()),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 self.is_late = true;
                 Err(format!("the kernel did not answer within {KERNEL_REPLY_S} s"))
