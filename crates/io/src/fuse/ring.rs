@@ -38,6 +38,9 @@ const SLOT_HEADER_BYTES: usize = 288;
 /// The distance of two headers.
 const HEADERS_APART: usize = 512;
 
+/// `FUSE_MIN_READ_BUFFER`: the kernel accepts no slot with less room for data.
+const PAYLOAD_BYTES_MIN: usize = 8192;
+
 /// The offset of `len` in a submission queue entry, which [`opcode::UringCmd80`] leaves zero.
 const ENTRY_LEN_AT: usize = 24;
 const _: () = assert!(size_of::<squeue::Entry128>() == 128);
@@ -71,7 +74,7 @@ impl Ring {
     /// of data at most. The driver is woken when there is a request.
     ///
     /// # Errors
-    /// Those of the system, also if it accepts one of the slots only.
+    /// Those of the system, also if it refuses only one of the slots.
     pub fn open(
         channel: &Channel,
         (queues, depth): (&[u16], u16),
@@ -79,7 +82,7 @@ impl Ring {
         (on, driver): (&Handle, DriverId),
     ) -> io::Result<Self> {
         let slots = queues.len() * usize::from(depth);
-        let payload_bytes = payload_bytes as usize;
+        let payload_bytes = (payload_bytes as usize).max(PAYLOAD_BYTES_MIN);
         let queues = queues.iter().flat_map(|queue| (0..depth).map(|_| *queue)).collect();
         let mut ring = Self {
             ring: CommandRing::open(slots as u32, on, driver)?,

@@ -1,9 +1,10 @@
 //! Results of other tools, as lanes.
 
+use super::reading::text_of;
 use crate::exit::Failure;
-use std::io::Read;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
+use weft_formats::import::ImportError;
 use weft_formats::import::measured::{self, Import};
 
 /// Maximum bytes of a file.
@@ -30,17 +31,9 @@ pub fn named(text: &str) -> Result<Named, String> {
 pub fn read(named: &[Named]) -> Result<Vec<Import>, Failure> {
     let mut imports: Vec<Import> = Vec::new();
     for Named { lane, file } in named {
-        let place = file.display().to_string();
-        let failed = |e| weft_block::Error::io(format!("cannot read {place}: {e}"), e);
-        let mut text = String::new();
-        std::fs::File::open(file)
-            .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
-            .map_err(failed)?;
-        let wrong = |problem: String| Failure::of(ErrorKind::Usage, problem);
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(wrong(format!("{place} is longer than {FILE_BYTES_MAX} bytes")));
-        }
-        measured::read(&place, &text).map_err(|e| wrong(e.to_string()))?;
+        let (place, text) = (file.display().to_string(), text_of(file, FILE_BYTES_MAX)?);
+        let wrong = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
+        measured::read(&place, &text).map_err(wrong)?;
         match imports.iter_mut().find(|import| import.lane == *lane) {
             Some(import) => import.files.push((place, text)),
             None => imports.push(Import { lane: lane.clone(), files: vec![(place, text)] }),

@@ -24,12 +24,12 @@ pub(super) enum Measurement {
 
 /// Reads a `results.json`.
 pub(super) fn results(path: &Path) -> Result<Results, Failure> {
-    Ok(read(&path.display().to_string(), &text_of(path)?)?)
+    Ok(read(&path.display().to_string(), &text_of(path, STUDY_RESULTS_BYTES_MAX)?)?)
 }
 
 /// Reads a `results.json`, or results of another tool.
 pub(super) fn file(path: &Path) -> Result<Measurement, Failure> {
-    let (place, text) = (path.display().to_string(), text_of(path)?);
+    let (place, text) = (path.display().to_string(), text_of(path, STUDY_RESULTS_BYTES_MAX)?);
     match read(&place, &text) {
         Ok(study) => Ok(Measurement::Study(Box::new(study))),
         Err(_) if !text.contains("\"schema\"") => {
@@ -46,14 +46,15 @@ pub(super) fn file(path: &Path) -> Result<Measurement, Failure> {
     }
 }
 
-fn text_of(path: &Path) -> Result<String, Failure> {
+/// Reads a file of at most `most` bytes.
+pub(super) fn text_of(path: &Path, most: u64) -> Result<String, Failure> {
     let place = path.display().to_string();
     let failed = |error| weft_block::Error::io(format!("cannot read {place}: {error}"), error);
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(STUDY_RESULTS_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > STUDY_RESULTS_BYTES_MAX {
-        let text = format!("{place} is too long for a results.json");
+    file.take(most + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > most {
+        let text = format!("{place} is longer than {most} bytes, the most for results");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(text)

@@ -136,8 +136,10 @@ fn serve(
     let queues = if depth.is_some() { queues().map_err(failed)? } else { 0 };
     for (first, on) in loops.iter().enumerate() {
         let channel = disk.channel().map_err(failed)?;
-        let of_loop = || (0..queues).skip(first).step_by(loops.len()).collect();
-        let slots = depth.map(|depth| Slots { queues: of_loop(), depth });
+        let of_loop: Vec<u16> = (0..queues).skip(first).step_by(loops.len()).collect();
+        // There may be fewer queues than loops.
+        let has_slots = depth.filter(|_| !of_loop.is_empty());
+        let slots = has_slots.map(|depth| Slots { queues: of_loop, depth });
         let (of, hosts, opened) = (Arc::clone(disk), Arc::clone(hosts), Arc::clone(opened));
         disk.queue_begins();
         let driver = ask(on, move |on| {
