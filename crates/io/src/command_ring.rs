@@ -30,7 +30,7 @@ impl<E: EntryMarker> CommandRing<E> {
     /// Adds a command for the next [`CommandRing::submit`].
     ///
     /// # Safety
-    /// What the command names must stay valid until it is answered, or the ring is gone.
+    /// Memory and files that the command names stay valid until it is answered, or the ring is gone.
     pub unsafe fn push(&mut self, command: &E) -> io::Result<()> {
         // SAFETY: the caller's word.
         unsafe { self.ring.submission().push(command) }.map_err(|_| io::ErrorKind::WouldBlock)?;

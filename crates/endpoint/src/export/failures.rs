@@ -2,9 +2,10 @@
 //! disk that fails may fail every operation.
 
 use crate::limits::{FAILURE_KINDS_MAX, FAILURES_LOGGED_STEP_S};
+use crate::lock::lock;
 use crate::reported;
 use crate::url::without_secret;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use weft_block::{Completion, Op, OpKind, Status, StatusKind};
 
@@ -24,9 +25,9 @@ struct Entry {
 }
 
 impl Failures {
-    /// Counts a failure. Returns the number of those omitted before it if it is to be logged now.
+    /// Counts a failure. Returns the number of omitted ones before it, or `None` if it is omitted.
     fn count(&self, device: &str, kind: StatusKind, now: Duration) -> Option<u64> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         let found = all.iter_mut().find(|known| known.kind == kind && known.device == device);
         let Some(known) = found else {
             if all.len() == FAILURE_KINDS_MAX {
@@ -45,8 +46,8 @@ impl Failures {
     }
 }
 
-/// Returns whether a failure is the device's, and not the host's or one of the ways in which hosts deal
-/// with each other.
+/// Returns whether a failure is the device's, and not the host's or one of the ways in which hosts
+/// deal with each other.
 fn is_of_device(kind: StatusKind) -> bool {
     match kind {
         StatusKind::Media

@@ -51,8 +51,8 @@ pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) ->
     }
 }
 
-/// Returns whether the peer has aborted the operation, or its data was damaged in transit, on a connection
-/// that goes on.
+/// Returns whether the peer has aborted the operation, or its data was damaged in transit, on a
+/// connection that goes on.
 fn is_given_back(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Done(status) | Outcome::MayHaveExecuted { status, settled: true } => {

@@ -142,7 +142,7 @@ struct Trial {
     device: Device,
     fence: (Puppet, Puppet),
     ledger: Rc<RefCell<Ledger>>,
-    /// Where the writer's queue ends, if that is in the serving process, and the other host's.
+    /// The exports of a writer in the serving process, and of the other host.
     _exports: (InProcess, Box<dyn Export>),
 }
 

@@ -31,7 +31,7 @@ pub(super) enum Work {
     },
 }
 
-/// Where a request came from, and its answer goes.
+/// The source of a request, which gets its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub unique: u64,
