@@ -2,7 +2,7 @@
 # `weft study --peers kernel`: nvmet, LIO, nvme-tcp, open-iscsi and nbd-client are lanes of the suite `null` with few jobs, and of a file. Afterwards nothing is left of
 # them, also if the study is killed, and modules that it loaded are gone. What nvmet, LIO or open-iscsi serve already is left alone.
 # lab: long files=weft,../iscsi.sh mem=1024 timeout=600
-# lab: modules=nvmet-tcp,nvme-tcp,iscsi_target_mod,target_core_iblock,target_core_file,iscsi_tcp,sd_mod,null_blk,nbd,crc32c_generic
+# lab: modules=nvmet-tcp,nvme-tcp,iscsi_target_mod,target_core_iblock,target_core_file,iscsi_tcp,sd_mod,null_blk,nbd,ublk_drv,crc32c_generic
 # lab: pkgs=jq,open-iscsi,nbd-client
 . /lab/lib.sh
 . /lab/iscsi.sh
@@ -14,7 +14,7 @@ modules() { cut -d' ' -f1 /proc/modules | sort | tr '\n' ' '; }
 objects() {
     local path
     for path in $CONFIG/nvmet/subsystems/* $CONFIG/nvmet/ports/* $CONFIG/nullb/weft* $CONFIG/target/iscsi $CONFIG/target/core/*_[0-9]* \
-        /sys/class/nvme/* /sys/class/iscsi_session/* /sys/block/nbd*/pid /etc/iscsi/nodes/*; do
+        /sys/class/nvme/* /sys/class/iscsi_session/* /sys/block/nbd*/pid /sys/block/ublkb* /etc/iscsi/nodes/*; do
         [ ! -e "$path" ] || echo "$path"
     done
     pgrep -f /lab/weft || :
@@ -37,18 +37,18 @@ has() {
 # The suite without its counts and with few jobs: the machine is emulated.
 /lab/weft study --suite null --print | sed 's/jobs = 256/jobs = 8/; s/256jobs/8jobs/; s/count = true/count = false/' >/tmp/small.toml
 # the study loads them; the daemon of open-iscsi needs its own
-for module in nvmet_tcp nvme_tcp nvmet nvme_fabrics nvme_core iscsi_target_mod target_core_iblock target_core_file target_core_mod null_blk nbd; do
+for module in nvmet_tcp nvme_tcp nvmet nvme_fabrics nvme_core iscsi_target_mod target_core_iblock target_core_file target_core_mod null_blk nbd ublk_drv; do
     rmmod $module 2>/dev/null || :
 done
 before=$(modules)
-for module in nvmet nvme_tcp target_core_mod null_blk nbd; do
+for module in nvmet nvme_tcp target_core_mod null_blk nbd ublk_drv; do
     case " $before " in *" $module "*) fail "$module is still loaded" ;; esac
 done
 iscsid_start
 clean "the start"
 
 study --peers kernel --lanes iscsi,nvme+tcp,nbd --source null:64MiB "$@"
-has iscsi nvme+tcp nbd nvmet lio nvme+tcp-nvme-tcp nvmet-nvme-tcp iscsi-open-iscsi lio-open-iscsi nbd-nbd-client
+has iscsi nvme+tcp nbd nvmet lio nvme+tcp-nvme-tcp nvmet-nvme-tcp iscsi-open-iscsi lio-open-iscsi nbd-nbd-client nvme+tcp-ublk nvmet-ublk
 satisfies /tmp/study/results.json '[.lanes[] | select(.name == "nvmet")][0].setup | any(startswith("mkdir /sys/kernel/config/nvmet/subsystems/"))'
 clean "a study"
 note "a null device"

@@ -165,6 +165,27 @@ fn servers_of_nbd_are_measured_beside_weft() {
 }
 
 #[test]
+fn load_generators_drive_lanes_at_a_distance() {
+    if !programs::have(&["fio"]) {
+        return;
+    }
+    let place = Place::new("study-far");
+    let far = r#"{ name = "far", through = "nbd", round_trip_us = 1000 }"#;
+    let suite = SUITE.replace(r#"{ name = "local", through = "local" }"#, far);
+    place.write(&suite.replace("rounds = 4", "rounds = 2"));
+    let ran = run(place.study(&["--peers", "fio"]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let data = place.results();
+    for lane in ["far", "far-fio"] {
+        let rows = of(&data, "rows", lane);
+        assert_eq!(rows.len(), 1, "{lane}: {}", data["notes"]);
+        // Four at a time, and each takes a millisecond.
+        assert!(rows.iter().all(|row| row["iops"].as_f64() < Some(4100.0)), "{rows:?}");
+    }
+    assert!(place.is_clean(), "{:?}", place.processes());
+}
+
+#[test]
 fn gateways_are_measured_beside_weft_in_their_place() {
     if !programs::have(&["qemu-nbd", "qemu-img"]) {
         return;

@@ -2,6 +2,7 @@
 //! they never outlive the study.
 
 use crate::exit::Failure;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_block::{ErrorKind, waiting};
 use weft_endpoint::url::without_secret;
 use weft_io::counters::Snapshot;
-use weft_server::programs::this_program;
+use weft_server::programs::{system, this_program};
 
 /// Time limit for a child to answer a question.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -35,8 +36,19 @@ impl Spawned {
     /// Starts this program with `args` and waits until it has printed `listening on URL` once for
     /// each `--listen` in `args`, at least once.
     pub fn start(args: &[&str]) -> Result<Self, Failure> {
+        Self::start_in(None, args)
+    }
+
+    /// The same in a network namespace, if one is given.
+    pub fn start_in(namespace: Option<&str>, args: &[&str]) -> Result<Self, Failure> {
+        let mut command = this_program()?;
+        if let Some(namespace) = namespace {
+            let mut inside = system("ip");
+            inside.args(["netns", "exec", namespace]).arg(path_for_others(command.get_program()));
+            command = inside;
+        }
         let mut child =
-            this_program()?.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+            command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let Some(out) = child.stdout.take() else {
             return Err(Failure::of(ErrorKind::Io, "a child without output"));
         };
@@ -60,7 +72,8 @@ impl Spawned {
             lines.filter_map(counters).for_each(|answer| drop(give.send(answer)))
         });
         let shown: Vec<String> = args.iter().map(|arg| without_secret(arg)).collect();
-        let command = format!("weft {}", shown.join(" "));
+        let place = namespace.map(|namespace| format!("ip netns exec {namespace} "));
+        let command = format!("{}weft {}", place.unwrap_or_default(), shown.join(" "));
         Ok(Self { child, urls, command, answers })
     }
 
@@ -125,6 +138,14 @@ impl Drop for Spawned {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// The path by which another program starts this one.
+fn path_for_others(own: &OsStr) -> OsString {
+    match own == "/proc/self/exe" {
+        true => format!("/proc/{}/exe", std::process::id()).into(),
+        false => own.to_owned(),
     }
 }
 

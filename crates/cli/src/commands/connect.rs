@@ -1,5 +1,6 @@
 //! `weft connect`: attaches any source to this system as a disk.
 
+mod background;
 mod commands;
 mod device;
 
@@ -11,20 +12,18 @@ use crate::exit_on_loss::ended;
 use crate::pcap_args::PcapArgs;
 use clap::{ArgMatches, Args};
 use device::{DeviceArgs, patiently};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::Instant;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind, waiting};
 use weft_endpoint::url::without_secret;
 use weft_endpoint::{ConnectOptions, Control};
-use weft_server::attach::entries::{Entry, Runtime, create};
+use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::attach::plan::{COMMAND_S, Protocol, System};
 use weft_server::attach::run;
 use weft_server::attach::server::{DiskServer, Plan, end, wait_for_end};
 use weft_server::connections::record::check_name;
-use weft_server::programs::{sentence, this_program};
 
 /// Options of `weft connect`.
 #[derive(Args, Debug)]
@@ -154,18 +153,16 @@ pub fn name_of(url: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned()
 }
 
-/// The background server: its standard output is a pipe to the process that started it.
+/// The background server, which reports to the command that started it.
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
-    let beginning = begin()?;
-    args.pcap.begin(control)?;
-    let server = DiskServer::start(plan, &args.options(control)?)?;
-    let signal = beginning.end();
-    {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "listening on {}", server.entry().served)?;
-        out.flush()?;
-    }
+    let start = || {
+        let beginning = begin()?;
+        args.pcap.begin(control)?;
+        let server = DiskServer::start(plan, &args.options(control)?)?;
+        Ok((server, beginning.end()))
+    };
+    let (server, signal) = background::report(start(), |(server, _)| server.entry())?;
     let lost = wait_for_end(&signal, &server, args.attach.loss.exit_on_loss);
     let runtime = Runtime::open()?;
     let left = lost.as_ref().and_then(|_| runtime.find(&plan.name));
@@ -203,15 +200,9 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(Runtime, Entry),
     let runtime = Runtime::open()?;
     // Report an existing connection before anything is started.
     runtime.check_free(&plan.name)?;
-    let log = runtime.log(&plan.name);
-    let mut child = start_server(&log)?;
     let waiting = waiting::begin(|| format!("{} to be opened", without_secret(&plan.url)));
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    if !lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("listening on ")) {
-        return Err(failure_of(&mut child, &log));
-    }
+    let entry = background::start(&runtime.log(&plan.name))?;
     drop(waiting);
-    let entry = runtime.find(&plan.name).ok_or_else(|| failure_of(&mut child, &log))?;
     match attach(&runtime, entry.clone(), args) {
         Ok(entry) => Ok((runtime, entry)),
         Err(e) => {
@@ -219,30 +210,6 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(Runtime, Entry),
             Err(e)
         }
     }
-}
-
-/// Starts this program again, with the same arguments, as a server.
-fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
-    let mut command = this_program()?;
-    command.args(std::env::args_os().skip(1)).arg("--background");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(create(log)?);
-    #[cfg(windows)]
-    {
-        use std::os::windows::process::CommandExt;
-        // DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP.
-        command.creation_flags(0x8 | 0x200);
-    }
-    Ok(command.spawn()?)
-}
-
-/// The reason why a server did not start to listen, from its own messages.
-fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
-    let status =
-        child.wait().ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
-    let said = std::fs::read_to_string(log).unwrap_or_default();
-    let _ = std::fs::remove_file(log);
-    let why = sentence(&said).unwrap_or("the server ended without a message");
-    Failure::new(status.filter(|&code| code != 0).unwrap_or(1), why)
 }
 
 /// Attaches what a server serves to the system, and records the name of the device.

@@ -3,11 +3,14 @@
 mod agents;
 mod comparing;
 mod composed;
+mod distance;
 mod fio;
 mod gating;
 mod imported;
 mod lanes;
 mod lateness;
+#[cfg(target_os = "linux")]
+mod netem;
 mod options;
 mod packing;
 #[cfg(target_os = "linux")]
@@ -15,7 +18,6 @@ mod peers;
 pub mod program;
 mod publishing;
 mod reading;
-mod relay;
 mod serving;
 mod setup;
 mod site;
@@ -85,7 +87,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &shown(&p)))?;
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
-    results.notes.extend(lateness.note());
+    results.notes.extend(args.shape().note(&lateness));
     let added = weft_formats::import::measured::add(&mut results, &imports);
     // What was measured is published, whatever else cannot be added to it.
     publisher.publish(&results)?;

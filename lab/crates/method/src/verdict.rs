@@ -77,6 +77,42 @@ fn headline(study: &Value) -> Option<[Interval; 2]> {
     ])
 }
 
+/// What the first screen of that study relates NVMe/TCP to: the device, iSCSI, and a target of
+/// another project.
+const HEADLINES: [&str; 3] = ["the device", "iSCSI", "another target"];
+
+/// Half of the width of an interval that counts as narrow.
+const NARROW: f64 = 0.15;
+
+/// The intervals of these relations, as parts of their values.
+fn widths(study: &Value) -> [Option<f64>; 3] {
+    let rates = |one: &&Value| one["quantity"] == "rate" && one["workload"] == "4k-randread";
+    let all = || study["relations"].as_array().into_iter().flatten();
+    let rate = |is: &dyn Fn(&Value) -> bool| {
+        let one = all().filter(rates).find(|one| is(one))?;
+        Interval::of(one).map(|it| (it.high / it.low).sqrt() - 1.0)
+    };
+    let own = ["local", "nvme+tcp", "iscsi"];
+    let is_other = |name: &Value| name.as_str().is_some_and(|name| !own.contains(&name));
+    [
+        relation(study, "nvme+tcp", "qd1-4k-randread", "latency").map(|it| it.relative()),
+        rate(&|one| one["lane"] == "iscsi" && one["to"] == "nvme+tcp"),
+        rate(&|one| is_other(&one["lane"]) && one["to"] == "nvme+tcp"),
+    ]
+}
+
+fn of_headlines(studies: &[Value]) -> String {
+    let all: Vec<[Option<f64>; 3]> = studies.iter().map(widths).collect();
+    let of = |at: usize| {
+        let mut known: Vec<f64> = all.iter().filter_map(|it| it[at]).collect();
+        let narrow = known.iter().filter(|it| **it <= NARROW).count();
+        let count = known.len();
+        let median = median(&mut known) * 100.0;
+        format!("{} {narrow} of {count}, median ±{median:.1} %", HEADLINES[at])
+    };
+    format!("within ±{:.0} %: {}", NARROW * 100.0, [0, 1, 2].map(of).join("; "))
+}
+
 /// One study in words.
 pub(super) fn of_study(trial: &Trial, study: &Value) -> String {
     let of = match trial.name {
@@ -119,7 +155,9 @@ pub(super) fn table() -> Result<String> {
     let all: Vec<Interval> = studies("slower")?.iter().filter_map(slower).collect();
     line("A/B for real", all.len(), of_slower(&all));
     for name in ["quiet", "busy"] {
-        let all: Vec<[Interval; 2]> = studies(name)?.iter().filter_map(headline).collect();
+        let kept = studies(name)?;
+        line(&format!("headlines, {name}"), kept.len(), of_headlines(&kept));
+        let all: Vec<[Interval; 2]> = kept.iter().filter_map(headline).collect();
         // Each ten ran on a day of their own: what two machines differ by is not for their
         // intervals to hold.
         for ten in all.chunks(10) {

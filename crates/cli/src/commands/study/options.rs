@@ -1,6 +1,7 @@
 //! The command line of `weft study`.
 
 use super::comparing::StudyCommand;
+use super::distance::Shape;
 use super::imported::{Named, named};
 #[cfg(target_os = "linux")]
 use super::peers::{self, Peers};
@@ -106,6 +107,10 @@ pub struct StudyArgs {
     /// device [default: 127.0.0.1]
     #[arg(long, value_name = "IP", conflicts_with = "target")]
     pub(super) address: Option<std::net::IpAddr>,
+    /// Cause of the distance of lanes that have one: relay, a process of weft, or netem of Linux, for
+    /// root, between two network namespaces [default: relay]
+    #[arg(long, value_name = "SHAPE", conflicts_with_all = ["target", "agents"])]
+    pub(super) shape: Option<Shape>,
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
     #[arg(long)]
     pub(super) target: Option<String>,

@@ -42,6 +42,17 @@ pub fn serve(
     address: IpAddr,
     cores: &Cores,
 ) -> Result<Spawned, Failure> {
+    serve_in(None, source, schemes, address, cores)
+}
+
+/// The same in a network namespace, if one is given.
+pub fn serve_in(
+    namespace: Option<&str>,
+    source: &str,
+    schemes: &[String],
+    address: IpAddr,
+    cores: &Cores,
+) -> Result<Spawned, Failure> {
     let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid::Uuid::new_v4());
     let threads = cores.loops().to_string();
     let mut args = vec!["serve", source, "--until-eof", "--threads", &threads, "--nqn", &nqn];
@@ -52,7 +63,7 @@ pub fn serve(
     if !cpus.is_empty() {
         args.extend(["--cpus_allowed", &cpus]);
     }
-    Spawned::start(&args)
+    Spawned::start_in(namespace, &args)
 }
 
 /// Starts the server of bare TCP, with a region of `bytes` bytes.

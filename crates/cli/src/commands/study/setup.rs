@@ -1,6 +1,7 @@
 //! The setup of a study: its lanes, open, and the processes that serve them.
 
 use super::super::child::Spawned;
+use super::distance::Shape;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
 use super::lateness::Lateness;
@@ -48,6 +49,8 @@ pub struct Opener<'a> {
     pub destroy_data: bool,
     /// Lateness of the relays.
     pub lateness: Lateness,
+    /// The cause of distances.
+    pub shape: Shape,
 }
 
 impl Setup {
@@ -68,15 +71,17 @@ impl Setup {
             cores,
             destroy_data: args.destroy_data,
             lateness: lateness.clone(),
+            shape: args.shape(),
         };
         let (chosen, mut skipped) = choose(args, suite)?;
+        args.check_shape(&chosen)?;
         if chosen.iter().any(|one| one.url.is_none()) {
             opener.refuse_data(&opener.source)?;
         }
         #[cfg(target_os = "linux")]
         let others = {
-            let through: Vec<Through> = chosen.iter().map(|one| one.template.through).collect();
-            opener.choose_peers(args, suite, &through)?
+            let templates: Vec<&LaneTemplate> = chosen.iter().map(|one| &one.template).collect();
+            opener.choose_peers(args, suite, &templates)?
         };
         let mut lanes = Vec::new();
         opener.own(&chosen, &mut lanes, &mut skipped)?;

@@ -37,6 +37,9 @@ pub struct System;
 /// Controllers of the NVMe host.
 const CONTROLLERS: &str = "/sys/class/nvme";
 
+/// The name of this program in commands.
+const THIS: &str = "weft";
+
 /// Most bytes of the kernel's answer to a connect.
 const ANSWER_BYTES_MAX: u64 = 4096;
 
@@ -101,7 +104,10 @@ impl Calls for System {
 
     fn run(&self, command: &[String]) -> Result<(), String> {
         let [program, arguments @ ..] = command else { return Ok(()) };
-        let mut command = programs::system(program);
+        let mut command = match &program[..] {
+            THIS => programs::this_program().map_err(|e| e.to_string())?,
+            _ => programs::system(program),
+        };
         command.args(arguments);
         program::output(program, command, Duration::from_secs(KERNEL_STEP_S)).map(drop)
     }

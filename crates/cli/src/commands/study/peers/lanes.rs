@@ -25,6 +25,8 @@ pub struct Others {
     device: Option<Device>,
     /// One further lane, and nothing else.
     only_one: bool,
+    /// weft's lanes at a distance, with their protocols.
+    far: Vec<(Through, String)>,
 }
 
 impl StudyArgs {
@@ -50,7 +52,7 @@ impl Opener<'_> {
         &self,
         args: &StudyArgs,
         suite: &Suite,
-        lanes: &[Through],
+        lanes: &[&LaneTemplate],
     ) -> Result<Others, Failure> {
         let peers = args.wanted_peers(suite);
         if peers == Peers::None {
@@ -62,11 +64,14 @@ impl Opener<'_> {
             return Ok(Others::default());
         }
         let device_of = device.as_ref().map_err(String::as_str);
-        let choice = peers.choose(device_of, lanes, self.address())?;
+        let protocols: Vec<Through> = lanes.iter().map(|lane| lane.through).collect();
+        let choice = peers.choose(device_of, &protocols, self.address())?;
         if !choice.targets.is_empty() {
             self.refuse_data(&self.source)?;
         }
-        Ok(Others { choice, device: device.ok(), only_one: peers == Peers::Auto })
+        let far = lanes.iter().filter(|lane| lane.is_far());
+        let far = far.map(|lane| (lane.through, lane.name.clone())).collect();
+        Ok(Others { choice, device: device.ok(), only_one: peers == Peers::Auto, far })
     }
 
     /// Starts the targets and adds their lanes. One that does not start costs only its lanes.
@@ -89,6 +94,9 @@ impl Opener<'_> {
                 let own = self.own_lane(through, lanes)?;
                 let mut more = self.loaded(&lanes[own], through.name(), &loads, skipped);
                 more.extend(self.attached(&lanes[own], through, choice, kernel.as_ref(), skipped));
+                for far in others.far(through, lanes) {
+                    more.extend(self.loaded(far, &far.name, &loads, skipped));
+                }
                 lanes.extend(more);
             }
             for (at, peer) in choice.targets.iter().enumerate() {
@@ -246,6 +254,13 @@ impl Opener<'_> {
 }
 
 impl Others {
+    /// weft's lanes at a distance over a protocol.
+    fn far<'a>(&self, through: Through, lanes: &'a [Lane]) -> impl Iterator<Item = &'a Lane> {
+        let names = self.far.iter().filter(move |(of, _)| *of == through);
+        let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();
+        lanes.iter().filter(move |lane| names.contains(&lane.name))
+    }
+
     /// The protocols of the targets, and those of weft's lanes that a chosen generator drives.
     fn protocols(&self, lanes: &[Lane]) -> Vec<Through> {
         let reached = |through: &Through| {

@@ -1,7 +1,7 @@
 //! All targets and load generators of other projects.
 
 use super::kernel::initiator::Initiator;
-use super::kernel::{lio, nbd_client, nvme_tcp, nvmet, open_iscsi};
+use super::kernel::{lio, nbd_client, nvme_tcp, nvmet, open_iscsi, ublk};
 use super::load::{FIO, Load};
 use super::peer::{Gateway, Peer};
 use super::{iscsi_perf, nbd_server, nbdkit, qemu_gateway, qemu_nbd, spdk, spdk_perf, tgt};
@@ -18,8 +18,8 @@ pub const GATEWAYS: [&Gateway; 2] = [&qemu_gateway::ISCSI, &qemu_gateway::NBD];
 pub const KERNEL_TARGETS: [&Peer; 2] = [&nvmet::PEER, &lio::PEER];
 
 /// The initiators of the kernel, which are used only if they are named.
-pub const INITIATORS: [&Initiator; 3] =
-    [&nvme_tcp::INITIATOR, &open_iscsi::INITIATOR, &nbd_client::INITIATOR];
+pub const INITIATORS: [&Initiator; 4] =
+    [&nvme_tcp::INITIATOR, &open_iscsi::INITIATOR, &nbd_client::INITIATOR, &ublk::INITIATOR];
 
 /// The load generators; the first for a protocol is taken where none is named.
 pub const LOADS: [&Load; 3] = [&iscsi_perf::LOAD, &FIO, &spdk_perf::LOAD];

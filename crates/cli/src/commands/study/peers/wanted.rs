@@ -8,6 +8,7 @@ use super::kernel::steps::CONFIGFS;
 use super::load::Load;
 use super::peer::{Gateway, How, Peer, Wish};
 use super::registry::{GATEWAYS, INITIATORS, KERNEL_TARGETS, LOADS, TARGETS};
+use crate::commands::study_kernel::modules;
 use crate::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -29,7 +30,7 @@ pub enum Peers {
 }
 
 /// All parts of the kernel in one word; nbd-client only where it is installed and there is a lane
-/// of NBD.
+/// of NBD, ublk only where the kernel has it.
 const KERNEL: &str = "kernel";
 
 /// Parses a value of `--peers`.
@@ -155,9 +156,13 @@ const NO_LANE: &str =
 
 /// The names with those of the kernel's parts in place of [`KERNEL`].
 fn expanded(names: &[&'static str], lanes: &[Through]) -> Vec<&'static str> {
+    let is_there = |initiator: &Initiator| {
+        missing(initiator.programs).is_none() && initiator.modules.iter().all(|it| modules::is_there(it))
+    };
     let is_needed = |initiator: &Initiator| {
-        let is_reached = KERNEL_TARGETS.iter().any(|peer| peer.through == initiator.through);
-        is_reached || (lanes.contains(&initiator.through) && missing(initiator.programs).is_none())
+        let targets = KERNEL_TARGETS.iter().map(|peer| &peer.through);
+        let is_reached = targets.chain(lanes).any(|through| *through == initiator.through);
+        is_reached && (!initiator.is_optional || is_there(initiator))
     };
     let parts = || {
         let initiators = INITIATORS.into_iter().filter(|it| is_needed(it)).map(|it| it.name);
@@ -341,7 +346,9 @@ mod tests {
 
     #[test]
     fn the_kernel_is_its_parts() {
-        let all = expanded(&["kernel", "fio"], &[Through::Iscsi, Through::NvmeTcp]);
+        let mut all = expanded(&["kernel", "fio"], &[Through::Iscsi, Through::NvmeTcp]);
+        // Some kernels have it.
+        all.retain(|name| *name != "ublk");
         assert_eq!(all, ["nvmet", "lio", "nvme-tcp", "open-iscsi", "fio"]);
         // nbd-client belongs to it where it is installed.
         let with_nbd = expanded(&["kernel"], &[Through::Nbd]);

@@ -20,6 +20,8 @@ pub struct Initiator {
     pub programs: &'static [Program],
     /// The modules that the kernel must have.
     pub modules: &'static [&'static str],
+    /// `kernel` means it only where nothing of it is missing.
+    pub is_optional: bool,
     /// Returns why it cannot be used with targets at an address.
     pub refusal: fn(IpAddr) -> Option<String>,
     /// Makes a disk of a device. Returns its path.

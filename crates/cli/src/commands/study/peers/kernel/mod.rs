@@ -13,3 +13,4 @@ pub mod nvmet;
 pub mod open_iscsi;
 pub mod session;
 pub mod steps;
+pub mod ublk;

@@ -19,6 +19,7 @@ pub const INITIATOR: Initiator = Initiator {
         Program { name: "nbd-client", package: Some("nbd-client") },
     ],
     modules: &["nbd"],
+    is_optional: true,
     refusal: |_| None,
     attach,
 };

@@ -15,6 +15,7 @@ pub const INITIATOR: Initiator = Initiator {
     through: Through::NvmeTcp,
     programs: KMOD,
     modules: &["nvme-tcp"],
+    is_optional: false,
     refusal: |_| None,
     attach,
 };

@@ -21,6 +21,7 @@ pub const INITIATOR: Initiator = Initiator {
         Program { name: "iscsiadm", package: Some("open-iscsi") },
     ],
     modules: &["iscsi_tcp", "sd_mod"],
+    is_optional: false,
     refusal,
     attach,
 };

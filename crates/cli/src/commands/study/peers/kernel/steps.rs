@@ -25,7 +25,18 @@ impl Steps {
     /// Loads modules that the kernel has.
     pub fn load_if_there(self, all: &[&str]) -> Self {
         let there = all.iter().filter(|module| modules::is_there(module));
-        there.fold(self, |steps, module| steps.load(module, &[]))
+        self.load_all(&there.copied().collect::<Vec<_>>())
+    }
+
+    /// Loads several modules, which have no parameters.
+    pub fn load_all(self, all: &[&str]) -> Self {
+        all.iter().fold(self, |steps, module| steps.load(module, &[]))
+    }
+
+    /// Runs a command; `undo` is the one that undoes it, if it needs one.
+    pub fn run(mut self, command: Vec<String>, undo: Vec<String>) -> Self {
+        self.0.push(Step::Run { command, undo, in_part: false });
+        self
     }
 
     /// Makes a directory.

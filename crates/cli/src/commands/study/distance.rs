@@ -1,0 +1,154 @@
+//! Lanes with a distance between initiator and target.
+
+use super::super::child::Spawned;
+use super::lanes::Chosen;
+use super::lateness::Lateness;
+use super::options::StudyArgs;
+use super::serving::{scheme, serve, url_of};
+use super::setup::Opener;
+use crate::exit::Failure;
+use std::rc::Rc;
+use weft_bench::study::{Lane, Peer, ReadCounters};
+use weft_bench::suite::{LaneTemplate, Through};
+use weft_block::ErrorKind;
+
+/// The cause of a distance: a process of weft, or the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shape {
+    /// A relay between initiator and target.
+    Relay,
+    /// netem on the network between two namespaces.
+    #[cfg(target_os = "linux")]
+    Netem,
+}
+
+impl Shape {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Relay => "relay",
+            #[cfg(target_os = "linux")]
+            Self::Netem => "netem",
+        }
+    }
+
+    /// Returns why it is not possible here, without a full stop.
+    pub fn refusal(self) -> Option<String> {
+        match self {
+            Self::Relay => None,
+            #[cfg(target_os = "linux")]
+            Self::Netem => super::netem::refusal(),
+        }
+    }
+
+    /// A note for the report.
+    pub fn note(self, lateness: &Lateness) -> Option<String> {
+        match self {
+            Self::Relay => lateness.note(),
+            #[cfg(target_os = "linux")]
+            Self::Netem => Some(super::netem::NOTE.to_owned()),
+        }
+    }
+}
+
+impl StudyArgs {
+    /// The cause of distances.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape.unwrap_or(Shape::Relay)
+    }
+
+    /// Refuses a cause that is not possible here, or that no lane needs. Nothing was started.
+    pub(super) fn check_shape(&self, chosen: &[Chosen]) -> Result<(), Failure> {
+        let Some(shape) = self.shape else { return Ok(()) };
+        let refused = |why: String| Err(Failure::of(ErrorKind::Usage, why));
+        if !chosen.iter().any(|one| one.url.is_none() && one.template.is_far()) {
+            return refused(
+                "--shape needs a lane with a distance (`round_trip_us`), as those of \
+                 --suite distance"
+                    .to_owned(),
+            );
+        }
+        match shape.refusal() {
+            Some(why) => refused(format!("--shape {} is not possible here: {why}", shape.name())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A relay, which is asked before it ends.
+struct Relay {
+    process: Spawned,
+    lateness: Lateness,
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.lateness.add(&self.process);
+    }
+}
+
+impl Opener<'_> {
+    /// A lane to a target of its own at a distance.
+    pub(super) fn far(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        match self.shape {
+            Shape::Relay => self.behind_relay(template),
+            #[cfg(target_os = "linux")]
+            Shape::Netem => self.behind_netem(template),
+        }
+    }
+
+    fn behind_relay(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        let schemes = [scheme(template.through)];
+        let target = Rc::new(serve(&self.source, &schemes, self.address(), self.cores)?);
+        let near = url_of(&target, template, &self.source)?;
+        let odd = || Failure::of(ErrorKind::Io, format!("{near} has no address of TCP"));
+        let (before, rest) = near.split_once("://").ok_or_else(odd)?;
+        let (address, path) = rest.split_once('/').ok_or_else(odd)?;
+        let (delay, mbit) = (template.round_trip_us / 2, template.mbit);
+        let (delay, mbit, own) = (delay.to_string(), mbit.to_string(), self.address().to_string());
+        let args = ["study-relay", "--to", address, "--delay-us", &delay, "--mbit", &mbit];
+        let process = Spawned::start(&[&args[..], &["--address", &own]].concat())?;
+        let place = process.url().strip_prefix("tcp://").ok_or_else(odd)?;
+        let url = format!("{before}://{place}/{path}");
+        let setup = vec![target.command().to_owned(), process.command().to_owned()];
+        let relay = Relay { process, lateness: self.lateness.clone() };
+        self.at_distance(template, &target, &url, setup, relay)
+    }
+
+    /// The network ends after its target.
+    #[cfg(target_os = "linux")]
+    fn behind_netem(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        use super::netem::Network;
+        let network = Network::make(template.round_trip_us / 2, template.mbit)
+            .map_err(|why| Failure::of(ErrorKind::Io, why))?;
+        let schemes = [scheme(template.through)];
+        let target = Rc::new(network.serve(&self.source, &schemes, self.cores)?);
+        let url = url_of(&target, template, &self.source)?;
+        let setup = [network.setup(), &[target.command().to_owned()]].concat();
+        self.at_distance(template, &target, &url, setup, network)
+    }
+
+    /// The lane. What is `between` the ends lasts as long as somebody can ask the target.
+    fn at_distance(
+        &self,
+        template: &LaneTemplate,
+        target: &Rc<Spawned>,
+        url: &str,
+        setup: Vec<String>,
+        between: impl Sized + 'static,
+    ) -> Result<Lane, Failure> {
+        let lane = self.remote(template, &self.options, url, Some(target), Some(Through::Local))?;
+        let ends = (Rc::clone(target), between);
+        let counters: ReadCounters = Box::new(move || {
+            let (target, _between) = &ends;
+            target.counters()
+        });
+        let title = format!("{}, {} away", template.title(), distance(template.round_trip_us));
+        let peer = Peer { setup, ..Peer::default() };
+        Ok(Lane { title, target_counters: Some(counters), peer, ..lane })
+    }
+}
+
+/// A round trip, for people.
+fn distance(us: u32) -> String {
+    if us.is_multiple_of(1000) { format!("{} ms", us / 1000) } else { format!("{us} µs") }
+}
