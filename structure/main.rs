@@ -12,6 +12,7 @@ mod layers;
 mod length;
 mod links;
 mod local_users;
+mod modules;
 mod options;
 mod planted;
 mod prose;

@@ -7,7 +7,7 @@ use crate::sh;
 /// The crate that programs of others use, with all of ours that it is made of, each behind those
 /// that it uses: what a registry gets.
 pub const PUBLISHED: [&str; 8] = [
-    "weft-verbs",
+    "weft-base",
     "weft-proto",
     "weft-io",
     "weft-tls",

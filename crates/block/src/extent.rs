@@ -6,7 +6,7 @@
 //! opened for reading only ([`crate::registry`] refuses it otherwise).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
 
 /// The number of blocks that hold a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct CurrentExtent {
     blocks: AtomicU64,
     padding_bytes: AtomicU32,
     /// Held by whoever replaces both.
-    replacing: Mutex<()>,
+    replacing: Lock<()>,
 }
 
 impl CurrentExtent {
@@ -44,7 +44,7 @@ impl CurrentExtent {
         Self {
             blocks: AtomicU64::new(extent.blocks),
             padding_bytes: AtomicU32::new(extent.padding_bytes),
-            replacing: Mutex::new(()),
+            replacing: Lock::new(()),
         }
     }
 
@@ -59,7 +59,7 @@ impl CurrentExtent {
 
     /// Replaces the extent, and returns the previous one.
     pub fn replace(&self, extent: Extent) -> Extent {
-        let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.replacing.lock();
         Extent {
             blocks: self.blocks.swap(extent.blocks, Ordering::Relaxed),
             padding_bytes: self.padding_bytes.swap(extent.padding_bytes, Ordering::Relaxed),

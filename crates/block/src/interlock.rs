@@ -11,7 +11,8 @@
 use crate::limits::FILE_LOCK_STRIPES;
 use crate::scatter;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use weft_io::{DriverId, RemoteLoop};
 
 /// The bytes that one lock covers.
@@ -64,14 +65,14 @@ impl Span {
 /// The locks of one device.
 pub(crate) struct Interlock {
     stripes: Box<[AtomicU32]>,
-    waiters: Mutex<Vec<(RemoteLoop, DriverId)>>,
+    waiters: Lock<Vec<(RemoteLoop, DriverId)>>,
 }
 
 impl Interlock {
     pub(crate) fn new() -> Self {
         Self {
             stripes: (0..FILE_LOCK_STRIPES).map(|_| AtomicU32::new(0)).collect(),
-            waiters: Mutex::default(),
+            waiters: Lock::default(),
         }
     }
 
@@ -86,7 +87,7 @@ impl Interlock {
         let Err(taken) = self.take_all(span, again, false) else { return true };
         self.release(span, taken);
         let (remote, driver) = waiter();
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiters = self.waiters.lock();
         if !waiters.iter().any(|(r, d)| *d == driver && r.is_same_loop(&remote)) {
             waiters.push((remote, driver));
         }
@@ -124,8 +125,7 @@ impl Interlock {
             awaited |= give_back(&self.stripes[stripe], span.mode);
         }
         if awaited {
-            let waiters =
-                core::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
+            let waiters = core::mem::take(&mut *self.waiters.lock());
             for (remote, driver) in waiters {
                 remote.wake(driver);
             }

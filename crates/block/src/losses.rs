@@ -14,7 +14,8 @@ use crate::offload::{Offload, Served};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle};
 
 /// A device whose queues report the losses of `inner`. One that is in it twice reports once. One
@@ -35,7 +36,7 @@ struct Owed {
 
 struct LossReporter {
     inner: Device,
-    owed: Arc<Mutex<Owed>>,
+    owed: Arc<Lock<Owed>>,
 }
 
 impl Owed {
@@ -50,10 +51,6 @@ impl Owed {
     fn take(&mut self) -> Option<u64> {
         (!self.left.is_empty()).then(|| self.left.remove(0))
     }
-}
-
-fn lock(owed: &Mutex<Owed>) -> MutexGuard<'_, Owed> {
-    owed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Filter for LossReporter {
@@ -73,7 +70,7 @@ impl Filter for LossReporter {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.inner.open_queue(on, owner)?;
         let (taken, told) = {
-            let mut owed = lock(&self.owed);
+            let mut owed = self.owed.lock();
             let taken = owed.take();
             (taken, taken.unwrap_or(owed.told))
         };
@@ -95,7 +92,7 @@ impl Filter for LossReporter {
 struct LossReporterQueue {
     inner: Box<dyn BlockQueue>,
     device: Device,
-    owed: Arc<Mutex<Owed>>,
+    owed: Arc<Lock<Owed>>,
     /// It has reported the losses up to this one.
     told: u64,
     /// Losses that its predecessor had reported.
@@ -144,7 +141,7 @@ impl LossReporterQueue {
             return;
         }
         self.told = losses;
-        let mut owed = lock(&self.owed);
+        let mut owed = self.owed.lock();
         owed.told = owed.told.max(losses);
     }
 }
@@ -201,6 +198,6 @@ impl Drop for LossReporterQueue {
         let is_owed = self.flushed < self.written || self.told < self.device.losses();
         // What was told to one that only flushed may not have reached a user.
         let owed = self.taken.filter(|_| !self.is_used).or(is_owed.then_some(self.told));
-        owed.into_iter().for_each(|told| lock(&self.owed).leave(told));
+        owed.into_iter().for_each(|told| self.owed.lock().leave(told));
     }
 }

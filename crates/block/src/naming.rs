@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::SystemTime;
 use uuid::Uuid;
+use weft_base::lock::Lock;
 
 /// The namespace of [`Passing::here`].
 const HERE: Uuid = Uuid::from_u128(0x8d42_c1f7_3e0b_4c96_b85a_17d9_60e4_2f3c);
@@ -94,7 +95,7 @@ pub trait Naming: Send + Sync {
 
 /// Names that end with this process.
 #[derive(Default)]
-pub struct PassingNames(Mutex<HashMap<Known, Name>>);
+pub struct PassingNames(Lock<HashMap<Known, Name>>);
 
 /// Identity of files and disks within a process.
 type Known = (PathBuf, Option<Inode>, Option<SystemTime>);
@@ -102,12 +103,12 @@ type Known = (PathBuf, Option<Inode>, Option<SystemTime>);
 impl PassingNames {
     /// The name that was given to a file or disk before.
     pub fn known(&self, subject: &Subject) -> Option<Name> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key(subject)).cloned()
+        self.0.lock().get(&key(subject)).cloned()
     }
 
     /// Gives a name, or the one that was given before; `why` no other process gives it.
     pub fn give(&self, subject: &Subject, why: &str) -> Name {
-        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.0.lock();
         let fresh = || {
             let passing = Passing { why: why.to_owned(), here: here(subject) };
             Name { uuid: Uuid::new_v4(), passing: Some(passing) }

@@ -10,11 +10,12 @@ use crate::waiting;
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::thread::{self, Thread};
 use std::time::Duration;
+use weft_base::lock::Lock;
 
 /// Time between two looks whether whoever waits is told to stop.
 const STOP_LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +42,7 @@ impl<T: Send + 'static> Pending<T> {
 
     /// A value that the [`Promise`] provides, from any thread.
     pub fn promised() -> (Promise<T>, Self) {
-        let cell = Arc::<Cell<T>>::new(Cell(Mutex::new(Answer { outcome: None, waker: None })));
+        let cell = Arc::<Cell<T>>::new(Cell(Lock::new(Answer { outcome: None, waker: None })));
         (Promise(Some(Arc::clone(&cell))), Self::of(Promised(cell)))
     }
 
@@ -112,7 +113,7 @@ impl<T> Future for Pending<T> {
 /// The providing end of a [`Pending`]. Dropping it produces an error there.
 pub struct Promise<T>(Option<Arc<Cell<T>>>);
 
-struct Cell<T>(Mutex<Answer<T>>);
+struct Cell<T>(Lock<Answer<T>>);
 
 struct Answer<T> {
     outcome: Option<Outcome<T>>,
@@ -120,13 +121,9 @@ struct Answer<T> {
 }
 
 impl<T> Cell<T> {
-    fn lock(&self) -> MutexGuard<'_, Answer<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn complete(&self, outcome: Outcome<T>) {
         let waker = {
-            let mut state = self.lock();
+            let mut state = self.0.lock();
             state.outcome = Some(outcome);
             state.waker.take()
         };
@@ -162,7 +159,7 @@ impl<T> Future for Promised<T> {
     type Output = Outcome<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
-        let mut state = self.0.lock();
+        let mut state = self.0.0.lock();
         match state.outcome.take() {
             Some(outcome) => Poll::Ready(outcome),
             None => {

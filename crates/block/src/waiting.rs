@@ -7,19 +7,20 @@
 
 use core::cell::Cell;
 use core::marker::PhantomData;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
+use weft_base::lock::{Condition, Lock};
 
 thread_local! {
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
 }
 
-static WAITS: Mutex<Waits> =
-    Mutex::new(Waits { attention: None, current: None, watcher: Watcher::None });
+static WAITS: Lock<Waits> =
+    Lock::new(Waits { attention: None, current: None, watcher: Watcher::None });
 
 /// Wakes the watcher when a wait begins.
-static BEGUN: Condvar = Condvar::new();
+static BEGUN: Condition = Condition::new();
 
 /// Stack of the watcher, bytes: it prints lines.
 const STACK_BYTES: usize = 128 << 10;
@@ -136,7 +137,7 @@ impl Waits {
 }
 
 fn waits() -> MutexGuard<'static, Waits> {
-    WAITS.lock().unwrap_or_else(PoisonError::into_inner)
+    WAITS.lock()
 }
 
 fn watch() {
@@ -145,13 +146,11 @@ fn watch() {
         held = match held.due() {
             Due::Nothing => {
                 held.watcher = Watcher::Asleep;
-                held = BEGUN.wait(held).unwrap_or_else(PoisonError::into_inner);
+                held = BEGUN.wait(held);
                 held.watcher = Watcher::Awake;
                 held
             }
-            Due::In(left) => {
-                BEGUN.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0
-            }
+            Due::In(left) => BEGUN.wait_for(held, left).0,
             Due::Now(what, tell) => {
                 drop(held);
                 tell(&what);

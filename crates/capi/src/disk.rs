@@ -11,9 +11,10 @@ use crate::outbox::Outbox;
 use crate::signals::Blocked;
 use crate::worker::{Data, Request};
 use core::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::read_only::write_refused;
 use weft_block::sharing::share;
 use weft_block::{Device, Geometry, OpKind};
@@ -35,7 +36,7 @@ pub struct DiskInner {
     /// The loop of the next queue.
     next: AtomicUsize,
     /// Of blocking calls, when there was one.
-    line: Mutex<Option<Arc<Line>>>,
+    line: Lock<Option<Arc<Line>>>,
 }
 
 /// An operation that has been checked against the device.
@@ -87,7 +88,7 @@ impl DiskInner {
         let loops = options.has_threads().then(|| Loops::start(&config)).transpose()?;
         let remotes = loops.as_ref().map_or_else(Vec::new, |loops| loops.remotes().to_vec());
         let (device, unshared) = (share(Arc::clone(&device), &remotes), device);
-        let (next, line) = (AtomicUsize::new(0), Mutex::new(None));
+        let (next, line) = (AtomicUsize::new(0), Lock::new(None));
         Ok(Self { device, unshared, loops, remotes, control, lends, next, line })
     }
 
@@ -245,7 +246,7 @@ impl DiskInner {
 
     /// The worker of blocking calls.
     fn line(&self) -> Result<Arc<Line>, Failure> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         if let Some(line) = &*line {
             return Ok(Arc::clone(line));
         }
@@ -286,7 +287,7 @@ pub fn pair(expected: CallerBytes, new: CallerBytes) -> Result<Data, Failure> {
 
 impl Drop for DiskInner {
     fn drop(&mut self) {
-        drop(self.line.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.line.get_mut().take());
         if let Some(loops) = self.loops.take() {
             // An error is that a loop has failed, which its operations have reported.
             let _ = loops.stop();

@@ -5,12 +5,13 @@ use crate::failure::{Code, Failure};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::{Debug, Write};
 use std::ffi::CString;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
-use std::sync::{OnceLock, PoisonError, RwLock};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{Interest, set_global_default};
 use tracing::{Event, Level, Metadata, Subscriber};
+use weft_base::lock::SharedLock;
 
 /// The function: its argument, the level, and a sentence.
 pub type Function = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
@@ -26,7 +27,7 @@ unsafe impl Send for Sink {}
 // SAFETY: as above, also several threads at the same time.
 unsafe impl Sync for Sink {}
 
-static SINK: RwLock<Option<Sink>> = RwLock::new(None);
+static SINK: SharedLock<Option<Sink>> = SharedLock::new(None);
 
 /// The most detailed level that is told, as a number of [`number`]; 0: none.
 static MOST: AtomicI32 = AtomicI32::new(0);
@@ -54,7 +55,7 @@ pub unsafe fn set(
     if !IS_OURS.get_or_init(|| set_global_default(Log).is_ok()) {
         return Err(Failure::new(Code::InUse, "this process keeps the log of weft by itself"));
     }
-    let mut sink = SINK.write().unwrap_or_else(PoisonError::into_inner);
+    let mut sink = SINK.write();
     MOST.store(if function.is_some() { most } else { 0 }, Relaxed);
     *sink = function.map(|function| Sink { function, argument });
     Ok(())
@@ -90,7 +91,7 @@ impl Subscriber for Log {
         event.record(&mut text);
         let level = number(*event.metadata().level());
         let Ok(text) = CString::new(text.0.replace('\0', "?")) else { return };
-        let sink = SINK.read().unwrap_or_else(PoisonError::into_inner);
+        let sink = SINK.read();
         if let Some(Sink { function, argument }) = &*sink {
             // SAFETY: the program's promise; the text lives until the function returns.
             unsafe { function(*argument, level, text.as_ptr()) };

@@ -6,15 +6,15 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weft_base::lock::{Condition, Lock};
 
 /// Completions that are not reaped.
 #[derive(Default)]
 pub struct Outbox {
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Notified when there is a completion, or an operation less to wait for.
-    ready: Condvar,
+    ready: Condition,
     /// Operations that have begun and are not reaped. It shrinks under the lock only.
     pending: AtomicU32,
 }
@@ -29,10 +29,6 @@ struct State {
 }
 
 impl Outbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts an operation that begins, unless `most` are pending already.
     pub fn begin(&self, most: u32) -> bool {
         let more = |now: u32| (now < most).then_some(now + 1);
@@ -41,7 +37,7 @@ impl Outbox {
 
     /// Takes back an operation that has not begun after all.
     pub fn withdraw(&self) {
-        self.end(&self.lock(), 1);
+        self.end(&self.state.lock(), 1);
     }
 
     /// Operations that have begun and are not reaped.
@@ -58,7 +54,7 @@ impl Outbox {
 
     /// Adds completions.
     pub fn put(&self, completions: impl Iterator<Item = Completion>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let was_empty = state.done.is_empty();
         state.done.extend(completions);
         if state.done.is_empty() {
@@ -77,7 +73,7 @@ impl Outbox {
     /// Takes up to `most` completions out, and gives each away with its number from 0 on; how many
     /// there were.
     pub fn take(&self, most: usize, give: impl FnMut(usize, Completion)) -> usize {
-        self.take_from(&mut self.lock(), most, give)
+        self.take_from(&mut self.state.lock(), most, give)
     }
 
     fn take_from(
@@ -114,7 +110,7 @@ impl Outbox {
         give: impl FnMut(usize, Completion),
     ) -> usize {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.done.len() < least.min(self.pending() as usize) && !is_ending() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
@@ -122,8 +118,7 @@ impl Outbox {
             }
             state.waiting += 1;
             let left = left.unwrap_or(Duration::from_secs(3600));
-            let woken = self.ready.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.ready.wait_for(state, left).0;
             state.waiting -= 1;
         }
         self.take_from(&mut state, most, give)
@@ -134,7 +129,7 @@ impl Outbox {
     /// # Errors
     /// The process has no descriptors left.
     pub fn descriptor(&self) -> Result<i32, Failure> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.descriptor.is_none() {
             let begins = u32::from(!state.done.is_empty());
             let made = eventfd(begins, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);

@@ -5,8 +5,9 @@ use crate::fork;
 use crate::limits::CLOSE_S;
 use crate::signals::Blocked;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::Device;
 use weft_block::switch::Switch;
 use weft_endpoint::Control;
@@ -20,7 +21,7 @@ use weft_server::server::BareServer;
 use weft_server::{Environment, Error};
 
 /// Devices of the target, with what exchanges their filters.
-type Switches = Arc<Mutex<Vec<(Device, Switch)>>>;
+type Switches = Arc<Lock<Vec<(Device, Switch)>>>;
 
 /// A running target.
 pub struct Target {
@@ -84,7 +85,7 @@ impl Target {
             front: Some(Arc::new(move |device| {
                 let (switch, device) = Switch::new(device);
                 let entry = (Arc::clone(&device), switch);
-                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut made = made.lock();
                 // Those that no namespace has since a change.
                 made.retain(|(device, _)| Arc::strong_count(device) > 1);
                 made.push(entry);
@@ -121,7 +122,7 @@ impl Target {
             Failure::new(Code::NotFound, format!("there is no namespace {nsid}{of}"))
         };
         let namespace = found.ok_or_else(none)?;
-        let switches = self.switches.lock().unwrap_or_else(PoisonError::into_inner);
+        let switches = self.switches.lock();
         let of = switches.iter().find(|(device, _)| Arc::ptr_eq(device, namespace.given()));
         let (_, switch) = of.ok_or_else(none)?;
         Ok(switch.set(filters)?)

@@ -11,7 +11,8 @@ use crate::order;
 use crate::outbox::Outbox;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::slots::Slots;
 use weft_block::{BlockDevice, BlockQueue, Error, Geometry, Op, OpKind};
 use weft_io::segment::pieces;
@@ -56,22 +57,18 @@ enum Order {
 }
 
 /// Orders on their way to a worker; `None` if it has ended.
-pub struct Inbox(Mutex<Option<Vec<Order>>>);
+pub struct Inbox(Lock<Option<Vec<Order>>>);
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self(Mutex::new(Some(Vec::new())))
+        Self(Lock::new(Some(Vec::new())))
     }
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<Order>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Hands requests over: whether the worker has to be woken for that; `None` if it has ended.
     pub fn start(&self, requests: impl IntoIterator<Item = Request>) -> Option<bool> {
-        let mut orders = self.lock();
+        let mut orders = self.0.lock();
         let orders = orders.as_mut()?;
         let was_empty = orders.is_empty();
         orders.extend(requests.into_iter().map(Order::Start));
@@ -81,7 +78,7 @@ impl Inbox {
 
     /// Asks for an early end of the operations with this number. As [`Inbox::start`].
     pub fn cancel(&self, user: u64, outbox: &Arc<Outbox>) -> Option<bool> {
-        let mut orders = self.lock();
+        let mut orders = self.0.lock();
         let orders = orders.as_mut()?;
         let was_empty = orders.is_empty();
         orders.push(Order::Cancel { user, outbox: Arc::clone(outbox) });
@@ -90,7 +87,7 @@ impl Inbox {
 
     /// Returns whether the worker has ended.
     pub fn is_closed(&self) -> bool {
-        self.lock().is_none()
+        self.0.lock().is_none()
     }
 }
 
@@ -171,7 +168,7 @@ impl Worker {
 
     fn take_orders(&mut self) {
         let mut orders = core::mem::take(&mut self.orders);
-        if let Some(waiting) = self.inbox.lock().as_mut() {
+        if let Some(waiting) = self.inbox.0.lock().as_mut() {
             core::mem::swap(waiting, &mut orders);
             order::follows(&*self.inbox);
         }
@@ -376,7 +373,7 @@ impl Driver for Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.ops.drain(..).for_each(Op::give_up);
-        let orders = self.inbox.lock().take().unwrap_or_default();
+        let orders = self.inbox.0.lock().take().unwrap_or_default();
         let begun = self.flights.drain().map(|flight| {
             let flags = if flight.parts > 0 { MAY_HAVE_EXECUTED | MAY_STILL_EXECUTE } else { 0 };
             (flight.request, flags)

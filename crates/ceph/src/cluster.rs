@@ -5,16 +5,17 @@ use crate::native::{Cluster, library};
 use crate::reason::{self, Step};
 use crate::url::Access;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 
 /// A client, while somebody uses it. Whoever connects holds the lock.
-type ClusterSlot = Arc<Mutex<Weak<Cluster>>>;
+type ClusterSlot = Arc<Lock<Weak<Cluster>>>;
 
-static PLACES: Mutex<Vec<(Access, ClusterSlot)>> = Mutex::new(Vec::new());
+static PLACES: Lock<Vec<(Access, ClusterSlot)>> = Lock::new(Vec::new());
 
 /// One is configured at a time: that uses memory of the library that all share.
-static CONFIGURING: Mutex<()> = Mutex::new(());
+static CONFIGURING: Lock<()> = Lock::new(());
 
 /// The client of this configuration and user, which is connected if it is the first. Waits for the
 /// cluster, for at most `limit`; `url` is for messages.
@@ -22,12 +23,12 @@ pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<
     let library =
         library().map_err(|why| Error::new(ErrorKind::Unsupported, format!("{url}: {why}")))?;
     let place = place(access);
-    let mut client = place.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut client = place.lock();
     if let Some(client) = client.upgrade() {
         return Ok(client);
     }
     let configured = {
-        let _one = CONFIGURING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = CONFIGURING.lock();
         Cluster::configured(library, access, limit)
             .map_err(|error| reason::opening(url, Step::Configuration, error))?
     };
@@ -39,12 +40,12 @@ pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<
 }
 
 fn place(access: &Access) -> ClusterSlot {
-    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut places = PLACES.lock();
     // Those that nobody uses or connects are forgotten.
     places.retain(|(of, place)| {
         of == access
             || Arc::strong_count(place) > 1
-            || place.try_lock().is_ok_and(|client| client.strong_count() > 0)
+            || place.try_lock().is_some_and(|client| client.strong_count() > 0)
     });
     if let Some((_, place)) = places.iter().find(|(of, _)| of == access) {
         return Arc::clone(place);

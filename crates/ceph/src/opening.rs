@@ -13,7 +13,8 @@ use core::time::Duration;
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 use weft_block::{Device, Error, ErrorKind, Opening, Pending};
 
 /// Error numbers with which the cluster says that the user may not write.
@@ -60,7 +61,7 @@ pub fn begin(url: &RbdUrl, limit: Duration, task: impl Any + Send) -> Result<Ope
     let (tell, told) = sync_channel(1);
     let (promise, opening) = Pending::promised();
     let url = url.clone();
-    let task = Arc::new(Mutex::new(Some(task)));
+    let task = Arc::new(Lock::new(Some(task)));
     let given_up = Arc::clone(&task);
     thread("weft-rbd", move || keep(&url, limit, underway, &tell, &task)).map_err(no_thread)?;
     thread("weft-rbd-open", move || {
@@ -68,7 +69,7 @@ pub fn begin(url: &RbdUrl, limit: Duration, task: impl Any + Send) -> Result<Ope
             Ok(opened) => opened,
             Err(RecvTimeoutError::Timeout) => {
                 // A program that ends does not wait for what nobody waits for any more.
-                drop(given_up.lock().unwrap_or_else(PoisonError::into_inner).take());
+                drop(given_up.lock().take());
                 let text =
                     format!("{name}: the cluster does not answer; check `ceph status`, and `mon host` in the configuration");
                 Err(Error::new(ErrorKind::TimedOut, text))
@@ -91,13 +92,13 @@ fn keep(
     limit: Duration,
     underway: Underway,
     tell: &SyncSender<Result<Device, Error>>,
-    task: &Mutex<Option<impl Any + Send>>,
+    task: &Lock<Option<impl Any + Send>>,
 ) {
     let (opened, mut keeper) = match open(url, limit) {
         Ok(Opened { image, keeper }) => (RbdDevice::new(url, image), keeper),
         Err(e) => {
             let _ = tell.send(Err(e));
-            drop(task.lock().unwrap_or_else(PoisonError::into_inner).take());
+            drop(task.lock().take());
             return;
         }
     };
@@ -116,7 +117,7 @@ fn keep(
         );
     }
     watch(&mut keeper, &shared);
-    drop(task.lock().unwrap_or_else(PoisonError::into_inner).take());
+    drop(task.lock().take());
 }
 
 fn open(url: &RbdUrl, limit: Duration) -> Result<Opened, Error> {

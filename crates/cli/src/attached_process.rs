@@ -2,20 +2,21 @@
 
 use crate::exit::{Failure, at_once};
 use crate::signals::on_interrupt;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_base::lock::Lock;
 use weft_server::attach::memory::protect;
 
 /// A connection whose disk nobody can use yet: SIGTERM and SIGINT end the process at once.
 pub struct Beginning {
     take: Receiver<()>,
-    is_used: Arc<Mutex<bool>>,
+    is_used: Arc<Lock<bool>>,
 }
 
 impl Beginning {
     /// Its disk can be used from now on: the channel receives SIGTERM and SIGINT.
     pub fn end(self) -> Receiver<()> {
-        *lock(&self.is_used) = true;
+        *self.is_used.lock() = true;
         self.take
     }
 }
@@ -28,10 +29,10 @@ pub fn begin() -> Result<Beginning, Failure> {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let (give, take) = mpsc::channel();
-    let is_used = Arc::new(Mutex::new(false));
+    let is_used = Arc::new(Lock::new(false));
     let shared = Arc::clone(&is_used);
     on_interrupt(move || {
-        let is_used = lock(&shared);
+        let is_used = shared.lock();
         if !*is_used {
             let text = "interrupted before the disk was there";
             at_once(&Failure::new(Failure::INTERRUPTED, text));
@@ -41,10 +42,6 @@ pub fn begin() -> Result<Beginning, Failure> {
         let _ = give.send(());
     })?;
     Ok(Beginning { take, is_used })
-}
-
-fn lock(is_used: &Mutex<bool>) -> MutexGuard<'_, bool> {
-    is_used.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Leaves the terminal and its session, so that their end does not end this process.

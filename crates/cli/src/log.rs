@@ -155,11 +155,12 @@ impl Write for EventOf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_base::lock::Lock;
 
     #[test]
     fn an_event_is_a_line_whatever_is_in_it() {
         let mut out = Vec::new();
-        let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = std::sync::Arc::new(Lock::new(Vec::new()));
         Lines(&mut out).write_all("peer: é\u{1b}[2J\n2026 ERROR all is lost\n".as_bytes()).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
@@ -170,7 +171,7 @@ mod tests {
         let made = move || Lines(Shared(std::sync::Arc::clone(&writer)));
         let subscriber = tracing_subscriber::fmt().with_writer(made).finish();
         tracing::subscriber::with_default(subscriber, || tracing::warn!("{}", "a\nb\u{9b}c"));
-        let said = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        let said = String::from_utf8(log.lock().clone()).unwrap();
         assert!(
             said.ends_with('\n') && said.trim_end().chars().all(|c| !c.is_control()),
             "{said:?}"
@@ -190,11 +191,11 @@ mod tests {
     }
 
     #[derive(Clone)]
-    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct Shared(std::sync::Arc<Lock<Vec<u8>>>);
 
     impl Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {

@@ -8,8 +8,9 @@ use crate::map::Map;
 use crate::stopping::Stopping;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
+use weft_base::lock::Lock;
 use weft_block::offload::Offload;
 use weft_block::{Error, Outcome, Presence};
 
@@ -27,7 +28,7 @@ struct Calls<'a> {
     ends: &'a Ends,
     offload: Arc<dyn Offload>,
     stop: &'a AtomicBool,
-    state: Mutex<State>,
+    state: Lock<State>,
     failed: AtomicBool,
 }
 
@@ -63,7 +64,7 @@ pub fn run(
     let count = offload.calls_max().clamp(1, OFFLOAD_CALLS_MAX);
     let range = first..ends.bytes();
     let ledger = Ledger::new(Map::local(&ends.from), range, ends.unit(), Holes::Read);
-    let state = Mutex::new(State {
+    let state = Lock::new(State {
         ledger,
         flushed: first,
         flush_began: Instant::now(),
@@ -101,7 +102,7 @@ pub fn run(
 
 impl Calls<'_> {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Up to where everything is copied, and flushed.

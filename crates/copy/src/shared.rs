@@ -7,7 +7,8 @@ use crate::limits::UNREADABLE_MAX;
 use crate::map::Map;
 use crate::unreadable::Unreadable;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use weft_base::lock::Lock;
 use weft_block::Error;
 
 /// Task for each chunk.
@@ -92,14 +93,14 @@ pub struct Shared {
     pub zeroes: Zeroes,
     /// Parts of TO that were not zero before the pass; none if that does not matter.
     pub data_of_to: Option<Map>,
-    pub ledger: Mutex<Ledger>,
+    pub ledger: Lock<Ledger>,
     /// Everything before this byte was written by an earlier process, and is read for the digest
     /// alone.
     pub written: u64,
-    pub digest: Option<Mutex<Digest>>,
+    pub digest: Option<Lock<Digest>>,
     /// True if the copy goes on behind what cannot be read.
     pub skips_unreadable: bool,
-    pub unreadable: Mutex<Unreadable>,
+    pub unreadable: Lock<Unreadable>,
     /// Bytes of a chunk.
     pub chunk: AtomicU32,
     /// Chunks in flight on each loop.
@@ -109,7 +110,7 @@ pub struct Shared {
     /// Flushes that were asked for.
     pub flushes: AtomicU64,
     pub counts: Counts,
-    failure: Mutex<Option<Failure>>,
+    failure: Lock<Option<Failure>>,
 }
 
 impl Shared {
@@ -122,26 +123,26 @@ impl Shared {
             task,
             zeroes,
             data_of_to: None,
-            ledger: Mutex::new(ledger),
+            ledger: Lock::new(ledger),
             written: 0,
             digest: None,
             skips_unreadable: false,
-            unreadable: Mutex::default(),
+            unreadable: Lock::default(),
             chunk: AtomicU32::new(0),
             depth: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
             counts: Counts::default(),
-            failure: Mutex::new(None),
+            failure: Lock::new(None),
         }
     }
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 
     pub fn unreadable(&self) -> MutexGuard<'_, Unreadable> {
-        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unreadable.lock()
     }
 
     /// The medium of FROM did not deliver this. Halves are tried until a single block is left: so
@@ -163,7 +164,7 @@ impl Shared {
 
     /// The digest, if one is made.
     pub fn digest(&self) -> Option<MutexGuard<'_, Digest>> {
-        self.digest.as_ref().map(|digest| digest.lock().unwrap_or_else(PoisonError::into_inner))
+        self.digest.as_ref().map(|digest| digest.lock())
     }
 
     /// Returns whether these bytes of TO, which were not written yet, are known to be zeroes.
@@ -192,13 +193,13 @@ impl Shared {
 
     /// Ends the pass; the first reason counts.
     pub fn fail(&self, failure: Failure) {
-        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.failure.lock();
         first.get_or_insert(failure);
         self.stop.store(true, Relaxed);
     }
 
     /// Why the pass ended early.
     pub fn take_failure(&self) -> Option<Failure> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 }

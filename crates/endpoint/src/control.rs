@@ -11,14 +11,14 @@ use crate::capture::Capture;
 use crate::identity::Identities;
 use crate::late::{LateWriterList, LateWriters};
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
-use crate::lock::lock;
 use crate::loops::ask;
 use crate::names::Names;
 use crate::source::iscsi::isids::Isids;
 use crate::unsettled::Registry;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, Pending, waiting};
 use weft_io::counters::Snapshot;
 use weft_io::event_loop::spawn;
@@ -37,15 +37,15 @@ pub struct Control(Arc<Holder>);
 struct Holder(Arc<SharedControl>);
 
 struct SharedControl {
-    state: Mutex<LoopState>,
+    state: Lock<LoopState>,
     /// Signalled when the last task has ended.
-    over: Condvar,
+    over: Condition,
     names: Names,
     identities: Identities,
     late_writers: LateWriters,
     isids: Isids,
     /// What captures the connections that are opened from now on.
-    capture: Mutex<Option<Capture>>,
+    capture: Lock<Option<Capture>>,
 }
 
 struct LoopState {
@@ -90,15 +90,15 @@ impl Control {
     }
 
     fn with(place: LoopPlace, names: Names, identities: Identities) -> Self {
-        let state = Mutex::new(LoopState { place, tasks: 0, released: false });
+        let state = Lock::new(LoopState { place, tasks: 0, released: false });
         Self(Arc::new(Holder(Arc::new(SharedControl {
             state,
-            over: Condvar::new(),
+            over: Condition::new(),
             names,
             identities,
             late_writers: LateWriters::default(),
             isids: Isids::default(),
-            capture: Mutex::default(),
+            capture: Lock::default(),
         }))))
     }
 
@@ -177,12 +177,12 @@ impl Control {
 
     /// Has a capture show all connections that are opened from now on.
     pub fn set_capture(&self, capture: Capture) {
-        *lock(&self.shared().capture) = Some(capture);
+        *self.shared().capture.lock() = Some(capture);
     }
 
     /// What captures connections, if that is wanted.
     pub fn capture(&self) -> Option<Capture> {
-        lock(&self.shared().capture).clone()
+        self.shared().capture.lock().clone()
     }
 
     /// What is over and not settled.
@@ -218,18 +218,13 @@ impl Control {
     pub fn finish_within(&self, limit: Duration) {
         let state = self.shared().state();
         let busy = |state: &mut LoopState| state.tasks > 0;
-        drop(
-            self.shared()
-                .over
-                .wait_timeout_while(state, limit, busy)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        drop(self.shared().over.wait_while_for(state, limit, busy));
     }
 }
 
 impl SharedControl {
     fn state(&self) -> MutexGuard<'_, LoopState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -5,9 +5,10 @@ use crate::loops::ask;
 use crate::source::ConnectOptions;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::read_only::write_refused;
 use weft_block::waiting::{self, Waiting};
 use weft_block::{
@@ -38,7 +39,7 @@ pub struct Disk {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-type Inbox = Mutex<Vec<Request>>;
+type Inbox = Lock<Vec<Request>>;
 
 /// A request to the loop; its data is moved there and back.
 struct Request {
@@ -241,13 +242,7 @@ impl Disk {
         data: Vec<u8>,
     ) -> mpsc::Receiver<Result<Vec<u8>, Failed>> {
         let (reply, answer) = mpsc::channel();
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Request {
-            kind,
-            lba,
-            blocks,
-            data,
-            reply,
-        });
+        self.inbox.lock().push(Request { kind, lba, blocks, data, reply });
         let driver = self.driver;
         self.remote.post(move |on| on.wake(driver));
         answer
@@ -368,7 +363,7 @@ impl Drop for Requests {
 
 impl Driver for Requests {
     fn work(&mut self, on: &Handle) -> Activity {
-        self.waiting.extend(self.inbox.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        self.waiting.extend(self.inbox.lock().drain(..));
         self.start(on);
         if !self.ops.is_empty() {
             self.queue.submit(&mut self.ops);

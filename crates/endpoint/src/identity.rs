@@ -9,9 +9,10 @@
 use crate::name_files::{check_whole, host_id, host_id_in, name_in, text_in};
 use crate::naming::{StateNames, forget, settle};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
+use std::sync::{Arc, LazyLock, Once};
 use std::{env, fs, io};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::naming::{Naming, PassingNames};
 use weft_block::{Error, ErrorKind};
 use weft_io::durable::{self, Readers};
@@ -269,7 +270,7 @@ pub struct Identities(Option<Arc<Seeded>>);
 struct Seeded {
     /// Included in the names.
     uuid: Uuid,
-    rng: Mutex<Rng>,
+    rng: Lock<Rng>,
 }
 
 impl Identities {
@@ -284,7 +285,7 @@ impl Identities {
         let mut bytes = [0; 16];
         rng.fill(&mut bytes);
         let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
-        Self(Some(Arc::new(Seeded { uuid, rng: Mutex::new(rng) })))
+        Self(Some(Arc::new(Seeded { uuid, rng: Lock::new(rng) })))
     }
 
     /// The identity of this host for NVMe targets.
@@ -333,7 +334,7 @@ impl Identities {
     /// The same, into memory of the caller.
     pub fn fill(&self, bytes: &mut [u8]) {
         match &self.0 {
-            Some(seeded) => seeded.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes),
+            Some(seeded) => seeded.rng.lock().fill(bytes),
             None => weft_io::random::fill(bytes),
         }
     }

@@ -1,10 +1,10 @@
 //! Peers that may still execute this process's writes after it exits.
 
-use crate::lock::lock;
 use crate::unsettled::{Pair, Registry, Unsettled};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use weft_base::lock::{Condition, Lock};
 use weft_block::BlockDevice;
 use weft_io::Time;
 use weft_proto::nvme::cross_reset::CrossControllerReset;
@@ -73,7 +73,7 @@ pub type Watcher = Box<dyn Fn(&[LateWriter]) + Send>;
 
 /// Those of this process.
 #[derive(Default)]
-pub(crate) struct LateWriterList(Mutex<ListState>);
+pub(crate) struct LateWriterList(Lock<ListState>);
 
 #[derive(Default)]
 struct ListState {
@@ -111,7 +111,7 @@ impl ListState {
 impl LateWriterList {
     /// Something is about to be sent to one. Gives a name for [`Self::ended`].
     pub fn began(&self, writer: LateWriter, now: Time) -> u64 {
-        let state = &mut *lock(&self.0);
+        let state = &mut *self.0.lock();
         state.all.retain(|known| known.until.is_none_or(|until| until > now));
         state.add(writer)
     }
@@ -119,14 +119,14 @@ impl LateWriterList {
     /// Something is about to be sent to a peer which cannot be told to stop, so that it is known by
     /// its name alone, and for good.
     pub fn began_unstoppable(&self, name: String, bound: Duration) {
-        let state = &mut *lock(&self.0);
+        let state = &mut *self.0.lock();
         state.all.retain(|known| known.writer.pair != name);
         state.add(LateWriter::new(name, None, bound));
     }
 
     /// Nothing is sent to it any more, and from `until` on it executes nothing.
     pub fn ended(&self, id: u64, until: Time) {
-        let known = &mut lock(&self.0).all;
+        let known = &mut self.0.lock().all;
         known.iter_mut().filter(|known| known.id == id).for_each(|known| known.until = Some(until));
     }
 }
@@ -143,7 +143,7 @@ pub struct Watch(Arc<LateWriterList>, u64);
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let state = &mut *lock(&self.0.0);
+        let state = &mut *self.0.0.lock();
         state.watchers.retain(|(id, _)| *id != self.1);
     }
 }
@@ -151,7 +151,7 @@ impl Drop for Watch {
 impl LateWriters {
     /// Gets all of them now, and whenever that changes.
     pub fn watch(&self, watcher: Watcher) -> Watch {
-        let state = &mut *lock(&self.list.0);
+        let state = &mut *self.list.0.lock();
         let id = state.id();
         state.watchers.push((id, watcher));
         state.tell();
@@ -162,12 +162,12 @@ impl LateWriters {
     pub fn stop(&self, before: &LateWrites) -> Stopping {
         let shared = Arc::new(Shared::default());
         let is_unknown = before.late_writers.is_empty() && !before.bound().is_zero();
-        *lock(&shared.left) = before.late_writers.len() + usize::from(is_unknown);
+        *shared.left.lock() = before.late_writers.len() + usize::from(is_unknown);
         let one = |writer: &LateWriter| {
             let waiting: Arc<dyn Unsettled> = Arc::new(Waiting(Arc::clone(&shared)));
             let instance = writer.instance();
             // What this process uses itself must not be reset.
-            let is_own = lock(&self.list.0).all.iter().any(|known| known.writer == *writer);
+            let is_own = self.list.0.lock().all.iter().any(|known| known.writer == *writer);
             if instance.is_some() && !is_own {
                 let what = Arc::downgrade(&waiting);
                 self.unsettled.inherited(writer.pair.clone(), instance, what);
@@ -188,16 +188,16 @@ pub struct Stopping {
 impl Stopping {
     /// Waits at most so long, whether all have stopped.
     pub fn wait(&self, most: Duration) -> bool {
-        let left = lock(&self.shared.left);
-        let waited = self.shared.news.wait_timeout_while(left, most, |left| *left > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+        let left = self.shared.left.lock();
+        let (left, _) = self.shared.news.wait_while_for(left, most, |left| *left > 0);
+        *left == 0
     }
 }
 
 #[derive(Default)]
 struct Shared {
-    left: Mutex<usize>,
-    news: Condvar,
+    left: Lock<usize>,
+    news: Condition,
 }
 
 struct Waiting(Arc<Shared>);
@@ -205,7 +205,7 @@ struct Waiting(Arc<Shared>);
 impl Unsettled for Waiting {
     fn settle(&self, _: Time) {
         // Each is settled once: the registry forgets it then.
-        *lock(&self.0.left) -= 1;
+        *self.0.left.lock() -= 1;
         self.0.news.notify_all();
     }
 
@@ -236,32 +236,32 @@ mod tests {
     #[test]
     fn watchers_have_all_that_may_still_execute_something() {
         let late = LateWriters::default();
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::new(Lock::new(Vec::new()));
         let first = late.list.began(writer(1), Time::ZERO);
         let of_watch = Arc::clone(&seen);
-        let watch = late.watch(Box::new(move |all| *lock(&of_watch) = all.to_vec()));
-        assert_eq!(*lock(&seen), [writer(1)]);
+        let watch = late.watch(Box::new(move |all| *of_watch.lock() = all.to_vec()));
+        assert_eq!(*seen.lock(), [writer(1)]);
         late.list.ended(first, Time::ZERO + S);
         late.list.began(writer(2), Time::ZERO);
-        assert_eq!(*lock(&seen), [writer(1), writer(2)], "the first one may go on");
+        assert_eq!(*seen.lock(), [writer(1), writer(2)], "the first one may go on");
         late.list.began_unstoppable("b".into(), S);
         late.list.began_unstoppable("b".into(), 2 * S);
         late.list.began(writer(3), Time::ZERO + S);
-        assert_eq!(*lock(&seen), [writer(2), unnamed(2 * S), writer(3)]);
+        assert_eq!(*seen.lock(), [writer(2), unnamed(2 * S), writer(3)]);
         drop(watch);
         late.list.began(writer(4), Time::ZERO);
-        assert_eq!(lock(&seen).len(), 3, "nobody is told any more");
+        assert_eq!(seen.lock().len(), 3, "nobody is told any more");
     }
 
     #[test]
     fn those_of_before_have_stopped_when_the_peer_says_so_of_each() {
         let late = LateWriters::default();
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let asked = Arc::new(Lock::new(Vec::new()));
         let of_ask = Arc::clone(&asked);
-        let ask = Box::new(move |lost| lock(&of_ask).push(lost));
+        let ask = Box::new(move |lost| of_ask.lock().push(lost));
         let id = late.unsettled.join("a".into(), ask);
         let stopping = late.stop(&left(&[writer(1), writer(2)]));
-        let all = lock(&asked).clone();
+        let all = asked.lock().clone();
         assert_eq!(all.len(), 2);
         assert!(late.unsettled.answered(id, all[0], true, Time::ZERO));
         assert!(!stopping.wait(Duration::ZERO), "one of them is left");

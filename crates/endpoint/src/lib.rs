@@ -30,7 +30,6 @@ mod iscsi_remarks;
 pub mod kept;
 pub mod late;
 pub mod limits;
-mod lock;
 pub mod loops;
 mod memory;
 pub mod mirror;

@@ -3,7 +3,8 @@
 use crate::url::HostPort;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
@@ -20,16 +21,16 @@ pub enum Names {
 
 /// Host names and their addresses. Copies share one table, which may change while it is in use.
 #[derive(Clone, Debug, Default)]
-pub struct NameTable(Arc<Mutex<BTreeMap<String, Vec<IpAddr>>>>);
+pub struct NameTable(Arc<Lock<BTreeMap<String, Vec<IpAddr>>>>);
 
 impl NameTable {
     /// Gives a host these addresses from now on; without any, it does not exist.
     pub fn set(&self, host: &str, addresses: Vec<IpAddr>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), addresses);
+        self.0.lock().insert(host.to_owned(), addresses);
     }
 
     fn find(&self, host: &HostPort) -> Addresses {
-        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.lock();
         let found = table.get(host.host()).filter(|addresses| !addresses.is_empty());
         let with_port = |addresses: &Vec<IpAddr>| {
             addresses.iter().map(|&ip| SocketAddr::new(ip, host.port())).collect()
@@ -42,7 +43,7 @@ impl NameTable {
 
 impl<const N: usize> From<[(String, Vec<IpAddr>); N]> for NameTable {
     fn from(hosts: [(String, Vec<IpAddr>); N]) -> Self {
-        Self(Arc::new(Mutex::new(hosts.into())))
+        Self(Arc::new(Lock::new(hosts.into())))
     }
 }
 
@@ -72,7 +73,7 @@ impl Names {
 type Then = Box<dyn FnOnce(&Handle, Addresses)>;
 
 fn ask_system(on: &Handle, host: HostPort, deadline: Time, then: Then) {
-    let answer = Arc::<Mutex<Option<Addresses>>>::default();
+    let answer = Arc::<Lock<Option<Addresses>>>::default();
     let (give, remote) = (Arc::clone(&answer), on.remote());
     let name = host.host().to_owned();
     let lookup = on.spawn(|id| Lookup {
@@ -84,7 +85,7 @@ fn ask_system(on: &Handle, host: HostPort, deadline: Time, then: Then) {
         then: Some(then),
     });
     let keep = move |addresses| {
-        *give.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
+        *give.lock() = Some(addresses);
         remote.wake(lookup);
     };
     let failed = keep.clone();
@@ -99,7 +100,7 @@ fn ask_system(on: &Handle, host: HostPort, deadline: Time, then: Then) {
 struct Lookup {
     id: DriverId,
     name: String,
-    answer: Arc<Mutex<Option<Addresses>>>,
+    answer: Arc<Lock<Option<Addresses>>>,
     deadline: Time,
     timer: TimerSlot,
     then: Option<Then>,
@@ -107,7 +108,7 @@ struct Lookup {
 
 impl Driver for Lookup {
     fn work(&mut self, on: &Handle) -> Activity {
-        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let answer = self.answer.lock().take();
         let late = || {
             let text = format!(
                 "the system could not look up the host \"{}\" in time; check its name servers, or use an address",

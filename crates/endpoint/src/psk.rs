@@ -3,7 +3,8 @@
 
 use crate::renewal::Renewed;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use weft_base::lock::SharedLock;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::auth::{
     Derivation, GeneratedPsk, Hash, Identity, IdentityVersion, Named, PskKeys,
@@ -18,7 +19,7 @@ use weft_tls::{Client, Peer, Psk, Server, Unavailable};
 #[derive(Clone)]
 pub struct TlsPsk {
     /// Those of a file. They may change while connections come and go; all clones have the same.
-    keys: Arc<RwLock<Arc<PskKeys>>>,
+    keys: Arc<SharedLock<Arc<PskKeys>>>,
     /// For a host: where they are read anew before each association.
     renewal: Option<Renewed<PskKeys>>,
     keyring: Option<Keyring>,
@@ -76,7 +77,7 @@ impl TlsPsk {
         }
         weft_tls::available().map_err(|why| unavailable(&why))?;
         Ok(Self {
-            keys: Arc::new(RwLock::new(Arc::new(keys))),
+            keys: Arc::new(SharedLock::new(Arc::new(keys))),
             renewal: None,
             keyring: None,
             is_in_user_space: false,
@@ -117,12 +118,12 @@ impl TlsPsk {
 
     /// The keys of a file, as they are now.
     pub fn keys(&self) -> Arc<PskKeys> {
-        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.keys.read())
     }
 
     /// Takes other keys, for connections that begin from now on.
     pub fn set_keys(&self, keys: Arc<PskKeys>) {
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.keys.write() = keys;
     }
 
     /// What encrypts accepted connections.

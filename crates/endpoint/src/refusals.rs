@@ -2,7 +2,8 @@
 //! refused peers, closed connections and the like. Their rate is limited.
 
 use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use std::time::Duration;
 
 /// The lines of one kind, or of one export. Some are logged at once; after that one per time step,
@@ -11,7 +12,7 @@ use std::time::Duration;
 pub struct Refusals {
     /// They are logged as errors, and not as warnings.
     are_errors: bool,
-    count: Mutex<Count>,
+    count: Lock<Count>,
 }
 
 #[derive(Default)]
@@ -37,7 +38,7 @@ impl Refusals {
 
     const fn of(are_errors: bool) -> Self {
         let count = Count { written: 0, step: Duration::ZERO, left_out: 0 };
-        Self { are_errors, count: Mutex::new(count) }
+        Self { are_errors, count: Lock::new(count) }
     }
 
     /// Logs that something happened at this time of a loop: `what` describes the peer and the
@@ -64,7 +65,7 @@ impl Refusals {
 
     /// Whether to log another one, and how many were omitted before it.
     fn count(&self, now: Duration) -> Option<u64> {
-        let count = &mut *self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = &mut *self.count.lock();
         let steps = now.saturating_sub(count.step).as_secs() / REFUSALS_LOGGED_STEP_S;
         if steps > 0 {
             count.written = count.written.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX));

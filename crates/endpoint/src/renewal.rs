@@ -3,7 +3,8 @@
 
 use crate::refusals::Refusals;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 type Read<T> = Box<dyn Fn() -> Result<T, String> + Send + Sync>;
 
@@ -13,7 +14,7 @@ pub struct Renewed<T>(Arc<RenewalState<T>>);
 struct RenewalState<T> {
     read: Read<T>,
     /// What was read last.
-    last: Mutex<Option<T>>,
+    last: Lock<Option<T>>,
     /// Attempts that failed, for the log: whoever connects causes one.
     unread: Refusals,
 }
@@ -35,7 +36,7 @@ impl<T: Clone> Renewed<T> {
     /// Read by a function that must not wait, or tells why it cannot be read. It is called where
     /// connections are opened.
     pub fn new(read: impl Fn() -> Result<T, String> + Send + Sync + 'static) -> Self {
-        let (last, unread) = (Mutex::default(), Refusals::new());
+        let (last, unread) = (Lock::default(), Refusals::new());
         Self(Arc::new(RenewalState { read: Box::new(read), last, unread }))
     }
 
@@ -43,7 +44,7 @@ impl<T: Clone> Renewed<T> {
     /// or this if nothing was: a file that is just being replaced is no reason to stay away from a
     /// target.
     pub(crate) fn now(&self, first: &T) -> T {
-        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.last.lock();
         match (self.0.read)() {
             Ok(new) => *last = Some(new),
             Err(why) => {

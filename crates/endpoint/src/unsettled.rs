@@ -3,7 +3,8 @@
 //! there, or a login can take its place.
 
 use crate::limits::UNSETTLED_MAX;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 use weft_io::Time;
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 
@@ -49,13 +50,9 @@ struct RegistryState {
 
 /// All of a control.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<RegistryState>);
+pub(crate) struct Registry(Lock<RegistryState>);
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, RegistryState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// An association is over and not settled.
     pub(crate) fn ended(
         &self,
@@ -64,7 +61,7 @@ impl Registry {
         what: Weak<dyn Unsettled>,
         now: Time,
     ) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.forget_settled(now);
         inner.add(Over { pair, instance, what, asked: None, refused: Vec::new() });
     }
@@ -76,13 +73,13 @@ impl Registry {
         instance: Option<CrossControllerReset>,
         what: Weak<dyn Unsettled>,
     ) {
-        self.lock().add(Over { pair, instance, what, asked: None, refused: Vec::new() });
+        self.0.lock().add(Over { pair, instance, what, asked: None, refused: Vec::new() });
     }
 
     /// An association can have others with the same peer reset, by `ask`. Gives a name for
     /// [`Registry::leave`].
     pub(crate) fn join(&self, pair: Pair, ask: Ask) -> u64 {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.next += 1;
         let id = inner.next;
         inner.living.push(Living { id, pair, ask });
@@ -92,7 +89,7 @@ impl Registry {
 
     /// It cannot any more.
     pub(crate) fn leave(&self, id: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.living.retain(|living| living.id != id);
         for over in &mut inner.over {
             over.asked.take_if(|asked| *asked == id);
@@ -108,7 +105,7 @@ impl Registry {
         stopped: bool,
         now: Time,
     ) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         let asked = |over: &Over| over.asked == Some(id) && over.instance == Some(lost);
         let Some(at) = inner.over.iter().position(asked) else { return false };
         if !stopped {
@@ -125,7 +122,7 @@ impl Registry {
     /// The peer has ended what was over for these two, as it has taken another in its place; says
     /// whether there was any.
     pub(crate) fn replaced(&self, pair: &Pair, now: Time) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.forget_settled(now);
         let over = inner.over.extract_if(.., |over| over.pair == *pair).collect::<Vec<_>>();
         drop(inner);
@@ -172,7 +169,7 @@ mod tests {
     const LOST: CrossControllerReset = CrossControllerReset { icid: Cntlid(1), ciu: 2, cirn: 3 };
     const NOW: Time = Time::ZERO;
 
-    struct Old(Mutex<Time>);
+    struct Old(Lock<Time>);
 
     impl Unsettled for Old {
         fn settle(&self, at: Time) {
@@ -185,7 +182,7 @@ mod tests {
     }
 
     fn old() -> Arc<Old> {
-        Arc::new(Old(Mutex::new(NOW + Duration::from_secs(60))))
+        Arc::new(Old(Lock::new(NOW + Duration::from_secs(60))))
     }
 
     fn weak(old: &Arc<Old>) -> Weak<dyn Unsettled> {
@@ -194,8 +191,8 @@ mod tests {
     }
 
     /// A living association, and how often it was asked.
-    fn join(registry: &Registry, pair: &str) -> (u64, Arc<Mutex<u32>>) {
-        let asked = Arc::new(Mutex::new(0));
+    fn join(registry: &Registry, pair: &str) -> (u64, Arc<Lock<u32>>) {
+        let asked = Arc::new(Lock::new(0));
         let count = Arc::clone(&asked);
         let id = registry.join(
             pair.into(),

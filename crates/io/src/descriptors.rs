@@ -38,10 +38,10 @@ mod messages {
     use std::io;
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Mutex, PoisonError};
+    use weft_base::lock::Lock;
 
     /// Held while a message with descriptors is received.
-    static RECEIVING: Mutex<()> = Mutex::new(());
+    static RECEIVING: Lock<()> = Lock::new(());
 
     /// Brought descriptors that are part of the reserve, until they are closed.
     static OF_RESERVE: AtomicUsize = AtomicUsize::new(0);
@@ -52,7 +52,7 @@ mod messages {
     /// `receive`'s; `ResourceBusy` while others use the reserve; that of a system without free
     /// descriptors, if a message could bring more than the reserve has.
     pub(crate) fn one_message<T>(receive: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let _one = RECEIVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = RECEIVING.lock();
         let reserve = getrlimit(Resource::Nofile).current.map(|limit| limit - for_peers(limit));
         if reserve.is_some_and(|reserve| reserve < MESSAGE_DESCRIPTORS_MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));

@@ -3,12 +3,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 
 /// The sockets that the loops of a process were given, and those on which they listen. Clones share
 /// them.
 #[derive(Clone, Debug, Default)]
-pub struct Listening(Arc<Mutex<Sockets>>);
+pub struct Listening(Arc<Lock<Sockets>>);
 
 #[derive(Debug, Default)]
 struct Sockets {
@@ -19,23 +20,19 @@ struct Sockets {
 }
 
 impl Listening {
-    fn lock(&self) -> MutexGuard<'_, Sockets> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a socket that already listens. Whoever next listens at `at` gets it.
     pub fn give(&self, at: SocketAddr, socket: TcpListener) {
-        self.lock().given.push((at, socket));
+        self.0.lock().given.push((at, socket));
     }
 
     /// The addresses of given sockets that nobody has used.
     pub fn unused(&self) -> Vec<SocketAddr> {
-        self.lock().given.iter().map(|(at, _)| *at).collect()
+        self.0.lock().given.iter().map(|(at, _)| *at).collect()
     }
 
     /// A given socket for an address.
     pub(crate) fn take(&self, at: SocketAddr) -> Option<TcpListener> {
-        let given = &mut self.lock().given;
+        let given = &mut self.0.lock().given;
         let place = given.iter().position(|(of, _)| *of == at)?;
         Some(given.remove(place).1)
     }
@@ -48,7 +45,7 @@ impl Listening {
         socket: &TcpListener,
     ) -> io::Result<Arc<TcpListener>> {
         let kept = Arc::new(socket.try_clone()?);
-        let open = &mut self.lock().open;
+        let open = &mut self.0.lock().open;
         open.retain(|(_, socket)| socket.strong_count() > 0);
         open.push((at, Arc::downgrade(&kept)));
         Ok(kept)
@@ -57,7 +54,12 @@ impl Listening {
     /// The sockets on which loops listen, with the addresses that were asked for. A socket stays
     /// open as long as what is returned.
     pub fn open(&self) -> Vec<(SocketAddr, Arc<TcpListener>)> {
-        self.lock().open.iter().filter_map(|(at, socket)| Some((*at, socket.upgrade()?))).collect()
+        self.0
+            .lock()
+            .open
+            .iter()
+            .filter_map(|(at, socket)| Some((*at, socket.upgrade()?)))
+            .collect()
     }
 }
 

@@ -8,8 +8,9 @@ pub(crate) use real::*;
 mod real {
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
-    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::MutexGuard;
     pub(crate) use std::thread::yield_now;
+    pub(crate) use weft_base::lock::Lock;
 }
 
 #[cfg(feature = "loom")]
@@ -17,9 +18,23 @@ pub(crate) use model::*;
 #[cfg(feature = "loom")]
 mod model {
     pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
-    pub(crate) use loom::sync::{Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
+
+    /// As [`weft_base::lock::Lock`]: a model ends with the first panic.
+    #[derive(Default)]
+    pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
+
+    impl<T> Lock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("no thread of the model has panicked")
+        }
+    }
 }
 
 /// Represents memory behind a raw pointer, whose accesses `loom` cannot see. Accesses are reported

@@ -13,18 +13,19 @@ use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use std::time::Duration;
 
 /// Connections that wait to be accepted, as for TCP.
 const BACKLOG: i32 = 1024;
 
 /// Connections of this process to listeners of others, by their paths.
-static CONNECTED: Mutex<BTreeMap<PathBuf, Closing>> = Mutex::new(BTreeMap::new());
+static CONNECTED: Lock<BTreeMap<PathBuf, Closing>> = Lock::new(BTreeMap::new());
 
 /// Shared state of the connections to the listener at a path.
 fn connected_to(path: &Path) -> Closing {
-    let mut all = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = CONNECTED.lock();
     all.retain(|_, closing| closing.is_shared());
     all.entry(path.to_owned()).or_default().clone()
 }

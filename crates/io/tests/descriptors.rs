@@ -10,7 +10,8 @@ use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
+use weft_base::lock::Lock;
 use weft_io::LoopConfig;
 use weft_io::event_loop::spawn;
 use weft_testing::wait::until;
@@ -22,11 +23,11 @@ fn allow(count: Option<u64>) {
 }
 
 /// The limit is that of the process: one test at a time.
-static LIMIT: Mutex<()> = Mutex::new(());
+static LIMIT: Lock<()> = Lock::new(());
 
 #[test]
 fn connections_leave_descriptors_to_files() {
-    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LIMIT.lock();
     let before = getrlimit(Resource::Nofile).current;
     let (address, remote, thread) =
         spawn(LoopConfig::default(), |on| serve_echo(on, "127.0.0.1:0", |_, _, _| ())).unwrap();
@@ -60,7 +61,7 @@ fn connections_leave_descriptors_to_files() {
 
 #[test]
 fn a_listener_without_descriptors_waits_and_recovers() {
-    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LIMIT.lock();
     let before = getrlimit(Resource::Nofile).current;
     let troubles = Arc::new(AtomicU64::new(0));
     let noted = Arc::clone(&troubles);
@@ -120,7 +121,7 @@ fn messages_leave_descriptors_to_files() {
     use std::os::fd::AsRawFd;
     use weft_io::accept::Accept;
     use weft_io::guest::messages::MessageListener;
-    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LIMIT.lock();
     let before = getrlimit(Resource::Nofile).current;
     let path = std::env::temp_dir().join(format!("weft-messages-{}.sock", std::process::id()));
     let mut listener = MessageListener::listen(&path, None).unwrap();

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weft_base::lock::Lock;
 use weft_sim::journal::Journal;
 use weft_sim::run::{Report, run};
 use weft_sim::wanted::Wanted;
@@ -83,7 +83,7 @@ pub fn all(cli: &Cli) -> ExitCode {
     );
     seeds.extend((from..from + cli.count).map(|seed| (seed, cli.wanted())));
     let (next, stop, sums) =
-        (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Sums::default()));
+        (AtomicUsize::new(0), AtomicBool::new(false), Lock::new(Sums::default()));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..cli.jobs.max(1) {
@@ -97,12 +97,12 @@ pub fn all(cli: &Cli) -> ExitCode {
                         tell(&report, *which, &cli.commit);
                         stop.store(!cli.keep_going, Ordering::Relaxed);
                     }
-                    sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(&report);
+                    sums.lock().add(&report);
                 }
             });
         }
     });
-    let sums = sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let sums = sums.into_inner();
     let minutes = start.elapsed().as_secs_f64() / 60.0;
     let Sums { runs, failed, operations: [ended, without], opened, losses, virtual_s, longest } =
         sums;

@@ -13,7 +13,8 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::{Device, Opening};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::Identities;
@@ -52,7 +53,7 @@ pub struct Initiator {
     control_loop: LoopId,
     io_loops: Vec<LoopId>,
     /// What its process keeps for the next one, as a disk of this system does.
-    kept: Arc<Mutex<LateWrites>>,
+    kept: Arc<Lock<LateWrites>>,
     /// Keeps that.
     watch: Option<Watch>,
     /// By I/O loop.
@@ -179,7 +180,7 @@ impl Initiator {
         if self.watch.is_some() {
             return self.run(world, device, journal);
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         let stopping = self.options.control.late_writers().stop(&kept);
         let until = world.now() + kept.bound();
         self.state = State::TakingOver(device, stopping, until);
@@ -205,9 +206,9 @@ impl Initiator {
     /// Keeps what the next process has to know.
     fn keep(&mut self, device: &Device) {
         let kept = Arc::clone(&self.kept);
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = LateWrites::of(device.as_ref());
+        *kept.lock() = LateWrites::of(device.as_ref());
         let watcher = Box::new(move |all: &[LateWriter]| {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).late_writers = all.to_vec();
+            kept.lock().late_writers = all.to_vec();
         });
         self.watch = Some(self.options.control.late_writers().watch(watcher));
     }

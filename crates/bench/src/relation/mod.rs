@@ -21,3 +21,4 @@ pub use order::turns;
 pub use plan::blocks_for;
 pub use words::{adds, does};
 pub(crate) use words::{changed, level, stated};
+pub(crate) use words::{is_narrow, narrower, times_between};

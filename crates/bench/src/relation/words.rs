@@ -12,6 +12,12 @@ const LEVEL: f64 = 0.03;
 /// Widths within which lanes can be called level.
 const LEVELS: [f64; 4] = [0.01, 0.02, LEVEL, 0.05];
 
+/// Half of the width, as a part of the value, of an answer that is narrow enough for a first screen.
+const NARROW: f64 = 0.15;
+
+/// Nobody measures longer.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// The least of 1, 2, 3 and 5 % within which the whole interval of a ratio lies.
 fn level_within(ratio: &Estimate) -> Option<f64> {
     LEVELS.into_iter().find(|level| ratio.low >= 1.0 - level && ratio.high <= 1.0 + level)
@@ -108,7 +114,7 @@ pub(crate) fn stated(relation: &Estimate, unit: Unit) -> String {
 /// `cannot be told apart here: between −12 % and +9 %; about 4 minutes more would tell`.
 fn cannot_tell(ratio: &Estimate, took: Duration) -> String {
     let more = match more_time(ratio, took) {
-        Some(more) if more < Duration::from_secs(24 * 3600) => {
+        Some(more) if more < DAY => {
             format!("about {} more would tell", about(more.as_secs_f64()))
         }
         _ => "more time would hardly tell".to_owned(),
@@ -137,6 +143,33 @@ fn more_time(ratio: &Estimate, took: Duration) -> Option<Duration> {
     let times = (ratio.half_width() / enough).powi(2);
     let more = took.as_secs_f64() * (times - 1.0).max(0.1);
     Duration::try_from_secs_f64(more).ok()
+}
+
+/// Returns whether a relation is known well enough for a first screen.
+pub(crate) fn is_narrow(relation: &Estimate) -> bool {
+    relation.relative() <= NARROW
+}
+
+/// `18.9 to 22.4 times`.
+pub(crate) fn times_between(ratio: &Estimate) -> String {
+    format!("{} to {} times", decimals(ratio.low), decimals(ratio.high))
+}
+
+/// `±15 % would take about 4 minutes more`, of a relation that is not known so well after a study
+/// that took so long. The width of an interval falls with the square root of the time.
+pub(crate) fn narrower(relation: &Estimate, took: Duration) -> Option<String> {
+    if is_narrow(relation) {
+        return None;
+    }
+    let times = (relation.relative() / NARROW).powi(2);
+    let narrow = format!("±{:.0}{NBSP}%", NARROW * 100.0);
+    let more = took.as_secs_f64() * (times - 1.0).max(0.1);
+    Some(match more {
+        more if more < DAY.as_secs_f64() => {
+            format!("{narrow} would take about {} more", about(more))
+        }
+        _ => format!("no time would make that {narrow}"),
+    })
 }
 
 /// A time to wait: nobody needs it exactly.
@@ -201,6 +234,19 @@ mod tests {
             "iSCSI and NVMe/TCP cannot be told apart here: between −12 % and +9.0 %; about 14 minutes more would tell"
         );
         assert!(said(0.01, 101.0).ends_with("more time would hardly tell"));
+    }
+
+    #[test]
+    fn a_wide_answer_says_how_long_a_narrow_one_takes() {
+        let took = Duration::from_secs(80);
+        let said = |it: &Estimate| narrower(it, took).map(|said| said.replace(NBSP, " "));
+        assert_eq!(said(&ratio(0.9, 1.1)), None);
+        // ±18.3 % after 80 s: 1.49 times as long.
+        let wide = said(&ratio(20.0, 28.0));
+        assert_eq!(wide.as_deref(), Some("±15 % would take about 40 seconds more"));
+        assert_eq!(times_between(&ratio(20.0, 28.0)), "20.0 to 28.0 times");
+        let hopeless = said(&ratio(0.01, 101.0));
+        assert_eq!(hopeless.as_deref(), Some("no time would make that ±15 %"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::findings::{Finding, LINKS, Link, title};
 use super::units::{NBSP, NONE, brief, count, gigabytes, micros, time};
-use crate::relation::{Estimate, does};
+use crate::relation::{Estimate, does, is_narrow, narrower, times_between};
 use crate::results::{Drawing, Lane, Quantity, Results, Workload};
 use core::cmp::Ordering;
 
@@ -141,7 +141,13 @@ pub(crate) fn best_peer<'a>(results: &'a Results, subject: &'a Lane) -> Option<&
 pub(crate) fn sentences(results: &Results, findings: &[Finding<'_>]) -> Vec<String> {
     let Some(subject) = subject(results) else { return Vec::new() };
     let own = findings.iter().find(|finding| finding.lane.name == subject.name);
-    let adds = own.map(|finding| format!("{}.", finding.headline()));
+    let adds = own.map(|finding| {
+        let added = finding.depth_one.as_ref().and_then(|at| at.added.as_ref());
+        let wide = added.filter(|added| !is_narrow(added));
+        let times = wide.and_then(|_| times_as_long(results, subject));
+        let times = times.map_or_else(String::new, |times| format!("; {times}"));
+        format!("{}{times}.", finding.headline())
+    });
     let compared = [other_protocol(results, subject), best_peer(results, subject)];
     let compared = compared.map(|to| against(results, subject, to?));
     let links = links(results, subject);
@@ -150,18 +156,32 @@ pub(crate) fn sentences(results: &Results, findings: &[Finding<'_>]) -> Vec<Stri
     adds.into_iter().chain(compared.into_iter().flatten()).chain(links).chain(flash).collect()
 }
 
+/// How many times as long as at the device a single operation takes. A time changes with the clock
+/// of the processor, and this does not.
+fn times_as_long(results: &Results, subject: &Lane) -> Option<String> {
+    let (_, device) = others(results, subject).find(|(_, lane)| lane.is_local())?;
+    let single = Workload::quoted(results.latencies())?;
+    let times = relation(results, device, Some(subject), single, Quantity::Rate)?;
+    let wide = narrower(&times, results.took());
+    let wide = wide.map_or_else(String::new, |wide| format!("; {wide}"));
+    Some(format!("it takes {} as long as at the device{wide}", times_between(&times)))
+}
+
 /// The subject's rate and processor time against another lane's.
 fn against(results: &Results, subject: &Lane, to: &Lane) -> Option<String> {
     let pattern = Workload::quoted(results.patterns())?;
     let of = |quantity| relation(results, subject, Some(to), pattern, quantity);
     let (name, other) = (subject.short_title(), to.short_title());
-    let rate = does(name, other, &of(Quantity::Rate)?, results.took());
+    let rate = of(Quantity::Rate)?;
+    let known = rate.direction().and_then(|_| narrower(&rate, results.took()));
+    let wide = known.map_or_else(String::new, |wide| format!("; {wide}"));
+    let rate = does(name, other, &rate, results.took());
     let cpu = of(Quantity::Cpu).map_or_else(String::new, |cpu| match cpu.direction() {
         Some(Ordering::Less) => format!("; each takes {} less CPU time", time(-cpu.value)),
         Some(_) => format!("; each takes {} more CPU time", time(cpu.value)),
         None => "; the CPU time of each cannot be told apart".to_owned(),
     });
-    Some(format!("{}s: {rate}{cpu}.", title(pattern)))
+    Some(format!("{}s: {rate}{cpu}{wide}.", title(pattern)))
 }
 
 fn links(results: &Results, subject: &Lane) -> Option<String> {

@@ -40,7 +40,8 @@ use crate::units::{parse_duration, parse_size};
 use core::time::Duration;
 use schedule::{Schedule, Times};
 use spread::Spread;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle};
 
 const READ: Duration = Duration::from_micros(80);
@@ -52,7 +53,7 @@ pub struct DelayDevice {
     url: String,
     inner: Device,
     times: Times,
-    schedule: Arc<Mutex<Schedule>>,
+    schedule: Arc<Lock<Schedule>>,
 }
 
 impl DelayDevice {
@@ -78,7 +79,7 @@ impl DelayDevice {
             .parsed("seed", |text| text.parse::<u64>().map_err(|_| "use a whole number".into()))?;
         spec.finish()?;
         let schedule = Schedule::new(depth).with_spread(spread, Random::new(seed.unwrap_or(0), 0));
-        let (url, schedule) = (url.to_owned(), Arc::new(Mutex::new(schedule)));
+        let (url, schedule) = (url.to_owned(), Arc::new(Lock::new(schedule)));
         Ok(begin(inner)?
             .and_then(move |inner| Ok(Arc::new(Self { url, inner, times, schedule }) as Device)))
     }

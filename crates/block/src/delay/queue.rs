@@ -8,7 +8,8 @@ use crate::op::{Completion, Op};
 use crate::slots::Slots;
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::Time;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
@@ -16,7 +17,7 @@ use weft_io::segment::total_len;
 pub(super) struct DelayQueue {
     relay: Relay,
     times: Times,
-    schedule: Arc<Mutex<Schedule>>,
+    schedule: Arc<Lock<Schedule>>,
     /// Operations in flight; the inner queue knows an operation by its index here.
     begun: Slots<Begun>,
     /// Operations that completed before the end of their service: the end of the service, and their
@@ -35,7 +36,7 @@ struct Begun {
 }
 
 impl DelayQueue {
-    pub(super) fn new(relay: Relay, times: Times, schedule: Arc<Mutex<Schedule>>) -> Self {
+    pub(super) fn new(relay: Relay, times: Times, schedule: Arc<Lock<Schedule>>) -> Self {
         Self {
             relay,
             times,
@@ -53,7 +54,7 @@ impl DelayQueue {
             return;
         }
         let now = self.relay.on.clock();
-        let mut schedule = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut schedule = self.schedule.lock();
         while self.begun.len() < DELAY_QUEUE_OPS
             && let Some(mut op) = ops.pop_front()
         {

@@ -10,12 +10,13 @@
 use crate::op::OpKind;
 use crate::status::{Status, StatusKind};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};
 
 /// Durable writes of a file. All queues of a source share it.
 #[derive(Default)]
-pub(super) struct Durability(Mutex<Ledger>);
+pub(super) struct Durability(Lock<Ledger>);
 
 #[derive(Default)]
 struct Ledger {
@@ -53,7 +54,7 @@ pub(super) const fn is_durable(kind: OpKind) -> bool {
 
 impl Durability {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Begins an operation; fails if nothing can be made durable.

@@ -89,7 +89,8 @@ use length::Length;
 use open::Opened;
 use server::{Ask, Server};
 use shared::SharedFile;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle};
 
 /// A file or disk.
@@ -167,7 +168,7 @@ impl FileDevice {
             durability,
             length,
             server,
-            renewal: Mutex::default(),
+            renewal: Lock::default(),
         })))
     }
 

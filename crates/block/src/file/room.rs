@@ -3,12 +3,13 @@
 //! so the number is bounded for the file, however many queues it has.
 
 use crate::limits::FILE_SCRATCH_OPS;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};
 
 /// The room of one file.
 #[derive(Default)]
-pub(super) struct Room(Mutex<Occupancy>);
+pub(super) struct Room(Lock<Occupancy>);
 
 #[derive(Default)]
 struct Occupancy {
@@ -20,10 +21,6 @@ struct Occupancy {
 pub(super) struct ReservedRoom(Arc<Room>);
 
 impl Room {
-    fn lock(&self) -> MutexGuard<'_, Occupancy> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Room for one operation. Without any, `waiter` is woken when there may be some; it then tries
     /// again with `again`, which puts it before those that did not wait yet.
     pub(super) fn take(
@@ -31,7 +28,7 @@ impl Room {
         again: bool,
         waiter: impl FnOnce() -> (RemoteLoop, DriverId),
     ) -> Option<ReservedRoom> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.taken < FILE_SCRATCH_OPS && (again || state.waiters.is_empty()) {
             state.taken += 1;
             return Some(ReservedRoom(Arc::clone(self)));
@@ -46,7 +43,7 @@ impl Room {
 
 impl Drop for ReservedRoom {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.0.lock();
         state.taken -= 1;
         let waiters = core::mem::take(&mut state.waiters);
         drop(state);

@@ -8,8 +8,9 @@ use super::length::Length;
 use crate::limits::FILE_LOOK_MS;
 use core::time::Duration;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread;
+use weft_base::lock::{Condition, Lock};
 
 /// Asks for the length of a file and waits for the answer.
 pub(super) type Ask = Box<dyn FnMut() -> io::Result<u64> + Send>;
@@ -20,8 +21,8 @@ pub(super) struct Server(Arc<Questions>);
 
 #[derive(Default)]
 struct Questions {
-    state: Mutex<State>,
-    news: Condvar,
+    state: Lock<State>,
+    news: Condition,
 }
 
 #[derive(Default)]
@@ -66,7 +67,7 @@ impl Drop for Server {
 
 impl Questions {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until it is time for a question. Returns the tickets that wait for its answer; `None`:
@@ -74,8 +75,7 @@ impl Questions {
     fn next(&self) -> Option<Vec<Ticket>> {
         let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
         let limit = Duration::from_millis(FILE_LOOK_MS);
-        let waited = self.news.wait_timeout_while(self.state(), limit, is_idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = self.news.wait_while_for(self.state(), limit, is_idle);
         (!state.is_closed).then(|| core::mem::take(&mut state.waiting))
     }
 }

@@ -15,7 +15,8 @@ use crate::owners::Owners;
 use crate::refusal::Refusal;
 use crate::status::Status;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 /// The part that all queues of the device share.
 pub(super) struct SharedFile {
@@ -40,7 +41,7 @@ pub(super) struct SharedFile {
     /// Of a file that may be on a server: this system does not know when others cut it.
     pub(super) server: Option<Server>,
     /// Held by whoever asks a file for its size.
-    pub(super) renewal: Mutex<()>,
+    pub(super) renewal: Lock<()>,
 }
 
 impl SharedFile {
@@ -89,7 +90,7 @@ impl SharedFile {
             self.look();
             return Ok(());
         }
-        let _one = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.renewal.lock();
         let bytes = system::end(&self.file).map_err(of)?;
         self.length.found(bytes);
         let (block_bytes, had) = (self.geometry.block_bytes, self.geometry().data_bytes());

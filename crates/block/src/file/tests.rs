@@ -5,14 +5,15 @@ use crate::testing::{Plan, Rig};
 use crate::{Device, OpKind, StatusKind, naming};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_testing::wait::until;
 
 /// The file, and how its server answers.
 struct Server {
     path: PathBuf,
     /// Held while the server hangs.
-    gate: Mutex<()>,
+    gate: Lock<()>,
     is_cut: AtomicBool,
     questions: AtomicUsize,
 }
@@ -37,7 +38,7 @@ impl Server {
         let server = Arc::clone(self);
         let ask = move || {
             server.questions.fetch_add(1, SeqCst);
-            drop(server.gate.lock().unwrap());
+            drop(server.gate.lock());
             if server.is_cut.load(SeqCst) { Ok(16_384) } else { question() }
         };
         Arc::new(FileDevice::new(&url, opened, false, Some(Box::new(ask))).unwrap())
@@ -63,7 +64,7 @@ fn a_flush_alone_waits_for_the_length_that_the_server_has() {
     let before = server.questions();
     rig.one(0, flush());
     assert!(server.questions() > before);
-    let hangs = server.gate.lock().unwrap();
+    let hangs = server.gate.lock();
     let flushes = rig.start(0, vec![flush(), flush()]);
     let data = vec![7; rig.block_bytes()];
     rig.write(1, 1, &data);
@@ -93,7 +94,7 @@ fn a_cut_elsewhere_is_noticed_without_any_operation() {
 #[test]
 fn a_server_that_hangs_does_not_keep_the_lock_of_a_closed_file() {
     let server = Server::new("lock");
-    let hangs = server.gate.lock().unwrap();
+    let hangs = server.gate.lock();
     let device = server.device();
     until("the server is asked", || server.questions() > 0);
     drop(device);

@@ -5,7 +5,7 @@ use crate::limits::LIMIT_BURST_MS;
 use crate::units::parse_size;
 use core::time::Duration;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_base::lock::Lock;
 use weft_io::Time;
 
 /// Maximum use; 0: no limit.
@@ -66,7 +66,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
 /// Remainder of a limit at each moment.
 #[derive(Debug)]
 pub struct Rate {
-    state: Mutex<RateSchedule>,
+    state: Lock<RateSchedule>,
     /// Another one whenever the limit has changed.
     generation: AtomicU32,
 }
@@ -99,19 +99,19 @@ impl Rate {
     /// Nothing is used yet; after a pause as much may begin at once as otherwise takes `burst`.
     pub(super) fn with_burst(limit: Limit, burst: Duration) -> Self {
         let state =
-            Mutex::new(RateSchedule { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
+            Lock::new(RateSchedule { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
         Self { state, generation: AtomicU32::new(0) }
     }
 
     /// The limit.
     pub fn limit(&self) -> Limit {
-        self.lock().limit
+        self.state.lock().limit
     }
 
     /// Changes the limit, also for waiting operations: usage under the previous limit no longer
     /// counts.
     pub fn set(&self, limit: Limit) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.limit != limit {
             *state = RateSchedule {
                 limit,
@@ -129,14 +129,10 @@ impl Rate {
         self.generation.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, RateSchedule> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the time at which an operation of `bytes` bytes may begin that arrives at `now`.
     /// Times of successive calls do not decrease.
     pub(super) fn admit(&self, now: Time, bytes: u64) -> Time {
-        let state = &mut *self.lock();
+        let state = &mut *self.state.lock();
         let burst = state.burst;
         let begin = |paid: Time| {
             if paid.since_epoch() > burst {

@@ -20,8 +20,9 @@ use crate::status::StatusKind;
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::Divided;
 use weft_io::{DriverId, Handle, Pool, Time};
@@ -62,7 +63,7 @@ pub(super) struct Core {
     pub(super) state: Option<Store>,
     pub(super) pool: Pool,
     pub(super) promise: Option<Promise<Device>>,
-    pub(super) seen: Arc<Mutex<MirrorStatus>>,
+    pub(super) seen: Arc<Lock<MirrorStatus>>,
     pub(super) waker: Waker,
     /// Properties with which the device was opened.
     pub(super) geometry: Option<(Geometry, Features)>,

@@ -13,7 +13,8 @@ use crate::path::PathStatus;
 use crate::status::StatusKind;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use weft_base::lock::Lock;
 use weft_io::Time;
 
 /// The shortest time from the end of a sample to the next one on the same queue.
@@ -22,7 +23,7 @@ const SAMPLE_PAUSE: Duration = Duration::from_millis(1);
 /// Counts of a leg since its mirror was opened.
 #[derive(Default)]
 pub(crate) struct LegCounts {
-    queues: Mutex<Queues>,
+    queues: Lock<Queues>,
     retries: AtomicU64,
     reconnects: AtomicU64,
     /// Average of the last samples in nanoseconds; 0 if there are none.
@@ -68,7 +69,7 @@ impl Counted {
 
 impl LegCounts {
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 
     /// Counts an operation that failed on the leg and is sent again, there or to another leg.

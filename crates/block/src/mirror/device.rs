@@ -18,8 +18,9 @@ use crate::stats::Totals;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle, RemoteLoop};
 
 /// The mirrors of a loop, by the address of what others see of them.
@@ -27,13 +28,13 @@ use weft_io::{DriverId, Handle, RemoteLoop};
 pub(super) struct OnLoop(RefCell<Vec<(usize, Weak<RefCell<Core>>)>>);
 
 impl OnLoop {
-    pub(super) fn enter(&self, seen: &Arc<Mutex<MirrorStatus>>, core: &Rc<RefCell<Core>>) {
+    pub(super) fn enter(&self, seen: &Arc<Lock<MirrorStatus>>, core: &Rc<RefCell<Core>>) {
         let mut all = self.0.borrow_mut();
         all.retain(|(_, core)| core.strong_count() > 0);
         all.push((Arc::as_ptr(seen).addr(), Rc::downgrade(core)));
     }
 
-    fn find(&self, seen: &Arc<Mutex<MirrorStatus>>) -> Option<Rc<RefCell<Core>>> {
+    fn find(&self, seen: &Arc<Lock<MirrorStatus>>) -> Option<Rc<RefCell<Core>>> {
         let address = Arc::as_ptr(seen).addr();
         self.0.borrow().iter().find(|(of, _)| *of == address).and_then(|(_, core)| core.upgrade())
     }
@@ -115,13 +116,13 @@ struct HomeDevice {
     geometry: Geometry,
     features: Features,
     uuid: Uuid,
-    seen: Arc<Mutex<MirrorStatus>>,
+    seen: Arc<Lock<MirrorStatus>>,
     home: RemoteLoop,
 }
 
 impl HomeDevice {
     fn seen(&self) -> MutexGuard<'_, MirrorStatus> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 }
 

@@ -7,7 +7,8 @@ use super::leg::Leg;
 use super::record::LEGS_MAX;
 use crate::device::{BlockDevice, Presence};
 use crate::path::{AccessState, PathState, PathStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
+use weft_base::lock::Lock;
 
 /// See the module.
 #[derive(Default)]
@@ -24,9 +25,9 @@ pub(super) struct MirrorStatus {
 
 impl MirrorStatus {
     /// Of a mirror that opens these legs.
-    pub(super) fn of(legs: &[Leg]) -> Arc<Mutex<Self>> {
+    pub(super) fn of(legs: &[Leg]) -> Arc<Lock<Self>> {
         let counts = legs.iter().map(|leg| Arc::clone(&leg.counts)).collect();
-        Arc::new(Mutex::new(Self { counts, ..Self::default() }))
+        Arc::new(Lock::new(Self { counts, ..Self::default() }))
     }
 
     /// The legs with what was counted on them so far.
@@ -39,7 +40,7 @@ impl MirrorStatus {
 
 impl Core {
     fn seen(&self) -> MutexGuard<'_, MirrorStatus> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     pub(super) fn see(&self, presence: Presence) {

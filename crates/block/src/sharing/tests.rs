@@ -4,7 +4,7 @@ use crate::{
     Change, Completion, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind, open,
 };
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use weft_base::lock::Lock;
 use weft_io::{Activity, Driver, Loop, LoopConfig, Segments};
 
 /// A test's view of a [`Few`], and turns.
@@ -18,9 +18,9 @@ struct Knobs {
     /// Operations that may still end.
     may_end: AtomicUsize,
     /// First blocks of the operations that ended, in order.
-    ended: Mutex<Vec<u64>>,
+    ended: Lock<Vec<u64>>,
     cancelled: AtomicUsize,
-    changes: Mutex<Vec<Change>>,
+    changes: Lock<Vec<Change>>,
 }
 
 /// A device that grants a limited number of queues.
@@ -100,7 +100,7 @@ impl BlockQueue for FewQueue {
     fn reap(&mut self, done: &mut Vec<Completion>) {
         while !self.held.is_empty() && self.may_end() {
             let Some(op) = self.held.pop_front() else { return };
-            self.knobs.ended.lock().unwrap().push(op.lba);
+            self.knobs.ended.lock().push(op.lba);
             self.inner.submit(&mut VecDeque::from([op]));
         }
         self.inner.reap(done);
@@ -121,7 +121,7 @@ impl BlockQueue for FewQueue {
         self.held.len() + self.inner.in_flight()
     }
     fn change(&mut self) -> Option<Change> {
-        let change = self.knobs.changes.lock().unwrap().get(self.changes_told).copied()?;
+        let change = self.knobs.changes.lock().get(self.changes_told).copied()?;
         self.changes_told += 1;
         Some(change)
     }
@@ -257,7 +257,7 @@ fn every_sharer_on_every_loop_is_told_of_changes() {
     let rig = Rig::with(Plan { loops: 3, ..Plan::default() }, |loops| share(device, loops));
     // The queue of a loop without one of its own is there by the time it has answered.
     (0..3).for_each(|on_loop| drop(rig.read(on_loop, 0, 1)));
-    knobs.changes.lock().unwrap().push(Change::Resized { blocks: 77 });
+    knobs.changes.lock().push(Change::Resized { blocks: 77 });
     (0..2).for_each(|on_loop| drop(rig.read(on_loop, 0, 1)));
     for on_loop in 0..3 {
         assert_eq!(rig.change(on_loop), Change::Resized { blocks: 77 });
@@ -265,8 +265,8 @@ fn every_sharer_on_every_loop_is_told_of_changes() {
     rig.end();
     let mut one = SharedUser::new();
     let mut sharers = [one.join(), one.join()];
-    one.knobs.changes.lock().unwrap().extend([1, 2, 3].map(|blocks| Change::Resized { blocks }));
-    one.knobs.changes.lock().unwrap().push(Change::Gone);
+    one.knobs.changes.lock().extend([1, 2, 3].map(|blocks| Change::Resized { blocks }));
+    one.knobs.changes.lock().push(Change::Gone);
     one.turns(2);
     for sharer in &mut sharers {
         assert_eq!(
@@ -286,7 +286,7 @@ fn a_device_that_is_gone_leaves_the_others_of_its_loop() {
     let mut gone = one.join();
     let first = std::mem::replace(&mut one.device, other);
     let (mut kept, mut done) = (one.join(), Vec::new());
-    one.knobs.changes.lock().unwrap().push(Change::Gone);
+    one.knobs.changes.lock().push(Change::Gone);
     one.turns(2);
     assert_eq!((gone.change(), kept.change()), (Some(Change::Gone), None));
     kept.submit(&mut one.reads(0..3));
@@ -344,7 +344,7 @@ fn those_who_wait_are_served_in_turn() {
         [&mut greedy, &mut modest, &mut late].iter_mut().for_each(|sharer| sharer.reap(&mut done));
     }
     assert_eq!(done.len(), 56);
-    let ended = one.knobs.ended.lock().unwrap();
+    let ended = one.knobs.ended.lock();
     // One of each in turn, but for what had been taken when the others came.
     assert!(
         [100, 101, 102, 103, 200, 201].iter().all(|lba| ended[..14].contains(lba)),

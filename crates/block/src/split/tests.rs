@@ -3,12 +3,12 @@
 use super::*;
 use crate::testing::{Plan, Rig, conformance};
 use crate::{Features, OpenOptions, open};
-use std::sync::Mutex;
+use weft_base::lock::Lock;
 
 const MOST: u32 = 4096;
 
 /// First blocks and lengths of what a device was given.
-type Given = Arc<Mutex<Vec<(u64, u32)>>>;
+type Given = Arc<Lock<Vec<(u64, u32)>>>;
 
 /// A RAM disk with a small limit, which notes what it is given.
 struct Small {
@@ -58,7 +58,7 @@ impl BlockQueue for SmallQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         for op in ops.iter().filter(|op| op.kind.data_factor() == 1) {
             assert!(op.blocks * 512 <= MOST, "{op:?} is too long");
-            self.given.lock().unwrap().push((op.lba, op.blocks));
+            self.given.lock().push((op.lba, op.blocks));
         }
         self.inner.submit(ops);
     }
@@ -92,12 +92,12 @@ fn long_operations_go_in_parts_and_in_order() {
     let rig = Rig::new(&device, Plan::default());
     let data: Vec<u8> = (0..(9 << 9) + 4096u32).map(|n| (n / 7) as u8).collect();
     rig.write(0, 5, &data);
-    assert_eq!(*given.lock().unwrap(), [(5, 8), (13, 8), (21, 1)]);
+    assert_eq!(*given.lock(), [(5, 8), (13, 8), (21, 1)]);
     assert_eq!(rig.read(0, 5, 17), data);
-    assert_eq!(given.lock().unwrap()[3..], [(5, 8), (13, 8), (21, 1)]);
-    given.lock().unwrap().clear();
+    assert_eq!(given.lock()[3..], [(5, 8), (13, 8), (21, 1)]);
+    given.lock().clear();
     rig.fails(0, rig.request(OpKind::Read, 2040, vec![0; 16 * 512]), StatusKind::OutOfRange);
-    assert!(given.lock().unwrap().is_empty(), "what is out of range in one part is not begun");
+    assert!(given.lock().is_empty(), "what is out of range in one part is not begun");
     rig.end();
 }
 

@@ -2,14 +2,15 @@
 
 use super::counts::{Counts, Totals};
 use core::time::Duration;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use weft_base::lock::Lock;
 use weft_io::Time;
 
 /// State shared by all queues.
 pub(super) struct DeviceStatistics {
     pub(super) url: String,
     pub(super) every: Duration,
-    pub(super) log: Mutex<Log>,
+    pub(super) log: Lock<Log>,
 }
 
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl Log {
 
 impl DeviceStatistics {
     pub(super) fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     /// Logs what was done since the last time, if that is long enough ago. When it is due again, if

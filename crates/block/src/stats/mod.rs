@@ -24,7 +24,8 @@ use crate::units::parse_duration;
 use core::time::Duration;
 use counts::Counts;
 use log::DeviceStatistics;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle};
 
 /// A device whose operations are counted.
@@ -48,7 +49,7 @@ impl StatsDevice {
         spec.finish()?;
         let every = every.unwrap_or(Duration::from_secs(STATS_EVERY_S));
         let shared =
-            Arc::new(DeviceStatistics { url: url.to_owned(), every, log: Mutex::default() });
+            Arc::new(DeviceStatistics { url: url.to_owned(), every, log: Lock::default() });
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { inner, shared }) as Device)))
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::{Plan, Request, Rig};
 use crate::{OpKind, OpenOptions, Refusal, open};
+use weft_base::lock::Lock;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
@@ -10,7 +11,7 @@ fn stats(inner: &str) -> Arc<StatsDevice> {
     let shared = Arc::new(DeviceStatistics {
         url: format!("stats:{inner}"),
         every: Duration::from_secs(1000),
-        log: Mutex::default(),
+        log: Lock::default(),
     });
     Arc::new(StatsDevice { inner: open(inner, &OpenOptions::default()).unwrap(), shared })
 }

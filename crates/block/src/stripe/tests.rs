@@ -9,7 +9,7 @@ use crate::status::{Raw, RawScsi, Status, StatusKind};
 use crate::testing::{Plan, Request, Rig};
 use crate::{OpenOptions, open};
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use weft_base::lock::Lock;
 
 /// An operation of a member: kind, first block, blocks.
 type Given = (OpKind, u64, u32);
@@ -17,7 +17,7 @@ type Given = (OpKind, u64, u32);
 /// A RAM disk of 512-byte blocks that is watched.
 struct Member {
     inner: Device,
-    state: Mutex<MemberState>,
+    state: Lock<MemberState>,
     owners: Owners,
 }
 
@@ -47,11 +47,11 @@ struct Watched(Arc<Member>);
 impl Watched {
     fn new(url: &str) -> Self {
         let inner = open(url, &OpenOptions::default()).unwrap();
-        Self(Arc::new(Member { inner, state: Mutex::default(), owners: Owners::default() }))
+        Self(Arc::new(Member { inner, state: Lock::default(), owners: Owners::default() }))
     }
 
     fn set(&self, set: impl FnOnce(&mut MemberState)) {
-        set(&mut self.0.state.lock().unwrap());
+        set(&mut self.0.state.lock());
         self.0.owners.wake_all();
     }
 
@@ -69,7 +69,7 @@ impl Watched {
     }
 
     fn given(&self) -> Vec<Given> {
-        core::mem::take(&mut self.0.state.lock().unwrap().given)
+        core::mem::take(&mut self.0.state.lock().given)
     }
 }
 
@@ -80,14 +80,11 @@ impl Filter for Watched {
 
     fn geometry(&self) -> Geometry {
         let geometry = self.0.inner.geometry();
-        Geometry {
-            blocks: self.0.state.lock().unwrap().blocks.unwrap_or(geometry.blocks),
-            ..geometry
-        }
+        Geometry { blocks: self.0.state.lock().blocks.unwrap_or(geometry.blocks), ..geometry }
     }
 
     fn presence(&self) -> Presence {
-        self.0.state.lock().unwrap().presence
+        self.0.state.lock().presence
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
@@ -99,7 +96,7 @@ impl Filter for Watched {
 
 impl BlockQueue for MemberQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
-        let mut state = self.member.state.lock().unwrap();
+        let mut state = self.member.state.lock();
         if state.full {
             return;
         }
@@ -124,7 +121,7 @@ impl BlockQueue for MemberQueue {
     }
 
     fn change(&mut self) -> Option<Change> {
-        let change = self.member.state.lock().unwrap().changes.get(self.told).copied()?;
+        let change = self.member.state.lock().changes.get(self.told).copied()?;
         self.told += 1;
         Some(change)
     }

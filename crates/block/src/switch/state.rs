@@ -7,7 +7,8 @@ use crate::opening::Opening;
 use crate::owners::Owners;
 use crate::registry::{OpenOptions, open};
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use weft_base::lock::SharedLock;
 
 /// The filters that may be exchanged: those that change neither what a device holds nor what it
 /// can do.
@@ -20,7 +21,7 @@ const INNER: &str = "switched:device";
 pub(super) struct SwitchState {
     inner: Device,
     /// The device with its filters now.
-    front: RwLock<Device>,
+    front: SharedLock<Device>,
     /// Another number with each exchange.
     generation: AtomicU64,
     /// Woken by an exchange, as an operation that a queue refused may be accepted now.
@@ -29,7 +30,7 @@ pub(super) struct SwitchState {
 
 impl SwitchState {
     pub(super) fn new(inner: Device) -> Self {
-        let front = RwLock::new(Arc::clone(&inner));
+        let front = SharedLock::new(Arc::clone(&inner));
         Self { inner, front, generation: AtomicU64::new(0), owners: Owners::default() }
     }
 
@@ -40,7 +41,7 @@ impl SwitchState {
     /// See [`super::Switch::set`].
     pub(super) fn set(&self, filters: &str) -> Result<(), Error> {
         let front = self.filtered(filters)?;
-        *self.front.write().unwrap_or_else(PoisonError::into_inner) = front;
+        *self.front.write() = front;
         self.generation.fetch_add(1, Ordering::Release);
         self.owners.wake_all();
         Ok(())
@@ -71,6 +72,6 @@ impl SwitchState {
 
     /// The device with its filters.
     pub(super) fn front(&self) -> Device {
-        Arc::clone(&self.front.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.front.read())
     }
 }

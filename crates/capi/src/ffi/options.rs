@@ -5,11 +5,12 @@ use crate::guard;
 use crate::options::Options;
 use core::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use weft_base::lock::Lock;
 
 /// Options for opening a device. One may serve any number of devices.
 pub struct WeftOptions {
-    options: Mutex<Options>,
+    options: Lock<Options>,
     /// That of the options. Setting it needs no lock.
     cancelled: Arc<AtomicBool>,
 }
@@ -17,11 +18,11 @@ pub struct WeftOptions {
 impl WeftOptions {
     fn new() -> Self {
         let options = Options::default();
-        Self { cancelled: Arc::clone(options.cancelled()), options: Mutex::new(options) }
+        Self { cancelled: Arc::clone(options.cancelled()), options: Lock::new(options) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Options> {
-        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.lock()
     }
 }
 

@@ -10,7 +10,8 @@ use core::mem::MaybeUninit;
 use core::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use std::thread::Thread;
 
 /// An open image. Clones are the same one; operations on it keep it open. When the last clone is
@@ -49,7 +50,7 @@ struct Post {
     /// The image was changed.
     updated: AtomicBool,
     /// Nobody uses it any more.
-    over: Mutex<Option<Handle>>,
+    over: Lock<Option<Handle>>,
     keeper: Thread,
 }
 
@@ -103,7 +104,7 @@ impl Image {
         }
         let post = Arc::new(Post {
             updated: AtomicBool::new(false),
-            over: Mutex::new(None),
+            over: Lock::new(None),
             keeper: std::thread::current(),
         });
         let mut watch = 0;
@@ -219,7 +220,7 @@ impl Image {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        *self.keeper.over.lock().unwrap_or_else(PoisonError::into_inner) = self.handle.take();
+        *self.keeper.over.lock() = self.handle.take();
         self.keeper.keeper.unpark();
     }
 }
@@ -229,7 +230,7 @@ impl Keeper {
     /// closed.
     pub(crate) fn wait(&mut self) -> News {
         loop {
-            let over = self.post.over.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let over = self.post.over.lock().take();
             if let Some(handle) = over {
                 self.close(handle);
                 return News::Closed;

@@ -7,7 +7,8 @@ use super::types::{
 };
 use core::ffi::{c_char, c_int, c_void};
 use libloading::Library as File;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use weft_base::lock::Lock;
 
 /// Why there are no images of Ceph here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,10 +125,10 @@ pub fn is_loaded() -> bool {
 /// The functions, which the first call loads. If that fails the next one tries again: the libraries
 /// may have been installed meanwhile.
 pub(crate) fn library() -> Result<&'static Library, Unavailable> {
-    static LOADING: Mutex<()> = Mutex::new(());
+    static LOADING: Lock<()> = Lock::new(());
     // One at a time: their initialisers take a while, and several images may be opened side by
     // side.
-    let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = LOADING.lock();
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }

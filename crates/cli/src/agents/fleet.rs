@@ -8,7 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use std::time::{Duration, Instant};
 use weft_bench::agents::{Clock, Measured, least, merged};
 use weft_bench::limits::PROGRESS_EVERY;
@@ -289,7 +290,7 @@ impl Generator for Crew {
             let text = format!("none of the machines of {} is there any more", self.url);
             return Err(weft_block::Error::new(ErrorKind::Refused, text).into());
         }
-        let rates = Mutex::new(vec![(0.0, false); members.len()]);
+        let rates = Lock::new(vec![(0.0, false); members.len()]);
         let shared =
             SharedRun { order: Order::of(spec), stop, over: AtomicBool::new(false), rates };
         let (ends, started) = self.together(&mut members, &chosen, &shared, spec, progress);
@@ -332,7 +333,7 @@ impl Generator for Crew {
 
 /// The progress of all together.
 fn seen(shared: &SharedRun<'_>, spec: &JobSpec, begun: Instant) -> Progress {
-    let rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
+    let rates = shared.rates.lock();
     let measuring = rates.iter().any(|(_, measuring)| *measuring);
     let iops = rates.iter().map(|(iops, _)| iops).sum();
     // The study counts what comes after the warm-up.

@@ -1,11 +1,12 @@
 //! A run of an agent, on a thread of its own, so that the study is heard meanwhile.
 
 use crate::exit::Failure;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use weft_base::lock::Lock;
 use weft_bench::agents::{Answer, Clock, Measured, Watch};
 use weft_bench::workload::{Gate, run_gated};
 use weft_bench::{JobSpec, Phase};
@@ -14,14 +15,14 @@ use weft_block::{Device, ErrorKind};
 /// A run.
 pub struct Running {
     stop: Arc<AtomicBool>,
-    start: Arc<Mutex<Option<Instant>>>,
+    start: Arc<Lock<Option<Instant>>>,
     answers: Receiver<Answer>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Waits for the study's word.
 struct AtWord {
-    start: Arc<Mutex<Option<Instant>>>,
+    start: Arc<Lock<Option<Instant>>>,
     answers: Sender<Answer>,
     said_ready: bool,
     started: Option<Instant>,
@@ -34,7 +35,7 @@ impl Gate for AtWord {
             // Nobody listens any more: then the run is being ended, too.
             let _ = self.answers.send(Answer::Ready);
         }
-        *self.start.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.start.lock()
     }
 
     fn opened(&mut self, at: Instant) {
@@ -47,7 +48,7 @@ impl Running {
     /// Connects the jobs, which then wait.
     pub fn prepare(device: Device, job: JobSpec, clock: Clock) -> Result<Self, Failure> {
         let (answers, received) = mpsc::channel();
-        let (stop, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+        let (stop, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Lock::new(None)));
         let gate = AtWord {
             start: Arc::clone(&start),
             answers: answers.clone(),
@@ -68,7 +69,7 @@ impl Running {
 
     /// Starts the jobs at this instant, or at once if it has passed.
     pub fn start(&self, at: Instant) {
-        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        *self.start.lock() = Some(at);
     }
 
     /// Ends the run early.

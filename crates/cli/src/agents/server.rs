@@ -12,9 +12,10 @@ use crate::exit::Failure;
 use crate::limits::{AGENT_LOG_S, AGENT_PROOF_S};
 use rustls::{ServerConfig, ServerConnection};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 use weft_bench::agents::message::VERSION;
 use weft_bench::agents::{Answer, Request};
 use weft_bench::limits::AGENT_MESSAGE_BYTES_MAX;
@@ -38,7 +39,7 @@ struct Desk {
     shop: Arc<Shop>,
     strangers: Arc<Strangers>,
     busy: AtomicBool,
-    logged: Mutex<Option<Instant>>,
+    logged: Lock<Option<Instant>>,
 }
 
 /// The place of the one study.
@@ -67,7 +68,7 @@ impl Server {
         let (strangers, busy) = (Arc::default(), AtomicBool::new(false));
         Ok(Self {
             listener,
-            desk: Arc::new(Desk { tls, key, shop, strangers, busy, logged: Mutex::new(None) }),
+            desk: Arc::new(Desk { tls, key, shop, strangers, busy, logged: Lock::new(None) }),
         })
     }
 
@@ -175,7 +176,7 @@ impl Desk {
 
     /// Logs a refusal, but not each of many: anybody can cause them.
     fn log(&self, peer: SocketAddr, why: &str) {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock();
         let now = Instant::now();
         if is_logged(*logged, now) {
             *logged = Some(now);

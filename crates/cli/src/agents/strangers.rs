@@ -4,12 +4,13 @@
 use crate::limits::{AGENT_STRANGERS_ADDRESS_MAX, AGENT_STRANGERS_MAX};
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_endpoint::export::origin::origin;
 
 /// All of them, the oldest first.
 #[derive(Default)]
-pub struct Strangers(Mutex<Waiting>);
+pub struct Strangers(Lock<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
@@ -60,7 +61,7 @@ impl Waiting {
 
 impl Strangers {
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes a connection in, and ends another one if there is no room; tells whose that was.

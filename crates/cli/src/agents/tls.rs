@@ -10,7 +10,8 @@ use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig,
     SignatureScheme,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
@@ -30,12 +31,12 @@ pub fn server(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
 
 /// The fingerprint that an agent has shown.
 #[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<Mutex<Option<String>>>);
+pub struct Shown(Arc<Lock<Option<String>>>);
 
 impl Shown {
     /// None before the handshake.
     pub fn fingerprint(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -79,7 +80,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let found = fingerprint(certificate);
         let accepted = self.expected.as_ref().is_none_or(|expected| *expected == found);
-        *self.shown.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        *self.shown.0.lock() = Some(found);
         if accepted {
             Ok(ServerCertVerified::assertion())
         } else {

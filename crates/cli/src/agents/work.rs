@@ -6,7 +6,8 @@ use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_SILENCE_S};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use std::time::{Duration, Instant};
 pub use weft_bench::agents::Order;
 use weft_bench::agents::{Answer, Measured, Request};
@@ -28,7 +29,7 @@ pub struct SharedRun<'a> {
     /// Everybody is done.
     pub over: AtomicBool,
     /// IOPS of each, and whether it measures already.
-    pub rates: Mutex<Vec<(f64, bool)>>,
+    pub rates: Lock<Vec<(f64, bool)>>,
 }
 
 /// What a worker tells its run.
@@ -185,7 +186,7 @@ fn finish(
         match talk.step(shared, STEP)? {
             Some(Answer::Ended { measured }) => return Ok(measured),
             Some(Answer::Progress { iops, measuring }) => {
-                let mut rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut rates = shared.rates.lock();
                 if let Some(rate) = rates.get_mut(number) {
                     *rate = (if iops.is_finite() { iops } else { 0.0 }, measuring);
                 }

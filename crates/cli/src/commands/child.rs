@@ -47,8 +47,7 @@ impl Spawned {
             inside.args(["netns", "exec", namespace]).arg(path_for_others(command.get_program()));
             command = inside;
         }
-        let mut child =
-            command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let Some(out) = child.stdout.take() else {
             return Err(Failure::of(ErrorKind::Io, "a child without output"));
         };

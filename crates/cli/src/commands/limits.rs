@@ -33,11 +33,17 @@ struct Limit {
 type Limits = (&'static str, Vec<Limit>);
 
 macro_rules! limits {
-    ($package:ident, $source:literal $($module:literal)*: $($name:ident)*) => {{
+    ($package:ident, $source:literal: $($name:ident)*) => {
+        limits!(@ $package, include_str!(concat!("../../../", $source, "/src/limits.rs")); $($name)*)
+    };
+    ($package:ident, $source:literal $($module:literal)+: $($name:ident)*) => {{
         let source = concat!(
-            include_str!(concat!("../../../", $source, "/src/limits.rs")),
             $(include_str!(concat!("../../../", $source, "/src/limits/", $module, ".rs")),)*
         );
+        limits!(@ $package, source; $($name)*)
+    }};
+    (@ $package:ident, $source:expr; $($name:ident)*) => {{
+        let source = $source;
         (stringify!($package), vec![$(limit(stringify!($name), &$package::limits::$name, source),)*])
     }};
 }
@@ -61,7 +67,7 @@ fn all() -> [Limits; 12] {
 }
 
 fn endpoint() -> Limits {
-    limits!(weft_endpoint, "endpoint" "authentication" "capture" "paths" "pump":
+    limits!(weft_endpoint, "endpoint" "mod" "authentication" "capture" "paths" "pump":
         RDMA_IN_CAPSULE_BYTES RDMA_EVENTS_PER_TURN RDMA_LENT_PIECES
         RDMA_RECEIVES_BYTES_MAX RDMA_RECEIVES_NEWCOMERS_BYTES RDMA_RECEIVES_GUARANTEED_BYTES
         CONNECTIONS_MAX CONNECTIONS_CONFIGURED_MIN CONNECTIONS_CONFIGURED_MAX NEWCOMERS_MAX

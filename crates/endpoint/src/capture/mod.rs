@@ -25,17 +25,17 @@ pub use tap::Start;
 pub(crate) use tap::{Boundary, Tap};
 
 use crate::limits::{CAPTURE_CONNECTIONS_MAX, CAPTURE_QUEUE_BYTES, CAPTURE_QUEUE_RECORDS};
-use crate::lock::lock;
 use file::CaptureFile;
 use record::{Record, SharedCapture};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tap::Ends;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_proto::capture::Role;
 
@@ -59,7 +59,7 @@ pub struct Capture(Arc<Inner>);
 struct Inner {
     shared: Arc<SharedCapture>,
     path: PathBuf,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: Lock<Option<JoinHandle<()>>>,
 }
 
 impl fmt::Debug for Capture {
@@ -89,7 +89,7 @@ impl Capture {
             .name("weft-capture".into())
             .spawn(move || writer.run(&records))
             .map_err(|e| Error::io(format!("cannot start the thread of the capture: {e}"), e))?;
-        let (path, writer) = (path.clone(), Mutex::new(Some(writer)));
+        let (path, writer) = (path.clone(), Lock::new(Some(writer)));
         Ok(Self(Arc::new(Inner { shared, path, writer })))
     }
 
@@ -99,7 +99,7 @@ impl Capture {
     /// Writing has failed.
     pub fn end(&self) -> Result<Outcome, Error> {
         self.0.shared.over.store(true, Ordering::Release);
-        if let Some(writer) = lock(&self.0.writer).take() {
+        if let Some(writer) = self.0.writer.lock().take() {
             let _ = writer.join();
         }
         self.outcome().unwrap_or_else(|| {
@@ -109,7 +109,7 @@ impl Capture {
 
     /// What came of it, once it is over.
     pub fn outcome(&self) -> Option<Result<Outcome, Error>> {
-        let outcome = lock(&self.0.shared.outcome).clone()?;
+        let outcome = self.0.shared.outcome.lock().clone()?;
         Some(outcome.map_err(|why| Error::new(ErrorKind::Io, why)))
     }
 

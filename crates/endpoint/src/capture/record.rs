@@ -2,10 +2,10 @@
 
 use crate::limits::CAPTURE_QUEUE_BYTES;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, SystemTime};
+use weft_base::lock::Lock;
 use weft_proto::capture::{End, Role};
 
 /// What happened on a connection, by its number.
@@ -68,7 +68,7 @@ pub(super) struct SharedCapture {
     pub(super) dropped: AtomicU64,
     pub(super) taps: AtomicUsize,
     pub(super) next: AtomicU32,
-    pub(super) outcome: Mutex<Option<Result<Outcome, String>>>,
+    pub(super) outcome: Lock<Option<Result<Outcome, String>>>,
 }
 
 impl SharedCapture {
@@ -80,7 +80,7 @@ impl SharedCapture {
             dropped: AtomicU64::new(0),
             taps: AtomicUsize::new(0),
             next: AtomicU32::new(0),
-            outcome: Mutex::default(),
+            outcome: Lock::default(),
         }
     }
 

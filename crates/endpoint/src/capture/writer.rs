@@ -4,7 +4,6 @@ use super::file::CaptureFile;
 use super::flow::{Flow, Packets, Wanted};
 use super::record::{Outcome, Record, SharedCapture, What};
 use crate::limits::CAPTURE_LOOK_MS;
-use crate::lock::lock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,7 +86,7 @@ impl Writer {
             }
             Err(e) => tracing::error!("the capture has ended: {e}"),
         }
-        *lock(&self.shared.outcome) = Some(outcome.map_err(|e| e.to_string()));
+        *self.shared.outcome.lock() = Some(outcome.map_err(|e| e.to_string()));
     }
 
     fn write_all(&mut self, records: &Receiver<Record>) -> Result<Ending, Error> {

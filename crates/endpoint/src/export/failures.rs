@@ -2,18 +2,17 @@
 //! disk that fails may fail every operation.
 
 use crate::limits::{FAILURE_KINDS_MAX, FAILURES_LOGGED_STEP_S};
-use crate::lock::lock;
 use crate::reported;
 use crate::url::without_secret;
-use std::sync::Mutex;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{Completion, Op, OpKind, Status, StatusKind};
 
 /// The failures of this process.
-static FAILURES: Failures = Failures(Mutex::new(Vec::new()));
+static FAILURES: Failures = Failures(Lock::new(Vec::new()));
 
 /// See the module.
-struct Failures(Mutex<Vec<Entry>>);
+struct Failures(Lock<Vec<Entry>>);
 
 /// A kind of failure of a device.
 struct Entry {
@@ -27,7 +26,7 @@ struct Entry {
 impl Failures {
     /// Counts a failure. Returns the number of omitted ones before it, or `None` if it is omitted.
     fn count(&self, device: &str, kind: StatusKind, now: Duration) -> Option<u64> {
-        let mut all = lock(&self.0);
+        let mut all = self.0.lock();
         let found = all.iter_mut().find(|known| known.kind == kind && known.device == device);
         let Some(known) = found else {
             if all.len() == FAILURE_KINDS_MAX {
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_logged_once_in_a_period() {
-        let failures = Failures(Mutex::default());
+        let failures = Failures(Lock::default());
         let at = |steps: u64| Duration::from_secs(7 + steps * FAILURES_LOGGED_STEP_S);
         let count = |device, kind, steps| failures.count(device, kind, at(steps));
         assert_eq!(count("a", StatusKind::Media, 0), Some(0));
@@ -134,7 +133,7 @@ mod tests {
             let device = n.to_string();
             assert_eq!(failures.count(&device, StatusKind::Media, at(2)), Some(0));
         }
-        assert_eq!(failures.0.lock().unwrap().len(), FAILURE_KINDS_MAX);
+        assert_eq!(failures.0.lock().len(), FAILURE_KINDS_MAX);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use crate::refusals::Refusals;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::error::is_out_of_descriptors;
 use weft_block::{Error, ErrorKind};
 use weft_io::accept::{Accept, Acceptor};
@@ -13,7 +14,7 @@ use weft_io::{DriverId, Handle, RemoteLoop, Stream};
 
 /// The listeners of one export, each with the URL of its configuration and the place at which
 /// clients reach it. Dropping this closes them.
-pub(crate) struct Listeners<P>(Mutex<Vec<Listener<P>>>);
+pub(crate) struct Listeners<P>(Lock<Vec<Listener<P>>>);
 
 struct Listener<P> {
     url: String,
@@ -29,35 +30,31 @@ pub(crate) struct Open {
 
 impl<P> Default for Listeners<P> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Lock::default())
     }
 }
 
 impl<P: Clone> Listeners<P> {
-    fn lock(&self) -> MutexGuard<'_, Vec<Listener<P>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a port open until it is removed.
     pub(crate) fn add(&self, url: &str, place: P, open: Open) {
-        self.lock().push(Listener { url: url.to_owned(), place, open });
+        self.0.lock().push(Listener { url: url.to_owned(), place, open });
     }
 
     /// Closes the port of a URL; its connections stay. Whether there was one.
     pub(crate) fn remove(&self, url: &str) -> bool {
-        let mut list = self.lock();
+        let mut list = self.0.lock();
         let at = list.iter().position(|listener| listener.url == url);
         at.map(|at| list.remove(at)).is_some()
     }
 
     /// Where clients reach the export, in the order in which the ports were opened.
     pub(crate) fn places(&self) -> Vec<P> {
-        self.lock().iter().map(|listener| listener.place.clone()).collect()
+        self.0.lock().iter().map(|listener| listener.place.clone()).collect()
     }
 
     /// Stops accepting. Does not wait.
     pub(crate) fn close(&self) {
-        self.lock().iter().for_each(|listener| listener.open.close());
+        self.0.lock().iter().for_each(|listener| listener.open.close());
     }
 }
 

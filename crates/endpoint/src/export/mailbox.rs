@@ -2,42 +2,41 @@
 //! used per command.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use weft_io::{DriverId, RemoteLoop};
 
 /// The mailbox of one connection.
 pub(crate) struct Mailbox<M> {
-    messages: Mutex<Vec<M>>,
+    messages: Lock<Vec<M>>,
     /// There may be messages.
     full: AtomicBool,
     /// The connection's driver, once known.
-    home: Mutex<Option<(RemoteLoop, DriverId)>>,
+    home: Lock<Option<(RemoteLoop, DriverId)>>,
 }
 
 impl<M> Default for Mailbox<M> {
     fn default() -> Self {
-        Self { messages: Mutex::default(), full: AtomicBool::new(false), home: Mutex::default() }
+        Self { messages: Lock::default(), full: AtomicBool::new(false), home: Lock::default() }
     }
 }
 
 impl<M> Mailbox<M> {
     /// Sets the connection's driver, and wakes it if there are messages.
     pub(crate) fn settle(&self, remote: RemoteLoop, driver: DriverId) {
-        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = Some((remote, driver));
+        *self.home.lock() = Some((remote, driver));
         self.ring();
     }
 
     /// Sends a message.
     pub(crate) fn post(&self, message: M) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.messages.lock().push(message);
         self.full.store(true, Ordering::Release);
         self.ring();
     }
 
     fn ring(&self) {
-        if let Some((remote, driver)) =
-            self.home.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        {
+        if let Some((remote, driver)) = self.home.lock().clone() {
             remote.wake(driver);
         }
     }
@@ -49,6 +48,6 @@ impl<M> Mailbox<M> {
             return Vec::new();
         }
         self.full.store(false, Ordering::Release);
-        core::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        core::mem::take(&mut *self.messages.lock())
     }
 }

@@ -4,11 +4,11 @@ use super::mailbox::Mailbox;
 use super::seats::{Newcomer, Seat, Seats};
 use super::shares::Grant;
 use crate::capture::Capture;
-use crate::lock::lock;
 use crate::refusals::Refusals;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
+use weft_base::lock::Lock;
 
 /// Messages to a connection.
 pub(crate) enum Message<M> {
@@ -27,8 +27,8 @@ pub(crate) struct Members<M> {
     seats: Arc<Seats>,
     serving: AtomicUsize,
     stopping: AtomicBool,
-    list: Mutex<Vec<Weak<Mailbox<Message<M>>>>>,
-    capture: Mutex<Option<Capture>>,
+    list: Lock<Vec<Weak<Mailbox<Message<M>>>>>,
+    capture: Lock<Option<Capture>>,
 }
 
 /// Counts a connection that serves commands: the export's end waits for it.
@@ -38,7 +38,7 @@ impl<M> Members<M> {
     /// No connections, with a limit of `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
         let (serving, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (list, capture) = (Mutex::default(), Mutex::default());
+        let (list, capture) = (Lock::default(), Lock::default());
         Arc::new(Self { seats: Seats::new(max), serving, stopping, list, capture })
     }
 
@@ -83,7 +83,7 @@ impl<M> Members<M> {
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Weak<Mailbox<Message<M>>>>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock()
     }
 
     /// Adds a connection. Dropping its mailbox removes it.
@@ -105,13 +105,13 @@ impl<M> Members<M> {
 
     /// Has a capture show what passes on all connections, also those that are accepted later.
     pub(crate) fn capture(&self, capture: &Capture) {
-        *lock(&self.capture) = Some(capture.clone());
+        *self.capture.lock() = Some(capture.clone());
         self.tell(|| Message::Capture(capture.clone()));
     }
 
     /// What captures new connections.
     pub(crate) fn captured_by(&self) -> Option<Capture> {
-        lock(&self.capture).clone().filter(Capture::is_running)
+        self.capture.lock().clone().filter(Capture::is_running)
     }
 
     /// Admits no more connections, and tells all to finish and close.

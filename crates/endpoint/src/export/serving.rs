@@ -8,14 +8,14 @@ use super::{fuse, ublk, vhost_user};
 use super::{iscsi, nbd, nvme};
 use crate::capture::Capture;
 use crate::inventory::{Inventory, InventoryBuilder, InventoryError};
-use crate::lock::lock;
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 #[cfg(target_os = "linux")]
 use crate::url::{FUSE, UBLK, VHOST_USER};
 use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
 
@@ -94,13 +94,13 @@ pub struct Exports {
     config: ExportConfig,
     loops: Vec<RemoteLoop>,
     /// By the number of their protocol.
-    listening: Mutex<Vec<(usize, Arc<dyn ListeningExport>)>>,
+    listening: Lock<Vec<(usize, Arc<dyn ListeningExport>)>>,
     /// Those that have no network.
-    local: Mutex<Vec<Arc<dyn Export>>>,
+    local: Lock<Vec<Arc<dyn Export>>>,
     /// Held during a change of the listeners.
-    changing: Mutex<()>,
+    changing: Lock<()>,
     /// What captures their connections.
-    capture: Mutex<Option<Capture>>,
+    capture: Lock<Option<Capture>>,
 }
 
 /// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device
@@ -131,10 +131,10 @@ pub fn start_captured(
     let exports = Exports {
         config: config.clone(),
         loops: loops.to_vec(),
-        listening: Mutex::default(),
-        local: Mutex::default(),
-        changing: Mutex::default(),
-        capture: Mutex::new(capture),
+        listening: Lock::default(),
+        local: Lock::default(),
+        changing: Lock::default(),
+        capture: Lock::new(capture),
     };
     // Exports that already listen end when they are dropped.
     urls.iter().try_for_each(|url| exports.listen(url))?;
@@ -157,30 +157,30 @@ impl Drop for Closing<'_> {
 impl Exports {
     /// Those that listen, in the order of the protocols.
     fn listening(&self) -> Vec<Arc<dyn ListeningExport>> {
-        lock(&self.listening).iter().map(|(_, export)| Arc::clone(export)).collect()
+        self.listening.lock().iter().map(|(_, export)| Arc::clone(export)).collect()
     }
 
     /// All exports: those that listen, in the order of the protocols, then the others.
     fn each(&self) -> Vec<Arc<dyn Export>> {
         let listening = self.listening().into_iter().map(|export| export as Arc<dyn Export>);
-        listening.chain(lock(&self.local).iter().cloned()).collect()
+        listening.chain(self.local.lock().iter().cloned()).collect()
     }
 
     /// Adds an export of the same inventory that does not listen: it ends with the others.
     pub fn add(&self, export: Arc<dyn Export>) {
-        lock(&self.local).push(export);
+        self.local.lock().push(export);
     }
 
     /// Listens at one more URL. An export of its protocol starts with its first URL, and stays.
     fn listen(&self, url: &str) -> Result<(), Error> {
         let protocol = protocol_of(url)?;
-        let mut listening = lock(&self.listening);
+        let mut listening = self.listening.lock();
         if let Some((_, export)) = listening.iter().find(|(of, _)| *of == protocol) {
             return export.listen(url);
         }
         let export: Arc<dyn ListeningExport> =
             (PROTOCOLS[protocol].start)(&self.config, &self.loops)?.into();
-        if let Some(capture) = &*lock(&self.capture) {
+        if let Some(capture) = &*self.capture.lock() {
             export.capture(capture);
         }
         export.listen(url)?;
@@ -217,7 +217,7 @@ impl Exports {
         edit: impl Fn(&mut InventoryBuilder) -> Result<(), InventoryError>,
         agree: impl FnOnce() -> Result<(), E>,
     ) -> Result<Arc<Inventory>, E> {
-        let _one_at_a_time = lock(&self.changing);
+        let _one_at_a_time = self.changing.lock();
         let mut agree = Some(agree);
         let mut closing = Closing { of: self, urls: Vec::new() };
         let missing = |of: &Inventory, than: &Inventory| -> Vec<String> {
@@ -247,7 +247,7 @@ impl Exports {
     /// # Errors
     /// [`ErrorKind::InUse`] while another one shows the connections.
     pub fn may_capture(&self) -> Result<(), Error> {
-        let present = lock(&self.capture);
+        let present = self.capture.lock();
         let Some(other) = present.as_ref().filter(|other| other.is_running()) else {
             return Ok(());
         };
@@ -262,7 +262,7 @@ impl Exports {
     /// [`ErrorKind::InUse`] while another one does.
     pub fn capture(&self, capture: &Capture) -> Result<(), Error> {
         self.may_capture()?;
-        *lock(&self.capture) = Some(capture.clone());
+        *self.capture.lock() = Some(capture.clone());
         self.listening().iter().for_each(|export| export.capture(capture));
         Ok(())
     }

@@ -11,7 +11,8 @@ use super::origin::origin;
 use crate::limits::{GRANT_LEAST, GRANT_PARTS, HOST_TIMES_LEFT};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 /// How much there is.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Bounds {
 #[derive(Debug)]
 pub(crate) struct Shares {
     bounds: Bounds,
-    held: Mutex<HeldByHosts>,
+    held: Lock<HeldByHosts>,
 }
 
 #[derive(Debug, Default)]
@@ -104,22 +105,18 @@ pub(crate) fn part_of(left: usize) -> usize {
 
 impl Shares {
     pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, held: Mutex::default() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeldByHosts> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::new(Self { bounds, held: Lock::default() })
     }
 
     /// What is held of everything.
     pub(crate) fn taken(&self) -> usize {
-        self.lock().all.taken
+        self.held.lock().all.taken
     }
 
     /// Whether nothing is kept of anybody.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        let state = self.lock();
+        let state = self.held.lock();
         state.all == Held::default() && state.committed == 0 && state.hosts.is_empty()
     }
 
@@ -132,7 +129,7 @@ impl Shares {
         peer: &str,
         amount: usize,
     ) -> Result<(Share, NewShare), Refused> {
-        let (host, mut state) = (origin(peer), self.lock());
+        let (host, mut state) = (origin(peer), self.held.lock());
         let more = |held: &mut Held| {
             (held.taken, held.new) = (held.taken + amount, held.new + amount);
         };
@@ -146,7 +143,7 @@ impl Shares {
     /// Grants `peer` up to `wanted`: less if little is left to its host, so that the host can be
     /// granted something more often. `None`: nothing is left.
     pub(crate) fn grant(self: &Arc<Self>, peer: &str, wanted: usize) -> Option<Grant> {
-        let (host, mut state) = (origin(peer), self.lock());
+        let (host, mut state) = (origin(peer), self.held.lock());
         let left = state.left_to(&self.bounds, host);
         let amount = wanted.min(part_of(left));
         if amount == 0 {
@@ -159,7 +156,7 @@ impl Shares {
 
     /// What the host of `peer` may have more.
     pub(crate) fn left_to(&self, peer: &str) -> usize {
-        self.lock().left_to(&self.bounds, origin(peer))
+        self.held.lock().left_to(&self.bounds, origin(peer))
     }
 }
 
@@ -225,7 +222,7 @@ impl NewShare {
         let new = *amount;
         let admitted =
             |held: &mut Held| (held.new, held.granted) = (held.new - new, held.granted - used);
-        let mut state = shares.lock();
+        let mut state = shares.held.lock();
         state.check(&shares.bounds, *host, admitted)?;
         state.change(*host, admitted);
         drop(state);
@@ -257,20 +254,20 @@ impl Grant {
 impl Drop for Share {
     fn drop(&mut self) {
         let Part { shares, host, amount } = &self.0;
-        shares.lock().change(*host, |held| held.taken -= amount);
+        shares.held.lock().change(*host, |held| held.taken -= amount);
     }
 }
 
 impl Drop for NewShare {
     fn drop(&mut self) {
         let Part { shares, host, amount } = &self.0;
-        shares.lock().change(*host, |held| held.new -= amount);
+        shares.held.lock().change(*host, |held| held.new -= amount);
     }
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
         let Part { shares, host, amount } = &self.0;
-        shares.lock().change(*host, |held| held.granted -= amount);
+        shares.held.lock().change(*host, |held| held.granted -= amount);
     }
 }

@@ -12,13 +12,13 @@ mod file;
 use self::file::{HealthFile, NotKept};
 use crate::identity;
 use crate::limits::{HEALTH_FILES_MAX, HEALTH_INTERVAL_S};
-use crate::lock::lock;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 use weft_proto::nvme::controller::{Health, HealthCounts};
 use weft_proto::nvme::types::Nqn;
 
@@ -29,7 +29,7 @@ pub struct HealthStore(Option<Arc<Store>>);
 struct Store {
     directory: PathBuf,
     began: Instant,
-    subsystems: Mutex<Subsystems>,
+    subsystems: Lock<Subsystems>,
 }
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Subsystems {
 struct Kept {
     health: Arc<Health>,
     /// `None`: they are not kept.
-    file: Option<Mutex<Written>>,
+    file: Option<Lock<Written>>,
 }
 
 /// A file, and what it has.
@@ -62,7 +62,7 @@ impl HealthStore {
     /// Counters that go on after a restart, in files in this directory, which is made when it is
     /// needed.
     pub fn stored_in(directory: PathBuf) -> Self {
-        let subsystems = Mutex::default();
+        let subsystems = Lock::default();
         Self(Some(Arc::new(Store { directory, began: Instant::now(), subsystems })))
     }
 
@@ -75,7 +75,7 @@ impl HealthStore {
     /// The counters of a subsystem. Makes nothing durable: a thread does.
     pub(crate) fn of(&self, nqn: &Nqn) -> Arc<Health> {
         let Some(store) = &self.0 else { return Arc::default() };
-        let mut subsystems = lock(&store.subsystems);
+        let mut subsystems = store.subsystems.lock();
         if let Some(kept) = subsystems.known.get(nqn) {
             return Arc::clone(&kept.health);
         }
@@ -95,7 +95,7 @@ impl HealthStore {
     pub fn end(&self) {
         let Some(store) = &self.0 else { return };
         let known: Vec<_> = {
-            let mut subsystems = lock(&store.subsystems);
+            let mut subsystems = store.subsystems.lock();
             subsystems.wake = None;
             subsystems.known.drain().map(|(_, kept)| kept).collect()
         };
@@ -159,7 +159,7 @@ impl Store {
             Written { file, counts, is_durable: false, is_ended: false, is_said: false };
         let kept = written.file.keep_soon(&counts);
         written.say(kept);
-        Kept { health: Arc::new(Health::continuing(counts)), file: Some(Mutex::new(written)) }
+        Kept { health: Arc::new(Health::continuing(counts)), file: Some(Lock::new(written)) }
     }
 }
 
@@ -172,7 +172,7 @@ fn keep_all(store: &Weak<Store>, woken: &Receiver<()>) {
             return;
         }
         let Some(store) = store.upgrade() else { return };
-        let known: Vec<_> = lock(&store.subsystems).known.values().cloned().collect();
+        let known: Vec<_> = store.subsystems.lock().known.values().cloned().collect();
         known.iter().for_each(|kept| kept.keep(store.began.elapsed(), true));
     }
 }
@@ -181,7 +181,7 @@ impl Kept {
     /// Keeps what was counted, in a process that is `age` old. `is_served`: it goes on.
     fn keep(&self, age: Duration, is_served: bool) {
         let Some(file) = &self.file else { return };
-        let written = &mut *lock(file);
+        let written = &mut *file.lock();
         let counts = self.health.counts(age);
         if written.is_ended
             || is_served && written.is_durable && !is_worth(&written.counts, &counts)

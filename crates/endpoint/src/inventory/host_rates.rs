@@ -1,20 +1,20 @@
 //! Present use of the limits of hosts, over all devices together.
 
 use super::Inventory;
-use crate::lock::lock;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::limit::{Limit, Rate};
 
 /// The rates of hosts that have connected since they have a limit. One that lost its limit stays
 /// while connections use it, and applies to them again with the next limit of the host.
 #[derive(Debug, Default)]
-pub(super) struct HostRates(Mutex<HashMap<String, Arc<Rate>>>);
+pub(super) struct HostRates(Lock<HashMap<String, Arc<Rate>>>);
 
 impl HostRates {
     /// Hosts have these limits from now on.
     pub fn follow(&self, limits: &BTreeMap<String, Limit>) {
-        lock(&self.0).retain(|host, rate| {
+        self.0.lock().retain(|host, rate| {
             rate.set(limits.get(host).copied().unwrap_or(Limit::NONE));
             limits.contains_key(host) || Arc::strong_count(rate) > 1
         });
@@ -23,7 +23,7 @@ impl HostRates {
     /// The rate that a host may use; `None`: without limit. `now` returns the served inventory;
     /// [`Self::follow`] comes after any change of it.
     pub fn of(&self, host: &str, now: impl FnOnce() -> Arc<Inventory>) -> Option<Arc<Rate>> {
-        let mut rates = lock(&self.0);
+        let mut rates = self.0.lock();
         if let Some(rate) = rates.get(host) {
             return Some(Arc::clone(rate));
         }

@@ -7,7 +7,6 @@
 
 use super::{Inventory, LiveInventory};
 use crate::limits::HOST_IDENTIFIERS_MAX;
-use crate::lock::lock;
 use std::sync::mpsc;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -56,7 +55,7 @@ impl LiveInventory {
         if let Some((owner, _)) = given.find(|(_, given)| **given == id) {
             return Some(owner.clone());
         }
-        let first = lock(&self.proved_first).get(&id).cloned();
+        let first = self.proved_first.lock().get(&id).cloned();
         any(&inventory, |state| state.proven(&registrant).cloned())
             .or_else(|| first.filter(|_| is_registered(&inventory, id)))
     }
@@ -68,7 +67,7 @@ impl LiveInventory {
         if self.owner(id).is_some() || !is_registered(&inventory, id) {
             return;
         }
-        let first = &mut *lock(&self.proved_first);
+        let first = &mut *self.proved_first.lock();
         if first.len() >= HOST_IDENTIFIERS_MAX {
             first.retain(|id, _| is_registered(&inventory, *id));
         }
@@ -97,7 +96,7 @@ impl LiveInventory {
             return Err(Error::new(ErrorKind::Refused, text));
         }
         let mut forgotten: Vec<(Id128, Nqn)> =
-            lock(&self.proved_first).extract_if(|id, name| is_meant(*id, name)).collect();
+            self.proved_first.lock().extract_if(|id, name| is_meant(*id, name)).collect();
         for kept in inventory.namespaces().filter_map(|namespace| namespace.reservations.as_ref()) {
             let of = |state: &ReservationState| {
                 let hosts =

@@ -7,13 +7,13 @@ use super::{
 };
 use crate::health::HealthStore;
 use crate::limits::CONNECTIONS_MAX;
-use crate::lock::lock;
 use crate::reservations::{ReservationTable, Threads, system};
 use crate::statistics::Statistics;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 use weft_block::limit::Rate;
 use weft_block::sharing::share;
 use weft_block::{AccessState, BlockDevice};
@@ -31,19 +31,19 @@ pub trait Follower: Send + Sync {
 /// The inventory that exports serve now, and what hosts and exports have made of it. Any thread may
 /// change it, including loops.
 pub struct LiveInventory {
-    now: Mutex<Arc<Inventory>>,
+    now: Lock<Arc<Inventory>>,
     /// Held during a change, so that all followers are notified in the same order. Followers never
     /// take it.
-    followers: Mutex<Vec<Weak<dyn Follower>>>,
-    sharing: Mutex<Sharers>,
+    followers: Lock<Vec<Weak<dyn Follower>>>,
+    sharing: Lock<Sharers>,
     reservations: ReservationTable,
-    health: Mutex<HealthStore>,
+    health: Lock<HealthStore>,
     statistics: Arc<Statistics>,
     rates: HostRates,
     /// Hosts that proved themselves first with an identifier that was registered without a proof.
-    pub(super) proved_first: Mutex<HashMap<Id128, Nqn>>,
+    pub(super) proved_first: Lock<HashMap<Id128, Nqn>>,
     /// Threads for the arithmetic of authentications.
-    threads: Mutex<Arc<dyn Threads>>,
+    threads: Lock<Arc<dyn Threads>>,
     connections_max: AtomicUsize,
 }
 
@@ -75,17 +75,17 @@ impl LiveInventory {
         reservations: ReservationTable,
     ) -> Result<Arc<Self>, InventoryError> {
         find_reservations(&mut inventory, &reservations)?;
-        let now = Mutex::new(Arc::new(inventory));
+        let now = Lock::new(Arc::new(inventory));
         Ok(Arc::new(Self {
             now,
-            followers: Mutex::default(),
-            sharing: Mutex::default(),
+            followers: Lock::default(),
+            sharing: Lock::default(),
             reservations,
-            health: Mutex::default(),
+            health: Lock::default(),
             statistics: Arc::default(),
             rates: HostRates::default(),
-            proved_first: Mutex::default(),
-            threads: Mutex::new(system()),
+            proved_first: Lock::default(),
+            threads: Lock::new(system()),
             connections_max: AtomicUsize::new(CONNECTIONS_MAX),
         }))
     }
@@ -98,12 +98,12 @@ impl LiveInventory {
     /// Keeps the counters of SMART logs in this store. Before exports start: they do not follow a
     /// change.
     pub fn keep_health(&self, store: HealthStore) {
-        *lock(&self.health) = store;
+        *self.health.lock() = store;
     }
 
     /// See [`LiveInventory::keep_health`].
     pub fn health(&self) -> HealthStore {
-        lock(&self.health).clone()
+        self.health.lock().clone()
     }
 
     /// Starts with one subsystem whose namespaces 1, 2, … are these devices, named by their
@@ -127,7 +127,7 @@ impl LiveInventory {
 
     /// The current inventory.
     pub fn now(&self) -> Arc<Inventory> {
-        Arc::clone(&lock(&self.now))
+        Arc::clone(&self.now.lock())
     }
 
     /// Sets how many connections each export accepts, up to
@@ -155,12 +155,12 @@ impl LiveInventory {
 
     /// Has the arithmetic of authentications run on other threads than the system's.
     pub fn compute_on(&self, threads: Arc<dyn Threads>) {
-        *lock(&self.threads) = threads;
+        *self.threads.lock() = threads;
     }
 
     /// See [`LiveInventory::compute_on`].
     pub(crate) fn threads(&self) -> Arc<dyn Threads> {
-        Arc::clone(&lock(&self.threads))
+        Arc::clone(&self.threads.lock())
     }
 
     /// Changes the inventory, and returns the new one. On return all followers have been notified;
@@ -172,7 +172,7 @@ impl LiveInventory {
         &self,
         edit: impl FnOnce(&mut InventoryBuilder) -> Result<(), InventoryError>,
     ) -> Result<Arc<Inventory>, InventoryError> {
-        let mut followers = lock(&self.followers);
+        let mut followers = self.followers.lock();
         let before = self.now();
         let next = self.prepare(&before, edit)?;
         Ok(self.serve(&mut followers, &before, next))
@@ -198,7 +198,7 @@ impl LiveInventory {
     /// Serves a value that was prepared from `before`, and notifies the followers. `None`: `before`
     /// is no longer what is served.
     pub(crate) fn swap(&self, before: &Arc<Inventory>, next: Inventory) -> Option<Arc<Inventory>> {
-        let mut followers = lock(&self.followers);
+        let mut followers = self.followers.lock();
         let is_served = Arc::ptr_eq(&self.now(), before);
         is_served.then(|| self.serve(&mut followers, before, next))
     }
@@ -209,13 +209,13 @@ impl LiveInventory {
         before: &Arc<Inventory>,
         mut next: Inventory,
     ) -> Arc<Inventory> {
-        lock(&self.sharing).share(&mut next);
+        self.sharing.lock().share(&mut next);
         let now = Arc::new(next);
         let changes = now.changes_since(before);
         if changes.is_empty() {
             return Arc::clone(before);
         }
-        *lock(&self.now) = Arc::clone(&now);
+        *self.now.lock() = Arc::clone(&now);
         self.rates.follow(&now.host_limits);
         for change in &changes {
             tracing::info!("inventory, generation {}: {change:?}", now.generation());
@@ -247,13 +247,13 @@ impl LiveInventory {
     /// ([`weft_block::sharing`]), also devices that are added later. For the first export; later
     /// calls change nothing.
     pub(crate) fn share_on(&self, loops: &[RemoteLoop]) {
-        let _no_change_meanwhile = lock(&self.followers);
-        let mut sharing = lock(&self.sharing);
+        let _no_change_meanwhile = self.followers.lock();
+        let mut sharing = self.sharing.lock();
         if sharing.loops.is_empty() {
             sharing.loops = loops.to_vec();
             let mut now = Inventory::clone(&self.now());
             sharing.share(&mut now);
-            *lock(&self.now) = Arc::new(now);
+            *self.now.lock() = Arc::new(now);
         }
     }
 
@@ -263,7 +263,7 @@ impl LiveInventory {
         &self,
         start: impl FnOnce(&Arc<Inventory>) -> Arc<F>,
     ) -> Arc<F> {
-        let mut followers = lock(&self.followers);
+        let mut followers = self.followers.lock();
         let follower = start(&self.now());
         let weak: Weak<F> = Arc::downgrade(&follower);
         followers.push(weak);

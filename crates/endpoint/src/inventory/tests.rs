@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::HOST_LIMITS_MAX;
-use std::sync::Mutex;
+use weft_base::lock::Lock;
 use weft_block::{OpenOptions, Presence, open};
 
 fn nqn(name: &str) -> Nqn {
@@ -269,11 +269,11 @@ fn access_is_for_any_or_for_some() {
 
 /// Notes what it hears.
 #[derive(Default)]
-struct Listening(Mutex<Vec<(u64, usize)>>);
+struct Listening(Lock<Vec<(u64, usize)>>);
 
 impl Follower for Listening {
     fn follow(&self, now: &Arc<Inventory>, changes: &[Change]) {
-        self.0.lock().unwrap().push((now.generation(), changes.len()));
+        self.0.lock().push((now.generation(), changes.len()));
     }
 }
 
@@ -299,15 +299,12 @@ fn followers_hear_of_each_change_once_and_in_order() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(
-        *listening.0.lock().unwrap(),
-        (2..102).map(|generation| (generation, 1)).collect::<Vec<_>>()
-    );
+    assert_eq!(*listening.0.lock(), (2..102).map(|generation| (generation, 1)).collect::<Vec<_>>());
     // One that fails, and one that changes nothing, are not told.
     assert!(live.change(|builder| builder.remove_subsystem(&nqn("b")).map(drop)).is_err());
     live.change(|_| Ok(())).unwrap();
     live.look_at_devices();
-    assert_eq!((listening.0.lock().unwrap().len(), live.now().generation()), (100, 101));
+    assert_eq!((listening.0.lock().len(), live.now().generation()), (100, 101));
     let device = Arc::clone(&live.now().named("one").unwrap().device);
     live.device_changed(&device, weft_block::Change::Gone);
     assert_eq!(live.now().named("one").unwrap().presence, Presence::Gone);

@@ -4,11 +4,11 @@
 use super::record::{Record, forget, label_of};
 use super::{Kept, KeptDisk};
 use crate::late::LateWriters;
-use crate::lock::lock;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::filter::{Filter, QueueFilter};
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Device, Error, InPlace, Op, OpKind, Outcome, Status,
@@ -21,7 +21,7 @@ use weft_io::{DriverId, Handle};
 pub struct KeptDevice {
     inner: Device,
     kept: Arc<Kept>,
-    queues: Arc<Mutex<QueueNumbers>>,
+    queues: Arc<Lock<QueueNumbers>>,
 }
 
 /// The queues that are open.
@@ -87,7 +87,7 @@ impl Filter for KeptDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.inner.open_queue(on, owner)?;
-        let queues = &mut *lock(&self.queues);
+        let queues = &mut *self.queues.lock();
         let number = queues.next;
         queues.next = number.wrapping_add(1);
         queues.open.push(number);
@@ -105,7 +105,7 @@ struct KeptQueue {
     inner: Box<dyn BlockQueue>,
     number: u16,
     kept: Arc<Kept>,
-    queues: Arc<Mutex<QueueNumbers>>,
+    queues: Arc<Lock<QueueNumbers>>,
     /// The flush that had to fail, for the next reaping.
     failed: Option<Completion>,
 }
@@ -114,7 +114,7 @@ impl KeptQueue {
     /// Ends the first flush among these with an error, if it has to fail.
     fn fail_flush(&mut self, ops: &mut VecDeque<Op>) {
         let Some(at) = ops.iter().position(|op| op.kind == OpKind::Flush) else { return };
-        let open = lock(&self.queues).open.clone();
+        let open = self.queues.lock().open.clone();
         if self.kept.fails_flush(self.number, open.into_iter()) {
             let media = Outcome::Done(Status::new(StatusKind::Media));
             self.failed = ops.remove(at).map(|op| op.done(media));
@@ -158,7 +158,7 @@ impl QueueFilter for KeptQueue {
 
 impl Drop for KeptQueue {
     fn drop(&mut self) {
-        lock(&self.queues).open.retain(|number| *number != self.number);
+        self.queues.lock().open.retain(|number| *number != self.number);
     }
 }
 

@@ -15,11 +15,11 @@ use self::record::{Record, forget};
 use crate::disk::Disk;
 use crate::late::{LateWriters, LateWrites, Watch};
 use crate::limits::INHERITED_FLUSH_S;
-use crate::lock::lock;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{Device, Error, waiting};
 
 /// Which disk.
@@ -37,7 +37,7 @@ pub(crate) struct KeptDisk<'a> {
 /// The record of a disk that is served. It stays when this is dropped.
 pub(crate) struct Kept {
     place: PathBuf,
-    state: Arc<Mutex<KeptState>>,
+    state: Arc<Lock<KeptState>>,
     /// Whether some queue may have to be told of a loss.
     has_lost: AtomicBool,
     _watch: Watch,
@@ -127,10 +127,10 @@ impl KeptDisk<'_> {
 
     fn keep(self, record: Record, lost: Option<Lost>) -> Kept {
         let has_lost = AtomicBool::new(lost.is_some());
-        let state = Arc::new(Mutex::new(KeptState { record, lost, is_forgotten: false }));
+        let state = Arc::new(Lock::new(KeptState { record, lost, is_forgotten: false }));
         let (of_watch, place) = (Arc::clone(&state), self.place.clone());
         let watch = self.late_writers.watch(Box::new(move |all| {
-            let KeptState { record, is_forgotten, .. } = &mut *lock(&of_watch);
+            let KeptState { record, is_forgotten, .. } = &mut *of_watch.lock();
             if !*is_forgotten {
                 record.late.late_writers = all.to_vec();
                 record.keep(&place);
@@ -149,7 +149,7 @@ impl Kept {
 
     /// Whether this flush of a queue has to fail: the first one of each of the queues that run.
     pub fn fails_flush(&self, queue: u16, mut running: impl Iterator<Item = u16>) -> bool {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         let Some(lost) = state.lost.as_mut() else { return false };
         let is_first = !lost.told.contains(&queue);
         if is_first {
@@ -166,7 +166,7 @@ impl Kept {
 
     /// The disk has ended in order: nothing is kept of it.
     pub fn forget(&self) {
-        lock(&self.state).is_forgotten = true;
+        self.state.lock().is_forgotten = true;
         forget(&self.place);
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::limits::REMARKED_HOSTS_MAX;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use weft_proto::nvme::controller::HostIdentity;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::types::Nqn;
@@ -27,7 +28,7 @@ pub(crate) fn remark_all(peer: &dyn std::fmt::Display, noted: Deviations) {
 /// The deviations of its hosts that a target has logged: each once per host name, however often the
 /// host connects.
 #[derive(Default)]
-pub(crate) struct HostRemarks(Mutex<HashMap<Option<Nqn>, Deviations>>);
+pub(crate) struct HostRemarks(Lock<HashMap<Option<Nqn>, Deviations>>);
 
 impl HostRemarks {
     /// A host deviates in these ways.
@@ -39,7 +40,7 @@ impl HostRemarks {
     /// The deviations that were not logged for this host yet. Above a number of hosts all others
     /// count as one, so that invented names fill neither memory nor the log.
     fn unsaid(&self, host: Option<&Nqn>, noted: Deviations) -> Deviations {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.0.lock();
         let key = host.cloned();
         let known = said.contains_key(&key) || said.len() < REMARKED_HOSTS_MAX;
         said.entry(if known { key } else { None }).or_default().add(noted)

@@ -2,8 +2,9 @@
 
 use crate::control::{Control, Done};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
 use weft_block::{
     BlockQueue, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, Pending,
@@ -20,7 +21,7 @@ pub(super) enum Answer {
 }
 
 /// What came of a question: an error if the connection was lost.
-pub(super) type Asked = Arc<Mutex<Option<Result<Answer, Error>>>>;
+pub(super) type Asked = Arc<Lock<Option<Result<Answer, Error>>>>;
 
 /// Until the connection of a queue that was dropped is free for the next one.
 const RETURN: Duration = Duration::from_millis(1);

@@ -7,14 +7,14 @@
 
 use super::unresolved::Key;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_base::lock::Lock;
 
 /// The writes of a device that have gone out and those that wait for them, of all its queues.
 #[derive(Default)]
 pub(super) struct Ordered {
     /// Whether any waits: nobody has to be told otherwise.
     has_waiting: AtomicBool,
-    ranges: Mutex<Ranges>,
+    ranges: Lock<Ranges>,
 }
 
 #[derive(Default)]
@@ -39,14 +39,10 @@ impl Ranges {
 }
 
 impl Ordered {
-    fn lock(&self) -> MutexGuard<'_, Ranges> {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets a write go out, unless it overlaps another one.
     #[inline]
     pub(super) fn go(&self, first: u64, blocks: u32) -> bool {
-        let (ranges, end) = (&mut *self.lock(), first + u64::from(blocks));
+        let (ranges, end) = (&mut *self.ranges.lock(), first + u64::from(blocks));
         let goes = ranges.is_free(first, end)
             && !ranges.waiting.iter().any(|(_, other, stop)| *other < end && first < *stop);
         if goes {
@@ -57,7 +53,7 @@ impl Ordered {
 
     /// The same for a write that has a name, under which it waits for its turn.
     pub(super) fn go_or_wait(&self, key: Key, first: u64, blocks: u32) -> bool {
-        let (ranges, end) = (&mut *self.lock(), first + u64::from(blocks));
+        let (ranges, end) = (&mut *self.ranges.lock(), first + u64::from(blocks));
         let place = ranges.waiting.iter().position(|(other, ..)| *other == key);
         let earlier = &ranges.waiting[..place.unwrap_or(ranges.waiting.len())];
         let goes = ranges.is_free(first, end)
@@ -77,7 +73,7 @@ impl Ordered {
     /// A write that went out has ended. Returns whether any waits.
     #[inline]
     pub(super) fn end(&self, first: u64) -> bool {
-        let ranges = &mut *self.lock();
+        let ranges = &mut *self.ranges.lock();
         if let Ok(at) = ranges.out.binary_search_by_key(&first, |(other, _)| *other) {
             ranges.out.remove(at);
         }
@@ -98,7 +94,7 @@ impl Ordered {
         if !self.has_waiting.load(Ordering::Acquire) {
             return false;
         }
-        let ranges = &mut *self.lock();
+        let ranges = &mut *self.ranges.lock();
         let before = ranges.waiting.len();
         ranges.waiting.retain(|(key, ..)| keep(*key));
         self.has_waiting.store(!ranges.waiting.is_empty(), Ordering::Release);

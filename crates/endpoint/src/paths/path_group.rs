@@ -11,10 +11,10 @@ use super::size::Size;
 use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
-use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::path::{PathState, PathStatus};
 use weft_block::{AccessState, Device, Pending, Presence, Promise};
 use weft_io::{DriverId, RemoteLoop};
@@ -50,8 +50,8 @@ pub(super) struct PathGroup {
     gone: AtomicBool,
     keeper: OnceLock<DriverId>,
     /// Paths that are to be opened again for their size, and who waits for that.
-    renewals: Mutex<Vec<(usize, Promise<()>)>>,
-    state: Mutex<GroupState>,
+    renewals: Lock<Vec<(usize, Promise<()>)>>,
+    state: Lock<GroupState>,
 }
 
 #[derive(Default)]
@@ -137,13 +137,13 @@ impl PathGroup {
             failing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             keeper: OnceLock::new(),
-            renewals: Mutex::default(),
-            state: Mutex::new(state),
+            renewals: Lock::default(),
+            state: Lock::new(state),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, GroupState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Grows whenever something changes for queues.
@@ -204,7 +204,7 @@ impl PathGroup {
     /// another size.
     pub(super) fn renew(&self, path: usize) -> Pending<()> {
         let (promise, renewed) = Pending::promised();
-        lock(&self.renewals).push((path, promise));
+        self.renewals.lock().push((path, promise));
         if let Some(keeper) = self.keeper() {
             self.control.wake(keeper);
         }
@@ -213,7 +213,7 @@ impl PathGroup {
 
     /// The paths that are to be opened once more.
     pub(super) fn take_renewals(&self) -> Vec<(usize, Promise<()>)> {
-        core::mem::take(&mut *lock(&self.renewals))
+        core::mem::take(&mut *self.renewals.lock())
     }
 
     pub(super) fn presence(&self) -> Presence {

@@ -6,7 +6,8 @@ use super::path_group::PathGroup;
 use super::unflushed::{Piece, Unflushed};
 use crate::limits::REPLAY_OPS;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
@@ -36,7 +37,7 @@ impl Ended {
 }
 
 /// What came of it.
-pub(super) type Replayed = Arc<Mutex<Option<Result<Ended, Failure>>>>;
+pub(super) type Replayed = Arc<Lock<Option<Result<Ended, Failure>>>>;
 
 /// Why not all were written or looked for. Some may have been written, over newer data.
 pub(super) struct Failure {
@@ -267,7 +268,7 @@ impl Driver for Replay {
                 Some(failure) => Err(Failure { is_begun, ..failure }),
                 None => Ok(ended(self)),
             };
-            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            *self.told.lock() = Some(result);
             on.wake(self.keeper);
             on.remove(self.id);
             return Activity::Busy;

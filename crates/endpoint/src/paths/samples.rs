@@ -6,8 +6,9 @@
 
 use crate::limits::{PATH_SAMPLE_BYTES, PATH_SAMPLE_TRIES};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{BlockQueue, Device, Error, Geometry, Op, OpKind, Opening};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
@@ -31,7 +32,7 @@ pub(super) enum Verdict {
 }
 
 /// The outcome, once there is one.
-pub(super) type Compared = Arc<Mutex<Option<Verdict>>>;
+pub(super) type Compared = Arc<Lock<Option<Verdict>>>;
 
 /// How far a comparison is.
 pub(super) enum Comparison {
@@ -156,7 +157,7 @@ impl Samples {
     }
 
     fn end(&mut self, on: &Handle, verdict: Verdict) -> Activity {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
+        *self.told.lock() = Some(verdict);
         on.wake(self.keeper);
         on.remove(self.id);
         Activity::Busy

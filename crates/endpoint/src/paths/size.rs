@@ -1,20 +1,19 @@
 //! The size of a device over paths. A path that has grown alone does not decide it once all paths
 //! were asked: the others would refuse operations behind their ends.
 
-use crate::lock::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weft_base::lock::Lock;
 
 /// See the module.
 pub(super) struct Size {
     blocks: AtomicU64,
     /// The most that it becomes until all paths are asked again.
-    limit: Mutex<u64>,
+    limit: Lock<u64>,
 }
 
 impl Size {
     pub(super) fn new(blocks: u64) -> Self {
-        Self { blocks: AtomicU64::new(blocks), limit: Mutex::new(u64::MAX) }
+        Self { blocks: AtomicU64::new(blocks), limit: Lock::new(u64::MAX) }
     }
 
     /// Blocks.
@@ -24,20 +23,20 @@ impl Size {
 
     /// A path has `blocks` now. Returns whether the size changes with that.
     pub(super) fn set(&self, blocks: u64) -> bool {
-        let limit = lock(&self.limit);
+        let limit = self.limit.lock();
         let blocks = blocks.min(*limit);
         self.blocks.swap(blocks, Ordering::AcqRel) != blocks
     }
 
     /// Paths are asked one after the other: the size does not grow until [`Self::settle`].
     pub(super) fn hold(&self) {
-        *lock(&self.limit) = self.get();
+        *self.limit.lock() = self.get();
     }
 
     /// All open paths were asked, and have these sizes: the smallest is used, and is the limit if
     /// they differ. Returns whether the size changes with that.
     pub(super) fn settle(&self, sizes: &[u64]) -> bool {
-        let mut limit = lock(&self.limit);
+        let mut limit = self.limit.lock();
         let smallest = sizes.iter().copied().min();
         let differ = smallest.filter(|smallest| sizes.iter().any(|size| size != smallest));
         *limit = differ.unwrap_or(u64::MAX);

@@ -11,7 +11,7 @@
 //! may be lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_base::lock::Lock;
 
 /// Whose write it is: the queue and the name there.
 pub(super) type Key = (u64, u64);
@@ -20,7 +20,7 @@ pub(super) type Key = (u64, u64);
 #[derive(Default)]
 pub(super) struct Unresolved {
     count: AtomicUsize,
-    writes: Mutex<Vec<Write>>,
+    writes: Lock<Vec<Write>>,
 }
 
 struct Write {
@@ -32,10 +32,6 @@ struct Write {
 }
 
 impl Unresolved {
-    fn lock(&self) -> MutexGuard<'_, Vec<Write>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether there are any: nothing else is asked while all is well.
     #[inline]
     pub(super) fn any(&self) -> bool {
@@ -43,7 +39,7 @@ impl Unresolved {
     }
 
     pub(super) fn add(&self, key: Key, lba: u64, blocks: u32) {
-        let mut writes = self.lock();
+        let mut writes = self.writes.lock();
         writes.push(Write { key, lba, end: lba + u64::from(blocks), hides: false });
         self.count.store(writes.len(), Ordering::Release);
     }
@@ -56,7 +52,7 @@ impl Unresolved {
     /// Removes a write unless it hides something; whether it did.
     pub(super) fn remove_if_open(&self, key: Key) -> bool {
         self.retain(|write| write.key != key || write.hides);
-        !self.lock().iter().any(|write| write.key == key)
+        !self.writes.lock().iter().any(|write| write.key == key)
     }
 
     /// Removes all writes of a queue, whose loop ends. Returns whether one of them hid something.
@@ -65,7 +61,7 @@ impl Unresolved {
     }
 
     fn retain(&self, keep: impl Fn(&Write) -> bool) -> bool {
-        let mut writes = self.lock();
+        let mut writes = self.writes.lock();
         let mut hid = false;
         writes.retain(|write| {
             let stays = keep(write);
@@ -78,14 +74,14 @@ impl Unresolved {
 
     /// Their blocks: the first, and the one behind the last.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
-        self.lock().iter().map(|write| (write.lba, write.end)).collect()
+        self.writes.lock().iter().map(|write| (write.lba, write.end)).collect()
     }
 
     /// The target has restarted, and these blocks (the first, and the one behind the last) do not
     /// hold what they should. Returns whether writes are on all of them, which hide that from now
     /// on.
     pub(super) fn hide(&self, first: u64, end: u64) -> bool {
-        let mut writes = self.lock();
+        let mut writes = self.writes.lock();
         let mut over: Vec<&mut Write> =
             writes.iter_mut().filter(|write| write.lba < end && first < write.end).collect();
         over.sort_unstable_by_key(|write| write.lba);
@@ -101,18 +97,18 @@ impl Unresolved {
 
     /// Whether a write hides something.
     pub(super) fn does_hide(&self, key: Key) -> bool {
-        self.any() && self.lock().iter().any(|write| write.hides && write.key == key)
+        self.any() && self.writes.lock().iter().any(|write| write.hides && write.key == key)
     }
 
     /// Whether one of the writes hides something.
     pub(super) fn hide_any(&self) -> bool {
-        self.any() && self.lock().iter().any(|write| write.hides)
+        self.any() && self.writes.lock().iter().any(|write| write.hides)
     }
 
     /// Whether an operation on these blocks has to wait.
     pub(super) fn overlaps(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
-        blocks > 0 && self.lock().iter().any(|write| lba < write.end && write.lba < end)
+        blocks > 0 && self.writes.lock().iter().any(|write| lba < write.end && write.lba < end)
     }
 }
 

@@ -4,20 +4,21 @@
 use super::Follower;
 use super::pending::Pending;
 use super::pool::Pool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_proto::reservation::Changes;
 
 /// What the reservations of all namespaces have in common.
 pub(super) struct Common {
-    followers: Mutex<Vec<Weak<dyn Follower>>>,
+    followers: Lock<Vec<Weak<dyn Follower>>>,
     /// Writes state files.
     pub storing: Pool,
 }
 
 impl Common {
     pub(super) fn new() -> Self {
-        Self { followers: Mutex::default(), storing: Pool::new("weft-reservations", 1) }
+        Self { followers: Lock::default(), storing: Pool::new("weft-reservations", 1) }
     }
 
     /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
@@ -40,6 +41,6 @@ impl Common {
     }
 
     fn followers(&self) -> MutexGuard<'_, Vec<Weak<dyn Follower>>> {
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followers.lock()
     }
 }

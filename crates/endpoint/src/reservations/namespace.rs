@@ -5,8 +5,9 @@ use super::file::StateFile;
 use super::group::{InGroup, Loaded};
 use super::pending::{Answer, Done, Pending};
 use crate::refusals::Refusals;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::Step;
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -26,7 +27,7 @@ pub struct NamespaceReservations {
 /// Where the state is.
 pub(super) enum Keeping {
     /// In this process. Held while an operation is executed. `None`: nothing is stored.
-    Here(Mutex<Option<StateFile>>),
+    Here(Lock<Option<StateFile>>),
     /// In a store of several gateways.
     Group(Arc<InGroup>),
 }
@@ -128,8 +129,8 @@ impl NamespaceReservations {
         }
     }
 
-    fn execute_here(&self, file: &Mutex<Option<StateFile>>, step: &Step, answer: Answer) {
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    fn execute_here(&self, file: &Lock<Option<StateFile>>, step: &Step, answer: Answer) {
+        let mut file = file.lock();
         let (next, changes) = match prepare(step, &self.shared) {
             Ok(prepared) => prepared,
             Err(refusal) => return answer(Err(refusal)),

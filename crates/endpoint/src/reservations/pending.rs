@@ -1,7 +1,7 @@
 //! A change that is in force, and is answered when the commands that it aborts are out of the
 //! devices.
 
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
 use weft_proto::reservation::Refusal;
 
 /// Told once how an operation ended, on any thread.
@@ -12,18 +12,18 @@ pub type Done = Box<dyn FnOnce() + Send>;
 
 /// Calls who waits for a change when the last reference to this is dropped.
 #[derive(Default)]
-pub(crate) struct Pending(Mutex<Vec<Done>>);
+pub(crate) struct Pending(Lock<Vec<Done>>);
 
 impl Pending {
     /// Calls this when the change is through.
     pub(super) fn attach(&self, done: Done) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+        self.0.lock().push(done);
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let waiting = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let waiting = core::mem::take(self.0.get_mut());
         waiting.into_iter().for_each(|done| done());
     }
 }

@@ -4,7 +4,8 @@ use super::threads::system;
 use crate::refusals::Refusals;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 /// Threads that could not be started, for the log.
 static FAILED: Refusals = Refusals::of_errors();
@@ -16,17 +17,13 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(super) struct Pool {
     name: &'static str,
     threads_max: usize,
-    work: Arc<Mutex<Work>>,
+    work: Arc<Lock<Work>>,
 }
 
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<Job>,
     threads: usize,
-}
-
-fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
-    work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {
@@ -37,7 +34,7 @@ impl Pool {
 
     /// Runs a job, later. Where no thread can be had it runs at once.
     pub fn run(&self, job: Job) {
-        let mut work = lock(&self.work);
+        let mut work = self.work.lock();
         work.waiting.push_back(job);
         if work.threads == self.threads_max {
             return;
@@ -47,7 +44,7 @@ impl Pool {
         let shared = Arc::clone(&self.work);
         if let Err(e) = system().start(self.name, Box::new(move || run_all(&shared))) {
             FAILED.log_now(|| format!("cannot start a thread for reservations: {e}"));
-            let mut work = lock(&self.work);
+            let mut work = self.work.lock();
             if work.threads > 1 {
                 work.threads -= 1;
             } else {
@@ -58,9 +55,9 @@ impl Pool {
     }
 }
 
-fn run_all(work: &Mutex<Work>) {
+fn run_all(work: &Lock<Work>) {
     loop {
-        let mut now = lock(work);
+        let mut now = work.lock();
         let Some(job) = now.waiting.pop_front() else {
             now.threads -= 1;
             return;

@@ -8,11 +8,11 @@ use super::namespace::{Keeping, NamespaceReservations};
 use super::pending::{Done, Pending};
 use super::store::{GroupStore, OnThreads, SharedStore};
 use crate::identity;
-use crate::lock::lock;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_proto::reservation::{ReservationState, Reservations};
 
@@ -23,7 +23,7 @@ use weft_proto::reservation::{ReservationState, Reservations};
 pub struct ReservationTable(Arc<Table>);
 
 struct Table {
-    known: Mutex<HashMap<Uuid, Arc<NamespaceReservations>>>,
+    known: Lock<HashMap<Uuid, Arc<NamespaceReservations>>>,
     place: StateStore,
     common: Arc<Common>,
 }
@@ -47,7 +47,7 @@ impl Default for ReservationTable {
 
 impl ReservationTable {
     fn at(place: StateStore) -> Self {
-        Self(Arc::new(Table { known: Mutex::default(), place, common: Arc::new(Common::new()) }))
+        Self(Arc::new(Table { known: Lock::default(), place, common: Arc::new(Common::new()) }))
     }
 
     /// Reservations that end with the process.
@@ -120,7 +120,7 @@ impl ReservationTable {
     }
 
     fn find(&self, uuid: Uuid, lasts: bool) -> Result<Arc<NamespaceReservations>, Error> {
-        let mut known = lock(&self.0.known);
+        let mut known = self.0.known.lock();
         if let Some(found) = known.get(&uuid) {
             return Ok(Arc::clone(found));
         }
@@ -140,7 +140,7 @@ impl ReservationTable {
     /// commands any more that it has aborted, or at once if the namespace is not served here. Does
     /// not wait.
     pub fn changed_elsewhere(&self, namespace: Uuid, done: Done) {
-        let known = lock(&self.0.known).get(&namespace).cloned();
+        let known = self.0.known.lock().get(&namespace).cloned();
         match known {
             Some(of) => of.follow(done),
             None => done(),
@@ -150,7 +150,7 @@ impl ReservationTable {
     /// This gateway may have missed changes of others: reads all states again. `done` is called
     /// when they are in force, as with [`Self::changed_elsewhere`].
     pub fn missed(&self, done: Done) {
-        let all: Vec<_> = lock(&self.0.known).values().cloned().collect();
+        let all: Vec<_> = self.0.known.lock().values().cloned().collect();
         let last = Arc::new(Pending::default());
         last.attach(done);
         for of in all {
@@ -180,7 +180,7 @@ impl Table {
         Ok(NamespaceReservations::new(
             uuid,
             shared,
-            Keeping::Here(Mutex::new(file)),
+            Keeping::Here(Lock::new(file)),
             Arc::clone(&self.common),
         ))
     }

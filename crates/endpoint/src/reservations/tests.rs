@@ -1,6 +1,7 @@
 use super::*;
 use std::path::PathBuf;
 use std::sync::mpsc;
+use weft_base::lock::Lock;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
     Action, Check, Kind, Operation, Refusal, Registrant, ReservationState,
@@ -180,7 +181,7 @@ fn two_processes_do_not_write_one_file() {
 
 /// Keeps what it is told.
 #[derive(Default)]
-struct Export(std::sync::Mutex<Vec<Arc<Pending>>>);
+struct Export(Lock<Vec<Arc<Pending>>>);
 
 impl Follower for Export {
     fn reservations_changed(
@@ -189,7 +190,7 @@ impl Follower for Export {
         _: &weft_proto::reservation::Changes,
         pending: &Arc<Pending>,
     ) {
-        self.0.lock().unwrap().push(Arc::clone(pending));
+        self.0.lock().push(Arc::clone(pending));
     }
 }
 
@@ -207,7 +208,7 @@ fn an_operation_is_answered_when_the_last_export_is_done() {
     );
     for export in &exports {
         assert!(receiver.try_recv().is_err());
-        export.0.lock().unwrap().clear();
+        export.0.lock().clear();
     }
     assert_eq!(receiver.try_recv(), Ok(Ok(())));
 }

@@ -7,8 +7,9 @@ use crate::control::{Control, Task};
 use crate::limits::CLOSE_S;
 use crate::pump::{Handler, StreamPump};
 use crate::source::ConnectOptions;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::stream::StreamEngine;
@@ -18,7 +19,7 @@ pub(crate) struct Idle<E> {
     /// The source's URL, for messages.
     name: String,
     control: Control,
-    state: Mutex<IdleState<E>>,
+    state: Lock<IdleState<E>>,
     /// Until the last connection has been ended, wherever it is.
     _task: Task,
 }
@@ -64,11 +65,11 @@ impl<E: StreamEngine> Idle<E> {
         };
         let control = options.control.clone();
         let task = control.task();
-        Self { name, control, state: Mutex::new(state), _task: task }
+        Self { name, control, state: Lock::new(state), _task: task }
     }
 
     fn state(&self) -> MutexGuard<'_, IdleState<E>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A connection for a queue.

@@ -42,7 +42,7 @@ impl Statistics {
     /// Counts a connection that serves commands from now on, with tags below `tags` (it may have
     /// more). On the thread that will serve it. A host that was refused never gets here.
     pub fn enter(self: &Arc<Self>, name: ConnectionName, tags: usize) -> Meter {
-        let (mut state, cell) = (self.lock(), Arc::<Cell>::default());
+        let (mut state, cell) = (self.state.lock(), Arc::<Cell>::default());
         state.last += 1;
         let (id, named) = (state.last, state.seat(&name.host));
         let slow = self.slow.get().map(|log| Box::new(Slow::new(Arc::clone(log), name.clone())));

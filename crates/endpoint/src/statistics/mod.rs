@@ -23,9 +23,10 @@ use cell::Cell;
 use slow::SlowLog;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 
 /// A connection, and what it has counted.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub struct HostCounts {
 /// The counters of all exports of an inventory.
 pub struct Statistics {
     started: Instant,
-    state: Mutex<Counters>,
+    state: Lock<Counters>,
     slow: OnceLock<Arc<SlowLog>>,
     keep_alives_expired: AtomicU64,
 }
@@ -59,7 +60,7 @@ impl Default for Statistics {
     fn default() -> Self {
         Self {
             started: Instant::now(),
-            state: Mutex::default(),
+            state: Lock::default(),
             slow: OnceLock::new(),
             keep_alives_expired: AtomicU64::new(0),
         }
@@ -92,10 +93,6 @@ struct Host {
 }
 
 impl Statistics {
-    fn lock(&self) -> MutexGuard<'_, Counters> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Logs commands from now on that take this long, with their stages and at a limited rate. Only
     /// connections that begin later do; the first call counts.
     pub fn log_slow(&self, limit: Duration) {
@@ -119,7 +116,7 @@ impl Statistics {
 
     /// The cell of a namespace for this thread.
     fn cell(&self, namespace: NamespaceName) -> Arc<Cell> {
-        let (mut state, thread) = (self.lock(), std::thread::current().id());
+        let (mut state, thread) = (self.state.lock(), std::thread::current().id());
         let cells = state.namespaces.entry(namespace).or_default();
         if let Some((_, cell)) = cells.iter().find(|(of, _)| *of == thread) {
             return Arc::clone(cell);
@@ -130,7 +127,7 @@ impl Statistics {
     }
 
     fn leave(&self, id: u64) {
-        let state = &mut *self.lock();
+        let state = &mut *self.state.lock();
         let Some(Connection { name, cell, named }) = state.connections.remove(&id) else { return };
         let host = if named { state.hosts.get_mut(&name.host) } else { Some(&mut state.others) };
         if let Some(host) = host {
@@ -141,7 +138,7 @@ impl Statistics {
 
     /// The open connections that serve commands.
     pub fn connections(&self) -> Vec<ConnectionCounts> {
-        let state = self.lock();
+        let state = self.state.lock();
         let of = |connection: &Connection| {
             let mut counts = Counts::default();
             connection.cell.add_to(&mut counts);
@@ -153,7 +150,7 @@ impl Statistics {
     /// All hosts that were admitted, by name, at most [`HOSTS_COUNTED_MAX`]; then the others
     /// together, if there were any.
     pub fn hosts(&self) -> Vec<HostCounts> {
-        let state = self.lock();
+        let state = self.state.lock();
         let of = |name: &str, host: &Host| HostCounts {
             name: Some(name.to_owned()),
             connections: host.connections,
@@ -176,7 +173,7 @@ impl Statistics {
 
     /// The commands of a namespace, on all threads.
     pub fn namespace(&self, name: &NamespaceName) -> Counts {
-        let (state, mut counts) = (self.lock(), Counts::default());
+        let (state, mut counts) = (self.state.lock(), Counts::default());
         state
             .namespaces
             .get(name)
@@ -191,7 +188,7 @@ impl Statistics {
         let in_use = |cells: &[(ThreadId, Arc<Cell>)]| {
             cells.iter().any(|(_, cell)| Arc::strong_count(cell) > 1)
         };
-        self.lock().namespaces.retain(|name, cells| exists(name) || in_use(cells));
+        self.state.lock().namespaces.retain(|name, cells| exists(name) || in_use(cells));
     }
 }
 

@@ -6,10 +6,11 @@ use crate::hostile::iscsi::{IQN, Served};
 use crate::hostile::targets::patient;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+use weft_base::lock::Lock;
 use weft_endpoint::export::iscsi::TargetLimits;
 use weft_endpoint::open;
 use weft_proto::iscsi::pdu::{Head, Opcode, padding};
@@ -20,10 +21,10 @@ use weft_proto::nvme::types::{Id128, Qid};
 use weft_proto::nvme_tcp::pdu::Flags;
 
 /// The warnings of this kind that the program gave, whichever test caused them.
-static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static WARNINGS: Lock<Vec<String>> = Lock::new(Vec::new());
 
 fn warnings() -> MutexGuard<'static, Vec<String>> {
-    WARNINGS.lock().unwrap_or_else(PoisonError::into_inner)
+    WARNINGS.lock()
 }
 
 /// Keeps warnings that a device has no lasting name.
@@ -98,7 +99,7 @@ fn without_names(to: SocketAddr) -> SocketAddr {
         let Ok((host, _)) = listener.accept() else { return };
         let target = TcpStream::connect(to).unwrap();
         // Initiator task tags of INQUIRY for page 00h.
-        let asked = Arc::new(Mutex::new(Vec::<[u8; 4]>::new()));
+        let asked = Arc::new(Lock::new(Vec::<[u8; 4]>::new()));
         let (mut from_host, mut to_target, questions) =
             (host.try_clone().unwrap(), target.try_clone().unwrap(), Arc::clone(&asked));
         std::thread::spawn(move || {

@@ -2,8 +2,8 @@
 
 use super::driver::DriverId;
 use super::handle::Handle;
-use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
-use std::sync::{Arc, PoisonError};
+use crate::sync::{AtomicBool, Lock, MutexGuard, Ordering, fence};
+use std::sync::Arc;
 
 /// Requests to a loop. Waking is separate because it happens per operation and must not allocate.
 enum Task {
@@ -17,9 +17,9 @@ pub struct RemoteLoop(Arc<TaskQueue>);
 
 struct TaskQueue {
     /// `None` if the loop has ended.
-    tasks: Mutex<Option<Vec<Task>>>,
+    tasks: Lock<Option<Vec<Task>>>,
     /// An empty list, which keeps the memory of tasks that have run. Only the loop uses it.
-    spare: Mutex<Vec<Task>>,
+    spare: Lock<Vec<Task>>,
     pending: AtomicBool,
     sleeping: AtomicBool,
     wake: Arc<dyn Fn() + Send + Sync>,
@@ -28,8 +28,8 @@ struct TaskQueue {
 impl RemoteLoop {
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self(Arc::new(TaskQueue {
-            tasks: Mutex::new(Some(Vec::new())),
-            spare: Mutex::default(),
+            tasks: Lock::new(Some(Vec::new())),
+            spare: Lock::default(),
             pending: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             wake,
@@ -67,11 +67,11 @@ impl RemoteLoop {
     }
 
     fn tasks(&self) -> MutexGuard<'_, Option<Vec<Task>>> {
-        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.tasks.lock()
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<Task>> {
-        self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.spare.lock()
     }
 
     /// The loop has ended: drops tasks that have not run.

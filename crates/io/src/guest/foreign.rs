@@ -14,7 +14,8 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 /// Every call on descriptors that a peer has sent: the call, the descriptors on which it is made,
 /// and why it does not wait for the peer. The page on vhost-user has the same table.
@@ -51,7 +52,7 @@ pub struct Foreign {
 
 /// Descriptors to be closed on another thread, once nobody has anything of the connection.
 #[derive(Debug, Default)]
-pub(super) struct Bin(Mutex<Content>);
+pub(super) struct Bin(Lock<Content>);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -112,24 +113,20 @@ impl Drop for Foreign {
 }
 
 impl Bin {
-    fn lock(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes it later.
     pub fn put(&self, file: Brought) {
-        self.lock().files.push(file);
+        self.0.lock().files.push(file);
     }
 
     /// Drops this when all is closed.
     pub fn hold(&self, guard: Box<dyn Any + Send>) {
-        self.lock().guard = Some(guard);
+        self.0.lock().guard = Some(guard);
     }
 
     /// # Errors
     /// There is too much in it.
     pub fn check(&self) -> io::Result<()> {
-        if self.lock().files.len() < FOREIGN_DESCRIPTORS_MAX {
+        if self.0.lock().files.len() < FOREIGN_DESCRIPTORS_MAX {
             return Ok(());
         }
         let text = format!("{FOREIGN_DESCRIPTORS_MAX} descriptors are of kinds that are not used");
@@ -139,7 +136,7 @@ impl Bin {
 
 impl Drop for Bin {
     fn drop(&mut self) {
-        let content = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let content = core::mem::take(self.0.get_mut());
         if content.files.is_empty() {
             return;
         }

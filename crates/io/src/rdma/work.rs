@@ -1,6 +1,6 @@
 //! Events of a queue pair.
 
-pub use weft_verbs::{Ended, Exposure, RemoteMemory, WorkError};
+pub use weft_base::verbs::{Ended, Exposure, RemoteMemory, WorkError};
 
 /// An event of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

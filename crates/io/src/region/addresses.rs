@@ -9,7 +9,8 @@ use super::memory::HUGE_PAGE_BYTES;
 use super::views::zeroes;
 use core::ops::Range;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+use weft_base::lock::SharedLock;
 
 /// Observer of the end of memory.
 pub(crate) trait EndsObserver: Sync {
@@ -24,15 +25,15 @@ struct RegionAddresses {
     observers: Vec<&'static dyn EndsObserver>,
 }
 
-static REGIONS: RwLock<RegionAddresses> =
-    RwLock::new(RegionAddresses { regions: BTreeMap::new(), observers: Vec::new() });
+static REGIONS: SharedLock<RegionAddresses> =
+    SharedLock::new(RegionAddresses { regions: BTreeMap::new(), observers: Vec::new() });
 
 fn read() -> RwLockReadGuard<'static, RegionAddresses> {
-    REGIONS.read().unwrap_or_else(PoisonError::into_inner)
+    REGIONS.read()
 }
 
 fn write() -> RwLockWriteGuard<'static, RegionAddresses> {
-    REGIONS.write().unwrap_or_else(PoisonError::into_inner)
+    REGIONS.write()
 }
 
 /// There is a region with this memory, which starts at a multiple of [`HUGE_PAGE_BYTES`].
@@ -93,24 +94,20 @@ mod tests {
     use super::*;
     use crate::region::{CHUNK_BYTES, Lender, Region};
     use crate::segment::Segments;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     #[derive(Default)]
-    struct Ends(Mutex<Vec<Range<usize>>>);
+    struct Ends(Lock<Vec<Range<usize>>>);
 
     impl EndsObserver for Ends {
         fn ends(&self, addresses: Range<usize>) {
-            self.0.lock().unwrap().push(addresses);
+            self.0.lock().push(addresses);
         }
     }
 
     impl Ends {
         fn has(&self, part: &Range<usize>) -> bool {
-            self.0
-                .lock()
-                .unwrap()
-                .iter()
-                .any(|ended| ended.start <= part.start && part.end <= ended.end)
+            self.0.lock().iter().any(|ended| ended.start <= part.start && part.end <= ended.end)
         }
     }
 
@@ -138,7 +135,7 @@ mod tests {
         assert!(!ends.has(&zeroes));
         assert!(part_of(&filled).is_none(), "memory of others");
         let first = parts[0].clone();
-        ends.0.lock().unwrap().clear();
+        ends.0.lock().clear();
         drop((lender, region));
         assert!(ends.has(&first));
     }

@@ -6,9 +6,8 @@
 
 use super::CHUNK_BYTES;
 use super::memory::{self, Memory};
-use crate::sync::{AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering, Watched};
+use crate::sync::{AtomicU8, AtomicU32, Lock, MutexGuard, Ordering, Watched};
 use std::io;
-use std::sync::PoisonError;
 
 /// A chunk's word when it has no frame.
 pub(super) const NO_FRAME: u32 = 0;
@@ -34,7 +33,7 @@ pub(super) struct Frames {
     states: Box<[AtomicU32]>,
     /// Of each frame: how many short reads are still to be copied rather than lent.
     shy: Box<[AtomicU8]>,
-    free: Mutex<Free>,
+    free: Lock<Free>,
     out: AtomicU32,
     spares: u32,
 }
@@ -69,7 +68,7 @@ impl Frames {
                 .collect(),
             states: (0..count).map(|_| AtomicU32::new(0)).collect(),
             shy: (0..count).map(|_| AtomicU8::new(0)).collect(),
-            free: Mutex::new(free),
+            free: Lock::new(free),
             out: AtomicU32::new(0),
             spares,
         })
@@ -150,7 +149,7 @@ impl Frames {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock()
     }
 
     /// A free frame, and whether it holds zeroes only.

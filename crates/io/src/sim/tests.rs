@@ -5,6 +5,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::rc::Rc;
+use weft_base::lock::Lock;
 
 const PORT: &str = "10.0.0.1:7000";
 
@@ -295,9 +296,9 @@ fn a_host_that_was_asleep_finds_its_timers_over() {
 #[test]
 fn a_watcher_sees_what_happens() {
     let mut scene = scene(NetConfig::default());
-    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = std::sync::Arc::new(Lock::new(Vec::new()));
     let into = std::sync::Arc::clone(&seen);
-    scene.world.watch(move |record| into.lock().unwrap().push(record.what));
+    scene.world.watch(move |record| into.lock().push(record.what));
     let _both = pair(&mut scene);
-    assert!(seen.lock().unwrap().contains(&"established"));
+    assert!(seen.lock().contains(&"established"));
 }

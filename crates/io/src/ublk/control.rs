@@ -8,12 +8,12 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
 
 /// The control device, opened.
 pub struct Control {
     file: File,
-    ring: Mutex<IoUring<squeue::Entry128, cqueue::Entry>>,
+    ring: Lock<IoUring<squeue::Entry128, cqueue::Entry>>,
     features: u64,
 }
 
@@ -32,7 +32,7 @@ impl Control {
     /// Opens it, and asks what the driver can do.
     pub fn open() -> io::Result<Self> {
         let file = kernel_file::open("/dev/ublk-control")?;
-        let ring = Mutex::new(IoUring::builder().build(4)?);
+        let ring = Lock::new(IoUring::builder().build(4)?);
         let mut this = Self { file, ring, features: 0 };
         let mut features = [0; 8];
         match this.ask(Command::new(command::GET_FEATURES, u32::MAX, &mut features)) {
@@ -55,7 +55,7 @@ impl Control {
         let bytes = control(command.device, place, command.data, path_len as u16);
         let fd = types::Fd(self.file.as_raw_fd());
         let entry = opcode::UringCmd80::new(fd, command.number).cmd(bytes).build();
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.ring.lock();
         // SAFETY: the buffer and the file outlive the command, for whose end is waited below.
         unsafe { ring.submission().push(&entry) }.map_err(|_| io::ErrorKind::WouldBlock)?;
         let result = loop {

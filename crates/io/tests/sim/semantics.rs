@@ -12,7 +12,8 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use weft_base::lock::Lock;
 use weft_io::event_loop::TimerSlot;
 use weft_io::sim::{NetConfig, Rng, World};
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, RemoteLoop, Time};
@@ -46,35 +47,31 @@ struct Model {
 }
 
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Model>>);
+struct Shared(Arc<Lock<Model>>);
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Model> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn spawn(&self, on: &Handle, on_loop: usize) {
-        let mut model = self.lock();
+        let mut model = self.0.lock();
         model.next += 1;
         let key = (on_loop, model.next);
         drop(model);
         on.spawn(|id| {
             let known = Known { id, removed: false, dropped: false, owed: ALL, timers: Vec::new() };
-            self.lock().drivers.insert(key, known);
+            self.0.lock().drivers.insert(key, known);
             Chaos { key, model: self.clone() }
         });
     }
 
     /// A driver of this loop, gone ones included.
     fn any(&self, on_loop: usize) -> Option<(usize, u32)> {
-        let mut model = self.lock();
+        let mut model = self.0.lock();
         let keys: Vec<_> = model.drivers.keys().copied().filter(|k| k.0 == on_loop).collect();
         (!keys.is_empty()).then(|| *model.rng.pick(&keys))
     }
 
     fn act(&self, on: &Handle, on_loop: usize) {
         let Some(key) = self.any(on_loop) else { return };
-        let mut guard = self.lock();
+        let mut guard = self.0.lock();
         let model = &mut *guard;
         let Some(budget) = model.budget.checked_sub(1) else { return };
         model.budget = budget;
@@ -254,7 +251,7 @@ fn nothing_that_is_owed_is_forgotten() {
         let spin = Duration::from_nanos(*rng.pick(&[0, 500, 50_000]));
         let config = LoopConfig { spin, ..LoopConfig::default() };
         let loops: Vec<_> = (0..rng.within(1, 3)).map(|_| world.add_loop(host, &config)).collect();
-        let model = Shared(Arc::new(Mutex::new(Model {
+        let model = Shared(Arc::new(Lock::new(Model {
             budget: 300,
             drivers: BTreeMap::new(),
             next: 0,

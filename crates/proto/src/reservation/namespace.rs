@@ -4,7 +4,8 @@ use super::kind::{Access, Effect};
 use super::operation::{Changes, Operation, Refusal};
 use super::state::{Registrant, ReservationState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 
 /// Something of the namespace that has to follow the changes of its reservations.
 pub trait Follower: Send + Sync {
@@ -22,9 +23,9 @@ pub struct Reservations {
     /// In bits 1:0 what those may not do who are not registered, above them a count of changes;
     /// zero where there is no reservation.
     epoch: AtomicU64,
-    state: Mutex<ReservationState>,
+    state: Lock<ReservationState>,
     changes: AtomicU64,
-    followers: Mutex<Vec<Weak<dyn Follower>>>,
+    followers: Lock<Vec<Weak<dyn Follower>>>,
     /// The owner stores what is to outlast a loss of power.
     stored: bool,
     of_group: bool,
@@ -35,10 +36,6 @@ pub struct Reservations {
 const NO_WRITING: u64 = 1;
 const NO_READING: u64 = 2;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Reservations {
     /// Begins with `state`. `stored`: the owner stores what has to outlast a loss of power;
     /// otherwise registrations that ask for it are refused.
@@ -46,9 +43,9 @@ impl Reservations {
         let epoch = AtomicU64::new(epoch_of(&state, 1));
         Self {
             epoch,
-            state: Mutex::new(state),
+            state: Lock::new(state),
             changes: AtomicU64::new(1),
-            followers: Mutex::default(),
+            followers: Lock::default(),
             stored,
             of_group: false,
             ahead: AtomicBool::new(false),
@@ -111,12 +108,12 @@ impl Reservations {
 
     /// Returns the present rights of a registrant.
     pub fn access(&self, registrant: &Registrant) -> Access {
-        lock(&self.state).access(registrant)
+        self.state.lock().access(registrant)
     }
 
     /// The state, to look at.
     pub fn look<T>(&self, how: impl FnOnce(&ReservationState) -> T) -> T {
-        how(&lock(&self.state))
+        how(&self.state.lock())
     }
 
     /// The state, to report it; `None`: others may still act by an older one.
@@ -133,7 +130,7 @@ impl Reservations {
         if operation.persist == Some(true) && !self.stored {
             return Err(Refusal::CannotPersist);
         }
-        let mut next = lock(&self.state).clone();
+        let mut next = self.state.lock().clone();
         let changes = next.apply(operation)?;
         Ok((next, changes))
     }
@@ -143,12 +140,12 @@ impl Reservations {
     pub fn install(&self, next: ReservationState, changes: &Changes) {
         let count = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
         {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             self.epoch.store(epoch_of(&next, count), Ordering::Release);
             *state = next;
         }
         let followers: Vec<_> = {
-            let mut followers = lock(&self.followers);
+            let mut followers = self.followers.lock();
             followers.retain(|follower| follower.strong_count() > 0);
             followers.iter().filter_map(Weak::upgrade).collect()
         };
@@ -167,7 +164,7 @@ impl Reservations {
 
     /// Adds a follower, for as long as it is there.
     pub fn join(&self, follower: Weak<dyn Follower>) {
-        lock(&self.followers).push(follower);
+        self.followers.lock().push(follower);
     }
 }
 

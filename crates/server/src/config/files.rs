@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::fs::Metadata;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::grammar::{self, Source};
 
 /// A file or disk.
@@ -96,12 +97,12 @@ struct Places {
 }
 
 /// Threads that have not answered in time, and have not ended since.
-static LATE: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
+static LATE: Lock<Vec<Weak<()>>> = Lock::new(Vec::new());
 
 impl Places {
     /// Asks for each place by `ask`, on a thread, unless too many are late.
     fn new(ask: fn(&Path) -> Place) -> Self {
-        let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late = LATE.lock();
         late.retain(|thread| thread.strong_count() > 0);
         if late.len() >= FILE_CHECKS_LATE_MAX {
             return Self { thread: None, is_running: Weak::new() };
@@ -128,7 +129,7 @@ impl Places {
         });
         answer.unwrap_or_else(|| {
             if self.thread.take().is_some() {
-                LATE.lock().unwrap_or_else(PoisonError::into_inner).push(self.is_running.clone());
+                LATE.lock().push(self.is_running.clone());
             }
             Place::Path(plain(&absolute(path)))
         })
@@ -198,7 +199,7 @@ mod tests {
         assert!(places.of(Path::new("a/../b")) == path("b"));
         assert!(places.thread.is_none(), "the thread is given up");
         assert!(places.of(Path::new("c")) == path("c"));
-        let late = LATE.lock().unwrap();
+        let late = LATE.lock();
         assert!(late.iter().any(|thread| thread.ptr_eq(&places.is_running)));
     }
 }

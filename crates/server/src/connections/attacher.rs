@@ -9,7 +9,8 @@ use crate::programs::this_program;
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 
 /// Makes and ends connections. Connecting and disconnecting may take long; several are asked for at
@@ -38,17 +39,17 @@ pub struct OwnCommands {
     runtime: Runtime,
     kind: fn(i32) -> ErrorKind,
     /// What is known of each connection, for when its process has gone.
-    known: Mutex<HashMap<String, Entry>>,
+    known: Lock<HashMap<String, Entry>>,
 }
 
 impl OwnCommands {
     /// Those of this user. `kind`: the kind of error of an exit status.
     pub fn new(runtime: Runtime, kind: fn(i32) -> ErrorKind) -> Self {
-        Self { runtime, kind, known: Mutex::default() }
+        Self { runtime, kind, known: Lock::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Runs this program to its end; what it printed. Relative paths among its words begin in

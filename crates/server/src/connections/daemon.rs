@@ -10,9 +10,10 @@ use crate::management::protocol::Fault;
 use crate::management::server::ControlServer;
 use crate::permitted::Permitted;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
 
 /// How often it looks whether the processes of connections are alive.
@@ -42,9 +43,9 @@ pub struct Daemon {
 
 /// What its threads share.
 struct Shared {
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
     /// Something was asked for, or has ended.
-    changed: Condvar,
+    changed: Condition,
     attacher: Arc<dyn Attacher>,
 }
 
@@ -71,7 +72,7 @@ impl Daemon {
             supervision.restore(connection.clone(), is_there, now);
         }
         let inside = Inside { supervision, record, store, stopping: false, looked: now };
-        let (inside, changed) = (Mutex::new(inside), Condvar::new());
+        let (inside, changed) = (Lock::new(inside), Condition::new());
         let shared = Arc::new(Shared { inside, changed, attacher });
         let control = ControlServer::start_for(&socket, methods(&shared), users)?;
         let of = Arc::clone(&shared);
@@ -90,12 +91,12 @@ impl Daemon {
     /// What says, within a time, whether the connections are still looked after.
     pub fn alive(&self) -> impl Fn(Duration) -> bool + Send + use<> {
         let shared = Arc::clone(&self.shared);
-        move |limit| shared.lock().looked.elapsed() < limit.max(LOOK * 3)
+        move |limit| shared.inside.lock().looked.elapsed() < limit.max(LOOK * 3)
     }
 
     /// Ends the daemon. The connections stay.
     pub fn stop(self) {
-        self.shared.lock().stopping = true;
+        self.shared.inside.lock().stopping = true;
         self.shared.changed.notify_all();
         drop(self.control);
         // It holds no lock while it waits.
@@ -113,18 +114,14 @@ fn methods(shared: &Arc<Shared>) -> Methods {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until something has changed, or for a time.
     fn wait<'a>(&self, inside: MutexGuard<'a, Inside>, limit: Duration) -> MutexGuard<'a, Inside> {
-        self.changed.wait_timeout(inside, limit).unwrap_or_else(PoisonError::into_inner).0
+        self.changed.wait_for(inside, limit).0
     }
 
     /// Makes connections when they are due, and notices those that have ended.
     fn supervise(self: Arc<Self>) {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         while !inside.stopping {
             for connection in inside.supervision.due(Instant::now()) {
                 self.attempt(connection, &mut inside);
@@ -137,7 +134,7 @@ impl Shared {
             for name in &gone {
                 self.attacher.clear(name);
             }
-            inside = self.lock();
+            inside = self.inside.lock();
             let now = Instant::now();
             for name in &gone {
                 if inside.supervision.lost(name, now) {
@@ -175,16 +172,16 @@ impl Shared {
             Ok(()) => tracing::info!("\"{name}\" is connected"),
             Err(why) => tracing::warn!("\"{name}\" is tried again: {why}"),
         }
-        self.lock().supervision.attempted(name, outcome, Instant::now());
+        self.inside.lock().supervision.attempted(name, outcome, Instant::now());
         self.changed.notify_all();
     }
 
     fn connect(&self, Connect { connection, persist }: Connect) -> Result<String, Fault> {
         connection.check()?;
         let name = connection.name.clone();
-        self.lock().supervision.begin(connection.clone())?;
+        self.inside.lock().supervision.begin(connection.clone())?;
         let outcome = self.attacher.connect(&connection);
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         let recorded = match &outcome {
             Ok(_) if persist => inside.record(|record| record.add(connection)),
             _ => Ok(()),
@@ -205,11 +202,11 @@ impl Shared {
         {
             // Its process may have ended by itself.
             if self.attacher.find(name).is_some() || self.attacher.is_left(name) {
-                self.lock().supervision.stays(name, &e);
+                self.inside.lock().supervision.stays(name, &e);
                 return Err(e.into());
             }
         }
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         let forgotten = match forget {
             true => inside.record(|record| {
                 record.forget(name);
@@ -225,7 +222,7 @@ impl Shared {
 
     /// Waits for an attempt that is under way; whether there is a process to end.
     fn begin_to_end(&self, name: &str) -> Result<bool, Error> {
-        let (mut inside, until) = (self.lock(), Instant::now() + PATIENCE);
+        let (mut inside, until) = (self.inside.lock(), Instant::now() + PATIENCE);
         loop {
             if inside.supervision.find(name).is_none() {
                 let text = format!("the daemon holds no connection with the name \"{name}\"");
@@ -246,7 +243,7 @@ impl Shared {
     }
 
     fn shown(&self) -> Vec<Shown> {
-        let (all, now) = (self.lock().supervision.all().to_vec(), Instant::now());
+        let (all, now) = (self.inside.lock().supervision.all().to_vec(), Instant::now());
         all.into_iter().map(|it| self.show(it, now)).collect()
     }
 

@@ -2,22 +2,22 @@
 //! by compare-and-set and all follow.
 
 use super::store::{Store, Word};
-use super::threads::lock;
 use crate::config::group::{self, GroupConfig};
 use crate::limits::GROUP_CONFIGURATION_BYTES_MAX;
 use crate::management::protocol::{Code, Fault};
 use crate::served::ServedState;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 
 /// What a group serves.
 pub struct Configuration {
     store: Arc<Store>,
-    known: Mutex<ServedText>,
+    known: Lock<ServedText>,
     looks: Sender<()>,
-    looking: Mutex<Option<Receiver<()>>>,
+    looking: Lock<Option<Receiver<()>>>,
 }
 
 /// What is served here.
@@ -61,7 +61,7 @@ impl Configuration {
     /// That of a group with these objects.
     pub(super) fn new(store: Arc<Store>) -> Arc<Self> {
         let (looks, looking) = mpsc::channel();
-        Arc::new(Self { store, known: Mutex::default(), looks, looking: Mutex::new(Some(looking)) })
+        Arc::new(Self { store, known: Lock::default(), looks, looking: Lock::new(Some(looking)) })
     }
 
     /// Reads what is to be served from the start.
@@ -71,7 +71,7 @@ impl Configuration {
             tracing::warn!("the group has no configuration yet: weft apply gives it one");
         }
         let config = group::read(&text, "the group's configuration")?;
-        *lock(&self.known) = ServedText { generation, text, behind: None };
+        *self.known.lock() = ServedText { generation, text, behind: None };
         Ok(config)
     }
 
@@ -88,7 +88,7 @@ impl Configuration {
 
     /// When it is to be looked at soon ([`Self::look`]), for the one who follows it. Ends with this.
     pub fn looks(&self) -> Option<Receiver<()>> {
-        lock(&self.looking).take()
+        self.looking.lock().take()
     }
 
     /// Has the configuration looked at soon.
@@ -99,7 +99,7 @@ impl Configuration {
 
     /// What is served here.
     pub fn known(&self) -> ServedText {
-        lock(&self.known).clone()
+        self.known.lock().clone()
     }
 
     /// What the cluster has, if that is not what is served here.
@@ -128,7 +128,7 @@ impl Configuration {
 
     /// Whether that is newer than what is served.
     pub fn is_news(&self, news: &News) -> bool {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         news.generation > known.generation
             || (news.generation == known.generation && known.behind.is_some())
     }
@@ -137,7 +137,7 @@ impl Configuration {
     pub fn adopt(&self, news: &News) {
         if self.is_news(news) {
             let (generation, text) = (news.generation, news.text.clone());
-            *lock(&self.known) = ServedText { generation, text, behind: None };
+            *self.known.lock() = ServedText { generation, text, behind: None };
         }
     }
 
@@ -184,7 +184,7 @@ impl Configuration {
         }
         match self.store.configure(known.generation, text.as_bytes()) {
             Ok(Some(generation)) => {
-                *lock(&self.known) = ServedText { generation, text, behind: None }
+                *self.known.lock() = ServedText { generation, text, behind: None }
             }
             Ok(None) => return Err(conflict()),
             Err(e) => return Err(failed(&e)),
@@ -196,7 +196,7 @@ impl Configuration {
 
     /// What was committed cannot be served here; whether that is so for another reason than before.
     pub fn fell_behind(&self, why: &str) -> bool {
-        let before = lock(&self.known).behind.replace(why.to_owned());
+        let before = self.known.lock().behind.replace(why.to_owned());
         before.as_deref() != Some(why)
     }
 }

@@ -39,11 +39,11 @@ use reservations::SharedReservations;
 use status::LiveStatus;
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::Store;
-use threads::lock;
+use weft_base::lock::Lock;
 use weft_block::{AccessState, Error, ErrorKind, waiting};
 use weft_ceph::Access;
 use weft_endpoint::inventory::LiveInventory;
@@ -94,7 +94,7 @@ pub struct Group {
     pub reservations: ReservationTable,
     inputs: Inputs,
     status: Arc<LiveStatus>,
-    ended: Mutex<Option<mpsc::Receiver<Ending>>>,
+    ended: Lock<Option<mpsc::Receiver<Ending>>>,
     /// Dropped with this: it ends the watch.
     _watch: Sender<Infallible>,
 }
@@ -202,7 +202,7 @@ impl Group {
             reservations,
             inputs: started.inputs,
             status,
-            ended: Mutex::new(Some(started.ended)),
+            ended: Lock::new(Some(started.ended)),
             _watch: watch,
         }))
     }
@@ -243,7 +243,7 @@ impl Group {
         end: impl FnOnce(Ending) + Send + 'static,
     ) -> Result<(), Error> {
         self.inputs.send(Input::Serve(Arc::clone(inventory)));
-        let Some(ended) = lock(&self.ended).take() else { return Ok(()) };
+        let Some(ended) = self.ended.lock().take() else { return Ok(()) };
         threads::start("end", move || {
             if let Ok(ending) = ended.recv() {
                 end(ending);

@@ -1,8 +1,7 @@
 //! What a gateway knows of its group and of itself, for whoever asks.
 
-use super::threads::lock;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use weft_base::lock::{Condition, Lock};
 use weft_group::{GatewayProcess, Record};
 
 /// What was known last.
@@ -19,14 +18,14 @@ pub struct GatewayStatus {
 /// That of a running gateway.
 #[derive(Default)]
 pub struct LiveStatus {
-    status: Mutex<GatewayStatus>,
-    changed: Condvar,
+    status: Lock<GatewayStatus>,
+    changed: Condition,
 }
 
 impl LiveStatus {
     /// Notes what a gateway knows now.
     pub fn note(&self, process: &GatewayProcess) {
-        let mut status = lock(&self.status);
+        let mut status = self.status.lock();
         status.serves = process.serves();
         status.trouble = process.trouble().map(str::to_owned);
         let generation = |record: Option<&Record>| record.map(|record| record.generation);
@@ -40,13 +39,12 @@ impl LiveStatus {
 
     /// What was known last.
     pub fn now(&self) -> GatewayStatus {
-        lock(&self.status).clone()
+        self.status.lock().clone()
     }
 
     /// Waits until the gateway may serve; whether it may within the limit.
     pub fn wait_until_it_serves(&self, limit: Duration) -> bool {
-        let status = lock(&self.status);
-        let waited = self.changed.wait_timeout_while(status, limit, |status| !status.serves);
-        waited.unwrap_or_else(PoisonError::into_inner).0.serves
+        let status = self.status.lock();
+        self.changed.wait_while_for(status, limit, |status| !status.serves).0.serves
     }
 }

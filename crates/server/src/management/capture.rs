@@ -3,7 +3,8 @@
 use super::protocol::{Code, Fault};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use std::time::Duration;
 use weft_block::Error;
 use weft_endpoint::capture::{Capture, CaptureConfig, Outcome};
@@ -81,7 +82,7 @@ impl CaptureState {
 
 /// The last capture that was asked for.
 #[derive(Debug, Default)]
-pub struct LastCapture(Mutex<Option<Capture>>);
+pub struct LastCapture(Lock<Option<Capture>>);
 
 impl LastCapture {
     /// Begins one of connections of these exports.
@@ -91,7 +92,7 @@ impl LastCapture {
         asked: StartCapture,
     ) -> Result<CaptureState, Fault> {
         let StartCapture { host, path, bytes, time_ms } = asked;
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         exports.may_capture()?;
         let time = Duration::from_millis(time_ms);
         let capture = Capture::start(&CaptureConfig { path, bytes, time, host: Some(host) })?;
@@ -111,7 +112,7 @@ impl LastCapture {
     }
 
     fn present(&self) -> Result<Capture, Fault> {
-        let present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.0.lock();
         let none = || Fault::new(Code::NotFound, "nothing was captured since the server started");
         present.clone().ok_or_else(none)
     }

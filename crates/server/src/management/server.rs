@@ -12,9 +12,10 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_endpoint::refusals::Refusals;
 
@@ -32,7 +33,7 @@ struct ControlClients {
     /// The server ends: no client gets a place.
     stopping: AtomicBool,
     /// Those that are connected, by number, with what closes their connections.
-    connected: Mutex<HashMap<u64, system::Closer>>,
+    connected: Lock<HashMap<u64, system::Closer>>,
 }
 
 /// The place of a client among [`CONTROL_CLIENTS_MAX`].
@@ -43,7 +44,7 @@ struct ClientPlace {
 
 impl ControlClients {
     fn connected(&self) -> MutexGuard<'_, HashMap<u64, system::Closer>> {
-        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connected.lock()
     }
 
     /// Accepting failed. With other users permitted, anybody can connect, and does so as fast as it
@@ -106,7 +107,7 @@ impl ControlServer {
             methods,
             refusals: Refusals::new(),
             stopping: AtomicBool::new(false),
-            connected: Mutex::default(),
+            connected: Lock::default(),
         });
         let all = Arc::clone(&clients);
         let accept = move || {

@@ -3,15 +3,15 @@
 use super::ServedState;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weft_base::lock::{Condition, Lock};
 use weft_endpoint::inventory::ControllerClaim;
 use weft_proto::nvme::types::Nqn;
 
 /// A state that is changed by one after the other.
 pub struct StateInTurn {
-    content: Mutex<Content>,
-    is_back: Condvar,
+    content: Lock<Content>,
+    is_back: Condition,
 }
 
 struct Content {
@@ -46,21 +46,17 @@ impl StateInTurn {
     /// This state.
     pub fn new(state: ServedState, kept: Kept) -> Self {
         let content = Content { state, kept: Some(kept), changes: Changes::InTurn };
-        Self { content: Mutex::new(content), is_back: Condvar::new() }
+        Self { content: Lock::new(content), is_back: Condition::new() }
     }
 
     /// The state after the last change that was completed. Does not wait for one under way.
     pub fn completed(&self) -> ServedState {
-        self.lock().state.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock().state.clone()
     }
 
     /// Decides when it is changed from now on.
     pub fn allow(&self, changes: Changes) {
-        self.lock().changes = changes;
+        self.content.lock().changes = changes;
         self.is_back.notify_all();
     }
 
@@ -71,10 +67,7 @@ impl StateInTurn {
             Changes::Later => true,
             Changes::Never => false,
         };
-        let (mut content, _) = self
-            .is_back
-            .wait_timeout_while(self.lock(), limit, waits)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (mut content, _) = self.is_back.wait_while_for(self.content.lock(), limit, waits);
         if content.changes != Changes::InTurn {
             return None;
         }
@@ -108,7 +101,7 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let (state, kept) = (std::mem::take(&mut self.state), std::mem::take(&mut self.kept));
-        let mut content = self.of.lock();
+        let mut content = self.of.content.lock();
         (content.state, content.kept) = (state, Some(kept));
         drop(content);
         self.of.is_back.notify_one();

@@ -3,8 +3,9 @@
 use crate::config::check::listen_place;
 use crate::limits::LEAVE_S;
 use crate::served::{How, Served};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 use weft_block::Error;
 
 /// Pause between two looks at the connections.
@@ -14,12 +15,12 @@ const HOW: How = How { force: true, dry_run: false };
 
 /// Addresses at which the server listens again; `None`: it listens.
 #[derive(Default)]
-pub(super) struct Absence(Mutex<Option<Vec<String>>>);
+pub(super) struct Absence(Lock<Option<Vec<String>>>);
 
 impl Absence {
     /// Keeps the server from leaving and from coming back.
     pub(super) fn hold(&self) -> MutexGuard<'_, Option<Vec<String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Stops listening, and closes all connections.

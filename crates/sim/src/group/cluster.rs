@@ -8,7 +8,7 @@
 use super::objects::{Client, ReservationObjects};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use weft_group::{Answer, Beat, Name, Record, Request};
 use weft_io::Time;
 
@@ -204,11 +204,6 @@ impl Cluster {
         self.closed.insert(client);
         true
     }
-}
-
-/// The cluster, whatever has become of whoever had it last.
-pub fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
-    cluster.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As the record has it.

@@ -1,10 +1,11 @@
 //! The way from a gateway's machine to the cluster and back: messages take a while, and what a
 //! partition holds back arrives behind it, also that of a process that is dead.
 
-use super::cluster::{Cluster, lock};
+use super::cluster::Cluster;
 use super::objects::Client;
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_group::{Answer, Event, Name, Request};
 use weft_io::Time;
 use weft_io::sim::Rng;
@@ -26,7 +27,7 @@ enum Message {
 
 /// See the module.
 pub struct ClusterLink {
-    cluster: Arc<Mutex<Cluster>>,
+    cluster: Arc<Lock<Cluster>>,
     name: Name,
     /// The cluster is not reached until then; its monitors may be.
     cut_until: Time,
@@ -42,7 +43,7 @@ pub struct ClusterLink {
 
 impl ClusterLink {
     /// That of the gateway of this name.
-    pub fn new(cluster: &Arc<Mutex<Cluster>>, name: Name, rng: Rng) -> Self {
+    pub fn new(cluster: &Arc<Lock<Cluster>>, name: Name, rng: Rng) -> Self {
         Self {
             cluster: Arc::clone(cluster),
             name,
@@ -107,7 +108,7 @@ impl ClusterLink {
         self.messages = later;
         for (_, client, message) in Vec::into_iter(due) {
             let Message::Asked(asked, sent) = message else { continue };
-            let answer = lock(&self.cluster).execute((&self.name, client), &asked);
+            let answer = self.cluster.lock().execute((&self.name, client), &asked);
             let at = now + way(rng);
             self.messages.push((at, client, Message::Answered(asked, answer, sent)));
         }

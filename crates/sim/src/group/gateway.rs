@@ -1,6 +1,6 @@
 //! A gateway: a process that serves the image, and its part in the group.
 
-use super::cluster::{Cluster, lock};
+use super::cluster::Cluster;
 use super::cluster_link::{ClusterLink, way};
 use super::image::Image;
 use super::late_writes::LateWrites;
@@ -11,8 +11,9 @@ use crate::faults::fraction;
 use crate::journal::Journal;
 use crate::serving::{Served, Server};
 use core::time::Duration;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use weft_base::lock::Lock;
 use weft_block::AccessState;
 use weft_group::placement::Weights;
 use weft_group::{
@@ -43,7 +44,7 @@ pub struct Gateway {
     reservations: Option<SharedReservations>,
     /// What it may execute late.
     late: Option<LateWrites>,
-    cluster: Arc<Mutex<Cluster>>,
+    cluster: Arc<Lock<Cluster>>,
     name: Name,
     /// The process that runs, or ran last.
     pub client: Client,
@@ -76,7 +77,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(n: usize, server: Server, cluster: &Arc<Mutex<Cluster>>, mut rng: Rng) -> Self {
+    pub fn new(n: usize, server: Server, cluster: &Arc<Lock<Cluster>>, mut rng: Rng) -> Self {
         let name = Name::new(&format!("gateway-{n}")).expect("a name");
         // What is asked of the monitors does not change the rest of the history.
         let own = Rng::new(rng.clone().bits());
@@ -133,7 +134,7 @@ impl Gateway {
 
     /// It stands still, or is kept out and has not noticed that.
     pub fn is_stopped(&self, now: Time) -> bool {
-        self.is_running && (now < self.paused_until || lock(&self.cluster).is_kept_out(self.client))
+        self.is_running && (now < self.paused_until || self.cluster.lock().is_kept_out(self.client))
     }
 
     /// What its own clock shows.
@@ -146,7 +147,7 @@ impl Gateway {
         self.starts += 1;
         self.client = self.starts * 100 + self.client % 100;
         self.starts_at = None;
-        let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&lock(&self.cluster).store));
+        let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&self.cluster.lock().store));
         let image = Image {
             cluster,
             store,
@@ -171,7 +172,7 @@ impl Gateway {
         if self.reservations.is_none() {
             self.begin_serving(world, journal);
         }
-        lock(&self.cluster).set_cut(self.client, self.link.is_cut(world.now()));
+        self.cluster.lock().set_cut(self.client, self.link.is_cut(world.now()));
     }
 
     /// Lets hosts in, as the group says.
@@ -223,7 +224,7 @@ impl Gateway {
             reservations.end();
         }
         self.is_running = false;
-        lock(&self.cluster).set_silent(self.client, true);
+        self.cluster.lock().set_silent(self.client, true);
         (self.engine, self.role, self.next_role) = (None, None, None);
         self.paused_until = Time::ZERO;
         self.starts_at = Some(world.now() + again);
@@ -240,14 +241,14 @@ impl Gateway {
         let is = |role: &Role| role.access[&GROUP] == Access::Optimized;
         self.is_running()
             && self.role.as_ref().is_some_and(is)
-            && !lock(&self.cluster).is_kept_out(self.client)
+            && !self.cluster.lock().is_kept_out(self.client)
     }
 
     /// Lets the process go on with its part in the group.
     pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
         let now = world.now();
         {
-            let mut cluster = lock(&self.cluster);
+            let mut cluster = self.cluster.lock();
             cluster.set_cut(self.client, self.link.is_cut(now));
             cluster.set_silent(self.client, now < self.paused_until || !self.is_running);
         }
@@ -262,7 +263,7 @@ impl Gateway {
         if now < self.paused_until || self.engine.is_none() {
             return;
         }
-        if lock(&self.cluster).is_kept_out(self.client) && !lock(&self.cluster).is_cut(self.client)
+        if self.cluster.lock().is_kept_out(self.client) && !self.cluster.lock().is_cut(self.client)
         {
             journal.tell(&self.server.name, format_args!("finds itself kept out"));
             return self.kill(world, journal, Duration::from_secs(1));
@@ -278,7 +279,7 @@ impl Gateway {
         if self.has_served && self.has_company() {
             self.reach.check_life(now, &self.name, journal);
         }
-        if self.is_closing && !self.is_closed && lock(&self.cluster).close(self.client, now) {
+        if self.is_closing && !self.is_closed && self.cluster.lock().close(self.client, now) {
             self.close(world, journal);
         }
     }

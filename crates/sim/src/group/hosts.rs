@@ -1,6 +1,6 @@
 //! Hosts that reserve at the gateways of a group, and what the cluster knows of their writes.
 
-use super::cluster::{Cluster, lock};
+use super::cluster::Cluster;
 use super::gateway::Gateway;
 use crate::config::{Config, Protocol};
 use crate::initiator::Initiator;
@@ -11,7 +11,8 @@ use crate::serving::{IQN, NQN};
 use core::cell::RefCell;
 use core::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_endpoint::identity::Identities;
 use weft_io::Time;
 use weft_io::sim::{Rng, World};
@@ -21,15 +22,15 @@ use weft_proto::nvme::types::Nqn;
 const AT_A_TIME: u64 = 2;
 
 /// The writes that clients of the cluster have under way.
-struct Clients(Arc<Mutex<Cluster>>);
+struct Clients(Arc<Lock<Cluster>>);
 
 impl Writes for Clients {
     fn counts(&self, client: u64) -> bool {
-        !lock(&self.0).is_kept_out(client)
+        !self.0.lock().is_kept_out(client)
     }
 
     fn waiting(&self, blocks: Range<u64>) -> Option<u64> {
-        lock(&self.0).waiting_write(blocks)
+        self.0.lock().waiting_write(blocks)
     }
 }
 
@@ -49,7 +50,7 @@ impl Hosts {
     pub fn start(
         world: &mut World,
         (config, gateways, initiators): (&Config, &[Gateway], &[Initiator]),
-        cluster: &Arc<Mutex<Cluster>>,
+        cluster: &Arc<Lock<Cluster>>,
         journal: &Journal,
         mut rng: Rng,
     ) -> Self {
@@ -75,7 +76,7 @@ impl Hosts {
             hosts,
             stranger: Identities::seeded(rng.bits()).host().expect("a seeded name"),
             free: u64::from(config.blocks()),
-            store: Arc::clone(&lock(cluster).store),
+            store: Arc::clone(&cluster.lock().store),
             cluster: Some(Rc::new(Clients(Arc::clone(cluster)))),
         };
         let start =

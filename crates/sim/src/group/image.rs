@@ -6,8 +6,9 @@ use super::objects::Client;
 use crate::store::Store;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use weft_base::lock::Lock;
 use weft_block::{
     BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op,
 };
@@ -22,7 +23,7 @@ const WAITING_MAX: usize = 64;
 
 /// See the module.
 pub struct Image {
-    pub cluster: Arc<Mutex<Cluster>>,
+    pub cluster: Arc<Lock<Cluster>>,
     pub store: Arc<Store>,
     pub client: Client,
     /// Queues that were opened.
@@ -32,7 +33,7 @@ pub struct Image {
 }
 
 struct ImageQueue {
-    cluster: Arc<Mutex<Cluster>>,
+    cluster: Arc<Lock<Cluster>>,
     client: Client,
     /// Which one it is of the process.
     number: u64,
@@ -101,7 +102,7 @@ impl ImageQueue {
         }
         let mut taken = VecDeque::new();
         let shared = Arc::clone(&self.cluster);
-        let mut cluster = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cluster = shared.lock();
         while let Some(op) = self.waiting.front() {
             let may = if op.kind.is_write() {
                 cluster.may_write(self.client, self.on.now())
@@ -173,7 +174,7 @@ impl BlockQueue for ImageQueue {
 impl Drop for ImageQueue {
     fn drop(&mut self) {
         self.waiting.drain(..).for_each(Op::give_up);
-        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cluster = self.cluster.lock();
         cluster.set_waiting((self.client, self.number), Vec::new());
     }
 }

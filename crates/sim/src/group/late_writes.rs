@@ -7,7 +7,6 @@ use crate::initiator::address;
 use crate::oracle::{Landed, units_of};
 use core::time::Duration;
 use std::net::IpAddr;
-use std::sync::PoisonError;
 use weft_block::Op;
 use weft_io::sim::View;
 
@@ -38,9 +37,6 @@ impl LateWrites {
 
     /// Tells the oracle that such a write is executed about now.
     pub fn lands(&self, op: &Op) {
-        self.landed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(units_of(op, self.block_bytes));
+        self.landed.lock().extend(units_of(op, self.block_bytes));
     }
 }

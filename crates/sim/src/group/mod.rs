@@ -29,7 +29,7 @@ use crate::oracle::Oracle;
 use crate::scene::Scene;
 use crate::store::{Behaviour, Store};
 use crate::wanted::{Transport, Wanted};
-use cluster::{Cluster, lock};
+use cluster::Cluster;
 use core::cell::RefCell;
 use core::time::Duration;
 use faults::Fault;
@@ -38,7 +38,8 @@ use hosts::Hosts;
 use reach::LEASE;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_endpoint::paths::Failover;
 use weft_group::Record;
 use weft_io::Time;
@@ -60,7 +61,7 @@ const HOLD: Duration = Duration::from_secs(10);
 struct Run {
     config: Config,
     world: World,
-    cluster: Arc<Mutex<Cluster>>,
+    cluster: Arc<Lock<Cluster>>,
     store: Arc<Store>,
     oracle: Rc<RefCell<Oracle>>,
     gateways: Vec<Gateway>,
@@ -100,7 +101,7 @@ impl Run {
         let mut world = World::with_net(rng.bits(), net);
         journal.follow(&mut world);
         let store = Store::new(rng.bits(), &config);
-        let cluster = Arc::new(Mutex::new(Cluster::new(
+        let cluster = Arc::new(Lock::new(Cluster::new(
             Arc::clone(&store),
             config.failover == Failover::Safe,
         )));
@@ -198,7 +199,7 @@ impl Run {
             initiators.iter_mut().for_each(|it| it.look_after(world, journal));
             self.check_owners();
             if let Some(hosts) = &mut self.hosts {
-                let life = lock(&self.cluster).life;
+                let life = self.cluster.lock().life;
                 hosts.look(&self.gateways, life, self.world.now());
             }
         }
@@ -225,7 +226,7 @@ impl Run {
         if optimized.len() > 1 {
             self.journal.violation(format!("{} are optimized at a time", optimized.join(" and ")));
         }
-        if let Some(client) = lock(&self.cluster).at_large() {
+        if let Some(client) = self.cluster.lock().at_large() {
             self.journal.violation(format!(
                 "{client} no longer belongs to the group, and nobody keeps it out"
             ));
@@ -234,7 +235,7 @@ impl Run {
 
     /// All gateways are in the group, and one is optimized.
     fn is_whole(&self) -> bool {
-        let cluster = lock(&self.cluster);
+        let cluster = self.cluster.lock();
         let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else {
             return false;
         };

@@ -13,7 +13,8 @@ use crate::serving::{Served, Server};
 use crate::store::Store;
 use core::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::BlockDevice;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::paths::Failover;
@@ -23,7 +24,7 @@ use weft_io::sim::{Rng, World};
 pub(super) fn gateways(
     config: &Config,
     world: &mut World,
-    (cluster, store, oracle): (&Arc<Mutex<Cluster>>, &Arc<Store>, &Rc<RefCell<Oracle>>),
+    (cluster, store, oracle): (&Arc<Lock<Cluster>>, &Arc<Store>, &Rc<RefCell<Oracle>>),
     rng: &mut Rng,
 ) -> Vec<Gateway> {
     let gateway = |n: usize| {

@@ -5,9 +5,10 @@ use super::cluster::Cluster;
 use super::cluster_link::way;
 use super::objects::Client;
 use core::time::Duration;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::reservations::{Answered, Asked, Got, GroupStore, ReservationTable};
 use weft_group::limits::RESERVATION_RETRY_MS;
@@ -31,7 +32,7 @@ const UNHEARD_ONE_IN: u32 = 20;
 /// The store as one process sees it: what that asks is taken when the process goes on.
 struct ProcessStore {
     life: u64,
-    asking: Arc<Mutex<ProcessQuestions>>,
+    asking: Arc<Lock<ProcessQuestions>>,
 }
 
 /// What a process asks, until it is taken.
@@ -40,10 +41,6 @@ struct ProcessQuestions {
     /// The process is no more.
     is_over: bool,
     rng: Rng,
-}
-
-fn lock(asking: &Mutex<ProcessQuestions>) -> MutexGuard<'_, ProcessQuestions> {
-    asking.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed() -> Error {
@@ -56,12 +53,12 @@ impl GroupStore for ProcessStore {
     }
 
     fn token(&self) -> Uuid {
-        let mut asking = lock(&self.asking);
+        let mut asking = self.asking.lock();
         Uuid::from_u64_pair(asking.rng.bits(), asking.rng.bits())
     }
 
     fn ask(&self, namespace: Uuid, _: Lane, asked: Asked, answered: Answered) {
-        let mut asking = lock(&self.asking);
+        let mut asking = self.asking.lock();
         if !asking.is_over {
             asking.asked.push((namespace, asked, answered));
         }
@@ -202,19 +199,19 @@ fn tell(announcement: &mut Announcement, told: Option<ClusterAnswer>, now: Time)
 /// The process that runs now.
 struct Process {
     client: Client,
-    asking: Arc<Mutex<ProcessQuestions>>,
+    asking: Arc<Lock<ProcessQuestions>>,
     table: ReservationTable,
     is_loaded: Arc<AtomicBool>,
     has_failed: Arc<AtomicBool>,
     /// What it has acknowledged, for the cluster.
-    answers: Arc<Mutex<Vec<u64>>>,
+    answers: Arc<Lock<Vec<u64>>>,
     watches: bool,
     looks_at: Time,
 }
 
 /// See the module.
 pub struct SharedReservations {
-    cluster: Arc<Mutex<Cluster>>,
+    cluster: Arc<Lock<Cluster>>,
     namespace: Uuid,
     process: Option<Process>,
     calls: Vec<Call>,
@@ -225,7 +222,7 @@ pub struct SharedReservations {
 }
 
 impl SharedReservations {
-    pub fn new(cluster: &Arc<Mutex<Cluster>>, namespace: Uuid, rng: Rng) -> Self {
+    pub fn new(cluster: &Arc<Lock<Cluster>>, namespace: Uuid, rng: Rng) -> Self {
         let (calls, notices, answers) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             cluster: Arc::clone(cluster),
@@ -242,7 +239,7 @@ impl SharedReservations {
     /// reads what there is.
     pub fn start(&mut self, client: Client, life: u64, now: Time) {
         let asking = ProcessQuestions { asked: Vec::new(), is_over: false, rng: self.rng.fork() };
-        let asking = Arc::new(Mutex::new(asking));
+        let asking = Arc::new(Lock::new(asking));
         let seen = ProcessStore { life, asking: Arc::clone(&asking) };
         let table = ReservationTable::over(Arc::new(seen));
         let (is_loaded, has_failed): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
@@ -251,7 +248,7 @@ impl SharedReservations {
             let done = if outcome.is_ok() { loaded } else { fails };
             done.store(true, Ordering::SeqCst);
         });
-        super::cluster::lock(&self.cluster).objects.watch(client);
+        self.cluster.lock().objects.watch(client);
         let answers = Arc::default();
         self.process = Some(Process {
             client,
@@ -281,15 +278,15 @@ impl SharedReservations {
     /// cluster.
     pub fn is_busy(&self) -> bool {
         !self.calls.is_empty()
-            || self.process.as_ref().is_some_and(|process| !lock(&process.asking).asked.is_empty())
+            || self.process.as_ref().is_some_and(|process| !process.asking.lock().asked.is_empty())
     }
 
     /// The process has ended, and nothing of it serves.
     pub fn end(&mut self) {
         let Some(Process { client, asking, table, .. }) = self.process.take() else { return };
         drop(table);
-        lock(&asking).is_over = true;
-        let asked = core::mem::take(&mut lock(&asking).asked);
+        asking.lock().is_over = true;
+        let asked = core::mem::take(&mut asking.lock().asked);
         drop(asked);
         // What has been sent arrives nevertheless.
         self.calls
@@ -306,7 +303,7 @@ impl SharedReservations {
         if is_cut {
             return;
         }
-        let mut cluster = super::cluster::lock(cluster);
+        let mut cluster = cluster.lock();
         for (_, client, number) in answers.extract_if(.., |(at, ..)| *at <= now) {
             if !cluster.is_kept_out(client) {
                 cluster.objects.acknowledge(number, client);
@@ -340,7 +337,7 @@ impl SharedReservations {
     /// Lets the process go on. Whether it does not hear the cluster now.
     pub fn go_on(&mut self, now: Time, is_cut: bool) {
         let Some(process) = &mut self.process else { return };
-        let told = super::cluster::lock(&self.cluster).objects.notices(process.client);
+        let told = self.cluster.lock().objects.notices(process.client);
         for (number, of) in told {
             if !is_cut && !self.rng.one_in(UNHEARD_ONE_IN) {
                 self.notices.push((now + way(&mut self.rng), process.client, number, of));
@@ -351,14 +348,13 @@ impl SharedReservations {
         }
         if !process.watches && !is_cut && process.looks_at <= now {
             process.watches = true;
-            super::cluster::lock(&self.cluster).objects.watch(process.client);
+            self.cluster.lock().objects.watch(process.client);
             process.table.missed(Box::new(|| ()));
         }
         for (_, client, number, of) in self.notices.extract_if(.., |(at, ..)| *at <= now) {
             if client == process.client {
                 let answers = Arc::clone(&process.answers);
-                let answer =
-                    move || answers.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+                let answer = move || answers.lock().push(number);
                 process.table.changed_elsewhere(of, Box::new(answer));
             }
         }
@@ -370,11 +366,10 @@ impl SharedReservations {
         let there: Vec<_> = self.calls.extract_if(.., is_there).collect();
         let going_on = there.into_iter().filter_map(|call| call.arrived(now, &mut self.rng));
         self.calls.extend(going_on);
-        let asked = core::mem::take(&mut lock(&process.asking).asked);
+        let asked = core::mem::take(&mut process.asking.lock().asked);
         let begun = asked.into_iter().map(|it| Call::new(process.client, it, now, &mut self.rng));
         self.calls.extend(begun);
-        let answers =
-            core::mem::take(&mut *process.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        let answers = core::mem::take(&mut *process.answers.lock());
         let sent =
             answers.into_iter().map(|number| (now + way(&mut self.rng), process.client, number));
         self.answers.extend(sent);

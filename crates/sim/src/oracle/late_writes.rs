@@ -5,11 +5,12 @@
 use super::{Block, Oracle, ZEROES};
 use crate::stamp::{self, Seen, UNIT_BYTES, Version};
 use std::mem::take;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::Op;
 
 /// Units that such writes have changed since the oracle last looked, and what they hold now.
-pub type Landed = Arc<Mutex<Vec<(u64, Seen)>>>;
+pub type Landed = Arc<Lock<Vec<(u64, Seen)>>>;
 
 /// Returns the contents that a write leaves in the units that it covers.
 pub fn units_of(op: &Op, block_bytes: u32) -> Vec<(u64, Seen)> {
@@ -31,7 +32,7 @@ impl Oracle {
     /// Learns what was executed late.
     pub fn hear(&mut self) {
         let Some(landed) = &self.landed else { return };
-        for (at, seen) in take(&mut *landed.lock().unwrap_or_else(PoisonError::into_inner)) {
+        for (at, seen) in take(&mut *landed.lock()) {
             match seen {
                 Seen::Zeroes => self.blocks[at as usize].lands(ZEROES),
                 Seen::Written(version) => self.blocks[at as usize].lands(version),

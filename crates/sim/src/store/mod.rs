@@ -13,8 +13,9 @@ use content::Content;
 use core::time::Duration;
 use queue::StoreQueue;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::{
     Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status,
     StatusKind,
@@ -62,7 +63,7 @@ pub struct Store {
     compare: bool,
     tells: bool,
     locked: bool,
-    state: Arc<Mutex<State>>,
+    state: Arc<Lock<State>>,
 }
 
 /// What a write does once its time has come.
@@ -142,12 +143,12 @@ impl Store {
             compare,
             tells,
             locked,
-            state: Arc::new(Mutex::new(state)),
+            state: Arc::new(Lock::new(state)),
         })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Behaves so from now on. Operations that it has keep their time.
@@ -308,10 +309,6 @@ impl Store {
             .for_each(|(block, lba)| state.content.read(lba, block));
         all
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

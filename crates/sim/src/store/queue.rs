@@ -1,8 +1,9 @@
 //! The queue of one process and loop.
 
-use super::{Pending, State, lock};
+use super::{Pending, State};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::{BlockQueue, Change, Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Time};
@@ -11,7 +12,7 @@ use weft_io::{DriverId, Handle, Time};
 const DEPTH: usize = 64;
 
 pub(super) struct StoreQueue {
-    state: Arc<Mutex<State>>,
+    state: Arc<Lock<State>>,
     client: u64,
     block_bytes: usize,
     on: Handle,
@@ -37,7 +38,7 @@ struct Held {
 
 impl StoreQueue {
     pub(super) fn new(
-        state: Arc<Mutex<State>>,
+        state: Arc<Lock<State>>,
         client: u64,
         block_bytes: usize,
         on: Handle,
@@ -110,7 +111,7 @@ impl StoreQueue {
 impl BlockQueue for StoreQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let shared = Arc::clone(&self.state);
-        let mut state = lock(&shared);
+        let mut state = shared.lock();
         state.advance(self.on.now());
         while self.held.len() < DEPTH
             && let Some(op) = ops.pop_front()
@@ -126,7 +127,7 @@ impl BlockQueue for StoreQueue {
     fn reap(&mut self, done: &mut Vec<Completion>) {
         let now = self.on.now();
         let shared = Arc::clone(&self.state);
-        let mut state = lock(&shared);
+        let mut state = shared.lock();
         state.advance(now);
         let is_due = |held: &Held| held.told <= now || held.early.is_some();
         let (mut due, later): (Vec<_>, Vec<_>) =
@@ -148,7 +149,7 @@ impl BlockQueue for StoreQueue {
     /// Heeded or not; what is heeded has had no effect.
     fn cancel(&mut self, user: u64) {
         let shared = Arc::clone(&self.state);
-        let mut state = lock(&shared);
+        let mut state = shared.lock();
         let one_in = state.behaviour.cancel_one_in;
         let found = self.held.iter_mut().find(|held| held.op.user == user && held.early.is_none());
         let Some(held) = found.filter(|_| state.rng.one_in(one_in)) else { return };
@@ -166,7 +167,7 @@ impl BlockQueue for StoreQueue {
     }
 
     fn change(&mut self) -> Option<Change> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         (state.sizes != self.sizes_seen).then(|| {
             self.sizes_seen = state.sizes;
             Change::Resized { blocks: state.blocks }
@@ -177,7 +178,7 @@ impl BlockQueue for StoreQueue {
 impl Drop for StoreQueue {
     /// Its process has died, or nobody waits any more. What it has is executed when its time comes.
     fn drop(&mut self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for held in self.held.drain(..) {
             state.ended.remove(&held.number);
             held.op.give_up();

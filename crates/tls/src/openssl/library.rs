@@ -1,7 +1,6 @@
 //! The functions of libssl and libcrypto: those of the machine, loaded when they are first asked
 //! for, or with the feature `vendored-openssl` those that are part of the program.
 
-#[cfg(not(feature = "vendored-openssl"))]
 use super::files::Files;
 use super::types::{
     Bio, BioCtrl, BioMethod, BioRead, BioWrite, ClientHelloCallback, FindSessionCallback,
@@ -9,7 +8,9 @@ use super::types::{
     UseSessionCallback,
 };
 use core::ffi::{c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+#[cfg(not(feature = "vendored-openssl"))]
+use weft_base::lock::Lock;
 
 /// What to install, on this system.
 #[cfg(windows)]
@@ -131,12 +132,12 @@ static LIBRARY: OnceLock<Library> = OnceLock::new();
 /// The libraries, which are loaded by the first call. If that fails the next one tries again: they
 /// may have been installed meanwhile.
 pub(crate) fn library() -> Result<&'static Library, Unavailable> {
-    static LOADING: Mutex<()> = Mutex::new(());
+    static LOADING: Lock<()> = Lock::new(());
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }
     // One at a time: what is loaded twice would be set up twice.
-    let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = LOADING.lock();
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }

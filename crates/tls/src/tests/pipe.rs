@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::event_loop::Registrar;
 use weft_io::stream::Stream;
 
 /// One direction.
 #[derive(Clone, Default)]
-pub struct Direction(Arc<Mutex<Carried>>);
+pub struct Direction(Arc<Lock<Carried>>);
 
 pub struct Carried {
     pub bytes: VecDeque<u8>,
@@ -38,7 +39,7 @@ impl Default for Carried {
 
 impl Direction {
     pub fn change<T>(&self, change: impl FnOnce(&mut Carried) -> T) -> T {
-        change(&mut self.0.lock().unwrap())
+        change(&mut self.0.lock())
     }
 }
 

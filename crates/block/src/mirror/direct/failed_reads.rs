@@ -3,7 +3,7 @@
 //! hide it.
 
 use crate::limits::MIRROR_QUEUE_OPS;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
 
 struct FailedRead {
     lba: u64,
@@ -13,12 +13,12 @@ struct FailedRead {
 
 /// See the module. The oldest ones are forgotten: they are read from any leg.
 #[derive(Default)]
-pub(crate) struct FailedReads(Mutex<Vec<FailedRead>>);
+pub(crate) struct FailedReads(Lock<Vec<FailedRead>>);
 
 impl FailedReads {
     /// A read has failed on a leg, and goes to the home.
     pub(super) fn add(&self, lba: u64, blocks: u32, leg: usize) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if all.len() == MIRROR_QUEUE_OPS {
             all.remove(0);
         }
@@ -27,7 +27,7 @@ impl FailedReads {
 
     /// The leg on which such a read has failed, if it is not known yet.
     pub(crate) fn take(&self, lba: u64, blocks: u32) -> Option<usize> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let at = all.iter().position(|read| (read.lba, read.blocks) == (lba, blocks))?;
         Some(all.remove(at).leg)
     }

@@ -1,7 +1,7 @@
 //! The legs that a loop uses by itself: found, looked after, and let go of.
 
 use super::leg::Leg;
-use super::shared::{Direct, lock};
+use super::shared::Direct;
 use crate::device::Change;
 use crate::limits::MIRROR_BARRED_MS;
 use crate::mirror::counts::QueueCounts;
@@ -47,7 +47,7 @@ impl Legs {
             return Vec::new();
         }
         (self.version, self.barred) = (version, None);
-        let wanted = lock(&direct.legs).clone();
+        let wanted = direct.legs.lock().clone();
         let mut had = core::mem::take(&mut self.used);
         for of in wanted {
             let same = |leg: &Leg| Arc::ptr_eq(&leg.of.use_of_it, &of.use_of_it);

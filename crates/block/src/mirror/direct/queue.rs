@@ -6,7 +6,7 @@ use super::legs::Legs;
 use super::locks::LockRange;
 use super::parked::Parked;
 use super::permit::{Seen, Writers};
-use super::shared::{Answer, Begun, Direct, OneLoop, Undecided, lock};
+use super::shared::{Answer, Begun, Direct, OneLoop, Undecided};
 use super::waiting::Waiter;
 use crate::check;
 use crate::device::{BlockQueue, Change, Device, Features, Geometry};
@@ -19,7 +19,8 @@ use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
 use crate::sync::Ordering;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::segment::{Divided, total_len};
 use weft_io::{DriverId, Handle, Segments};
 
@@ -65,7 +66,7 @@ impl DirectQueue {
         let one = Arc::new(OneLoop {
             writers: Writers::new(),
             waiter: Waiter::new(),
-            answers: Mutex::default(),
+            answers: Lock::default(),
             remote: on.remote(),
             driver: owner,
         });
@@ -297,7 +298,7 @@ impl DirectQueue {
             permit: write.permit,
         };
         self.asked += 1;
-        lock(&self.direct.undecided).push(undecided);
+        self.direct.undecided.lock().push(undecided);
         self.direct.wake_home();
     }
 
@@ -305,7 +306,7 @@ impl DirectQueue {
         if self.asked == 0 {
             return;
         }
-        let answers = core::mem::take(&mut *lock(&self.one.answers));
+        let answers = core::mem::take(&mut *self.one.answers.lock());
         self.asked -= answers.len();
         for (name, answer) in answers {
             let Some(write) = self.writes.get(name) else { continue };

@@ -12,7 +12,8 @@ use crate::mirror::record::{LEGS_MAX, Record};
 use crate::op::{OpKind, Outcome};
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};
 
 /// A leg in sync that loops may use.
@@ -63,7 +64,7 @@ pub(crate) enum Answer {
 pub(crate) struct OneLoop {
     pub(super) writers: Writers,
     pub(super) waiter: Waiter,
-    pub(super) answers: Mutex<Vec<(u64, Answer)>>,
+    pub(super) answers: Lock<Vec<(u64, Answer)>>,
     pub(super) remote: RemoteLoop,
     /// The driver that is woken there.
     pub(super) driver: DriverId,
@@ -72,7 +73,7 @@ pub(crate) struct OneLoop {
 impl OneLoop {
     /// Answers one of its writes.
     pub(crate) fn answer(&self, name: u64, answer: Answer) {
-        lock(&self.answers).push((name, answer));
+        self.answers.lock().push((name, answer));
         self.wake();
     }
 
@@ -94,20 +95,16 @@ pub(crate) struct Direct {
     pub(super) block_bytes: u32,
     /// Writes of loops that were acknowledged and need not be durable.
     pub(super) acknowledged: AtomicU64,
-    pub(super) legs: Mutex<Vec<DirectLeg>>,
+    pub(super) legs: Lock<Vec<DirectLeg>>,
     /// Changes with the legs.
     pub(super) legs_version: AtomicU64,
-    pub(super) loops: Mutex<Vec<Arc<OneLoop>>>,
-    pub(super) undecided: Mutex<Vec<Undecided>>,
+    pub(super) loops: Lock<Vec<Arc<OneLoop>>>,
+    pub(super) undecided: Lock<Vec<Undecided>>,
     pub(crate) failed_reads: FailedReads,
     /// Number of loops that have ended while they wrote.
     pub(super) abandoned: AtomicU64,
     pub(super) home: RemoteLoop,
     pub(super) keeper: DriverId,
-}
-
-pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Direct {
@@ -123,10 +120,10 @@ impl Direct {
             region_blocks: record.region_bytes / u64::from(block_bytes),
             block_bytes,
             acknowledged: AtomicU64::new(0),
-            legs: Mutex::default(),
+            legs: Lock::default(),
             legs_version: AtomicU64::new(0),
-            loops: Mutex::default(),
-            undecided: Mutex::default(),
+            loops: Lock::default(),
+            undecided: Lock::default(),
             failed_reads: FailedReads::default(),
             abandoned: AtomicU64::new(0),
             home,
@@ -158,7 +155,7 @@ impl Direct {
 
     /// Loops that wait look again.
     fn tell_waiting(&self) {
-        lock(&self.loops).iter().filter(|one| one.waiter.take()).for_each(|one| one.wake());
+        self.loops.lock().iter().filter(|one| one.waiter.take()).for_each(|one| one.wake());
     }
 
     /// A loop waits for the marks of these blocks, and wakes the home when it has named all.
@@ -184,7 +181,7 @@ impl Direct {
     /// Returns true if all writes that began before the last [`Direct::turn`] have ended or were
     /// handed to the home.
     pub(crate) fn is_past(&self) -> bool {
-        lock(&self.loops).iter().all(|one| one.writers.is_past(&self.permit))
+        self.loops.lock().iter().all(|one| one.writers.is_past(&self.permit))
     }
 
     /// Lets loops use these legs from now on.
@@ -192,7 +189,7 @@ impl Direct {
         let is_same = |a: &DirectLeg, b: &DirectLeg| {
             a.number == b.number && Arc::ptr_eq(&a.use_of_it, &b.use_of_it)
         };
-        let mut known = lock(&self.legs);
+        let mut known = self.legs.lock();
         if known.len() != legs.len() || !known.iter().zip(&legs).all(|(a, b)| is_same(a, b)) {
             *known = legs;
             self.legs_version.fetch_add(1, Ordering::SeqCst);
@@ -225,7 +222,7 @@ impl Direct {
     }
 
     pub(super) fn keep_legs(&self, is_kept: impl Fn(&DirectLeg) -> bool) {
-        let mut legs = lock(&self.legs);
+        let mut legs = self.legs.lock();
         if legs.iter().all(&is_kept) {
             return;
         }
@@ -233,17 +230,17 @@ impl Direct {
         legs.retain(is_kept);
         self.legs_version.fetch_add(1, Ordering::SeqCst);
         drop(legs);
-        lock(&self.loops).iter().for_each(|one| one.wake());
+        self.loops.lock().iter().for_each(|one| one.wake());
     }
 
     /// Returns whether no loop writes, after the permit was withdrawn.
     pub(crate) fn is_quiet(&self) -> bool {
-        lock(&self.loops).iter().all(|one| one.writers.is_none())
+        self.loops.lock().iter().all(|one| one.writers.is_none())
     }
 
     /// Returns the writes that need a verdict. From now on they are the home's.
     pub(crate) fn undecided(&self) -> Vec<Undecided> {
-        let all = core::mem::take(&mut *lock(&self.undecided));
+        let all = core::mem::take(&mut *self.undecided.lock());
         all.iter().for_each(|one| one.of.writers.end(one.permit));
         all
     }
@@ -254,11 +251,11 @@ impl Direct {
     }
 
     pub(super) fn enter(&self, one: &Arc<OneLoop>) {
-        lock(&self.loops).push(Arc::clone(one));
+        self.loops.lock().push(Arc::clone(one));
     }
 
     pub(super) fn leave(&self, one: &Arc<OneLoop>) {
-        lock(&self.loops).retain(|other| !Arc::ptr_eq(one, other));
+        self.loops.lock().retain(|other| !Arc::ptr_eq(one, other));
         self.wake_home();
     }
 

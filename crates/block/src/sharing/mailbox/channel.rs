@@ -1,11 +1,11 @@
 //! Messages for a driver of another loop.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};
 
 /// Messages for a driver of another loop, which is woken once for all that it has not taken yet.
 pub(super) struct Channel<T> {
-    state: Mutex<Inbox<T>>,
+    state: Lock<Inbox<T>>,
     reader: RemoteLoop,
 }
 
@@ -19,22 +19,18 @@ struct Inbox<T> {
 impl<T> Channel<T> {
     /// For a driver on the loop `reader`.
     pub(super) fn new(reader: RemoteLoop) -> Self {
-        Self { state: Mutex::new(Inbox { messages: Some(Vec::new()), driver: None }), reader }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inbox<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { state: Lock::new(Inbox { messages: Some(Vec::new()), driver: None }), reader }
     }
 
     /// Wakes `driver` from now on. The driver must look once by itself, because there may already
     /// be messages.
     pub(super) fn read_by(&self, driver: DriverId) {
-        self.lock().driver = Some(driver);
+        self.state.lock().driver = Some(driver);
     }
 
     /// Adds messages; returns `false` and adds none if the reader is gone.
     pub(super) fn put(&self, more: &mut Vec<T>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(messages) = state.messages.as_mut() else { return false };
         let first = messages.is_empty() && !more.is_empty();
         messages.append(more);
@@ -48,13 +44,14 @@ impl<T> Channel<T> {
 
     /// Wakes the reader without a message.
     pub(super) fn wake(&self) {
-        let driver = self.lock().driver;
+        let driver = self.state.lock().driver;
         driver.iter().for_each(|driver| self.reader.wake(*driver));
     }
 
     /// Takes all messages, and leaves `empty`.
     pub(super) fn take(&self, empty: Vec<T>) -> Vec<T> {
-        self.lock()
+        self.state
+            .lock()
             .messages
             .as_mut()
             .map_or_else(Vec::new, |messages| core::mem::replace(messages, empty))
@@ -62,6 +59,6 @@ impl<T> Channel<T> {
 
     /// Takes all messages, and refuses further ones.
     pub(super) fn close(&self) -> Vec<T> {
-        self.lock().messages.take().unwrap_or_default()
+        self.state.lock().messages.take().unwrap_or_default()
     }
 }

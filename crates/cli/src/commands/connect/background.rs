@@ -26,9 +26,7 @@ pub fn report<T>(
 ) -> Result<T, Failure> {
     let said = match &outcome {
         Ok(server) => Outcome::Serving(Box::new(entry(server).clone())),
-        Err(failure) => {
-            Outcome::Failed { status: failure.status(), message: failure.to_string() }
-        }
+        Err(failure) => Outcome::Failed { status: failure.status(), message: failure.to_string() },
     };
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &said).map_err(std::io::Error::from)?;

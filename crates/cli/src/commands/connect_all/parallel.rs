@@ -2,13 +2,14 @@
 
 use crate::limits::CONNECT_ALL_AT_ONCE;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use weft_block::waiting;
 
 /// What becomes of each, in their order.
 pub fn each<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<R>>> = all.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Lock<Option<R>>> = all.iter().map(|_| Lock::new(None)).collect();
     let _waiting = waiting::begin(|| "discovery controllers and subsystems to answer".into());
     std::thread::scope(|scope| {
         for _ in 0..all.len().min(CONNECT_ALL_AT_ONCE) {
@@ -18,15 +19,12 @@ pub fn each<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R>
                     all.get(n).zip(results.get(n))
                 } {
                     let done = act(one);
-                    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+                    *result.lock() = Some(done);
                 }
             });
         }
     });
-    results
-        .into_iter()
-        .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
-        .collect()
+    results.into_iter().filter_map(|result| result.into_inner()).collect()
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 use super::order::Order;
 use crate::export::local::ends::Tell;
 use crate::limits::{DRAIN_STEP_MS, FUSE_CLOSE_S};
-use crate::lock::lock;
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind, waiting};
 use weft_io::fuse::{Attributes, Channel, Mounted, NAME, renew_capacity, unmount};
 use weft_io::{DriverId, RemoteLoop};
@@ -29,7 +29,7 @@ pub(super) struct Disk {
     leaving: Arc<AtomicBool>,
     /// Queues that are served.
     running: AtomicUsize,
-    state: Mutex<DiskState>,
+    state: Lock<DiskState>,
 }
 
 struct DiskState {
@@ -74,7 +74,7 @@ impl Disk {
             order: Order::default(),
             leaving: Arc::default(),
             running: AtomicUsize::new(0),
-            state: Mutex::new(DiskState {
+            state: Lock::new(DiskState {
                 channel: Some(channel),
                 jobs: VecDeque::new(),
                 is_worked_on: false,
@@ -114,12 +114,12 @@ impl Disk {
     }
 
     pub fn is_gone(&self) -> bool {
-        lock(&self.state).is_gone
+        self.state.lock().is_gone
     }
 
     /// A channel for a further queue.
     pub fn channel(&self) -> io::Result<Channel> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let channel = state.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         // Without one of its own, a queue shares the first one.
         channel.another().or_else(|_| channel.share())
@@ -132,7 +132,7 @@ impl Disk {
 
     /// A queue is served by this driver.
     pub fn queue_began(&self, on: &RemoteLoop, driver: DriverId) {
-        lock(&self.state).queues.push((on.clone(), driver));
+        self.state.lock().queues.push((on.clone(), driver));
     }
 
     /// A queue has ended.
@@ -142,7 +142,7 @@ impl Disk {
 
     /// Queues a job behind the earlier ones.
     pub fn work_on(self: &Arc<Self>, job: Job) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.jobs.push_back(job);
         if !core::mem::replace(&mut state.is_worked_on, true) {
             let disk = Arc::clone(self);
@@ -157,7 +157,7 @@ impl Disk {
     }
 
     fn work(&self) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let Some(job) = state.jobs.pop_front() else {
             state.is_worked_on = false;
             return false;
@@ -188,7 +188,7 @@ impl Disk {
         if self.bytes.swap(bytes, Ordering::Relaxed) == bytes || self.is_gone() {
             return;
         }
-        let told = lock(&self.state).channel.as_ref().map_or(Ok(()), Channel::tell_attributes);
+        let told = self.state.lock().channel.as_ref().map_or(Ok(()), Channel::tell_attributes);
         let told = told.and_then(|()| renew_capacity(&self.path));
         if let Err(e) = told {
             let path = self.path.display();
@@ -239,7 +239,7 @@ impl Disk {
     /// Ends its queues, and the kernel's connection with them.
     fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.is_gone = true;
         state.channel = None;
         state.queues.iter().for_each(|(on, driver)| on.wake(*driver));

@@ -24,11 +24,11 @@ use super::hosts::{ConnectedHost, HostProtocol};
 use super::local::ends::Ends;
 use super::local::hosts::LocalHosts;
 use super::running::{Export, ExportConfig, ListeningExport};
-use crate::lock::lock;
 use crate::tls::TlsFiles;
 use disk::{Disk, Job};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_io::RemoteLoop;
 
@@ -36,7 +36,7 @@ use weft_io::RemoteLoop;
 struct Fuse {
     hosts: Arc<LocalHosts>,
     loops: Vec<RemoteLoop>,
-    disks: Mutex<Vec<Arc<Disk>>>,
+    disks: Lock<Vec<Arc<Disk>>>,
     ends: Arc<Ends>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn start(
     loops: &[RemoteLoop],
 ) -> Result<Box<dyn ListeningExport>, Error> {
     let hosts = LocalHosts::start(HostProtocol::Fuse, &config.inventory);
-    let (disks, ends) = (Mutex::default(), Arc::default());
+    let (disks, ends) = (Lock::default(), Arc::default());
     Ok(Box::new(Fuse { hosts, loops: loops.to_vec(), disks, ends }))
 }
 
@@ -79,7 +79,7 @@ impl Export for Fuse {
 
     /// Files are served until they are unmounted, so that their last requests are answered.
     fn drain(&self) {
-        let disks = core::mem::take(&mut *lock(&self.disks));
+        let disks = core::mem::take(&mut *self.disks.lock());
         let hosts = Arc::clone(&self.hosts);
         self.end(disks, move || hosts.members.drain());
     }
@@ -100,12 +100,12 @@ impl Export for Fuse {
 impl ListeningExport for Fuse {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let disk = start::begin(url, &self.hosts, &self.loops)?;
-        lock(&self.disks).push(disk);
+        self.disks.lock().push(disk);
         Ok(())
     }
 
     fn unlisten(&self, url: &str) -> bool {
-        let mut disks = lock(&self.disks);
+        let mut disks = self.disks.lock();
         let Some(at) = disks.iter().position(|disk| disk.url == url) else { return false };
         let disk = disks.swap_remove(at);
         drop(disks);
@@ -114,7 +114,7 @@ impl ListeningExport for Fuse {
     }
 
     fn urls(&self) -> Vec<String> {
-        let mut disks = lock(&self.disks);
+        let mut disks = self.disks.lock();
         disks.retain(|disk| !disk.is_gone());
         disks.iter().map(|disk| disk.path().display().to_string()).collect()
     }
@@ -127,7 +127,7 @@ impl ListeningExport for Fuse {
 impl Drop for Fuse {
     /// Removes the files of a server that did not start.
     fn drop(&mut self) {
-        let disks = core::mem::take(&mut *lock(&self.disks));
+        let disks = core::mem::take(&mut *self.disks.lock());
         for disk in disks.iter().filter(|disk| !disk.is_gone()) {
             if let Err(e) = disk.remove(true) {
                 tracing::warn!("{e}");

@@ -5,14 +5,13 @@
 //! loop, and begins when no earlier one conflicts. Writes of whole blocks never conflict with each
 //! other; a partial write conflicts with every write to its blocks.
 
-use crate::lock::lock;
 use core::ops::Range;
-use std::sync::Mutex;
+use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};
 
 /// The writes of a file that have not ended.
 #[derive(Default)]
-pub(super) struct Order(Mutex<Entries>);
+pub(super) struct Order(Lock<Entries>);
 
 #[derive(Default)]
 struct Entries {
@@ -36,7 +35,7 @@ pub(super) struct Ticket(u64);
 impl Order {
     /// Enters a write, which `is_partial` if it is of less than whole blocks.
     pub fn enter(&self, blocks: Range<u64>, is_partial: bool) -> Ticket {
-        let mut inside = lock(&self.0);
+        let mut inside = self.0.lock();
         let ticket = Ticket(inside.next);
         inside.next += 1;
         inside.entries.push(Entry { ticket, blocks, is_partial });
@@ -49,7 +48,7 @@ impl Order {
         ticket: Ticket,
         driver: impl FnOnce() -> (RemoteLoop, DriverId),
     ) -> bool {
-        let mut inside = lock(&self.0);
+        let mut inside = self.0.lock();
         let Some(at) = inside.entries.iter().position(|entry| entry.ticket == ticket) else {
             return true;
         };
@@ -66,7 +65,7 @@ impl Order {
 
     /// A write has ended.
     pub fn leave(&self, ticket: Ticket) {
-        let mut inside = lock(&self.0);
+        let mut inside = self.0.lock();
         inside.entries.retain(|entry| entry.ticket != ticket);
         let waiting = core::mem::take(&mut inside.waiting);
         drop(inside);

@@ -10,15 +10,16 @@ use crate::limits::{LOGIN_FAILURES_MAX, LOGIN_FAILURES_ROWS, LOGIN_FAILURES_S};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_proto::iscsi::target::Guard;
 
 /// The guesses at secrets of one target.
 #[derive(Default)]
 pub(super) struct Guesses {
     names: RandomState,
-    wrong: Mutex<HashMap<(Option<IpAddr>, u64), Wrong>>,
+    wrong: Lock<HashMap<(Option<IpAddr>, u64), Wrong>>,
 }
 
 /// Wrong guesses since the first one that counts, and when that was.
@@ -42,7 +43,7 @@ impl Guesses {
 
     fn heeds(&self, host: Option<IpAddr>, user: &str, right: bool, now: Duration) -> bool {
         let row = self.names.hash_one(user) % LOGIN_FAILURES_ROWS;
-        let mut all = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.wrong.lock();
         let known = all.get(&(host, row)).filter(|wrong| wrong.is_remembered(now));
         if known.is_some_and(|wrong| wrong.count >= LOGIN_FAILURES_MAX) {
             return false;

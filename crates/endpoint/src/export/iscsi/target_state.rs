@@ -11,13 +11,13 @@ use crate::identity::Identities;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::iscsi_remarks::Remarks;
 use crate::limits::{LOGIN_NAMES_MAX, PORTS_KNOWN_MAX};
-use crate::lock::lock;
 use crate::reservations::{self, Pending};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_block::limit::Rate;
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
@@ -100,18 +100,18 @@ pub(super) enum Verdict {
 /// State that all connections of one target share.
 pub(super) struct TargetState {
     pub(super) inventory: Arc<LiveInventory>,
-    config: Mutex<Arc<TargetConfig>>,
+    config: Lock<Arc<TargetConfig>>,
     scsi: Arc<ScsiTarget>,
-    units: Mutex<Units>,
+    units: Lock<Units>,
     pub(super) members: Arc<Members<Told>>,
     /// In an order that does not depend on chance, as all of them are told of changes.
-    sessions: Mutex<BTreeMap<SessionName, Entry>>,
-    last_tsih: Mutex<u16>,
+    sessions: Lock<BTreeMap<SessionName, Entry>>,
+    last_tsih: Lock<u16>,
     /// Sessions that there were since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for
     /// those that come again.
-    known: Mutex<VecDeque<SessionName>>,
+    known: Lock<VecDeque<SessionName>>,
     /// Initiator names that users acquired by logging in first.
-    owners: Mutex<HashMap<Name, String>>,
+    owners: Lock<HashMap<Name, String>>,
     /// Where secrets can be guessed.
     pub(super) guesses: Option<Arc<Guesses>>,
     /// What was said of initiators.
@@ -128,7 +128,7 @@ impl TargetState {
 
     /// The namespaces of the units that an initiator sees, by their numbers.
     pub(super) fn names(&self, view: &View) -> impl Iterator<Item = Option<NamespaceName>> {
-        let nqn = lock(&self.units).nqn.clone();
+        let nqn = self.units.lock().nqn.clone();
         (1..)
             .zip(view.devices.iter())
             .map(move |(nsid, device)| device.as_ref().map(|_| (nqn.clone(), Nsid(nsid))))
@@ -160,14 +160,14 @@ impl TargetState {
             config.allow = units.initiators();
             Arc::new(Self {
                 inventory,
-                config: Mutex::new(Arc::new(config)),
+                config: Lock::new(Arc::new(config)),
                 scsi,
-                units: Mutex::new(units),
+                units: Lock::new(units),
                 members: Members::new(connections),
-                sessions: Mutex::default(),
-                last_tsih: Mutex::default(),
-                known: Mutex::default(),
-                owners: Mutex::default(),
+                sessions: Lock::default(),
+                last_tsih: Lock::default(),
+                known: Lock::default(),
+                owners: Lock::default(),
                 guesses,
                 remarks: Remarks::default(),
                 identities,
@@ -179,22 +179,22 @@ impl TargetState {
 
     /// The configuration of a connection's engine.
     pub(super) fn config(&self) -> Arc<TargetConfig> {
-        Arc::clone(&lock(&self.config))
+        Arc::clone(&self.config.lock())
     }
 
     /// Whether an initiator may log in.
     pub(super) fn allows(&self, initiator: &Name) -> bool {
-        lock(&self.units).allows(initiator)
+        self.units.lock().allows(initiator)
     }
 
     /// The numbers of the logical units.
     pub(super) fn numbers(&self) -> Vec<usize> {
-        lock(&self.units).numbers()
+        self.units.lock().numbers()
     }
 
     /// A port for an address; [`Self::port_opened`] tells that it listens.
     pub(super) fn add_port(&self, url: &str) -> Result<u16, Error> {
-        lock(&self.units).ports.add(url)
+        self.units.lock().ports.add(url)
     }
 
     /// A port listens at this address.
@@ -208,7 +208,7 @@ impl TargetState {
     }
 
     fn change_ports(&self, change: impl FnOnce(&mut Ports)) {
-        let mut units = lock(&self.units);
+        let mut units = self.units.lock();
         change(&mut units.ports);
         // What an address that opens is to tell was perhaps said before.
         let news = units.refresh(&self.inventory.now());
@@ -223,7 +223,7 @@ impl TargetState {
             news.moved.iter().map(|number| (*number, AdditionalSense::ACCESS_STATE_CHANGED));
         let changed: Vec<_> = resized.chain(moved).collect();
         for ((initiator, ..), entry) in
-            lock(&self.sessions).iter().filter(|((initiator, ..), _)| units.allows(initiator))
+            self.sessions.lock().iter().filter(|((initiator, ..), _)| units.allows(initiator))
         {
             let seen = changed.iter().filter(|(number, _)| units.sees(initiator, *number));
             seen.for_each(|(number, what)| {
@@ -234,7 +234,7 @@ impl TargetState {
 
     /// The initiators that are logged in, and what they see.
     pub(super) fn hosts(&self) -> Vec<ConnectedHost> {
-        let units = lock(&self.units);
+        let units = self.units.lock();
         let of = |initiator: &Name| {
             let (subsystem, namespaces) = units.seen(initiator);
             ConnectedHost {
@@ -245,7 +245,7 @@ impl TargetState {
             }
         };
         let mut hosts: Vec<_> =
-            lock(&self.sessions).keys().map(|(initiator, ..)| of(initiator)).collect();
+            self.sessions.lock().keys().map(|(initiator, ..)| of(initiator)).collect();
         hosts.sort();
         hosts.dedup();
         hosts
@@ -254,13 +254,13 @@ impl TargetState {
     /// What discovery tells an initiator that came by the port `number` to our address `local`.
     pub(super) fn portals(&self, number: u16, local: Option<SocketAddr>) -> Portals {
         let now = self.inventory.now();
-        lock(&self.units).ports.portals(number, local, &now.discovery().others)
+        self.units.lock().ports.portals(number, local, &now.discovery().others)
     }
 
     /// A number for a session, which no other one has.
     pub(super) fn new_tsih(&self) -> u16 {
-        let sessions = lock(&self.sessions);
-        let mut last = lock(&self.last_tsih);
+        let sessions = self.sessions.lock();
+        let mut last = self.last_tsih.lock();
         loop {
             *last = last.wrapping_add(1).max(1);
             if sessions.values().all(|entry| entry.tsih != *last) {
@@ -280,7 +280,7 @@ impl TargetState {
         if self.config().chap.as_ref().is_some_and(given) {
             return true;
         }
-        let mut owners = lock(&self.owners);
+        let mut owners = self.owners.lock();
         if let Some(owner) = owners.get(&login.initiator) {
             return owner == user;
         }
@@ -293,7 +293,7 @@ impl TargetState {
 
     /// Whether an initiator port was here before; it is known from now on.
     fn know(&self, port: &SessionName) -> bool {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let at = known.iter().position(|other| other == port);
         if let Some(at) = at {
             known.remove(at);
@@ -318,11 +318,11 @@ impl TargetState {
         let name = (login.initiator.clone(), login.isid, port);
         let fresh = self.new_tsih();
         // Whoever enters sees these units, and is told of the next change.
-        let units = lock(&self.units);
+        let units = self.units.lock();
         if !units.allows(&login.initiator) || !self.is_own(login) {
             return Verdict::Refuse(LoginStatus::AUTHORIZATION_FAILURE);
         }
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if let Some(entry) = sessions.get_mut(&name) {
             if login.tsih != 0 && login.tsih != entry.tsih {
                 return Verdict::Refuse(LoginStatus::NO_SESSION);
@@ -369,7 +369,7 @@ impl TargetState {
         takeover: Takeover,
     ) {
         let name = (login.initiator.clone(), login.isid, port);
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.get(&name).is_some_and(|entry| Arc::ptr_eq(&entry.mailbox, mailbox))
             && let Some(Entry { tsih, next: Some(next), .. }) = sessions.remove(&name)
         {
@@ -379,7 +379,8 @@ impl TargetState {
 
     /// The mailbox of another session.
     pub(super) fn mailbox(&self, nexus: NexusId) -> Option<Arc<Mailbox>> {
-        lock(&self.sessions)
+        self.sessions
+            .lock()
             .values()
             .find(|entry| entry.nexus == nexus)
             .map(|entry| Arc::clone(&entry.mailbox))
@@ -387,22 +388,22 @@ impl TargetState {
 
     /// Ends all sessions but one.
     pub(super) fn stop_others(&self, but: &Arc<Mailbox>) {
-        let sessions = lock(&self.sessions);
+        let sessions = self.sessions.lock();
         let others = sessions.values().filter(|entry| !Arc::ptr_eq(&entry.mailbox, but));
         others.for_each(|entry| entry.mailbox.post(Message::Stop));
     }
 
     /// Sessions with commands.
     pub(super) fn sessions(&self) -> usize {
-        lock(&self.sessions).len()
+        self.sessions.lock().len()
     }
 }
 
 impl Follower for TargetState {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
-        let mut units = lock(&self.units);
+        let mut units = self.units.lock();
         let news = units.refresh(now);
-        let mut config = lock(&self.config);
+        let mut config = self.config.lock();
         if config.allow != units.initiators() {
             *config = Arc::new(TargetConfig {
                 allow: units.initiators(),
@@ -410,7 +411,7 @@ impl Follower for TargetState {
             });
         }
         drop(config);
-        for ((initiator, ..), entry) in lock(&self.sessions).iter() {
+        for ((initiator, ..), entry) in self.sessions.lock().iter() {
             if !units.allows(initiator) {
                 tracing::info!("{initiator} may no longer log in; its session ends");
                 entry.mailbox.post(Message::Stop);
@@ -428,7 +429,7 @@ impl reservations::Follower for TargetState {
         if changes.aborted.is_empty() {
             return;
         }
-        for ((initiator, isid, target_port), entry) in lock(&self.sessions).iter() {
+        for ((initiator, isid, target_port), entry) in self.sessions.lock().iter() {
             let (initiator, target_port) =
                 (TransportId::iscsi(initiator.as_str(), isid.0), *target_port);
             let nexus = Registrant::Nexus(NexusName { initiator, target_port });

@@ -1,15 +1,15 @@
 //! Disks and files that are ending on threads of their own, and their errors.
 
-use crate::lock::lock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use weft_base::lock::Lock;
 use weft_block::Error;
 
 /// See the module.
 #[derive(Default)]
 pub struct Ends {
     pending: AtomicUsize,
-    faults: Mutex<Vec<Error>>,
+    faults: Lock<Vec<Error>>,
 }
 
 /// Called with the outcome of an end.
@@ -30,7 +30,7 @@ impl Ends {
         for one in all {
             let (ends, then) = (Arc::clone(self), then.clone());
             let told = move |ended: Result<(), Error>| {
-                lock(&ends.faults).extend(ended.err());
+                ends.faults.lock().extend(ended.err());
                 if ends.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
                     then();
                 }
@@ -46,6 +46,6 @@ impl Ends {
 
     /// An error that was not told yet.
     pub fn fault(&self) -> Option<Error> {
-        lock(&self.faults).pop()
+        self.faults.lock().pop()
     }
 }

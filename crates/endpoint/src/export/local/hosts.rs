@@ -12,8 +12,9 @@ use crate::identity::HostIdentity;
 use crate::inventory::{self, Inventory, LiveInventory, Namespace};
 use crate::limits::CONNECTIONS_MAX;
 use crate::reservations::{self, Pending};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_block::{AccessState, Change, Error, ErrorKind, Features, Geometry, Presence};
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::reservation::{Changes, Refusal, Registrant};
@@ -24,7 +25,7 @@ pub(crate) struct LocalHosts {
     pub(crate) protocol: HostProtocol,
     pub(crate) inventory: Arc<LiveInventory>,
     pub(crate) members: Arc<Members<QueueMessage>>,
-    queues: Mutex<Vec<OpenQueue>>,
+    queues: Lock<Vec<OpenQueue>>,
 }
 
 /// A namespace, as it was when a host opened it.
@@ -115,7 +116,7 @@ impl LocalHosts {
         let members = Members::new(CONNECTIONS_MAX);
         let hosts = inventory.join(|_| {
             let inventory = Arc::clone(inventory);
-            Arc::new(Self { protocol, inventory, members, queues: Mutex::default() })
+            Arc::new(Self { protocol, inventory, members, queues: Lock::default() })
         });
         inventory.reservations().join(&hosts);
         hosts
@@ -166,7 +167,7 @@ impl LocalHosts {
     }
 
     fn queues(&self) -> MutexGuard<'_, Vec<OpenQueue>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 
     /// The queue of this mailbox serves a namespace from now on. What its host sees of it now;

@@ -8,8 +8,9 @@ use crate::export::origin::origin;
 use crate::inventory::{self, Follower, Inventory, LiveInventory, Namespace, Subsystem};
 use crate::limits::{CONNECTIONS_MAX, NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::units;
 use weft_io::limits::BUF_BYTES_MIN;
 use weft_proto::limits::HANDSHAKE_S;
@@ -44,7 +45,7 @@ pub(super) struct ServerState {
     pub(super) members: Arc<Members<Nothing>>,
     /// Longest payload, bytes.
     payload_max: u32,
-    chosen: Mutex<Vec<Choice>>,
+    chosen: Lock<Vec<Choice>>,
 }
 
 /// What a connection has chosen: the subsystem, and the namespace as it was then.
@@ -74,7 +75,7 @@ impl ServerState {
                 homes,
                 members,
                 payload_max: 1 << part.ilog2(),
-                chosen: Mutex::default(),
+                chosen: Lock::default(),
             })
         })
     }
@@ -106,7 +107,7 @@ impl ServerState {
     }
 
     fn chosen(&self) -> MutexGuard<'_, Vec<Choice>> {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.chosen.lock()
     }
 
     /// The connection of `mailbox` serves this namespace from now on. The subsystem that has it;

@@ -6,7 +6,6 @@ use super::authenticating::Authenticating;
 use super::mailbox::Mailbox;
 use super::subsystems::{Subsystems, Which};
 use super::target_state::TargetState;
-use crate::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_proto::nvme::auth::Named;
@@ -58,11 +57,11 @@ impl TargetState {
     /// too long is closed like any other that does not get beyond its Connect.
     pub(super) fn holds_back(&self, data: &[u8; CONNECT_BYTES], mailbox: &Arc<Mailbox>) -> bool {
         let who = Who::of(data);
-        let associations = lock(&self.associations);
+        let associations = self.associations.lock();
         let held =
             associations.values().any(|association| association.ending && association.who == who);
         if held {
-            lock(&self.held_back).push(Arc::clone(mailbox));
+            self.held_back.lock().push(Arc::clone(mailbox));
         }
         held
     }
@@ -79,7 +78,7 @@ impl TargetState {
         // Devices may have changed while no queue was there to tell of it.
         self.inventory.look_at_devices();
         let refuse = |reason| Refusal::new(sqe.cid(), reason);
-        let mut subsystems = lock(&self.subsystems);
+        let mut subsystems = self.subsystems.lock();
         let name = subsystem_name(data);
         let unknown = || refuse(ConnectError::Subsystem);
         let which = subsystems.find(name.as_ref()).ok_or_else(unknown)?;
@@ -114,7 +113,7 @@ impl TargetState {
             return Err(asked.refuse(reason));
         }
         let association = Association::new(Who::of(asked.data), asked.from, asked.mailbox);
-        lock(&self.associations).insert(controller, association);
+        self.associations.lock().insert(controller, association);
         let claim = Claim::new(self, controller, Qid(0), None);
         let queue = Queue::Admin(Box::new(connected.queue));
         Ok(Admitted::new(controller, queue, connected.cqe, claim)
@@ -139,7 +138,7 @@ impl TargetState {
             subsystem.release_io(controller.1, qid);
             return Err(asked.refuse(reason));
         }
-        let mut associations = lock(&self.associations);
+        let mut associations = self.associations.lock();
         let present = associations.get_mut(&controller).filter(|association| !association.ending);
         let Some((association, view)) =
             present.and_then(|association| Some((association, subsystems.view(controller)?)))

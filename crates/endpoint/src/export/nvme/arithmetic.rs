@@ -10,7 +10,8 @@ use crate::reservations::Threads;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use weft_base::lock::Lock;
 use weft_proto::nvme::auth::Arithmetic;
 
 /// Threads that could not be started, for the log.
@@ -28,7 +29,7 @@ pub(super) struct Job {
 /// The jobs of one target. Each belongs to a connection, and each exchange to a budget: both bound
 /// how many there are.
 #[derive(Default)]
-pub(super) struct Jobs(Arc<Mutex<Waiting>>);
+pub(super) struct Jobs(Arc<Lock<Waiting>>);
 
 #[derive(Default)]
 struct Waiting {
@@ -84,15 +85,11 @@ impl Waiting {
     }
 }
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Jobs {
     /// Has this computed, on one of these threads. The connection is told the result; or that there
     /// is none, if no thread can be had.
     pub(super) fn add(&self, job: Job, threads: &dyn Threads) {
-        let mut waiting = lock(&self.0);
+        let mut waiting = self.0.lock();
         waiting.push(job);
         if waiting.threads == AUTHENTICATION_THREADS {
             return;
@@ -104,7 +101,7 @@ impl Jobs {
             return;
         };
         FAILED.log_now(|| format!("cannot start a thread for authentications: {e}"));
-        let mut waiting = lock(&self.0);
+        let mut waiting = self.0.lock();
         waiting.threads -= 1;
         if waiting.threads == 0 {
             while let Some(job) = waiting.pop() {
@@ -121,9 +118,9 @@ fn tell(to: &Weak<Mailbox>, told: Told) {
 }
 
 /// Computes until nothing waits.
-fn compute_all(waiting: &Mutex<Waiting>) {
+fn compute_all(waiting: &Lock<Waiting>) {
     loop {
-        let mut now = lock(waiting);
+        let mut now = waiting.lock();
         let Some(Job { arithmetic, to, .. }) = now.pop() else {
             now.threads -= 1;
             return;

@@ -6,7 +6,6 @@ use super::mailbox::{Mailbox, Told};
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use crate::export::members::{Message, Serving};
-use crate::lock::lock;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{CONNECT_BYTES, CrossReset};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
@@ -91,8 +90,8 @@ impl TargetState {
     /// is quiet.
     pub(crate) fn stop_queues(&self, id: ControllerId) -> Vec<Qid> {
         // A queue that is just being admitted is either seen here or refused.
-        let _admission = lock(&self.subsystems);
-        let associations = lock(&self.associations);
+        let _admission = self.subsystems.lock();
+        let associations = self.associations.lock();
         let Some(association) = associations.get(&id) else { return Vec::new() };
         association.io.iter().for_each(|io| io.mailbox.post(Message::Stop));
         association.io.iter().map(|io| io.qid).collect()
@@ -101,7 +100,7 @@ impl TargetState {
     /// The association of a controller ends: no more queues, and those that there are stop; names
     /// them.
     pub(crate) fn end(&self, id: ControllerId) -> Vec<Qid> {
-        if let Some(association) = lock(&self.associations).get_mut(&id) {
+        if let Some(association) = self.associations.lock().get_mut(&id) {
             association.ending = true;
         }
         self.stop_queues(id)
@@ -115,13 +114,13 @@ impl TargetState {
         named: CrossControllerReset,
         mailbox: &Arc<Mailbox>,
     ) -> CrossReset {
-        let mut subsystems = lock(&self.subsystems);
+        let mut subsystems = self.subsystems.lock();
         let Some(subsystem) = subsystems.at(from.0) else {
             return CrossReset::Refused(Status::INTERNAL_ERROR);
         };
         let found = subsystem.cross_reset(from.1, named);
         if found == CrossReset::UnderWay {
-            let mut associations = lock(&self.associations);
+            let mut associations = self.associations.lock();
             // It is released in both places, here last.
             let Some(association) = associations.get_mut(&(from.0, named.icid)) else {
                 return CrossReset::Over;
@@ -140,13 +139,13 @@ impl TargetState {
 
     /// The association has ended.
     pub(crate) fn release(&self, id: ControllerId) {
-        lock(&self.subsystems).release(id);
+        self.subsystems.lock().release(id);
         self.generated.release(id);
-        let ended = lock(&self.associations).remove(&id);
+        let ended = self.associations.lock().remove(&id);
         for (mailbox, named) in ended.into_iter().flat_map(|association| association.awaited) {
             mailbox.post(Message::Own(Told::CrossResetOver(named)));
         }
-        let held_back = core::mem::take(&mut *lock(&self.held_back));
+        let held_back = core::mem::take(&mut *self.held_back.lock());
         held_back.iter().for_each(|mailbox| mailbox.post(Message::Own(Told::AssociationEnded)));
     }
 
@@ -160,11 +159,11 @@ impl TargetState {
     pub(crate) fn queue_gone(&self, id: ControllerId, qid: Qid) {
         // Both at once: whoever connects this queue next finds it given up in both places, or in
         // none.
-        let mut subsystems = lock(&self.subsystems);
+        let mut subsystems = self.subsystems.lock();
         if let Some(subsystem) = subsystems.at(id.0) {
             subsystem.release_io(id.1, qid);
         }
-        if let Some(association) = lock(&self.associations).get_mut(&id) {
+        if let Some(association) = self.associations.lock().get_mut(&id) {
             association.io.retain(|io| io.qid != qid);
             association.admin.post(Message::Own(Told::Quiet(qid)));
         }
@@ -172,7 +171,7 @@ impl TargetState {
 
     /// The mailbox of an I/O queue.
     pub(crate) fn queue_mailbox(&self, id: ControllerId, qid: Qid) -> Option<Arc<Mailbox>> {
-        let associations = lock(&self.associations);
+        let associations = self.associations.lock();
         let io = associations.get(&id)?.io.iter().find(|io| io.qid == qid)?;
         Some(Arc::clone(&io.mailbox))
     }

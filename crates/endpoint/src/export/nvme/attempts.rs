@@ -9,13 +9,13 @@ use crate::limits::{
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_proto::nvme::auth::Group;
 
 /// The attempts of one target.
 #[derive(Default)]
-pub(super) struct Attempts(Mutex<Begun>);
+pub(super) struct Attempts(Lock<Begun>);
 
 /// What an address is, by what it did before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +117,6 @@ impl Row {
 }
 
 impl Attempts {
-    fn lock(&self) -> MutexGuard<'_, Begun> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts an attempt with this group from an address; tells what it is, or why it may not be
     /// made.
     pub(super) fn begin(
@@ -129,7 +125,7 @@ impl Attempts {
         address: Option<IpAddr>,
         group: Group,
     ) -> Result<Standing, TooMuch> {
-        let Begun { of_address, of_all } = &mut *self.lock();
+        let Begun { of_address, of_all } = &mut *self.0.lock();
         if !of_address.contains_key(&address) {
             of_address.values_mut().for_each(|row| row.age(now));
             of_address.retain(|_, row| row.says_something(now));
@@ -177,7 +173,7 @@ impl Attempts {
     }
 
     fn uncounted(&self, address: Option<IpAddr>, own: impl FnOnce(&mut Row)) {
-        let rows = &mut self.lock().of_address;
+        let rows = &mut self.0.lock().of_address;
         // Those of an address without a row of its own count with all others', of which nothing is
         // known.
         let has_own = rows.contains_key(&address);

@@ -9,14 +9,14 @@
 use super::subsystems::ControllerId;
 use crate::limits::{GENERATED_PSK_S, GENERATED_PSKS_MAX, GENERATED_PSKS_OF_HOST};
 use crate::psk::psk;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_proto::nvme::auth::{Derivation, GeneratedPsk, Identity, IdentityVersion, Named};
 use weft_proto::nvme::controller::ConnectError;
 
 /// The keys of one target.
 #[derive(Default)]
-pub(crate) struct GeneratedKeys(Mutex<Vec<Generated>>);
+pub(crate) struct GeneratedKeys(Lock<Vec<Generated>>);
 
 /// A key.
 struct Generated {
@@ -55,20 +55,16 @@ fn names(identity: &str) -> Option<(&str, &str)> {
 
 impl weft_tls::Keys for GeneratedKeys {
     fn find(&self, identity: &[u8]) -> Option<weft_tls::Psk> {
-        let keys = self.lock();
+        let keys = self.0.lock();
         let found = keys.iter().find(|key| key.is_named(identity))?;
         psk(found.identity.psk.as_bytes(), found.identity.hash)
     }
 }
 
 impl GeneratedKeys {
-    fn lock(&self) -> MutexGuard<'_, Vec<Generated>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forgets those for which no association came in time.
     pub(crate) fn forget(&self, now: Duration) {
-        forget(&mut self.lock(), now);
+        forget(&mut self.0.lock(), now);
     }
 
     /// A host has authenticated on the admin queue of a controller, and this key came of it;
@@ -90,7 +86,7 @@ impl GeneratedKeys {
             Derivation::Standard,
         );
         let Some(identity) = new else { return false };
-        let mut keys = self.lock();
+        let mut keys = self.0.lock();
         forget(&mut keys, now);
         keys.retain(|key| key.of != of);
         make_room(&mut keys, names);
@@ -108,7 +104,7 @@ impl GeneratedKeys {
         identity: &[u8],
         controller: ControllerId,
     ) -> Result<(), ConnectError> {
-        let mut keys = self.lock();
+        let mut keys = self.0.lock();
         forget(&mut keys, now);
         let free = keys.iter_mut().find(|key| key.is_named(identity) && key.waits());
         free.ok_or(ConnectError::OtherIdentity)?.of = Owner::UsedBy(controller);
@@ -124,7 +120,7 @@ impl GeneratedKeys {
         identity: Option<&[u8]>,
         controller: ControllerId,
     ) -> Result<(), ConnectError> {
-        let keys = self.lock();
+        let keys = self.0.lock();
         let own = keys.iter().find(|key| key.of == Owner::UsedBy(controller));
         let fits = match (identity, own) {
             (Some(identity), Some(own)) => own.is_named(identity),
@@ -136,7 +132,7 @@ impl GeneratedKeys {
 
     /// The association of a controller has ended.
     pub(super) fn release(&self, controller: ControllerId) {
-        let mut keys = self.lock();
+        let mut keys = self.0.lock();
         keys.retain(|key| key.of != Owner::UsedBy(controller));
         let made = keys.iter_mut().filter(|key| key.of == Owner::MadeBy(controller));
         made.for_each(|key| key.of = Owner::Nobody);

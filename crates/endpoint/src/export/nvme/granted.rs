@@ -5,7 +5,6 @@ use super::associations::Association;
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use crate::export::shares::Grant;
-use crate::lock::lock;
 use std::time::Duration;
 use weft_proto::nvme::sqe::HostMemory;
 
@@ -44,7 +43,7 @@ impl TargetState {
     /// 0: none is left. A controller that has had its time and connected no queue is told a number,
     /// but nothing is kept for it.
     pub(super) fn grant_queues(&self, now: Duration, id: ControllerId, wanted: u16) -> u16 {
-        let mut associations = lock(&self.associations);
+        let mut associations = self.associations.lock();
         let Some(Association { peer, host_memory, granted, .. }) = associations.get_mut(&id) else {
             return 0;
         };
@@ -72,7 +71,7 @@ impl TargetState {
     /// Keeps nothing any longer for a controller that was granted queues and has not connected any
     /// for too long. When to look again, if something is kept.
     pub(super) fn lapse(&self, now: Duration, id: ControllerId) -> Option<Duration> {
-        let mut associations = lock(&self.associations);
+        let mut associations = self.associations.lock();
         let Association { peer, granted, .. } = associations.get_mut(&id)?;
         let (unused, until) = (granted.connections.as_ref()?.amount(), granted.until?);
         if unused > 0 && now < until {
@@ -87,7 +86,7 @@ impl TargetState {
 
     /// A connection of the controller was admitted: the host has time again for the next one.
     pub(super) fn queue_connected(&self, now: Duration, id: ControllerId) {
-        let mut associations = lock(&self.associations);
+        let mut associations = self.associations.lock();
         let Some(association) = associations.get_mut(&id) else { return };
         if let Some(until) = &mut association.granted.until {
             *until = now + self.limits.handshake;
@@ -97,7 +96,7 @@ impl TargetState {
     /// The connection of a queue was not made after all: it is kept again, if others are.
     pub(super) fn give_back(&self, id: ControllerId, granted: Option<Grant>) {
         let Some(granted) = granted else { return };
-        let mut associations = lock(&self.associations);
+        let mut associations = self.associations.lock();
         let kept = associations.get_mut(&id).and_then(|of| of.granted.connections.as_mut());
         if let Some(kept) = kept {
             kept.join(granted);

@@ -7,7 +7,6 @@ use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use crate::export::members::Message;
 use crate::inventory::IdentifierRefusal;
-use crate::lock::lock;
 use crate::refusals::Refusals;
 use crate::reservations::Pending;
 use std::collections::{BTreeMap, HashMap};
@@ -70,7 +69,7 @@ impl TargetState {
         let Some((id, name)) = names(data) else { return Ok(()) };
         // Noted first: a registration that comes in force from now on finds this one, and one that
         // is in force already is found here.
-        if let Some(association) = lock(&self.associations).get_mut(&controller) {
+        if let Some(association) = self.associations.lock().get_mut(&controller) {
             association.proven = Some((id, name.clone()));
         }
         self.check_identifier(data, true)?;
@@ -88,7 +87,7 @@ impl TargetState {
         controller: ControllerId,
         operation: &Operation,
     ) -> Result<Option<Nqn>, Refusal> {
-        let associations = lock(&self.associations);
+        let associations = self.associations.lock();
         let Some((id, name)) = associations.get(&controller).and_then(|of| of.proven.clone())
         else {
             return Ok(None);

@@ -16,16 +16,16 @@ use crate::export::members::{Members, Message};
 use crate::export::nvme::rdma::ReceiveMemory;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
-use crate::lock::lock;
 use crate::nvme::names::HostRemarks;
 use crate::refusals::Refusals;
 use crate::reservations::{self, Pending};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_io::RemoteLoop;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
 use weft_proto::nvme::controller::{CNTLID_MAX, Port};
@@ -60,11 +60,11 @@ pub(crate) struct TargetState {
     pub(crate) inventory: Arc<LiveInventory>,
     pub(crate) loops: Vec<RemoteLoop>,
     pub(crate) limits: TargetLimits,
-    pub(super) subsystems: Mutex<Subsystems>,
-    ports: Mutex<Ports>,
-    pub(super) associations: Mutex<BTreeMap<ControllerId, Association>>,
+    pub(super) subsystems: Lock<Subsystems>,
+    ports: Lock<Ports>,
+    pub(super) associations: Lock<BTreeMap<ControllerId, Association>>,
     /// Connections that wait for the end of an association of their host.
-    pub(super) held_back: Mutex<Vec<Arc<Mailbox>>>,
+    pub(super) held_back: Lock<Vec<Arc<Mailbox>>>,
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
@@ -96,7 +96,7 @@ impl TargetState {
     ) -> Arc<Self> {
         let live = Arc::clone(&inventory);
         let shared = live.join(|now| {
-            let subsystems = Mutex::new(Subsystems::new(
+            let subsystems = Lock::new(Subsystems::new(
                 now,
                 transfer_bytes(pool_bytes),
                 SubsystemLimits {
@@ -110,9 +110,9 @@ impl TargetState {
                 loops,
                 limits,
                 subsystems,
-                ports: Mutex::new(Ports::new(now.first_port())),
-                associations: Mutex::default(),
-                held_back: Mutex::default(),
+                ports: Lock::new(Ports::new(now.first_port())),
+                associations: Lock::default(),
+                held_back: Lock::default(),
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
                 expired: Refusals::new(),
@@ -130,7 +130,7 @@ impl TargetState {
 
     /// The target listens at this port now, and discovery tells of it.
     pub(crate) fn port_opened(&self, address: &PortAddress) {
-        let changed = lock(&self.ports).open(address);
+        let changed = self.ports.lock().open(address);
         if changed {
             self.publish();
         }
@@ -138,12 +138,12 @@ impl TargetState {
 
     /// The port of a listener, for a host that came to the address `local` of this machine.
     pub(crate) fn port(&self, address: &PortAddress, local: IpAddr) -> Port {
-        lock(&self.ports).reached(address, local)
+        self.ports.lock().reached(address, local)
     }
 
     /// The target does not listen any more where this is false of a port.
     pub(crate) fn keep_ports(&self, listens: impl Fn(&PortAddress) -> bool) {
-        let changed = lock(&self.ports).keep(listens);
+        let changed = self.ports.lock().keep(listens);
         if changed {
             self.publish();
         }
@@ -151,22 +151,22 @@ impl TargetState {
 
     /// Other gateways have these ports from now on.
     pub(crate) fn set_others(&self, others: Vec<OtherPort>) {
-        lock(&self.ports).set_others(others);
+        self.ports.lock().set_others(others);
         self.publish();
     }
 
     /// The hosts that have controllers, and what they see.
     pub(crate) fn hosts(&self) -> Vec<ConnectedHost> {
-        lock(&self.subsystems).hosts()
+        self.subsystems.lock().hosts()
     }
 
     /// Writes the discovery log anew, and tells of it.
     fn publish(&self) {
-        let mut subsystems = lock(&self.subsystems);
-        let Some(log) = subsystems.publish(&lock(&self.ports)) else {
+        let mut subsystems = self.subsystems.lock();
+        let Some(log) = subsystems.publish(&self.ports.lock()) else {
             return;
         };
-        let associations = lock(&self.associations);
+        let associations = self.associations.lock();
         let hosts = associations.iter().filter(|((which, _), _)| *which == Which::Discovery);
         hosts.for_each(|(_, association)| {
             association.admin.post(Message::Own(Told::Discovery(Arc::clone(&log))))
@@ -175,13 +175,13 @@ impl TargetState {
 
     /// What a controller sees.
     pub(crate) fn view(&self, id: ControllerId) -> Option<View> {
-        lock(&self.subsystems).view(id)
+        self.subsystems.lock().view(id)
     }
 
     /// The host of a controller does something that is let pass although it is not allowed.
     #[cold]
     pub(super) fn remark(&self, (which, cntlid): ControllerId, noted: Deviations) {
-        let mut subsystems = lock(&self.subsystems);
+        let mut subsystems = self.subsystems.lock();
         let Some(subsystem) = subsystems.at(which) else { return };
         let host =
             subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| host.clone());
@@ -191,7 +191,7 @@ impl TargetState {
 
     /// The names of a controller's subsystem and of its host.
     pub(super) fn names(&self, (which, cntlid): ControllerId) -> Option<(Nqn, String)> {
-        let mut subsystems = lock(&self.subsystems);
+        let mut subsystems = self.subsystems.lock();
         let subsystem = subsystems.at(which)?;
         let host = subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| {
             match &host.nqn {
@@ -212,9 +212,9 @@ impl TargetState {
 impl Follower for TargetState {
     fn follow(&self, now: &Arc<Inventory>, changes: &[inventory::Change]) {
         // Whoever is just being admitted sees this inventory or is told of it here.
-        let mut subsystems = lock(&self.subsystems);
+        let mut subsystems = self.subsystems.lock();
         let news = subsystems.follow(now, changes);
-        let associations = lock(&self.associations);
+        let associations = self.associations.lock();
         for (id, view) in &news.views {
             let Some(association) = associations.get(id) else { continue };
             association.tell(|| Message::Own(Told::Namespaces(view.clone())));
@@ -228,12 +228,12 @@ impl Follower for TargetState {
 
 impl reservations::Follower for TargetState {
     fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
-        self.end_strangers(namespace, &mut lock(&self.associations), pending);
+        self.end_strangers(namespace, &mut self.associations.lock(), pending);
         if changes.notices.is_empty() && changes.aborted.is_empty() {
             return;
         }
-        let subsystems = lock(&self.subsystems);
-        let associations = lock(&self.associations);
+        let subsystems = self.subsystems.lock();
+        let associations = self.associations.lock();
         for (id, host, nsid) in subsystems.using(namespace) {
             let (host, Some(association)) = (Registrant::Host(host), associations.get(&id)) else {
                 continue;

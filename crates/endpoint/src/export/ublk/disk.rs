@@ -4,16 +4,16 @@
 use super::users;
 use crate::kept::Kept;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind, waiting};
 use weft_io::ublk::{Control, Info, flag, open_alone};
 use weft_io::{DriverId, RemoteLoop};
 
 use crate::export::local::ends::Tell;
 use crate::limits::{DRAIN_STEP_MS, UBLK_CLOSE_S};
-use crate::lock::lock;
 
 /// A disk that is served.
 pub(super) struct Disk {
@@ -26,7 +26,7 @@ pub(super) struct Disk {
     leaving: Arc<AtomicBool>,
     /// Queues that are served.
     running: AtomicUsize,
-    state: Mutex<DiskState>,
+    state: Lock<DiskState>,
 }
 
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Disk {
             kept,
             leaving: Arc::default(),
             running: AtomicUsize::new(0),
-            state: Mutex::new(DiskState { sectors, ..DiskState::default() }),
+            state: Lock::new(DiskState { sectors, ..DiskState::default() }),
         })
     }
 
@@ -97,7 +97,7 @@ impl Disk {
     }
 
     pub fn is_gone(&self) -> bool {
-        lock(&self.state).is_gone
+        self.state.lock().is_gone
     }
 
     /// Counts a queue, before it is served.
@@ -107,7 +107,7 @@ impl Disk {
 
     /// A queue is served by this driver.
     pub fn queue_began(&self, on: &RemoteLoop, driver: DriverId) {
-        lock(&self.state).queues.push((on.clone(), driver));
+        self.state.lock().queues.push((on.clone(), driver));
     }
 
     /// A queue is served no more.
@@ -117,7 +117,7 @@ impl Disk {
 
     /// Has something done, after what is being done.
     pub fn work_on(self: &Arc<Self>, job: Job) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.jobs.push_back(job);
         if !core::mem::replace(&mut state.is_worked_on, true) {
             let disk = Arc::clone(self);
@@ -132,7 +132,7 @@ impl Disk {
     }
 
     fn work(&self) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let Some(job) = state.jobs.pop_front() else {
             state.is_worked_on = false;
             return false;
@@ -154,7 +154,7 @@ impl Disk {
 
     fn resize(&self, blocks: u64) {
         let sectors = blocks.saturating_mul(u64::from(self.block_bytes / 512));
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.is_gone || core::mem::replace(&mut state.sectors, sectors) == sectors {
             return;
         }
@@ -197,7 +197,7 @@ impl Disk {
     /// Serves it no more, so that another process can take it over.
     pub fn abandon(&self) {
         self.leaving.store(true, Ordering::Release);
-        lock(&self.state).queues.iter().for_each(|(on, driver)| on.wake(*driver));
+        self.state.lock().queues.iter().for_each(|(on, driver)| on.wake(*driver));
     }
 
     /// Leaves it to another process; says why.
@@ -240,7 +240,7 @@ impl Disk {
     /// Stops it, does something, and deletes it when its queues have ended.
     pub fn remove_after(&self, between: impl FnOnce()) -> Result<(), Error> {
         let failed = |e| Error::io(format!("cannot remove {}: {e}", self.path()), e);
-        lock(&self.state).is_gone = true;
+        self.state.lock().is_gone = true;
         let stopped = self.control.stop(&self.info);
         between();
         let until = Instant::now() + Duration::from_secs(UBLK_CLOSE_S);

@@ -24,12 +24,12 @@ use super::local::ends::Ends;
 use super::local::hosts::LocalHosts;
 use super::running::{Export, ExportConfig, ListeningExport};
 use crate::late::LateWriters;
-use crate::lock::lock;
 use crate::tls::TlsFiles;
 use disk::{Disk, Job};
 use start::Start;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_io::RemoteLoop;
 
@@ -38,7 +38,7 @@ struct Ublk {
     hosts: Arc<LocalHosts>,
     loops: Vec<RemoteLoop>,
     late_writers: LateWriters,
-    disks: Mutex<Vec<Arc<Disk>>>,
+    disks: Lock<Vec<Arc<Disk>>>,
     ends: Arc<Ends>,
 }
 
@@ -58,14 +58,14 @@ pub(super) fn start(
     loops: &[RemoteLoop],
 ) -> Result<Box<dyn ListeningExport>, Error> {
     let hosts = LocalHosts::start(HostProtocol::Ublk, &config.inventory);
-    let (disks, ends) = (Mutex::default(), Arc::default());
+    let (disks, ends) = (Lock::default(), Arc::default());
     let late_writers = config.late_writers.clone();
     Ok(Box::new(Ublk { hosts, loops: loops.to_vec(), late_writers, disks, ends }))
 }
 
 impl Ublk {
     fn disks(&self) -> Vec<Arc<Disk>> {
-        let mut disks = lock(&self.disks);
+        let mut disks = self.disks.lock();
         disks.retain(|disk| !disk.is_gone());
         disks.clone()
     }
@@ -88,7 +88,7 @@ impl Export for Ublk {
 
     /// Disks end while they are served: what the system has not written yet is written.
     fn drain(&self) {
-        let disks = core::mem::take(&mut *lock(&self.disks));
+        let disks = core::mem::take(&mut *self.disks.lock());
         let hosts = Arc::clone(&self.hosts);
         self.end(disks, move || hosts.members.drain());
     }
@@ -112,12 +112,12 @@ impl ListeningExport for Ublk {
         let (hosts, loops, late_writers) = (&self.hosts, &self.loops, &self.late_writers);
         let start = Start { control: &control, hosts, loops, late_writers };
         let disk = start.disk(url)?;
-        lock(&self.disks).push(disk);
+        self.disks.lock().push(disk);
         Ok(())
     }
 
     fn unlisten(&self, url: &str) -> bool {
-        let mut disks = lock(&self.disks);
+        let mut disks = self.disks.lock();
         let Some(at) = disks.iter().position(|disk| disk.url == url) else { return false };
         let disk = disks.swap_remove(at);
         drop(disks);
@@ -137,7 +137,7 @@ impl ListeningExport for Ublk {
 impl Drop for Ublk {
     /// A server that did not start takes its disks away.
     fn drop(&mut self) {
-        let disks = core::mem::take(&mut *lock(&self.disks));
+        let disks = core::mem::take(&mut *self.disks.lock());
         for disk in disks.iter().filter(|disk| !disk.is_gone()) {
             if let Err(e) = disk.remove_after(|| ()) {
                 tracing::warn!("{e}");

@@ -6,12 +6,12 @@ use super::target_end::TargetEnd;
 use crate::export::nvme::connection::Connection;
 use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
-use crate::lock::lock;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_io::sim::Rng;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::controller::TransportAddress;
@@ -71,7 +71,7 @@ struct Pair {
 /// One end of a pair.
 #[derive(Clone)]
 pub(super) struct FabricEnd {
-    pair: Arc<Mutex<Pair>>,
+    pair: Arc<Lock<Pair>>,
     side: usize,
 }
 
@@ -94,21 +94,21 @@ impl Pair {
 impl FabricEnd {
     /// Says which driver is to be woken for this end.
     pub(super) fn settle(&self, home: Option<(RemoteLoop, DriverId)>) {
-        let mut pair = lock(&self.pair);
+        let mut pair = self.pair.lock();
         pair.sides[self.side].home = home;
         pair.wake(self.side);
     }
 
     /// Makes room for one more capsule.
     pub(super) fn post_receive(&self) {
-        let mut pair = lock(&self.pair);
+        let mut pair = self.pair.lock();
         pair.sides[self.side].receives += 1;
         pair.wake(1 - self.side);
     }
 
     /// Sends a capsule, unless the other end has posted no receive. [`Message::Sent`] follows.
     pub(super) fn send(&self, now: Time, tag: Tag, capsule: &[u8]) -> bool {
-        let mut pair = lock(&self.pair);
+        let mut pair = self.pair.lock();
         let other = 1 - self.side;
         if pair.over || pair.sides[other].receives == 0 {
             pair.refused.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl FabricEnd {
 
     /// Asks for access to the other end's memory, or answers such a request.
     pub(super) fn put(&self, now: Time, message: Message) {
-        let mut pair = lock(&self.pair);
+        let mut pair = self.pair.lock();
         if !pair.over {
             pair.put(1 - self.side, now, message);
         }
@@ -130,7 +130,7 @@ impl FabricEnd {
 
     /// The next that this end finds.
     pub(super) fn next(&self, now: Time) -> Next {
-        let inbox = &mut lock(&self.pair).sides[self.side].inbox;
+        let inbox = &mut self.pair.lock().sides[self.side].inbox;
         match inbox.front() {
             None => Next::Nothing,
             Some((at, _)) if *at > now => Next::Later(*at),
@@ -140,26 +140,26 @@ impl FabricEnd {
 
     /// Ends the pair. What was sent before still arrives.
     pub(super) fn close(&self) {
-        let mut pair = lock(&self.pair);
+        let mut pair = self.pair.lock();
         pair.over = true;
         (0..2).for_each(|side| pair.wake(side));
     }
 
     /// As [`FabricEnd::close`]; this end takes nothing more.
     pub(super) fn leave(&self) {
-        lock(&self.pair).sides[self.side].inbox.clear();
+        self.pair.lock().sides[self.side].inbox.clear();
         self.close();
     }
 
     /// Ends the pair at once.
     pub(super) fn cut(&self) {
-        lock(&self.pair).sides.iter_mut().for_each(|side| side.inbox.clear());
+        self.pair.lock().sides.iter_mut().for_each(|side| side.inbox.clear());
         self.close();
     }
 
     /// Whether the pair is over, and nothing is left for this end.
     pub(super) fn has_ended(&self) -> bool {
-        let pair = lock(&self.pair);
+        let pair = self.pair.lock();
         pair.over && pair.sides[self.side].inbox.is_empty()
     }
 }
@@ -184,18 +184,18 @@ fn port() -> PortAddress {
 
 /// The network: where hosts find a target.
 pub(super) struct Fabric {
-    listener: Mutex<Option<(RemoteLoop, Arc<TargetState>)>>,
-    ends: Mutex<Vec<FabricEnd>>,
-    rng: Mutex<Rng>,
+    listener: Lock<Option<(RemoteLoop, Arc<TargetState>)>>,
+    ends: Lock<Vec<FabricEnd>>,
+    rng: Lock<Rng>,
     refused: Arc<AtomicU64>,
 }
 
 impl Fabric {
     pub(super) fn new(seed: u64) -> Arc<Self> {
-        let rng = Mutex::new(Rng::new(seed));
+        let rng = Lock::new(Rng::new(seed));
         Arc::new(Self {
-            listener: Mutex::default(),
-            ends: Mutex::default(),
+            listener: Lock::default(),
+            ends: Lock::default(),
             rng,
             refused: Arc::default(),
         })
@@ -203,7 +203,7 @@ impl Fabric {
 
     pub(super) fn listen(&self, on: &Handle, shared: &Arc<TargetState>) {
         shared.port_opened(&port());
-        *lock(&self.listener) = Some((on.remote(), Arc::clone(shared)));
+        *self.listener.lock() = Some((on.remote(), Arc::clone(shared)));
     }
 
     /// Sends that were refused.
@@ -213,30 +213,30 @@ impl Fabric {
 
     /// Cuts a pair by its number.
     pub(super) fn cut(&self, nth: usize) {
-        if let Some(end) = lock(&self.ends).get(nth) {
+        if let Some(end) = self.ends.lock().get(nth) {
             end.cut();
         }
     }
 
     /// Pairs that were ever made.
     pub(super) fn pairs(&self) -> usize {
-        lock(&self.ends).len()
+        self.ends.lock().len()
     }
 
     /// Connects to the target; gives the host's end.
     pub(super) fn connect(&self) -> FabricEnd {
-        let rng = lock(&self.rng).fork();
+        let rng = self.rng.lock().fork();
         let mut sides = [Side::default(), Side::default()];
         sides.iter_mut().for_each(|side| side.receives = RECEIVES);
-        let pair = Arc::new(Mutex::new(Pair {
+        let pair = Arc::new(Lock::new(Pair {
             sides,
             over: false,
             rng,
             refused: Arc::clone(&self.refused),
         }));
         let [host, target] = [0, 1].map(|side| FabricEnd { pair: Arc::clone(&pair), side });
-        lock(&self.ends).push(host.clone());
-        let (remote, shared) = lock(&self.listener).clone().expect("a target listens");
+        self.ends.lock().push(host.clone());
+        let (remote, shared) = self.listener.lock().clone().expect("a target listens");
         remote.post(move |on| {
             Connection::accept(
                 on,

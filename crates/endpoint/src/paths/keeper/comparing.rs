@@ -12,7 +12,7 @@ use super::{Keeper, Phase};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::{BlockDevice, Device, Error, Identity};
 use weft_io::Handle;
@@ -117,7 +117,7 @@ impl Keeper {
                 }
             }
             Comparison::Reading(compared) => {
-                let verdict = compared.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let verdict = compared.lock().take();
                 match verdict {
                     None => return false,
                     Some(Verdict::Alike) => {

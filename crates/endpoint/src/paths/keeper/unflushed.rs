@@ -7,7 +7,7 @@ use super::super::registered::{self, Others};
 use super::super::replay::{Ended, Failure, Writers, replay};
 use super::{Keeper, Phase};
 use crate::limits::REPLAY_ATTEMPTS;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{BlockDevice, Device, Error, OpKind};
 use weft_io::Handle;
@@ -43,7 +43,7 @@ impl Keeper {
         let (asked, control, id) = (Asked::default(), self.group.control.clone(), self.id);
         self.paths[path].phase = Phase::Asking(Arc::clone(&device), Arc::clone(&asked));
         let done = move |answer| {
-            *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            *asked.lock() = Some(answer);
             control.wake(id);
         };
         asking::ask(on, &device, OpKind::ReservationReport, Box::new(done));

@@ -8,8 +8,9 @@ use crate::paths::Failover;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, RemoteLoop};
 use weft_proto::iscsi::initiator::Initiator;
@@ -21,7 +22,7 @@ pub(super) struct DeviceState {
     /// Our part of the names of the sessions.
     pub(super) isids: Arc<SessionNames>,
     /// How well the target's port reaches the logical unit.
-    access: Mutex<AccessState>,
+    access: Lock<AccessState>,
     /// How long the disk may be busy.
     pub(super) limit: Duration,
     /// How long a target that was lost may take to end what it has.
@@ -42,7 +43,7 @@ pub(super) struct DeviceState {
     /// Sessions that say that there is no such logical unit at present.
     absent: AtomicUsize,
     /// Drivers of the queues that are in use.
-    users: Mutex<Vec<(RemoteLoop, DriverId)>>,
+    users: Lock<Vec<(RemoteLoop, DriverId)>>,
 }
 
 impl DeviceState {
@@ -56,7 +57,7 @@ impl DeviceState {
             is_only_session: options.nr_io_queues <= 1 && options.paths.further.is_empty(),
             idle,
             isids,
-            access: Mutex::new(access_of(disk.access)),
+            access: Lock::new(access_of(disk.access)),
             limit: options.io_timeout,
             quiesce: options.quiesce_time,
             failover: options.paths.failover,
@@ -66,12 +67,12 @@ impl DeviceState {
             remarks: Remarks::default(),
             replaced: OnceLock::new(),
             absent: AtomicUsize::new(0),
-            users: Mutex::default(),
+            users: Lock::default(),
         }
     }
 
     fn users(&self) -> MutexGuard<'_, Vec<(RemoteLoop, DriverId)>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+        self.users.lock()
     }
 
     /// Blocks of the device, now.
@@ -82,15 +83,12 @@ impl DeviceState {
 
     /// How well the target's port reaches the logical unit.
     pub(super) fn access(&self) -> AccessState {
-        *self.access.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.access.lock()
     }
 
     /// The target has told that: wakes all queues if it is news.
     pub(super) fn set_access(&self, state: AccessState, url: &str) {
-        let before = core::mem::replace(
-            &mut *self.access.lock().unwrap_or_else(PoisonError::into_inner),
-            state,
-        );
+        let before = core::mem::replace(&mut *self.access.lock(), state);
         if before != state {
             tracing::info!("{url}: access state {before:?}, now {state:?}");
             self.wake_all();

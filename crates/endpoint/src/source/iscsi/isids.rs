@@ -4,8 +4,8 @@
 
 use crate::identity::Identities;
 use crate::limits::ISIDS_MAX;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
+use weft_base::lock::Lock;
 use weft_proto::iscsi::pdu::Isid;
 
 struct Entry {
@@ -26,16 +26,12 @@ struct IsidTable {
 
 /// The ISIDs of a control.
 #[derive(Default)]
-pub(crate) struct Isids(Mutex<IsidTable>);
+pub(crate) struct Isids(Lock<IsidTable>);
 
 impl Isids {
-    fn lock(&self) -> MutexGuard<'_, IsidTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A number for a device, which has ISIDs in use until it is given to [`Isids::leave`].
     pub(super) fn user(&self) -> u64 {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner.next += 1;
         inner.next
     }
@@ -51,7 +47,7 @@ impl Isids {
         opener: Option<Uuid>,
         identities: &Identities,
     ) -> (Isid, u64) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         let purpose = opener
             .map_or_else(|| format!("{n} {purpose}"), |opener| format!("{n} {purpose} {opener}"));
         if let Some(entry) =
@@ -77,7 +73,7 @@ impl Isids {
 
     /// The session is over, or will never be: another one may take its place.
     pub(super) fn release(&self, user: u64, isid: Isid) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         let own =
             inner.entries.iter_mut().filter(|entry| entry.user == Some(user) && entry.isid == isid);
         own.for_each(|entry| entry.user = None);
@@ -85,7 +81,7 @@ impl Isids {
 
     /// What is known of the target's cache now.
     pub(super) fn set_epoch(&self, user: u64, epoch: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner
             .entries
             .iter_mut()
@@ -95,7 +91,7 @@ impl Isids {
 
     /// All sessions of a device are over.
     pub(super) fn leave(&self, user: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         inner
             .entries
             .iter_mut()

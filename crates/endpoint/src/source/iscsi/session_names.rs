@@ -3,7 +3,8 @@
 use crate::control::Control;
 use crate::unsettled::{Pair, Unsettled};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use uuid::Uuid;
 use weft_io::{DriverId, RemoteLoop, Time};
 use weft_proto::iscsi::pdu::Isid;
@@ -69,25 +70,25 @@ pub(super) fn pair(nexus: &str, epoch: u64) -> Pair {
 
 /// The end of a session that had writes.
 pub(super) struct SessionEnd {
-    at: Mutex<Time>,
+    at: Lock<Time>,
     /// The driver that waits for it, and its loop.
     user: (RemoteLoop, DriverId),
 }
 
 impl SessionEnd {
     pub(super) fn new(at: Time, user: (RemoteLoop, DriverId)) -> Self {
-        Self { at: Mutex::new(at), user }
+        Self { at: Lock::new(at), user }
     }
 
     /// When the target executes nothing of the session any more.
     pub(super) fn at(&self) -> Time {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.at.lock()
     }
 }
 
 impl Unsettled for SessionEnd {
     fn settle(&self, at: Time) {
-        let mut settled = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.at.lock();
         *settled = at.min(*settled);
         let (remote, driver) = &self.user;
         remote.wake(*driver);

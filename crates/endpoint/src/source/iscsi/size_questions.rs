@@ -3,9 +3,8 @@
 //! Each question has a number. The sessions that are in use ask the target; what answers a command
 //! that was sent after the question answers the question.
 
-use crate::lock::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weft_base::lock::Lock;
 use weft_block::owners::Owners;
 use weft_io::{DriverId, RemoteLoop};
 
@@ -14,7 +13,7 @@ use weft_io::{DriverId, RemoteLoop};
 pub(super) struct SizeQuestions {
     /// The number of the last question; 0: there was none.
     last: AtomicU64,
-    answers: Mutex<Answers>,
+    answers: Lock<Answers>,
     /// Drivers that wait for answers.
     waiting: Owners,
 }
@@ -41,13 +40,13 @@ impl SizeQuestions {
 
     /// The last question that was answered with a size.
     pub(super) fn answered(&self) -> u64 {
-        lock(&self.answers).answered
+        self.answers.lock().answered
     }
 
     /// What the target says to a command that was sent after the question `number`.
     pub(super) fn answer(&self, number: u64, outcome: Result<(), String>) {
         {
-            let answers = &mut *lock(&self.answers);
+            let answers = &mut *self.answers.lock();
             match outcome {
                 Ok(()) => answers.answered = answers.answered.max(number),
                 Err(why) => {
@@ -63,7 +62,7 @@ impl SizeQuestions {
 
     /// The answer to a question, if there is one.
     pub(super) fn outcome(&self, number: u64) -> Option<Result<(), String>> {
-        let answers = lock(&self.answers);
+        let answers = self.answers.lock();
         if answers.answered >= number {
             return Some(Ok(()));
         }

@@ -8,11 +8,11 @@
 use super::command_data::CommandData;
 use super::learned::{Ended, Learned};
 use super::transport::Channel;
-use crate::lock::lock;
 use crate::psk::TlsPsk;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
@@ -83,12 +83,12 @@ pub(crate) struct Association<L> {
     /// The key for TLS that came of the authentication (secure channel concatenation).
     generated: OnceLock<TlsPsk>,
     /// Where the control loop is, and the admin connection on it.
-    control: Mutex<Option<(RemoteLoop, DriverId)>>,
-    inbox: Mutex<Vec<ToAdmin>>,
-    idle: Mutex<Vec<IoConnection<L>>>,
+    control: Lock<Option<(RemoteLoop, DriverId)>>,
+    inbox: Lock<Vec<ToAdmin>>,
+    idle: Lock<Vec<IoConnection<L>>>,
     /// Drivers of the queues that are in use.
-    users: Mutex<Vec<(RemoteLoop, DriverId)>>,
-    learned: Mutex<Learned>,
+    users: Lock<Vec<(RemoteLoop, DriverId)>>,
+    learned: Lock<Learned>,
     ended: AtomicBool,
     /// A [`Gate`], for the namespace that is used.
     gate: AtomicU8,
@@ -105,11 +105,11 @@ impl<L> Association<L> {
         Self {
             options,
             generated: OnceLock::new(),
-            control: Mutex::default(),
-            inbox: Mutex::default(),
-            idle: Mutex::default(),
-            users: Mutex::default(),
-            learned: Mutex::default(),
+            control: Lock::default(),
+            inbox: Lock::default(),
+            idle: Lock::default(),
+            users: Lock::default(),
+            learned: Lock::default(),
             ended: AtomicBool::new(false),
             gate: AtomicU8::new(Gate::Open as u8),
             access: AtomicU8::new(0),
@@ -139,33 +139,33 @@ impl<L> Association<L> {
 
     /// Names the admin connection.
     pub(crate) fn set_control(&self, remote: RemoteLoop, driver: DriverId) {
-        *lock(&self.control) = Some((remote, driver));
+        *self.control.lock() = Some((remote, driver));
     }
 
     /// Sends a message to the admin connection. After the end of the association what has a reply is
     /// answered at once, and everything else dropped.
     pub(crate) fn tell(&self, message: ToAdmin) {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         if self.is_over() {
             drop(inbox);
             return self.refuse(message);
         }
         inbox.push(message);
         drop(inbox);
-        if let Some((remote, driver)) = lock(&self.control).clone() {
+        if let Some((remote, driver)) = self.control.lock().clone() {
             remote.wake(driver);
         }
     }
 
     /// The messages for the admin connection.
     pub(crate) fn take_messages(&self) -> Vec<ToAdmin> {
-        core::mem::take(&mut *lock(&self.inbox))
+        core::mem::take(&mut *self.inbox.lock())
     }
 
     /// Puts a connection where the next queue finds it. After the end of the association it is
     /// closed.
     pub(crate) fn give_idle(&self, connection: IoConnection<L>) {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         if !self.is_over() {
             idle.push(connection);
         }
@@ -173,39 +173,39 @@ impl<L> Association<L> {
 
     /// Connections that wait.
     pub(crate) fn idle_queues(&self) -> usize {
-        lock(&self.idle).len()
+        self.idle.lock().len()
     }
 
     /// A connection for a queue.
     pub(crate) fn take_idle(&self) -> Option<IoConnection<L>> {
-        lock(&self.idle).pop()
+        self.idle.lock().pop()
     }
 
     /// Enters the driver of a queue: it is woken when something changes.
     pub(crate) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
-        lock(&self.users).push((remote, driver));
+        self.users.lock().push((remote, driver));
     }
 
     /// Takes it out again.
     pub(crate) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
-        lock(&self.users).retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+        self.users.lock().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
     }
 
     /// Changes what is known and wakes the queues.
     pub(crate) fn learn(&self, change: impl FnOnce(&mut Learned)) {
-        change(&mut lock(&self.learned));
+        change(&mut self.learned.lock());
         self.changes.fetch_add(1, Ordering::Release);
         self.wake_users();
     }
 
     /// What is known.
     pub(crate) fn learned(&self) -> MutexGuard<'_, Learned> {
-        lock(&self.learned)
+        self.learned.lock()
     }
 
     /// The size of a namespace in blocks, now; `None` when it is gone.
     pub(crate) fn blocks(&self, nsid: Nsid) -> Option<u64> {
-        lock(&self.learned).namespaces.iter().find(|ns| ns.nsid == nsid).map(|ns| ns.blocks)
+        self.learned.lock().namespaces.iter().find(|ns| ns.nsid == nsid).map(|ns| ns.blocks)
     }
 
     fn refuse(&self, message: ToAdmin) {
@@ -277,7 +277,7 @@ impl<L> Association<L> {
     /// A command was refused for the access state: until the controller has been asked, it counts
     /// as changing.
     pub(crate) fn doubt_access(&self) {
-        if lock(&self.learned).controller.identify.cmic & IdentifyController::CMIC_ANA != 0 {
+        if self.learned.lock().controller.identify.cmic & IdentifyController::CMIC_ANA != 0 {
             self.set_access(AccessState::Transition);
             self.tell(ToAdmin::AccessDoubt);
         }
@@ -297,15 +297,15 @@ impl<L> Association<L> {
 
     /// Ends it for everybody.
     pub(crate) fn end(&self, ended: Ended) {
-        lock(&self.learned).end.get_or_insert(ended);
+        self.learned.lock().end.get_or_insert(ended);
         self.stop_io();
         let unheard = {
-            let mut inbox = lock(&self.inbox);
+            let mut inbox = self.inbox.lock();
             self.ended.store(true, Ordering::Release);
             core::mem::take(&mut *inbox)
         };
         unheard.into_iter().for_each(|message| self.refuse(message));
-        lock(&self.idle).clear();
+        self.idle.lock().clear();
         self.wake_users();
     }
 
@@ -317,12 +317,12 @@ impl<L> Association<L> {
 
     /// Why it is over, if it is.
     pub(crate) fn why_ended(&self) -> String {
-        lock(&self.learned).end.as_ref().map(|ended| ended.why.clone()).unwrap_or_default()
+        self.learned.lock().end.as_ref().map(|ended| ended.why.clone()).unwrap_or_default()
     }
 
     /// Once the association is over: from when on the controller executes nothing of it any more.
     pub(crate) fn settled_at(&self) -> Option<Time> {
-        lock(&self.learned).end.as_ref().map(|ended| ended.settled_at)
+        self.learned.lock().end.as_ref().map(|ended| ended.settled_at)
     }
 
     /// How long the controller may go on with commands that it has, after its connections were
@@ -331,7 +331,7 @@ impl<L> Association<L> {
         let ConnectOptions { keep_alive_ms, quiesce_time, .. } = self.options;
         nvme_bound(
             Duration::from_millis(keep_alive_ms.into()),
-            &lock(&self.learned).controller.identify,
+            &self.learned.lock().controller.identify,
             quiesce_time,
         )
     }
@@ -343,7 +343,7 @@ impl<L> Association<L> {
     }
 
     fn wake_users(&self) {
-        for (remote, driver) in lock(&self.users).iter() {
+        for (remote, driver) in self.users.lock().iter() {
             let driver = *driver;
             remote.wake(driver);
         }
@@ -352,7 +352,7 @@ impl<L> Association<L> {
 
 impl<L: Send> Unsettled for Association<L> {
     fn settle(&self, at: Time) {
-        if let Some(ended) = &mut lock(&self.learned).end {
+        if let Some(ended) = &mut self.learned.lock().end {
             ended.settled_at = ended.settled_at.min(at);
         }
         self.wake_users();

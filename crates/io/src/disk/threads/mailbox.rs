@@ -4,7 +4,7 @@ use crate::event_loop::{DriverId, RemoteLoop};
 use crate::segment::{Loan, Segment, Segments};
 use smallvec::SmallVec;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
 
 /// Memory that crosses to another thread.
 pub(super) type Loans = SmallVec<[Loan; 1]>;
@@ -18,7 +18,7 @@ pub(super) struct Finished {
 
 /// Results of threads.
 pub(super) struct Mailbox {
-    pub(super) finished: Mutex<Vec<Finished>>,
+    pub(super) finished: Lock<Vec<Finished>>,
     pub(super) remote: RemoteLoop,
     pub(super) driver: DriverId,
 }
@@ -26,14 +26,11 @@ pub(super) struct Mailbox {
 impl Mailbox {
     /// Takes what is in it, and leaves `empty`.
     pub(super) fn take(&self, empty: Vec<Finished>) -> Vec<Finished> {
-        core::mem::replace(
-            &mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner),
-            empty,
-        )
+        core::mem::replace(&mut *self.finished.lock(), empty)
     }
 
     pub(super) fn put(&self, finished: Finished) {
-        let mut all = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.finished.lock();
         all.push(finished);
         let first = all.len() == 1;
         drop(all);

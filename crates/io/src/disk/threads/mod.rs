@@ -22,8 +22,9 @@ use mailbox::{Finished, Loans, Mailbox};
 use pool::Job;
 use smallvec::SmallVec;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
+use weft_base::lock::Lock;
 
 /// The backend.
 pub(super) struct Threads(RefCell<PendingDiskOps>);
@@ -50,7 +51,7 @@ impl Threads {
         let mut this = None;
         on.spawn(|driver| {
             let mailbox =
-                Arc::new(Mailbox { finished: Mutex::default(), remote: on.remote(), driver });
+                Arc::new(Mailbox { finished: Lock::default(), remote: on.remote(), driver });
             let state = PendingDiskOps {
                 mailbox,
                 waiting: Slab::default(),

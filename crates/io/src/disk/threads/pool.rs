@@ -9,7 +9,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use weft_base::lock::{Condition, Lock};
 
 /// An operation for a thread, and where its result goes.
 pub(super) struct Job {
@@ -42,11 +43,11 @@ struct Pool {
     idle: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { jobs: VecDeque::new(), threads: 0, idle: 0 });
-static WORK: Condvar = Condvar::new();
+static POOL: Lock<Pool> = Lock::new(Pool { jobs: VecDeque::new(), threads: 0, idle: 0 });
+static WORK: Condition = Condition::new();
 
 fn pool() -> MutexGuard<'static, Pool> {
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+    POOL.lock()
 }
 
 /// Has a thread execute the job.
@@ -84,12 +85,10 @@ fn work() {
         }
         all.idle += 1;
         let limit = Duration::from_millis(DISK_THREAD_IDLE_MS);
-        let (guard, timeout) = WORK
-            .wait_timeout_while(all, limit, |p| p.jobs.is_empty())
-            .unwrap_or_else(PoisonError::into_inner);
+        let (guard, is_over) = WORK.wait_while_for(all, limit, |p| p.jobs.is_empty());
         all = guard;
         all.idle -= 1;
-        if timeout.timed_out() && all.jobs.is_empty() {
+        if is_over && all.jobs.is_empty() {
             all.threads -= 1;
             return;
         }

@@ -13,7 +13,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
 
 /// A device that some queue pair has used. It stays open as long as the process lives.
 pub(super) struct Device {
@@ -46,8 +46,8 @@ unsafe impl Sync for Device {}
 impl Device {
     /// The device of a context that the connection manager has opened.
     pub(super) fn of(context: NonNull<Context>) -> io::Result<&'static Self> {
-        static DEVICES: Mutex<Vec<&'static Device>> = Mutex::new(Vec::new());
-        let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        static DEVICES: Lock<Vec<&'static Device>> = Lock::new(Vec::new());
+        let mut devices = DEVICES.lock();
         if let Some(known) = devices.iter().find(|device| device.context == context) {
             return Ok(known);
         }

@@ -10,7 +10,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+use weft_base::lock::SharedLock;
 
 /// Parts whose keys a queue pair keeps, a power of two.
 const KNOWN: usize = 64;
@@ -18,7 +19,7 @@ const KNOWN: usize = 64;
 /// The parts that are registered with a device.
 #[derive(Default)]
 pub(super) struct LentParts {
-    parts: RwLock<Parts>,
+    parts: SharedLock<Parts>,
     /// Number of times that parts have ended. Older keys may belong to parts that are no longer
     /// registered.
     ended: AtomicU64,
@@ -36,11 +37,11 @@ struct Parts {
 
 impl LentParts {
     fn read(&self) -> RwLockReadGuard<'_, Parts> {
-        self.parts.read().unwrap_or_else(PoisonError::into_inner)
+        self.parts.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Parts> {
-        self.parts.write().unwrap_or_else(PoisonError::into_inner)
+        self.parts.write()
     }
 }
 

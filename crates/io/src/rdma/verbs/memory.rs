@@ -13,7 +13,8 @@ use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weft_base::lock::Lock;
 
 /// Minimum length of a registration.
 const SLAB_BYTES: usize = 256 << 10;
@@ -232,7 +233,7 @@ impl Piece {
 
 /// Pieces that nobody uses.
 #[derive(Default)]
-pub(super) struct FreePieces(Mutex<Lists>);
+pub(super) struct FreePieces(Lock<Lists>);
 
 #[derive(Default)]
 struct Lists {
@@ -241,11 +242,7 @@ struct Lists {
     pieces: BTreeMap<(u8, Use), Vec<Piece>>,
 }
 
-impl FreePieces {
-    fn lock(&self) -> MutexGuard<'_, Lists> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl FreePieces {}
 
 fn class_of(bytes: usize) -> Option<u8> {
     let size = bytes
@@ -259,7 +256,7 @@ impl Device {
     /// Registered memory of at least `bytes` bytes.
     pub(super) fn take(&'static self, bytes: usize, used: Use) -> io::Result<Piece> {
         let class = class_of(bytes).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut free = self.free.lock();
+        let mut free = self.free.0.lock();
         // The last one is likely to be in the caches.
         if let Some(piece) = free.pieces.get_mut(&(class, used)).and_then(Vec::pop) {
             free.bytes -= piece.bytes();
@@ -286,7 +283,7 @@ impl Device {
 
     /// Takes memory back that has no user and no device.
     pub(super) fn give_back(&self, piece: Piece) {
-        let mut free = self.free.lock();
+        let mut free = self.free.0.lock();
         if free.bytes + piece.bytes() > RDMA_FREE_BYTES_MAX {
             // Ending a registration is a system call, for which nobody has to wait.
             drop(free);

@@ -22,7 +22,8 @@ pub use faults::Connection;
 pub(super) use handshake::exhausted;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use weft_base::lock::Lock;
 
 /// First port that is assigned for port 0.
 const FIRST_EPHEMERAL_PORT: u16 = 49152;
@@ -39,15 +40,15 @@ pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// The network, shared by the world, its backends and its streams.
 #[derive(Clone)]
-pub(super) struct SharedNet(Arc<Mutex<Net>>);
+pub(super) struct SharedNet(Arc<Lock<Net>>);
 
 impl SharedNet {
     pub(super) fn new(seed: u64, config: NetConfig) -> Self {
-        Self(Arc::new(Mutex::new(Net::new(seed, config))))
+        Self(Arc::new(Lock::new(Net::new(seed, config))))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Net> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

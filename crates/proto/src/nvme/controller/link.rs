@@ -1,8 +1,9 @@
 //! Shared state of the parts of one controller, each on its own loop. Nothing here is touched per
 //! command that succeeds.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use weft_base::lock::Lock;
 
 use super::error_log::{CommandError, ErrorLog};
 use super::instance::{Instance, Instances};
@@ -22,9 +23,9 @@ pub(super) struct Link {
     accepts_queues: AtomicBool,
     io_queues: AtomicU32,
     copy_formats: AtomicU16,
-    errors: Mutex<ErrorLog>,
+    errors: Lock<ErrorLog>,
     instances: Arc<Instances>,
-    instance: Mutex<Instance>,
+    instance: Lock<Instance>,
 }
 
 impl Link {
@@ -36,7 +37,7 @@ impl Link {
         instances: Arc<Instances>,
     ) -> Self {
         Self {
-            instance: Mutex::new(instances.next()),
+            instance: Lock::new(instances.next()),
             instances,
             cntlid,
             host,
@@ -45,7 +46,7 @@ impl Link {
             accepts_queues: AtomicBool::new(false),
             io_queues: AtomicU32::new(0),
             copy_formats: AtomicU16::new(0),
-            errors: Mutex::default(),
+            errors: Lock::default(),
         }
     }
 
@@ -62,12 +63,12 @@ impl Link {
 
     /// Returns the present instance of the controller.
     pub fn instance(&self) -> Instance {
-        *self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.instance.lock()
     }
 
     /// The controller is enabled: it is another instance from now on.
     pub fn renew(&self) {
-        *self.instance.lock().unwrap_or_else(PoisonError::into_inner) = self.instances.next();
+        *self.instance.lock() = self.instances.next();
     }
 
     /// I/O queues that are connected.
@@ -90,10 +91,10 @@ impl Link {
 
     pub fn log_error(&self, error: CommandError) {
         self.health.count_error();
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        self.errors.lock().push(error);
     }
 
     pub fn error_page(&self) -> Vec<u8> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).page()
+        self.errors.lock().page()
     }
 }

@@ -12,7 +12,8 @@ use crate::limits::{SCSI_STEP_BYTES, SCSI_WRITE_SAME_BYTES_MAX};
 use crate::reservation::{Access, Changes, Follower, Notice, Registrant, Reservations};
 use crate::scsi::cdb::table::{Operation, SupportedBy};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
+use weft_base::lock::Lock;
 
 /// One attached nexus's name for as long as it is attached. Never used twice by one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,7 +65,7 @@ pub struct LogicalUnit {
     config: UnitConfig,
     reservations: Option<Arc<Reservations>>,
     generation: AtomicU32,
-    state: Mutex<UnitState>,
+    state: Lock<UnitState>,
 }
 
 impl LogicalUnit {
@@ -83,7 +84,7 @@ impl LogicalUnit {
             config,
             reservations,
             generation: AtomicU32::new(0),
-            state: Mutex::new(state),
+            state: Lock::new(state),
         });
         if let Some(reservations) = &unit.reservations {
             let follower: Weak<Self> = Arc::downgrade(&unit);
@@ -200,7 +201,7 @@ impl LogicalUnit {
 
     /// The state, to look at.
     pub(super) fn lock(&self) -> MutexGuard<'_, UnitState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The state, to change: all nexuses look again. The generation is counted up under the lock,

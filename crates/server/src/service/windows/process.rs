@@ -9,9 +9,10 @@ use super::message::Message;
 use super::settings::event_source;
 use super::words::Attempt;
 use std::ffi::OsString;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
 use weft_io::event_log::{EventLog, Gravity};
 use windows_service::service::{
@@ -40,8 +41,8 @@ struct Service {
     log: Option<EventLog>,
     /// The service manager has called. Before, errors are for whoever typed the command.
     is_called: AtomicBool,
-    inside: Mutex<Inside>,
-    changed: Condvar,
+    inside: Lock<Inside>,
+    changed: Condition,
 }
 
 /// Where the service is between its start and its end.
@@ -79,8 +80,8 @@ pub fn run(name: &str, work: impl FnOnce() -> u8 + Send + 'static) -> Result<u8,
         name: name.to_owned(),
         log: EventLog::open(&event_source(name)).ok(),
         is_called: AtomicBool::new(false),
-        inside: Mutex::new(inside),
-        changed: Condvar::new(),
+        inside: Lock::new(inside),
+        changed: Condition::new(),
     });
     match service_dispatcher::start(name, begin) {
         Ok(()) => Ok(service.lock().status),
@@ -136,14 +137,10 @@ fn control(asked: ServiceControl) -> ServiceControlHandlerResult {
 }
 
 impl Service {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends the service in order.
     fn end(&self) {
         self.goes_to(ServiceState::StopPending);
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         match &inside.end {
             Some(end) => end(),
             None => inside.end_is_due = true,
@@ -152,7 +149,7 @@ impl Service {
 
     /// Goes on to a later state, and tells the manager. What has ended does not start again.
     fn goes_to(&self, state: ServiceState) {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         let is_over = inside.state == ServiceState::Stopped
             || inside.state == ServiceState::StopPending && state != ServiceState::Stopped;
         if is_over {
@@ -167,7 +164,7 @@ impl Service {
 
     /// Tells the manager the state.
     fn tell(&self) {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         let is_pending =
             matches!(inside.state, ServiceState::StartPending | ServiceState::StopPending);
         if is_pending {
@@ -194,17 +191,16 @@ impl Service {
     /// Tells the manager again and again that the service starts or ends, until it has ended.
     fn pulse(&self) {
         loop {
-            let inside = self.lock();
+            let inside = self.inside.lock();
             match inside.state {
                 ServiceState::Stopped => return,
                 ServiceState::Running => {
-                    drop(self.changed.wait(inside).unwrap_or_else(PoisonError::into_inner));
+                    drop(self.changed.wait(inside));
                 }
                 _ => {
-                    let waited = self.changed.wait_timeout(inside, PULSE);
-                    let (inside, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                    let (inside, is_over) = self.changed.wait_for(inside, PULSE);
                     drop(inside);
-                    if waited.timed_out() {
+                    if is_over {
                         self.tell();
                     }
                 }

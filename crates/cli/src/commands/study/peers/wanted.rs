@@ -157,7 +157,8 @@ const NO_LANE: &str =
 /// The names with those of the kernel's parts in place of [`KERNEL`].
 fn expanded(names: &[&'static str], lanes: &[Through]) -> Vec<&'static str> {
     let is_there = |initiator: &Initiator| {
-        missing(initiator.programs).is_none() && initiator.modules.iter().all(|it| modules::is_there(it))
+        missing(initiator.programs).is_none()
+            && initiator.modules.iter().all(|it| modules::is_there(it))
     };
     let is_needed = |initiator: &Initiator| {
         let targets = KERNEL_TARGETS.iter().map(|peer| &peer.through);

@@ -2,7 +2,8 @@
 
 use crate::reservations::*;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
 
 /// What a store does with the next calls that change something.
@@ -19,8 +20,8 @@ pub enum Mishap {
 /// A cluster in memory: objects, and the gateways that are told.
 #[derive(Default)]
 pub struct Cluster {
-    pub inner: Mutex<ClusterObjects>,
-    pub changed: Condvar,
+    pub inner: Lock<ClusterObjects>,
+    pub changed: Condition,
 }
 
 #[derive(Default)]
@@ -51,7 +52,7 @@ fn failed() -> Error {
 
 impl Cluster {
     pub fn lock(&self) -> MutexGuard<'_, ClusterObjects> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     pub fn change(&self, how: impl FnOnce(&mut ClusterObjects)) {
@@ -104,7 +105,7 @@ impl SharedStore for GatewayStore {
             .zip(self.cluster.lock().gateways.clone())
             .filter(|(n, _)| *n != self.me)
             .collect();
-        let done = Arc::new(Mutex::new(Vec::new()));
+        let done = Arc::new(Lock::new(Vec::new()));
         let mut asked = Vec::new();
         self.cluster.change(|inner| inner.told += 1);
         loop {
@@ -124,7 +125,7 @@ impl SharedStore for GatewayStore {
                     .all(|(n, _)| inner.fenced.contains(n) || done.lock().unwrap().contains(n))
             };
             while inner.deaf == deaf && !is_over(&inner) {
-                inner = self.cluster.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+                inner = self.cluster.changed.wait(inner);
             }
             if is_over(&inner) {
                 return Ok(());

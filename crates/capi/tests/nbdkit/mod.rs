@@ -5,18 +5,19 @@ mod own_tests;
 use crate::built::{WARNINGS, here, library, scratch, succeeds, with_names};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use weft_base::lock::Lock;
+
 use weft_testing::programs;
 
 const PROGRAMS: [&str; 5] = ["cc", "nm", "nbdkit", "nbdcopy", "nbdinfo"];
 
 /// The plugin. `None`: something for it is missing, and the calling test counts as skipped.
 fn plugin() -> Option<PathBuf> {
-    static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
+    static MADE: Lock<Option<PathBuf>> = Lock::new(None);
     if !programs::have(&PROGRAMS) {
         return None;
     }
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     if made.is_some() {
         return made.clone();
     }

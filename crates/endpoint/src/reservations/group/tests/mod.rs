@@ -5,8 +5,8 @@ mod cluster;
 use crate::reservations::*;
 use cluster::{Cluster, Mishap};
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::mpsc;
+use weft_base::lock::Lock;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
     Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, ReservationState,
@@ -17,12 +17,12 @@ const UUID: Uuid = Uuid::from_bytes([7; 16]);
 
 /// An export that keeps what it is told, and has commands of whom is aborted.
 #[derive(Default)]
-struct Export(Mutex<Vec<(Changes, Arc<Pending>)>>);
+struct Export(Lock<Vec<(Changes, Arc<Pending>)>>);
 
 impl Follower for Export {
     fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         if !changes.aborted.is_empty() {
-            self.0.lock().unwrap().push((changes.clone(), Arc::clone(pending)));
+            self.0.lock().push((changes.clone(), Arc::clone(pending)));
         }
     }
 }
@@ -87,9 +87,9 @@ fn all_gateways_keep_out_whom_one_has_preempted() {
     let answer = begin(&tables[1], 2, preempt(2, 1));
     for export in &exports {
         // Each has told its hosts, and waits for their commands.
-        until("the export is told", || !export.0.lock().unwrap().is_empty());
+        until("the export is told", || !export.0.lock().is_empty());
         assert!(answer.try_recv().is_err());
-        let (changes, _) = export.0.lock().unwrap().pop().unwrap();
+        let (changes, _) = export.0.lock().pop().unwrap();
         assert_eq!(changes.notices, [(host(1), Notice::RegistrationPreempted)]);
         assert_eq!(changes.aborted, [host(1)]);
     }
@@ -124,9 +124,9 @@ fn a_gateway_that_does_not_hear_holds_the_answer_back_until_it_is_kept_out() {
     tables[1].join(&export);
     let (sender, receiver) = mpsc::channel();
     tables[1].missed(Box::new(move || sender.send(()).unwrap()));
-    until("it is told", || !export.0.lock().unwrap().is_empty());
+    until("it is told", || !export.0.lock().is_empty());
     assert!(receiver.try_recv().is_err() && !may_write(&tables[1], 1));
-    export.0.lock().unwrap().clear();
+    export.0.lock().clear();
     receiver.recv_timeout(PATIENCE).unwrap();
 }
 
@@ -352,7 +352,7 @@ fn namespaces_do_not_wait_for_each_other() {
     register(&one, 1).unwrap();
     register(&one, 2).unwrap();
     let slow = begin(&one, 1, preempt(1, 2));
-    until("it waits for the other gateway", || !export.0.lock().unwrap().is_empty());
+    until("it waits for the other gateway", || !export.0.lock().is_empty());
     let (sender, receiver) = mpsc::channel();
     let action = Action::Register { check: Check::Ignore, key: 1, all_ports: false };
     let of = one.of(Uuid::from_bytes([8; 16])).unwrap();
@@ -362,7 +362,7 @@ fn namespaces_do_not_wait_for_each_other() {
     );
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
     assert!(slow.try_recv().is_err());
-    export.0.lock().unwrap().clear();
+    export.0.lock().clear();
     assert_eq!(slow.recv_timeout(PATIENCE), Ok(Ok(())));
 }
 

@@ -28,8 +28,9 @@ use crate::service::demands::Demands;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind, waiting};
 use weft_io::listening::Listening;
 
@@ -112,7 +113,7 @@ pub struct Giver {
     /// Has it drain, and go on if the other process fails; `None`: it cannot.
     pub release: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The connections to whoever took over, which tell that the process has gone.
-    waiting: Arc<Mutex<Vec<system::Waiting>>>,
+    waiting: Arc<Lock<Vec<system::Waiting>>>,
 }
 
 impl Giver {
@@ -128,15 +129,14 @@ impl Giver {
     /// Tells the process that takes over that everything is released, and waits until it serves, or
     /// until this one `is_ending`. `false`: the other one has gone.
     pub fn release(&self, is_ending: &dyn Fn() -> bool) -> bool {
-        let waiting =
-            core::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let waiting = core::mem::take(&mut *self.waiting.lock());
         waiting.iter().any(|waiting| system::release(waiting, is_ending))
     }
 
     /// Whether another process takes over.
     pub fn has_given(&self) -> bool {
         // One that found something wrong has gone again.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().any(system::is_there)
+        self.waiting.lock().iter().any(system::is_there)
     }
 
     /// Sends the sockets; how many.
@@ -146,7 +146,7 @@ impl Giver {
         };
         let open = self.listening.open();
         let waiting = system::give(socket, &open).map_err(failed)?;
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        self.waiting.lock().push(waiting);
         tracing::info!("another process takes over {} listening sockets", open.len());
         Ok(open.len())
     }

@@ -16,7 +16,7 @@ use crate::limits::PATH_LOOK_S;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Wake;
 use std::time::Duration;
 use weft_block::path::PathState;
@@ -175,11 +175,11 @@ impl Keeper {
                 is_free && self.group.is_quiet(number) && self.settled(on, path)
             }
             Phase::Asking(_, asked) => {
-                let answer = asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let answer = asked.lock().take();
                 answer.is_some_and(|answer| self.answered(on, path, answer))
             }
             Phase::Replaying(_, told) => {
-                let outcome = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let outcome = told.lock().take();
                 outcome.is_some_and(|outcome| self.replayed(on, path, outcome))
             }
             Phase::Waiting(at) if *at <= on.now() => self.connect(on, path),

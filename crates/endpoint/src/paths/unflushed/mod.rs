@@ -12,12 +12,12 @@ mod pieces;
 pub(super) use pieces::Piece;
 use pieces::{Covered, cut};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_base::lock::Lock;
 use weft_block::{Completion, Op, OpKind, Outcome};
 use weft_io::{Segment, uncached};
 
 /// See the module.
-pub(super) struct Unflushed(Mutex<Log>);
+pub(super) struct Unflushed(Lock<Log>);
 
 struct Log {
     ring: Box<[u8]>,
@@ -56,7 +56,7 @@ const BARE_BYTES: usize = 64;
 impl Unflushed {
     /// A log of so many bytes. The system provides the memory when it is used.
     pub(super) fn new(bytes: usize) -> Self {
-        Self(Mutex::new(Log {
+        Self(Lock::new(Log {
             ring: vec![0; bytes].into_boxed_slice(),
             start: 0,
             used: 0,
@@ -65,10 +65,6 @@ impl Unflushed {
             lost_before: 0,
             flushed: 1,
         }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An operation has ended; a flush had this mark.
@@ -87,7 +83,7 @@ impl Unflushed {
     /// A write has ended that may have been executed.
     #[cold]
     pub(super) fn doubt(&self, op: &Op) {
-        let log = &mut *self.lock();
+        let log = &mut *self.0.lock();
         // It covers nothing.
         if log.entries.is_empty() {
             return;
@@ -103,17 +99,17 @@ impl Unflushed {
     /// An operation that changed data has completed.
     fn add(&self, op: &Op) {
         let (kind, skip) = logged(op);
-        self.lock().add(kind, op.lba, op.blocks, &op.data, skip);
+        self.0.lock().add(kind, op.lba, op.blocks, &op.data, skip);
     }
 
     /// The mark for a flush that is submitted now.
     pub(super) fn mark(&self) -> u64 {
-        self.lock().next
+        self.0.lock().next
     }
 
     /// A flush with this mark has succeeded: what was completed before it was submitted is durable.
     fn flushed(&self, mark: u64) {
-        let log = &mut *self.lock();
+        let log = &mut *self.0.lock();
         log.flushed = log.flushed.max(mark);
         while log.entries.front().is_some_and(|entry| entry.number < mark) {
             log.drop_oldest();
@@ -122,19 +118,19 @@ impl Unflushed {
 
     /// Whether writes were removed that no flush covers.
     pub(super) fn is_incomplete(&self) -> bool {
-        let log = self.lock();
+        let log = self.0.lock();
         log.lost_before > log.flushed
     }
 
     /// What was lost is told: it is not told again.
     pub(super) fn forget_loss(&self) {
-        self.lock().lost_before = 0;
+        self.0.lock().lost_before = 0;
     }
 
     /// All that is not flushed is lost, and that is told: none of it is written again or looked
     /// for.
     pub(super) fn give_up(&self) {
-        let log = &mut *self.lock();
+        let log = &mut *self.0.lock();
         while !log.entries.is_empty() {
             log.drop_oldest();
         }
@@ -143,7 +139,7 @@ impl Unflushed {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.lock().entries.len()
+        self.0.lock().entries.len()
     }
 
     /// What has to be written again, in any order: of each block the last write. What was told to
@@ -166,6 +162,7 @@ impl Unflushed {
     pub(super) fn pieces_in_doubt(&self) -> VecDeque<Piece> {
         let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
         let doubtful: Vec<_> = self
+            .0
             .lock()
             .entries
             .iter()
@@ -188,7 +185,7 @@ impl Unflushed {
 
     /// The device does not have a piece any more.
     pub(super) fn lose(&self, piece: &Piece) {
-        let log = &mut *self.lock();
+        let log = &mut *self.0.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
             return;
         };
@@ -204,7 +201,7 @@ impl Unflushed {
         covers: impl Fn(&Entry) -> bool,
         wanted: impl Fn(&Entry) -> bool,
     ) -> VecDeque<Piece> {
-        let log = self.lock();
+        let log = self.0.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
         for entry in log.entries.iter().rev().filter(|entry| covers(entry)) {
             let block_bytes = entry.len / (entry.blocks as usize).max(1);
@@ -229,7 +226,7 @@ impl Unflushed {
 
     /// Copies the data of a piece; `false` if its write has been removed.
     pub(super) fn copy(&self, piece: &Piece, into: &mut [u8]) -> bool {
-        let log = self.lock();
+        let log = self.0.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
             return false;
         };
@@ -245,7 +242,7 @@ impl Unflushed {
     /// Whether a device that has read these bytes where a piece lies has its data, or that of a
     /// later write that may have been executed. So does what is not in the log any more.
     pub(super) fn agrees(&self, piece: &Piece, read: &[u8]) -> bool {
-        let log = self.lock();
+        let log = self.0.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
             return true;
         };

@@ -1,6 +1,5 @@
 //! Common terms of an engine of a protocol over RDMA and a queue pair: memory of the other end, and
 //! the outcome of work. Neither knows of the other.
-#![forbid(unsafe_code)]
 
 /// Memory of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

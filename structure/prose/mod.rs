@@ -20,7 +20,7 @@ use rust::Reader;
 use crate::{demand, files};
 
 /// For each area: the places that it may have.
-const COUNTS: &str = include_str!("prose.txt");
+const COUNTS: &str = include_str!("../prose.txt");
 
 /// First lines of the file.
 const HEAD: &str =

@@ -146,7 +146,7 @@ mod tests {
         }
         found.retain(|name| name != "tests.rs");
         assert_eq!(found, ["programs.rs", "helper.rs"]);
-        let helper = include_str!("../../io/src/fuse/helper.rs");
+        let helper = include_str!("../../../io/src/fuse/helper.rs");
         assert_eq!(helper.matches("Command::new(").count(), helper.matches(".env_clear()").count());
     }
 

@@ -13,8 +13,9 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread;
+use weft_base::lock::Lock;
 
 /// Descriptors that a message can have (`SCM_MAX_FD`).
 pub(crate) const MESSAGE_DESCRIPTORS_MAX: usize = 253;
@@ -23,10 +24,10 @@ pub(crate) const MESSAGE_DESCRIPTORS_MAX: usize = 253;
 pub(crate) const STACK_BYTES: usize = 64 << 10;
 
 /// Objects that wait for a thread that drops them.
-static WAITING: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
+static WAITING: Lock<Vec<Box<dyn Send>>> = Lock::new(Vec::new());
 
 fn waiting() -> MutexGuard<'static, Vec<Box<dyn Send>>> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+    WAITING.lock()
 }
 
 /// Drops something on a thread of its own.

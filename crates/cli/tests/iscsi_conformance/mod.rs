@@ -8,7 +8,7 @@
 mod expected;
 mod outcome;
 #[allow(dead_code, reason = "shared with the tests of the iSCSI source")]
-#[path = "../../endpoint/tests/iscsi_tgt/tgt.rs"]
+#[path = "../../../endpoint/tests/iscsi_tgt/tgt.rs"]
 mod tgt;
 
 use crate::support::{Scratch, Server};

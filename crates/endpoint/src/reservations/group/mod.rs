@@ -12,10 +12,11 @@ use super::pending::{Answer, Done, Pending};
 use super::store::{Asked, Got, GroupStore, Object};
 use crate::refusals::Refusals;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use uuid::Uuid;
+use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::{Change, Ended, Lane, Namespace, Order, Record, Step};
 use weft_proto::reservation::Reservations;
@@ -33,9 +34,9 @@ pub(super) struct InGroup {
     store: Arc<dyn GroupStore>,
     common: Arc<Common>,
     is_loaded: AtomicBool,
-    inner: Mutex<EngineState>,
+    inner: Lock<EngineState>,
     /// Nobody takes inputs any more.
-    idle: Condvar,
+    idle: Condition,
 }
 
 #[derive(Default)]
@@ -64,7 +65,7 @@ impl InGroup {
         common: Arc<Common>,
     ) -> Self {
         let (is_loaded, inner, idle) =
-            (AtomicBool::new(false), Mutex::default(), Condvar::default());
+            (AtomicBool::new(false), Lock::default(), Condition::default());
         Self { uuid, shared, store, common, is_loaded, inner, idle }
     }
 
@@ -75,7 +76,7 @@ impl InGroup {
 
     /// Reads the state for the first time.
     pub fn load(self: &Arc<Self>, loaded: Loaded) {
-        self.lock().loading.push(loaded);
+        self.inner.lock().loading.push(loaded);
         self.put(Input::Load);
     }
 
@@ -90,16 +91,11 @@ impl InGroup {
         self.put(Input::Follow(done));
     }
 
-    fn lock(&self) -> MutexGuard<'_, EngineState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn put(self: &Arc<Self>, input: Input) {
-        let (mut inner, me) = (self.lock(), thread::current().id());
+        let (mut inner, me) = (self.inner.lock(), thread::current().id());
         if matches!(input, Input::Ended(..)) {
             let is_anothers = |inner: &mut EngineState| inner.busy.is_some_and(|busy| busy != me);
-            inner =
-                self.idle.wait_while(inner, is_anothers).unwrap_or_else(PoisonError::into_inner);
+            inner = self.idle.wait_while(inner, is_anothers);
         }
         inner.inputs.push_back(input);
         if inner.busy.is_some() {
@@ -111,7 +107,7 @@ impl InGroup {
             while let Some(order) = inner.engine.next() {
                 drop(inner);
                 self.carry_out(order);
-                inner = self.lock();
+                inner = self.inner.lock();
             }
         }
         inner.busy = None;
@@ -131,7 +127,7 @@ impl InGroup {
             Order::Install(change) => self.install(change),
             Order::Settled => self.shared.set_ahead(false),
             Order::Loaded(outcome) => {
-                let all = core::mem::take(&mut self.lock().loading);
+                let all = core::mem::take(&mut self.inner.lock().loading);
                 for loaded in all {
                     loaded(outcome.clone().map_err(|why| Error::new(ErrorKind::Io, why)));
                 }
@@ -218,7 +214,7 @@ impl Input {
 impl Drop for InGroup {
     /// Nobody serves the namespace here any more, so nothing has to be put in force.
     fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.get_mut();
         inner.engine.abandon().into_iter().for_each(|done| done());
     }
 }

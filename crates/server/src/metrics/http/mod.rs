@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
+use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_endpoint::refusals::Refusals;
 use zeroize::Zeroizing;
@@ -33,7 +34,7 @@ struct Scrapes {
     pages: Pages,
     clients: AtomicUsize,
     /// The clients that have not sent their request, the oldest first: they make room for others.
-    silent: Mutex<VecDeque<(u64, TcpStream)>>,
+    silent: Lock<VecDeque<(u64, TcpStream)>>,
     refusals: Refusals,
 }
 
@@ -64,7 +65,7 @@ impl MetricsServer {
             token,
             pages,
             clients: AtomicUsize::default(),
-            silent: Mutex::default(),
+            silent: Lock::default(),
             refusals: Refusals::new(),
         });
         let stop = Arc::clone(&stopping);
@@ -210,7 +211,7 @@ fn receive(client: &mut TcpStream) -> io::Result<Received> {
 
 impl Scrapes {
     fn lock_silent(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.silent.lock()
     }
 
     /// A client makes no room for others any more.
