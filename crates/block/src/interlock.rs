@@ -210,9 +210,9 @@ mod tests {
         locks.unlock(read);
         let before = runs.get();
         let _ = event_loop.turn(false).unwrap();
-        assert_eq!(locks.waiters.lock().unwrap().len(), 1, "one reader is left");
+        assert_eq!(locks.waiters.lock().len(), 1, "one reader is left");
         locks.unlock(read);
-        assert!(locks.waiters.lock().unwrap().is_empty());
+        assert!(locks.waiters.lock().is_empty());
         let _ = event_loop.turn(false).unwrap();
         assert!(runs.get() > before);
         assert!(locks.try_lock(write, true, waiter));

@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn is_readable(outbox: &Outbox) -> bool {
-        let state = outbox.lock();
+        let state = outbox.state.lock();
         let descriptor: BorrowedFd<'_> =
             std::os::fd::AsFd::as_fd(state.descriptor.as_ref().unwrap());
         let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];

@@ -173,11 +173,11 @@ mod tests {
 
     impl Unsettled for Old {
         fn settle(&self, at: Time) {
-            *self.0.lock().unwrap() = at;
+            *self.0.lock() = at;
         }
 
         fn settled_at(&self) -> Option<Time> {
-            Some(*self.0.lock().unwrap())
+            Some(*self.0.lock())
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
             pair.into(),
             Box::new(move |lost| {
                 assert_eq!(lost, LOST);
-                *count.lock().unwrap() += 1;
+                *count.lock() += 1;
             }),
         );
         (id, asked)
@@ -211,16 +211,12 @@ mod tests {
         let (second, second_asked) = join(&registry, "a");
         let (_, stranger_asked) = join(&registry, "b");
         registry.ended("a".into(), Some(LOST), weak(&old), NOW);
-        assert_eq!((*first_asked.lock().unwrap(), *second_asked.lock().unwrap()), (1, 0));
+        assert_eq!((*first_asked.lock(), *second_asked.lock()), (1, 0));
         assert!(!registry.answered(second, LOST, true, NOW), "it was not asked");
         assert!(!registry.answered(first, LOST, false, NOW));
-        assert_eq!(
-            (*first_asked.lock().unwrap(), *second_asked.lock().unwrap()),
-            (1, 1),
-            "then the other"
-        );
+        assert_eq!((*first_asked.lock(), *second_asked.lock()), (1, 1), "then the other");
         assert!(registry.answered(second, LOST, true, NOW));
-        assert_eq!((old.settled_at(), *stranger_asked.lock().unwrap()), (Some(NOW), 0));
+        assert_eq!((old.settled_at(), *stranger_asked.lock()), (Some(NOW), 0));
     }
 
     #[test]
@@ -228,10 +224,10 @@ mod tests {
         let (registry, old) = (Registry::default(), old());
         registry.ended("a".into(), Some(LOST), weak(&old), NOW);
         let (first, asked) = join(&registry, "a");
-        assert_eq!(*asked.lock().unwrap(), 1);
+        assert_eq!(*asked.lock(), 1);
         let (_, later_asked) = join(&registry, "a");
         registry.leave(first);
-        assert_eq!(*later_asked.lock().unwrap(), 1);
+        assert_eq!(*later_asked.lock(), 1);
     }
 
     #[test]
@@ -243,7 +239,7 @@ mod tests {
         registry.ended("a".into(), None, weak(&old), NOW);
         assert!(registry.replaced(&"a".into(), NOW + Duration::from_secs(1)));
         assert_eq!(old.settled_at(), Some(NOW + Duration::from_secs(1)));
-        assert!(registry.lock().over.is_empty());
+        assert!(registry.0.lock().over.is_empty());
     }
 
     #[test]
@@ -252,6 +248,6 @@ mod tests {
         for _ in 0..UNSETTLED_MAX + 5 {
             registry.ended("a".into(), None, weak(&old), NOW);
         }
-        assert_eq!(registry.lock().over.len(), UNSETTLED_MAX);
+        assert_eq!(registry.0.lock().over.len(), UNSETTLED_MAX);
     }
 }

@@ -78,7 +78,7 @@ mod tests {
         let lines = (0..3 * REMARKED_HOSTS_MAX)
             .map(|n| said(&remarks, Some(&format!("host{n}")), Deviation::HostName));
         assert_eq!(lines.sum::<usize>(), REMARKED_HOSTS_MAX + 1);
-        assert!(remarks.0.lock().unwrap().len() <= REMARKED_HOSTS_MAX + 1);
+        assert!(remarks.0.lock().len() <= REMARKED_HOSTS_MAX + 1);
         assert_eq!(said(&remarks, Some("host7"), Deviation::LastPdu), 1);
     }
 }

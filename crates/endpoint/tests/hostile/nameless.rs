@@ -105,7 +105,7 @@ fn without_names(to: SocketAddr) -> SocketAddr {
         std::thread::spawn(move || {
             while let Some(pdu) = pdu(&mut from_host) {
                 if Opcode::of(pdu[0]) == Opcode::SCSI_COMMAND && pdu[32..35] == [0x12, 1, 0] {
-                    questions.lock().unwrap().push(pdu[16..20].try_into().unwrap());
+                    questions.lock().push(pdu[16..20].try_into().unwrap());
                 }
                 if to_target.write_all(&pdu).is_err() {
                     break;
@@ -116,7 +116,7 @@ fn without_names(to: SocketAddr) -> SocketAddr {
         let (mut from_target, mut to_host) = (target, host);
         while let Some(mut pdu) = pdu(&mut from_target) {
             if Opcode::of(pdu[0]) == Opcode::DATA_IN
-                && asked.lock().unwrap().iter().any(|tag| pdu[16..20] == tag[..])
+                && asked.lock().iter().any(|tag| pdu[16..20] == tag[..])
             {
                 pdu[52..]
                     .iter_mut()

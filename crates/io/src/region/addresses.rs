@@ -97,7 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     #[derive(Default)]
-    struct Ends(Lock<Vec<Range<usize>>>);
+    struct Ends(weft_base::lock::Lock<Vec<Range<usize>>>);
 
     impl EndsObserver for Ends {
         fn ends(&self, addresses: Range<usize>) {

@@ -109,7 +109,7 @@ impl Shared {
         let to = model.rng.below(loops) as usize;
         let this = self.clone();
         model.remotes[to].post(move |on| {
-            this.lock().posts_owed -= 1;
+            this.0.lock().posts_owed -= 1;
             this.act(on, to);
         });
     }
@@ -122,7 +122,7 @@ struct Chaos {
 
 impl Chaos {
     fn phase(&mut self, on: &Handle, phase: u8) -> Activity {
-        let mut model = self.model.lock();
+        let mut model = self.model.0.lock();
         let known = model.drivers.get_mut(&self.key).unwrap();
         assert!(!known.removed, "ran after its removal");
         known.owed &= !phase;
@@ -132,7 +132,7 @@ impl Chaos {
         let actions = model.rng.below(3);
         drop(model);
         (0..actions).for_each(|_| self.model.act(on, self.key.0));
-        let mut model = self.model.lock();
+        let mut model = self.model.0.lock();
         let one_in = model.busy_one_in;
         let busy = model.budget > 0 && model.rng.one_in(one_in);
         let known = model.drivers.get_mut(&self.key).unwrap();
@@ -145,7 +145,7 @@ impl Chaos {
 
 impl Drop for Chaos {
     fn drop(&mut self) {
-        self.model.lock().drivers.get_mut(&self.key).unwrap().dropped = true;
+        self.model.0.lock().drivers.get_mut(&self.key).unwrap().dropped = true;
     }
 }
 
@@ -264,12 +264,12 @@ fn nothing_that_is_owed_is_forgotten() {
             (0..3).for_each(|_| model.spawn(&world.handle(*id), index));
         }
         assert!(!world.run_until(|_| false, Duration::from_secs(10)));
-        let alive = check(&model.lock());
+        let alive = check(&model.0.lock());
         let live: Vec<_> = loops.iter().map(|l| world.handle(*l).live_drivers()).collect();
         assert_eq!(alive, live.iter().sum::<usize>());
         drop(world);
         assert!(
-            model.lock().drivers.values().all(|d| d.dropped),
+            model.0.lock().drivers.values().all(|d| d.dropped),
             "a loop that ends drops its drivers"
         );
     }

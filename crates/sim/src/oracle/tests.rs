@@ -148,7 +148,7 @@ fn a_write_that_is_executed_late_counts_until_the_next_acknowledged_one() {
     let new = write(&mut oracle, Outcome::SUCCESS);
     assert!(!holds(&mut oracle, old), "nobody has said that it was executed late");
     let landed = oracle.expect_late();
-    landed.lock().unwrap().push((0, Seen::Written(old)));
+    landed.lock().push((0, Seen::Written(old)));
     // A read that was begun before that returns what there was.
     assert!(holds(&mut oracle, new) && holds(&mut oracle, old));
     let ticket = oracle.begin_flush(0, 1);
@@ -158,7 +158,7 @@ fn a_write_that_is_executed_late_counts_until_the_next_acknowledged_one() {
     assert!(!holds(&mut oracle, old) && !holds(&mut oracle, new) && holds(&mut oracle, next));
     // One that is executed while another write is under way may be executed behind it.
     let ticket = oracle.begin_write(0, 1, false);
-    landed.lock().unwrap().push((0, Seen::Written(old)));
+    landed.lock().push((0, Seen::Written(old)));
     oracle.end_write(0, 1, &ticket, false, &Outcome::SUCCESS);
     assert!(
         holds(&mut oracle, old) && holds(&mut oracle, ticket.version) && !holds(&mut oracle, next)

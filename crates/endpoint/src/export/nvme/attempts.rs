@@ -293,6 +293,6 @@ mod tests {
         let attempts = Attempts::default();
         (0..AUTHENTICATIONS_ROWS as u64 * 2)
             .for_each(|n| _ = attempts.begin(T0, address(n), Group::Null));
-        assert!(attempts.lock().of_address.len() <= AUTHENTICATIONS_ROWS + 1);
+        assert!(attempts.0.lock().of_address.len() <= AUTHENTICATIONS_ROWS + 1);
     }
 }

@@ -276,7 +276,7 @@ mod tests {
                 Owner::MadeBy(controller(n + 1000))
             ));
         }
-        assert_eq!(keys.lock().len(), GENERATED_PSKS_MAX + 1);
+        assert_eq!(keys.0.lock().len(), GENERATED_PSKS_MAX + 1);
         assert!(is_there(0), "what is in use stays");
         assert!(!keys.insert(T0, &made(1), ("two words", NAMES.1), Owner::Nobody));
     }

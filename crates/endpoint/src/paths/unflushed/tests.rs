@@ -14,7 +14,7 @@ fn write(log: &Unflushed, pool: &Pool, lba: u64, bytes: usize, value: u8) {
 }
 
 fn lbas(log: &Unflushed) -> Vec<u64> {
-    log.lock().entries.iter().map(|entry| entry.lba).collect()
+    log.0.lock().entries.iter().map(|entry| entry.lba).collect()
 }
 
 #[test]

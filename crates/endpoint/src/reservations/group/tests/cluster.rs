@@ -114,15 +114,13 @@ impl SharedStore for GatewayStore {
                 if !asked.contains(n) {
                     asked.push(*n);
                     let (done, cluster, n) = (Arc::clone(&done), Arc::clone(&self.cluster), *n);
-                    let heard = move || cluster.change(|_| done.lock().unwrap().push(n));
+                    let heard = move || cluster.change(|_| done.lock().push(n));
                     table.changed_elsewhere(namespace, Box::new(heard));
                 }
             }
             let mut inner = self.cluster.lock();
             let is_over = |inner: &ClusterObjects| {
-                others
-                    .iter()
-                    .all(|(n, _)| inner.fenced.contains(n) || done.lock().unwrap().contains(n))
+                others.iter().all(|(n, _)| inner.fenced.contains(n) || done.lock().contains(n))
             };
             while inner.deaf == deaf && !is_over(&inner) {
                 inner = self.cluster.changed.wait(inner);
