@@ -18,11 +18,11 @@ pub struct AnnounceArgs {
     /// [needs: a build with --features full]
     #[arg(long)]
     mdns: bool,
-    /// Another discovery controller of which discovery tells hosts; may be repeated
+    /// Another discovery controller that discovery reports to hosts; may be repeated
     #[arg(long, value_name = "nvme+tcp://ADDR:PORT", value_parser = referral)]
     referral: Vec<TransportAddress>,
-    /// Name of the discovery subsystem beside the well-known one, by which hosts that keep
-    /// connections tell several apart; another for each server
+    /// Name of the discovery subsystem in addition to the well-known one; give each server a
+    /// different one, so that hosts that keep connections can distinguish the servers
     #[arg(long, value_name = "NQN", value_parser = name)]
     discovery_nqn: Option<Nqn>,
 }
@@ -33,7 +33,7 @@ impl AnnounceArgs {
         &self.referral
     }
 
-    /// Name of the discovery subsystem beside the well-known one.
+    /// Name of the discovery subsystem in addition to the well-known one.
     pub fn discovery_nqn(&self) -> Option<&Nqn> {
         self.discovery_nqn.as_ref()
     }

@@ -12,7 +12,7 @@ use weft_server::connections::record::Connection;
 use weft_server::management::client::Client;
 use weft_server::secret::VARIABLES;
 
-/// Which daemon a command asks.
+/// The daemon that a command asks.
 #[derive(Args, Clone, Debug)]
 pub struct DaemonArgs {
     /// Socket of the daemon [default: the daemon of this user, otherwise that of the system, if one
@@ -24,7 +24,7 @@ pub struct DaemonArgs {
     pub by_daemon: bool,
 }
 
-/// Whether a connection lasts.
+/// Persistence of a connection.
 #[derive(Args, Clone, Debug)]
 pub struct LastingArgs {
     /// Have the daemon make the connection again whenever it starts

@@ -35,7 +35,7 @@ pub struct DhchapArgs {
     /// every user of the machine could read it
     #[arg(help_heading = AUTHENTICATION, short = 'S', long, value_name = "@FILE")]
     dhchap_secret: Option<String>,
-    /// The same as --dhchap-ctrl-secret-file, likewise
+    /// The same as --dhchap-ctrl-secret-file, by nvme-cli's name; a secret itself is refused, too
     #[arg(help_heading = AUTHENTICATION, short = 'C', long, value_name = "@FILE")]
     dhchap_ctrl_secret: Option<String>,
     /// Hash functions that are accepted, the preferred one first: sha256, sha384, sha512 [default:

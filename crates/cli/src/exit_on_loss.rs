@@ -9,7 +9,7 @@ use weft_server::sources::paths_end;
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LossArgs {
     /// End with status 13 when a source is lost for good, after --ctrl-loss-tmo (then 600 s by
-    /// default); hosts are told first, as on SIGTERM [default: go on]
+    /// default); hosts are notified first, as on SIGTERM [default: go on]
     #[arg(long)]
     pub exit_on_loss: bool,
 }

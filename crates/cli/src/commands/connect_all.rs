@@ -54,7 +54,7 @@ pub struct ConnectAllArgs {
     #[arg(long, value_name = "FILE")]
     discovery_conf: Option<PathBuf>,
     /// Discovery controllers and subsystems in nvme-cli's JSON format [default:
-    /// /etc/nvme/config.json, likewise]
+    /// /etc/nvme/config.json, under the same condition]
     #[arg(short = 'J', long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Also ask each discovery controller that is announced in the local network (mDNS) [needs: a

@@ -48,13 +48,13 @@ pub struct CopyArgs {
     /// Print the SHA-256 of what is copied
     #[arg(long)]
     sha256: bool,
-    /// Copy at most so many bytes per second
+    /// Maximum number of bytes to copy per second
     #[arg(long, value_name = "BYTES", value_parser = units::parse_size)]
     limit: Option<u64>,
     /// Go on with a copy that was interrupted
     #[arg(long, conflicts_with_all = ["restart", "no_journal"])]
     resume: bool,
-    /// Copy everything anew, although an interrupted copy could go on
+    /// Copy everything again, even if an interrupted copy could be resumed
     #[arg(long)]
     restart: bool,
     /// File that keeps how far the copy is [default: one for these two devices in the state

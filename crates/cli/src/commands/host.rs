@@ -41,7 +41,7 @@ Example:
   weft host allow nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
       an NVMe host may connect, too")]
     Allow(Who),
-    /// Let a host connect no more
+    /// Stop letting a host connect
     #[command(after_help = "\
 Example:
   weft host deny iqn.2004-10.com.ubuntu:01:alice --force

@@ -51,7 +51,7 @@ Example:
 Example:
   weft service status --json")]
     Status(StatusArgs),
-    /// What the service manager starts
+    /// The command that the service manager starts
     #[command(hide = true)]
     Run {
         /// The service

@@ -17,8 +17,8 @@ const TOOL: &str = "osslsigncode";
 /// With what a program is signed.
 #[derive(Args, Default)]
 pub struct SigningArgs {
-    /// Sign weft.exe with this key: a file in PEM form beside --sign-cert, or a PKCS #12 file
-    /// (.p12, .pfx) with the certificate in it
+    /// Sign weft.exe with this key: a file in PEM form along with --sign-cert, or a PKCS #12 file
+    /// (.p12, .pfx) that contains the certificate
     #[arg(long, value_name = "FILE")]
     pub sign_key: Option<PathBuf>,
     /// Certificate of the key, with those between it and its root

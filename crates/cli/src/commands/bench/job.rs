@@ -55,7 +55,8 @@ pub struct JobArgs {
     /// Start of the region, in bytes or as a percentage of the device
     #[arg(help_heading = WORKLOAD, long, alias = "fileoffset", default_value = "0", value_parser = place)]
     offset: Size,
-    /// Distance between the starts of the regions of successive jobs, likewise
+    /// Distance between the starts of the regions of successive jobs, in bytes or as a percentage
+    /// of the device
     #[arg(help_heading = WORKLOAD, long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = place)]
     offset_increment: Size,
     /// Size of the region, in bytes or as a percentage of the device [default: the whole device]

@@ -19,7 +19,7 @@ const STORAGE_TAG_CHECK: u32 = 1 << 24;
 /// FLBAS: the metadata stand behind the data of each block.
 const EXTENDED: u8 = 1 << 4;
 
-/// What the protection information of the blocks is to be.
+/// Protection information of the blocks.
 #[derive(Args, Debug)]
 pub(super) struct Protection {
     /// Protection information field (PRINFO): action in bit 3, checks in bits 2:0

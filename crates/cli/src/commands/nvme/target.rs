@@ -9,7 +9,7 @@ use clap::{Arg, Args};
 use weft_block::units;
 use weft_endpoint::Control;
 
-/// What a verb is about.
+/// The controller or namespace that a verb works on.
 #[derive(Args, Debug)]
 pub struct Target {
     #[command(flatten)]
@@ -28,7 +28,7 @@ impl Target {
     }
 }
 
-/// How to print.
+/// Output options.
 #[derive(Args, Debug)]
 pub struct Format {
     /// Output format

@@ -129,9 +129,9 @@ pub struct ServeArgs {
     /// stages; at most some lines at once, and then one in 5 s [default: none]
     #[arg(long, value_name = "DURATION", value_parser = weft_server::values::slow)]
     pub slow: Option<Duration>,
-    /// What a host may use of all sources together: operations per second, bytes per second, or
-    /// both, as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD
-    /// client's address; may be repeated
+    /// Limit of a host over all sources together: operations per second, bytes per second, or both,
+    /// as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD client's
+    /// address; may be repeated
     #[arg(long, value_name = "HOST=iops=N[,bw=SIZE]")]
     pub host_limit: Vec<String>,
     /// End when standard input is closed; answer the line `counters` with the loops' counters as
