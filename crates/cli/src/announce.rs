@@ -60,7 +60,7 @@ fn referral(text: &str) -> Result<TransportAddress, String> {
         NvmeUrl::parse_discovery(&url).map_err(|e| e.to_string())?;
     let (host, port) = (address.host(), address.port());
     let ip = host.parse().map_err(|_| {
-        format!("\"{host}\" is not an IP address: hosts are told addresses, not names")
+        format!("\"{host}\" is not an IP address: discovery reports addresses, not names")
     })?;
     let address = SocketAddr::new(ip, port);
     Ok(match transport {

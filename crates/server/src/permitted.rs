@@ -13,7 +13,7 @@ impl Permitted {
     /// A name is unknown, or the system does not tell who connects to a socket.
     pub fn users(names: &[String]) -> Result<Self, Error> {
         if !names.is_empty() && !cfg!(any(target_os = "linux", target_os = "android")) {
-            let text = "this system does not tell which user asks, so only that of the daemon may";
+            let text = "this system does not report the user of a client, so only the daemon's own user may command it";
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

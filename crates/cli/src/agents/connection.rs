@@ -114,11 +114,11 @@ fn changed(
     let where_from = match known {
         Some(known) if !given => {
             format!(
-                "If its certificate was made anew, remove its line from {}",
+                "If its certificate was replaced, remove its line from {}",
                 known.path().display()
             )
         }
-        _ => "If its certificate was made anew, give the new one".to_owned(),
+        _ => "If its certificate was replaced, give the new fingerprint".to_owned(),
     };
     let text = format!(
         "agent {name}: its certificate has changed: the fingerprint is {shown}, and not {expected}. Somebody may stand in between; nothing was sent. \

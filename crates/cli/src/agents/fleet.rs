@@ -286,7 +286,7 @@ impl Generator for Crew {
         let mut members = self.fleet.members.borrow_mut();
         let chosen = taking_part(&members, self.machines, purpose);
         if chosen.is_empty() {
-            let text = format!("none of the machines of {} is there any more", self.url);
+            let text = format!("all machines of {} are lost", self.url);
             return Err(weft_block::Error::new(ErrorKind::Refused, text).into());
         }
         let rates = Mutex::new(vec![(0.0, false); members.len()]);

@@ -39,7 +39,7 @@ type Read = fn(&Path, &Given) -> Result<Vec<Line>, Failure>;
 #[command(after_help = "\
 Examples:
   weft connect-all nvme+tcp://192.0.2.10
-      every namespace that the host may use of every subsystem that is told there
+      every namespace that the host may use of every subsystem in the discovery log there
   weft connect-all -t tcp -a 192.0.2.10 -s 8009 --as ublk --persist
       as disks by ublk, again whenever weft daemon starts
   weft connect-all
@@ -93,7 +93,7 @@ pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Re
     }
     let found = group(told);
     if found.is_empty() && first.is_none() {
-        let text = "no subsystem is told that this host may use; `weft discover` lists what is";
+        let text = "discovery reports no subsystem that this host may use; `weft discover` lists its log";
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
     let how = match args.print {

@@ -238,7 +238,7 @@ impl CopyArgs {
         let (follows, late) = earlier.as_ref().map_or((false, 0), |it| (true, it.late_writes_ms));
         let mut record = match earlier {
             Some(_) if self.resume && is_new => {
-                let text = format!("{} is gone: give --restart to copy everything anew", self.to);
+                let text = format!("{} is gone: give --restart to copy everything again", self.to);
                 return Err(Failure::of(ErrorKind::NotFound, text));
             }
             Some(record) if self.resume => {
@@ -367,7 +367,7 @@ impl CopyArgs {
     fn incomplete(&self, summary: &Summary) -> Option<Failure> {
         let bytes = summary.unreadable.bytes();
         let text = format!(
-            "{} of {} could not be read, and are zeroes in {}",
+            "could not read {} of {}; these bytes are zeroes in {}",
             figures::bytes(bytes as f64),
             self.from,
             self.to
@@ -422,7 +422,7 @@ fn from_cache(url: &str) -> String {
 
 fn interrupted(record: &Record) -> Failure {
     let text = format!(
-        "an earlier copy was interrupted after {} of {}: give --resume to go on with it, or --restart to copy everything anew",
+        "an earlier copy was interrupted after {} of {}: give --resume to continue it, or --restart to copy everything again",
         units::format_size(record.copied),
         units::format_size(record.from.bytes)
     );

@@ -82,7 +82,7 @@ impl Configuration {
             .map_err(|e| format!("the group's configuration cannot be read: {e}"))?;
         let (generation, bytes) = found.unwrap_or_default();
         let text = String::from_utf8(bytes)
-            .map_err(|_| "the group's configuration is damaged: it is no text".to_owned())?;
+            .map_err(|_| "the group's configuration is damaged: it is not UTF-8".to_owned())?;
         Ok((generation, text))
     }
 

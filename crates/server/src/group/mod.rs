@@ -283,7 +283,7 @@ impl Group {
                 Err("the cluster does not answer; the order is carried out when it does".into())
             }
             Err(RecvTimeoutError::Disconnected) => {
-                Err("this gateway does not belong to its group any more".into())
+                Err("this gateway no longer belongs to its group".into())
             }
         }
     }

@@ -105,11 +105,11 @@ impl Store {
         let tell = move || {
             // Whoever does not hear it looks by itself.
             if let Err(e) = this.objects.notify(&this.gateways, &word.text(), TELLING) {
-                tracing::debug!("the other gateways were not told of the new {word:?}: {e}");
+                tracing::debug!("the other gateways were not notified about the new {word:?}: {e}");
             }
         };
         if let Err(e) = threads::start("tell", tell) {
-            tracing::warn!("the other gateways were not told of a change at once: {e}");
+            tracing::warn!("the other gateways were not notified about a change at once: {e}");
         }
     }
 

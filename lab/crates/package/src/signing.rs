@@ -38,7 +38,7 @@ impl SigningArgs {
         let Some(key) = &self.sign_key else { return Ok(false) };
         let files = [Some(key), self.sign_cert.as_ref(), self.sign_password_file.as_ref()];
         for file in files.into_iter().flatten() {
-            ensure!(file.is_file(), "{} is no file: name one that is there", file.display());
+            ensure!(file.is_file(), "{} is not a file: name an existing one", file.display());
         }
         ensure!(
             is_pkcs12(key) != self.sign_cert.is_some(),

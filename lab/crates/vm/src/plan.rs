@@ -243,7 +243,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 fn ports(text: &str) -> Result<(u16, u16), String> {
     let (here, there) = text.split_once(':').ok_or("write PORT:PORT")?;
-    let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is no port"));
+    let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a port"));
     Ok((port(here)?, port(there)?))
 }
 

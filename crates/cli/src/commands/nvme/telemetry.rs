@@ -50,7 +50,7 @@ pub fn telemetry_log(args: &TelemetryLogArgs, control: &Control) -> Result<(), F
         return Err(Failure::of(ErrorKind::Usage, text));
     };
     if !(1..=4).contains(&args.data_area) {
-        let text = format!("--data-area {} is none of 1 to 4", args.data_area);
+        let text = format!("--data-area is {}: give 1 to 4", args.data_area);
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let connected = args.target.connect(control)?;

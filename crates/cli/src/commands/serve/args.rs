@@ -45,7 +45,7 @@ Examples:
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --tls --tls-key-file /etc/weft/keys
       a disk for NVMe/TCP hosts that have a key, encrypted; weft gen-tls-key makes keys
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --concat --dhchap-secret-file /etc/weft/hosts.secret
-      the same for hosts that know the secret, encrypted with keys that are made anew for each connection (Linux 6.15: nvme connect --concat)
+      the same for hosts that know the secret, encrypted with new keys for each connection (Linux 6.15: nvme connect --concat)
   weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
       a disk, with a named control socket and metrics for Prometheus
   weft serve /dev/nvme0n1 --slow 10ms

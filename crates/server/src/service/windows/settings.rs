@@ -131,7 +131,7 @@ pub fn account(given: &str, name: &str) -> Result<String, Error> {
         return Ok(given.to_owned());
     }
     let text = format!(
-        "{given:?} is no account without a password: give LocalSystem, LocalService, NetworkService, a group managed service account (DOMAIN\\NAME$), or nothing for {own}"
+        "{given:?} is not an account without a password: give LocalSystem, LocalService, NetworkService, a group managed service account (DOMAIN\\NAME$), or nothing for {own}"
     );
     Err(Error::new(ErrorKind::Usage, text))
 }
