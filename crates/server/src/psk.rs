@@ -10,7 +10,7 @@ use weft_proto::nvme::auth::{InterchangeKey, Named, PskKeys};
 use weft_tls::keyring::{Keyring, NVME};
 use zeroize::Zeroizing;
 
-/// Which keys the options ask for.
+/// The keys that the options ask for.
 #[derive(Debug, Default)]
 pub struct Wanted<'a> {
     /// `--tls-key-file`.

@@ -164,7 +164,7 @@ pub fn conceal() {
 pub fn conceal() {}
 
 /// Reads a text of secrets, which other users must not be able to read and which is no longer than
-/// so many bytes.
+/// `bytes_max`.
 pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Error> {
     let file = open(path)?;
     let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);

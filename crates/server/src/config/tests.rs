@@ -1,4 +1,4 @@
-//! The mistakes of configurations, and what is said of them.
+//! The mistakes of configurations, and the messages about them.
 
 use super::faults::Faults;
 use super::source_options::SourceOption;

@@ -1,4 +1,4 @@
-//! Where others reach a gateway: the group tells hosts of these addresses.
+//! Addresses at which others reach a gateway: the group reports them to hosts.
 
 use crate::config::check::listen_place;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -1,18 +1,18 @@
-//! What a gateway knows of its group and of itself, for whoever asks.
+//! The status of a gateway and of its group, for callers that ask.
 
 use super::threads::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use weft_group::{GatewayProcess, Record};
 
-/// What was known last.
+/// The last known status.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayStatus {
     /// The record of the group.
     pub record: Option<Record>,
     /// This gateway may serve: its lease runs.
     pub serves: bool,
-    /// What went wrong last.
+    /// The last problem.
     pub trouble: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl LiveStatus {
         }
     }
 
-    /// What was known last.
+    /// The last known status.
     pub fn now(&self) -> GatewayStatus {
         lock(&self.status).clone()
     }

@@ -1,5 +1,5 @@
-//! What is found wrong before anything starts: above all before another server ends because this
-//! one takes over from it.
+//! Checks before anything starts: above all before another server ends because this one takes over
+//! from it.
 
 use super::Environment;
 use crate::config::Desired;
