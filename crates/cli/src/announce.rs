@@ -1,5 +1,5 @@
-//! How hosts learn of a server: referrals of its discovery log, and its announcement in the local
-//! network.
+//! Ways in which hosts find a server: referrals of its discovery log, and its announcement in the
+//! local network.
 
 use crate::exit::Failure;
 use crate::mdns::Announcement;
@@ -28,7 +28,7 @@ pub struct AnnounceArgs {
 }
 
 impl AnnounceArgs {
-    /// Other discovery controllers of which hosts are told.
+    /// Other discovery controllers that are reported to hosts.
     pub fn referrals(&self) -> &[TransportAddress] {
         &self.referral
     }

@@ -44,7 +44,7 @@ impl DaemonArgs {
         }
     }
 
-    /// What it holds.
+    /// The connections that it holds.
     pub fn held(client: &mut Option<Client>) -> Result<Vec<Shown>, Failure> {
         Ok(client.as_mut().map(orders::list).transpose()?.unwrap_or_default())
     }
@@ -71,8 +71,8 @@ impl LastingArgs {
         entry.ok_or_else(ended)
     }
 
-    /// Has a daemon make the connection that this process was asked for, and hold it; what it says
-    /// of it. `None`: there is no daemon, and none is needed.
+    /// Asks a daemon to make and hold the connection that this process was asked for; returns its
+    /// answer. `None`: there is no daemon, and none is needed.
     pub fn ask(&self, name: &str, url: &str) -> Result<Option<String>, Failure> {
         let runtime = Runtime::open()?;
         let mut client = self.client(&runtime)?;

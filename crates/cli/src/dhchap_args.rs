@@ -50,7 +50,7 @@ pub struct DhchapArgs {
 }
 
 impl DhchapArgs {
-    /// What this host authenticates with, read anew from its files before each association.
+    /// The secrets of this host, which are read again from their files before each association.
     pub fn host(&self) -> Result<HostSecrets, Failure> {
         let secrets = self.host_now()?;
         let mut files = self.files()?;
@@ -83,7 +83,7 @@ impl DhchapArgs {
         })
     }
 
-    /// What a server demands of its hosts; `None`: nothing.
+    /// The authentication that a server demands of its hosts; `None`: none.
     pub fn target(&self) -> Result<Option<Authentication>, Failure> {
         let mut demanded = Authentication::default();
         for file in self.files()? {

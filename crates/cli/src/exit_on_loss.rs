@@ -24,8 +24,8 @@ impl LossArgs {
     }
 }
 
-/// How a server has ended: `stopped` as it was told to, or for the loss of a source. Then that it
-/// cannot be flushed is no news.
+/// The outcome of a server: `stopped` after an order to end, or a failure for the loss of a source.
+/// After a loss, a failed flush is only logged.
 pub fn ended(lost: Option<String>, stopped: Result<(), Failure>) -> Result<(), Failure> {
     let Some(url) = lost else { return stopped };
     if let Err(e) = stopped {

@@ -32,7 +32,7 @@ pub struct Agent {
     asked: u64,
 }
 
-/// What an agent opened.
+/// A device that an agent opened.
 pub struct Opened {
     pub block_bytes: u32,
     pub blocks: u64,
@@ -41,7 +41,7 @@ pub struct Opened {
     pub cpus: Vec<usize>,
 }
 
-/// The failure that an answer tells of.
+/// The failure in an answer.
 pub fn failure(name: &str, answer: Answer) -> Failure {
     match answer {
         Answer::Refused { kind, why } => {
@@ -219,8 +219,8 @@ impl Agent {
         }
     }
 
-    /// Compares its clock with ours by so many round trips. What else it says meanwhile is not
-    /// heard: there is no run.
+    /// Compares its clock with ours by `trips` round trips. Other answers that arrive until then
+    /// are ignored: there is no run.
     pub fn compare(&mut self, trips: u32) -> Result<(), Lost> {
         let mut all = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(AGENT_SILENCE_S);

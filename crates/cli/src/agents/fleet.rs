@@ -59,8 +59,8 @@ struct Worker {
 }
 
 impl Fleet {
-    /// Of agents and what they opened; `asked` is the device of each, as the study names it, and
-    /// `urls` the same for people.
+    /// A fleet of these agents and the devices that they opened; `asked` is the device of each, as
+    /// the study names it, and `urls` the same for people.
     pub fn new(
         clock: Clock,
         agents: Vec<(Agent, Opened)>,

@@ -73,7 +73,7 @@ pub struct ConnectAllArgs {
     connect: ConnectArgs,
 }
 
-/// Connects what is told. `matches` are those of the whole command line.
+/// Connects the subsystems that discovery reports. `matches` are those of the whole command line.
 pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Result<(), Failure> {
     if !args.print {
         args.attach.check_system(args.attach.protocol(false)?)?;

@@ -156,8 +156,8 @@ impl Server {
 
     /// Ends it like [`Server::stop`], for a process that takes over, and waits until that one
     /// serves. If that one fails instead, returns the last served state, for a server that
-    /// continues with it, and the sockets on which this one listened. When `is_ending` returns
-    /// true, the wait ends at once.
+    /// continues with it, and the sockets on which this one listened. The wait ends when
+    /// `is_ending` returns true.
     ///
     /// # Errors
     /// Those of [`Server::stop`], if the other process serves.

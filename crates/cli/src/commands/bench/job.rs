@@ -139,12 +139,12 @@ fn bytes_or_part(size: Option<Size>) -> (Option<u64>, Option<u8>) {
 }
 
 impl JobArgs {
-    /// Whether files bypass the page cache, if an option says so.
+    /// Returns whether files bypass the page cache, if an option says so.
     pub fn direct(&self) -> Option<bool> {
         self.direct.or(self.buffered.map(|buffered| !buffered))
     }
 
-    /// Whether a file that does not exist is created.
+    /// Returns whether a file that does not exist is created.
     pub fn creates_file(&self) -> bool {
         self.more.creates_file()
     }

@@ -214,12 +214,12 @@ fn zonemode(text: &str) -> Result<bool, String> {
 }
 
 impl MoreArgs {
-    /// Whether a file that does not exist is created.
+    /// Returns whether a file that does not exist is created.
     pub fn creates_file(&self) -> bool {
         self.allow_file_create
     }
 
-    /// Whether an option ends a job that has a time as well.
+    /// Returns whether an option ends a job that has a time as well.
     pub fn ends_by_itself(&self) -> bool {
         let has_size = self.io_size.is_some() || self.filesize.is_some();
         has_size || self.offset_end.is_some() || self.loops > 1

@@ -146,7 +146,7 @@ impl Protection {
         Err(Failure::of(ErrorKind::Usage, text))
     }
 
-    /// Whether it depends on the format of the namespace where the fields are.
+    /// Returns whether the place of the fields depends on the format of the namespace.
     pub fn needs_format(&self, storage_tag: u64) -> bool {
         self.ref_tag != 0 || storage_tag != 0
     }

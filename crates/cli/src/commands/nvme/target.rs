@@ -1,4 +1,4 @@
-//! What options of all verbs have in common: whom they are about, how to print, and numbers.
+//! Options that all verbs share: the target, the output format, and numbers.
 
 use super::connected::Connected;
 use crate::commands::identify::Output;
