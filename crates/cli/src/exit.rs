@@ -183,7 +183,7 @@ pub fn tell(line: &str) {
     say(Message::Warning, line);
 }
 
-/// Prints the object of long waits of the calling thread from now on.
+/// Reports long waits of the calling thread from now on, with their reason.
 pub fn tell_of_waits() {
     let patience = Duration::from_secs(PATIENCE_S);
     waiting::attend(patience, |what| tell(&format!("weft: waiting for {what}")));

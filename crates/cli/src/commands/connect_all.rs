@@ -93,7 +93,8 @@ pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Re
     }
     let found = group(told);
     if found.is_empty() && first.is_none() {
-        let text = "discovery reports no subsystem that this host may use; `weft discover` lists its log";
+        let text =
+            "discovery reports no subsystem that this host may use; `weft discover` lists its log";
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
     let how = match args.print {
