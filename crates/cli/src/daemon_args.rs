@@ -27,7 +27,7 @@ pub struct DaemonArgs {
 /// Persistence of a connection.
 #[derive(Args, Clone, Debug)]
 pub struct LastingArgs {
-    /// Have the daemon make the connection again whenever it starts
+    /// Make the daemon restore the connection whenever it starts
     #[arg(long, help_heading = "Daemon")]
     persist: bool,
     #[command(flatten)]

@@ -42,7 +42,8 @@ pub struct CopyArgs {
     /// Read both devices after the copy, and compare
     #[arg(long)]
     verify: bool,
-    /// Copy zeroes where a block cannot be read, and go on; tell those places, with status 1
+    /// Copy zeroes where a block cannot be read, and continue; report those places, and end with
+    /// status 1
     #[arg(long, conflicts_with = "sha256")]
     skip_unreadable: bool,
     /// Print the SHA-256 of what is copied
@@ -51,17 +52,17 @@ pub struct CopyArgs {
     /// Maximum number of bytes to copy per second
     #[arg(long, value_name = "BYTES", value_parser = units::parse_size)]
     limit: Option<u64>,
-    /// Go on with a copy that was interrupted
+    /// Resume a copy that was interrupted
     #[arg(long, conflicts_with_all = ["restart", "no_journal"])]
     resume: bool,
     /// Copy everything again, even if an interrupted copy could be resumed
     #[arg(long)]
     restart: bool,
-    /// File that keeps how far the copy is [default: one for these two devices in the state
+    /// File that records the progress of the copy [default: one for these two devices in the state
     /// directory]
     #[arg(long, value_name = "FILE", conflicts_with = "no_journal")]
     journal: Option<PathBuf>,
-    /// Keep no journal: the copy cannot go on after an interruption
+    /// Do not keep a journal: an interrupted copy cannot be resumed
     #[arg(long)]
     no_journal: bool,
     /// Overwrite a device where a partition table, a file system or the like is recognised

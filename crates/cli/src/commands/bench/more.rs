@@ -43,7 +43,7 @@ pub struct MoreArgs {
     /// Completions that are taken in together, at least
     #[arg(help_heading = FIO, long = "iodepth_batch_complete_min", alias = "iodepth_batch_complete", default_value_t = 1)]
     iodepth_batch_complete_min: u32,
-    /// Let an operation wait for those in flight that overlap it
+    /// Make an operation wait for those in flight that overlap it
     #[arg(help_heading = FIO, long = "serialize_overlap", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     serialize_overlap: bool,
     /// Bytes to transfer, or a percentage of the region [default: the region]

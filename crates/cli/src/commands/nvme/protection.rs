@@ -34,7 +34,7 @@ pub(super) struct Protection {
     /// Application tag
     #[arg(short = 'a', long, value_parser = number::<u16>, default_value = "0", hide_default_value = true)]
     pub app_tag: u16,
-    /// Have the storage tag checked
+    /// Check the storage tag
     #[arg(short = 'C', long)]
     pub storage_tag_check: bool,
 }

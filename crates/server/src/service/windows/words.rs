@@ -27,7 +27,7 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The error for an error of the system here.
+    /// The error to return for an error of the system.
     pub fn failed(self, e: &io::Error) -> Error {
         let Self { doing, name } = self;
         let known = e.raw_os_error().and_then(|code| Some((kind(code)?, self.sentence(code)?)));
