@@ -18,7 +18,7 @@ pub const TEST_SEEDS: [&str; 2] = ["40000000", "400"];
 /// Those that `cargo xtask test --all` runs as well.
 pub const MORE_SEEDS: [&str; 2] = ["40000400", "800"];
 
-/// Which seeds to run.
+/// The seeds to run.
 #[derive(Args)]
 pub struct SimArgs {
     /// Run this seed alone, and print what happens
@@ -28,7 +28,7 @@ pub struct SimArgs {
     /// mirror, group or stops
     #[arg(long)]
     scene: Option<String>,
-    /// What carries NVMe, instead of the seeds' choice: tcp or rdma
+    /// Transport of NVMe, instead of the seeds' choice: tcp or rdma
     #[arg(long)]
     transport: Option<String>,
     /// Seeds to run, behind those that once failed

@@ -13,7 +13,7 @@ use crate::{
     steps::{self, Step, Turn, Work},
 };
 
-/// Which tests to run.
+/// The tests to run.
 #[derive(Args)]
 pub struct TestArgs {
     /// Also those that need root, packages, other toolchains, emulated machines, or much time

@@ -1,5 +1,5 @@
-//! How hosts learn of a server: referrals of its discovery log, and its announcement in the local
-//! network.
+//! Ways in which hosts find a server: referrals of its discovery log, and its announcement in the
+//! local network.
 
 use crate::exit::Failure;
 use crate::mdns::Announcement;
@@ -18,22 +18,22 @@ pub struct AnnounceArgs {
     /// [needs: a build with --features full]
     #[arg(long)]
     mdns: bool,
-    /// Another discovery controller of which discovery tells hosts; may be repeated
+    /// Another discovery controller that discovery reports to hosts; may be repeated
     #[arg(long, value_name = "nvme+tcp://ADDR:PORT", value_parser = referral)]
     referral: Vec<TransportAddress>,
-    /// Name of the discovery subsystem beside the well-known one, by which hosts that keep
-    /// connections tell several apart; another for each server
+    /// Name of the discovery subsystem in addition to the well-known one; give each server a
+    /// different one, so that hosts that keep connections can distinguish the servers
     #[arg(long, value_name = "NQN", value_parser = name)]
     discovery_nqn: Option<Nqn>,
 }
 
 impl AnnounceArgs {
-    /// Other discovery controllers of which hosts are told.
+    /// Other discovery controllers that are reported to hosts.
     pub fn referrals(&self) -> &[TransportAddress] {
         &self.referral
     }
 
-    /// Name of the discovery subsystem beside the well-known one.
+    /// Name of the discovery subsystem in addition to the well-known one.
     pub fn discovery_nqn(&self) -> Option<&Nqn> {
         self.discovery_nqn.as_ref()
     }
@@ -60,7 +60,7 @@ fn referral(text: &str) -> Result<TransportAddress, String> {
         NvmeUrl::parse_discovery(&url).map_err(|e| e.to_string())?;
     let (host, port) = (address.host(), address.port());
     let ip = host.parse().map_err(|_| {
-        format!("\"{host}\" is not an IP address: hosts are told addresses, not names")
+        format!("\"{host}\" is not an IP address: discovery reports addresses, not names")
     })?;
     let address = SocketAddr::new(ip, port);
     Ok(match transport {

@@ -1,4 +1,4 @@
-//! How `weft connect` and `weft connect-all` attach a device.
+//! Options of `weft connect` and `weft connect-all` for attaching a device.
 
 use crate::daemon_args::LastingArgs;
 use crate::exit::Failure;

@@ -48,7 +48,7 @@ enum Transport {
 }
 
 impl Address {
-    /// Whether no address is given.
+    /// Returns whether no address is given.
     pub fn is_missing(&self) -> bool {
         self.url.is_none() && self.traddr.is_none()
     }
@@ -77,9 +77,9 @@ impl Address {
         self.parse(NvmeUrl::parse_discovery, NvmeTransport::discovery_port)
     }
 
-    /// Where a discovery subsystem is to be asked for, and where else it may be: without a port in
-    /// the address at the port of discovery, and else at that of subsystems, where it is with weft
-    /// and others that have no other one.
+    /// The URL at which to ask for a discovery subsystem, and a second one to try. If the address
+    /// has no port, the first has the port of discovery, and the second that of subsystems, which
+    /// weft and other targets without a discovery port use.
     pub fn discovery_urls(&self) -> Result<(NvmeUrl, Option<NvmeUrl>), Failure> {
         let (first, other) = (self.discovery_url()?, self.url()?);
         let other = (other != first).then_some(other);

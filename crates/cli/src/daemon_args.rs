@@ -12,7 +12,7 @@ use weft_server::connections::record::Connection;
 use weft_server::management::client::Client;
 use weft_server::secret::VARIABLES;
 
-/// Which daemon a command asks.
+/// The daemon that a command asks.
 #[derive(Args, Clone, Debug)]
 pub struct DaemonArgs {
     /// Socket of the daemon [default: the daemon of this user, otherwise that of the system, if one
@@ -24,10 +24,10 @@ pub struct DaemonArgs {
     pub by_daemon: bool,
 }
 
-/// Whether a connection lasts.
+/// Persistence of a connection.
 #[derive(Args, Clone, Debug)]
 pub struct LastingArgs {
-    /// Have the daemon make the connection again whenever it starts
+    /// Make the daemon restore the connection whenever it starts
     #[arg(long, help_heading = "Daemon")]
     persist: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ impl DaemonArgs {
         }
     }
 
-    /// What it holds.
+    /// The connections that it holds.
     pub fn held(client: &mut Option<Client>) -> Result<Vec<Shown>, Failure> {
         Ok(client.as_mut().map(orders::list).transpose()?.unwrap_or_default())
     }
@@ -71,8 +71,8 @@ impl LastingArgs {
         entry.ok_or_else(ended)
     }
 
-    /// Has a daemon make the connection that this process was asked for, and hold it; what it says
-    /// of it. `None`: there is no daemon, and none is needed.
+    /// Asks a daemon to make and hold the connection that this process was asked for; returns its
+    /// answer. `None`: there is no daemon, and none is needed.
     pub fn ask(&self, name: &str, url: &str) -> Result<Option<String>, Failure> {
         let runtime = Runtime::open()?;
         let mut client = self.client(&runtime)?;

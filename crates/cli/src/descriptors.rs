@@ -1,4 +1,4 @@
-//! How many files this process may have open: each connection is one, and systems give programs few
+//! The limit of open files of this process: each connection is one, and systems give programs few
 //! of them unless asked.
 
 /// Takes as many as the system lets us have. Where that fails, accepting waits for descriptors as

@@ -35,7 +35,7 @@ pub struct DhchapArgs {
     /// every user of the machine could read it
     #[arg(help_heading = AUTHENTICATION, short = 'S', long, value_name = "@FILE")]
     dhchap_secret: Option<String>,
-    /// The same as --dhchap-ctrl-secret-file, likewise
+    /// The same as --dhchap-ctrl-secret-file, by nvme-cli's name; a secret itself is refused, too
     #[arg(help_heading = AUTHENTICATION, short = 'C', long, value_name = "@FILE")]
     dhchap_ctrl_secret: Option<String>,
     /// Hash functions that are accepted, the preferred one first: sha256, sha384, sha512 [default:
@@ -50,7 +50,7 @@ pub struct DhchapArgs {
 }
 
 impl DhchapArgs {
-    /// What this host authenticates with, read anew from its files before each association.
+    /// The secrets of this host, which are read again from their files before each association.
     pub fn host(&self) -> Result<HostSecrets, Failure> {
         let secrets = self.host_now()?;
         let mut files = self.files()?;
@@ -83,7 +83,7 @@ impl DhchapArgs {
         })
     }
 
-    /// What a server demands of its hosts; `None`: nothing.
+    /// The authentication that a server demands of its hosts; `None`: none.
     pub fn target(&self) -> Result<Option<Authentication>, Failure> {
         let mut demanded = Authentication::default();
         for file in self.files()? {

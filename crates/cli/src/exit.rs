@@ -183,7 +183,7 @@ pub fn tell(line: &str) {
     say(Message::Warning, line);
 }
 
-/// Tells of what the calling thread waits for from now on, where that takes long.
+/// Reports long waits of the calling thread from now on, with their reason.
 pub fn tell_of_waits() {
     let patience = Duration::from_secs(PATIENCE_S);
     waiting::attend(patience, |what| tell(&format!("weft: waiting for {what}")));

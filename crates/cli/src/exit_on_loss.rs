@@ -9,7 +9,7 @@ use weft_server::sources::paths_end;
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LossArgs {
     /// End with status 13 when a source is lost for good, after --ctrl-loss-tmo (then 600 s by
-    /// default); hosts are told first, as on SIGTERM [default: go on]
+    /// default); hosts are notified first, as on SIGTERM [default: go on]
     #[arg(long)]
     pub exit_on_loss: bool,
 }
@@ -24,8 +24,8 @@ impl LossArgs {
     }
 }
 
-/// How a server has ended: `stopped` as it was told to, or for the loss of a source. Then that it
-/// cannot be flushed is no news.
+/// The outcome of a server: `stopped` after an order to end, or a failure for the loss of a source.
+/// After a loss, a failed flush is only logged.
 pub fn ended(lost: Option<String>, stopped: Result<(), Failure>) -> Result<(), Failure> {
     let Some(url) = lost else { return stopped };
     if let Err(e) = stopped {

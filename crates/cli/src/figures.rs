@@ -72,7 +72,7 @@ pub fn percentile(ns: u64) -> String {
     if ns == SHORTEST_NS { "<1 µs".to_owned() } else { duration(ns) }
 }
 
-/// How long something has lasted, in seconds or in its two largest units.
+/// A duration, in seconds or in its two largest units.
 pub fn age(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

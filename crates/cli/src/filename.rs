@@ -24,7 +24,7 @@ pub fn of_filename(name: &str, size: Option<u64>) -> String {
     }
 }
 
-/// Whether a URL refers to files or disks of this system, also among others.
+/// Returns whether a URL refers to files or disks of this system, also among others.
 pub fn is_file(url: &str) -> bool {
     grammar::sources(url).iter().any(|source| grammar::path(source.url).is_some())
 }

@@ -67,12 +67,12 @@ fn usage(text: impl Into<String>) -> Failure {
 }
 
 impl GroupArgs {
-    /// Whether this server is a gateway of a group.
+    /// Returns whether this server is a gateway of a group.
     pub fn is_given(&self) -> bool {
         self.group.is_some()
     }
 
-    /// What it joins its group with, if it is one.
+    /// The settings with which it joins its group, if it is one.
     pub fn joining(&self) -> Result<Option<Joining>, Failure> {
         let (Some(cluster), Some(group)) = (&self.cluster, &self.group) else { return Ok(None) };
         let name = |text: &str| Name::new(text).map_err(|e| usage(e.to_string()));

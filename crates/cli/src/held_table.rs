@@ -1,4 +1,4 @@
-//! What a daemon holds, for people: a table that fits 80 columns, and JSON.
+//! The connections that a daemon holds, for people: a table that fits 80 columns, and JSON.
 
 use serde_json::{Value, json};
 use std::io::Write;

@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use weft_block::ErrorKind;
 use weft_server::service::windows;
 
-/// A service that this process is to be.
+/// A service as which this process was started.
 pub struct Hosted {
     /// Its name.
     pub name: String,
-    /// What it runs, as words of a command line of weft.
+    /// Its command line, as words of a command line of weft.
     pub words: Vec<OsString>,
 }
 

@@ -29,7 +29,7 @@ pub struct LogArgs {
 const VARIABLE: &str = "WEFT_LOG";
 
 impl LogArgs {
-    /// Whether -v was given.
+    /// Returns whether -v was given.
     pub fn is_verbose(&self) -> bool {
         self.verbose > 0
     }

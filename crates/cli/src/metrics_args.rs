@@ -17,7 +17,7 @@ pub struct MetricsArgs {
 }
 
 impl MetricsArgs {
-    /// What they ask for.
+    /// The configuration that they ask for.
     pub fn config(&self) -> MetricsConfig {
         MetricsConfig { listen: self.metrics.clone(), token_file: self.metrics_token_file.clone() }
     }

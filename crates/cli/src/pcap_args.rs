@@ -8,7 +8,7 @@ use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::capture::{Capture, CaptureConfig};
 
-/// What is captured of the connections of this process.
+/// Capture of the connections of this process.
 #[derive(Args, Clone, Debug)]
 pub struct PcapArgs {
     /// Write what passes on all connections to FILE, for Wireshark and other analysers (pcapng):

@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_server::served::scsi_names::ScsiNames;
 
-/// What iSCSI initiators are to know a disk by.
+/// Names by which iSCSI initiators identify a disk.
 #[derive(Args, Debug)]
 pub struct ScsiArgs {
     /// Unit serial number for iSCSI initiators [default: that of the source, or of the UUID]

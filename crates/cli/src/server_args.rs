@@ -8,7 +8,7 @@ use weft_server::management::place;
 /// Environment variable with the control socket for commands without `--control`.
 const VARIABLE: &str = "WEFT_CONTROL";
 
-/// Which server a command asks.
+/// The server that a command asks.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServerArgs {
     /// Control socket of the server, or its name [default: the only server of this user] [env:

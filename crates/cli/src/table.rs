@@ -15,7 +15,7 @@ pub struct Table<'a> {
     pub head: &'a [&'a str],
     /// The cells.
     pub rows: Vec<Vec<String>>,
-    /// So many columns are names, and may be shortened; the rest are figures.
+    /// Number of columns at the left that are names, and may be shortened; the rest are figures.
     pub names: usize,
     /// Titles of the columns that go first where there is no room for all, some of them together.
     pub spare: &'a [&'a [&'a str]],
@@ -24,8 +24,8 @@ pub struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Prints it within so many columns, or whole: names are shortened, and what is spare goes.
-    /// Whether all columns are there.
+    /// Prints it within `room` columns, or whole: names are shortened, and spare columns are left
+    /// out. Returns whether all columns are there.
     pub fn print(self, out: &mut impl Write, room: Option<usize>) -> std::io::Result<bool> {
         let safe = |row: Vec<String>| row.iter().map(|cell| Line(cell).to_string()).collect();
         let head: Vec<String> = self.head.iter().map(|&title| title.to_owned()).collect();

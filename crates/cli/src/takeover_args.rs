@@ -19,7 +19,7 @@ impl TakeoverArgs {
         Takeover { from: self.takeover.clone(), insecure, has_failed: false }
     }
 
-    /// Where that is.
+    /// The control socket of that server, or its name.
     pub fn from(&self) -> Option<&str> {
         self.takeover.as_deref()
     }

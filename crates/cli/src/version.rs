@@ -1,4 +1,4 @@
-//! What `weft --version` says; `-V` says the first line alone.
+//! The text of `weft --version`; `-V` prints the first line alone.
 
 /// Where OpenSSL comes from.
 #[cfg(feature = "vendored-openssl")]
@@ -15,7 +15,7 @@ macro_rules! openssl {
 }
 
 /// The commit that it was built from, and whether files differed from it. Programs for developers
-/// do not have it: they would be linked anew after each commit.
+/// do not have it: they would be linked again after each commit.
 pub fn commit() -> Option<&'static str> {
     Some(env!("WEFT_COMMIT")).filter(|commit| *commit != "not recorded")
 }

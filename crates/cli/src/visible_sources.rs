@@ -1,4 +1,4 @@
-//! Which hosts see which sources: `NAME` sees all sources, `NAME=1,3` only those with these
+//! The sources that each host sees: `NAME` sees all sources, `NAME=1,3` only those with these
 //! numbers.
 
 use weft_block::{Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! `weft connect-all`: what is told by discovery controllers, and by the files of nvme-cli.
+//! `weft connect-all`: subsystems from discovery controllers, and from the files of nvme-cli.
 #![cfg(unix)]
 
 use crate::support::{Ran, Scratch, Server, run, weft};

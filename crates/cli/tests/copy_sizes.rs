@@ -1,5 +1,5 @@
-//! Sizes that are no whole number of blocks, and files that are cut: nothing is left out, and nothing
-//! comes back as zeroes.
+//! Sizes that are not a whole number of blocks, and files that are cut: nothing is left out, and
+//! nothing comes back as zeroes.
 #![cfg(unix)]
 
 use crate::nbd::Foreign;

@@ -1,5 +1,5 @@
-//! What weft lacks is refused in words, and not done by halves: the rows of `docs/limitations.md`
-//! that a command line shows.
+//! Requests for things that weft lacks are refused in words, and not done by halves: the rows of
+//! `docs/limitations.md` that a command line shows.
 
 use crate::support::{Scratch, run, weft};
 

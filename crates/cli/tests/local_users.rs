@@ -1,5 +1,5 @@
-//! What another user of the machine can put in weft's way: links where it writes, and clients of
-//! its sockets.
+//! Obstacles that another user of the machine can put in weft's way: links where it writes, and
+//! clients of its sockets.
 #![cfg(target_os = "linux")]
 
 use crate::support::{Scratch, run, weft};

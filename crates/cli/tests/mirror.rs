@@ -304,7 +304,7 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
     std::fs::write(dir.join("a.img"), &empty).unwrap();
     let refused = create(&["--state", "./notes"]);
     assert!(
-        refused.code() == Some(5) && refused.err.contains("is no new state file"),
+        refused.code() == Some(5) && refused.err.contains("is not a new state file"),
         "{}",
         refused.err
     );

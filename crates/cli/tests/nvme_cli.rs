@@ -1,4 +1,4 @@
-//! What users of nvme-cli and of other programs expect of a command line.
+//! Command lines as users of nvme-cli and of other programs expect them.
 #![cfg(unix)]
 
 use crate::support::{Ran, Scratch, Server, run, weft};

@@ -1,5 +1,5 @@
-//! What a disk holds after `weft bench` or a study has written to it; with options, what it holds
-//! after fio has.
+//! The data on a disk after `weft bench` or a study has written to it; with options, the same data
+//! as after fio.
 
 use crate::support::{Scratch, run, weft};
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What bad input gets: one sentence that says what is wrong and what to do, an exit status of its
+//! Answers to bad input: one sentence that says what is wrong and what to do, an exit status of its
 //! own, in a stated time.
 
 use crate::support::{Ran, Scratch, Server, run, weft};

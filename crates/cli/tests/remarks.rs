@@ -1,4 +1,4 @@
-//! What weft says without being asked: who was refused, and what it cannot notice.
+//! Messages that weft prints without being asked: who was refused, and what it cannot notice.
 
 use crate::support::{Scratch, Server, run, weft};
 

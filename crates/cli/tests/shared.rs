@@ -1,5 +1,5 @@
-//! What `--shared` takes back: what is atomic or remembered within one process only is neither told
-//! of nor executed, by NVMe and by iSCSI.
+//! Effects of `--shared`: operations that are atomic or remembered within one process only are
+//! neither reported nor executed, by NVMe and by iSCSI.
 
 use crate::support::iscsi::Initiator;
 use crate::support::{Scratch, Server, run, weft};

@@ -1,4 +1,4 @@
-//! What a server tells of itself: `weft status`, `weft top`, metrics.
+//! Reports of a server on itself: `weft status`, `weft top`, metrics.
 
 use crate::support::{Scratch, Server, run, weft};
 use std::io::{Read, Write};

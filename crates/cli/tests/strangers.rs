@@ -1,4 +1,4 @@
-//! What the log of a server says of clients that it does not serve, and how often.
+//! Log messages of a server about clients that it does not serve, and their rate.
 #![cfg(unix)]
 
 use crate::support::{Scratch, Server, weft};

@@ -316,7 +316,7 @@ fn keys_are_chosen_as_in_nvme_cli() {
         );
     };
     refused(&["--tls-key", KEY], "--tls-key-file FILE");
-    refused(&["--tls-key", "@psk", "--tls-key-identity", "NVMe1R01"], "is no identity");
+    refused(&["--tls-key", "@psk", "--tls-key-identity", "NVMe1R01"], "is not an identity");
     refused(&["--tls-key", "7", "--tls-key-identity", identity], "leave --tls-key-identity out");
     assert!(server.terminate().success());
 }

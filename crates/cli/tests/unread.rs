@@ -1,4 +1,4 @@
-//! Nobody reads what a program prints any more: whoever started it has gone.
+//! Programs whose output nobody reads: the process that started them has gone.
 #![cfg(unix)]
 
 use crate::support::{Scratch, Server, run, weft};

@@ -13,8 +13,8 @@ pub const REQUEST_BYTES_MAX: usize = 5 << 20;
 /// Longest configuration of a group of gateways, in bytes: some 40,000 namespaces.
 pub const GROUP_CONFIGURATION_BYTES_MAX: usize = 4 << 20;
 
-/// Seconds that a gateway of a group waits for the cluster's monitors when it may not serve any
-/// more; then it ends, and its hosts turn to others.
+/// Seconds that a gateway of a group waits for the cluster's monitors when it may no longer serve;
+/// then it ends, and its hosts turn to others.
 pub const GROUP_MONITORS_S: u64 = 4;
 
 /// Clients of one control socket at a time; further ones are refused.
@@ -89,7 +89,7 @@ pub const CONNECTIONS_FILE_BYTES_MAX: u64 = 32 << 20;
 /// pause doubles with each failure...
 pub const RESTORE_DELAY_MIN_S: u64 = 1;
 
-/// ...up to so many seconds.
+/// ...up to this many seconds.
 pub const RESTORE_DELAY_MAX_S: u64 = 30;
 
 /// Connections that a daemon makes at a time; further ones wait their turn.
@@ -99,7 +99,7 @@ pub const RESTORES_MAX: usize = 64;
 /// the second, and each further one.
 pub const SERVICE_RESTARTS_MS: [u64; 3] = [1_000, 5_000, 60_000];
 
-/// Seconds without a failure after which Windows counts a service's failures anew.
+/// Seconds without a failure after which Windows counts a service's failures from zero again.
 pub const SERVICE_FAILURES_FORGOTTEN_S: u64 = 86_400;
 
 /// Seconds that a service has to end in order when Windows shuts down: it lets commands finish, and

@@ -7,8 +7,8 @@ use weft_block::{Error, ErrorKind};
 /// Milliseconds between two attempts.
 const PAUSE_MS: u64 = 10;
 
-/// Opens sources. Whoever had them was told at `since` to release them; event loops and processes
-/// do so a little later, so what is in use then is tried again.
+/// Opens sources. Their previous holder was asked at `since` to release them; event loops and
+/// processes do so a little later, so a source that is in use then is tried again.
 pub fn open<T>(since: Option<Instant>, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let end = since.map(|at| at + Duration::from_millis(RELEASE_MS));
     loop {

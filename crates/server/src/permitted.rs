@@ -2,7 +2,7 @@
 
 use weft_block::{Error, ErrorKind};
 
-/// Users beside that of the process and root.
+/// Users in addition to that of the process and root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permitted(Vec<u32>);
 
@@ -10,22 +10,22 @@ impl Permitted {
     /// Users by name or number.
     ///
     /// # Errors
-    /// A name is unknown, or the system does not tell who connects to a socket.
+    /// A name is unknown, or the system does not report the user at the other end of a socket.
     pub fn users(names: &[String]) -> Result<Self, Error> {
         if !names.is_empty() && !cfg!(any(target_os = "linux", target_os = "android")) {
-            let text = "this system does not tell which user asks, so only that of the daemon may";
+            let text = "this system does not report the user of a client, so only the daemon's own user may command it";
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         names.iter().map(|name| number(name, &known)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the user with this number is one of them.
+    /// Returns whether the user with this number is one of them.
     pub fn has(&self, user: u32) -> bool {
         self.0.contains(&user)
     }

@@ -10,7 +10,7 @@ use weft_proto::nvme::auth::{InterchangeKey, Named, PskKeys};
 use weft_tls::keyring::{Keyring, NVME};
 use zeroize::Zeroizing;
 
-/// Which keys the options ask for.
+/// The keys that the options ask for.
 #[derive(Debug, Default)]
 pub struct Wanted<'a> {
     /// `--tls-key-file`.
@@ -92,7 +92,7 @@ pub fn from_file(path: &Path) -> Result<PskKeys, Error> {
 
 /// The same, at least one.
 fn some_of_file(path: &Path) -> Result<PskKeys, Error> {
-    let none = || Error::new(ErrorKind::Usage, format!("{} has no key any more", path.display()));
+    let none = || Error::new(ErrorKind::Usage, format!("{} no longer has a key", path.display()));
     Some(from_file(path)?).filter(|keys| !keys.is_empty()).ok_or_else(none)
 }
 
@@ -115,7 +115,7 @@ fn of_identity(identity: &str, key: &[u8]) -> Result<TlsPsk, Error> {
     let hash = Named::parse(identity.as_bytes()).map(|named| named.hash);
     let text = hash.and_then(|hash| InterchangeKey::of_key(key, Some(hash))).map(|key| key.text());
     let wrong = || {
-        Error::new(ErrorKind::Usage, format!("the key \"{identity}\" is no TLS PSK of NVMe/TCP"))
+        Error::new(ErrorKind::Usage, format!("the key \"{identity}\" is not a TLS PSK of NVMe/TCP"))
     };
     of_line(identity, &text.ok_or_else(wrong)?)
 }
@@ -123,7 +123,7 @@ fn of_identity(identity: &str, key: &[u8]) -> Result<TlsPsk, Error> {
 fn of_line(identity: &str, key: &str) -> Result<TlsPsk, Error> {
     if Named::parse(identity.as_bytes()).is_none() {
         let text = format!(
-            "\"{identity}\" is no identity of a TLS PSK: it is like \"NVMe1R01 HOSTNQN SUBNQN DIGEST\""
+            "\"{identity}\" is not an identity of a TLS PSK: it is like \"NVMe1R01 HOSTNQN SUBNQN DIGEST\""
         );
         return Err(Error::new(ErrorKind::Usage, text));
     }

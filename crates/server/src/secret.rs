@@ -86,7 +86,7 @@ pub fn again<T: Clone, E: Display>(
         return None;
     }
     Some(Renewed::new(move || match files.iter().find(|path| !is_file(path)) {
-        Some(path) => Err(format!("{} is not a file any more", path.display())),
+        Some(path) => Err(format!("{} is no longer a file", path.display())),
         None => read().map_err(|e| e.to_string()),
     }))
 }
@@ -120,7 +120,7 @@ pub fn create_private(path: &Path, secret: &str) -> Result<(), Error> {
     let cannot = |e: std::io::Error| {
         let hint = match e.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                "; give another name, or remove the file if nobody uses its secret any more"
+                "; give another name, or remove the file if its secret is no longer used"
             }
             std::io::ErrorKind::NotFound => "; make its directory first",
             _ => "",
@@ -164,7 +164,7 @@ pub fn conceal() {
 pub fn conceal() {}
 
 /// Reads a text of secrets, which other users must not be able to read and which is no longer than
-/// so many bytes.
+/// `bytes_max`.
 pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Error> {
     let file = open(path)?;
     let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);

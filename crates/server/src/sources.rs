@@ -8,7 +8,7 @@ use weft_block::{Error, Presence};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::inventory::LiveInventory;
 
-/// How often a server looks after its sources.
+/// Interval at which a server looks after its sources.
 pub const LOOK: Duration = Duration::from_millis(500);
 
 /// After how long a path that is lost is given up by a server that ends with its sources, if
@@ -20,8 +20,7 @@ pub fn paths_end(options: &mut ConnectOptions) {
     options.paths.ctrl_loss_timeout.get_or_insert(PATHS_END);
 }
 
-/// The URL of a source that is lost, if there is one. Hosts that are connected are told if that is
-/// news.
+/// The URL of a source that is lost, if there is one. Notifies connected hosts if that is new.
 pub fn lost(inventory: &LiveInventory) -> Option<String> {
     inventory.look_at_devices();
     let now = inventory.now();
@@ -36,7 +35,7 @@ pub struct LossWatch {
 }
 
 impl LossWatch {
-    /// Starts to look; `on_loss` is told the URL.
+    /// Starts to look; `on_loss` gets the URL.
     pub fn start(
         inventory: &Arc<LiveInventory>,
         on_loss: impl FnOnce(String) + Send + 'static,

@@ -17,7 +17,7 @@ struct Cli {
     /// Another scene than the seeds have
     #[arg(long)]
     scene: Option<weft_sim::scene::Scene>,
-    /// What carries NVMe, instead of the seeds' choice
+    /// Transport of NVMe, instead of the seeds' choice
     #[arg(long)]
     transport: Option<weft_sim::wanted::Transport>,
     /// Seeds to run

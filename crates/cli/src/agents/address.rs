@@ -7,7 +7,7 @@ use weft_endpoint::url::HostPort;
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Where it listens.
+    /// The address at which it listens.
     pub place: HostPort,
     /// The fingerprint that the user gives, in lower case.
     pub fingerprint: Option<String>,

@@ -88,12 +88,12 @@ impl Channel {
         Ok(channel)
     }
 
-    /// What both ends derive alike from this connection.
+    /// The keying material of this connection, which both ends derive alike.
     pub fn exported(&self) -> Result<Exported, Lost> {
         Exported::of(&self.tls).map_err(Lost::Tls)
     }
 
-    /// From now on messages may have so many bytes.
+    /// From now on messages may have up to `most` bytes.
     pub fn allow(&mut self, most: usize) {
         self.most = most;
     }

@@ -1,4 +1,4 @@
-//! What an agent may do: where it listens, the key, and the devices that it touches.
+//! Permissions of an agent: the address at which it listens, the key, and the devices that it uses.
 
 use crate::exit::Failure;
 use crate::limits::AGENT_FILE_BYTES_MAX;
@@ -25,11 +25,11 @@ pub struct Config {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What it opens.
+    /// The URL that it opens.
     pub url: String,
     /// A short name, by which a study may ask for it as well.
     pub name: Option<String>,
-    /// Whether studies may write to it.
+    /// Studies may write to it.
     #[serde(default)]
     pub write: bool,
 }
@@ -83,7 +83,7 @@ impl Config {
     }
 
     /// The device that a study asks for: exactly the URL of one, or its name. A part of a URL, or
-    /// another way to write the same, is no permission.
+    /// another way to write the same, does not match.
     pub fn device(&self, asked: &str) -> Option<&Device> {
         self.devices
             .iter()

@@ -32,7 +32,7 @@ pub struct Agent {
     asked: u64,
 }
 
-/// What an agent opened.
+/// A device that an agent opened.
 pub struct Opened {
     pub block_bytes: u32,
     pub blocks: u64,
@@ -41,7 +41,7 @@ pub struct Opened {
     pub cpus: Vec<usize>,
 }
 
-/// The failure that an answer tells of.
+/// The failure in an answer.
 pub fn failure(name: &str, answer: Answer) -> Failure {
     match answer {
         Answer::Refused { kind, why } => {
@@ -114,11 +114,11 @@ fn changed(
     let where_from = match known {
         Some(known) if !given => {
             format!(
-                "If its certificate was made anew, remove its line from {}",
+                "If its certificate was replaced, remove its line from {}",
                 known.path().display()
             )
         }
-        _ => "If its certificate was made anew, give the new one".to_owned(),
+        _ => "If its certificate was replaced, give the new fingerprint".to_owned(),
     };
     let text = format!(
         "agent {name}: its certificate has changed: the fingerprint is {shown}, and not {expected}. Somebody may stand in between; nothing was sent. \
@@ -219,8 +219,8 @@ impl Agent {
         }
     }
 
-    /// Compares its clock with ours by so many round trips. What else it says meanwhile is not
-    /// heard: there is no run.
+    /// Compares its clock with ours by `trips` round trips. Other answers that arrive until then
+    /// are ignored: there is no run.
     pub fn compare(&mut self, trips: u32) -> Result<(), Lost> {
         let mut all = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(AGENT_SILENCE_S);

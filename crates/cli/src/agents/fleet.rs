@@ -60,8 +60,8 @@ struct Worker {
 }
 
 impl Fleet {
-    /// Of agents and what they opened; `asked` is the device of each, as the study names it, and
-    /// `urls` the same for people.
+    /// A fleet of these agents and the devices that they opened; `asked` is the device of each, as
+    /// the study names it, and `urls` the same for people.
     pub fn new(
         clock: Clock,
         agents: Vec<(Agent, Opened)>,
@@ -287,7 +287,7 @@ impl Generator for Crew {
         let mut members = self.fleet.members.borrow_mut();
         let chosen = taking_part(&members, self.machines, purpose);
         if chosen.is_empty() {
-            let text = format!("none of the machines of {} is there any more", self.url);
+            let text = format!("all machines of {} are lost", self.url);
             return Err(weft_block::Error::new(ErrorKind::Refused, text).into());
         }
         let rates = Lock::new(vec![(0.0, false); members.len()]);

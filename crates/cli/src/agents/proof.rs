@@ -31,7 +31,7 @@ impl Role {
     }
 }
 
-/// What TLS derived for this connection.
+/// The keying material that TLS exports for this connection.
 pub struct Exported([u8; BYTES]);
 
 impl Exported {
@@ -50,7 +50,7 @@ impl Exported {
         hex(hmac::sign(key.hmac(), &self.text(role)).as_ref())
     }
 
-    /// Whether a proof is that of this end; takes the same time whatever is wrong with it.
+    /// Returns whether a proof is that of this end; takes the same time whatever is wrong with it.
     pub fn is_proof(&self, key: &Key, role: Role, proof: &str) -> bool {
         unhex(proof).is_some_and(|proof| hmac::verify(key.hmac(), &self.text(role), &proof).is_ok())
     }

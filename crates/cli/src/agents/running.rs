@@ -1,4 +1,5 @@
-//! A run of an agent, on a thread of its own, so that the study is heard meanwhile.
+//! A run of an agent, on a thread of its own, so that requests of the study are read during the
+//! run.
 
 use crate::exit::Failure;
 use std::sync::Arc;
@@ -77,12 +78,12 @@ impl Running {
         self.stop.store(true, Relaxed);
     }
 
-    /// What it has to say.
+    /// Its next answer, if there is one.
     pub fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }
 
-    /// Whether everything was said: the run is over.
+    /// Returns whether the run is over: it sends no further answers.
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -72,7 +72,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> Result<SocketAddr, Failure> {
         Ok(self.listener.local_addr()?)
     }

@@ -18,7 +18,7 @@ use weft_endpoint::{Control, overwrite};
 /// How long to listen before looking after the run again.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What sessions have in common.
+/// State that all sessions share.
 pub struct Shop {
     pub config: Config,
     pub connect: ConnectArgs,

@@ -29,7 +29,7 @@ struct Connection {
     spoke: bool,
 }
 
-/// One of them, until it is none any more.
+/// One of them, until it has proved that it has the key, or ends.
 pub struct Stranger {
     all: Arc<Strangers>,
     number: u64,
@@ -64,7 +64,8 @@ impl Strangers {
         self.0.lock()
     }
 
-    /// Takes a connection in, and ends another one if there is no room; tells whose that was.
+    /// Takes a connection in, and ends another one if there is no room; returns the address of that
+    /// one.
     pub fn admit(
         all: &Arc<Self>,
         socket: &TcpStream,

@@ -1,4 +1,4 @@
-//! What a study does with one agent during a run, on a thread of its own.
+//! The work of a study with one agent during a run, on a thread of its own.
 
 use super::channel::Lost;
 use super::connection::{Agent, failure};
@@ -22,7 +22,7 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 /// The number of a question whose answer only says that the agent is there.
 const PING: u64 = 0;
 
-/// What all workers of a run share.
+/// State that all workers of a run share.
 pub struct SharedRun<'a> {
     pub order: Order,
     pub stop: &'a AtomicBool,
@@ -32,7 +32,7 @@ pub struct SharedRun<'a> {
     pub rates: Lock<Vec<(f64, bool)>>,
 }
 
-/// What a worker tells its run.
+/// An event of a worker, for its run.
 pub enum Event {
     /// Its jobs are connected.
     Ready,
@@ -40,7 +40,7 @@ pub enum Event {
     Over(Over),
 }
 
-/// How it ended for an agent.
+/// The end of a run for an agent.
 pub enum Over {
     /// With a result.
     Measured(Box<Measured>),
@@ -198,7 +198,7 @@ fn finish(
     Err(Lost::Silent.into())
 }
 
-/// Keeps the connection to an agent that has nothing to do. One that goes meanwhile is missed when
+/// Keeps the connection to an agent that has nothing to do. The loss of the agent is noticed when
 /// it is needed.
 pub fn idle(agent: &mut Agent, shared: &SharedRun<'_>) {
     let mut talk = Talk::new(agent);

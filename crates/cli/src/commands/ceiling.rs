@@ -101,13 +101,13 @@ const RUNTIME: Duration = Duration::from_secs(2);
 /// Default ramp time.
 const RAMP: Duration = Duration::from_millis(200);
 
-/// What to measure the ceiling with.
+/// The server and the settings for measuring the ceiling.
 pub struct Against {
     /// A running server; if none, one is started, on a core that the workload does not use.
     pub server: Option<SocketAddr>,
     /// Process ID of a running server.
     pub pid: Option<u32>,
-    /// How to use the connections; if none, the best tuning is found by trying.
+    /// Tuning of the connections; if none, the best one is found by trying.
     pub tuning: Option<Tuning>,
     /// The keys, to measure a bare TLS stream, and the options for a server that is started.
     pub keys: Option<(TlsPsk, Vec<String>)>,

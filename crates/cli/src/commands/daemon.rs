@@ -33,8 +33,8 @@ pub struct DaemonCommand {
     /// Socket at which the daemon answers [default: connections.daemon in the directory of records]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// User who may command the daemon beside its own and root, by name or number; may be repeated.
-    /// Such a user can do with weft whatever the user of the daemon can
+    /// User who may command the daemon in addition to its own user and root, by name or number; may
+    /// be repeated. Such a user can do with weft whatever the user of the daemon can
     #[arg(long, value_name = "USER")]
     allow_user: Vec<String>,
 }

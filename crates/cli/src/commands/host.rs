@@ -13,7 +13,7 @@ Examples:
   weft host allow nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
       an NVMe host may connect
   weft host deny iqn.2004-10.com.ubuntu:01:alice --force
-      an iSCSI initiator may not log in any more, and its session ends
+      an iSCSI initiator may no longer log in, and its session ends
   weft host forget nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
       another NVMe host may use the identifier that this one has registered with")]
 pub struct HostArgs {
@@ -41,11 +41,11 @@ Example:
   weft host allow nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
       an NVMe host may connect, too")]
     Allow(Who),
-    /// Let a host connect no more
+    /// Stop letting a host connect
     #[command(after_help = "\
 Example:
   weft host deny iqn.2004-10.com.ubuntu:01:alice --force
-      an iSCSI initiator may not log in any more, and its session ends")]
+      an iSCSI initiator may no longer log in, and its session ends")]
     Deny {
         #[command(flatten)]
         who: Who,

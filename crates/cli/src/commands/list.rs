@@ -41,7 +41,7 @@ pub struct ListArgs {
 }
 
 impl ListArgs {
-    /// What is connected, and what a daemon holds.
+    /// The present connections, and those that a daemon holds.
     pub fn entries(&self, runtime: &Runtime) -> Result<(Vec<Entry>, Vec<Shown>), Failure> {
         let held = DaemonArgs::held(&mut self.daemon.client(runtime)?)?;
         let mut entries = runtime.list()?;

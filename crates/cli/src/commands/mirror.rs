@@ -266,7 +266,7 @@ fn refuse_state(device: &Device) -> Result<(), Failure> {
     file.read(0, &mut start)?;
     if file.geometry().bytes() != STATE_BYTES as u64 || start.iter().any(|byte| *byte != 0) {
         let text = format!(
-            "{} is no new state file; name another one, or give --destroy-data to overwrite it",
+            "{} is not a new state file; name another one, or give --destroy-data to overwrite it",
             device.url()
         );
         return Err(Failure::of(ErrorKind::InUse, text));

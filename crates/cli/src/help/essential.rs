@@ -1,4 +1,4 @@
-//! What `-h` shows of commands with many options: those that most people need.
+//! The options that `-h` shows of commands with many options: those that most people need.
 
 /// Long names of options, by command. Commands that are not here have few enough to show all.
 pub const ESSENTIAL: [(&str, &[&str]); 5] = [

@@ -6,7 +6,7 @@ pub const CONNECTION: &str = "Connection";
 pub const AUTHENTICATION: &str = "NVMe authentication (DH-HMAC-CHAP)";
 /// Of connections to iSCSI targets.
 pub const ISCSI: &str = "Connection to iSCSI targets";
-/// Of what happens when a connection is lost, and of several to one device.
+/// Of lost connections and of several connections to one device.
 pub const PATHS: &str = "Reconnect and multipath";
 /// Of the log.
 pub const LOG: &str = "Log";

@@ -1,4 +1,4 @@
-//! What is explained once, as several commands have it: `weft help connection`.
+//! Explanations that several commands share: `weft help connection`.
 
 use super::headings::{AUTHENTICATION, CONNECTION, FIO, IGNORED, ISCSI, LOG, PATHS, REFUSED};
 use crate::exit;
@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 /// A topic of `weft help`.
 pub struct Topic {
-    /// How it is asked for.
+    /// The word by which users ask for it.
     pub name: &'static str,
-    /// What it is, as a list of topics says it.
+    /// Its description in a list of topics.
     pub about: &'static str,
     of: Of,
 }
@@ -54,13 +54,13 @@ pub const TOPICS: [Topic; 4] = [
 /// What `weft serve` demands of its own hosts has the names of what other commands give to targets.
 const OWN: [&str; 3] = ["tls", "dhchap-", "concat"];
 
-/// Whether an option of this command is about what it demands of those who connect to it.
+/// Returns whether an option of this command is one of its demands on those who connect to it.
 pub fn is_demand(command: &str, option: &Arg) -> bool {
     let is_own = |name: &str| OWN.iter().any(|of| name.starts_with(of));
     command == "serve" && option.get_long().is_some_and(is_own)
 }
 
-/// Whether `--help` of this command leaves an option to a topic.
+/// Returns whether `--help` of this command leaves an option to a topic.
 pub fn explains(command: &str, option: &Arg) -> bool {
     !is_demand(command, option) && topic_of(option).is_some()
 }

@@ -1,4 +1,4 @@
-//! What agents write.
+//! The data that agents write.
 
 use super::*;
 use crate::payload::blocks;

@@ -5,10 +5,10 @@
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 
-/// Where the cluster is.
+/// The cluster's address.
 pub const CLUSTER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 
-/// Where the far gateway is for hosts.
+/// The address of the far gateway for hosts.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 98, 1, 2);
 
 /// Said to the test that runs inside.

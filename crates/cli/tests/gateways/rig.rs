@@ -46,14 +46,14 @@ pub struct Rig {
     /// The group's name, which begins the names of its images.
     name: String,
     pub cluster: ItsCluster,
-    /// Where the gateway `far` is.
+    /// The machine of the gateway `far`.
     pub far: Option<Far>,
     scratch: Scratch,
     addresses: BTreeMap<String, SocketAddr>,
     /// Where they listen for iSCSI, if they do.
     iscsi: BTreeMap<String, SocketAddr>,
     running: BTreeMap<String, Child>,
-    /// What gateways run that start from now on, and who asks them.
+    /// The program of gateways that start from now on, and of the commands that ask them.
     pub program: PathBuf,
 }
 
@@ -256,7 +256,7 @@ impl Rig {
             .expect("one gateway is left")
     }
 
-    /// What the others know of a gateway.
+    /// The state of a gateway, as the others know it.
     pub fn gateway(&self, name: &str) -> Gateway {
         let found = self.listed(self.witness()).into_iter().find(|(of, _)| of == name);
         found.map_or_else(
@@ -286,7 +286,7 @@ impl Rig {
         found
     }
 
-    /// How many namespaces a gateway serves.
+    /// Number of namespaces that a gateway serves.
     pub fn namespaces(&self, at: &str) -> usize {
         let ran = self.ran(at, &["control", "inventory.show"]);
         let shown: Value =
@@ -299,7 +299,7 @@ impl Rig {
             .sum()
     }
 
-    /// How many commands of hosts a gateway has in its hands.
+    /// Number of hosts' commands that a gateway has in flight.
     pub fn in_flight(&self, at: &str) -> u64 {
         let ran = self.ran(at, &["control", "server.status"]);
         let shown: Value =
@@ -309,7 +309,7 @@ impl Rig {
         namespaces.map(|namespace| namespace["counts"]["in_flight"].as_u64().unwrap()).sum()
     }
 
-    /// What a gateway's discovery tells.
+    /// The ports that a gateway's discovery reports.
     pub fn discovered(&self, at: &str) -> Vec<String> {
         let ran = run(weft(
             self.scratch.path(),
@@ -327,7 +327,7 @@ impl Rig {
         ports
     }
 
-    /// Where a gateway listens.
+    /// The address at which a gateway listens.
     pub fn address(&self, gateway: &str) -> SocketAddr {
         self.addresses[gateway]
     }

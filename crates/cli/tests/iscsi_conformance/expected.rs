@@ -1,5 +1,5 @@
-//! What `iscsi-test-cu` skips or fails on `weft serve`, and why. docs/iscsi.md has the same in
-//! fewer words.
+//! The tests that `iscsi-test-cu` skips or fails on `weft serve`, and the reasons. docs/iscsi.md
+//! has the same in fewer words.
 
 const ONE_BLOCK: &str =
     "for disks whose physical blocks are larger than their logical ones; weft's are alike";
@@ -38,7 +38,7 @@ pub const SKIPS: &[(&str, &str)] = &[
 /// Tests that fail.
 pub const FAILS: &[(&str, &str)] = &[];
 
-/// Whether an entry of a table means a test.
+/// Returns whether an entry of a table means a test.
 pub fn means(entry: &str, test: &str) -> bool {
     match entry.strip_suffix(".*") {
         Some(suite) => test.split_once('.').is_some_and(|(first, _)| first == suite),

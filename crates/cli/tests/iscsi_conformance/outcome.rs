@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 pub const PROGRAM: &str = "iscsi-test-cu";
 
-/// How a test ended.
+/// The verdict on a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
@@ -19,7 +19,7 @@ pub enum Verdict {
     Skipped,
 }
 
-/// How a test ended, and what it said about that.
+/// The verdict on a test, and its own words about that.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub verdict: Verdict,

@@ -1,9 +1,9 @@
-//! What a process holds and has spent, as Linux tells.
+//! Resources that a process holds and has spent, as Linux reports them.
 
 use std::time::Duration;
 use weft_endpoint::loops::{Loops, LoopsConfig};
 
-/// What a process holds.
+/// Resources that a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holds {
     pub descriptors: usize,
@@ -30,7 +30,7 @@ impl Holds {
     }
 }
 
-/// What the descriptors of a process are: a path, or a kind and a number.
+/// The descriptors of a process: a path each, or a kind and a number.
 pub fn descriptors_of(pid: u32) -> Vec<String> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -53,8 +53,8 @@ pub fn cpu(pid: u32) -> Duration {
     )
 }
 
-/// Makes sure that this process, and those that it starts, may have so many descriptors; otherwise
-/// tells why not.
+/// Makes sure that this process, and those that it starts, may have `needed` descriptors; otherwise
+/// returns the reason why not.
 pub fn descriptors(needed: u64) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -69,7 +69,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a command printed and how it ended.
+/// The output of a command and its exit status.
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,

@@ -159,7 +159,7 @@ fn missing(program: &str, error: std::io::Error) -> Error {
     }
 }
 
-/// Whether a program of this name exists in the usual directories.
+/// Returns whether a program of this name exists in the usual directories.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let administration = ["/usr/sbin", "/sbin"].map(Into::into);

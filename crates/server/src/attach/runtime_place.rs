@@ -1,6 +1,6 @@
-//! Where the records of connections are: `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft`
-//! for root, `%LOCALAPPDATA%\weft\run`, or a directory with the user's name, or number where it has
-//! none, in that for temporary files.
+//! The directory of the records of connections: `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`,
+//! `/run/weft` for root, `%LOCALAPPDATA%\weft\run`, or a directory in the one for temporary files,
+//! with the user's name, or number if the user has no name.
 
 use crate::private_files::make_private;
 use std::env;

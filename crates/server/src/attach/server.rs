@@ -30,7 +30,7 @@ use weft_proto::iscsi::text::Name;
 /// Time limit for a server to end: commands in progress, then its source.
 const ENDS: Duration = Duration::from_secs(30);
 
-/// What to serve, and how.
+/// A connection to serve.
 pub struct Plan {
     /// Name of the connection.
     pub name: String,

@@ -1,4 +1,4 @@
-//! How NVMe hosts authenticate, by a configuration.
+//! Authentication of NVMe hosts, from a configuration.
 
 use super::desired::beside;
 use super::faults::Finder;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use weft_endpoint::inventory::Authentication;
 use weft_proto::nvme::auth::Secret;
 
-/// What a table demands. Paths of files begin at `directory`.
+/// The authentication that a table demands. Paths of files begin at `directory`.
 pub fn authentication(
     table: &AuthenticationTable,
     directory: &Path,

@@ -17,7 +17,7 @@ use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::url::{NVME_TCP, is_listen_url};
 
-/// What the tables ask for. It is of use only if nothing was found.
+/// The server that the tables ask for. It is of use only if no mistake was found.
 pub fn check(
     tables: &ConfigFile,
     (directory, options): (&Path, &dyn SourceOptions),
@@ -136,10 +136,10 @@ pub fn parse_state(text: &str) -> Result<AccessState, String> {
         .ok_or_else(|| no_such("ANA state", text, STATES.map(|(word, _)| word)))
 }
 
-/// What the name of a server has to be.
+/// The rule for the name of a server.
 pub const SERVER_NAMES: &str = "the name of a server has up to 64 letters, digits, \"-\", \"_\" and \".\", of which \".\" is not the first";
 
-/// Whether a server can have this name: it becomes part of the name of a file.
+/// Returns whether a server can have this name: it becomes part of the name of a file.
 pub fn is_server_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with('.')

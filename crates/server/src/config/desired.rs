@@ -1,4 +1,4 @@
-//! What a configuration asks for, checked.
+//! The contents of a configuration, checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::auth::SecureChannel;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
-/// What a server is to serve, and how.
+/// The server that a configuration asks for.
 #[derive(Debug)]
 pub struct Desired {
     /// Name of the server.
@@ -45,7 +45,7 @@ pub struct Desired {
     pub tls: TlsFiles,
     /// Subsystems with their namespaces.
     pub subsystems: Vec<DesiredSubsystem>,
-    /// What hosts have to prove for discovery; `None`: nothing.
+    /// Authentication of hosts for discovery; `None`: none is needed.
     pub discovery: Option<Authentication>,
     /// ANA states of groups of namespaces.
     pub states: Vec<DesiredAnaState>,
@@ -57,11 +57,11 @@ pub struct Desired {
     pub cntlids: Option<(u16, u16)>,
     /// Other processes serve the same sources.
     pub shared: bool,
-    /// What cannot change while a server runs, as it was written.
+    /// Settings that cannot change while a server runs, as they were written.
     pub fixed: Fixed,
 }
 
-/// What takes effect when a server starts.
+/// Settings that take effect when a server starts.
 #[derive(Clone, PartialEq)]
 pub struct Fixed {
     /// Tables by name, as they were written.
@@ -102,7 +102,7 @@ pub struct DesiredSubsystem {
     pub initiators: Access<Name>,
     /// Serial and model number, and I/O queues of a controller.
     pub numbers: SubsystemNumbers,
-    /// What NVMe hosts have to prove; `None`: nothing.
+    /// Authentication of NVMe hosts; `None`: none is needed.
     pub authentication: Option<Authentication>,
     /// Namespaces.
     pub namespaces: Vec<DesiredNamespace>,
@@ -125,7 +125,7 @@ pub struct DesiredNamespace {
     pub nguid: Option<[u8; 16]>,
     /// EUI-64.
     pub eui64: Option<[u8; 8]>,
-    /// What iSCSI initiators know it by.
+    /// Names by which iSCSI initiators identify it.
     pub scsi: ScsiIdentity,
     /// Bytes to serve at most; `None`: all.
     pub bytes: Option<u64>,
@@ -150,7 +150,7 @@ pub struct DesiredAnaState {
     pub state: AccessState,
 }
 
-/// What a host may use of all sources together.
+/// Limit of a host over all sources together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredLimit {
     /// The host: a host NQN, an iSCSI initiator name, or the address of an NBD client.
@@ -182,7 +182,7 @@ impl DesiredNamespace {
         }
     }
 
-    /// What its device is opened by.
+    /// The URLs by which its device is opened.
     pub fn origin(&self) -> (String, Vec<String>) {
         (self.source.clone(), self.paths.clone())
     }
@@ -221,8 +221,8 @@ pub fn beside(directory: &std::path::Path, path: &std::path::Path) -> PathBuf {
     directory.join(path)
 }
 
-/// Whether hosts of all subsystems that authenticate have to connect with TLS and a key that comes
-/// of that (secure channel concatenation). For discovery they may.
+/// Sets whether hosts of all subsystems that authenticate must connect with TLS and a key that
+/// comes from the authentication (secure channel concatenation). For discovery it is optional.
 pub fn concatenate(
     subsystems: &mut [DesiredSubsystem],
     discovery: &mut Option<Authentication>,

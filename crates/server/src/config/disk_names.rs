@@ -1,5 +1,4 @@
-//! What a configuration says of the names of disks: numbers of subsystems, and names of logical
-//! units.
+//! Names of disks in a configuration: numbers of subsystems, and names of logical units.
 
 use super::faults::Finder;
 use super::tables::{At, ScsiTable, SubsystemTable, Text};

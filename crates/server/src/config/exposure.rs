@@ -1,4 +1,4 @@
-//! Which addresses of a server others can use although they have proved nothing.
+//! Addresses of a server that others can use without authentication.
 
 use super::Desired;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ fn is_far(url: &str) -> bool {
     place.host() != "localhost" && !place.host().parse().is_ok_and(is_loopback)
 }
 
-/// Whether an address is of this machine alone.
+/// Returns whether an address is of this machine alone.
 pub fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }

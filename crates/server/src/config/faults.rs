@@ -118,7 +118,7 @@ impl fmt::Display for Faults {
             self.0.split_first().map_or(("", 0), |(first, more)| (first, more.len()));
         match more {
             0 => f.write_str(first),
-            _ => write!(f, "{first} (`weft config check` tells of {more} more)"),
+            _ => write!(f, "{first} (`weft config check` reports {more} more)"),
         }
     }
 }

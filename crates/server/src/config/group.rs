@@ -22,12 +22,12 @@ use weft_group::limits::ANA_GROUPS;
 use weft_group::placement::default_ana_group;
 use weft_proto::nvme::types::{Id128, Nqn};
 
-/// What a group serves.
+/// The configuration of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupConfig {
     /// Subsystems with their namespaces.
     pub subsystems: Vec<DesiredSubsystem>,
-    /// What hosts have to prove for discovery.
+    /// Authentication of hosts for discovery.
     pub discovery: Option<Authentication>,
     /// Limits of hosts, at each gateway.
     pub limits: Vec<DesiredLimit>,
@@ -42,7 +42,8 @@ pub fn read(text: &str, file: &str) -> Result<GroupConfig, Faults> {
     })
 }
 
-/// Whether a text is meant for a group: a server's own configuration says where to listen.
+/// Returns whether a text is meant for a group: a server's own configuration has listening
+/// addresses.
 pub fn is_of_group(text: &str) -> bool {
     text.parse::<Table>()
         .is_ok_and(|root| !root.contains_key("listen") && root.contains_key("subsystem"))
@@ -148,7 +149,7 @@ pub fn unfit(source: &str) -> Option<String> {
     })
 }
 
-/// The text for what is wanted. What the commands do not change is as in the text of before.
+/// The text for a wanted state. Parts that the commands do not change stay as in the previous text.
 ///
 /// # Errors
 /// Why that cannot be written.

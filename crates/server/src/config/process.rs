@@ -1,4 +1,4 @@
-//! What a configuration says of the process: event loops, memory, its iSCSI target and TLS.
+//! Settings of the process in a configuration: event loops, memory, its iSCSI target and TLS.
 
 use super::desired::beside;
 use super::faults::{Finder, no_such};

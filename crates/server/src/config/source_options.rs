@@ -36,7 +36,7 @@ pub trait SourceOptions: Send + Sync {
 pub struct SourceOption {
     /// Its name, as in `keep-alive-tmo`.
     pub name: String,
-    /// What it does, in a sentence.
+    /// Its description, one sentence.
     pub help: String,
     /// Its value is the path of a file.
     pub is_path: bool,

@@ -1,4 +1,4 @@
-//! What a configuration says of subsystems, their namespaces and hosts.
+//! Subsystems in a configuration, with their namespaces and hosts.
 
 use super::authentication::authentication;
 use super::desired::{DesiredNamespace, DesiredSubsystem};
@@ -173,7 +173,7 @@ impl<'a> Names<'a> {
 /// Why a RAM disk has no fixed identity.
 pub const FORGETS: &str = "a RAM disk is empty after a restart, and hosts would take it for the same disk; add volatile=on to its source if that is fine";
 
-/// Whether a source, or a part of it, comes back empty after a restart, which nobody consented to.
+/// Returns whether a source, or a part of it, is empty after a restart, without anybody's consent.
 pub fn forgets(source: &str) -> bool {
     let forgets = |url: &str| {
         url.starts_with("ram:") && !grammar::options(url).1.contains(&("volatile", "on"))

@@ -1,5 +1,5 @@
-//! What a configuration file holds, as it is written. The comments are the descriptions in the JSON
-//! schema.
+//! The tables of a configuration file, as they are written. The comments are the descriptions in
+//! the JSON schema.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -67,11 +67,11 @@ pub struct ConfigFile {
     pub tls: TlsTable,
     /// ANA states of groups of namespaces. A group without one is optimized.
     pub ana: Vec<AnaTable>,
-    /// What single hosts may use of all sources together.
+    /// Limits of single hosts over all sources together.
     pub host_limit: Vec<HostLimitTable>,
     /// Identifiers of NVMe hosts. Nobody else may use them where hosts prove their names.
     pub host_identifier: Vec<HostIdentifierTable>,
-    /// How NVMe hosts have to authenticate for discovery; by default they do not.
+    /// Authentication of NVMe hosts for discovery; by default none is needed.
     pub discovery_authentication: Option<AuthenticationTable>,
     /// NVMe subsystems. The first one is the iSCSI target, too.
     pub subsystem: Vec<SubsystemTable>,
@@ -163,7 +163,7 @@ pub struct TlsTable {
     /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is
     /// accepted with TLS only.
     pub psk_file: Option<At<PathBuf>>,
-    /// Whether the kernel may encrypt, where it can; otherwise weft does in user space.
+    /// The kernel may encrypt, if it can; otherwise weft does in user space.
     pub kernel: Option<bool>,
     /// NVMe/TCP hosts authenticate, and then use TLS with keys that come of that (secure channel
     /// concatenation), as with --concat.
@@ -183,7 +183,7 @@ pub struct AnaTable {
     pub listener: Option<Text>,
 }
 
-/// What a host may use of all sources together.
+/// Limit of a host over all sources together.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -256,7 +256,7 @@ pub struct SubsystemTable {
     pub model: Option<Text>,
     /// I/O queues that an NVMe controller may have at most, 1 to 1024; 128 by default.
     pub max_queues: Option<At<u32>>,
-    /// How NVMe hosts have to authenticate; by default they do not.
+    /// Authentication of NVMe hosts; by default none is needed.
     pub authentication: Option<AuthenticationTable>,
     /// Its namespaces.
     #[serde(default)]
@@ -276,7 +276,7 @@ pub struct NamespaceTable {
     /// URLs of further paths to a remote source, or discover, as for --path.
     #[serde(default)]
     pub paths: Vec<Text>,
-    /// Name for NBD clients; without one it is no NBD export.
+    /// Name for NBD clients; without one it is not an NBD export.
     pub name: Option<Text>,
     /// UUID that hosts know the data by; by default that of the source.
     pub uuid: Option<Text>,
@@ -284,7 +284,7 @@ pub struct NamespaceTable {
     pub nguid: Option<Text>,
     /// EUI-64, 16 hexadecimal digits; by default none.
     pub eui64: Option<Text>,
-    /// What iSCSI initiators know it by, for disks that had other names before.
+    /// Names by which iSCSI initiators identify it, for disks that had other names before.
     #[serde(default)]
     pub scsi: ScsiTable,
     /// Refuse writes.

@@ -1,4 +1,4 @@
-//! The mistakes of configurations, and what is said of them.
+//! The mistakes of configurations, and the messages about them.
 
 use super::faults::Faults;
 use super::source_options::SourceOption;
@@ -309,7 +309,7 @@ fn all_mistakes_are_told_in_their_order() {
         .collect::<Vec<u32>>();
     assert_eq!(lines, [1, 2, 4]);
     let both = read(text, "weft.toml", Path::new("")).unwrap_err().to_string();
-    assert!(both.ends_with("(`weft config check` tells of 2 more)"), "{both}");
+    assert!(both.ends_with("(`weft config check` reports 2 more)"), "{both}");
     assert_eq!(mistakes("").len(), 2, "nowhere to listen, and nothing to serve");
 }
 

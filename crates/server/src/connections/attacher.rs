@@ -1,4 +1,4 @@
-//! What makes and ends connections: weft's own commands, each in a process of its own.
+//! Makes and ends connections by weft's own commands, each in a process of its own.
 
 use super::place::Place;
 use super::record::Connection;

@@ -22,15 +22,15 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long an order waits for an attempt that is under way.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a daemon is given.
+/// The settings of a daemon.
 pub struct Settings {
-    /// The record of what lasts.
+    /// The record of the connections that last.
     pub store: Store,
     /// Makes and ends connections.
     pub attacher: Arc<dyn Attacher>,
-    /// Where it answers.
+    /// Its control socket.
     pub socket: PathBuf,
-    /// Who may ask, beside its own user and root.
+    /// Users who may command it, in addition to its own user and root.
     pub users: Permitted,
 }
 
@@ -83,12 +83,12 @@ impl Daemon {
         Ok(Self { shared, control, supervising })
     }
 
-    /// Where it answers.
+    /// The path of its control socket.
     pub fn socket(&self) -> PathBuf {
         self.control.path()
     }
 
-    /// What says, within a time, whether the connections are still looked after.
+    /// Returns a function that reports whether the connections were looked after within a time.
     pub fn alive(&self) -> impl Fn(Duration) -> bool + Send + use<> {
         let shared = Arc::clone(&self.shared);
         move |limit| shared.inside.lock().looked.elapsed() < limit.max(LOOK * 3)

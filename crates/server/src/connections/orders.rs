@@ -1,4 +1,4 @@
-//! What can be asked of a daemon: the methods of its control socket, for both ends.
+//! The requests to a daemon: the methods of its control socket, for both ends.
 
 use super::record::Connection;
 use super::supervision::State;
@@ -26,7 +26,7 @@ const OF_SYSTEM: &str = "/run/weft/connections.daemon";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
-    /// How.
+    /// The connection.
     pub connection: Connection,
     /// It is recorded once it is there.
     pub persist: bool,
@@ -38,7 +38,7 @@ pub struct Connect {
 pub struct Disconnect {
     /// Its name.
     pub name: String,
-    /// It is recorded no more.
+    /// Its record is removed.
     pub forget: bool,
     /// Although its disk is mounted, or the system fails to detach it.
     pub force: bool,
@@ -51,19 +51,19 @@ pub struct Shown {
     pub name: String,
     /// Its source.
     pub url: String,
-    /// Whether it is made again when the daemon starts.
+    /// It is made again when the daemon starts.
     pub recorded: bool,
-    /// What it does.
+    /// Its state.
     pub state: State,
     /// Why it could not be made the last time, or was lost.
     pub last_error: Option<String>,
     /// Milliseconds until it is tried again.
     pub next_attempt_ms: Option<u64>,
-    /// What is connected now.
+    /// The entry of the connection that exists now.
     pub entry: Option<Entry>,
 }
 
-/// Where the daemon of this user listens.
+/// The socket of this user's daemon.
 pub fn own_place(runtime: &Runtime) -> PathBuf {
     runtime.file("connections", "daemon")
 }
@@ -96,7 +96,7 @@ fn asked(place: &Path) -> Option<Client> {
     Some(client)
 }
 
-/// What a daemon holds.
+/// The connections that a daemon holds.
 pub fn list(client: &mut Client) -> Result<Vec<Shown>, Error> {
     client.ask(LIST, NoParams {})
 }

@@ -1,7 +1,7 @@
 //! The directory in which the command of a connection runs: that in which it was given, as its
-//! relative paths begin there. Where there is none any more, a command without such paths does not
-//! need it. Which of its words are paths, only the command knows: it runs where no relative path
-//! leads anywhere.
+//! relative paths begin there. If that directory no longer exists, a command without such paths
+//! does not need it. Only the command knows which of its words are paths, so it runs where no
+//! relative path leads anywhere.
 
 use std::path::Path;
 use std::{fs, io};
@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Where a command runs.
+/// The directory in which a command runs.
 pub struct Place<'a> {
     given: &'a Path,
     /// Why not there, and where instead.

@@ -10,7 +10,7 @@ use weft_block::{Error, ErrorKind};
 /// The version of the format. One that adds what an older weft may leave out keeps it.
 pub const VERSION: u32 = 1;
 
-/// How a connection is made.
+/// The command that makes a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connection {
@@ -83,7 +83,7 @@ impl Record {
         &self.0
     }
 
-    /// Whether there is a connection of this name.
+    /// Returns whether there is a connection of this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|it| it.name == name)
     }

@@ -50,7 +50,7 @@ impl Store {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -74,7 +74,7 @@ impl Store {
         };
         record.map_err(|why| {
             let text = format!(
-                "the record of connections in {path} cannot be used: {why}; correct it, or move it away and connect anew"
+                "the record of connections in {path} cannot be used: {why}; correct it, or move it away and connect again"
             );
             Error::new(ErrorKind::Usage, text)
         })

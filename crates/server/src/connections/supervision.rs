@@ -1,5 +1,5 @@
 //! The state of each connection that a daemon holds, and when it is tried again. This does no I/O:
-//! it is told what has happened and what time it is, and says what is to be done.
+//! its caller passes events and the time, and gets the steps to do.
 
 use super::record::Connection;
 use crate::limits::{RESTORE_DELAY_MAX_S, RESTORE_DELAY_MIN_S, RESTORES_MAX};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -26,11 +26,11 @@ pub enum State {
 /// A connection that is held.
 #[derive(Clone, Debug)]
 pub struct Supervised {
-    /// How it is made.
+    /// The command that makes it.
     pub connection: Connection,
-    /// Whether it is recorded.
+    /// It is recorded.
     pub recorded: bool,
-    /// What it does.
+    /// Its state.
     pub state: State,
     /// Why it was not made the last time, or was lost.
     pub last_error: Option<String>,
@@ -41,7 +41,7 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// How long it waits from `now` until the next attempt.
+    /// The time from `now` until the next attempt.
     pub fn waits(&self, now: Instant) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(now))
     }

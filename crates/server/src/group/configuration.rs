@@ -1,5 +1,5 @@
-//! What a group serves: a configuration in the cluster (`docs/ceph.md`), which any gateway changes
-//! by compare-and-set and all follow.
+//! The configuration of a group, in the cluster (`docs/ceph.md`): any gateway changes it by
+//! compare-and-set, and all follow.
 
 use super::store::{Store, Word};
 use crate::config::group::{self, GroupConfig};
@@ -12,7 +12,7 @@ use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 
-/// What a group serves.
+/// The configuration of a group.
 pub struct Configuration {
     store: Arc<Store>,
     known: Lock<ServedText>,
@@ -20,7 +20,7 @@ pub struct Configuration {
     looking: Lock<Option<Receiver<()>>>,
 }
 
-/// What is served here.
+/// The configuration that is served here.
 #[derive(Clone, Debug, Default)]
 pub struct ServedText {
     /// Counts the changes; 0: there was none yet.
@@ -31,11 +31,11 @@ pub struct ServedText {
     pub behind: Option<String>,
 }
 
-/// What another gateway has changed.
+/// A change by another gateway.
 pub struct News {
     generation: u64,
     text: String,
-    /// What is to be served.
+    /// The configuration to serve.
     pub config: GroupConfig,
 }
 
@@ -82,27 +82,28 @@ impl Configuration {
             .map_err(|e| format!("the group's configuration cannot be read: {e}"))?;
         let (generation, bytes) = found.unwrap_or_default();
         let text = String::from_utf8(bytes)
-            .map_err(|_| "the group's configuration is damaged: it is no text".to_owned())?;
+            .map_err(|_| "the group's configuration is damaged: it is not UTF-8".to_owned())?;
         Ok((generation, text))
     }
 
-    /// When it is to be looked at soon ([`Self::look`]), for the one who follows it. Ends with this.
+    /// The requests to look at the configuration soon ([`Self::look`]), for the thread that follows
+    /// it. Ends with this.
     pub fn looks(&self) -> Option<Receiver<()>> {
         self.looking.lock().take()
     }
 
-    /// Has the configuration looked at soon.
+    /// Asks for a look at the configuration soon.
     pub fn look(&self) {
         // Nobody follows before the server serves.
         let _ = self.looks.send(());
     }
 
-    /// What is served here.
+    /// The configuration that is served here.
     pub fn known(&self) -> ServedText {
         self.known.lock().clone()
     }
 
-    /// What the cluster has, if that is not what is served here.
+    /// The cluster's configuration, if it differs from the one that is served here.
     ///
     /// # Errors
     /// Why that cannot be served.
@@ -126,7 +127,7 @@ impl Configuration {
         Ok(Some(News { generation, text, config }))
     }
 
-    /// Whether that is newer than what is served.
+    /// Returns whether that is newer than the configuration that is served.
     pub fn is_news(&self, news: &News) -> bool {
         let known = self.known.lock();
         news.generation > known.generation
@@ -157,7 +158,7 @@ impl Configuration {
 
     /// Makes a change for all gateways, before it is carried out here. `text`: as the administrator
     /// wrote it.
-    ///
+    /// Notes that this is served, unless something newer is.
     /// # Errors
     /// [`Code::Conflict`]: another gateway has made one. Otherwise what the cluster said; the change may have been made then.
     pub fn commit(&self, wanted: &ServedState, text: Option<&str>) -> Result<(), Fault> {
@@ -194,7 +195,8 @@ impl Configuration {
         Ok(())
     }
 
-    /// What was committed cannot be served here; whether that is so for another reason than before.
+    /// Notes that the committed configuration cannot be served here. Returns whether the reason is
+    /// new.
     pub fn fell_behind(&self, why: &str) -> bool {
         let before = self.known.lock().behind.replace(why.to_owned());
         before.as_deref() != Some(why)

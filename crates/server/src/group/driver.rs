@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 use weft_block::Error;
 use weft_group::{Ending, Event, GatewayProcess, Order, Request, Settings};
 
-/// What has been started.
+/// A running driver, with its channels.
 pub struct Started {
-    /// Tells it.
+    /// Its inputs.
     pub inputs: Inputs,
-    /// Told the first and the last controller identifier, once.
+    /// Gets the first and the last controller identifier, once.
     pub joined: Receiver<(u16, u16)>,
-    /// Told why the gateway has to end, once.
+    /// Gets the reason why the gateway has to end, once.
     pub ended: Receiver<Ending>,
 }
 

@@ -1,4 +1,4 @@
-//! What the thread that runs a gateway is told.
+//! Inputs of the thread that runs a gateway.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -1,4 +1,4 @@
-//! Where others reach a gateway: the group tells hosts of these addresses.
+//! Addresses at which others reach a gateway: the group reports them to hosts.
 
 use crate::config::check::listen_place;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -35,7 +35,7 @@ fn of_url(url: &str, advertise: &[IpAddr]) -> Result<Vec<String>, Error> {
     }
     if url.starts_with(ISCSI) && advertise.len() > 1 {
         return Err(usage(format!(
-            "{url}: an iSCSI port that is told of has one address: give one --advertise, or each address a --listen of its own"
+            "{url}: SendTargets reports one address for each iSCSI port: give one --advertise, or each address a --listen of its own"
         )));
     }
     let all = if advertise.is_empty() { vec![outward(at)?] } else { advertise.to_vec() };

@@ -4,7 +4,7 @@
 //! * `listeners`: where others reach this gateway.
 //! * `objects`: the store that all gateways reach, which the server is given.
 //! * `store`: the objects of the group in it.
-//! * `driver`: runs the engine of `weft-group` on a thread of its own, which is told of `input`.
+//! * `driver`: runs the engine of `weft-group` on a thread of its own, which receives `input`.
 //! * `workers`: threads that wait for the cluster.
 //! * `serving`: has hosts served as the group says.
 //! * `status`: what this gateway knows, for whoever asks.
@@ -59,7 +59,7 @@ const JOIN: Duration = Duration::from_secs(60);
 /// How long a gateway that ends waits until others have taken what it serves.
 const LEAVE: Duration = Duration::from_secs(15);
 
-/// What a group is joined with.
+/// The settings to join a group.
 #[derive(Clone)]
 pub struct Joining {
     /// Name of the group.
@@ -82,9 +82,9 @@ pub struct Group {
     pub name: String,
     /// Name of this gateway.
     pub gateway: weft_group::Name,
-    /// What the group serves.
+    /// The group's configuration.
     pub configuration: Arc<Configuration>,
-    /// Where this gateway is to listen.
+    /// URLs at which this gateway listens.
     pub listen: Vec<String>,
     /// As whom images are used.
     pub access: Access,
@@ -224,7 +224,7 @@ impl Group {
         }
     }
 
-    /// What the group has cannot be served here, for this reason: nothing is, until it can.
+    /// Serves nothing until the group's configuration can be served here, which `why` prevents.
     pub fn serve_nothing(&self, desired: &mut Desired, why: &Error) {
         tracing::error!(
             "this gateway cannot serve what the group has, so it serves nothing, and tries again: {why}"
@@ -235,8 +235,8 @@ impl Group {
         without_iscsi(desired);
     }
 
-    /// From now on hosts are served, as the group says; `end` is called when this gateway does not
-    /// belong to it any more.
+    /// From now on hosts are served as the group says; `end` is called when this gateway no longer
+    /// belongs to it.
     pub fn serve(
         &self,
         inventory: &Arc<LiveInventory>,
@@ -257,9 +257,9 @@ impl Group {
         self.wait_for(Input::Leave);
     }
 
-    /// Leaves the group, as nothing of this gateway can be executed any more, and waits for that
+    /// Leaves the group, as nothing of this gateway can be executed from now on, and waits for that
     /// for a bounded time. Without this call the others keep its client out of the cluster when
-    /// they do not hear of it any more.
+    /// they no longer hear from it.
     pub fn closed(&self) {
         self.wait_for(Input::Closed);
     }
@@ -283,7 +283,7 @@ impl Group {
                 Err("the cluster does not answer; the order is carried out when it does".into())
             }
             Err(RecvTimeoutError::Disconnected) => {
-                Err("this gateway does not belong to its group any more".into())
+                Err("this gateway no longer belongs to its group".into())
             }
         }
     }

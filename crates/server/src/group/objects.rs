@@ -76,7 +76,7 @@ pub type Answer = Box<dyn FnOnce(&[u8]) + Send>;
 
 /// A message to those who watch an object. Answering or dropping it acknowledges it.
 pub struct Message {
-    /// What is told.
+    /// The payload.
     pub bytes: Vec<u8>,
     /// Acknowledges it with an answer.
     pub answer: Answer,

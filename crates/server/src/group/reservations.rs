@@ -47,7 +47,7 @@ impl SharedReservations {
         match self.store.ask(word, ANSWER) {
             Err(ObjectError::Blocklisted) => Err(error(&ObjectError::Blocklisted)),
             Err(e) => {
-                tracing::debug!("the other gateways were not told of reservations: {e}");
+                tracing::debug!("the other gateways were not notified about reservations: {e}");
                 Ok(Vec::new())
             }
             Ok(answers) => Ok(answers),

@@ -13,13 +13,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Hosts are served by this inventory. On return they are told of the role that there is.
+    /// Serves hosts by this inventory. On return they are notified of the present role.
     pub fn begin(&mut self, inventory: Arc<LiveInventory>) {
         self.inventory = Some(inventory);
         self.tell_hosts();
     }
 
-    /// Serves like this from now on. On return hosts are told, if there are any.
+    /// Takes this role from now on. On return connected hosts are notified.
     pub fn serve(&mut self, role: Role) {
         self.role = Some(role);
         self.tell_hosts();

@@ -1,17 +1,17 @@
-//! What a gateway knows of its group and of itself, for whoever asks.
+//! The status of a gateway and of its group, for callers that ask.
 
 use std::time::Duration;
 use weft_base::lock::{Condition, Lock};
 use weft_group::{GatewayProcess, Record};
 
-/// What was known last.
+/// The last known status.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayStatus {
     /// The record of the group.
     pub record: Option<Record>,
     /// This gateway may serve: its lease runs.
     pub serves: bool,
-    /// What went wrong last.
+    /// The last problem.
     pub trouble: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl LiveStatus {
         }
     }
 
-    /// What was known last.
+    /// The last known status.
     pub fn now(&self) -> GatewayStatus {
         self.status.lock().clone()
     }

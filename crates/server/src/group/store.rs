@@ -20,7 +20,7 @@ use weft_ceph::ObjectError;
 use weft_group::limits::RECORD_BYTES_MAX;
 use weft_group::{Answer, Beat, Name, Request};
 
-/// What gateways tell each other: which object has changed.
+/// Notifications between gateways: the object that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
@@ -38,7 +38,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// What was told; `None`: something that this program does not know, or that something may have
+    /// The notification in a message; `None`: this program does not know it, or messages may have
     /// been missed.
     pub fn parse(message: &[u8]) -> Option<Self> {
         serde_json::from_slice(message).ok()
@@ -84,7 +84,7 @@ impl Store {
         self.objects.client().map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
     }
 
-    /// What the group serves, with its generation. Waits for the cluster, as all that follows.
+    /// The group's configuration, with its generation. Waits for the cluster, as all that follows.
     pub fn configuration(&self) -> Result<Option<(u64, Vec<u8>)>, ObjectError> {
         self.objects.read(&self.configuration, crate::limits::GROUP_CONFIGURATION_BYTES_MAX)
     }
@@ -105,11 +105,11 @@ impl Store {
         let tell = move || {
             // Whoever does not hear it looks by itself.
             if let Err(e) = this.objects.notify(&this.gateways, &word.text(), TELLING) {
-                tracing::debug!("the other gateways were not told of the new {word:?}: {e}");
+                tracing::debug!("the other gateways were not notified about the new {word:?}: {e}");
             }
         };
         if let Err(e) = threads::start("tell", tell) {
-            tracing::warn!("the other gateways were not told of a change at once: {e}");
+            tracing::warn!("the other gateways were not notified about a change at once: {e}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can be asked of a gateway, and what is different there.
+//! The requests to a gateway, and their differences there.
 
 use super::Group;
 use crate::config::check::parse_state;
@@ -89,7 +89,7 @@ impl Group {
         Err(Fault::new(Code::TimedOut, text))
     }
 
-    /// What is known of all gateways.
+    /// The known state of all gateways.
     pub fn show(&self) -> ShownGroup {
         let (status, known) = (self.status.now(), self.configuration.known());
         let record = status.record.unwrap_or_default();

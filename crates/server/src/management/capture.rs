@@ -15,7 +15,7 @@ use weft_endpoint::export::Exports;
 pub struct Names {
     /// Begins a capture.
     pub start: &'static str,
-    /// Tells of the last one.
+    /// Reports the state of the last one.
     pub status: &'static str,
     /// Ends it.
     pub end: &'static str,
@@ -25,7 +25,7 @@ pub struct Names {
 pub const NAMES: Names =
     Names { start: "capture.start", status: "capture.status", end: "capture.end" };
 
-/// What is to be captured, and where to.
+/// A capture to start.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartCapture {
@@ -39,12 +39,12 @@ pub struct StartCapture {
     pub time_ms: u64,
 }
 
-/// How far a capture is.
+/// Progress of a capture.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct CaptureState {
     /// The file.
     pub path: PathBuf,
-    /// It goes on; what came of it is known at its end.
+    /// It goes on; its outcome is known at its end.
     pub is_running: bool,
     /// Why it has ended.
     pub why: String,

@@ -1,4 +1,4 @@
-//! What is served, as an answer.
+//! The inventory, as an answer.
 
 use serde::Serialize;
 use weft_block::Presence;
@@ -6,7 +6,7 @@ use weft_block::path::PathStatus;
 use weft_endpoint::export::{ConnectedHost, Exports};
 use weft_endpoint::inventory::{Inventory, Namespace, Subsystem};
 
-/// What is served.
+/// The inventory.
 #[derive(Debug, Serialize)]
 pub struct ShownInventory {
     generation: u64,

@@ -1,4 +1,4 @@
-//! What can be asked of a server, by name.
+//! The methods of a server, by name.
 
 use super::protocol::{Answer, Code, Fault, Request, VERSION};
 use crate::limits::REQUEST_BYTES_MAX;
@@ -15,7 +15,7 @@ pub struct NoParams {}
 
 type Method = Box<dyn Fn(Value) -> Result<Value, Fault> + Send + Sync>;
 
-/// What is done when an answer has been sent, or cannot be sent.
+/// A step after an answer has been sent, or when it cannot be sent.
 pub type Afterwards = Box<dyn Fn() + Send + Sync>;
 
 /// The methods of a server. They are called on the thread of the client that asks; several may run
@@ -77,7 +77,7 @@ impl Methods {
         self.all.keys().copied().collect()
     }
 
-    /// Answers one line; says what is to be done then.
+    /// Answers one line; returns the step to do afterwards.
     pub fn answer(&self, line: &[u8]) -> (Answer, Option<&Afterwards>) {
         if line.len() > REQUEST_BYTES_MAX {
             let text =

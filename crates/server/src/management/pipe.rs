@@ -18,7 +18,7 @@ use std::time::Duration;
 use weft_io::durable::{self, Readers};
 use widestring::u16cstr;
 
-/// What the names of our pipes begin with.
+/// Prefix of the names of our pipes.
 pub const PREFIX: &str = r"\\.\pipe\weft-";
 
 /// A connection to a server.
@@ -27,7 +27,7 @@ pub type Stream = DuplexPipeStream<Bytes>;
 /// The connection of a client.
 pub type Accepted = Stream;
 
-/// Connections of pipes are closed by those who have them: a client that stays is told that the
+/// Pipes are closed by the threads that hold them: a client that stays gets the answer that the
 /// server has ended.
 pub type Closer = ();
 
@@ -78,7 +78,7 @@ pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects to the pipe whose name stands at `path`, for which it waits for so long at most.
+/// Connects to the pipe whose name is in the file at `path`; waits for it for at most `limit`.
 pub fn connect(path: &Path, limit: Duration) -> io::Result<Stream> {
     let name = std::fs::read_to_string(path)?;
     if !name.starts_with(PREFIX) {

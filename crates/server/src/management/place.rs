@@ -1,5 +1,5 @@
-//! Where control sockets are: `NAME.control` in the runtime directory, which only its owner can
-//! enter, or wherever `--control` says.
+//! Places of control sockets: `NAME.control` in the runtime directory, which only its owner can
+//! enter, or the path that `--control` gives.
 
 use crate::attach::entries::Runtime;
 use crate::config::check::{SERVER_NAMES, is_server_name};
@@ -11,7 +11,7 @@ use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 
-/// Where a server is managed.
+/// The control socket of a server.
 #[derive(Clone, Debug)]
 pub struct ControlSocket {
     /// Path, or name in the runtime directory of the user.

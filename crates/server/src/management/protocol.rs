@@ -17,7 +17,7 @@ pub struct Request {
     /// Anything; the answer repeats it.
     #[serde(default)]
     pub id: Value,
-    /// What is asked for.
+    /// Name of the method.
     pub method: String,
     /// An object; what is in it depends on the method.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -32,10 +32,10 @@ pub struct Answer {
     /// That of the request; null if it could not be read.
     #[serde(default)]
     pub id: Value,
-    /// What was asked for.
+    /// The result, if the request succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// Why not.
+    /// The reason of the failure, otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Fault>,
 }

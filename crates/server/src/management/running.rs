@@ -16,19 +16,19 @@ use weft_block::Error;
 use weft_endpoint::report::Report;
 use weft_io::RemoteLoop;
 
-/// What of a running server others ask for or change.
+/// The parts of a running server that requests read or change.
 pub struct Running {
-    /// What is served, to change it.
+    /// The served subsystems, with their changes.
     pub served: Arc<Served>,
     /// The event loops.
     pub loops: Vec<RemoteLoop>,
-    /// What it can hand over to another process.
+    /// The sockets that it can hand over to another process.
     pub giver: Giver,
-    /// What is captured of its connections.
+    /// The last capture of its connections.
     pub capture: LastCapture,
-    /// What it demands of its hosts, as it was at the start.
+    /// Its demands on hosts, as they were at the start.
     pub demands: Demands,
-    /// Where its metrics are.
+    /// The address of its metrics.
     pub metrics: OnceLock<SocketAddr>,
 }
 

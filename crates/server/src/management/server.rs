@@ -126,7 +126,7 @@ impl ControlServer {
         Ok(Self { claim, clients, accepting: Some(accepting.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// The path of its socket.
     pub fn path(&self) -> PathBuf {
         self.claim.path().to_owned()
     }
@@ -251,10 +251,10 @@ pub mod system {
         }
     }
 
-    /// What closes a connection.
+    /// A handle that closes a connection.
     pub type Closer = Accepted;
 
-    /// What closes this one.
+    /// The handle that closes this one.
     pub fn closer(client: &Accepted) -> io::Result<Closer> {
         Ok(Accepted(Arc::clone(&client.0)))
     }
@@ -298,7 +298,7 @@ pub mod system {
         stream.set_write_timeout(Some(send))
     }
 
-    /// Connects to the socket at `path`, for which it waits for so long at most.
+    /// Connects to the socket at `path`; waits for it for at most `limit`.
     pub fn connect(path: &Path, limit: Duration) -> io::Result<Stream> {
         weft_io::unix::connect(path, limit)
     }

@@ -6,7 +6,7 @@ use weft_endpoint::statistics::{Counts, Histogram, Kind};
 /// Upper bounds of the buckets of latencies: these powers of two of nanoseconds, 4 µs to 17 s.
 const BOUNDS: [u32; 16] = [12, 14, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 34];
 
-/// What a value is of.
+/// Labels of a value.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// Units, which names end with.

@@ -1,4 +1,4 @@
-//! What is wrong with a server now, by its report.
+//! Present problems of a server, by its report.
 
 use weft_endpoint::report::{NamespaceReport, Report};
 

@@ -1,5 +1,5 @@
-//! What is at each path of the metrics' port: the metrics, the server's health, and a page for who
-//! opens the port with a browser.
+//! The pages of the metrics' port: the metrics, the server's health, and a page for people who open
+//! the port with a browser.
 
 use super::{exposition, health, plain};
 use crate::limits::HOME_LINES_MAX;
@@ -17,7 +17,7 @@ const HOME: &str = "/";
 /// All paths.
 pub const PATHS: [&str; 3] = [METRICS, HEALTH, HOME];
 
-/// What a client wants.
+/// The page that a client wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The path.
@@ -40,7 +40,7 @@ pub struct Page {
     pub body: String,
 }
 
-/// What is at a path, of a server in this state.
+/// The page at a path, of a server in this state.
 pub fn at(wanted: Wanted<'_>, report: &Report) -> Option<Page> {
     match wanted.path {
         METRICS if wanted.plain => Some(Page {

@@ -41,7 +41,7 @@ pub fn paths(to: &mut Families, report: &Report) {
     to.times("weft_path_latency", help, of(|path| path.latency_ns));
 }
 
-/// Whether mirrors have all of their legs, which are told as paths.
+/// Reports whether mirrors have all of their legs, which the report has as paths.
 pub fn mirrors(to: &mut Families, report: &Report) {
     let is_mirror = |device: &str| {
         device.starts_with("mirror:")
@@ -58,7 +58,7 @@ pub fn mirrors(to: &mut Families, report: &Report) {
     to.gauges("weft_mirror_degraded", help, None, each.collect());
 }
 
-/// What `stats:` has counted.
+/// The counters of `stats:`.
 pub fn filters(to: &mut Families, report: &Report) {
     let mut each: Vec<(Labels, FilterCounts)> = Vec::new();
     for subsystem in &report.subsystems {

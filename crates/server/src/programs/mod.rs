@@ -81,8 +81,8 @@ fn read_aside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     read
 }
 
-/// What a command of weft says of its failure: its last message, and not its log; clap's is the
-/// first line.
+/// The error of a command of weft in its output: its last message, without its log; an error of
+/// clap is the first line.
 pub fn sentence(said: &str) -> Option<&str> {
     let own = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
     let parsed = said.lines().find_map(|line| line.strip_prefix("error: "));

@@ -1,6 +1,6 @@
-//! Where the program of this process is, after another version may have taken its place: a package
-//! manager renames a new file over it. Linux then names the old one with a mark, and that name is
-//! no path.
+//! The path of this process's program, after another version may have taken its place: a package
+//! manager renames a new file over it. Linux then marks the name of the old file, and that name is
+//! not a path.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -16,7 +16,7 @@ const RUNNING: &str = "/proc/self/exe";
 /// What follows the path of a file that is gone, where Linux names it.
 const MARK: &[u8] = b" (deleted)";
 
-/// What to start.
+/// The program to start.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Program {
     /// The file at this path: the one that runs, or what has replaced it.
@@ -51,7 +51,7 @@ impl Program {
         }
     }
 
-    /// The path to start, and the path that the program is told as its own.
+    /// The path to start, and the path that the program gets as its own.
     pub fn paths(&self) -> (&Path, &Path) {
         match self {
             Self::At(path) => (path, path),

@@ -215,7 +215,7 @@ fn add_namespace(
     in_group: bool,
 ) -> Result<(), Fault> {
     if params.source.is_empty() {
-        return Err(invalid("source is missing: the URL of what is to be served"));
+        return Err(invalid("source is missing: give the URL of the device to serve"));
     }
     weft_endpoint::check(&params.source)?;
     if in_group {

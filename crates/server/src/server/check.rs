@@ -1,5 +1,5 @@
-//! What is found wrong before anything starts: above all before another server ends because this
-//! one takes over from it.
+//! Checks before anything starts: above all before another server ends because this one takes over
+//! from it.
 
 use super::Environment;
 use crate::config::Desired;
@@ -30,7 +30,7 @@ pub fn check(desired: &Desired, environment: &Environment) -> Result<Successor, 
         let goes_on = |e: Error| {
             Error::new(
                 e.kind(),
-                format!("{e}; the server that was to be replaced, {from}, goes on"),
+                format!("{e}; the server to be replaced, {from}, goes on"),
             )
         };
         opener(environment)

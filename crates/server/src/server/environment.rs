@@ -1,4 +1,4 @@
-//! What a server is given by the process in which it runs, for as long as it runs.
+//! The environment of a server: the things that its process gives it, for as long as it runs.
 
 use crate::config::desired::DesiredLimit;
 use crate::config::{NoSourceOptions, SourceOptions};
@@ -16,31 +16,31 @@ use weft_group::Ending;
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nqn;
 
-/// What a server is given. A process can run several servers, each with an environment of its own.
+/// The environment of a server. A process can run several servers, each with one of its own.
 ///
 /// A server leaves alone what a process has only once: signals, the memory of the process
 /// ([`crate::attach::memory`]), the service manager ([`crate::service`]), standard output.
 ///
 /// The default serves what is desired, and nothing else: no control socket, no metrics.
 pub struct Environment {
-    /// How sources are opened, and on which control loop remote ones are connected to.
-    /// [`crate::config::Desired`] says more of local ones, and of lost ones.
+    /// Options for opening sources, and the control loop on which remote ones are connected to.
+    /// [`crate::config::Desired`] has more options for local ones, and for lost ones.
     pub connect: ConnectOptions,
     /// The configuration file that [`crate::served::Served::reload`] applies, if there is one.
     pub file: Option<PathBuf>,
-    /// What `[connect]` of a configuration may have.
+    /// The options that `[connect]` of a configuration may have.
     pub source_options: Arc<dyn SourceOptions>,
-    /// Limits of hosts beside those that are desired: they stay, whatever is applied.
+    /// Limits of hosts in addition to the desired ones: they stay, whatever is applied.
     pub host_limits: Vec<DesiredLimit>,
     /// A filter of this process, put in front of each source when it is opened.
     pub front: Option<Front>,
-    /// Other discovery controllers of which discovery tells hosts.
+    /// Other discovery controllers that discovery reports to hosts.
     pub referrals: Vec<TransportAddress>,
-    /// Name of the discovery subsystem beside the well-known one.
+    /// Name of the discovery subsystem in addition to the well-known one.
     pub discovery_nqn: Option<Nqn>,
-    /// Where the server is managed; `None`: nowhere.
+    /// Its control socket; `None`: it has none.
     pub control_socket: Option<ControlSocket>,
-    /// Where its metrics are read.
+    /// Its metrics.
     pub metrics: MetricsConfig,
     /// The server that this one takes over from.
     pub takeover: Takeover,
@@ -49,11 +49,11 @@ pub struct Environment {
     pub goes_on: bool,
     /// The group of gateways that it belongs to.
     pub group: Option<Joining>,
-    /// Where reservations are kept; a gateway of a group keeps them in the cluster.
+    /// The table of reservations; a gateway of a group keeps them in the cluster.
     pub reservations: ReservationTable,
-    /// Where the counters of SMART logs are kept.
+    /// The store of the counters of SMART logs.
     pub health: HealthStore,
-    /// Told what happens to the server, on a thread of the server. It must not wait for anything.
+    /// Receives the events of the server, on a thread of the server. It must not wait for anything.
     pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
@@ -86,7 +86,7 @@ impl Default for Environment {
     }
 }
 
-/// What happens to a server. It goes on until [`super::Server::stop`].
+/// Events of a server. It goes on until [`super::Server::stop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An administrator, or a process that takes over, asks it to end.
@@ -96,7 +96,7 @@ pub enum Event {
     /// The source with this URL is lost, and the server was to end then
     /// ([`crate::config::Desired::exit_on_loss`]).
     SourceLost(String),
-    /// It does not belong to its group any more. Nothing that is under way is of any effect: hosts
-    /// are served best by connections that close at once.
+    /// It no longer belongs to its group. Operations in progress have no effect: it is best for
+    /// hosts that connections close at once.
     GroupLost(Ending),
 }

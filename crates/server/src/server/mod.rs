@@ -1,7 +1,7 @@
 //! A whole server: event loops, sources, exports, the control socket and the metrics, started and
 //! stopped in the right order.
 //!
-//! * `environment`: what the process in which it runs gives it, and what it tells that process.
+//! * `environment`: the things that the process gives the server, and the server's events for it.
 //! * `bare`: the same without the control socket, metrics, a group and a takeover.
 //! * `check`: what is found wrong before anything starts.
 
@@ -54,13 +54,13 @@ struct Parts {
 }
 
 impl Server {
-    /// Starts a server. When this returns hosts can connect. One that takes over from another
-    /// server calls [`Server::took_over`] then.
+    /// Starts a server. When this returns hosts can connect. A server that takes over from another
+    /// one calls [`Server::took_over`] then.
     ///
     /// # Errors
-    /// What is wrong with what is desired; what opening a source or listening says. Then nothing is
-    /// in use any more, and no server from which this one was to take over has ended for a mistake
-    /// that could be seen before.
+    /// Mistakes in `desired`; errors of opening a source or of listening. Then nothing is in use
+    /// any longer. The server that this one takes over from has not ended for a mistake that could
+    /// be seen before.
     pub fn start(mut desired: Desired, environment: Environment) -> Result<Self, Error> {
         let successor = check::check(&desired, &environment)?;
         let loops = Loops::start(&desired.loops)?;
@@ -93,17 +93,18 @@ impl Server {
         self.served().allow(Changes::InTurn);
     }
 
-    /// What it was started with; a gateway of a group has got from it what the group serves.
+    /// The state that it was started with; a gateway of a group has filled in the group's
+    /// configuration.
     pub fn desired(&self) -> &Desired {
         &self.desired
     }
 
-    /// What it serves, and every change of that.
+    /// Its served state, with every change of it.
     pub fn served(&self) -> &Arc<Served> {
         &self.parts.running.served
     }
 
-    /// What it serves now.
+    /// Its present inventory.
     pub fn inventory(&self) -> Arc<Inventory> {
         self.served().inventory.now()
     }
@@ -140,8 +141,8 @@ impl Server {
     }
 
     /// Ends it: accepts no more connections, lets commands in flight end for a bounded time, closes
-    /// all connections, flushes, and ends its threads. When this returns nothing is in use any
-    /// more, and a server from which this one was to take over goes on.
+    /// all connections, flushes, and ends its threads. When this returns nothing is in use, and a
+    /// server that this one has not yet taken over from goes on.
     ///
     /// # Errors
     /// A device could not be flushed, or a loop has failed.
@@ -154,9 +155,9 @@ impl Server {
     }
 
     /// Ends it like [`Server::stop`], for a process that takes over, and waits until that one
-    /// serves. If it fails instead, returns what was served at last, for a server that goes on with
-    /// it, and the sockets on which this one listened. A process that `is_ending` meanwhile waits
-    /// for nothing.
+    /// serves. If that one fails instead, returns the last served state, for a server that
+    /// continues with it, and the sockets on which this one listened. The wait ends when
+    /// `is_ending` returns true.
     ///
     /// # Errors
     /// Those of [`Server::stop`], if the other process serves.

@@ -1,4 +1,4 @@
-//! What a server demands of its hosts before it serves them, for a process that takes over from it.
+//! A server's demands on its hosts before it serves them, for a process that takes over from it.
 
 use crate::config::Desired;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use weft_endpoint::inventory::Inventory;
 use weft_endpoint::url::NVME_SCHEMES;
 
-/// What hosts have to prove. What is demanded at a port where nothing listens counts as well.
+/// Authentication that hosts need. Demands at a port where nothing listens count as well.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Demands {

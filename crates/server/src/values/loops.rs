@@ -1,4 +1,4 @@
-//! What event loops are given: values that are no use are refused before anything starts.
+//! Settings of event loops: useless values are refused before anything starts.
 
 use crate::limits::POOL_BYTES_MIN;
 use weft_block::units::{format_size, parse_size};

@@ -1,5 +1,5 @@
 //! Whole servers in one process: from a configuration to connected hosts, through changes, to the
-//! end, after which nothing is in use any more.
+//! end, after which nothing is in use.
 
 mod bare;
 mod group;

@@ -51,7 +51,7 @@ impl MemoryStore {
         self.lock().kept_out.insert(client.to_owned());
     }
 
-    /// Whether no client has it open, and nobody watches anything in it.
+    /// Returns whether no client has it open, and nobody watches anything in it.
     pub fn is_released(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }

@@ -125,7 +125,7 @@ impl Policy {
         self.exceptions
             .iter()
             .filter(|(_, (_, used))| !used)
-            .map(|(package, _)| format!("the exception for {package} is not needed any more"))
+            .map(|(package, _)| format!("the exception for {package} is no longer needed"))
     }
 }
 

@@ -19,7 +19,7 @@ use run::Outcome;
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask long")]
 struct LongArgs {
-    /// Only these; the page keeps what it says of the others
+    /// Only these; the page keeps its text on the others
     proofs: Vec<String>,
     /// Print the names of all proofs
     #[arg(long)]

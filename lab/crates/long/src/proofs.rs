@@ -92,7 +92,7 @@ const TESTS: [(&str, &str, [&str; 3]); 16] = [
     ),
     (
         "study-spdk",
-        "SPDK's target beside weft's in a study, with weft's initiator and with `spdk_nvme_perf`. `SPDK_DIR` names the directory in which SPDK was built.",
+        "SPDK's target and weft's in one study, with weft's initiator and with `spdk_nvme_perf`. `SPDK_DIR` names the directory in which SPDK was built.",
         ["weft", "cli", "study_peers::spdk_is_measured_beside_weft"],
     ),
     (
@@ -119,7 +119,7 @@ const TESTS: [(&str, &str, [&str; 3]); 16] = [
     ),
     (
         "fio-rate",
-        "The rate of fio with weft's engine beside that of `weft bench`. `FIO_DIR` as above.",
+        "The rate of fio with weft's engine, compared with that of `weft bench`. `FIO_DIR` as above.",
         ["weft-capi", "capi", "fio::the_rate_beside_that_of_weft_bench"],
     ),
 ];

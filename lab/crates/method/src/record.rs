@@ -31,7 +31,7 @@ impl Record {
         let path = sh::root().join("docs/study/method").join(format!("{trial}.json"));
         let text = fs::read_to_string(&path).unwrap_or_else(|_| "{}".into());
         let value: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no record", path.display()))?;
+            .with_context(|| format!("{} is not a record", path.display()))?;
         let tree = value["bench"].as_str().unwrap_or_default().to_owned();
         let studies = value["studies"].as_array().cloned().unwrap_or_default();
         Ok(Self { path, tree, studies })
@@ -68,7 +68,7 @@ fn tree() -> Result<String> {
     let changed = git(&["status", "--porcelain", "--", "crates/bench"])?;
     ensure!(
         changed.is_empty(),
-        "crates/bench has changes that are not committed: what is kept is to be of one commit"
+        "crates/bench has uncommitted changes: a kept record must belong to one commit"
     );
     git(&["rev-parse", "HEAD:crates/bench"])
 }

@@ -127,7 +127,7 @@ pub(super) const TRIALS: [Trial; 6] = [
     },
     Trial {
         name: "busy",
-        about: "the same beside a busy loop",
+        about: "the same next to a busy loop",
         count: 10,
         lanes: Lanes::Default,
         busy: true,

@@ -84,7 +84,7 @@ pub fn take(row: &mut VecDeque<Candidate>, taken: &mut Vec<Candidate>, count: us
 
 /// The module of each crate that has mutants, without the mutants themselves.
 const CHOICE: &str = "\
-//! Which of the mutants this process has: the environment says it.
+//! The mutant of this process, from the environment.
 
 /// A mutant of this crate.
 pub(crate) struct Mutant(u32);

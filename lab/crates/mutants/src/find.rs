@@ -62,7 +62,7 @@ impl Candidate {
 
 /// All candidates of a source.
 pub fn candidates(path: &str, text: &str) -> Result<Vec<Candidate>> {
-    let file = syn::parse_file(text).with_context(|| format!("{path} is no Rust"))?;
+    let file = syn::parse_file(text).with_context(|| format!("{path} is not Rust"))?;
     let mut finder = Finder { path, text, functions: Vec::new(), found: Vec::new() };
     finder.visit_file(&file);
     finder.found.sort_by_key(|candidate| (candidate.bytes.start, candidate.bytes.end));

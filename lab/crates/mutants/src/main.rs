@@ -38,10 +38,10 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask mutants")]
 struct MutantsArgs {
-    /// What draws them
+    /// Seed of the choice of lines
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many
+    /// Number of lines to change
     #[arg(long, default_value_t = 60)]
     count: usize,
     /// Begin with this one of them, where an earlier run ended

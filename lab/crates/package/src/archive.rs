@@ -57,7 +57,7 @@ fn names(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        ensure!(entry.file_type()?.is_file(), "{} is no file", entry.path().display());
+        ensure!(entry.file_type()?.is_file(), "{} is not a file", entry.path().display());
         let name = entry.file_name().into_string();
         names.push(name.map_err(|name| anyhow::anyhow!("{name:?} is not UTF-8"))?);
     }

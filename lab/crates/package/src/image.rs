@@ -154,7 +154,7 @@ fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>> {
         let paths = said.split_whitespace().filter(|word| word.starts_with('/'));
         found.extend(paths.map(PathBuf::from));
     }
-    ensure!(!found.iter().any(|path| path == program), "a program is none of its libraries");
+    ensure!(!found.iter().any(|path| path == program), "ldd lists the program among its libraries");
     Ok(found)
 }
 

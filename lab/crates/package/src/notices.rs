@@ -140,7 +140,7 @@ fn page(parts: &[Part], own: &str) -> Result<String> {
         }
     }
     let mut page = String::from(
-        "weft contains the following, beside its own code (LICENSE-APACHE, LICENSE-MIT).\n\n",
+        "weft contains the following, in addition to its own code (LICENSE-APACHE, LICENSE-MIT).\n\n",
     );
     for part in parts {
         let expression = match part.expression.as_str() {

@@ -174,7 +174,7 @@ fn check(tools: &Path, wheel: &Path, fast: bool) -> Result<()> {
     let said = sh::output(program(tools, "auditwheel").arg("show").arg(wheel))?;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let tag = said.split('"').nth(1).unwrap_or_default();
-    let Some(glibc) = glibc(tag) else { bail!("auditwheel says of {name}: {said}") };
+    let Some(glibc) = glibc(tag) else { bail!("auditwheel reports for {name}: {said}") };
     ensure!(glibc <= 28, "{name} needs glibc 2.{glibc}");
     println!("{name}: {bytes} bytes, glibc 2.{glibc} or newer");
     Ok(())

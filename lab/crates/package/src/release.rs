@@ -39,7 +39,7 @@ const LISTS: [(&str, &str); 2] = [
 /// Options of `cargo xtask package release`.
 #[derive(Args)]
 pub struct ReleaseArgs {
-    /// Where vulnerabilities are reported in private: an address, or a URL
+    /// Address or URL for private reports of vulnerabilities
     #[arg(long, value_name = "ADDRESS")]
     report_to: String,
     /// Directory of the packages [default: target/package]

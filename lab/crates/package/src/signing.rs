@@ -17,8 +17,8 @@ const TOOL: &str = "osslsigncode";
 /// With what a program is signed.
 #[derive(Args, Default)]
 pub struct SigningArgs {
-    /// Sign weft.exe with this key: a file in PEM form beside --sign-cert, or a PKCS #12 file
-    /// (.p12, .pfx) with the certificate in it
+    /// Sign weft.exe with this key: a file in PEM form along with --sign-cert, or a PKCS #12 file
+    /// (.p12, .pfx) that contains the certificate
     #[arg(long, value_name = "FILE")]
     pub sign_key: Option<PathBuf>,
     /// Certificate of the key, with those between it and its root
@@ -38,7 +38,7 @@ impl SigningArgs {
         let Some(key) = &self.sign_key else { return Ok(false) };
         let files = [Some(key), self.sign_cert.as_ref(), self.sign_password_file.as_ref()];
         for file in files.into_iter().flatten() {
-            ensure!(file.is_file(), "{} is no file: name one that is there", file.display());
+            ensure!(file.is_file(), "{} is not a file: name an existing one", file.display());
         }
         ensure!(
             is_pkcs12(key) != self.sign_cert.is_some(),

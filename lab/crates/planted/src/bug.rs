@@ -96,7 +96,7 @@ impl Edit {
             [] => match &self.found(&elsewhere)[..] {
                 [(path, _)] => bail!("the text is in {path} now:\n{}", self.find),
                 _ => {
-                    bail!("the text is no longer there; look for what became of it:\n{}", self.find)
+                    bail!("the text is no longer there; search for its new form:\n{}", self.find)
                 }
             },
             [(first, _), (other, _), ..] => {

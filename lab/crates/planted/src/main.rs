@@ -29,7 +29,7 @@ const NO_CRATES: &str = "const CRATES: &[fn(Option<usize>)] = &[];";
 
 /// The module of each crate that has bugs.
 const CHOICE: &str = "\
-//! Which of the planted bugs this thread's code has.
+//! The planted bug in this thread's code.
 
 use core::cell::Cell;
 

@@ -55,7 +55,7 @@ fn a_bug_whose_text_is_gone_says_so() {
     let head = "crates/sim/planted/lost.edit does not apply: the text is";
     assert_eq!(
         error(&[("crates/io/src/a.rs", "fn b() {}")]),
-        format!("{head} no longer there; look for what became of it:\nfn a() {{}}\n")
+        format!("{head} no longer there; search for its new form:\nfn a() {{}}\n")
     );
     assert_eq!(
         error(&[("crates/io/src/b.rs", "fn a() {}")]),

@@ -48,21 +48,21 @@ struct RaceArgs {
     /// A thousand connections of which ten are busy
     #[arg(long)]
     connections: bool,
-    /// An honest reader beside 300 peers that hold on to the target's memory, by each protocol
+    /// An honest reader next to 300 peers that hold on to the target's memory, by each protocol
     #[arg(long)]
     hostile: bool,
     /// Processor time when idle and at 1,000 operations per second; adaptive waiting against
     /// polling
     #[arg(long)]
     idle: bool,
-    /// A file through O_DIRECT beside fio
+    /// A file through O_DIRECT, compared with fio
     #[arg(long)]
     file: bool,
-    /// What TLS costs, beside a bare TLS stream
+    /// Cost of TLS, compared with a bare TLS stream
     #[arg(long)]
     tls: bool,
-    /// A mirror, a stripe and a gateway beside one leg, 64 KiB through iSCSI and NBD, and mirrors of
-    /// 2 GiB and of 1 TiB
+    /// A mirror, a stripe and a gateway compared with one leg, 64 KiB through iSCSI and NBD, and
+    /// mirrors of 2 GiB and of 1 TiB
     #[arg(long)]
     layers: bool,
     /// Tiny runs that only show that everything works; says nothing about speed
@@ -84,7 +84,7 @@ struct RaceArgs {
     /// No peers but those given with --peer
     #[arg(long)]
     no_peers: bool,
-    /// Where to keep the results [default: race.json below the target directory]
+    /// File for the results [default: race.json below the target directory]
     #[arg(long)]
     output: Option<PathBuf>,
     /// Write all kept results of this commit as a document [default name:

@@ -78,7 +78,7 @@ impl Head {
 }
 
 fn number<T: FromStr>(key: &str, value: &str) -> Result<T> {
-    value.parse().ok().with_context(|| format!("`{key}={value}` is no number"))
+    value.parse().ok().with_context(|| format!("`{key}={value}` is not a number"))
 }
 
 #[cfg(test)]

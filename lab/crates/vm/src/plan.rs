@@ -19,7 +19,7 @@ const DEFAULT_MEM_MIB: u64 = 512;
 const DEFAULT_SMP: u32 = 2;
 const DEFAULT_TIMEOUT_S: u64 = 120;
 
-/// What a run needs beyond what its script's head says.
+/// Needs of a run beyond those in its script's head.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// Files and directories to put into /lab, programs with their shared libraries; `weft` is
@@ -48,7 +48,7 @@ pub struct Options {
     /// instructions
     #[arg(long, conflicts_with = "smp")]
     pub instructions: bool,
-    /// Give up after so many seconds, boot included (120)
+    /// Give up after S seconds, boot included (120)
     #[arg(long, value_name = "S")]
     pub timeout: Option<u64>,
     /// A network on which this machine's 127.0.0.1 is 10.0.2.2
@@ -60,7 +60,7 @@ pub struct Options {
     /// A directory of this machine that the guest has, writable, as /lab/share
     #[arg(long, value_name = "DIR")]
     pub share: Option<PathBuf>,
-    /// Where to write the kernel's console
+    /// File for the kernel's console
     #[arg(long, value_name = "FILE")]
     pub console: Option<PathBuf>,
     /// A weft program to use instead of building this tree's
@@ -243,7 +243,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 fn ports(text: &str) -> Result<(u16, u16), String> {
     let (here, there) = text.split_once(':').ok_or("write PORT:PORT")?;
-    let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is no port"));
+    let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a port"));
     Ok((port(here)?, port(there)?))
 }
 

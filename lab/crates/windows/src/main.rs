@@ -39,7 +39,7 @@ enum Task {
     Clippy(CargoArgs),
     /// With arguments `cargo test` under Wine; without, all that weft promises for Windows
     Test(CargoArgs),
-    /// Of all that weft promises for Windows, what has one of these words in its name
+    /// The checks of weft for Windows whose names contain one of these words
     Trials {
         /// Words, as in `service` or `package`
         #[arg(required = true)]

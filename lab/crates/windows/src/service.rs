@@ -167,7 +167,7 @@ impl Service<'_> {
     fn shown(&self) -> Result<Value> {
         let said = self.said(&["status", "--json"])?;
         ensure!(said.status == 0, "status ended with {}: {}", said.status, said.error);
-        serde_json::from_str(&said.out).context("the status is no JSON")
+        serde_json::from_str(&said.out).context("the status is not JSON")
     }
 
     fn is_stopped(&self, exit_status: Option<u64>) -> Result<()> {

@@ -24,7 +24,7 @@ pub(super) fn io(mut host: Command, url: &str) -> Result<()> {
 
 /// All operations were written, read back and found right.
 fn check_report(report: &[u8]) -> Result<()> {
-    let report: Value = serde_json::from_slice(report).context("the report is no JSON")?;
+    let report: Value = serde_json::from_slice(report).context("the report is not JSON")?;
     let job = &report["jobs"][0];
     for (what, count) in
         [("write", &job["write"]["total_ios"]), ("read", &job["read"]["total_ios"])]

@@ -43,7 +43,7 @@ struct OneJob {
 }
 
 impl ImportArgs {
-    /// What is to be run, if a file or line was given: groups of jobs.
+    /// The jobs to run, in groups, if a file or line was given.
     pub fn read(&self) -> Result<Option<Vec<Vec<Ready>>>, Failure> {
         let refused = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         let imported = match (&self.fio, &self.diskspd, &self.vdbench) {

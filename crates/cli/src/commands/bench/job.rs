@@ -55,7 +55,8 @@ pub struct JobArgs {
     /// Start of the region, in bytes or as a percentage of the device
     #[arg(help_heading = WORKLOAD, long, alias = "fileoffset", default_value = "0", value_parser = place)]
     offset: Size,
-    /// Distance between the starts of the regions of successive jobs, likewise
+    /// Distance between the starts of the regions of successive jobs, in bytes or as a percentage
+    /// of the device
     #[arg(help_heading = WORKLOAD, long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = place)]
     offset_increment: Size,
     /// Size of the region, in bytes or as a percentage of the device [default: the whole device]
@@ -138,12 +139,12 @@ fn bytes_or_part(size: Option<Size>) -> (Option<u64>, Option<u8>) {
 }
 
 impl JobArgs {
-    /// Whether files bypass the page cache, if an option says so.
+    /// Returns whether files bypass the page cache, if an option says so.
     pub fn direct(&self) -> Option<bool> {
         self.direct.or(self.buffered.map(|buffered| !buffered))
     }
 
-    /// Whether a file that does not exist is created.
+    /// Returns whether a file that does not exist is created.
     pub fn creates_file(&self) -> bool {
         self.more.creates_file()
     }

@@ -43,7 +43,7 @@ pub struct MoreArgs {
     /// Completions that are taken in together, at least
     #[arg(help_heading = FIO, long = "iodepth_batch_complete_min", alias = "iodepth_batch_complete", default_value_t = 1)]
     iodepth_batch_complete_min: u32,
-    /// Let an operation wait for those in flight that overlap it
+    /// Make an operation wait for those in flight that overlap it
     #[arg(help_heading = FIO, long = "serialize_overlap", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     serialize_overlap: bool,
     /// Bytes to transfer, or a percentage of the region [default: the region]
@@ -59,7 +59,7 @@ pub struct MoreArgs {
     /// End of the region as a percentage of the device, instead of --size (not an option of fio)
     #[arg(help_heading = FIO, long = "offset_end", conflicts_with = "size", value_parser = part)]
     offset_end: Option<u8>,
-    /// How often all is repeated
+    /// Number of iterations of the job
     #[arg(help_heading = FIO, long, default_value_t = 1)]
     loops: u32,
     /// Time before the jobs start, or the least and the most
@@ -68,10 +68,10 @@ pub struct MoreArgs {
     /// Write nothing: verify what an earlier run of this workload wrote
     #[arg(help_heading = FIO, long = "verify_only", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     verify_only: bool,
-    /// Flush the device after so many writes
+    /// Number of writes after which the device is flushed; 0: never
     #[arg(help_heading = FIO, long, default_value_t = 0)]
     fsync: u32,
-    /// Flush the device after so many writes
+    /// Number of writes after which the device is flushed; 0: never
     #[arg(help_heading = FIO, long, default_value_t = 0)]
     fdatasync: u32,
     /// sync or dsync: each write is durable when it completes; none
@@ -214,12 +214,12 @@ fn zonemode(text: &str) -> Result<bool, String> {
 }
 
 impl MoreArgs {
-    /// Whether a file that does not exist is created.
+    /// Returns whether a file that does not exist is created.
     pub fn creates_file(&self) -> bool {
         self.allow_file_create
     }
 
-    /// Whether an option ends a job that has a time as well.
+    /// Returns whether an option ends a job that has a time as well.
     pub fn ends_by_itself(&self) -> bool {
         let has_size = self.io_size.is_some() || self.filesize.is_some();
         has_size || self.offset_end.is_some() || self.loops > 1

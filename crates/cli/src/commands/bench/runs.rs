@@ -92,7 +92,7 @@ pub fn say_left_out(left_out: &[String]) {
     }
 }
 
-/// What all runs have in common.
+/// Settings that all runs share.
 pub struct Runs<'a> {
     /// Options of remote devices.
     pub connect: &'a ConnectArgs,

@@ -16,7 +16,7 @@ use weft_proto::nvme::types::Nqn;
 /// See the module.
 #[derive(Debug)]
 pub struct Line {
-    /// What is to be said of it.
+    /// Its origin, for messages: a URL, or a line of a file.
     pub origin: String,
     pub address: Address,
     pub connect: ConnectArgs,

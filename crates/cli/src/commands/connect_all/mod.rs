@@ -39,7 +39,7 @@ type Read = fn(&Path, &Given) -> Result<Vec<Line>, Failure>;
 #[command(after_help = "\
 Examples:
   weft connect-all nvme+tcp://192.0.2.10
-      every namespace that the host may use of every subsystem that is told there
+      every namespace that the host may use of every subsystem in the discovery log there
   weft connect-all -t tcp -a 192.0.2.10 -s 8009 --as ublk --persist
       as disks by ublk, again whenever weft daemon starts
   weft connect-all
@@ -54,7 +54,7 @@ pub struct ConnectAllArgs {
     #[arg(long, value_name = "FILE")]
     discovery_conf: Option<PathBuf>,
     /// Discovery controllers and subsystems in nvme-cli's JSON format [default:
-    /// /etc/nvme/config.json, likewise]
+    /// /etc/nvme/config.json, under the same condition]
     #[arg(short = 'J', long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Also ask each discovery controller that is announced in the local network (mDNS) [needs: a
@@ -73,7 +73,7 @@ pub struct ConnectAllArgs {
     connect: ConnectArgs,
 }
 
-/// Connects what is told. `matches` are those of the whole command line.
+/// Connects the subsystems that discovery reports. `matches` are those of the whole command line.
 pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Result<(), Failure> {
     if !args.print {
         args.attach.check_system(args.attach.protocol(false)?)?;
@@ -93,7 +93,8 @@ pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Re
     }
     let found = group(told);
     if found.is_empty() && first.is_none() {
-        let text = "no subsystem is told that this host may use; `weft discover` lists what is";
+        let text =
+            "discovery reports no subsystem that this host may use; `weft discover` lists its log";
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
     let how = match args.print {

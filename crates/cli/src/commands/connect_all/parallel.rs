@@ -6,7 +6,7 @@ use weft_base::lock::Lock;
 
 use weft_block::waiting;
 
-/// What becomes of each, in their order.
+/// The results of all, in their order.
 pub fn each<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Lock<Option<R>>> = all.iter().map(|_| Lock::new(None)).collect();

@@ -27,7 +27,7 @@ pub struct Subsystem<'a> {
     line: &'a Line,
 }
 
-/// How namespaces are attached.
+/// The handling of namespaces.
 pub enum How<'a> {
     /// With these options, unless they are among the connections, by name and URL, that were there
     /// before.
@@ -36,7 +36,7 @@ pub enum How<'a> {
     Printed(&'a Given),
 }
 
-/// Subsystems, each with all addresses that were told of it.
+/// Subsystems, each with all addresses that discovery reported for it.
 pub fn group(told: Vec<(NvmeUrl, &Line)>) -> Vec<Subsystem<'_>> {
     let mut all: Vec<Subsystem<'_>> = Vec::new();
     for (url, line) in told {

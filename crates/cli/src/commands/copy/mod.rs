@@ -42,26 +42,27 @@ pub struct CopyArgs {
     /// Read both devices after the copy, and compare
     #[arg(long)]
     verify: bool,
-    /// Copy zeroes where a block cannot be read, and go on; tell those places, with status 1
+    /// Copy zeroes where a block cannot be read, and continue; report those places, and end with
+    /// status 1
     #[arg(long, conflicts_with = "sha256")]
     skip_unreadable: bool,
     /// Print the SHA-256 of what is copied
     #[arg(long)]
     sha256: bool,
-    /// Copy at most so many bytes per second
+    /// Maximum number of bytes to copy per second
     #[arg(long, value_name = "BYTES", value_parser = units::parse_size)]
     limit: Option<u64>,
-    /// Go on with a copy that was interrupted
+    /// Resume a copy that was interrupted
     #[arg(long, conflicts_with_all = ["restart", "no_journal"])]
     resume: bool,
-    /// Copy everything anew, although an interrupted copy could go on
+    /// Copy everything again, even if an interrupted copy could be resumed
     #[arg(long)]
     restart: bool,
-    /// File that keeps how far the copy is [default: one for these two devices in the state
+    /// File that records the progress of the copy [default: one for these two devices in the state
     /// directory]
     #[arg(long, value_name = "FILE", conflicts_with = "no_journal")]
     journal: Option<PathBuf>,
-    /// Keep no journal: the copy cannot go on after an interruption
+    /// Do not keep a journal: an interrupted copy cannot be resumed
     #[arg(long)]
     no_journal: bool,
     /// Overwrite a device where a partition table, a file system or the like is recognised
@@ -238,7 +239,7 @@ impl CopyArgs {
         let (follows, late) = earlier.as_ref().map_or((false, 0), |it| (true, it.late_writes_ms));
         let mut record = match earlier {
             Some(_) if self.resume && is_new => {
-                let text = format!("{} is gone: give --restart to copy everything anew", self.to);
+                let text = format!("{} is gone: give --restart to copy everything again", self.to);
                 return Err(Failure::of(ErrorKind::NotFound, text));
             }
             Some(record) if self.resume => {
@@ -367,7 +368,7 @@ impl CopyArgs {
     fn incomplete(&self, summary: &Summary) -> Option<Failure> {
         let bytes = summary.unreadable.bytes();
         let text = format!(
-            "{} of {} could not be read, and are zeroes in {}",
+            "could not read {} of {}; these bytes are zeroes in {}",
             figures::bytes(bytes as f64),
             self.from,
             self.to
@@ -422,7 +423,7 @@ fn from_cache(url: &str) -> String {
 
 fn interrupted(record: &Record) -> Failure {
     let text = format!(
-        "an earlier copy was interrupted after {} of {}: give --resume to go on with it, or --restart to copy everything anew",
+        "an earlier copy was interrupted after {} of {}: give --resume to continue it, or --restart to copy everything again",
         units::format_size(record.copied),
         units::format_size(record.from.bytes)
     );

@@ -1,4 +1,4 @@
-//! What a copy says: its progress, and what was copied.
+//! The output of a copy: its progress, and its summary.
 
 use crate::exit::Failure;
 use crate::figures;

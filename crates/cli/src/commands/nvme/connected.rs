@@ -63,7 +63,7 @@ impl Connected {
         Ok((cqe, data))
     }
 
-    /// What the controller sent is not what it should be.
+    /// The failure of a structure that does not follow the specification.
     pub fn malformed(&self, error: &dyn std::fmt::Display) -> Failure {
         let text = format!("{}: the controller sent a malformed structure: {error}", self.name);
         Failure::of(ErrorKind::Protocol, text)

@@ -49,7 +49,7 @@ pub struct DsmArgs {
     target: Target,
 }
 
-/// Tells of ranges that they are not needed, or how they will be used.
+/// Deallocates ranges, or announces how they will be used.
 pub fn dsm(args: &DsmArgs, control: &Control) -> Result<(), Failure> {
     let ranges = args.ranges()?;
     let mut given = args.namespace_id;

@@ -104,7 +104,7 @@ type Answer = (Cqe, Vec<u8>);
 impl GetFeatureArgs {
     fn check(&self) -> Result<(), Failure> {
         let wrong = if self.sel > 3 && self.sel != CHANGED {
-            format!("--sel {} is none of 0 to 3 and 8", self.sel)
+            format!("--sel is {}: give 0 to 3, or 8", self.sel)
         } else if self.uuid_index > 127 {
             "--uuid-index has 7 bits: give at most 127".to_owned()
         } else if self.data_len > ADMIN_DATA_BYTES_MAX {

@@ -19,7 +19,7 @@ pub fn name(id: FeatureId) -> &'static str {
     }
 }
 
-/// What can be done with a feature: the value for Select 3.
+/// Prints the capabilities of a feature: the value for Select 3.
 pub fn capabilities(out: &mut impl Write, value: u32) -> Result<()> {
     for (bit, text) in [(0, "saveable"), (1, "per-namespace"), (2, "changeable")] {
         if value >> bit & 1 != 0 {

@@ -37,7 +37,7 @@ pub struct ChangedNsListLogArgs {
 #[derive(Args, Debug)]
 #[command(mut_args(letters("ob")))]
 #[command(after_help = "\
-With -v, also what a controller says of each log page.
+With -v, the output includes what a controller supports of each log page.
 
 Example:
   weft supported-log-pages nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk")]

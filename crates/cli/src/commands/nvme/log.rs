@@ -71,7 +71,7 @@ fn offset(text: &str) -> Result<u64, String> {
     number::<u64>(text).or_else(|_| units::parse_size(text).map_err(|e| e.to_string()))
 }
 
-/// What to read of which log page.
+/// A log page, and the part of it to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub id: u8,

@@ -33,7 +33,7 @@ pub struct AdminPassthruArgs {
     target: Target,
 }
 
-/// A command, and what becomes of its data.
+/// A command and the handling of its data.
 #[derive(Args, Debug)]
 struct CommandArgs {
     /// Opcode

@@ -19,7 +19,7 @@ const STORAGE_TAG_CHECK: u32 = 1 << 24;
 /// FLBAS: the metadata stand behind the data of each block.
 const EXTENDED: u8 = 1 << 4;
 
-/// What the protection information of the blocks is to be.
+/// Protection information of the blocks.
 #[derive(Args, Debug)]
 pub(super) struct Protection {
     /// Protection information field (PRINFO): action in bit 3, checks in bits 2:0
@@ -34,7 +34,7 @@ pub(super) struct Protection {
     /// Application tag
     #[arg(short = 'a', long, value_parser = number::<u16>, default_value = "0", hide_default_value = true)]
     pub app_tag: u16,
-    /// Have the storage tag checked
+    /// Check the storage tag
     #[arg(short = 'C', long)]
     pub storage_tag_check: bool,
 }
@@ -146,7 +146,7 @@ impl Protection {
         Err(Failure::of(ErrorKind::Usage, text))
     }
 
-    /// Whether it depends on the format of the namespace where the fields are.
+    /// Returns whether the place of the fields depends on the format of the namespace.
     pub fn needs_format(&self, storage_tag: u64) -> bool {
         self.ref_tag != 0 || storage_tag != 0
     }

@@ -1,5 +1,5 @@
-//! What is said of a command that a controller refuses: the status in nvme-cli's words, which
-//! scripts look for, and what to do about it.
+//! The message for a command that a controller refuses: the status in nvme-cli's words, which
+//! scripts look for, and advice.
 
 use crate::exit::Failure;
 use weft_block::ErrorKind;

@@ -1,4 +1,4 @@
-//! What options of all verbs have in common: whom they are about, how to print, and numbers.
+//! Options that all verbs share: the target, the output format, and numbers.
 
 use super::connected::Connected;
 use crate::commands::identify::Output;
@@ -9,7 +9,7 @@ use clap::{Arg, Args};
 use weft_block::units;
 use weft_endpoint::Control;
 
-/// What a verb is about.
+/// The controller or namespace that a verb works on.
 #[derive(Args, Debug)]
 pub struct Target {
     #[command(flatten)]
@@ -28,7 +28,7 @@ impl Target {
     }
 }
 
-/// How to print.
+/// Output options.
 #[derive(Args, Debug)]
 pub struct Format {
     /// Output format

@@ -30,7 +30,7 @@ pub struct TelemetryLogArgs {
     /// File for the log page, with its header
     #[arg(short = 'o', long, value_name = "FILE")]
     output_file: Option<PathBuf>,
-    /// Have the controller capture its state now (1), or not (0)
+    /// Make the controller capture its state now (1), or not (0)
     #[arg(short = 'g', long, value_parser = number::<u32>, default_value = "1")]
     host_generate: u32,
     /// The log page that the controller has begun of itself
@@ -50,7 +50,7 @@ pub fn telemetry_log(args: &TelemetryLogArgs, control: &Control) -> Result<(), F
         return Err(Failure::of(ErrorKind::Usage, text));
     };
     if !(1..=4).contains(&args.data_area) {
-        let text = format!("--data-area {} is none of 1 to 4", args.data_area);
+        let text = format!("--data-area is {}: give 1 to 4", args.data_area);
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let connected = args.target.connect(control)?;

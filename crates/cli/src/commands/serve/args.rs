@@ -45,7 +45,7 @@ Examples:
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --tls --tls-key-file /etc/weft/keys
       a disk for NVMe/TCP hosts that have a key, encrypted; weft gen-tls-key makes keys
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --concat --dhchap-secret-file /etc/weft/hosts.secret
-      the same for hosts that know the secret, encrypted with keys that are made anew for each connection (Linux 6.15: nvme connect --concat)
+      the same for hosts that know the secret, encrypted with new keys for each connection (Linux 6.15: nvme connect --concat)
   weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
       a disk, with a named control socket and metrics for Prometheus
   weft serve /dev/nvme0n1 --slow 10ms
@@ -129,9 +129,9 @@ pub struct ServeArgs {
     /// stages; at most some lines at once, and then one in 5 s [default: none]
     #[arg(long, value_name = "DURATION", value_parser = weft_server::values::slow)]
     pub slow: Option<Duration>,
-    /// What a host may use of all sources together: operations per second, bytes per second, or
-    /// both, as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD
-    /// client's address; may be repeated
+    /// Limit of a host over all sources together: operations per second, bytes per second, or both,
+    /// as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD client's
+    /// address; may be repeated
     #[arg(long, value_name = "HOST=iops=N[,bw=SIZE]")]
     pub host_limit: Vec<String>,
     /// End when standard input is closed; answer the line `counters` with the loops' counters as

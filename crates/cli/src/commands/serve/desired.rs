@@ -1,4 +1,4 @@
-//! What the command line of `weft serve` asks for.
+//! The configuration that the command line of `weft serve` asks for.
 
 use super::ServeArgs;
 use crate::exit::Failure;

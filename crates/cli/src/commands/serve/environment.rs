@@ -1,4 +1,4 @@
-//! What the server is given beside what is desired.
+//! The environment of the server, in addition to its configuration.
 
 use super::ServeArgs;
 use crate::exit::Failure;

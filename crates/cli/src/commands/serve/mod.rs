@@ -3,10 +3,10 @@
 //! * `args`: its options.
 //! * `of_file`: those that a configuration file has instead.
 //! * `security`: those about who is let in, and the warning of addresses that are open to all.
-//! * `desired`: what they ask for.
-//! * `environment`: what the server is given beside that.
-//! * `requests`: what is asked of it while it runs.
-//! * `printed`: what it prints.
+//! * `desired`: the configuration that they ask for.
+//! * `environment`: the rest that the server gets.
+//! * `requests`: the requests to it while it runs.
+//! * `printed`: its output.
 
 mod args;
 mod desired;

@@ -1,4 +1,4 @@
-//! What `weft serve` prints.
+//! The output of `weft serve`.
 
 use super::security::proof;
 use crate::exit::Failure;

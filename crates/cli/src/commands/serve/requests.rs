@@ -1,5 +1,5 @@
-//! What is asked of a running server: by signals, by the server itself and, if it was started by
-//! another program, by standard input.
+//! Requests to a running server: by signals, by the server itself and, if it was started by another
+//! program, by standard input.
 
 use crate::commands::child::for_each_line_of_input;
 use crate::exit::Failure;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use weft_server::Event;
 
-/// What a running server is asked for.
+/// A request to a running server.
 pub enum Request {
     /// To end.
     End,
@@ -42,7 +42,7 @@ impl Requests {
         self.take.recv().unwrap_or(Request::End)
     }
 
-    /// Whether it is asked to end. Other requests are dropped: there is no server for them.
+    /// Returns whether it is asked to end. Other requests are dropped: there is no server for them.
     pub fn is_ending(&self) -> bool {
         let ends = |request| matches!(request, Request::End | Request::Event(Event::EndRequested));
         self.take.try_iter().any(ends)

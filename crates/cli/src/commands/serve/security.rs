@@ -1,5 +1,4 @@
-//! Who is let in: what `weft serve` demands of its hosts, and a word about servers that demand
-//! nothing.
+//! Access to `weft serve`: its demands on hosts, and a warning of servers that demand nothing.
 
 use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
@@ -40,17 +39,17 @@ pub struct SecurityArgs {
 }
 
 impl SecurityArgs {
-    /// Whether secure channels to sources are concatenated.
+    /// Returns whether secure channels to sources are concatenated.
     pub fn source_concat(&self) -> bool {
         self.source_concat
     }
 
-    /// Whether hosts may go without proof.
+    /// Returns whether hosts may go without proof.
     pub fn insecure(&self) -> bool {
         self.insecure
     }
 
-    /// What hosts of NVMe subsystems have to prove.
+    /// The authentication of hosts of NVMe subsystems.
     pub fn authentication(&self, dhchap: &DhchapArgs) -> Result<Option<Authentication>, Failure> {
         let demanded = dhchap.target()?;
         if demanded.is_none() && self.dhchap_discovery {
@@ -69,8 +68,8 @@ impl SecurityArgs {
         if self.dhchap_discovery { self.authentication(dhchap) } else { Ok(None) }
     }
 
-    /// What this server authenticates with to its sources, read anew from its files before each
-    /// association.
+    /// The secrets with which this server authenticates to its sources; they are read again from
+    /// their files before each association.
     pub fn source_secrets(&self) -> Result<HostSecrets, Failure> {
         let files =
             [self.source_dhchap_secret_file.clone(), self.source_dhchap_ctrl_secret_file.clone()];

@@ -51,7 +51,7 @@ Example:
 Example:
   weft service status --json")]
     Status(StatusArgs),
-    /// What the service manager starts
+    /// The command that the service manager starts
     #[command(hide = true)]
     Run {
         /// The service
@@ -80,8 +80,8 @@ struct StatusArgs {
 }
 
 impl ServiceArgs {
-    /// The name of the service that this process is to be, and the command line that it runs, if it
-    /// is started as one.
+    /// The name of the service as which this process was started, and the command line that it
+    /// runs, if it was started as one.
     pub fn hosted(&self) -> Option<(String, Vec<OsString>)> {
         match &self.command {
             ServiceCommand::Run { name, words } => Some((name.clone(), words.clone())),

@@ -27,7 +27,7 @@ pub struct GateArgs {
     /// at a time
     #[arg(long)]
     counts_only: bool,
-    /// Fail also where it cannot be told, and for what only the baseline has
+    /// Fail also where the verdict is "cannot be told", and for figures that only the baseline has
     #[arg(long)]
     strict: bool,
     /// Append the outcome in Markdown to this file

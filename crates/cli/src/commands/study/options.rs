@@ -95,10 +95,11 @@ pub struct StudyArgs {
     /// null:250GiB]
     #[arg(long, conflicts_with = "target")]
     pub(super) source: Option<String>,
-    /// Targets and load generators of other projects, beside weft's: auto (one target, if one is
-    /// installed), none, all, or some of tgt, nbdkit, qemu-nbd, nbd-server, spdk, iscsi-perf, fio,
-    /// spdk-perf, hypervisor-qemu-iscsi, hypervisor-qemu-nbd; for root kernel, or some of nvmet,
-    /// lio, nvme-tcp, open-iscsi, nbd-client [default: the suite's; of network auto, of matrix all]
+    /// Targets and load generators of other projects, in addition to weft's: auto (one target, if
+    /// one is installed), none, all, or some of tgt, nbdkit, qemu-nbd, nbd-server, spdk,
+    /// iscsi-perf, fio, spdk-perf, hypervisor-qemu-iscsi, hypervisor-qemu-nbd; for root kernel, or
+    /// some of nvmet, lio, nvme-tcp, open-iscsi, nbd-client [default: the suite's; of network auto,
+    /// of matrix all]
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PEERS", value_parser = peers::parse,
           conflicts_with_all = ["target", "agents"])]

@@ -16,7 +16,7 @@ pub struct Publishing {
     /// Directory for report.html and results.json
     #[arg(long, default_value = ".")]
     output_dir: PathBuf,
-    /// Further files beside report.html and results.json: report.md, results.csv, a .svg or a .png
+    /// Further files next to report.html and results.json: report.md, results.csv, a .svg or a .png
     /// for each chart
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
     also: Vec<Format>,

@@ -45,7 +45,7 @@ impl History {
         }
     }
 
-    /// The line, within so many columns; empty if there is no room.
+    /// The line, within `room` columns; empty if there is no room.
     pub fn line(&self, room: Option<usize>, with_blocks: bool) -> String {
         let most = self.0.iter().map(|sample| sample.rate).fold(0.0, f64::max);
         let (before, after) = ("IOPS, last 60 s  ", format!("  most {}", count(most)));
@@ -86,7 +86,8 @@ impl History {
     }
 }
 
-/// Whether standard output shows block characters: it is a terminal, and its characters are UTF-8.
+/// Returns whether standard output shows block characters: it is a terminal, and its characters are
+/// UTF-8.
 pub fn shows_blocks() -> bool {
     std::io::stdout().is_terminal() && (cfg!(windows) || is_utf8(|name| std::env::var(name).ok()))
 }

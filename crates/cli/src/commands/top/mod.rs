@@ -40,8 +40,8 @@ pub struct TopArgs {
     /// Number of tables [default: no limit]
     #[arg(long)]
     count: Option<u64>,
-    /// What comes first among the subsystems, namespaces, paths, hosts and connections [default: as
-    /// the server has them]
+    /// Sort key of the subsystems, namespaces, paths, hosts and connections [default: the order of
+    /// the server]
     #[arg(long, value_enum, value_name = "KEY")]
     sort: Option<Sort>,
     /// All columns, and names in full, however wide the terminal is

@@ -55,19 +55,19 @@ pub struct Entry {
     /// Name of the device in the system; empty if unknown.
     #[serde(default)]
     pub device: String,
-    /// Whether the system's initiator attached it.
+    /// The system's initiator attached it.
     #[serde(default)]
     pub attached: bool,
-    /// Whether the source is lost.
+    /// The source is lost.
     #[serde(default)]
     pub lost: bool,
-    /// Whether a daemon holds it.
+    /// A daemon holds it.
     #[serde(default)]
     pub by_daemon: bool,
     /// The UUID of the data; empty if it has none, or cannot be written to.
     #[serde(default)]
     pub uuid: String,
-    /// Whether others may write to the data.
+    /// Others may write to the data.
     #[serde(default)]
     pub shared: bool,
     /// The paths to the source, as its server has noted them last ([`Runtime::note_paths`]); empty
@@ -132,7 +132,7 @@ impl Held {
         &self.name
     }
 
-    /// What a server before this one has left; see [`Runtime::left`].
+    /// The record that a server before this one has left; see [`Runtime::left`].
     pub fn left(&self) -> Option<Entry> {
         self.runtime.read(&self.name).filter(Entry::outlives_server)
     }
@@ -193,7 +193,7 @@ impl Runtime {
         self.file(name, "target-secret")
     }
 
-    /// What a connection serves, as input for the commands that attach it.
+    /// The export of a connection, as input for the commands that attach it.
     pub fn served(&self, entry: &Entry) -> Served {
         let Entry { name, port, iqn, by_daemon, .. } = entry;
         match entry.protocol.as_str() {
@@ -272,7 +272,7 @@ impl Runtime {
         Ok(Held { runtime, name, is_serving: false, _lock: lock })
     }
 
-    /// Whether a connection of this name can be made now.
+    /// Checks that a connection of this name can be made now.
     ///
     /// # Errors
     /// Those of [`Self::hold`].
@@ -280,11 +280,12 @@ impl Runtime {
         self.lock(name).map(drop)
     }
 
-    /// Whether this connection may write to its data beside those that have a server.
+    /// Checks that this connection may write to its data next to the connections that have a
+    /// server.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] if another one writes to the same data, unless both are shared: each
-    /// would take itself for the only writer.
+    /// would assume that it is the only writer.
     pub fn check_writer(&self, entry: &Entry) -> Result<(), Error> {
         let all = self.list().map_err(|e| Error::io(e.to_string(), e))?;
         let other = all.iter().filter(|_| !entry.uuid.is_empty()).find(|other| {
@@ -313,7 +314,7 @@ impl Runtime {
         }
     }
 
-    /// Whether the server of a connection is alive.
+    /// Returns whether the server of a connection is alive.
     pub fn is_held(&self, name: &str) -> bool {
         let Ok(lock) = File::open(self.file(name, "lock")) else { return false };
         matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
@@ -374,7 +375,7 @@ impl Runtime {
         fs::rename(&fresh, self.file(&entry.name, "json"))
     }
 
-    /// What tells a server how the one before it has ended, in the form of [`weft_endpoint`].
+    /// The file that records how the previous server ended, in the form of [`weft_endpoint`].
     pub fn kept(&self, name: &str) -> PathBuf {
         self.file(name, "disk")
     }

@@ -170,7 +170,7 @@ const NODES: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
 /// The setting of open-iscsi for how long a disk waits for its session to come back, in seconds.
 const REPLACEMENT: &str = "node.session.timeo.replacement_timeout";
 
-/// What to attach.
+/// An export to attach.
 pub enum Served {
     /// Logical unit 0, for initiators that log in with CHAP as [`CHAP_USER`].
     Iscsi {

@@ -1,5 +1,5 @@
-//! What Ceph's iSCSI gateway (ceph-iscsi) keeps in the object `gateway.conf`: `disks`, `targets`
-//! and `gateways`, as of version 11 of its form.
+//! The object `gateway.conf` of Ceph's iSCSI gateway (ceph-iscsi): `disks`, `targets` and
+//! `gateways`, as of version 11 of its form.
 //!
 //! The gateway makes targets of LIO from it. A target demands CHAP of all its initiators as soon as
 //! one of them, or the target, has a user.
@@ -18,7 +18,7 @@ const VERSION: u64 = 11;
 /// The port of all its portals.
 const PORT: u16 = 3260;
 
-/// Whether it is such an object.
+/// Returns whether it is such an object.
 pub fn is_of(json: &Value) -> bool {
     json["targets"].is_object() && json["disks"].is_object() && json["version"].is_u64()
 }

@@ -1,5 +1,5 @@
-//! What a group of gateways shares of an imported configuration. Each gateway has the rest on its
-//! command line; what that protects is closed here.
+//! The part of an imported configuration that a group of gateways shares. Each gateway has the rest
+//! on its command line; access that the rest protects is closed here.
 
 use super::imported::{Admitted, Imported};
 

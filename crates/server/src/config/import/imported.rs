@@ -1,4 +1,4 @@
-//! What is read from a configuration of another target.
+//! The data of a configuration of another target.
 //!
 //! Access is closed by default: nobody is admitted, and nothing is written to, unless the code that
 //! reads a configuration grants it. A rule that an import does not know can therefore not open
@@ -65,7 +65,7 @@ pub struct Imported {
     pub target_user: Option<(String, String)>,
     /// Subsystems; the first one is the iSCSI target.
     pub subsystems: Vec<ImportedSubsystem>,
-    /// What could not be carried over, each in a sentence.
+    /// Settings that could not be carried over, one sentence each.
     pub left: Vec<String>,
     /// Names of the files for secrets.
     pub files: SecretFiles,
@@ -102,7 +102,7 @@ pub struct ImportedSubsystem {
     pub hosts: Admitted,
     /// iSCSI initiators that may log in.
     pub initiators: Admitted,
-    /// What hosts prove; `None`: nothing.
+    /// Authentication of hosts; `None`: none is needed.
     pub authentication: Option<ImportedAuthentication>,
     /// Serial number that NVMe hosts see.
     pub serial: Option<String>,
@@ -116,7 +116,7 @@ pub struct ImportedSubsystem {
     pub namespaces: Vec<ImportedNamespace>,
 }
 
-/// What NVMe hosts of a subsystem prove by DH-HMAC-CHAP.
+/// Authentication of a subsystem's NVMe hosts by DH-HMAC-CHAP.
 #[derive(Debug, Default)]
 pub struct ImportedAuthentication {
     /// Hosts, each with the file of its secret. All others are refused.
@@ -207,7 +207,7 @@ impl ImportedSubsystem {
         Self { nqn, ..Self::default() }
     }
 
-    /// Takes over serial and model number, as far as hosts can be told them.
+    /// Takes over serial and model number, as far as the protocol can report them to hosts.
     pub fn number(
         &mut self,
         serial: Option<String>,
@@ -235,7 +235,7 @@ impl ImportedSubsystem {
 }
 
 impl ImportedScsi {
-    /// The same without names that initiators cannot be told.
+    /// The same without names that the protocol cannot report to initiators.
     pub fn checked(self, whose: &str, left: &mut Vec<String>) -> Self {
         Self {
             serial: printable::<36>(self.serial, (whose, "serial number"), left),

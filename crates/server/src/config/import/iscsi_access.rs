@@ -8,7 +8,7 @@
 use super::imported::{Admitted, Imported, ImportedNamespace, ImportedSubsystem, ImportedUser};
 use std::collections::BTreeMap;
 
-/// What an initiator may do with a disk.
+/// Access of an initiator to a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// Nothing: it does not see it.
@@ -20,7 +20,7 @@ pub enum Right {
     Write,
 }
 
-/// How an initiator logs in.
+/// The login of an initiator.
 pub enum Login {
     /// Without a password.
     Free,
@@ -47,7 +47,7 @@ pub struct Chap {
 pub struct Initiator {
     /// Name.
     pub name: String,
-    /// How it logs in.
+    /// The kind of its login.
     pub login: Login,
     /// Rights by namespace identifier.
     pub rights: BTreeMap<u64, Right>,
@@ -55,9 +55,9 @@ pub struct Initiator {
 
 /// All initiators that a target does not know by name.
 pub struct Others {
-    /// How they log in.
+    /// The kind of their logins.
     pub login: Login,
-    /// What they may do with each disk.
+    /// Their access to each disk.
     pub right: Right,
 }
 
@@ -70,7 +70,7 @@ pub struct Rules {
     pub others: Option<Others>,
     /// Users that initiators share.
     pub users: Vec<Chap>,
-    /// What discovery demands; `None`: nothing.
+    /// The user for discovery; `None`: discovery is open.
     pub discovery: Option<Chap>,
 }
 

@@ -51,7 +51,7 @@ pub fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
     of[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether an identity was set: those of zeroes were not.
+/// Returns whether an identity was set: those of zeroes were not.
 pub fn is_set(identity: &str) -> bool {
     identity.bytes().any(|byte| !matches!(byte, b'0' | b'-'))
 }

@@ -1,7 +1,8 @@
-//! What targetcli saves of the Linux kernel's SCSI target: `storage_objects` and `targets`.
+//! The configuration of the Linux kernel's SCSI target that targetcli saves: `storage_objects` and
+//! `targets`.
 //!
-//! What is absent has the kernel's default: no initiator is admitted without an ACL, one that is
-//! admitted so (demo mode) may only read, and logins demand CHAP.
+//! Absent settings have the kernel's default: no initiator is admitted without an ACL, an initiator
+//! that is admitted without one (demo mode) may only read, and logins demand CHAP.
 
 use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
 use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
@@ -18,7 +19,7 @@ const BLOCK_BYTES: u64 = 512;
 /// Largest LUN that is carried over.
 const LUN_MAX: u64 = 255;
 
-/// Whether it is such a configuration.
+/// Returns whether it is such a configuration.
 pub fn is_of(json: &Value) -> bool {
     json["storage_objects"].is_array() && json["targets"].is_array()
 }

@@ -1,5 +1,5 @@
-//! What Linux's target calls a logical unit, from what is kept of it: its unit serial number, a
-//! UUID as a rule.
+//! Names of a logical unit of Linux's target, from the saved part: its unit serial number, a UUID
+//! as a rule.
 
 use super::imported::ImportedScsi;
 

@@ -76,7 +76,7 @@ fn read(text: &str) -> Result<Imported, String> {
     } else if ceph_iscsi::is_of(&json) {
         ceph_iscsi::import(&json)
     } else {
-        Err("it is no configuration that nvmetcli or targetcli saved, none of SPDK's save_config, and no gateway.conf of ceph-iscsi".into())
+        Err("it is neither a configuration that nvmetcli, targetcli or SPDK's save_config saved, nor a gateway.conf of ceph-iscsi".into())
     }
 }
 

@@ -1,7 +1,8 @@
-//! What nvmetcli saves of the Linux kernel's target: `hosts`, `ports` and `subsystems`.
+//! The configuration of the Linux kernel's target that nvmetcli saves: `hosts`, `ports` and
+//! `subsystems`.
 //!
-//! What is absent has the kernel's default: no host is allowed, a namespace is disabled, and an ANA
-//! group other than the first is inaccessible. A subsystem that allows any host authenticates
+//! Absent settings have the kernel's default: no host is allowed, a namespace is disabled, and an
+//! ANA group other than the first is inaccessible. A subsystem that allows any host authenticates
 //! nobody, whatever keys hosts have.
 
 use super::imported::{
@@ -26,7 +27,7 @@ const FILE_BLOCK_BYTES_MAX: u64 = 4096;
 /// Identifiers of controllers, where nothing is said.
 const CNTLIDS: (u16, u16) = (1, 0xffef);
 
-/// Whether it is such a configuration.
+/// Returns whether it is such a configuration.
 pub fn is_of(json: &Value) -> bool {
     json["subsystems"].is_array()
         && list(json, "subsystems").iter().all(|subsystem| subsystem["nqn"].is_string())

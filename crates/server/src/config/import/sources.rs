@@ -10,7 +10,7 @@ use weft_io::file_system;
 /// Block sizes that weft serves.
 const BLOCK_BYTES: [u64; 2] = [512, 4096];
 
-/// What a path names.
+/// The kind of a path's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A file, and the block size of its inode, where that is known.

@@ -56,8 +56,8 @@ fn secret_files(of: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What an imported configuration asks for, once there are the files that it names; and what was
-/// left out. A file `/srv/disk.img` exists while it is imported.
+/// The server that an imported configuration asks for, once the files that it names exist; and the
+/// settings that were left out. A file `/srv/disk.img` exists while it is imported.
 pub fn imported(text: &str) -> (Desired, Vec<String>) {
     let scratch = Scratch::new();
     let disk = scratch.0.join("disk.img");

@@ -1,5 +1,5 @@
-//! What tgt-admin reads and dumps (`/etc/tgt/targets.conf`): targets with their stores, as a text
-//! of lines and of parts in angle brackets.
+//! The configuration that tgt-admin reads and dumps (`/etc/tgt/targets.conf`): targets with their
+//! stores, as a text of lines and of parts in angle brackets.
 //!
 //! An initiator is admitted if its address and its name are among those of the target, as far as it
 //! names some, and it knows the password of one of the target's users, if there are any. weft does
@@ -99,7 +99,7 @@ const OF_DISKS: [&str; 24] = [
     "write-cache",
 ];
 
-/// Whether it is such a configuration.
+/// Returns whether it is such a configuration.
 pub fn is_of(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with("<target "))
 }

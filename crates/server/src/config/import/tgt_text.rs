@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 8;
 pub struct Part {
     /// The word in its brackets.
     pub kind: String,
-    /// What follows that.
+    /// The text behind that word.
     pub name: String,
     /// Its lines: keys with values.
     pub options: Vec<(String, String)>,

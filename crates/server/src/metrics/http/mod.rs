@@ -86,7 +86,7 @@ impl MetricsServer {
         Ok(Self { address, stopping, accepting: Some(accepting.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

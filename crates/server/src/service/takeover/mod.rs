@@ -1,13 +1,13 @@
-//! A new process takes over from an old one, without closing the sockets on which that listens: no
-//! connection attempt is refused meanwhile.
+//! A new process takes over from an old one, without closing the old one's listening sockets: no
+//! connection attempt is refused during the takeover.
 //!
 //! The new process asks the old one, by its control socket, to send duplicates of its listening
 //! sockets, and then to end. The old one drains its connections and flushes; hosts that connect
-//! meanwhile wait in the queues of the sockets. When it has gone, its files are free, and the new
-//! process opens them and listens.
+//! until the new one listens wait in the queues of the sockets. When the old one has gone, its
+//! files are free, and the new process opens them and listens.
 //!
-//! One that can go on is asked to release everything, and not to end: it says that it has, waits
-//! until the new one serves, and ends then. If the new one fails, it serves again.
+//! An old process that can go on is asked to release everything, and not to end: it reports that it
+//! has, waits until the new one serves, and ends then. If the new one fails, it serves again.
 
 #[cfg(not(unix))]
 mod elsewhere;
@@ -48,7 +48,8 @@ pub struct Takeover {
     pub has_failed: bool,
 }
 
-/// What another server has released. Unless this one says that it serves, that one goes on.
+/// The resources that another server has released. It goes on, unless this one reports that it
+/// serves.
 pub struct Taken(system::Gone);
 
 impl Taken {
@@ -64,18 +65,18 @@ struct Known {
     methods: Vec<String>,
 }
 
-/// What a process that takes over is to do.
+/// The plan of a process that takes over.
 #[derive(Debug)]
 pub struct Successor {
     /// The addresses at which it is to listen.
     pub places: Vec<SocketAddr>,
-    /// Where its metrics are to be.
+    /// The address for its metrics.
     pub metrics: Option<SocketAddr>,
-    /// What it demands of its hosts.
+    /// Its demands on its hosts.
     pub demands: Demands,
 }
 
-/// What the new process asks the old one for: the Unix socket at which it waits for the listening
+/// The new process's request to the old one: the Unix socket at which it waits for the listening
 /// sockets.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -84,12 +85,12 @@ pub struct Handover {
     pub socket: PathBuf,
 }
 
-/// How many sockets were sent, and what the next process has to know.
+/// The number of sockets that were sent, and the facts that the next process needs.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HandedOver {
     /// Listening sockets.
     pub sockets: usize,
-    /// The server; one of an older version does not tell.
+    /// The server; an older version does not send it.
     #[serde(default)]
     pub server: Option<Replaced>,
 }
@@ -97,13 +98,13 @@ pub struct HandedOver {
 /// A server that is being replaced.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Replaced {
-    /// Where its metrics are.
+    /// The address of its metrics.
     pub metrics: Option<SocketAddr>,
-    /// What it demands of its hosts.
+    /// Its demands on its hosts.
     pub demands: Demands,
 }
 
-/// What the old process needs to hand over.
+/// The parts of the old process that hand over.
 #[derive(Clone)]
 pub struct Giver {
     /// Its sockets.
@@ -133,7 +134,7 @@ impl Giver {
         waiting.iter().any(|waiting| system::release(waiting, is_ending))
     }
 
-    /// Whether another process takes over.
+    /// Returns whether another process takes over.
     pub fn has_given(&self) -> bool {
         // One that found something wrong has gone again.
         self.waiting.lock().iter().any(system::is_there)

@@ -57,7 +57,7 @@ pub fn give(to: &Path, sockets: &[(SocketAddr, Arc<TcpListener>)]) -> io::Result
     Ok(stream)
 }
 
-/// Whether the other process still waits. It sends nothing.
+/// Returns whether the other process still waits. It sends nothing.
 pub fn is_there(waiting: &Waiting) -> bool {
     let mut waiting: &UnixStream = waiting;
     waiting.set_nonblocking(true).is_err()
@@ -107,13 +107,13 @@ fn wait_readable(listener: &UnixListener, limit: Duration) -> io::Result<()> {
     }
 }
 
-/// Where a process waits for sockets.
+/// The socket at which a process waits for listening sockets.
 pub struct Receiver {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// Tells when the other process has gone.
+/// Notices the end of the other process.
 pub struct Gone(UnixStream);
 
 impl Receiver {

@@ -9,7 +9,7 @@ fn none<T>() -> Result<T, Error> {
     Err(Error::new(ErrorKind::Unsupported, text))
 }
 
-/// Whether this system has services of Windows.
+/// Checks that this system has services of Windows.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`].
@@ -65,7 +65,7 @@ pub fn run(_: &str, _: impl FnOnce() -> u8 + Send + 'static) -> Result<u8, Error
     none()
 }
 
-/// It is none.
+/// It is not a service.
 pub fn is_service() -> bool {
     false
 }

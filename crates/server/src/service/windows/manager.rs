@@ -1,5 +1,5 @@
-//! What administrators ask of the service manager: services of weft are installed, removed,
-//! started, stopped and shown. Those of others are left alone.
+//! Requests of administrators to the service manager: install, remove, start, stop and show
+//! services of weft. Services of others are left alone.
 
 use super::settings::{Settings, Shown, Start, event_source, is_ours};
 use super::words::Attempt;
@@ -32,7 +32,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether this system has services of Windows.
+/// Checks that this system has services of Windows.
 ///
 /// # Errors
 /// None, here.
@@ -44,7 +44,7 @@ pub fn supported() -> Result<(), Error> {
 /// returned as sentences.
 ///
 /// # Errors
-/// It is there already, or this user is no administrator.
+/// It is there already, or this user is not an administrator.
 pub fn install(settings: &Settings) -> Result<Vec<String>, Error> {
     let name = settings.name.as_str();
     let attempt = Attempt { doing: "install", name };
@@ -121,7 +121,7 @@ fn restarts() -> ServiceFailureActions {
 /// Removes a service; one that runs is stopped first.
 ///
 /// # Errors
-/// It is not there or not weft's, or this user is no administrator.
+/// It is not there or not weft's, or this user is not an administrator.
 pub fn remove(name: &str) -> Result<(), Error> {
     let attempt = Attempt { doing: "remove", name };
     let access = ServiceAccess::DELETE | ServiceAccess::STOP;
@@ -166,7 +166,7 @@ pub fn stop(name: &str) -> Result<bool, Error> {
     end(attempt, &open(attempt, ServiceAccess::STOP)?)
 }
 
-/// What the service manager says of a service.
+/// The service manager's facts about a service.
 ///
 /// # Errors
 /// It is not there, or not weft's.

@@ -1,9 +1,8 @@
-//! This process as a service: the service manager starts it, is told how it goes, and asks it to
-//! end.
+//! This process as a service: the service manager starts it, gets its state, and asks it to end.
 //!
-//! While the service starts or ends, a thread tells the manager each second that it still does: so
-//! it may take its time to open sources, or to let commands finish, and the manager gives up only
-//! when the process stands still.
+//! While the service starts or ends, a thread reports each second that it still does: so opening
+//! sources and completing commands may take their time, and the manager gives up only when the
+//! process hangs.
 
 use super::message::Message;
 use super::settings::event_source;
@@ -232,7 +231,7 @@ fn called() -> Option<&'static Service> {
     SERVICE.get().filter(|service| service.is_called.load(Ordering::Acquire))
 }
 
-/// Whether this process is a service.
+/// Returns whether this process is a service.
 pub fn is_service() -> bool {
     called().is_some()
 }

@@ -1,4 +1,4 @@
-//! What a service is installed with, and what is shown of one.
+//! Settings for installing a service, and the facts that are shown of one.
 
 use serde::Serialize;
 use std::ffi::OsString;
@@ -31,14 +31,14 @@ pub enum Start {
     Disabled,
 }
 
-/// What a service is installed with.
+/// Settings for installing a service.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name for commands.
     pub name: String,
     /// Its name in lists.
     pub display_name: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
     /// When it starts.
     pub start: Start,
@@ -50,7 +50,7 @@ pub struct Settings {
     pub words: Vec<OsString>,
 }
 
-/// What the service manager says of a service.
+/// The service manager's facts about a service.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shown {
     /// Its name for commands.
@@ -74,8 +74,8 @@ pub struct Shown {
     pub restarts_ms: Option<Vec<u64>>,
 }
 
-/// Whether a service may have this name. It is also part of a key of the registry and of the name
-/// of an account.
+/// Checks that a service may have this name. It is also part of a key of the registry and of the
+/// name of an account.
 ///
 /// # Errors
 /// [`ErrorKind::Usage`].
@@ -91,7 +91,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Usage, text))
 }
 
-/// Whether a service may be shown under this name.
+/// Checks that a service may be shown under this name.
 ///
 /// # Errors
 /// [`ErrorKind::Usage`].
@@ -131,7 +131,7 @@ pub fn account(given: &str, name: &str) -> Result<String, Error> {
         return Ok(given.to_owned());
     }
     let text = format!(
-        "{given:?} is no account without a password: give LocalSystem, LocalService, NetworkService, a group managed service account (DOMAIN\\NAME$), or nothing for {own}"
+        "{given:?} is not an account without a password: give LocalSystem, LocalService, NetworkService, a group managed service account (DOMAIN\\NAME$), or nothing for {own}"
     );
     Err(Error::new(ErrorKind::Usage, text))
 }
@@ -145,7 +145,7 @@ pub fn event_source(name: &str) -> String {
 /// The words of a command line that begin what a service of weft runs.
 pub const RUN: [&str; 3] = ["service", "run", "--name"];
 
-/// Whether a command line of a service is one of weft's.
+/// Returns whether a command line of a service is one of weft's.
 pub fn is_ours(command: &str) -> bool {
     command.contains(&format!(" {} ", RUN.join(" ")))
 }

@@ -1,4 +1,4 @@
-//! What the errors of the service manager mean: one sentence each, that says what to do.
+//! Meanings of the service manager's errors: one sentence each, with the remedy.
 
 use std::io;
 use weft_block::{Error, ErrorKind};
@@ -17,7 +17,7 @@ const MARKED_FOR_DELETE: i32 = 1072;
 const EXISTS: i32 = 1073;
 const DUPLICATE_NAME: i32 = 1078;
 
-/// What failed, and with which service.
+/// The operation that failed, and its service.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
     /// As in "cannot DO the service NAME".
@@ -27,7 +27,7 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// What an error of the system means here.
+    /// The error to return for an error of the system.
     pub fn failed(self, e: &io::Error) -> Error {
         let Self { doing, name } = self;
         let known = e.raw_os_error().and_then(|code| Some((kind(code)?, self.sentence(code)?)));

@@ -91,7 +91,7 @@ fn distinct(tree: &str) -> usize {
 
 /// Bytes of a program that are left when its symbols are removed: of the sections that are loaded.
 fn stripped_bytes(program: &[u8]) -> Result<u64> {
-    let elf = Elf::parse(program).context("weft is no ELF program")?;
+    let elf = Elf::parse(program).context("weft is not an ELF program")?;
     let loaded = elf
         .section_headers
         .iter()

@@ -31,7 +31,7 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let path = directory.join("race.img");
     fs::write(&path, vec![0x5a; setting.memory_bytes as usize])
         .with_context(|| format!("cannot write {}", path.display()))?;
-    let path = path.to_str().context("the target directory's name is no UTF-8")?.to_owned();
+    let path = path.to_str().context("the target directory's name is not UTF-8")?.to_owned();
     let measured = measure(setting, &path);
     fs::remove_file(&path)?;
     measured

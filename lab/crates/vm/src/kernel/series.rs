@@ -35,7 +35,7 @@ impl FromStr for Series {
         match text {
             "stable" => Ok(Self::Stable),
             "backports" => Ok(Self::Backports),
-            _ => Err(format!("`{text}` is no kernel: use stable or backports")),
+            _ => Err(format!("`{text}` is not a kernel: use stable or backports")),
         }
     }
 }

@@ -18,7 +18,7 @@ use weft_bench::results::{self, Cell, Skipped};
 use weft_bench::study::{self, Lane};
 use weft_bench::suite::{self, LaneTemplate, Suite, Through};
 
-/// What `--peers` adds to a study.
+/// The lanes that `--peers` adds to a study.
 #[derive(Default)]
 pub struct Others {
     choice: Choice,
@@ -44,7 +44,7 @@ impl StudyArgs {
 }
 
 impl Opener<'_> {
-    /// Chooses what is measured beside the `lanes` of the study. Nothing is started.
+    /// Chooses the peers to measure in addition to the `lanes` of the study. Nothing is started.
     ///
     /// # Errors
     /// A peer that is named is not installed, or cannot be used here.

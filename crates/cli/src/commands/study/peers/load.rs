@@ -18,7 +18,7 @@ pub struct Subject<'a> {
     pub twin: &'a str,
     /// Processes of the target.
     pub pids: &'a [u32],
-    /// Whether they use their cores even while they are idle.
+    /// They use their cores even while they are idle.
     pub polls: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct Load {
     pub program: Program,
     /// Drives disks of the kernel, too.
     pub disks: bool,
-    /// Whether it can reach a protocol.
+    /// Returns whether it can reach a protocol.
     pub reaches: fn(Through) -> bool,
     /// Returns why the installed program does not reach a protocol that it can reach.
     pub lacks: fn(Through) -> Option<String>,

@@ -1,4 +1,4 @@
-//! Targets and load generators of other projects, beside weft's: `--peers`.
+//! Targets and load generators of other projects, in addition to weft's: `--peers`.
 //!
 //! A target is a file of this directory with a [`peer::Peer`], and a load generator one with a
 //! [`load::Load`]. The study finds the installed programs, configures and starts the targets on the

@@ -89,7 +89,7 @@ pub struct Gateway {
     pub plan: fn(&Wish<'_>, &str) -> Result<Plan, String>,
 }
 
-/// What a target must serve, and where.
+/// The device that a target must serve, and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
     pub device: &'a Device,
@@ -105,7 +105,7 @@ pub struct Wish<'a> {
     pub cpus: &'a [usize],
 }
 
-/// How a target is started.
+/// The commands and files that start a target.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The program and its arguments.

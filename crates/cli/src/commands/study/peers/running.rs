@@ -48,7 +48,7 @@ pub struct Running {
     pub url: String,
     /// Commands and configuration, without what differs from run to run.
     pub setup: Vec<String>,
-    /// Whether its processor time is not known from outside.
+    /// Its processor time is not known from outside.
     pub forks: bool,
     /// It uses its cores even while it is idle.
     pub polls: bool,

@@ -36,7 +36,7 @@ pub struct Tool {
     pub polls: bool,
 }
 
-/// What a program did.
+/// The result of a program.
 #[derive(Debug, PartialEq)]
 pub struct Found {
     /// Operations per second.
@@ -80,7 +80,7 @@ pub fn seconds(spec: &JobSpec) -> u64 {
     spec.runtime.unwrap_or_default().as_secs_f64().ceil().max(1.0) as u64
 }
 
-/// Whether a workload is of one job, of one direction, and without a limit of its rate.
+/// Returns whether a workload is of one job, of one direction, and without a limit of its rate.
 pub fn is_plain(spec: &JobSpec) -> bool {
     let is_rated = spec.rate.iter().any(Option::is_some);
     spec.numjobs == 1 && !is_rated && !spec.rw.is_mixed()

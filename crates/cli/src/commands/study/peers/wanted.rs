@@ -76,7 +76,7 @@ fn targets() -> impl Iterator<Item = &'static Peer> {
     TARGETS.into_iter().chain(KERNEL_TARGETS)
 }
 
-/// What is measured.
+/// The peers to measure.
 #[derive(Default)]
 pub struct Choice {
     /// The targets.
@@ -87,7 +87,7 @@ pub struct Choice {
     pub gateways: Vec<&'static Gateway>,
     /// The initiators of the kernel.
     pub initiators: Vec<&'static Initiator>,
-    /// What `all` does not find or cannot use.
+    /// The peers that `all` does not find or cannot use.
     pub skipped: Vec<Skipped>,
 }
 

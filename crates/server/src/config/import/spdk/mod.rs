@@ -1,4 +1,4 @@
-//! What SPDK's `save_config` prints: for each of its parts the calls that make it again.
+//! The output of SPDK's `save_config`: for each of its parts the calls that make it again.
 //!
 //! * `devices`: the part `bdev`, which makes devices, and the part `keyring`.
 //! * `served`: the part `nvmf`, which serves them.
@@ -11,7 +11,7 @@ use super::json::list;
 use devices::Devices;
 use serde_json::Value;
 
-/// Whether it is such a configuration.
+/// Returns whether it is such a configuration.
 pub fn is_of(json: &Value) -> bool {
     list(json, "subsystems").iter().any(|part| part["subsystem"].is_string())
 }

@@ -42,7 +42,7 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let mut table = Table::new(
         "Hostile peers",
         &format!(
-            "4 KiB random reads of a `null:` device at depth {DEPTH} over one connection, alone and beside {} connections that hold on to the \
+            "4 KiB random reads of a `null:` device at depth {DEPTH} over one connection, alone and next to {} connections that hold on to the \
              target's memory, in turn: they announce writes of 1 MiB and send nothing of them (NVMe/TCP: never answer an R2T; iSCSI: hold \
              immediate data back, too), or ask for reads of 1 MiB and take no answers. {} rounds; the ratio is taken within a round: median, \
              least and greatest. Memory is the target's resident memory: before, and at most.",
@@ -102,7 +102,7 @@ fn measure(setting: &Setting, protocol: Protocol, manner: Manner, address: &str)
         found.beside.push(beside);
     }
     found.memory[1] = target.process.memory("VmHWM")?;
-    ensure!(found.beside.iter().all(|&iops| iops > 0.0), "the reader came to nothing beside them");
+    ensure!(found.beside.iter().all(|&iops| iops > 0.0), "the reader completed nothing next to them");
     Ok(found)
 }
 

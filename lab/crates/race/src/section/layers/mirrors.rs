@@ -320,7 +320,7 @@ fn table(setting: &Setting, kind: &Kind, all: &[Measured], early: u32) -> Table 
     let place = &kind.place;
     let pages = if kind.is_sparse { "pages of 4 KiB" } else { "huge pages" };
     let text = format!(
-        "Mirrors over RAM disks of {} in {pages}, beside one such disk: all disks on one target with one loop on one core, the initiator on the other one. Random operations: {}. Sequential operations: {}. All of these blocks were written before. A pass with a write each {} precedes the measurement of writes and mixes, and is over unless it takes more than {} s. Medians of {} rounds, with the least and the greatest; mirrors as ratios to the leg in the same round.",
+        "Mirrors over RAM disks of {} in {pages}, compared with one such disk: all disks on one target with one loop on one core, the initiator on the other one. Random operations: {}. Sequential operations: {}. All of these blocks were written before. A pass with a write each {} precedes the measurement of writes and mixes, and is over unless it takes more than {} s. Medians of {} rounds, with the least and the greatest; mirrors as ratios to the leg in the same round.",
         in_words(kind.bytes),
         place.random.random_in_words(),
         place.sequential,

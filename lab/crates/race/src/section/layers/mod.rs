@@ -142,7 +142,7 @@ fn layers(setting: &Setting) -> Result<(Table, Value)> {
     ];
     let all = measure_all(setting, &ways, ("4 KiB", "4k"), &SHORT)?;
     let text = format!(
-        "A mirror of two legs, a stripe of two and a gateway in front of one, beside one leg: RAM disks of one target with one loop on one core, and the initiator on the other one; the gateway is on the target's core. Medians of {} rounds, with the least and the greatest. The last column is the processor time of the gateway for an operation, beside that of both ends of the leg.",
+        "A mirror of two legs, a stripe of two and a gateway in front of one, compared with one leg: RAM disks of one target with one loop on one core, and the initiator on the other one; the gateway is on the target's core. Medians of {} rounds, with the least and the greatest. The last column is the processor time of the gateway for an operation, as a ratio to that of both ends of the leg.",
         setting.rounds
     );
     let head =
