@@ -14,7 +14,7 @@ use weft_proto::nvme::types::Nqn;
 use weft_tls::keyring::Keyring;
 use weft_tls::{Client, Peer, Psk, Server, Unavailable};
 
-/// TLS for NVMe/TCP: every connection is to be encrypted, and both ends know one of these keys.
+/// TLS for NVMe/TCP: every connection must be encrypted, and both ends know one of these keys.
 #[derive(Clone)]
 pub struct TlsPsk {
     /// Those of a file. They may change while connections come and go; all clones have the same.
@@ -108,8 +108,8 @@ impl TlsPsk {
         Self { is_in_user_space: true, ..self }
     }
 
-    /// The same, whose keys a host reads anew before each association. A server is told of other
-    /// keys by [`Self::set_keys`].
+    /// Returns the same, for a host that reads the keys again before each association. A server
+    /// gets other keys by [`Self::set_keys`].
     #[must_use]
     pub fn renewed(self, renewal: Option<Renewed<PskKeys>>) -> Self {
         Self { renewal, ..self }
@@ -125,7 +125,7 @@ impl TlsPsk {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// What encrypts accepted connections.
+    /// Returns the TLS server that encrypts accepted connections.
     ///
     /// # Errors
     /// Why there is no TLS here.
@@ -210,7 +210,7 @@ impl TlsPsk {
         })
     }
 
-    /// What encrypts outgoing connections: [`Self::bound`] made it.
+    /// Returns the TLS client that encrypts outgoing connections, if [`Self::bound`] made it.
     pub fn client(&self) -> Option<&Client> {
         self.client.as_ref()
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use weft_block::{Error, ErrorKind};
 
-/// What a store does with the next calls that change something.
+/// Behaviour of a store at the next calls that change something.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mishap {
     /// It fails, and nothing has happened.
@@ -16,7 +16,7 @@ pub enum Mishap {
     Conflict,
 }
 
-/// A cluster in memory: objects, and the gateways that are told.
+/// A cluster in memory: objects, and the gateways that are notified.
 #[derive(Default)]
 pub struct Cluster {
     pub inner: Mutex<ClusterObjects>,
@@ -27,7 +27,7 @@ pub struct Cluster {
 pub struct ClusterObjects {
     pub objects: HashMap<Uuid, (u64, Vec<u8>)>,
     pub gateways: Vec<ReservationTable>,
-    /// These gateways do not hear what they are told.
+    /// These gateways do not receive notifications.
     pub deaf: Vec<usize>,
     /// These were kept out.
     pub fenced: Vec<usize>,
