@@ -39,7 +39,7 @@ pub enum ProbeError {
     NoDisk(u8),
     /// It tells a size that no disk has.
     #[error(
-        "the disk tells {blocks} blocks of {block_bytes} bytes, which is no size that can be used"
+        "the disk reports {blocks} blocks of {block_bytes} bytes, which is not a usable size"
     )]
     Size {
         /// Blocks.
