@@ -1,6 +1,6 @@
-//! What a gateway reads from the cluster: the group's record, the beats of other gateways, the
-//! reservations of a namespace, and a server's own file of them. Whatever is read is written again
-//! and read as the same, within the bounds of what is stored.
+//! Records that a gateway reads from the cluster: the group's record, the beats of other gateways,
+//! the reservations of a namespace, and a server's own file of them. Whatever is read is written
+//! again and read as the same, within the bounds of what is stored.
 
 use uuid::Uuid;
 use weft_endpoint::reservations::{decode, encode};

@@ -1,5 +1,5 @@
-//! What people type: URLs, sizes and durations. What was understood is written down so that it
-//! means the same.
+//! Texts that people type: URLs, sizes and durations. What was understood is written down so that
+//! it means the same.
 
 use weft_block::grammar::{self, List};
 use weft_block::units::{format_size, parse_duration, parse_size};

@@ -89,7 +89,7 @@ impl Admin {
         match self.control.start(self.now, tag, sqe) {
             Next::Fetch { bytes } => panic!("{bytes} bytes are asked for behind Connect"),
             Next::Produce { bytes } => {
-                assert!(bytes > 0 && bytes <= 1 << 20, "{bytes} bytes are to be produced");
+                assert!(bytes > 0 && bytes <= 1 << 20, "{bytes} bytes must be produced");
                 let mut memory = vec![0; bytes as usize];
                 match self.control.produce(self.now, tag, &mut memory) {
                     Next::Reply { cqe, .. } => self.answered(tag, cqe),

@@ -12,7 +12,7 @@ impl Input {
         Self { bytes: bytes.to_vec(), at: 0 }
     }
 
-    /// Whether there is nothing more to decide by.
+    /// Returns whether all bytes are used up.
     pub fn is_empty(&self) -> bool {
         self.at >= self.bytes.len()
     }
@@ -24,7 +24,7 @@ impl Input {
         byte
     }
 
-    /// So many bytes in a row.
+    /// Returns the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| self.byte())
     }

@@ -1,8 +1,8 @@
-//! What the fuzz targets share.
+//! Common parts of the fuzz targets.
 //!
 //! The engines are driven by the pump of `weft-proto`'s own tests ([`support`], [`fake`],
-//! [`world`], [`rdma_layer`]), which checks every promise that an engine makes on the way. What
-//! comes in is decided by an [`Input`]: the fuzzer's bytes, read as choices.
+//! [`world`], [`rdma_layer`]), which checks every promise that an engine makes on the way. An
+//! [`Input`] decides what arrives: the fuzzer's bytes, read as choices.
 #![forbid(unsafe_code)]
 
 #[path = "../../crates/proto/tests/nvme_host_control/fake.rs"]

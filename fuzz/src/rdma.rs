@@ -8,7 +8,7 @@ use weft_proto::stream::Tag;
 
 use crate::Input;
 
-/// What is posted.
+/// The work that is posted.
 #[derive(Default)]
 pub struct Posted {
     limits: QueuePairLimits,

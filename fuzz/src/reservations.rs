@@ -187,7 +187,7 @@ impl Reserving {
 
     fn nvme_command(&mut self, who: u8, sqe: &Sqe, data: &[u8]) -> Status {
         let Host::Nvme { queue, .. } = &mut self.hosts[usize::from(who)] else {
-            panic!("{who} is no host of NVMe")
+            panic!("{who} is not an NVMe host")
         };
         let mut next = queue.start(TAG, sqe, 0);
         loop {
@@ -250,7 +250,7 @@ impl Reserving {
     /// Sends a command until the unit attentions that wait have been told.
     fn scsi_command(&mut self, who: u8, command: Command, data: &[u8]) -> Ended {
         let Host::Scsi(nexus) = &mut self.hosts[usize::from(who)] else {
-            panic!("{who} is no initiator")
+            panic!("{who} is not an initiator")
         };
         for _ in 0..16 {
             let ended = self.rig.run(nexus, command, data);

@@ -1,5 +1,5 @@
-//! Draws the table and the report of a study anew from its `results.json`:
-//! `cargo run -p weft-bench --example report -- results.json report.html`.
+//! Draws the table and the report of a study again from its `results.json`: `cargo run -p
+//! weft-bench --example report -- results.json report.html`.
 
 use std::error::Error;
 use std::{env, fs};

@@ -32,7 +32,7 @@ fn version_four_is_compared_by_rates_as_it_has_no_relations() {
     }
     let text = compare(&before, &after).render();
     assert!(
-        text.contains("Of 2 rows without a relation in common 2 are faster and 0 slower"),
+        text.contains("2 rows have no relation in common: 2 are faster and 0 slower"),
         "{text}"
     );
     assert!(

@@ -262,7 +262,7 @@ mod tests {
     fn an_operation_that_is_dropped_unanswered_panics_and_tells_where_it_was_made() {
         let told = panics(|| drop(flush())).expect("it was not answered");
         assert!(told.contains(file!()), "{told}");
-        assert!(panics(|| drop(flush().data)).is_some(), "its memory alone is no answer");
+        assert!(panics(|| drop(flush().data)).is_some(), "its memory alone is not an answer");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub enum Refusal {
         scheme: String,
     },
     /// A scheme that is like a known one, or a known one without its two slashes.
-    #[error("this is no URL of a source; did you mean {meant}?")]
+    #[error("this is not the URL of a source; did you mean {meant}?")]
     LikeAnotherScheme {
         /// The probable intention.
         meant: String,

@@ -269,7 +269,7 @@ int weft_loop_prepare(const struct weft_loop *own, int64_t *nanoseconds);
 
 /**
  * Runs a loop: does what there is to do, after it has waited for that, but for `milliseconds` at
- * most; a negative number is no limit. The completions of its queues are taken out with
+ * most; a negative number means no limit. The completions of its queues are taken out with
  * `weft_queue_reap`.
  *
  * # Safety
@@ -505,7 +505,7 @@ size_t weft_memory_size(const struct weft_memory *memory);
 
 /**
  * Frees the handle. Memory of `weft_memory_new` is freed as soon as no operation uses it; do not
- * use it any more. Registered memory is the caller's again: while an operation uses it, the
+ * use it afterwards. Registered memory is the caller's again: while an operation uses it, the
  * function fails with `WEFT_ERROR_IN_USE` and changes nothing. NULL is ignored.
  *
  * # Safety
@@ -560,11 +560,11 @@ int weft_queue_new(const struct weft_disk *disk, uint32_t depth, struct weft_que
 
 /**
  * Frees a queue. Its operations are given up: those that were submitted may be executed or not.
- * When the function returns nothing uses their buffers any more; `weft_memory` of operations may
+ * When the function returns, their buffers are no longer used; `weft_memory` of operations may
  * still be in use. NULL is ignored; so is a queue on a loop of another thread.
  *
  * # Safety
- * `queue` is NULL or a handle, which no thread uses any more.
+ * `queue` is NULL or a handle, which threads no longer use.
  */
 void weft_queue_free(struct weft_queue *queue);
 
@@ -709,8 +709,8 @@ int weft_queue_reap(const struct weft_queue *queue,
 
 /**
  * Stores up to `most` completions and returns their number, after it has waited for `least` of
- * them, but for `milliseconds` at most; a negative number is no limit. It does not wait for more
- * operations than are in flight.
+ * them, but for `milliseconds` at most; a negative number means no limit. It does not wait for
+ * more operations than are in flight.
  *
  * # Safety
  * `queue` is a handle; `completions` is valid for writing `most` completions.

@@ -95,12 +95,13 @@ impl CallerLoop {
         Ok(&self.inside()?.handle)
     }
 
-    /// Queues that use the loop of this handle: each has a reference beside it.
+    /// Returns the number of queues that use the loop of this handle: each has a reference in
+    /// addition to the handle's own.
     pub fn queues(handle: &Arc<Self>) -> usize {
         Arc::strong_count(handle) - 1
     }
 
-    /// One turn, which waits for something to do, but for `most` at most; `None` is no limit.
+    /// Runs one turn, which waits for something to do, but for `most` at most; `None`: no limit.
     ///
     /// # Errors
     /// It belongs to another thread, or has failed.

@@ -39,7 +39,7 @@ pub(crate) const LEVELS: i32 = 4;
 /// When this returns, the function before is not running.
 ///
 /// # Errors
-/// `most` is no level, or the process keeps events of `tracing` by itself.
+/// `most` is not a level, or the process keeps events of `tracing` by itself.
 ///
 /// # Safety
 /// Any thread may call the function with the argument, until another one is set.
@@ -50,7 +50,7 @@ pub unsafe fn set(
 ) -> Result<(), Failure> {
     static IS_OURS: OnceLock<bool> = OnceLock::new();
     if !(1..=LEVELS).contains(&most) {
-        return Err(Failure::usage(format!("{most} is no level: there are 1 to {LEVELS}")));
+        return Err(Failure::usage(format!("{most} is not a level: there are 1 to {LEVELS}")));
     }
     if !IS_OURS.get_or_init(|| set_global_default(Log).is_ok()) {
         return Err(Failure::new(Code::InUse, "this process keeps the log of weft by itself"));

@@ -233,8 +233,9 @@ impl Options {
         if self.set == OPTIONS_MAX || value.len() > TEXT_BYTES_MAX {
             return Err(Failure::usage(format!("{name}: too many options, or too long a value")));
         }
-        set(self, value)
-            .map_err(|why| Failure::usage(format!("\"{value}\" is no value of {name}: {why}")))?;
+        set(self, value).map_err(|why| {
+            Failure::usage(format!("\"{value}\" is not a value of {name}: {why}"))
+        })?;
         self.set += 1;
         Ok(())
     }
@@ -242,7 +243,7 @@ impl Options {
     /// The options for opening a device whose connections belong to `control`.
     ///
     /// # Errors
-    /// Options do not go together; a file cannot be read, or is no secret.
+    /// Options do not go together; a file cannot be read, or is not a secret.
     pub fn connect(&self, control: &Control) -> Result<ConnectOptions, Error> {
         let mut connect = ConnectOptions {
             control: control.clone(),

@@ -209,7 +209,7 @@ impl Watch {
 fn named(name: &str) -> Result<(), ObjectError> {
     if name.is_empty() || name.contains('\0') {
         return Err(ObjectError::Failed(format!(
-            "{name:?} is no name; give it characters, without a zero byte"
+            "{name:?} is not a valid name; use at least one character and no zero byte"
         )));
     }
     Ok(())

@@ -113,7 +113,7 @@ fn keep(
     }
     if !keeper.is_watching() {
         tracing::warn!(
-            "{url}: the cluster tells of no changes of the image; open it again when it has another size"
+            "{url}: the cluster does not report changes of the image; open it again when its size has changed"
         );
     }
     watch(&mut keeper, &shared);

@@ -61,7 +61,7 @@ impl SharedImage {
     pub(crate) fn shut_out(&self) {
         if !self.shut_out.swap(true, Ordering::AcqRel) {
             tracing::error!(
-                "{}: the cluster has shut this client out (it is blocklisted), and accepts nothing of it any more; start weft again once that is meant to end",
+                "{}: the cluster has shut this client out (it is blocklisted), and no longer accepts anything from it; start weft again once that is meant to end",
                 self.url
             );
             self.owners.wake_all();

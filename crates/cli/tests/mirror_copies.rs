@@ -206,7 +206,7 @@ fn legs_that_were_used_apart_are_both_named_and_neither_is_overwritten_until_one
     );
     assert!(
         said.contains("used apart from each other")
-            && said.contains("\"weft mirror replace\", which labels it anew"),
+            && said.contains("\"weft mirror replace\", which labels it again"),
         "{said}"
     );
     let after =

@@ -68,7 +68,7 @@ fn options_of_job_files_say_what_is_written() {
         assert!(block.iter().zip(pattern.iter().cycle()).all(|(byte, pattern)| byte == pattern));
     }
     for (option, problem) in [
-        ("--buffer_pattern=abc", "is no pattern"),
+        ("--buffer_pattern=abc", "is not a pattern"),
         ("--buffer_compress_percentage=101", "101"),
         ("--zero_buffers=2", "use 0 or 1"),
         (

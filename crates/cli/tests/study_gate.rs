@@ -126,7 +126,7 @@ fn a_gate_that_can_judge_nothing_fails_closed() {
             "no relation or count of the same lane",
         ),
         (["study/results.json", "--baseline", "other.json"], 2, "nothing can be judged"),
-        (["text.json", "--baseline", "study/results.json"], 2, "it is no results.json"),
+        (["text.json", "--baseline", "study/results.json"], 2, "it is not a results.json"),
         (["none.json", "--baseline", "study/results.json"], 3, "cannot read none.json"),
     ] {
         let ran = gate(path, &args);

@@ -20,7 +20,7 @@ pub fn failed(url: &str, kind: OpKind, at: u64, bytes: u64, outcome: &Outcome) -
 /// The error for a device whose size, in bytes, is another one than that of the copy.
 pub fn resized(device: &Device, now: u64, copied: u64) -> Error {
     let text = format!(
-        "{}: its size changed to {now} bytes while it was copied, and the copy was to have {copied}: copy it anew when it stays",
+        "{}: its size changed to {now} bytes during a copy of {copied} bytes; copy it again when its size no longer changes",
         shown(device)
     );
     Error::new(ErrorKind::Refused, text)

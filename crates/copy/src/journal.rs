@@ -192,7 +192,7 @@ impl Record {
         for (before, now) in [&self.from, &self.to].into_iter().zip(&now) {
             if let Some(difference) = before.difference(now) {
                 let text = format!(
-                    "{}: {difference}, so that the copy cannot go on: give --restart to copy everything anew",
+                    "{}: {difference}, so the copy cannot resume: use --restart to copy everything again",
                     now.url
                 );
                 return Err(Error::new(ErrorKind::Usage, text));
@@ -244,7 +244,7 @@ impl Journal {
         let is_known = |of: &Record| [VERSION, VERSION_UNREADABLE].contains(&of.version);
         record.filter(is_known).map(Some).ok_or_else(|| {
             let text = format!(
-                "{} is no journal of a copy by this version: remove it, or give another one",
+                "{} is not a journal of a copy by this version: remove it, or give another one",
                 self.path.display()
             );
             Error::new(ErrorKind::Usage, text)

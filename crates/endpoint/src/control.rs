@@ -127,7 +127,7 @@ impl Control {
         Ok(remote)
     }
 
-    /// What the control loop has counted so far, once it has been started.
+    /// Returns the counters of the control loop so far, once the loop has been started.
     pub fn counters(&self) -> Option<Snapshot> {
         let remote = match &self.shared().state().place {
             LoopPlace::Own(remote) | LoopPlace::Given(remote) => remote.clone(),
@@ -180,7 +180,7 @@ impl Control {
         *self.shared().capture.lock() = Some(capture);
     }
 
-    /// What captures connections, if that is wanted.
+    /// Returns the capture of connections, if one was asked for.
     pub fn capture(&self) -> Option<Capture> {
         self.shared().capture.lock().clone()
     }
@@ -195,7 +195,7 @@ impl Control {
         &self.shared().late_writers.list
     }
 
-    /// Who may execute writes of its sources after the end of this process.
+    /// Returns the peers that may execute writes of its sources after the end of this process.
     pub fn late_writers(&self) -> LateWriters {
         self.shared().late_writers.clone()
     }

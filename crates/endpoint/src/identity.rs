@@ -185,7 +185,7 @@ pub fn state_dir() -> Option<PathBuf> {
     directory
 }
 
-/// What [`renew`] has removed.
+/// Result of [`renew`]: the names that it has removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// The state directory.

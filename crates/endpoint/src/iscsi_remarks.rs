@@ -1,4 +1,4 @@
-//! What is said of iSCSI peers that do otherwise than the standard says, and are served all the
+//! Log lines about iSCSI peers that do otherwise than the standard says, and are served all the
 //! same: each thing once.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -40,12 +40,12 @@ impl LateWriter {
     }
 }
 
-/// What a process keeps for the next one of its late writes to a device.
+/// Late writes of a process to a device, as it records them for the next process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateWrites {
     /// Milliseconds for which they may be executed, by what the device says of itself.
     late_writes_ms: u64,
-    /// Who may execute them.
+    /// Peers that may execute them.
     #[serde(default)]
     pub late_writers: Vec<LateWriter>,
 }
@@ -57,7 +57,7 @@ impl LateWrites {
         Self { late_writes_ms, late_writers: Vec::new() }
     }
 
-    /// How long they may be executed.
+    /// Returns the time for which they may be executed.
     pub fn bound(&self) -> Duration {
         let bounds = self.late_writers.iter().map(|writer| writer.bound_ms);
         Duration::from_millis(bounds.max().unwrap_or_default().max(self.late_writes_ms))
@@ -124,7 +124,7 @@ impl LateWriterList {
         state.add(LateWriter::new(name, None, bound));
     }
 
-    /// Nothing is sent to it any more, and from `until` on it executes nothing.
+    /// Notes that nothing further is sent to a peer, and that it executes nothing from `until` on.
     pub fn ended(&self, id: u64, until: Time) {
         let known = &mut self.0.lock().all;
         known.iter_mut().filter(|known| known.id == id).for_each(|known| known.until = Some(until));
@@ -138,7 +138,7 @@ pub struct LateWriters {
     pub(crate) unsettled: Arc<Registry>,
 }
 
-/// Is told of changes until it is dropped.
+/// Notification of changes, until it is dropped.
 pub struct Watch(Arc<LateWriterList>, u64);
 
 impl Drop for Watch {
@@ -186,7 +186,7 @@ pub struct Stopping {
 }
 
 impl Stopping {
-    /// Waits at most so long, whether all have stopped.
+    /// Waits for all to stop, for at most `most`. Returns whether they have.
     pub fn wait(&self, most: Duration) -> bool {
         let left = self.shared.left.lock();
         let (left, _) = self.shared.news.wait_while_for(left, most, |left| *left > 0);

@@ -43,7 +43,7 @@ impl Default for LoopsConfig {
 }
 
 impl LoopsConfig {
-    /// How many loops there will be.
+    /// Returns the number of loops.
     pub fn count(&self) -> usize {
         let cores = || self.cpus.as_ref().map_or_else(|| weft_io::cpu::allowed().len(), Vec::len);
         self.threads.unwrap_or_else(cores).max(1)

@@ -10,14 +10,14 @@ use weft_block::grammar::{path, sources};
 use weft_block::mirror::{self, HotLimit, LegSource, MirrorUrl};
 use weft_block::{Error, ErrorKind, Opening};
 
-/// Who opens a mirror, as its labels say to others.
+/// The opener of a mirror, as its labels name it to others.
 #[derive(Clone, Debug)]
 pub struct Opener {
     /// The name of this host.
     pub host: String,
     /// Seconds since 1970.
     pub time: u64,
-    /// How much is marked at a time, if the URL does not say so.
+    /// Maximum amount that is marked at a time, if the URL does not give one.
     pub hot: HotLimit,
 }
 

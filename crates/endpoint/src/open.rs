@@ -114,8 +114,8 @@ fn waiting_for(url: &str) -> Waiting {
     waiting::begin(|| format!("{} to be opened", without_secret(url)))
 }
 
-/// Whether a URL can be one of a source, as far as its text tells: nothing is opened or connected
-/// to.
+/// Checks that a URL can be one of a source, as far as its text shows: nothing is opened or
+/// connected to.
 ///
 /// # Errors
 /// What is wrong with the URL.
@@ -126,7 +126,7 @@ pub fn check(url: &str) -> Result<(), Error> {
     })
 }
 
-/// Whether a URL is that of a source which others than this machine have.
+/// Returns whether a URL is that of a source which is not on this machine alone.
 pub fn is_remote(source: &str) -> bool {
     source.starts_with(RBD) || opens(source).is_some()
 }

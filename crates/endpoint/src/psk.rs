@@ -15,7 +15,7 @@ use weft_proto::nvme::types::Nqn;
 use weft_tls::keyring::Keyring;
 use weft_tls::{Client, Peer, Psk, Server, Unavailable};
 
-/// TLS for NVMe/TCP: every connection is to be encrypted, and both ends know one of these keys.
+/// TLS for NVMe/TCP: every connection must be encrypted, and both ends know one of these keys.
 #[derive(Clone)]
 pub struct TlsPsk {
     /// Those of a file. They may change while connections come and go; all clones have the same.
@@ -109,8 +109,8 @@ impl TlsPsk {
         Self { is_in_user_space: true, ..self }
     }
 
-    /// The same, whose keys a host reads anew before each association. A server is told of other
-    /// keys by [`Self::set_keys`].
+    /// Returns the same, for a host that reads the keys again before each association. A server
+    /// gets other keys by [`Self::set_keys`].
     #[must_use]
     pub fn renewed(self, renewal: Option<Renewed<PskKeys>>) -> Self {
         Self { renewal, ..self }
@@ -126,7 +126,7 @@ impl TlsPsk {
         *self.keys.write() = keys;
     }
 
-    /// What encrypts accepted connections.
+    /// Returns the TLS server that encrypts accepted connections.
     ///
     /// # Errors
     /// Why there is no TLS here.
@@ -211,7 +211,7 @@ impl TlsPsk {
         })
     }
 
-    /// What encrypts outgoing connections: [`Self::bound`] made it.
+    /// Returns the TLS client that encrypts outgoing connections, if [`Self::bound`] made it.
     pub fn client(&self) -> Option<&Client> {
         self.client.as_ref()
     }

@@ -1,5 +1,5 @@
-//! Secrets that may be replaced where they came from while a host uses them: they are read anew
-//! before each association.
+//! Secrets that may be replaced at their source while a host uses them: they are read again before
+//! each association.
 
 use crate::refusals::Refusals;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Files of JSON that are replaced as a whole, by way of one beside them with the extension `new`.
+//! JSON files that are replaced as a whole, by way of a new file with the extension `new` next to
+//! them.
 
 use std::io;
 use std::path::Path;

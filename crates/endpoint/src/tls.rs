@@ -1,5 +1,5 @@
-//! What TLS needs: the files that hold the certificates of a connection (NBD), and pre-shared keys
-//! (NVMe/TCP).
+//! Files and keys of TLS: the files that hold the certificates of a connection (NBD), and
+//! pre-shared keys (NVMe/TCP).
 
 use crate::psk::TlsPsk;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn wrong(e: &TlsError) -> Error {
 }
 
 impl TlsFiles {
-    /// Whether an option names one, or keys.
+    /// Returns whether an option names a file, or asks for keys.
     pub fn is_some(&self) -> bool {
         self.certificate.is_some()
             || self.key.is_some()

@@ -1,4 +1,4 @@
-//! Several gateways with one inventory: discovery at any of them tells of all, by the same numbers.
+//! Several gateways with one inventory: discovery at any of them returns all, by the same numbers.
 
 use crate::served::{self, Served};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Listeners come and go while hosts are connected, by each protocol, and the exports tell who is
-//! connected.
+//! Listeners come and go while hosts are connected, by each protocol, and the exports report the
+//! connected hosts.
 
 use crate::served::{self, Served};
 use std::io::{ErrorKind as Io, Read};

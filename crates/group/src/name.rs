@@ -12,7 +12,7 @@ pub struct Name(String);
 /// A text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is no name of a gateway: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores"
+    "\"{0}\" is not a name of a gateway: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores"
 )]
 pub struct InvalidName(String);
 

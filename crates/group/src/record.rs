@@ -96,9 +96,9 @@ pub enum RecordError {
     /// It is damaged, or none.
     #[error("the group's record cannot be read: {0}")]
     Damaged(String),
-    /// A gateway wants to be told of at too many addresses.
+    /// A gateway wants to announce too many addresses.
     #[error(
-        "a gateway of a group can be told of at {LISTENERS_MAX} addresses: give fewer --listen or --advertise"
+        "a gateway of a group can announce {LISTENERS_MAX} addresses: give fewer --listen or --advertise"
     )]
     Listeners,
     /// All slots are taken.

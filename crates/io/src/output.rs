@@ -56,7 +56,7 @@ mod system {
             return refused("it belongs to another user, and has another name, too");
         }
         if found.is_file() && found.nlink() > 1 && others_can_link(path)? {
-            return refused("it has another name, too, and other users can make names beside it");
+            return refused("it has another name, too, and other users can make names next to it");
         }
         Ok(file)
     }

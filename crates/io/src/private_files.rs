@@ -176,7 +176,7 @@ mod system {
     pub fn check_own(file: &File, path: &Path) -> io::Result<()> {
         let found = file.metadata()?;
         if !found.is_file() {
-            return refused(format!("{} is no regular file", path.display()));
+            return refused(format!("{} is not a regular file", path.display()));
         }
         if !is_own(&found) && found.uid() != 0 {
             return refused(format!("{} belongs to another user; remove it", path.display()));
@@ -200,7 +200,7 @@ mod system {
         let found = file.metadata()?;
         if !found.is_file() || found.nlink() > 1 {
             return refused(format!(
-                "{} is no regular file, or has another name, too; remove it",
+                "{} is not a regular file, or has another name, too; remove it",
                 path.display()
             ));
         }
@@ -245,7 +245,7 @@ mod system {
         if !found.is_dir() {
             return Err(io::Error::new(
                 ErrorKind::NotADirectory,
-                format!("{} is no directory", path.display()),
+                format!("{} is not a directory", path.display()),
             ));
         }
         if !is_own(&found) && found.uid() != 0 {

@@ -49,7 +49,7 @@ pub(crate) fn reason(failure: &Failure, role: Role) -> String {
         Failure::Closed => "the peer closed the connection during the handshake",
         Failure::Flood => "the peer sends records without data, one after the other",
         Failure::KernelKeys => {
-            "the keys have to be changed, which this kernel cannot do (Linux 6.14 can): the connection is made anew"
+            "the keys have to be changed, which this kernel cannot do (Linux 6.14 can): the connection is opened again"
         }
         Failure::Reason(number, text) => match known(*number, role) {
             Some(known) => known,

@@ -56,12 +56,12 @@ pub struct Trip {
     pub answered_ns: i64,
 }
 
-/// How far another clock is ahead of ours.
+/// Lead of another clock over ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
     /// Their reading minus ours, ns.
     pub ns: i64,
-    /// It is off by so much at most, whatever part of the trip each way took, ns.
+    /// Maximum error, whatever part of the trip each way took, ns.
     pub uncertainty_ns: i64,
 }
 

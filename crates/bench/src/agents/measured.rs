@@ -1,4 +1,4 @@
-//! What a run of an agent found, with its histograms.
+//! Result of a run of an agent, with its histograms.
 
 use crate::results::Processors;
 use crate::stats::Latency;
@@ -17,7 +17,7 @@ const BUCKETS_MAX: usize = 16 << 10;
 /// Longest time that is taken from a peer: longer than any run.
 const TIME_MAX: Duration = Duration::from_secs(1 << 32);
 
-/// What a run found.
+/// Result of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Measured {
     /// When its jobs started, on the agent's clock; none if they did not.
@@ -32,19 +32,19 @@ pub struct Measured {
     pub cpu_ns: [u64; 2],
     /// Context switches of it.
     pub context_switches: u64,
-    /// What all processors that it may use did, from the start of its jobs to their end; none where
+    /// Use of all processors that it may use, from the start of its jobs to their end; none where
     /// the system does not count that.
     #[serde(default)]
     pub processors: Option<Processors>,
-    /// How long its loops measured.
+    /// Time for which its loops measured.
     pub loops: Duration,
-    /// What they counted, by the names of [`COUNTED`].
+    /// Their counters, by the names of [`COUNTED`].
     pub counters: [u64; COUNTED],
-    /// Whether it was ended early.
+    /// It was ended early.
     pub stopped: bool,
 }
 
-/// Number of counters that are told.
+/// Number of counters that are reported.
 pub const COUNTED: usize = 10;
 
 /// The operations of one direction.
@@ -186,7 +186,7 @@ impl Watch {
         Self(Ticks::now())
     }
 
-    /// What they did until now.
+    /// Returns the use of the processors until now.
     pub fn end(self) -> Option<Processors> {
         Ticks::now()?.since(self.0?).parts()
     }

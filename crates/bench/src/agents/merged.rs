@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use weft_block::Geometry;
 use weft_io::cpu_usage::Usage;
 
-/// What several agents measured at the same time, as one report: each is a job, whose index is the
-/// number that stands with it, and a loop, whose thread is its process. Operations and processor
-/// time are sums, histograms are merged, and the longest time counts.
+/// Returns the results of several agents that measured at the same time as one report: each is a
+/// job, whose index is the number that stands with it, and a loop, whose thread is its process.
+/// Operations and processor time are sums, histograms are merged, and the longest time counts.
 pub fn merged(url: &str, geometry: Geometry, spec: &JobSpec, all: &[(u32, Measured)]) -> Report {
     let loops: Vec<_> = all.iter().map(|(_, measured)| measured.process()).collect();
     Report {
@@ -24,8 +24,8 @@ pub fn merged(url: &str, geometry: Geometry, spec: &JobSpec, all: &[(u32, Measur
     }
 }
 
-/// Those of several agents that wrote to devices of their own, of which the least was written: so
-/// much of each is.
+/// Returns the result of the agent that wrote the fewest bytes, for agents that wrote to devices of
+/// their own: that much was written to each device.
 pub fn least(all: Vec<(u32, Measured)>) -> Vec<(u32, Measured)> {
     let written = |measured: &Measured| measured.directions[Direction::Write.index()].bytes;
     // A failure must not vanish behind an agent that wrote less.

@@ -1,9 +1,9 @@
 //! The messages between a study and an agent. Each is JSON, after its length in four bytes (big
 //! endian).
 //!
-//! The study asks and the agent answers; while a run goes on, the agent also tells how far it is.
-//! The first request is [`Request::Hello`] and its answer
-//! [`Answer::Welcome`]: they carry the proofs. Nothing else is answered before.
+//! The study asks and the agent answers; while a run goes on, the agent also reports its progress.
+//! The first request is [`Request::Hello`] and its answer [`Answer::Welcome`]: they carry the
+//! proofs. Nothing else is answered before.
 
 use super::{Measured, Order};
 use crate::limits::AGENT_MESSAGE_BYTES_MAX;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the messages. An agent and a study of different versions refuse each other.
 pub const VERSION: u32 = 1;
 
-/// What a study sends.
+/// Message of a study.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub enum Request {
@@ -57,7 +57,7 @@ pub enum Request {
     Stop,
 }
 
-/// What an agent sends.
+/// Message of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
@@ -148,7 +148,7 @@ macro_rules! kinds {
 
 kinds!(Usage NotFound PermissionDenied InUse NoResources Refused TimedOut Protocol Unsupported Io);
 
-/// Why bytes are no message.
+/// Reason why bytes are not a message.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
     /// It says that it is longer than allowed.
@@ -161,7 +161,7 @@ pub enum Malformed {
     },
     /// It is not in the form of this version. What is wrong is not told: the words would be the
     /// peer's.
-    #[error("a message that is none of version {VERSION}, at byte {0} of it")]
+    #[error("a message that is not in the form of version {VERSION}, at byte {0} of it")]
     Form(usize),
 }
 
@@ -184,7 +184,7 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
 /// `most` is what a message may have.
 ///
 /// # Errors
-/// It is longer, as soon as its length is there, or it is no message.
+/// It is longer, as soon as its length is there, or it is not a message.
 pub fn decode<M: DeserializeOwned>(
     bytes: &[u8],
     most: usize,

@@ -33,7 +33,7 @@ pub struct Order {
     pub ramp: Duration,
     /// Time to measure.
     pub run: Option<Duration>,
-    /// Whether the region is repeated until the time is over.
+    /// The region is repeated until the time is over.
     pub time_based: bool,
     /// Bytes per second that each job begins with, reads and writes; none: as fast as possible.
     #[serde(default)]
@@ -67,7 +67,7 @@ impl Order {
         }
     }
 
-    /// What the agent runs, a loop on each of `cpus`.
+    /// Returns the job that the agent runs, a loop on each of `cpus`.
     ///
     /// # Errors
     /// A pattern that does not exist, or more memory or time than an agent gives. What depends on
@@ -115,7 +115,7 @@ impl Order {
         })
     }
 
-    /// Whether it changes what is on the device.
+    /// Returns whether it changes the data on the device.
     pub fn writes(job: &JobSpec) -> bool {
         job.rw.has(Direction::Write) || job.rw.has(Direction::Trim)
     }

@@ -13,7 +13,7 @@ pub fn read(place: &str, text: &str) -> Result<Results, Error> {
         serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     let schema = value["schema"]
         .as_u64()
-        .ok_or_else(|| wrong("it is no results.json of weft study".into()))?;
+        .ok_or_else(|| wrong("it is not a results.json of weft study".into()))?;
     if !(u64::from(SCHEMA_OLDEST)..=u64::from(SCHEMA)).contains(&schema) {
         return Err(wrong(refusal(schema)));
     }
@@ -43,7 +43,7 @@ mod tests {
         let refused = |text: &str| read("r.json", text).unwrap_err().to_string();
         for text in ["{}", "[]", "7", r#"{"schema":"4"}"#, r#"{"schema":-4}"#, r#"{"schema":4.5}"#]
         {
-            assert_eq!(refused(text), "the results r.json: it is no results.json of weft study");
+            assert_eq!(refused(text), "the results r.json: it is not a results.json of weft study");
         }
         assert!(refused("x").starts_with("the results r.json: "));
         let of = |schema: u64| refused(&format!("{{\"schema\":{schema}}}"));

@@ -93,7 +93,7 @@ impl Comparison {
         let unclear = all - more - less - level;
         (all > 0).then(|| {
             format!(
-                "Of {all} relations that both studies have {more} are more, {less} less, {level} level, and {unclear} cannot be told apart; a 95 % \
+                "{all} relations are in both studies: {more} are more, {less} less, {level} level, and {unclear} cannot be told apart; a 95 % \
                  interval leaves out the truth once in twenty times."
             )
         })
@@ -108,7 +108,7 @@ impl Comparison {
         let all = self.changes.len() - of(Verdict::Related);
         (all > 0 || self.relations.is_empty()).then(|| {
             format!(
-                "Of {all} rows without a relation in common {faster} are faster and {slower} slower by more than noise (their 95 % intervals do not \
+                "{all} rows have no relation in common: {faster} are faster and {slower} slower by more than noise (their 95 % intervals do not \
                  overlap), {noise} show no difference, and {unknown} have too few rounds to tell; machines and days may differ."
             )
         })

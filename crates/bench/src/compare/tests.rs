@@ -70,7 +70,7 @@ fn intervals_decide_where_there_is_no_relation() {
     assert_eq!(verdicts, [Verdict::Faster, Verdict::Slower, Verdict::Noise, Verdict::Unknown]);
     let text = compared.render();
     for words in [
-        "Of 4 rows without a relation in common 1 are faster and 1 slower by more than noise",
+        "4 rows have no relation in common: 1 are faster and 1 slower by more than noise",
         "machines and days may differ",
         "100 (98 to 102)",
         "+10.0 %",
@@ -119,11 +119,11 @@ fn relations_decide_where_both_studies_have_them() {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(
-        text.contains("Of 3 relations that both studies have 0 are more, 1 less, 1 level, and 1 cannot be told apart;"),
+        text.contains("3 relations are in both studies: 0 are more, 1 less, 1 level, and 1 cannot be told apart;"),
         "{text}"
     );
     assert!(
-        !text.contains("rows without a relation")
+        !text.contains("rows have no relation")
             && !text.contains("faster")
             && !text.contains("by itself, which"),
         "{text}"

@@ -54,7 +54,7 @@ impl Verdict {
     pub fn words(self) -> &'static str {
         match self {
             Self::Worse => "WORSE",
-            Self::Unclear => "cannot be told",
+            Self::Unclear => "unclear",
             Self::Kept => "not worse",
             Self::Better => "better",
             Self::Shown => "not judged",

@@ -34,8 +34,8 @@ pub fn junit(outcome: &Outcome) -> String {
             Verdict::Worse => {
                 Some(("failure", format!("worse by more than {}: {words}", outcome.lose())))
             }
-            Verdict::Unclear if is_strict => Some(("failure", format!("cannot be told: {words}"))),
-            Verdict::Unclear => Some(("skipped", format!("cannot be told: {words}"))),
+            Verdict::Unclear if is_strict => Some(("failure", format!("unclear: {words}"))),
+            Verdict::Unclear => Some(("skipped", format!("unclear: {words}"))),
             Verdict::Shown => Some(("skipped", format!("not judged: {words}"))),
             Verdict::Kept | Verdict::Better => None,
         };

@@ -78,8 +78,8 @@ impl Outcome {
         };
         let unclear = match self.of(Verdict::Unclear) {
             0 => String::new(),
-            many if many == all => ", and all cannot be told".to_owned(),
-            many => format!(", and {many} cannot be told"),
+            many if many == all => ", and all are unclear".to_owned(),
+            many => format!(", and {many} unclear"),
         };
         let mut said =
             vec![format!("{verdict}: of {kinds} {worse} worse by more than {lose}{unclear}.")];

@@ -11,7 +11,7 @@ pub struct Rule {
     pub lanes: Vec<String>,
     /// Look at counts only.
     pub counts_only: bool,
-    /// A verdict of `cannot be told` fails, and so does what only the baseline has.
+    /// A verdict of `unclear` fails, and so does what only the baseline has.
     pub strict: bool,
 }
 

@@ -227,10 +227,10 @@ fn a_terminal_has_80_columns_and_no_control_characters() {
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "rate : bare TCP −29 % (−30 % to −29 %) WORSE",
-        "median latency : local +4.8 % (−15 % to +24 %) cannot be told",
+        "median latency : local +4.8 % (−15 % to +24 %) unclear",
         "bytes on the wire none not worse",
         "system calls, target none not judged",
-        "Failed: of 2 relations and 10 counts 1 is worse by more than 5 %, and 1 cannot be told.",
+        "Failed: of 2 relations and 10 counts 1 is worse by more than 5 %, and 1 unclear.",
     ] {
         assert!(words.contains(part), "{part}: {said}");
     }
@@ -251,7 +251,7 @@ fn junit_has_a_case_for_each_check() {
     for part in [
         "tests=\"12\" failures=\"1\" errors=\"0\" skipped=\"3\"",
         "classname=\"weft.study.s_x.a_b&lt;&amp;&quot;&apos; | \" name=\"one rate : bare TCP\"><failure message=\"worse by more than 5 %: ",
-        "name=\"one median latency : local\"><skipped message=\"cannot be told: ",
+        "name=\"one median latency : local\"><skipped message=\"unclear: ",
         "name=\"one bytes on the wire\"/>",
     ] {
         assert!(said.contains(part), "{part}: {said}");

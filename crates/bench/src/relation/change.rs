@@ -1,4 +1,4 @@
-//! How a relation differs from the same one of an earlier study.
+//! Difference of a relation from the same one of an earlier study.
 
 use super::estimate::{Estimate, Scale};
 

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// Blocks after which the number is decided.
 pub const BLOCKS_FIRST: u32 = 6;
 
-/// What a lane did in a slice, and what the other lane did in the slice beside it.
+/// Result of a lane in a slice, and that of the other lane in the slice next to it.
 pub type Pair = (f64, f64);
 
-/// What a relation is.
+/// Kind of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -24,7 +24,7 @@ pub enum Scale {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
-    /// Which kind.
+    /// The kind.
     pub scale: Scale,
     /// The best guess.
     pub value: f64,
@@ -52,7 +52,7 @@ const WANDERS_MOST: f64 = 0.1;
 const PAIRS_MIN: usize = 4;
 
 impl Scale {
-    /// Where both lanes are equal.
+    /// Returns the value at which both lanes are equal.
     pub fn neutral(self) -> f64 {
         match self {
             Self::Ratio => 1.0,

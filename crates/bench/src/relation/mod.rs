@@ -1,5 +1,5 @@
-//! How two lanes relate: the ratio of their rates, or the difference of their latencies or of their
-//! processor time per operation, with an interval that holds the truth 95 times in 100.
+//! Relations of two lanes: the ratio of their rates, or the difference of their latencies or of
+//! their processor time per operation, with an interval that holds the truth 95 times in 100.
 //!
 //! A study is made of blocks. Each block has targets, devices and connections of its own, and
 //! visits the lanes by turns in short slices, so that a phase of the machine meets all of them

@@ -2,8 +2,8 @@
 
 use crate::random::Random;
 
-/// The order of so many lanes in a round of a block. It is random; each odd round is the round
-/// before it backwards, so that over both every lane lies in the middle of the same time and a
+/// Returns the order of the lanes in a round of a block. It is random; each odd round is the
+/// previous round backwards, so that over both every lane lies in the middle of the same time and a
 /// drift of the machine meets all alike.
 pub fn turns(lanes: usize, seed: u64, block: u32, round: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lanes).collect();

@@ -1,16 +1,15 @@
-//! How many blocks a study has.
+//! Number of blocks of a study.
 //!
 //! The number is decided once, after the first blocks, and from the width of their intervals alone:
-//! whether the result pleases cannot matter, and as where an interval lies says nothing of how wide
-//! it is, the interval after all blocks still holds what it promises. (After C. Stein, 1945;
-//! `estimate` says how many degrees of freedom there are then.)
+//! so it cannot depend on a result that pleases, and as the place of an interval says nothing about
+//! its width, the interval after all blocks still holds what it promises. (After C. Stein, 1945;
+//! `estimate` then gives the degrees of freedom.)
 
 use super::estimate::{Estimate, Scale};
 
-/// How many blocks it takes until half of the interval is `within` of the value, from what the
-/// first ones say: at least as many as there are. A clock that wanders makes a difference unsure in
-/// a way that more blocks help little against: one that is not narrow enough takes all the time
-/// there is.
+/// Returns the number of blocks until half of the interval is `within` of the value, by the first
+/// ones: at least as many as there are. The drift of a clock widens a difference in a way that more
+/// blocks barely reduce, so a difference that is not narrow enough takes all the time there is.
 pub fn blocks_for(first: &Estimate, within: f64) -> u32 {
     let times = first.relative() / within;
     if !times.is_finite() || (first.scale == Scale::Difference && times > 1.0) {

@@ -1,5 +1,5 @@
-//! Studies of simulated machines, whose truth is known: so many of their intervals hold it as they
-//! promise, with the rule that decides how many blocks there are in force.
+//! Studies of simulated machines, whose truth is known: the promised part of their intervals holds
+//! it, with the rule in force that decides the number of blocks.
 
 use super::estimate::BLOCKS_FIRST;
 use super::estimate::{Estimate, Pair, Scale, estimate};

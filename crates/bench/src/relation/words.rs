@@ -1,4 +1,4 @@
-//! What a relation says, in words. There is always a conclusion, as precise as the data.
+//! Conclusion from a relation, in words. There is always one, as precise as the data.
 
 use super::estimate::{Estimate, Scale};
 use crate::report::units::{NBSP, Unit, between, signed_time, time};
@@ -23,8 +23,8 @@ fn level_within(ratio: &Estimate) -> Option<f64> {
     LEVELS.into_iter().find(|level| ratio.low >= 1.0 - level && ratio.high <= 1.0 + level)
 }
 
-/// `iSCSI does 0.86 to 0.90 of NVMe/TCP's rate`: the ratio of two rates, after a study that took so
-/// long.
+/// `iSCSI does 0.86 to 0.90 of NVMe/TCP's rate`: the ratio of two rates, after a study of this
+/// duration.
 pub fn does(this: &str, other: &str, ratio: &Estimate, took: Duration) -> String {
     let level =
         level_within(ratio).map(|level| format!("level within {:.0}{NBSP}%", level * 100.0));
@@ -53,7 +53,7 @@ pub fn adds(to: &str, difference: &Estimate) -> String {
         }
         Some(_) => format!("adds {} to {to} ({})", time(value), between((low, high))),
         None => format!(
-            "adds nothing that can be told here to {to}: between {} and {}",
+            "adds nothing measurable here to {to}: between {} and {}",
             signed_time(low),
             signed_time(high)
         ),
@@ -281,7 +281,7 @@ mod tests {
         );
         assert_eq!(
             said(-1000.0, 2000.0),
-            "NVMe/TCP adds nothing that can be told here to a 4 KiB read: between −1.00 µs and +2.00 µs"
+            "NVMe/TCP adds nothing measurable here to a 4 KiB read: between −1.00 µs and +2.00 µs"
         );
     }
 

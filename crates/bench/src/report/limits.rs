@@ -1,4 +1,4 @@
-//! What limits a lane, from what was measured beside its rate.
+//! The limit of a lane, from what was measured together with its rate.
 
 use super::findings::title;
 use super::units::share;

@@ -1,5 +1,5 @@
-//! How it was measured, and what makes such numbers worthless: printed in each report, as reports
-//! travel without their makers.
+//! The method of the measurement, and the mistakes that make such numbers worthless: printed in
+//! each report, as reports travel without their makers.
 
 use super::markup::{Markup, html};
 use super::units::{duration, seconds};
@@ -33,7 +33,7 @@ fn how(results: &Results) -> Markup {
                  of the CPU time of both ends. What disturbs the machine for seconds disturbs both, so a relation is surer than the rates that it is from."
             }
             li {
-                em { "Lowest to highest" } " are the rounds themselves, and lie further apart the more of them there are. The " em { "95 % interval" } " of a rate is \
+                em { "Lowest to highest" } " are the rounds themselves, and lie further apart the more of them there are. The " em { "95 % interval of a rate" } " is \
                  where the median lies with a probability of 95 % or more, whatever the distribution of the rounds: it lies between two of the sorted rounds \
                  (sign test)."
             }
@@ -51,7 +51,7 @@ fn how(results: &Results) -> Markup {
                 em { "Processor time" } " is user and system time of the whole process divided by its operations; polling counts. Times your IOPS, \
                  it says how many cores they will take."
             }
-            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9, which is told where a round had 10,000 operations or more." }
+            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9, which is shown where a round had 10,000 operations or more." }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the open loop says, in words. A percentile is told with its 95 % interval, or not at all.
+//! Results of the open loop, in words. A percentile is shown with its 95 % interval, or not at all.
 
 use super::units::{between, count, time};
 use crate::results::{Lane, Results, Row, Workload};

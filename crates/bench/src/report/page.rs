@@ -235,7 +235,7 @@ fn curves(results: &Results) -> Markup {
     html! {
         section {
             h2 { "IOPS and latency over the depth" }
-            p.hint { "Further right and further down is better. From mark to mark the operations in flight double, until they bring no more." }
+            p.hint { "Further right and further down is better. From mark to mark the operations in flight double, until the rate no longer grows." }
             ul.legend { (lane_keys(results)) }
             div.charts { (chart::figures(Drawing::Curves, results)) }
             (tables::curves(results))
@@ -300,8 +300,8 @@ fn machine(results: &Results) -> Markup {
                 load(results.conditions.load_after)
             ),
         ),
-        ("Taken by other programs meanwhile", or_none(results.conditions.others, share)),
-        ("Taken by the host meanwhile (steal)", or_none(results.conditions.steal, share)),
+        ("Taken by other programs during the study", or_none(results.conditions.others, share)),
+        ("Taken by the host during the study (steal)", or_none(results.conditions.steal, share)),
         ("Each measurement", format!("{} s, {} rounds", seconds(results), rounds(results))),
     ];
     let table = html! { tbody { @for (name, value) in &facts { tr.first { th.word scope="row" { (name) } td.word { (value) } } } } };
@@ -370,7 +370,7 @@ fn published_elsewhere(results: &Results) -> Markup {
         @if !sources.is_empty() {
             section {
                 h2 { "Published elsewhere" }
-                p.hint { "Figures of others, as ratios. They were not measured here. Beside each stands the same ratio of this study, if it has both lanes." }
+                p.hint { "Figures of others, as ratios. They were not measured here. Next to each is the same ratio of this study, if it has both lanes." }
                 @for (at, (source, lines)) in sources.iter().enumerate() {
                     div.charts { (chart::figure(&chart::published::chart(at, lines))) }
                     (published_table(lines))

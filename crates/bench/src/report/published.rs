@@ -1,4 +1,4 @@
-//! Published figures as relations, beside the same relations of this study.
+//! Published figures as relations, next to the same relations of this study.
 
 use super::units::NONE;
 use crate::results::{Lane, Metric, Published, Results};
@@ -8,7 +8,7 @@ pub(crate) const PUBLISHED: &str = "†";
 
 /// A published ratio, and the one of this study.
 pub(crate) struct Line<'a> {
-    /// What was measured, in the words of the source.
+    /// The measurement, in the words of the source.
     pub of: &'a str,
     /// Of what.
     pub metric: Metric,

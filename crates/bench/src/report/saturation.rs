@@ -1,5 +1,5 @@
-//! What the depth says: which lanes were driven to saturation, and lanes that seem faster than
-//! their device.
+//! Conclusions from the depth: lanes that were driven to saturation, and lanes that seem faster
+//! than their device.
 
 use super::comparison;
 use super::units::count;
@@ -103,7 +103,7 @@ fn of_curve(results: &Results, curve: &Curve) -> Option<String> {
     let (lane, iops, depth) = (&curve.lane, count(best.iops), best.in_flight);
     let words = match curve.verdict() {
         CurveEnd::Saturated => format!(
-            "saturated with {depth} operations in flight ({iops} IOPS): twice as many bring no more"
+            "saturated with {depth} operations in flight ({iops} IOPS): twice as many do not raise the rate"
         ),
         CurveEnd::Generator => {
             format!(

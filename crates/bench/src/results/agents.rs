@@ -11,7 +11,7 @@ pub struct Agent {
     pub name: String,
     /// SHA-256 fingerprint of its certificate: `sha256:…`.
     pub fingerprint: String,
-    /// What it ran on, without secrets.
+    /// URL of the device that it put the load on, without secrets.
     pub url: String,
     /// Version of its weft.
     pub weft: String,

@@ -1,4 +1,4 @@
-//! What was measured: a row for each lane and workload, and the ceiling of each workload.
+//! Measurements: a row for each lane and workload, and the ceiling of each workload.
 
 use super::is_steady;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub struct Row {
     /// The highest steal during a round, as in [`super::Conditions::steal`].
     #[serde(default)]
     pub steal: Option<f64>,
-    /// What all processors that the study could use did meanwhile.
+    /// Use of all processors that the study could use, during these rounds.
     #[serde(default)]
     pub processors: Option<Processors>,
     /// Context switches of the initiator's process per operation; 0 if the system does not count
@@ -93,13 +93,13 @@ pub struct Row {
     /// The command that measures the same.
     #[serde(default)]
     pub command: String,
-    /// What to know about this row, in whole sentences.
+    /// Remarks about this row, in whole sentences.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// Counts, if the suite counts and the lane has connections.
     #[serde(default)]
     pub counts: Option<Counts>,
-    /// What each of several machines did, if agents put the load on.
+    /// Results of each of several machines, if agents put the load on.
     #[serde(default)]
     pub machines: Vec<MachineShare>,
     /// Rounds that do not count, as another number of machines took part in them: one was lost.
@@ -110,7 +110,7 @@ pub struct Row {
     pub missing: u32,
 }
 
-/// What one of several machines did: the medians of the rounds.
+/// Results of one of several machines: the medians of the rounds.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineShare {
@@ -124,7 +124,7 @@ pub struct MachineShare {
     pub p99_ns: f64,
     /// CPU time of its process, per operation.
     pub cpu: CpuPerIo,
-    /// What all its processors did meanwhile; none where its system does not count that.
+    /// Use of all its processors during these rounds; none where its system does not count that.
     #[serde(default)]
     pub processors: Option<Processors>,
 }
@@ -197,7 +197,7 @@ impl CpuPerIo {
     }
 }
 
-/// What the processors did, as fractions of their time, 0 to 1; the rest they were idle.
+/// Use of the processors, as fractions of their time, 0 to 1; the rest they were idle.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Processors {
@@ -265,21 +265,21 @@ impl Counts {
 }
 
 impl Ceiling {
-    /// Whether there are too few rounds, or their spread is too large, for a meaningful median
-    /// ([`super::STEADY_WITHIN`]).
+    /// Returns whether there are too few rounds, or their spread is too large, for a meaningful
+    /// median ([`super::STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)
     }
 }
 
 impl Row {
-    /// Whether a machine was lost that was to put load on.
+    /// Returns whether a machine was lost that should have put load on.
     pub fn lacks_machines(&self) -> bool {
         self.left_out > 0 || self.missing > 0
     }
 
-    /// Whether there are too few rounds, or their spread is too large, for a meaningful median
-    /// ([`super::STEADY_WITHIN`]).
+    /// Returns whether there are too few rounds, or their spread is too large, for a meaningful
+    /// median ([`super::STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)
     }

@@ -54,20 +54,20 @@ pub struct Results {
     pub started_s: u64,
     /// Duration, seconds.
     pub took_s: f64,
-    /// Whether `--quick` was given.
+    /// `--quick` was given.
     pub quick: bool,
     /// Name of the suite.
     pub suite: String,
     /// Its title.
     #[serde(default)]
     pub title: String,
-    /// What is drawn.
+    /// The parts of the report that are drawn.
     #[serde(default)]
     pub draw: Vec<Drawing>,
     /// The lane that others are a multiple of, side by side.
     #[serde(default)]
     pub reference: Option<String>,
-    /// What the order of the lanes came from.
+    /// The seed of the order of the lanes.
     #[serde(default)]
     pub seed: u64,
     /// The machine.
@@ -86,14 +86,14 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The bare TCP ceiling, per workload.
     pub ceiling: Vec<Ceiling>,
-    /// How the lanes relate to the device without a network, to the suite's reference, and to bare
-    /// TCP.
+    /// Relations of the lanes to the device without a network, to the suite's reference, and to
+    /// bare TCP.
     #[serde(default)]
     pub relations: Vec<Relation>,
     /// IOPS and latency over the depth.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// How real devices were brought to their steady state.
+    /// The writes that brought real devices to their steady state.
     #[serde(default)]
     pub preconditioned: Vec<Preconditioned>,
     /// Published figures, shown next to the rows but separate from them.
@@ -179,7 +179,7 @@ pub struct Lane {
     /// [`Lane::LOCAL`] if none is named.
     #[serde(default)]
     pub base: Option<String>,
-    /// Whether its device is a disk, a file or another machine's, rather than memory or a model.
+    /// Its device is a disk, a file or another machine's, rather than memory or a model.
     #[serde(default)]
     pub real: bool,
     /// [`Agent::name`] of the machines that put the load on; empty: [`Results::machine`] does.
@@ -234,7 +234,7 @@ pub struct Curve {
     pub workload: String,
     /// One for each depth.
     pub points: Vec<Point>,
-    /// What ended the growth.
+    /// The reason why the growth ended.
     pub end: CurveEnd,
 }
 
@@ -254,7 +254,7 @@ pub struct Point {
     pub target_cores: Option<f64>,
 }
 
-/// What ended the growth of a curve.
+/// The reason why the growth of a curve ended.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -273,17 +273,17 @@ pub enum CurveEnd {
     Fell,
 }
 
-/// How a real device was written until its rate no longer changed.
+/// The writes to a real device until its rate no longer changed.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Preconditioned {
     /// [`Lane::name`].
     pub lane: String,
-    /// How often all of it was written from front to back.
+    /// Number of times that all of it was written from front to back.
     pub passes: u32,
     /// IOPS of the rounds of random writes that followed.
     pub rounds: Vec<f64>,
-    /// Whether the last of them are steady after SNIA's rule.
+    /// The last of them are steady by SNIA's rule.
     pub steady: bool,
 }
 
@@ -292,7 +292,7 @@ impl Curve {
     /// saturation.
     const FALL: f64 = 0.2;
 
-    /// What ended the growth, as the points have it.
+    /// Returns the reason why the growth ended, by the points.
     pub fn verdict(&self) -> CurveEnd {
         let most = self.best().map_or(0.0, |best| best.iops);
         let fell = self.points.last().is_some_and(|last| last.iops < most * (1.0 - Self::FALL));
@@ -324,7 +324,7 @@ impl Lane {
     /// Name of the lane over NBD.
     pub const NBD: &str = "nbd";
 
-    /// Whether it reaches its device without a network.
+    /// Returns whether it reaches its device without a network.
     pub fn is_local(&self) -> bool {
         [Self::LOCAL, Self::FLASH].contains(&self.name.as_str())
     }
@@ -369,7 +369,7 @@ impl Results {
         Duration::try_from_secs_f64(self.took_s).unwrap_or_default()
     }
 
-    /// Whether a part of the report is drawn.
+    /// Returns whether a part of the report is drawn.
     pub fn draws(&self, drawing: Drawing) -> bool {
         self.draw.contains(&drawing)
     }

@@ -1,5 +1,5 @@
-//! What others have published, as relations between figures of one source. **Nothing here was
-//! measured by weft.**
+//! Publications of others, as relations between figures of one source. **Nothing here was measured
+//! by weft.**
 
 use super::{Processors, Results, Row};
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct Published {
     /// The publication, and what it compared.
     pub source: String,
-    /// Where it is.
+    /// Its address.
     #[serde(default)]
     pub url: Option<String>,
-    /// What was measured, in its words: `4 KiB random read on a RAM disk`.
+    /// The measurement, in its words: `4 KiB random read on a RAM disk`.
     pub of: String,
     /// [`super::Workload::name`] of the workload to compare with; none: the source gives a summary.
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Published {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
-    /// What the source calls it.
+    /// Its name in the source.
     pub name: String,
     /// [`super::Lane::name`] of the lane that corresponds, if one does.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// What it is called.
+    /// Returns its name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -84,7 +84,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is a time.
+    /// Returns whether it is a time.
     pub fn is_time(self) -> bool {
         !matches!(self, Self::Iops | Self::ReadIops | Self::WriteIops | Self::IopsPerKernelPercent)
     }

@@ -1,5 +1,5 @@
-//! How the lanes of a study relate to each other. Each relation has an interval; what the lanes do
-//! by themselves depends on the machine and on its day.
+//! Relations between the lanes of a study. Each relation has an interval; the results of a lane by
+//! itself depend on the machine and on its day.
 
 use super::Results;
 use crate::relation::Estimate;
@@ -15,16 +15,16 @@ pub struct Relation {
     pub to: Option<String>,
     /// [`super::Workload::name`].
     pub workload: String,
-    /// What is compared.
+    /// The quantity that is compared.
     pub quantity: Quantity,
-    /// How much. Times are in nanoseconds.
+    /// The result. Times are in nanoseconds.
     pub estimate: Estimate,
-    /// What each block says, in the unit of `estimate`.
+    /// The result of each block, in the unit of `estimate`.
     #[serde(default)]
     pub of_blocks: Vec<f64>,
 }
 
-/// What is compared.
+/// The quantity that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +58,7 @@ impl Quantity {
 }
 
 impl Results {
-    /// How a lane relates to another one, or to bare TCP.
+    /// Returns the relation of a lane to another one, or to bare TCP.
     pub fn relation(
         &self,
         lane: &str,

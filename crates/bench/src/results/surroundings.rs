@@ -1,4 +1,4 @@
-//! The machine of a study, and its load meanwhile.
+//! The machine of a study, and its load during the study.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,8 +55,8 @@ pub struct Conditions {
     /// Fraction of the time of the CPUs that the study could use, 0 to 1, that the hypervisor gave
     /// to others although this machine needed it (steal).
     pub steal: Option<f64>,
-    /// The same, of what other programs of this machine took meanwhile: all but the load generator,
-    /// the targets and bare TCP.
+    /// The same for what other programs of this machine took: all but the load generator, the
+    /// targets and bare TCP.
     #[serde(default)]
     pub others: Option<f64>,
     /// Lowest and highest frequency of the cores that was seen at the start of a measurement, MHz.

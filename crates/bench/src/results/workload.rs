@@ -1,4 +1,4 @@
-//! What is measured on each lane.
+//! Workloads that are measured on each lane.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub struct Workload {
 pub struct OpenLoop {
     /// [`Workload::name`] of the closed loop from which the rate is taken.
     pub of: String,
-    /// The rate, the same for all lanes: so many per cent of what the slowest lane does there.
+    /// The rate, the same for all lanes, as a percentage of what the slowest lane does there.
     pub percent: u8,
 }
 

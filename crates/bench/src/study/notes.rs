@@ -58,7 +58,7 @@ const LOAD: f64 = 0.25;
 pub(super) fn conditions(results: &Results) -> Vec<String> {
     let at = &results.conditions;
     let steal = at.steal.filter(|steal| *steal > STEAL).map(|steal| {
-        format!("The host took {:.0} % of the processors' time away meanwhile (steal): it is shared with others.", steal * 100.0)
+        format!("The host took {:.0} % of the processors' time away during the study (steal): it is shared with others.", steal * 100.0)
     });
     let busy = |load: &f64| *load > LOAD * f64::from(results.machine.cores);
     let others = at.others.filter(|others| *others > OTHERS).map(|others| {

@@ -72,7 +72,7 @@ impl WorkloadEntry {
             (None, None) => None,
             (Some(percent @ 1..=100), Some(of)) => Some(OpenLoop { of, percent }),
             (Some(_), Some(_)) => return Err("load: it is 1 to 100 per cent".into()),
-            (Some(_), None) => return Err("load: `of` has to say of which workload's rate".into()),
+            (Some(_), None) => return Err("load: `of` has to name the workload".into()),
             (None, Some(_)) => return Err("of: it goes with `load`".into()),
         };
         if open.is_some() && self.latency {

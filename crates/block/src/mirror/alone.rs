@@ -136,7 +136,7 @@ impl Core {
         self.loops.is_waiting = false;
         let Some(direct) = self.loops.direct.clone() else { return false };
         if direct.is_abandoned() && !matches!(self.mode, Mode::Leaving | Mode::Ended) {
-            let text = "a loop ended while it wrote, so what became of that is not known";
+            let text = "a loop ended while it wrote, so the outcome of the write is not known";
             let text = format!("{}: {text}: the mirror ends as it is", self.options.url);
             tracing::warn!("{text}");
             self.engine = None;

@@ -74,7 +74,7 @@ pub(super) fn judge(report: &ReservationReport, known: ClaimContext) -> Verdict 
             Verdict::Refuse("it is reserved, and its target does not tell by whom; release that reservation".into())
         }
         Some(other) if !is_other(&other) => Verdict::Refuse(format!(
-            "another host has reserved it (host identifier {}, key {:#x}), which is no opener of this mirror; release that reservation there",
+            "another host has reserved it (host identifier {}, key {:#x}), which is not an opener of this mirror; release that reservation there",
             Uuid::from_bytes(other.host),
             other.key
         )),

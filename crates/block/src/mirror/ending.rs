@@ -26,9 +26,9 @@ impl Core {
                 "{url}: the state file cannot be written ({:?}); operations wait",
                 status.kind
             ),
-            Halt::Taken => format!(
-                "{url}: another process has taken the mirror; this one does nothing with it any more"
-            ),
+            Halt::Taken => {
+                format!("{url}: another process has taken the mirror; this one no longer uses it")
+            }
             Halt::Fenced(number) => {
                 let leg = self.place_of(number).map_or_else(
                     || names(1 << number),
@@ -74,7 +74,7 @@ impl Core {
     /// Another opener has the mirror, or had it since: acknowledges nothing.
     pub(super) fn superseded(&mut self, why: &str) {
         let text = format!(
-            "{}: another opener has taken the mirror over: {why}; nothing is acknowledged here any more. Open the mirror again when it is closed there",
+            "{}: another opener has taken the mirror over: {why}; nothing more is acknowledged here. Open the mirror again when it is closed there",
             self.options.url
         );
         tracing::error!("{text}");

@@ -35,7 +35,7 @@ pub(crate) fn read(found: &FoundLeg) -> Result<(Slots, Record), String> {
 fn explain(url: &str, why: Unreadable) -> String {
     match why {
         Unreadable::Nothing => format!(
-            "{url} has no label of a mirror in its last MiB; if it was made larger or smaller, give it its old size again, or label it anew with \
+            "{url} has no label of a mirror in its last MiB; if it was made larger or smaller, give it its old size again, or label it again with \
              \"weft mirror replace\"; otherwise make a mirror with \"weft mirror create\", or put this leg in the place of a lost one with \
              \"weft mirror replace\""
         ),
@@ -46,7 +46,7 @@ fn explain(url: &str, why: Unreadable) -> String {
         }
         Unreadable::Damaged => {
             format!(
-                "the label of {url} is damaged; if the other legs are good, label this one anew with \"weft mirror replace\""
+                "the label of {url} is damaged; if the other legs are good, label this one again with \"weft mirror replace\""
             )
         }
     }
@@ -56,7 +56,7 @@ fn explain(url: &str, why: Unreadable) -> String {
 fn other_sizes(url: &str, other: &str) -> String {
     format!(
         "{url} states another size, block size, region length or number of legs than {other}, though both name the same mirror; one of them is damaged \
-         or was changed: label that leg anew with \"weft mirror replace\", or leave out the state file with mirror:force=on"
+         or was changed: label that leg again with \"weft mirror replace\", or leave out the state file with mirror:force=on"
     )
 }
 
@@ -184,7 +184,7 @@ impl<'a> Labels<'a> {
         Err(format!(
             "legs were used apart from each other: leg {leg} ({}) has generation {}, and {other} has generation {}, which knows it only up to \
              generation {}, so each has data that the other one lacks; keep one of the two: start from it alone with mirror:force=on, or give the \
-             other one up with \"weft mirror replace\", which labels it anew, so that it is copied over",
+             other one up with \"weft mirror replace\", which labels it again, so that it is copied over",
             url(leg).unwrap_or_default(),
             label.generation.number,
             newest.generation.number,

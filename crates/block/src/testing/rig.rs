@@ -179,7 +179,7 @@ impl Rig {
         let (reply, change) = channel();
         let _ = self.ends[on_loop].commands.send(Command::Change(reply));
         self.ends[on_loop].wake();
-        change.recv_timeout(PATIENCE).expect("the device tells of a change")
+        change.recv_timeout(PATIENCE).expect("the device reports a change")
     }
 
     /// Ends the loops.

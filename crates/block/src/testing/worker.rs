@@ -174,7 +174,7 @@ impl Driver for Worker {
         assert_eq!(
             in_flight - self.queue.in_flight(),
             self.done.len(),
-            "what is reaped is in flight no more"
+            "what is reaped is no longer in flight"
         );
         busy |= !self.done.is_empty();
         let mut done = core::mem::take(&mut self.done);

@@ -85,7 +85,7 @@ pub unsafe extern "C" fn weft_loop_prepare(own: *const WeftLoop, nanoseconds: *m
 }
 
 /// Runs a loop: does what there is to do, after it has waited for that, but for `milliseconds` at
-/// most; a negative number is no limit. The completions of its queues are taken out with
+/// most; a negative number means no limit. The completions of its queues are taken out with
 /// `weft_queue_reap`.
 ///
 /// # Safety

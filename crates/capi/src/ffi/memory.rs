@@ -69,7 +69,7 @@ pub unsafe extern "C" fn weft_memory_size(memory: *const WeftMemory) -> usize {
 }
 
 /// Frees the handle. Memory of `weft_memory_new` is freed as soon as no operation uses it; do not
-/// use it any more. Registered memory is the caller's again: while an operation uses it, the
+/// use it afterwards. Registered memory is the caller's again: while an operation uses it, the
 /// function fails with `WEFT_ERROR_IN_USE` and changes nothing. NULL is ignored.
 ///
 /// # Safety

@@ -39,11 +39,11 @@ pub unsafe extern "C" fn weft_queue_new(
 }
 
 /// Frees a queue. Its operations are given up: those that were submitted may be executed or not.
-/// When the function returns nothing uses their buffers any more; `weft_memory` of operations may
+/// When the function returns, their buffers are no longer used; `weft_memory` of operations may
 /// still be in use. NULL is ignored; so is a queue on a loop of another thread.
 ///
 /// # Safety
-/// `queue` is NULL or a handle, which no thread uses any more.
+/// `queue` is NULL or a handle, which threads no longer use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_queue_free(queue: *mut WeftQueue) {
     guard::free(|| {
@@ -281,8 +281,8 @@ pub unsafe extern "C" fn weft_queue_reap(
 }
 
 /// Stores up to `most` completions and returns their number, after it has waited for `least` of
-/// them, but for `milliseconds` at most; a negative number is no limit. It does not wait for more
-/// operations than are in flight.
+/// them, but for `milliseconds` at most; a negative number means no limit. It does not wait for
+/// more operations than are in flight.
 ///
 /// # Safety
 /// `queue` is a handle; `completions` is valid for writing `most` completions.

@@ -1,16 +1,15 @@
-//! Files of what passes on connections, for network analysers: plain text also where TLS is below,
-//! with headers of TCP that are made up, and without secrets
-//! ([`weft_proto::capture`]).
+//! Captures of the traffic of connections, in files for network analysers: plain text even where
+//! TLS is below, with made-up TCP headers and without secrets ([`weft_proto::capture`]).
 //!
-//! * `tap`: beside a pump, copies what it receives and sends into the queue of the capture, if
+//! * `tap`: next to a pump, copies what it receives and sends into the queue of the capture if
 //!   there is room. Nothing waits for the file.
-//! * `capsules`: the same beside a queue pair of RDMA.
+//! * `capsules`: the same for a queue pair of RDMA.
 //! * `writer`: the thread that writes it.
 //! * `flow`: one connection as the writer knows it: bytes become packets.
 //! * `file`: the file, within its limits.
 //!
-//! What did not find room in the queue is missing in the file, and is counted. A tap then begins
-//! again with the next message, so that what follows can be read.
+//! Traffic that finds no room in the queue is missing in the file and is counted. The tap then
+//! starts again at the next message, so that what follows can be read.
 
 mod capsules;
 mod file;
@@ -39,14 +38,14 @@ use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_proto::capture::Role;
 
-/// What is captured, and where to.
+/// Settings of a capture: its file, its limits, and the host to capture.
 #[derive(Clone, Debug)]
 pub struct CaptureConfig {
     /// The file.
     pub path: PathBuf,
-    /// Bytes of it, at most.
+    /// Maximum size of the file, bytes.
     pub bytes: u64,
-    /// How long it takes, at most.
+    /// Maximum duration.
     pub time: Duration,
     /// The host whose connections are captured: its NQN, initiator name or IP address. `None`: all.
     pub host: Option<String>,
@@ -107,18 +106,18 @@ impl Capture {
         })
     }
 
-    /// What came of it, once it is over.
+    /// Returns the outcome, once the capture is over.
     pub fn outcome(&self) -> Option<Result<Outcome, Error>> {
         let outcome = self.0.shared.outcome.lock().clone()?;
         Some(outcome.map_err(|why| Error::new(ErrorKind::Io, why)))
     }
 
-    /// Whether it goes on.
+    /// Returns whether the capture is still running.
     pub fn is_running(&self) -> bool {
         !self.0.shared.over.load(Ordering::Acquire)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }

@@ -1,4 +1,4 @@
-//! What taps tell the writer, and what both share.
+//! Records that taps pass to the writer, and the state that both share.
 
 use crate::limits::CAPTURE_QUEUE_BYTES;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub(super) struct Bytes {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What came of a capture.
+/// Outcome of a capture.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Why it ended.

@@ -1,4 +1,4 @@
-//! What copies the bytes of one connection for a capture.
+//! A tap copies the bytes of one connection for a capture.
 
 use super::record::{Bytes, Opened, SharedCapture, What};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

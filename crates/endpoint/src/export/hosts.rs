@@ -6,12 +6,12 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 /// A host that is connected, and what it uses of one subsystem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectedHost {
-    /// How it came.
+    /// The protocol by which it is connected.
     pub protocol: HostProtocol,
     /// NVMe: the host's NQN, or its identifier if it gave none; iSCSI: the initiator's name; NBD:
     /// the client's address, as it has no name; in this system: the NQN that the host has.
     pub name: String,
-    /// What it is connected to.
+    /// The subsystem to which it is connected.
     pub subsystem: Nqn,
     /// The namespaces that it sees; of NBD, the one that it chose.
     pub namespaces: Vec<Nsid>,

@@ -1,8 +1,8 @@
-//! What exports are made of, and what a running one is to those who started it: every one, and those
-//! that listen.
+//! Configuration of exports, and the traits by which those who started an export use it: [`Export`]
+//! for every one, [`ListeningExport`] for those that listen.
 //!
 //! The inventory is not here: an export follows it ([`Follower`](crate::inventory::Follower)), and
-//! its connections have what it says by mailbox.
+//! its connections receive the changes by mailbox.
 
 use super::hosts::ConnectedHost;
 use super::iscsi;
@@ -19,15 +19,15 @@ use weft_block::{BlockDevice, Device, Error, waiting};
 /// Configuration of exports of any protocol.
 #[derive(Clone)]
 pub struct ExportConfig {
-    /// What to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first also
-    /// under the empty name. The URLs say where to listen.
+    /// The inventory to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first
+    /// also under the empty name. The URLs say where to listen.
     pub inventory: Arc<LiveInventory>,
     /// The settings of the iSCSI target.
     pub iscsi: iscsi::Settings,
     /// Certificates, for listen addresses with TLS.
     pub tls: TlsFiles,
-    /// Of the control by which the sources were opened ([`crate::Control::late_writers`]), for
-    /// disks that another process takes over.
+    /// Late writers of the control by which the sources were opened
+    /// ([`crate::Control::late_writers`]), for disks that another process takes over.
     pub late_writers: LateWriters,
 }
 

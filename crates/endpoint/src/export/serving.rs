@@ -71,19 +71,19 @@ fn protocol_of(url: &str) -> Result<usize, Error> {
     })
 }
 
-/// Whether exports can listen at a URL, as far as its text tells.
+/// Checks that exports can listen at a URL, as far as its text shows.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] for what is no URL to listen at.
+/// [`ErrorKind::Usage`] if it is not a URL to listen at.
 pub fn check_listen(url: &str) -> Result<(), Error> {
     (PROTOCOLS[protocol_of(url)?].check)(url)
 }
 
-/// The TCP address at which a URL has a server listen; none for a Unix socket or RDMA. Looks up
-/// names, and loads what TLS needs.
+/// Returns the TCP address at which a URL makes a server listen; none for a Unix socket or RDMA.
+/// Looks up names, and loads what TLS needs.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] for what is no URL to listen at, or needs a certificate that is not named;
+/// [`ErrorKind::Usage`] if it is not a URL to listen at, or needs a certificate that is not named;
 /// otherwise what makes listening impossible.
 pub fn listen_address(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
     (PROTOCOLS[protocol_of(url)?].place)(url, tls)
@@ -242,7 +242,7 @@ impl Exports {
         }
     }
 
-    /// Whether a capture can begin.
+    /// Checks that a capture can begin.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] while another one shows the connections.

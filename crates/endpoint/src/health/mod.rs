@@ -22,7 +22,7 @@ use weft_base::lock::Lock;
 use weft_proto::nvme::controller::{Health, HealthCounts};
 use weft_proto::nvme::types::Nqn;
 
-/// Where the counters of subsystems are kept. A clone is the same store; the default keeps nothing.
+/// Store of the counters of subsystems. A clone is the same store; the default keeps nothing.
 #[derive(Clone, Default)]
 pub struct HealthStore(Option<Arc<Store>>);
 

@@ -32,15 +32,15 @@ struct QueueNumbers {
 }
 
 impl KeptDevice {
-    /// Whether the file at `place` is that of a disk with the data of this device. `uuid`: that
-    /// of the disk, if the device has none.
+    /// Returns whether the file at `place` is that of a disk with the data of this device. `uuid`:
+    /// that of the disk, if the device has none.
     pub fn is_of(place: &std::path::Path, device: &dyn BlockDevice, uuid: Uuid) -> bool {
         Record::read(place, label_of(uuid, device)).is_some()
     }
 
     /// Begins a disk, whose file will be at `place`. With `is_taken_over`, it is that of a process
-    /// which was killed: this waits until nothing of that one is written any more. `name` is for
-    /// messages.
+    /// which was killed: this waits until no write of that process can still be executed. `name` is
+    /// for messages.
     pub fn begin(
         device: Device,
         uuid: Uuid,

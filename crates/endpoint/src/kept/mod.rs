@@ -26,7 +26,7 @@ use weft_block::{Device, Error, waiting};
 pub(crate) struct KeptDisk<'a> {
     /// For messages.
     pub name: String,
-    /// Where its record is.
+    /// The path of its record.
     pub place: PathBuf,
     /// See [`label`].
     pub label: u64,
@@ -65,9 +65,9 @@ impl KeptDisk<'_> {
         self.keep(record, None)
     }
 
-    /// Waits until nothing of the process before is written any more, and makes durable what it has
-    /// written: a later start of the source could lose that, and this process could not write it
-    /// again. Then keeps the record of this process.
+    /// Waits until no write of the previous process can still be executed, and makes durable what
+    /// it has written: a later start of the source could lose that, and this process could not
+    /// write it again. Then keeps the record of this process.
     pub fn take_over(self) -> Kept {
         let before = Record::read(&self.place, self.label);
         self.wait(before.as_ref());
@@ -90,9 +90,9 @@ impl KeptDisk<'_> {
         self.keep(record, Some(lost))
     }
 
-    /// Before a disk is made anew of the data of one that has ended with its process: waits until
-    /// nothing of that process is written any more, and makes durable what it has written, as this
-    /// one reads it. No flush has to fail: who wrote to the disk before has seen its end.
+    /// Prepares a new disk with the data of one that has ended with its process: waits until no
+    /// write of that process can still be executed, and makes durable what it has written, as this
+    /// process reads it. No flush has to fail: whoever wrote to the old disk has seen its end.
     #[cfg(target_os = "linux")]
     pub fn settle(&self) {
         self.wait(Record::read(&self.place, self.label).as_ref());
@@ -141,13 +141,14 @@ impl KeptDisk<'_> {
 }
 
 impl Kept {
-    /// Whether some flush may have to fail.
+    /// Returns whether some flush may have to fail.
     #[inline]
     pub fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// Whether this flush of a queue has to fail: the first one of each of the queues that run.
+    /// Returns whether this flush of a queue has to fail: the first one of each of the queues that
+    /// run.
     pub fn fails_flush(&self, queue: u16, mut running: impl Iterator<Item = u16>) -> bool {
         let state = &mut *self.state.lock();
         let Some(lost) = state.lost.as_mut() else { return false };

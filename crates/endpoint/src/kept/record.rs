@@ -1,6 +1,6 @@
-//! What a disk's process keeps in a file for the one that takes the disk over after a kill. Before
-//! that one serves the disk, nothing of this one may be written any more, and what may be lost has
-//! to be told.
+//! The record that a disk's process keeps in a file for the one that takes the disk over after a
+//! kill. Before the second process serves the disk, no write of the first may still be executed,
+//! and writes that may be lost must be reported.
 
 #[cfg(target_os = "linux")]
 use crate::inventory::Namespace;
@@ -21,7 +21,7 @@ pub(super) struct Record {
     label: u64,
     /// The device's start counter.
     pub epoch: Option<u64>,
-    /// What targets may still execute for this process after its end.
+    /// Writes that targets may still execute for this process after its end.
     #[serde(flatten)]
     pub late: LateWrites,
 }
@@ -32,7 +32,7 @@ impl Record {
         Self { label, epoch: epoch_of(device), late: LateWrites::of(device) }
     }
 
-    /// Whether the device certainly has what that process wrote and did not flush.
+    /// Returns whether the device certainly has what that process wrote and did not flush.
     pub fn has_kept(&self, device: &dyn BlockDevice) -> bool {
         let is_same = self.epoch.is_some() && self.epoch == epoch_of(device);
         is_same || !device.features().volatile_cache

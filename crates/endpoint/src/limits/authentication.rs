@@ -10,8 +10,8 @@ pub const AUTHENTICATIONS_MAX: u32 = 256;
 /// Milliseconds after which one of them is forgotten.
 pub const AUTHENTICATION_STEP_MS: u64 = 250;
 
-/// Bits of the largest Diffie-Hellman group that a target accepts unless it is told which. Twice
-/// the bits cost five times the arithmetic.
+/// Bits of the largest Diffie-Hellman group that a target accepts by default. Twice the bits cost
+/// five times the arithmetic.
 pub const AUTHENTICATION_GROUP_BITS: u32 = 4096;
 
 /// Threads on which a target computes for authentications. Event loops do not compute for them: so
@@ -23,7 +23,7 @@ pub const AUTHENTICATION_THREADS: usize = 1;
 /// further ones later (Command Interrupted).
 pub const AUTHENTICATION_ADDRESS_MS: u64 = 4_000;
 
-/// How fast that comes back, as a percentage of the time that passes.
+/// Rate at which that budget comes back, as a percentage of the time that passes.
 pub const AUTHENTICATION_ADDRESS_PERCENT: u64 = 10;
 
 /// The same, of all addresses together. The second half is for addresses from which a host has
@@ -31,7 +31,7 @@ pub const AUTHENTICATION_ADDRESS_PERCENT: u64 = 10;
 /// nothing has been computed lately.
 pub const AUTHENTICATION_TARGET_MS: u64 = 30_000;
 
-/// How fast that comes back, as a percentage of the time that passes.
+/// Rate at which that budget comes back, as a percentage of the time that passes.
 pub const AUTHENTICATION_TARGET_PERCENT: u64 = 50;
 
 /// Seconds for which an address counts as one from which a host has authenticated: its
@@ -43,7 +43,7 @@ pub const AUTHENTICATIONS_ROWS: usize = 4096;
 
 /// Host identifiers (HOSTID) that were registered without a proof, of which a server remembers who
 /// proved itself with them first; further ones are not bound to a name until their host registers
-/// anew. Also those that a configuration can give.
+/// again. Also the maximum number that a configuration can give.
 pub const HOST_IDENTIFIERS_MAX: usize = 8192;
 
 /// Seconds for an NVMe host to authenticate a queue, from its Connect. Slower hosts lose the
@@ -74,7 +74,7 @@ pub const AUTHENTICATION_MESSAGES_MAX: usize = 4;
 pub const LOGIN_FAILURES_MAX: u32 = 16;
 
 /// Number of failure counts per address, which limits their memory: a CHAP name is reduced to one
-/// of so many numbers, and names with the same number share a count.
+/// of this many numbers, and names with the same number share a count.
 pub const LOGIN_FAILURES_ROWS: u64 = 1024;
 
 /// Seconds for which failed CHAP logins count, from the first one.

@@ -4,7 +4,8 @@
 /// missing in the file, and counted.
 pub const CAPTURE_QUEUE_BYTES: usize = 16 << 20;
 
-/// Maximum receives and sends that wait to be written to the file of a capture, likewise.
+/// Maximum receives and sends that wait to be written to the file of a capture. Further ones are
+/// missing in the file, and counted.
 pub const CAPTURE_QUEUE_RECORDS: usize = 8192;
 
 /// Maximum connections that one capture shows at a time. Further ones are missing in the file.

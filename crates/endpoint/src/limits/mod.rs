@@ -56,7 +56,8 @@ pub const CONNECTION_BYTES: usize = 48 << 10;
 pub const IN_CAPSULE_BYTES: u32 = 8192;
 
 /// Maximum compare-and-write of an NVMe host, bytes, though at least a block (NACWU): the first
-/// half waits for the second one, and what a capsule carries takes no memory of the pool meanwhile.
+/// half waits for the second one, and what a capsule carries takes no memory of the pool until
+/// then.
 pub const FUSED_BYTES_MAX: u32 = 4096;
 
 /// Maximum transfer of one command, bytes (MDTS); less if the device accepts less.
@@ -66,8 +67,8 @@ pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// from the host's memory. Each entry of a queue has a receive of this size.
 pub const RDMA_IN_CAPSULE_BYTES: u32 = 4096;
 
-/// How often the counters of SMART logs are kept for the next process, seconds; what a process that
-/// is killed has counted since the last time is lost.
+/// Interval at which the counters of SMART logs are saved for the next process, seconds; a process
+/// that is killed loses what it has counted since the last time.
 pub const HEALTH_INTERVAL_S: u64 = 300;
 
 /// Maximum files with the counters of subsystems. For a further subsystem the file that was written
@@ -77,14 +78,15 @@ pub const HEALTH_FILES_MAX: usize = 256;
 /// Maximum length of such a file, bytes; a longer one counts as damaged.
 pub const HEALTH_FILE_BYTES_MAX: u64 = 4096;
 
-/// Names of files and disks that are recorded in the state directory. When there are so many, those
+/// Maximum names of files and disks that are recorded in the state directory. At this number, those
 /// of files that are gone are removed before a further one is recorded.
 pub const DISK_NAMES_MAX: usize = 4096;
 
 /// Maximum length of the record of a name, bytes; a longer one counts as damaged.
 pub const DISK_NAME_BYTES_MAX: u64 = 256 << 10;
 
-/// Places at which a file was found that its record has; by them a copy of its file system is told.
+/// Maximum places in the record of a file at which it was found; they tell a copy of its file
+/// system apart.
 pub const DISK_PLACES_MAX: usize = 8;
 
 /// Seconds that a process waits for another one that records a name. Then it gives a name that is
@@ -110,8 +112,9 @@ pub const RDMA_RECEIVES_BYTES_MAX: usize = 1 << 30;
 /// The part of it that connections may have whose Connect was not accepted yet, bytes.
 pub const RDMA_RECEIVES_NEWCOMERS_BYTES: usize = 64 << 20;
 
-/// What each address is guaranteed of both, if it is left: a queue with the most entries. Above
-/// this, an address may hold at most [`HOST_TIMES_LEFT`] times as much as it leaves to others.
+/// The part of both that is guaranteed to each address, if it is left: a queue with the most
+/// entries. Above this, an address may hold at most [`HOST_TIMES_LEFT`] times as much as it leaves
+/// to others.
 pub const RDMA_RECEIVES_GUARANTEED_BYTES: usize = 8 << 20;
 
 /// Events of a queue pair that one turn takes.
@@ -231,9 +234,9 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 /// any case.
 pub const DRAIN_CLOSE_S: u64 = 1;
 
-/// iSCSI initiator ports that a target remembers when their sessions have ended. One that is not
-/// remembered is told of a power on (29h/00h) when it comes again, instead of a lost nexus
-/// (29h/07h), and may write unflushed data again.
+/// iSCSI initiator ports that a target remembers when their sessions have ended. When one that is
+/// not remembered comes again, the target reports a power on (29h/00h) instead of a lost nexus
+/// (29h/07h), and the initiator may write unflushed data again.
 pub const PORTS_KNOWN_MAX: usize = 1024;
 
 /// Seconds for iSCSI initiators to log out when a target is stopped.
@@ -277,8 +280,8 @@ pub const EXTENT_REQUESTS_MAX: usize = 4;
 /// Runs of data of an NBD export that are kept, 16 bytes each. What is behind them counts as data.
 pub const EXTENT_RUNS_MAX: usize = 1 << 20;
 
-/// Seconds after which an NBD server is asked for no more extents. What it has not told of counts as
-/// data.
+/// Seconds after which an NBD server is asked for no more extents. Blocks whose extents it has not
+/// returned count as data.
 pub const EXTENTS_S: u64 = 10;
 
 /// Maximum data of an I/O command of a user, bytes. A longer one is refused.

@@ -34,20 +34,20 @@ pub const PATH_BATCH_OPS: usize = 64;
 /// With --iopolicy=latency, operations after which another path is measured.
 pub const PATH_PROBE_OPS: u32 = 128;
 
-/// How often an operation is sent again that a device has aborted, or whose data was damaged in
-/// transit. Then it fails.
+/// Number of times that an operation is sent again that a device has aborted, or whose data was
+/// damaged in transit. Then it fails.
 pub const PATH_REPEATS_MAX: u8 = 5;
 
-/// How often an operation is sent again that was refused because of the path, although the target
-/// reports that the path works. Then it fails.
+/// Number of times that an operation is sent again that was refused because of the path, although
+/// the target reports that the path works. Then it fails.
 pub const PATH_REFUSALS_MAX: u8 = 100;
 
 /// Bytes of each of the samples by which weft compares the data of two targets before a path to the
 /// second one is used.
 pub const PATH_SAMPLE_BYTES: u32 = 4096;
 
-/// How often a sample is read that is not the same at both. Then they are different, or the sample
-/// is written all the time.
+/// Number of times that a sample is read that is not the same at both. Then they are different, or
+/// the sample is written all the time.
 pub const PATH_SAMPLE_TRIES: u32 = 3;
 
 /// Unflushed writes that are written again at a time, after a restart of their target.

@@ -1,4 +1,5 @@
-//! Whose a state directory was before names of files and disks were recorded in it.
+//! Use of a state directory by earlier versions, before names of files and disks were recorded in
+//! it.
 
 #[cfg(unix)]
 use super::record::LOCK;

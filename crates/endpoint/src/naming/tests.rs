@@ -1,4 +1,4 @@
-//! What keeps its name, and what gets another one.
+//! Files and disks that keep their name, and those that get another one.
 
 use super::*;
 use crate::limits::DISK_NAMES_MAX;

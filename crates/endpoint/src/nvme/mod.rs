@@ -1,5 +1,5 @@
-//! What both ends of NVMe need, whichever carries their capsules: [`names`] of peers, and the work
-//! of a queue pair ([`rdma`]).
+//! Parts that both ends of NVMe need, whichever transport carries their capsules: [`names`] of
+//! peers, and the work of a queue pair ([`rdma`]).
 
 pub(crate) mod names;
 pub(crate) mod rdma;

@@ -1,4 +1,4 @@
-//! What both ends of a connection over RDMA do alike: a queue pair of `weft_io` and an engine of
+//! Common work of both ends of a connection over RDMA: a queue pair of `weft_io`, an engine of
 //! `weft_proto`, and what passes between them.
 
 use crate::limits::RDMA_EVENTS_PER_TURN;

@@ -1,5 +1,5 @@
-//! Whether a device that a path has opened is the one that the other paths, and this one before,
-//! led to.
+//! Admission of a device that a path has opened: it must be the one to which the other paths, and
+//! this one before, have led.
 
 use weft_block::{BlockDevice, Features, Geometry, Identity, split};
 use weft_block::{Device, sharing};
@@ -60,8 +60,7 @@ impl Base {
                 "it has {now} bytes instead of {before}, and ends within a block"
             ));
         }
-        lacks(&self.features, &device.features())
-            .map(|what| format!("it offers no {what} any more"))
+        lacks(&self.features, &device.features()).map(|what| format!("it no longer offers {what}"))
     }
 
     /// The device as queues use it: with as long operations and for as many loops as before.

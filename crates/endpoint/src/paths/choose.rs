@@ -1,4 +1,4 @@
-//! Which path an operation takes.
+//! Choice of the path that an operation takes.
 
 use super::options::IoPolicy;
 use super::route::Route;

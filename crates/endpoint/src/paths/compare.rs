@@ -1,4 +1,4 @@
-//! Whether a device that was opened again still has what was not flushed: it is read back and
+//! Check that a device that was opened again still has the unflushed data: it is read back and
 //! compared, and nothing is written.
 
 use super::unflushed::{Piece, Unflushed};

@@ -1,4 +1,4 @@
-//! What is counted of a path.
+//! Counters of a path.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What opens a path, as often as necessary.
+//! Opens a path, as often as necessary.
 
 use crate::source::ConnectOptions;
 use crate::url::NVME_SCHEMES;

@@ -1,5 +1,4 @@
-//! How the connection to a device is kept: the options of reconnect and multipath, with nvme-cli's
-//! names where it has one.
+//! Options of reconnect and multipath, with nvme-cli's names where it has one.
 
 use crate::limits::{RECONNECT_DELAY_S, UNFLUSHED_BYTES};
 use std::time::Duration;
@@ -13,16 +12,16 @@ pub struct PathOptions {
     /// its data could not be compared with that of the others. Otherwise it is not used until that
     /// works.
     pub same_data: bool,
-    /// How long to try to reconnect a path (`ctrl_loss_tmo`). `None`: for ever. Zero: not at all;
-    /// with a single path the device is then the source itself.
+    /// Time for which weft tries to reconnect a path (`ctrl_loss_tmo`). `None`: for ever. Zero: not
+    /// at all; with a single path the device is then the source itself.
     pub ctrl_loss_timeout: Option<Duration>,
     /// Maximum pause between two attempts to reconnect (`reconnect_delay`). The first pauses are
     /// shorter.
     pub reconnect_delay: Duration,
-    /// How long operations wait while no path can be used; then they fail (`fast_io_fail_tmo`).
-    /// `None`: they wait for ever.
+    /// Time for which operations wait while no path can be used; then they fail
+    /// (`fast_io_fail_tmo`). `None`: they wait for ever.
     pub fast_io_fail_timeout: Option<Duration>,
-    /// Which path an operation takes.
+    /// Policy by which an operation chooses its path.
     pub io_policy: IoPolicy,
     /// When a write whose connection was lost is sent again.
     pub failover: Failover,
@@ -31,15 +30,15 @@ pub struct PathOptions {
     pub unflushed_bytes: usize,
     /// Nobody else writes to the data while the device is open: what a target has lost is written
     /// again. Otherwise weft reads it back, writes nothing, and the next flush fails if the target
-    /// does not have it any more.
+    /// no longer has it.
     pub only_writer: bool,
     /// The same as [`Self::only_writer`] as long as nobody else is registered with the device for
     /// reservations. A device that knows reservations is asked when it is opened, for the log, and
     /// each time before anything is written to it again.
     pub only_writer_if_alone: bool,
     /// Reserves the device (Write Exclusive) while it is open. What a target has lost is written
-    /// again if it says that the reservation is still held, as nobody else can have written
-    /// meanwhile. Opening fails if another host holds one.
+    /// again if it reports that the reservation is still held, as nobody else can have written in
+    /// the meantime. Opening fails if another host holds one.
     pub reserve: bool,
 }
 
@@ -73,7 +72,7 @@ impl PathOptions {
     }
 }
 
-/// Which of the paths an operation takes: among those with the best access state.
+/// Policy by which an operation chooses among the paths with the best access state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IoPolicy {
     /// The first one in the order in which they were given, while it can be used.

@@ -1,9 +1,9 @@
 //! The order of overlapping writes over a volatile cache: one goes out when those before it have
 //! completed.
 //!
-//! Of two that are in flight together nobody knows which one the target executed last, and a read
-//! may have shown it. If the target loses its cache then, neither a comparison nor a repetition
-//! could tell which data is the right one.
+//! If two are in flight together, nobody knows which one the target executed last, and a read may
+//! have shown it. If the target then loses its cache, neither a comparison nor a repetition can
+//! find out which data is right.
 
 use super::unresolved::Key;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What the paths of a device share: which of them are open, who uses them, and what to tell the
+//! State that the paths of a device share: the open ones, their users, and the messages to the
 //! users.
 
 use super::admit::Base;

@@ -1,4 +1,4 @@
-//! Who else is registered with a device, by its Reservation Report: whoever is, may write to it as
+//! The other registrants of a device, by its Reservation Report: each of them may write to it as
 //! well.
 
 use super::asking::Answer;

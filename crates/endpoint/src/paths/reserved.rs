@@ -1,10 +1,10 @@
-//! A device that its opener has reserved: nobody else writes to it as long as its target says that
-//! this opener holds the reservation.
+//! A device that its opener has reserved: nobody else writes to it as long as its target reports
+//! that this opener holds the reservation.
 //!
-//! Each opening registers with a key that no other one has, so a report in which that key holds
-//! says that nobody has taken the reservation since, also after a restart of the target, where the
-//! generation begins anew. The upper half of a key is the host's: an opening of the same host takes
-//! the place of an earlier one, which is shut out by that, whether it still runs or not.
+//! Each opening registers with a key that no other one has. A report in which that key holds the
+//! reservation shows that nobody has taken it since, also after a restart of the target, where the
+//! generation starts again. The upper half of a key is the host's: an opening of the same host
+//! takes the place of an earlier one, which is shut out by that, whether it still runs or not.
 
 use super::asking::{Answer, ask_from};
 use super::opener::Opener;

@@ -1,4 +1,4 @@
-//! What to do with an operation that a path has given back without success.
+//! Decision about an operation that a path has given back without success.
 
 use super::flights::Flight;
 use super::options::Failover;

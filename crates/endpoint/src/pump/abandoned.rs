@@ -1,12 +1,12 @@
-//! Commands that nobody waits for any more: what a target finds in a connection that its host has
-//! ended, and what a host leaves behind.
+//! Commands that nobody waits for: those that a target finds in a connection that its host has
+//! ended, and those that a host leaves behind.
 //!
 //! A host that ends a connection takes the commands without an answer for lost, and sends them
 //! again elsewhere. A process that stood still (stopped, or starved of its processor or disk) finds
 //! the old ones in its socket when it goes on. Executed then, an old write undoes a newer one that
-//! was acknowledged meanwhile. The standards bind the host: it has to wait until the old controller
-//! cannot execute anything any more. Not every host does. So a target does what it can: it executes
-//! nothing that it reads from a connection whose other end it knows to be closed.
+//! was acknowledged in the meantime. The standards bind the host: it has to wait until the old
+//! controller can execute nothing more. Not every host does. So a target does what it can: it
+//! executes nothing that it reads from a connection whose other end it knows to be closed.
 //!
 //! That costs no well-behaved host anything: a host that ends an association or a session in order
 //! has had its answers before. (NBD is different: a client may send its last requests and

@@ -1,4 +1,4 @@
-//! What a pump asks of its source or export.
+//! Calls of a pump to its source or export.
 
 use crate::limits::RECEIVE_PIECES;
 use smallvec::SmallVec;
@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use weft_io::Handle;
 use weft_proto::stream::{StreamEngine, Tag};
 
-/// Whether to go on with the bytes that have arrived.
+/// Decision whether to go on with the bytes that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Flow {
@@ -17,7 +17,7 @@ pub enum Flow {
     Pause,
 }
 
-/// What a pump asks of its source or export.
+/// Calls of a pump to its source or export.
 pub trait Handler<E: StreamEngine> {
     /// The memory of `tag` from `offset` on: at least one and at most `len` contiguous bytes.
     /// `None` throws the bytes away: the command was given up.

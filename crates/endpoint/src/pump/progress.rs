@@ -1,4 +1,4 @@
-//! How much a peer moves in each direction, and by when it has to move more.
+//! Progress of a peer in each direction, and the time by which it has to make more.
 
 use crate::limits::{STALL_BYTES_MIN, STALL_S};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! How much of what has arrived one turn takes in before it answers.
+//! The share of the received data that one turn takes in before it answers.
 //!
 //! An end that receives everything available and then answers all of it leaves the other end idle
-//! meanwhile, and is idle itself while the other end does the same: they alternate instead of
+//! in the meantime, and is idle itself while the other end does the same: they alternate instead of
 //! overlapping. With small portions both always have work, but each turn costs some system calls.
 //! The right portion is a time, not a number of bytes: a turn should take a few times as long as
 //! its system calls, and less than the time for which the other end polls before it sleeps. So the

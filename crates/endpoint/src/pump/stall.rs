@@ -1,5 +1,5 @@
-//! Peers that stop half-way: that send no more of the data which they announced or were asked for,
-//! or take no more of what is sent to them. Memory is held meanwhile, so it may not last.
+//! Peers that stop half-way: that stop sending data which they announced or were asked for, or stop
+//! taking what is sent to them. Memory is held in the meantime, so the time for that is limited.
 
 use super::stream::{ConnectionEnd, ConnectionState, StreamPump};
 use crate::limits::STALL_S;

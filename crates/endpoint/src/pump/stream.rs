@@ -11,7 +11,7 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, DriverId, Handle, Stream, Time};
 use weft_proto::stream::{HEADER_MAX, StreamEngine};
 
-/// How a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug)]
 pub enum ConnectionEnd {
     /// The peer closed it.
@@ -120,12 +120,12 @@ impl<E: StreamEngine> StreamPump<E> {
         self.stream.peer()
     }
 
-    /// Who encrypts the connection, if it is encrypted.
+    /// Returns the name of the part that encrypts the connection; none if it is not encrypted.
     pub fn encrypted_by(&self) -> Option<&'static str> {
         self.stream.encrypted_by()
     }
 
-    /// How the connection ended, once it has.
+    /// Returns the reason why the connection ended, once it has.
     pub fn end(&self) -> Option<&ConnectionEnd> {
         if let ConnectionState::Ended(end) = &self.state { Some(end) } else { None }
     }
@@ -141,18 +141,19 @@ impl<E: StreamEngine> StreamPump<E> {
         Ok(self)
     }
 
-    /// Whether something is still to be sent.
+    /// Returns whether there is unsent data.
     pub fn has_unsent(&self) -> bool {
         self.sending.is_some() || self.engine.wants_transmit()
     }
 
-    /// How much of what the engine has taken ([`StreamEngine::taken`]) the system has.
+    /// Returns how much of the data that the engine has taken ([`StreamEngine::taken`]) was given
+    /// to the system.
     pub fn sent(&self) -> u64 {
         if self.sending.is_some() { self.sent } else { self.engine.taken() }
     }
 
-    /// Whether nothing more can be received until the socket becomes readable again, which wakes
-    /// the driver.
+    /// Returns whether nothing more can be received until the socket becomes readable again, which
+    /// wakes the driver.
     pub fn is_drained(&self) -> bool {
         self.drained && matches!(self.state, ConnectionState::Open)
     }
@@ -164,7 +165,7 @@ impl<E: StreamEngine> StreamPump<E> {
         }
     }
 
-    /// Whether [`Flow::Pause`](super::Flow::Pause) is in force.
+    /// Returns whether [`Flow::Pause`](super::Flow::Pause) is in force.
     pub fn is_paused(&self) -> bool {
         matches!(self.state, ConnectionState::Paused)
     }
@@ -177,7 +178,7 @@ impl<E: StreamEngine> StreamPump<E> {
         }
     }
 
-    /// Whether the connection ends once everything is sent.
+    /// Returns whether the connection ends once everything is sent.
     pub fn is_closing(&self) -> bool {
         matches!(self.state, ConnectionState::Closing { .. })
     }
@@ -187,7 +188,8 @@ impl<E: StreamEngine> StreamPump<E> {
         self.finish(ConnectionEnd::Engine);
     }
 
-    /// Whether nothing is in transit in either direction: the pump may move to another loop.
+    /// Returns whether nothing is in transit in either direction: the pump may move to another
+    /// loop.
     pub fn is_quiet(&self) -> bool {
         self.is_live() && self.sending.is_none() && self.moving.is_none() && self.carry.is_empty()
     }

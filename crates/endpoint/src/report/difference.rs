@@ -4,7 +4,7 @@ use super::Report;
 use crate::statistics::{Counts, KindCounts};
 use serde::{Deserialize, Serialize};
 
-/// What was done per second between two times.
+/// Rates of commands and bytes between two times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Commands per second.
@@ -24,12 +24,12 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The rates of what was counted from `earlier` to `now`, in so many seconds.
+    /// Returns the rates of what was counted from `earlier` to `now`, which are `seconds` apart.
     pub fn between(earlier: &Counts, now: &Counts, seconds: f64) -> Self {
         Self { in_flight: now.in_flight, ..Self::of(&now.since(earlier).total(), seconds) }
     }
 
-    /// The rates of what was counted in so many seconds.
+    /// Returns the rates of what was counted in `seconds`.
     pub fn of(counted: &KindCounts, seconds: f64) -> Self {
         let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
         Self {

@@ -1,4 +1,4 @@
-//! What the filter `stats:` has counted, in a report.
+//! Counters of the filter `stats:`, in a report.
 
 use super::nanoseconds::nanos;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use weft_block::stats::{KindTotals, Totals};
 pub struct FilterReport {
     /// Its URL, without secrets.
     pub url: String,
-    /// What it has counted since it was opened, by `read`, `write`, `flush` and `other`.
+    /// Its counters since it was opened, by `read`, `write`, `flush` and `other`.
     pub kinds: BTreeMap<String, FilterCounts>,
 }
 

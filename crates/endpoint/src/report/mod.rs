@@ -1,5 +1,5 @@
-//! What a serving process tells of itself: what it serves, to whom, and what it has done. The JSON
-//! of `weft status`; metrics and `weft top` are made of the same values.
+//! Report of a serving process: what it serves, to whom, and what it has done. This is the JSON of
+//! `weft status`; metrics and `weft top` are made of the same values.
 //!
 //! Making a report waits for no I/O. The loops are asked for their CPU time and given a moment to
 //! answer; a loop that does not is reported as one that did not answer.
@@ -82,7 +82,7 @@ impl From<Usage> for CpuReport {
 pub struct LoopReport {
     /// Its number.
     pub number: usize,
-    /// Whether it answered in time. If not, the rest is zero.
+    /// It answered in time. If not, the rest is zero.
     pub answered: bool,
     /// CPU time of its thread.
     pub cpu: CpuReport,
@@ -129,7 +129,7 @@ pub struct NamespaceReport {
     pub trouble: Option<String>,
     /// The paths of its device, if that is a remote one.
     pub paths: Vec<PathReport>,
-    /// What each `stats:` in its device has counted.
+    /// The counters of each `stats:` in its device.
     #[serde(default)]
     pub filters: Vec<FilterReport>,
     /// Its commands.
@@ -137,7 +137,7 @@ pub struct NamespaceReport {
 }
 
 impl NamespaceReport {
-    /// Whether its commands wait, as it has paths of which none takes them now.
+    /// Returns whether its commands wait, because it has paths and none of them takes commands now.
     pub fn waits(&self) -> bool {
         self.presence == presence(Presence::Here)
             && !self.paths.is_empty()

@@ -15,7 +15,7 @@ pub struct PathReport {
     /// The access state (ANA, ALUA) that the target reports: `optimized`, `non-optimized`,
     /// `inaccessible`, `persistent-loss` or `transition`.
     pub access: String,
-    /// Whether it is open.
+    /// It is open.
     pub open: bool,
     /// Operations that ended on it.
     pub operations: u64,
@@ -25,7 +25,7 @@ pub struct PathReport {
     pub errors: u64,
     /// Operations that were sent again because of it.
     pub retries: u64,
-    /// How often it was opened again.
+    /// Number of times that it was opened again.
     pub reconnects: u64,
     /// Average latency of the last operations, nanoseconds; 0 if there were none.
     pub latency_ns: u64,
@@ -34,7 +34,7 @@ pub struct PathReport {
 }
 
 impl PathReport {
-    /// Whether it takes commands.
+    /// Returns whether it takes commands.
     pub fn is_usable(&self) -> bool {
         self.open && self.access.ends_with("optimized")
     }

@@ -1,5 +1,5 @@
-//! What the reservations of all namespaces have in common: the exports that are told of changes, and
-//! the thread that writes state files.
+//! Parts that the reservations of all namespaces share: the exports that are notified of changes,
+//! and the thread that writes state files.
 
 use super::Follower;
 use super::pending::Pending;

@@ -4,13 +4,12 @@
 //! * [`ReservationTable`] finds the [`NamespaceReservations`] of a UUID. It belongs to the
 //!   inventory, so all exports use the same.
 //! * [`NamespaceReservations`] executes operations, one after the other: the new state is stored if
-//!   it has to outlast a restart, put in force, and told to all exports (`Follower`); when those
-//!   whose commands are aborted have nothing in a device any more (`Pending`), the operation is
-//!   answered.
+//!   it has to outlast a restart, put in force, and reported to all exports (`Follower`). The
+//!   operation is answered when no device holds any command that it aborts (`Pending`).
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
 //! * [`GroupStore`] is what a group of gateways has in its place, or [`SharedStore`] if its calls
-//!   wait: all gateways keep each other's hosts out. `group` has the engine of
-//!   [`weft_group::reservations`] do that.
+//!   wait: all gateways keep each other's hosts out. `group` does that with the engine of
+//!   [`weft_group::reservations`].
 
 mod common;
 mod file;

@@ -27,7 +27,7 @@ struct Work {
 }
 
 impl Pool {
-    /// At most so many of these threads, which have this name.
+    /// A pool of at most `threads_max` threads, which have this name.
     pub fn new(name: &'static str, threads_max: usize) -> Self {
         Self { name, threads_max, work: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! Where a group of gateways keeps its reservations.
+//! Stores in which a group of gateways keeps its reservations.
 
 use super::pool::Pool;
 use crate::limits::{RESERVATION_READERS_MAX, RESERVATION_THREADS_MAX};
@@ -10,7 +10,7 @@ use weft_group::limits::RESERVATION_RETRY_MS;
 use weft_group::reservations::stored::VERSION;
 use weft_group::reservations::{Lane, Record};
 
-/// What is asked of a store.
+/// A request to a store.
 #[derive(Debug)]
 pub enum Asked {
     /// The object of the namespace: [`Got::Object`].
@@ -27,7 +27,7 @@ pub enum Asked {
     Pause,
 }
 
-/// What came of it.
+/// The result of a request.
 #[derive(Debug)]
 pub enum Got {
     /// The generation and the bytes of the object; `None`: there is none.
@@ -40,7 +40,7 @@ pub enum Got {
     Paused,
 }
 
-/// What is to be stored of a namespace.
+/// An object to store for a namespace.
 #[derive(Debug)]
 pub struct Object {
     pub(super) record: Record,
@@ -57,7 +57,7 @@ impl Object {
     }
 }
 
-/// Told once what came of something, on any thread. It is dropped if the process has ended.
+/// Called once with the result, on any thread. It is dropped if the process has ended.
 pub type Answered = Box<dyn FnOnce(Result<Got, Error>) + Send>;
 
 /// A store that all gateways of a group reach, with an object for each namespace, and a way to tell

@@ -70,7 +70,7 @@ impl ReservationTable {
 
     /// Reservations that this gateway shares with the others of a group.
     ///
-    /// The order of a start: be told of what others change ([`Self::changed_elsewhere`]), as one of
+    /// The order of a start: follow the changes of others ([`Self::changed_elsewhere`]), as one of
     /// those for whom [`SharedStore::tell`] waits; then add the namespaces, which reads their
     /// states and waits for that; then serve.
     pub fn shared(store: Arc<dyn SharedStore>) -> Self {
@@ -83,7 +83,7 @@ impl ReservationTable {
         Self::at(StateStore::Shared(store))
     }
 
-    /// Whether the table is that of a group.
+    /// Returns whether the table is that of a group.
     pub fn is_shared(&self) -> bool {
         matches!(self.0.place, StateStore::Shared(_))
     }
@@ -111,7 +111,7 @@ impl ReservationTable {
     }
 
     /// Reads the reservations of a namespace, which [`Self::of`] gives at once after that. Does not
-    /// wait, and tells whether they were read.
+    /// wait; `loaded` gets the result.
     pub fn load(&self, uuid: Uuid, loaded: impl FnOnce(Result<(), Error>) + Send + 'static) {
         match self.find(uuid, true) {
             Ok(found) => found.begin_load(Box::new(loaded)),
@@ -136,9 +136,9 @@ impl ReservationTable {
     }
 
     /// Another gateway of the group has changed the reservations of a namespace, and waits
-    /// ([`SharedStore::tell`]). `done` is called when the change is in force here and no device has
-    /// commands any more that it has aborted, or at once if the namespace is not served here. Does
-    /// not wait.
+    /// ([`SharedStore::tell`]). `done` is called when the change is in force here and no device
+    /// holds commands that it has aborted, or at once if the namespace is not served here. Does not
+    /// wait.
     pub fn changed_elsewhere(&self, namespace: Uuid, done: Done) {
         let known = self.0.known.lock().get(&namespace).cloned();
         match known {

@@ -1,4 +1,4 @@
-//! What a host authenticates with to NVMe subsystems (DH-HMAC-CHAP).
+//! Secrets and algorithms with which a host authenticates to NVMe subsystems (DH-HMAC-CHAP).
 
 use crate::renewal::Renewed;
 use std::fmt;
@@ -15,9 +15,9 @@ pub struct HostSecrets {
     pub controller: Option<Secret>,
     /// Hash functions that are accepted, the preferred one first.
     pub hashes: Vec<Hash>,
-    /// Diffie-Hellman groups, likewise.
+    /// Diffie-Hellman groups that are accepted, the preferred one first.
     pub groups: Vec<Group>,
-    /// Where all this is read anew before each association; none: it stays as it is.
+    /// Source from which all this is read again before each association; none: it stays as it is.
     pub renewal: Option<Renewed<Self>>,
 }
 

@@ -1,6 +1,6 @@
-//! Initiators: what opens a block device somewhere else. One folder each; none imports an export.
+//! Initiators, which open a block device somewhere else. One folder each; none imports an export.
 //!
-//! Beside the folders stands what they share: options, opening a connection, connections that wait
+//! Next to the folders stands what they share: options, opening a connection, connections that wait
 //! for a queue, and the queue of a device with the driver of its connection.
 
 mod authentication;

@@ -1,5 +1,5 @@
-//! How to connect, by whatever protocol: nvme-cli's options, with its defaults where they make
-//! sense in user space, and what other protocols know besides.
+//! Options of connections by any protocol: nvme-cli's options, with its defaults where they make
+//! sense in user space, and those of other protocols.
 
 use super::authentication::HostSecrets;
 use super::iscsi::IscsiOptions;
@@ -16,8 +16,9 @@ use weft_block::file::CreatedFiles;
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Where connections are opened and looked after. The default is a new one, with a thread of
-    /// its own once it is used: a program that opens several devices gives all of them the same.
+    /// The control that opens connections and looks after them. The default is a new one, with a
+    /// thread of its own once it is used: a program that opens several devices gives all of them
+    /// the same.
     pub control: Control,
     /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the
     /// control.
@@ -41,16 +42,16 @@ pub struct ConnectOptions {
     /// NVMe: keep alive timeout in milliseconds; iSCSI: after how long without a word from the
     /// target it is pinged, and how long it may then keep silent. 0 switches it off.
     pub keep_alive_ms: u32,
-    /// How long opening may take, from looking up the host's name to a device that can be used.
+    /// Time limit for opening, from looking up the host's name to a device that can be used.
     pub connect_timeout: Duration,
-    /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after
-    /// that before the controller is reset. No admin command may take longer either.
+    /// Time limit of an I/O command: then it is aborted. After the same time again, but 10 s at most,
+    /// the controller is reset. No admin command may take longer either.
     pub io_timeout: Duration,
-    /// How long a peer that was lost may go on with writes that it has, beyond what it says itself:
-    /// a write whose connection was lost ends when it cannot be executed any more. NVMe: instead of
-    /// CQT where the controller tells none, behind two or three times the keep alive timeout.
-    /// iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of
-    /// the kind.
+    /// Time for which a peer that was lost may go on with writes that it has, beyond what it
+    /// reports itself: a write whose connection was lost ends when it can no longer be executed.
+    /// NVMe: instead of CQT where the controller reports none, behind two or three times the keep
+    /// alive timeout. iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol
+    /// knows nothing of the kind.
     pub quiesce_time: Duration,
     /// The device takes no writes, as if `readonly:` stood in front of its URL.
     pub read_only: bool,
@@ -67,10 +68,10 @@ pub struct ConnectOptions {
     pub ceph: weft_ceph::Access,
     /// Images of Ceph: other gateways serve them, too, so that they need their exclusive lock.
     pub ceph_in_group: bool,
-    /// Where files that local sources create are noted.
+    /// Record of the files that local sources create.
     pub created: Option<Arc<CreatedFiles>>,
-    /// How a device that is opened by its URL stays connected. A source that is opened by itself
-    /// takes only [`PathOptions::failover`] from these.
+    /// Options by which a device that is opened by its URL stays connected. A source that is opened
+    /// by itself takes only [`PathOptions::failover`] from these.
     pub paths: PathOptions,
     /// NVMe over RDMA: memory for transfers has one key for each registration, which stays valid,
     /// instead of one for each command. It saves two work requests for each command. What it

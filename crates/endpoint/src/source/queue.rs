@@ -1,10 +1,10 @@
 //! A queue of a remote device on the loop of its user: the connection's driver, and the
 //! [`BlockQueue`] that shares its state.
 //!
-//! What the protocol makes of operations is its [`Commands`]; what carries them is its [`Link`]. A
-//! connection that ends takes its queue with it: every operation under way is given back with a
-//! truthful outcome, at once or when it cannot be executed any more ([`super::settle`]), later ones
-//! are refused as not sent, and the owner is told that the device is gone.
+//! [`Commands`] turns operations into those of the protocol; a [`Link`] carries them. A connection
+//! that ends takes its queue with it: every operation under way is given back with a truthful
+//! outcome, at once or when it can no longer be executed ([`super::settle`]), later ones are
+//! refused as not sent, and the owner is notified that the device is gone.
 
 use super::link::Link;
 use super::settle::{GONE, Lost};

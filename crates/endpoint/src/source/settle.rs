@@ -1,5 +1,5 @@
-//! When a write whose connection was lost cannot be executed any more (decision 8), and the writes
-//! that wait for that.
+//! The time from which a write on a lost connection can no longer be executed (decision 8), and the
+//! writes that wait for it.
 //!
 //! Until then it is neither answered nor sent again: it could be executed after what was written
 //! later, and undo that. Each protocol knows other ways to be certain sooner; where none of them

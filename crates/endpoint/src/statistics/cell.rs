@@ -4,7 +4,7 @@ use super::histogram::{BUCKETS, Bucket, Histogram};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 
-/// What a command does.
+/// Kind of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Reads data.
@@ -133,7 +133,7 @@ impl KindCounts {
         self.latency.merge(&other.latency);
     }
 
-    /// What was counted since `earlier`.
+    /// Returns the counts since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             operations: self.operations.saturating_sub(earlier.operations),
@@ -181,7 +181,7 @@ impl Counts {
         self.in_flight = self.in_flight.wrapping_add(other.in_flight);
     }
 
-    /// What was counted since `earlier`. Commands in flight are those of now.
+    /// Returns the counts since `earlier`. Commands in flight are those of now.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             read: self.read.since(&earlier.read),

@@ -12,7 +12,7 @@ const STEP_BITS: u32 = 3;
 /// Shorter times share the first bucket: 1.024 µs.
 const FIRST_BITS: u32 = 10;
 
-/// What a percentile is where the times are too short to be told apart, nanoseconds.
+/// Value of a percentile where the times are too short to be told apart, nanoseconds.
 pub const SHORTEST_NS: u64 = 1 << FIRST_BITS;
 
 /// Times from here on share the last bucket: 69 s.
@@ -102,7 +102,7 @@ impl Histogram {
         since
     }
 
-    /// How many times were counted.
+    /// Returns the number of counted times.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -128,7 +128,8 @@ impl Histogram {
         upper_ns(self.counts.iter().position(reaches).unwrap_or(BUCKETS - 1))
     }
 
-    /// How many times were below 2 to the power of `bits`, nanoseconds, for a power of at least 10.
+    /// Returns the number of times below 2 to the power of `bits`, nanoseconds, for a power of at
+    /// least 10.
     pub fn below_power(&self, bits: u32) -> u64 {
         let end = 1 + (bits.clamp(FIRST_BITS, LAST_BITS) - FIRST_BITS) * STEPS;
         self.counts[..end as usize].iter().sum()

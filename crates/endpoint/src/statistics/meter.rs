@@ -1,6 +1,6 @@
-//! What the commands of one connection add to the counters. On the connection's loop; nothing here
-//! allocates, locks, or asks for the time per command once the connection has had its greatest
-//! number of commands in flight.
+//! Counting of the commands of one connection. On the connection's loop; nothing here allocates,
+//! locks, or asks for the time per command once the connection has had its greatest number of
+//! commands in flight.
 
 use super::cell::{Cell, Kind};
 use super::histogram::Bucket;
@@ -124,7 +124,7 @@ impl Meter {
         }
     }
 
-    /// What a command that has arrived is called, for the log of slow ones.
+    /// Sets the name of a command that has arrived, for the log of slow ones.
     #[inline]
     pub fn called(&mut self, tag: Tag, name: impl FnOnce() -> CommandName) {
         if let Some(slow) = &mut self.slow {

@@ -104,7 +104,7 @@ impl Statistics {
         self.keep_alives_expired.fetch_add(1, Relaxed);
     }
 
-    /// How many have.
+    /// Returns the number of associations that have ended in this way.
     pub fn keep_alives_expired(&self) -> u64 {
         self.keep_alives_expired.load(Relaxed)
     }
@@ -183,7 +183,7 @@ impl Statistics {
         counts
     }
 
-    /// Forgets namespaces for which `exists` is false and that no connection has any more.
+    /// Forgets namespaces for which `exists` is false and that no connection uses.
     pub fn retain(&self, exists: impl Fn(&NamespaceName) -> bool) {
         let in_use = |cells: &[(ThreadId, Arc<Cell>)]| {
             cells.iter().any(|(_, cell)| Arc::strong_count(cell) > 1)

@@ -5,7 +5,7 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 /// A namespace, by its subsystem and its identifier.
 pub type NamespaceName = (Nqn, Nsid);
 
-/// What is known of a connection when it begins to serve commands.
+/// Names of a connection that are known when it begins to serve commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionName {
     /// `nvme+tcp`, `nvme+rdma`, `iscsi`, `nbd` or `in-process`.

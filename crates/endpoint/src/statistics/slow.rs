@@ -28,7 +28,7 @@ impl SlowLog {
     }
 }
 
-/// What a command is called.
+/// Name of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandName {
     /// The opcode and the command identifier.

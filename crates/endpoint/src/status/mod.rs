@@ -1,9 +1,9 @@
-//! What a status of a block device is called in each protocol, both ways: one table per protocol,
+//! Names of the statuses of a block device in each protocol, both ways: one table per protocol,
 //! over the one list of [`weft_block::StatusKind`].
 //!
-//! What came from a protocol keeps its words ([`weft_block::Raw`]). They come out unchanged where
-//! the same protocol is spoken on the other side, and between NVMe and SCSI by their standard
-//! translation. Everything else goes by its kind.
+//! A status that came from a protocol keeps its words ([`weft_block::Raw`]). They come out
+//! unchanged where the same protocol is spoken on the other side, and between NVMe and SCSI by
+//! their standard translation. Everything else goes by its kind.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod fuse;

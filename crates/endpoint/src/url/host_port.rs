@@ -1,4 +1,4 @@
-//! Where a peer is: a host name or address, and a port.
+//! Location of a peer: a host name or address, and a port.
 
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};

@@ -17,7 +17,7 @@ pub const ISCSI_PORT: u16 = 3260;
 /// Highest LUN that a number can name (flat addressing, SAM-5 §4.7.7).
 pub const LUN_MAX: u16 = 0x3fff;
 
-/// Whether a digest is wanted.
+/// Request for a digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DigestWish {
     /// No.
@@ -34,12 +34,12 @@ pub enum DigestWish {
 pub struct IscsiUrl {
     /// CHAP name.
     pub user: Option<String>,
-    /// Where the target's portal is.
+    /// Address of the target's portal.
     pub address: HostPort,
-    /// Which target. None: whichever there are, for discovery; or whatever a target is to be
-    /// called.
+    /// The target. None: all that there are, for discovery; or whatever name a server gives its
+    /// target.
     pub target: Option<Name>,
-    /// Which logical unit.
+    /// The logical unit.
     pub lun: Option<u16>,
     /// CRC32C over each PDU header.
     pub header_digest: DigestWish,
@@ -113,7 +113,7 @@ impl IscsiUrl {
             "none" => Ok(DigestWish::None),
             "crc32c" => Ok(DigestWish::Required),
             "crc32c,none" | "none,crc32c" => Ok(DigestWish::Preferred),
-            _ => Err(format!("{key} is none, crc32c or \"crc32c,none\"")),
+            _ => Err(format!("{key} must be none, crc32c or \"crc32c,none\"")),
         };
         match key {
             "header_digest" => self.header_digest = wish()?,

@@ -1,13 +1,13 @@
-//! Whether a URL that a user writes means a source that is open. The URL of an open source is
-//! complete; the user may leave out what has a default, and write names differently.
+//! Comparison of a URL that a user writes with the URL of a source that is open. The URL of an open
+//! source is complete; the user may leave out what has a default, and write names differently.
 
 use super::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, nbd};
 use std::net::IpAddr;
 use weft_block::grammar::{self, Source};
 
-/// Whether `written` means the source whose device has the URL `opened`. In `written`, these may be
-/// missing: a default port, the namespace, the LUN, the name of a subsystem or target, the CHAP
-/// user, and options that do not say which source it is. Names may be escaped differently.
+/// Returns whether `written` means the source whose device has the URL `opened`. In `written`,
+/// these may be missing: a default port, the namespace, the LUN, the name of a subsystem or target,
+/// the CHAP user, and options that do not identify the source. Names may be escaped differently.
 pub fn means(written: &str, opened: &str) -> bool {
     if written == opened {
         return true;

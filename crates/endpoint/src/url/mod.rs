@@ -26,7 +26,7 @@ pub const FUSE: &str = "fuse:";
 /// The prefix of disks of virtual machines on this system: `vhost-user:PATH`.
 pub const VHOST_USER: &str = "vhost-user:";
 
-/// Whether a text to listen at is a URL of its own, and not the place of one of NVMe/TCP.
+/// Returns whether a text to listen at is a URL of its own, and not the place of an NVMe/TCP one.
 pub fn is_listen_url(text: &str) -> bool {
     text.contains("://") || [UBLK, FUSE, VHOST_USER].iter().any(|prefix| text.starts_with(prefix))
 }

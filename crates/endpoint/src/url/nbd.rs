@@ -13,13 +13,13 @@ use std::fmt;
 use std::path::PathBuf;
 use weft_block::{Error, ErrorKind, grammar};
 
-/// What URLs of NBD start with.
+/// Schemes of NBD URLs.
 pub const NBD_SCHEMES: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
 
 /// Port of NBD that IANA assigned.
 pub const NBD_PORT: u16 = 10809;
 
-/// Where a server listens.
+/// Location of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NbdPlace {
     /// A host and port.
@@ -31,9 +31,9 @@ pub enum NbdPlace {
 /// An export, or a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NbdUrl {
-    /// Where.
+    /// The server.
     pub place: NbdPlace,
-    /// Whether TLS has to be used.
+    /// TLS has to be used.
     pub tls: bool,
     /// Name of the export; empty for the default one.
     pub export: String,

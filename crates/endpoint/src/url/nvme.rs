@@ -27,7 +27,7 @@ pub const NVME_TCP_DISCOVERY_PORT: u16 = 8009;
 /// Port of subsystems and of discovery by RDMA that IANA assigned.
 pub const NVME_RDMA_PORT: u16 = weft_proto::nvme_rdma::PORT;
 
-/// What carries NVMe.
+/// Transport of NVMe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NvmeTransport {
     /// TCP.
@@ -83,13 +83,13 @@ impl NvmeTransport {
 /// A parsed URL of NVMe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvmeUrl {
-    /// What carries it.
+    /// The transport.
     pub transport: NvmeTransport,
-    /// Where the subsystem's port is.
+    /// Address of the subsystem's port.
     pub address: HostPort,
-    /// Which subsystem. None: the discovery subsystem, or whatever a target is to be called.
+    /// The subsystem. None: the discovery subsystem, or whatever name a server gives its target.
     pub subsystem: Option<Nqn>,
-    /// Which namespace. None: the first active one.
+    /// The namespace. None: the first active one.
     pub nsid: Option<Nsid>,
 }
 

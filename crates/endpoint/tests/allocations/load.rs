@@ -11,7 +11,7 @@ use weft_testing::allocations::{of_thread, uncounted};
 /// Operations under way together.
 pub const DEPTH: u64 = 32;
 
-/// What a load does.
+/// Operations of a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Mix {
     Reads,

@@ -1,4 +1,4 @@
-//! Whose an identifier is (HOSTID) that two hosts use, each with a secret of its own.
+//! Ownership of an identifier (HOSTID) that two hosts use, each with a secret of its own.
 
 use super::{Demanding, knows, secret, subsystem};
 use crate::intruder::{Door, Entered, OWNER, STRANGER, Testbed};

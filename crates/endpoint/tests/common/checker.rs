@@ -11,7 +11,7 @@ use weft_block::{BlockDevice, BlockQueue, Completion, Error, Op, OpKind, Outcome
 use weft_io::sim::Rng;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
-/// What one block may hold.
+/// Possible contents of one block.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     acknowledged: u64,
@@ -25,7 +25,7 @@ impl Block {
     }
 }
 
-/// What is known of the blocks that one checker owns, across associations.
+/// The blocks that one checker owns, as far as their contents are known, across associations.
 pub struct Ledger {
     pub first_lba: u64,
     pub slot_blocks: u32,
@@ -125,7 +125,7 @@ impl Ledger {
     }
 }
 
-/// How far a checker is.
+/// Progress of a checker.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub submitted: u64,
@@ -151,7 +151,7 @@ pub struct Checker {
     sweep: Option<u32>,
 }
 
-/// What a checker does.
+/// Task of a checker.
 #[derive(Clone, Copy)]
 pub enum Plan {
     /// So many operations by chance.

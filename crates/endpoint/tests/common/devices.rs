@@ -12,7 +12,7 @@ use weft_block::{
 };
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 
-/// What tests turn, and what they look at.
+/// Settings that tests change, and counters that they look at.
 pub struct Knobs {
     /// How long an operation takes, in nanoseconds.
     delay_ns: AtomicU64,

@@ -1,6 +1,6 @@
-//! What a stranger tries at a controller, the queues and the reservation of another host. Nobody
-//! ends, inherits, takes or reads what is another's: not on open connections as far as a name is no
-//! proof, and in no way where hosts prove their names.
+//! Attempts of a stranger at a controller, the queues and the reservation of another host. Nobody
+//! ends, inherits, takes or reads what belongs to another host: on open connections as far as
+//! unproven names allow, and without exception where hosts prove their names.
 
 use crate::wire::{self, ON, Peer, Who};
 use weft_endpoint::identity::HostIdentity;
@@ -23,7 +23,7 @@ pub const STRANGER: &str = "nqn.2026-01.example.host:stranger";
 
 const MOVED: u32 = 512;
 
-/// How hosts come to a target.
+/// A way to a target for hosts.
 pub trait Door {
     /// Connections.
     type Peer: Peer;
@@ -42,7 +42,7 @@ pub trait Door {
     fn prove(&self, peer: &mut Self::Peer, connected: &Cqe, really: &str, claimed: &Who) -> bool;
 }
 
-/// What came of a Connect.
+/// Outcome of a Connect.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entered {
     In(Cntlid),

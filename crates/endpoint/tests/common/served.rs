@@ -1,4 +1,4 @@
-//! What listens in a test, on loops of its own.
+//! Servers of a test, on loops of their own.
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
@@ -9,7 +9,7 @@ use weft_endpoint::export::{Exports, iscsi, nbd, nvme};
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
 use weft_io::RemoteLoop;
 
-/// What stops listening and lets its connections end.
+/// A server that stops listening and lets its connections end.
 pub trait Stop {
     fn stop(self);
 }
@@ -78,7 +78,7 @@ impl<T: Stop> Drop for Served<T> {
     }
 }
 
-/// So many loops.
+/// Returns the configuration of `threads` loops.
 pub fn loops(threads: usize) -> LoopsConfig {
     LoopsConfig { threads: Some(threads), ..LoopsConfig::default() }
 }

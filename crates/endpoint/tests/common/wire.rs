@@ -105,7 +105,7 @@ pub fn h2c_data(r2t: &Transfer, data: &[u8]) -> Vec<u8> {
     [&r2t.encode(common)[..], data].concat()
 }
 
-/// Who asks for a queue, and of whom.
+/// A host that asks for a queue, and the subsystem that it asks.
 #[derive(Clone)]
 pub struct Who {
     pub host: HostIdentity,

@@ -31,7 +31,7 @@ pub const CNTLID: Cntlid = Cntlid(5);
 /// Blocks of the only namespace, of 512 bytes.
 pub const BLOCKS: u64 = 8192;
 
-/// What becomes of a command.
+/// Reply to a command.
 pub enum Reply {
     /// What a good target would do.
     Usual,
@@ -46,7 +46,7 @@ pub enum Reply {
 /// Asked for every command: the queue it came on, and the command.
 pub type Script = Arc<dyn Fn(Qid, &Sqe) -> Reply + Send + Sync>;
 
-/// What is said in answer to ICReq; `None` for what a good target says.
+/// Reply to ICReq; `None` for that of a good target.
 pub type Greeting = Option<Vec<u8>>;
 
 /// A listening fake. Dropping it ends its threads once its connections are closed.

@@ -1,4 +1,4 @@
-//! Operations on a device, and what comes of them.
+//! Operations on a device, and their outcomes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

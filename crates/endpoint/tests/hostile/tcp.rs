@@ -150,7 +150,7 @@ impl Served {
         Tcp::new(self.address())
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this number of connections is open.
     pub fn wait_for(&self, connections: usize) {
         until(&format!("{connections} connections"), || self.target().connections() == connections);
     }

@@ -1,4 +1,4 @@
-//! What a controller says of its atomic units arrives at the device, each by itself.
+//! The atomic units that a controller reports arrive at the device, each by itself.
 
 use crate::hostile::fake::{Fake, Reply, c2h_data, controller, is_admin, success};
 use crate::hostile::targets::patient;

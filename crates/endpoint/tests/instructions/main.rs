@@ -1,7 +1,7 @@
-//! What counting a command costs an export, and nothing else, in a function whose instructions can
-//! be counted: `cargo xtask race --gates` runs this program under callgrind, which collects inside
-//! of `measured_…` only. The plain test pass runs it so that it cannot rot. Beside that, devices that
-//! consist of others.
+//! The cost of counting a command in an export, and nothing else, in a function whose instructions
+//! can be counted: `cargo xtask race --gates` runs this program under callgrind, which collects
+//! inside of `measured_…` only. The plain test pass runs it so that it cannot rot. Also devices
+//! that consist of others.
 
 mod composites;
 

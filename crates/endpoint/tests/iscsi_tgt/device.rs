@@ -1,4 +1,4 @@
-//! What a disk of tgt is as a device.
+//! A disk of tgt as a device.
 
 use crate::tgt::{Tgt, options};
 use weft_block::testing::{Plan, conformance};

@@ -103,7 +103,7 @@ impl Tgt {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Has the target take digests, which it refuses unless it is told.
+    /// Makes the target take digests, which it refuses by default.
     pub fn take_digests(&self) {
         for name in ["HeaderDigest", "DataDigest"] {
             self.admin(&[

@@ -16,7 +16,7 @@ use weft_testing::wait::PATIENCE;
 
 pub const IQN: &str = "iqn.2026-01.example.weft:wire";
 
-/// A target of these sources, with so much payload memory on each of its loops.
+/// A target of these sources, with `pool_bytes` of payload memory on each of its loops.
 pub fn serve(sources: &[&str], pool_bytes: usize) -> Served<Target> {
     serve_with(sources, pool_bytes, Settings::default(), TargetLimits::default())
 }
@@ -76,7 +76,7 @@ impl Pdu {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ended {
     pub status: u8,
@@ -103,7 +103,7 @@ impl Host {
         Self { stream, sn: 1, first: true }
     }
 
-    /// Logged in under a name, with nothing left to be told.
+    /// Logs in under a name, and takes all pending unit attentions.
     pub fn logged_in(served: &Served<Target>, name: &str) -> Self {
         let mut host = Self::connect(served);
         let response = host.login(name, "").expect("the target answers");
@@ -151,7 +151,7 @@ impl Host {
         )
     }
 
-    /// Takes what there is to be told.
+    /// Takes all pending unit attentions.
     pub fn settle(&mut self) {
         while self.command(&[0; 16], 0, &[], 0).status != 0 {}
     }
@@ -201,7 +201,8 @@ impl Host {
         Some(Pdu { bhs, data })
     }
 
-    /// Sends a command that expects so many bytes, or sends these: so many of them at once.
+    /// Sends a command that expects `expected` bytes, or sends `data`: the first `immediate` bytes
+    /// of it at once.
     pub fn begin(&mut self, cdb: &[u8; 16], expected: u32, data: &[u8], immediate: usize) {
         let flags = match (expected, data.is_empty()) {
             (_, false) => CommandFlags(0xa1),

@@ -1,4 +1,4 @@
-//! Who comes in, under which name, and how often somebody may try.
+//! Logins: the names that are let in, and the number of attempts.
 
 use super::host::{Host, secret, serve, serve_with, user};
 use weft_endpoint::export::iscsi::{Settings, TargetLimits};

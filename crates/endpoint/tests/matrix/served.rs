@@ -72,7 +72,7 @@ impl Served {
         open_with(url, QUEUES)
     }
 
-    /// The first device, from outside, with exactly so many connections.
+    /// Opens the first device from outside, with exactly `queues` connections.
     pub fn open_with(&self, queues: u16) -> Arc<dyn BlockDevice> {
         open_with(&self.urls()[0], queues).unwrap_or_else(|e| panic!("{e}"))
     }

@@ -8,7 +8,7 @@ use weft_block::{
 };
 use weft_io::{DriverId, Handle};
 
-/// Another device, with so many queues.
+/// Another device, with a number of queues of its own.
 pub struct Watched {
     inner: Arc<dyn BlockDevice>,
     queues: usize,

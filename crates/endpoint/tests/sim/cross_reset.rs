@@ -1,5 +1,6 @@
-//! Cross-Controller Reset on a device whose writes end late: it is over when the device holds none
-//! of the lost controller's any more, whatever has become of the connections of that controller.
+//! Cross-Controller Reset on a device whose writes end late: it is over when the device no longer
+//! holds any write of the lost controller, whatever has become of the connections of that
+//! controller.
 
 use crate::devices::{Knobs, Testing};
 use crate::sim::puppet::{Puppet, who};

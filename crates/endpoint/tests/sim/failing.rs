@@ -1,4 +1,4 @@
-//! Disks that fail, hang and vanish behind each protocol: what hosts are told, and when.
+//! Disks that fail, hang and vanish behind each protocol: the answers to hosts, and their times.
 //! `docs/failing-disks.md` shows this table; a test compares them.
 
 use crate::devices::Testing;
@@ -254,7 +254,7 @@ impl Testbed {
         done.borrow_mut().remove(0)
     }
 
-    /// How a command ends, and after what time.
+    /// Returns the completion of a command, and the time that it took.
     pub fn command(&mut self, kind: OpKind) -> (Completion, Duration) {
         let begin = self.scene.world.now();
         self.ask(kind);

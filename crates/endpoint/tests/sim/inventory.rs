@@ -1,4 +1,4 @@
-//! An inventory that changes while hosts use it: what they are told, and what becomes of commands
+//! An inventory that changes while hosts use it: the notices to hosts, and the outcomes of commands
 //! under way.
 
 use crate::devices::{Knobs, Testing};

@@ -1,4 +1,4 @@
-//! Keep alive, and what becomes of a controller one of whose connections, or whose host, is gone.
+//! Keep alive, and controllers one of whose connections, or whose host, is gone.
 
 use crate::sim::controller::{Controller, LIMIT};
 use crate::sim::puppet::{Puppet, who};

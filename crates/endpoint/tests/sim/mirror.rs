@@ -1,6 +1,6 @@
-//! How long a mirror stalls when all its legs lose their connections at once, against a plain
-//! source: a leg whose target is back settles what the lost connection carried before time does,
-//! where the protocol knows how.
+//! Time for which a mirror stalls when all its legs lose their connections at once, against a plain
+//! source: a leg whose target is back settles what the lost connection carried before the time
+//! limit, where the protocol knows how.
 
 use crate::devices::{Knobs, Testing};
 use crate::sim::protocols::{AnyScene, Protocol};

@@ -23,7 +23,7 @@ use weft_proto::nvme::types::{Id128, Nqn};
 pub const PORT: &str = "10.0.0.1:4420";
 pub const NQN: &str = "nqn.2026-01.example.weft:sim";
 
-/// How a scene is set up.
+/// Setup of a scene.
 pub struct Setup {
     pub seed: u64,
     pub target_loops: usize,
@@ -56,7 +56,7 @@ pub struct Scene<T = Target> {
     pub world: World,
     /// The names that the client knows.
     pub names: NameTable,
-    /// What the target serves.
+    /// The inventory that the target serves.
     pub inventory: Arc<LiveInventory>,
     pub target: T,
     pub target_host: HostId,
@@ -64,7 +64,7 @@ pub struct Scene<T = Target> {
     pub client_host: HostId,
     /// The first holds admin connections, the others I/O.
     pub client_loops: Vec<LoopId>,
-    /// Of the client host, on the first of its loops.
+    /// The control of the client host, on the first of its loops.
     pub control: Control,
 }
 
@@ -94,7 +94,7 @@ pub fn options() -> ConnectOptions {
 
 type Opened = Result<Arc<NvmeTcpDevice>, Error>;
 
-/// What a scene asks of a target.
+/// Questions of a scene to a target.
 pub trait Connections {
     fn connections(&self) -> usize;
 }
@@ -241,7 +241,7 @@ impl<T: Connections> Scene<T> {
     }
 }
 
-/// Holds a queue, and notes what it is told of the device.
+/// Holds a queue, and notes the changes of the device that it receives.
 pub struct Watcher {
     queue: Box<dyn BlockQueue>,
     told: Rc<RefCell<Vec<Change>>>,

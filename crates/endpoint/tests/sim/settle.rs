@@ -1,5 +1,5 @@
-//! What becomes of writes whose connection is lost: they end when they cannot be executed any more,
-//! which each protocol knows in its own way.
+//! Writes whose connection is lost: they end when they can no longer be executed, which each
+//! protocol knows in its own way.
 
 use crate::devices::{Knobs, Testing};
 use crate::sim::protocols::{AnyScene, Protocol};

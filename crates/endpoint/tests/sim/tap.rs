@@ -9,7 +9,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Listener, LoopConfig, Stream};
 /// Where clients find the target behind the tap, at the target's port.
 pub const TAP: &str = "10.0.0.2";
 
-/// What client and target have sent on each connection.
+/// Bytes that client and target have sent on each connection.
 pub type Streams = Vec<[Vec<u8>; 2]>;
 
 /// Starts a tap, and returns what has passed it.

@@ -93,7 +93,7 @@ impl Record {
         };
         let recent: Option<VecDeque<Change>> =
             content.recent.iter().map(StoredChange::restored).collect();
-        let recent = recent.ok_or("it has a registrant that is none")?;
+        let recent = recent.ok_or("it has an invalid registrant")?;
         let numbers = recent.iter().rev().map(|change| change.number);
         if !numbers.eq((0..=content.number).rev().take(recent.len())) {
             return Err("its changes are not the last ones".to_owned());

@@ -123,7 +123,7 @@ pub fn state(
     held: Option<&StoredReservation>,
 ) -> Result<ReservationState, String> {
     let registrations: Option<Vec<Registration>> = registrants.iter().map(restored).collect();
-    let registrations = registrations.ok_or("it has a registrant that is none")?;
+    let registrations = registrations.ok_or("it has an invalid registrant")?;
     let held = match held {
         None => None,
         Some(stored) => Some(Reservation {

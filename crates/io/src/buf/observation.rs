@@ -7,7 +7,7 @@ use std::io;
 use std::rc::Rc;
 
 /// Notifies an observer until it is dropped; see [`Pool::observe`].
-#[must_use = "the observer is told while this lives"]
+#[must_use = "the observer is notified while this lives"]
 pub struct Observation {
     pool: Rc<PoolMemory>,
     observer: Rc<dyn PoolObserver>,

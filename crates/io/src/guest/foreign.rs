@@ -39,7 +39,7 @@ pub const CALLS: [[&str; 3]; 9] = [
     [
         "close",
         "of any kind",
-        "of eventfds and memory it does not wait; others, and the connection, are closed on a thread of their own",
+        "it does not wait for eventfds and memory; others, and the connection, are closed on a thread of their own",
     ],
 ];
 

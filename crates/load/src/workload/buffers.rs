@@ -197,7 +197,7 @@ fn from_file(name: &str, room: usize) -> Result<Vec<u8>, String> {
 fn number(text: &str) -> Result<(Vec<u8>, &str), String> {
     let wrong = || {
         format!(
-            "{text:?} is no pattern: use 0x and hexadecimal digits, a decimal number, \"text\" or 'file'"
+            "{text:?} is not a pattern: use 0x and hexadecimal digits, a decimal number, \"text\" or 'file'"
         )
     };
     // A second hexadecimal number may follow at once; its 0 is not a digit of this one.

@@ -17,7 +17,7 @@ pub enum Deviation {
     Unreadable,
     /// §6.2: an offer is answered before the stage ends. The offered value stays.
     #[error(
-        "it ends the login with offers that cannot be answered any more, which RFC 7143 §6.2 forbids"
+        "it ends the login with offers that can no longer be answered, which RFC 7143 §6.2 forbids"
     )]
     Unanswered,
     /// §11.8: an R2T requests at most MaxBurstLength.

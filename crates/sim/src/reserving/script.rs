@@ -320,7 +320,7 @@ impl Script {
         let command =
             self.known.borrow_mut().begin(*who, Action::Report, (*gateway, self.place.on.now()));
         let shown = link.report(who_of).await;
-        self.note(format_args!("host {who} is told by gateway {gateway}: {shown:?}"));
+        self.note(format_args!("gateway {gateway} reports to host {who}: {shown:?}"));
         match shown {
             Ok(Some((generation, state))) => {
                 let told = self.known.borrow_mut().check_generation(command, generation);

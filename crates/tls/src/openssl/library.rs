@@ -15,7 +15,7 @@ use weft_base::lock::Lock;
 /// What to install, on this system.
 #[cfg(windows)]
 const INSTALL: &str =
-    "OpenSSL 3 for Windows, or put its libssl-3 and libcrypto-3 DLLs beside weft.exe";
+    "OpenSSL 3 for Windows, or put its libssl-3 and libcrypto-3 DLLs next to weft.exe";
 #[cfg(target_vendor = "apple")]
 const INSTALL: &str = "openssl@3 (Homebrew)";
 #[cfg(not(any(windows, target_vendor = "apple")))]

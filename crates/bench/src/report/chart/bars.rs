@@ -9,7 +9,7 @@ pub(super) struct Bars {
     pub words: Words,
     /// Name and unit of the axis.
     pub axis: String,
-    /// How a tick is written.
+    /// Formats a tick.
     pub write: fn(f64) -> String,
     /// Least end of the axis; it grows with the values.
     pub reach: f64,

@@ -96,7 +96,7 @@ pub(super) struct Axis {
     pub range: (f64, f64),
     /// Logarithmic. Values are greater than zero then.
     pub log: bool,
-    /// How a tick is written.
+    /// Formats a tick.
     pub write: fn(f64) -> String,
     /// Room at the right for what stands behind the greatest value, pixels.
     pub right: u32,

@@ -1,4 +1,4 @@
-//! What each chart is: its words, and how it looks at a width.
+//! Charts: the words of each, and its look at a width.
 
 use super::canvas::Drawing;
 
@@ -14,9 +14,9 @@ pub(crate) struct Words {
     pub id: String,
     /// Its name, shown above it as well.
     pub title: String,
-    /// What it shows, in a sentence or two.
+    /// Its content, in a sentence or two.
     pub desc: String,
-    /// What marks, lines or bars in no lane's colour mean, if there are any.
+    /// The meaning of marks, lines or bars in no lane's colour, if there are any.
     pub ink: Option<&'static str>,
 }
 

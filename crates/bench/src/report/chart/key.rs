@@ -1,5 +1,5 @@
-//! What a chart needs to be understood by itself: its title, and what its colours mean, in lines
-//! below it. The page says both around it.
+//! The parts by which a chart is understood by itself: its title, and the meaning of its colours,
+//! in lines below it. The page has both around it.
 
 use super::canvas::{Drawing, HPos, LEFT, Label, Paint, Shape, text_width};
 use super::drawing::{Chart, WIDE};

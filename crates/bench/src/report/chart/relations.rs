@@ -69,7 +69,7 @@ fn magnitude(scale: Scale, shown: &Shown<'_>) -> f64 {
 /// The chart of a scale with this number.
 fn chart((scale, at): (Scale, usize), shown: &[&Shown<'_>], results: &Results) -> Relations {
     let (id, title) = match scale {
-        Scale::Difference => ("added", "Added to each operation; 0 is no difference"),
+        Scale::Difference => ("added", "Added to each operation; 0 means no difference"),
         Scale::Ratio => ("rates", "Ratio of the rates; 1 is equally fast"),
     };
     let sentences: Vec<String> = shown.iter().map(|it| it.sentence(results) + ".").collect();

@@ -1,4 +1,4 @@
-//! How much of the bare TCP ceiling each pattern reaches.
+//! The part of the bare TCP ceiling that each pattern reaches.
 
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;

@@ -1,4 +1,4 @@
-//! How many blocks a study has, and that each is set up anew.
+//! The number of blocks of a study, and the new setup of each.
 
 use super::*;
 use crate::results::Skipped;

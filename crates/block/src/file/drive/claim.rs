@@ -102,7 +102,7 @@ impl<C: Calls> Claimer<'_, C> {
         let open = self.open(path, Access::WriteDrive)?;
         // It could be another one by now.
         if self.number(&open)? != number {
-            return Err(self.failed("it was replaced meanwhile; try again", unclear()));
+            return Err(self.failed("it was replaced in the meantime; try again", unclear()));
         }
         let mut locked = Vec::new();
         for volume in self.volumes_on(number)? {
@@ -180,7 +180,7 @@ impl<C: Calls> Claimer<'_, C> {
             let path = volume.strip_suffix('\\').unwrap_or(&volume);
             // Locking only those that answer could leave one on this drive mounted.
             let extents = self.extents(path).map_err(|e| {
-                let what = format!("cannot tell where the volume {} lies", self.shown(path));
+                let what = format!("cannot find out where the volume {} lies", self.shown(path));
                 self.failed(&what, e)
             })?;
             if extents.iter().any(|extent| extent.drive == drive) {
@@ -211,7 +211,7 @@ impl<C: Calls> Claimer<'_, C> {
 
     /// Refuses what holds a volume that the running system needs.
     fn refuse_running_system(&self, wanted: &[Extent]) -> Result<(), Error> {
-        let lost = |e| self.failed("cannot tell where the running system lies", e);
+        let lost = |e| self.failed("cannot find out where the running system lies", e);
         for (n, volume) in self.calls.system_volumes().map_err(lost)?.iter().enumerate() {
             let extents = match self.extents(volume) {
                 Ok(extents) if n > 0 || !extents.is_empty() => extents,

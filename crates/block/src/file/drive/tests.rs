@@ -94,7 +94,7 @@ fn what_the_running_system_is_on_is_refused_for_writing() {
     let mut script = machine();
     script.answers.insert(r"\\.\C:".into(), vec![(Q::Extents, Err(1))]);
     let error = refused(&script, DRIVE).to_string();
-    assert!(error.contains("cannot tell where the running system lies"), "{error}");
+    assert!(error.contains("cannot find out where the running system lies"), "{error}");
 }
 
 #[test]

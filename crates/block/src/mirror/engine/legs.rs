@@ -90,7 +90,7 @@ impl Engine {
         }
         if leg >= usize::from(self.record.legs) {
             return Err(format!(
-                "{} holds a state file in place of the label of a leg; label it anew with \"weft mirror replace\"",
+                "{} holds a state file in place of the label of a leg; label it again with \"weft mirror replace\"",
                 found.url
             ));
         }
@@ -104,7 +104,7 @@ impl Engine {
             return Err(format!(
                 "leg {leg} ({}) has generation {}, and the legs in sync here ({}) have generation {} and know it only up to generation {}: somebody \
                  started from it without them, so each has data that the other one lacks. Keep one of the two: start from that leg alone with mirror:force=on, \
-                 or give it up with \"weft mirror replace\", which labels it anew, so that it is copied over",
+                 or give it up with \"weft mirror replace\", which labels it again, so that it is copied over",
                 found.url,
                 label.generation.number,
                 names(self.record.members),

@@ -27,7 +27,7 @@ pub struct GateArgs {
     /// at a time
     #[arg(long)]
     counts_only: bool,
-    /// Fail also where the verdict is "cannot be told", and for figures that only the baseline has
+    /// Fail also where the verdict is "unclear", and for figures that only the baseline has
     #[arg(long)]
     strict: bool,
     /// Append the outcome in Markdown to this file

@@ -27,8 +27,8 @@ impl InProcess {
         Self(LocalHosts::start(HostProtocol::InProcess, inventory))
     }
 
-    /// A namespace, for a caller that is this host. The device is gone for good when the host does
-    /// not see the namespace any more, when other data takes its place, or when the export ends.
+    /// Opens a namespace for a caller that is this host. The device is gone for good when the host
+    /// no longer sees the namespace, when other data takes its place, or when the export ends.
     ///
     /// # Errors
     /// There is no such namespace, the host does not see it, or the identifier is another's.

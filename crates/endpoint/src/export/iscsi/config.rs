@@ -28,7 +28,7 @@ impl Settings {
         self.name.clone().map_or_else(|| self.identities.target_name(), Ok)
     }
 
-    /// Whether the secrets are such as the standard allows.
+    /// Checks that the standard allows the secrets.
     ///
     /// # Errors
     /// [`ErrorKind::Usage`] for secrets that it forbids.

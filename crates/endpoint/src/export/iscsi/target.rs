@@ -31,7 +31,7 @@ use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::limits::{HANDSHAKE_S, R2T_OUTSTANDING_MAX};
 use weft_proto::nvme::types::Nqn;
 
-/// What to serve.
+/// Configuration of a target.
 pub struct TargetConfig {
     /// The user's settings.
     pub settings: Settings,

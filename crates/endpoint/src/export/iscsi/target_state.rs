@@ -1,5 +1,5 @@
-//! What the connections of one target share: its logical units and devices, and who is logged in.
-//! For the cold path only.
+//! State that the connections of one target share: its logical units and devices, and the
+//! initiators that are logged in. For the cold path only.
 
 use super::logins::Guesses;
 use super::ports::Ports;

@@ -14,11 +14,11 @@ use weft_proto::scsi::lun::{LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
 /// What a session has to do with, at one moment.
 #[derive(Clone)]
 pub(super) struct View {
-    /// What the initiator sees.
+    /// The logical units that the initiator sees.
     pub units: UnitTable,
     /// The devices, by the numbers of their logical units.
     pub devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
-    /// Their reservations, likewise.
+    /// Their reservations, by the same numbers.
     pub reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
 }
 
@@ -49,7 +49,8 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Those of the subsystem `nqn`, on loops that take transfers of so many bytes.
+    /// Returns the logical units of the subsystem `nqn`, for loops that take transfers of at most
+    /// `transfer_bytes`.
     pub fn new(inventory: &Inventory, nqn: Nqn, transfer_bytes: u32) -> Self {
         let ports = Ports::new(inventory.subsystem(&nqn).map(|subsystem| &**subsystem));
         let mut units = Self { nqn, ports, transfer_bytes, subsystem: None, units: Vec::new() };
@@ -98,12 +99,12 @@ impl Units {
         self.subsystem.as_ref().map_or(Some(Vec::new()), |subsystem| subsystem.initiators.names())
     }
 
-    /// Whether an initiator may log in.
+    /// Returns whether an initiator may log in.
     pub fn allows(&self, initiator: &Name) -> bool {
         self.subsystem.as_ref().is_some_and(|subsystem| subsystem.initiators.allows(initiator))
     }
 
-    /// What an initiator sees.
+    /// Returns the logical units that an initiator sees, with their devices and reservations.
     pub fn view(&self, initiator: &Name) -> View {
         let (mut units, mut devices, mut reservations) =
             (UnitTable::default(), Vec::new(), Vec::new());
@@ -119,7 +120,7 @@ impl Units {
         View { units, devices: devices.into(), reservations: reservations.into() }
     }
 
-    /// Whether an initiator sees the logical unit of a number.
+    /// Returns whether an initiator sees the logical unit of a number.
     pub fn sees(&self, initiator: &Name, number: usize) -> bool {
         self.units
             .iter()

@@ -1,8 +1,8 @@
-//! Hosts in this system: which namespaces they have open, what they see of them, and what their
-//! queues are told. For the cold path only.
+//! Hosts in this system: the namespaces that they have open, their view of them, and the messages
+//! to their queues. For the cold path only.
 //!
-//! Such a host has the name and the identifier of a host of NVMe. To the inventory and to
-//! reservations it is one like any other. It opens one namespace at a time, and each queue of that
+//! Such a host has the name and the identifier of an NVMe host. The inventory and the reservations
+//! treat it like any other host. It opens one namespace at a time, and each queue of that namespace
 //! is a connection.
 
 use crate::export::hosts::{ConnectedHost, HostProtocol};

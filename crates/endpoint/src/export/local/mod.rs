@@ -1,6 +1,6 @@
-//! What exports without a network share: hosts in this system, and their queues.
+//! Common parts of the exports without a network: hosts in this system, and their queues.
 //!
-//! * `hosts`: which namespaces they have open, what they see of them, and what queues are told.
+//! * `hosts`: the namespaces that they have open, their view of them, and the messages to queues.
 //! * `queue`: the caller's end of a queue. Operations of a block device go in, completions and
 //!   changes come out.
 //! * `exchange`: data of callers that is in memory of others.

@@ -1,5 +1,5 @@
-//! The caller's end of a queue, and the driver of the server's end, which outlives it until no
-//! device has anything of the queue any more.
+//! The caller's end of a queue, and the driver of the server's end, which lives on until no device
+//! holds any operation of the queue.
 
 use super::exchange::Exchange;
 use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage};
@@ -47,7 +47,7 @@ impl LocalQueue {
         let full = || Error::new(ErrorKind::NoResources, "too many queues are open");
         let (seat, _) =
             members.seat(on.now().since_epoch(), hosts.protocol.name()).ok_or_else(full)?;
-        let ended = || Error::new(ErrorKind::Refused, "the namespace is served no more");
+        let ended = || Error::new(ErrorKind::Refused, "the namespace is no longer served");
         let view = hosts.enter(opened, &mailbox).filter(|_| !members.is_stopping());
         let (view, mut queue) = (view.ok_or_else(ended)?, None);
         let id = on.try_spawn(|id| {

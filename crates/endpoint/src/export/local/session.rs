@@ -53,7 +53,7 @@ pub(super) struct Session {
     retry: (TimerSlot, Retry),
     /// What the caller has not reaped.
     done: Vec<Completion>,
-    /// What the caller has not been told.
+    /// Changes that were not reported to the caller yet.
     pub changes: VecDeque<Change>,
     /// The last submission left operations with the caller.
     pub is_refused: bool,
@@ -416,7 +416,7 @@ impl Session {
         self.on.wake(self.id);
     }
 
-    /// Whether no more commands come, and no device has anything of those that came.
+    /// Returns whether no more commands come and no device holds any of those that came.
     pub fn has_ended(&mut self) -> bool {
         self.side.is_draining() && self.commands.is_empty() && self.side.is_quiet()
     }

@@ -11,7 +11,7 @@ pub(super) struct ListenAddress {
     pub url: NbdUrl,
     /// The address; of no meaning for a Unix socket.
     pub address: SocketAddr,
-    /// Present where TLS is to be used.
+    /// Present if connections must use TLS.
     pub tls: Option<TlsServer>,
 }
 

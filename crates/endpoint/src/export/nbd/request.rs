@@ -14,7 +14,7 @@ use weft_proto::stream::Tag;
 /// lists.
 #[derive(Default)]
 pub(super) struct Request {
-    /// What is to be done.
+    /// The command to execute.
     pub command: Option<Command>,
     /// Memory of the data, all parts of the same length but the last. A part is away while the
     /// device has it.
@@ -77,12 +77,12 @@ impl Request {
         })
     }
 
-    /// Whether the block behind the others is written in part.
+    /// Returns whether the block behind the whole ones is written in part.
     pub fn has_tail(&self) -> bool {
         self.partial_blocks.len() > usize::from(self.head > 0)
     }
 
-    /// Whether the one before them is.
+    /// Returns whether the block before them is written in part.
     pub fn has_head(&self) -> bool {
         self.head > 0
     }
@@ -135,7 +135,7 @@ impl Request {
         }
     }
 
-    /// Whether data comes or goes with it.
+    /// Returns whether the command carries data, in either direction.
     pub fn has_payload(&self) -> bool {
         matches!(
             self.command.map(|command| command.kind),
@@ -143,7 +143,7 @@ impl Request {
         )
     }
 
-    /// Whether it asks for durability.
+    /// Returns whether the command asks for durability (FUA).
     pub fn fua(&self) -> bool {
         let kind = self.command.map(|command| command.kind);
         matches!(
@@ -198,13 +198,13 @@ impl Request {
         }
     }
 
-    /// Whether it is a write, whose data comes behind it.
+    /// Returns whether it is a write, whose data follows it.
     #[inline]
     pub fn is_write(&self) -> bool {
         matches!(self.command, Some(Command { kind: CommandKind::Write { .. }, .. }))
     }
 
-    /// Whether it is a read.
+    /// Returns whether it is a read.
     #[inline]
     pub fn is_read(&self) -> bool {
         matches!(self.command, Some(Command { kind: CommandKind::Read, .. }))

@@ -1,4 +1,5 @@
-//! What the connections of one server share: exports, and who is there. For the cold path only.
+//! State that the connections of one server share: its exports, and the clients that are there. For
+//! the cold path only.
 
 use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::export::listen::Homes;

@@ -1,9 +1,9 @@
 //! Requests of a connection that has chosen its export become operations of the device, completions
 //! become replies.
 //!
-//! Memory is taken when a request needs it and there is some; one that finds none waits
-//! ("starved"). A write that waits stops the receiving of its connection, whose other requests end
-//! meanwhile and give theirs back.
+//! Memory is taken when a request needs it and there is some; a request that finds none waits
+//! ("starved"). A write that waits stops receiving on its connection. The other requests of the
+//! connection end in the meantime and give their memory back.
 
 use super::partial_block::Next;
 use super::request::{Request, tag_and_part, user};

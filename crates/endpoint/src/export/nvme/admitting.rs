@@ -1,4 +1,4 @@
-//! Whether a queue that a Connect asks for is admitted.
+//! Admission of the queues that Connect commands ask for.
 
 use super::admission::{Admitted, Claim, Queue};
 use super::associations::{Association, Who};

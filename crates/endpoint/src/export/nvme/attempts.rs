@@ -1,5 +1,5 @@
-//! How many authentications an address may begin that do not succeed, as each may be a guess, and
-//! how much arithmetic its authentications and those of all addresses may cost, whether they
+//! Limits of authentications: how many an address may begin without success, as each may be a
+//! guess, and how much arithmetic those of an address and of all addresses may cost, whether they
 //! succeed or not: large powers of large numbers. For the cold path only.
 
 use crate::limits::{

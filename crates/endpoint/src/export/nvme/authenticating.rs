@@ -2,8 +2,8 @@
 //! and how often it may be tried.
 //!
 //! The arithmetic takes some milliseconds, or some tens with the largest group. [`Jobs`] are
-//! computed elsewhere, and the queue's loop goes on meanwhile; [`Attempts`] bound how much of it
-//! somebody may have done.
+//! computed elsewhere, and the queue's loop goes on in the meantime; [`Attempts`] bound how much
+//! arithmetic an address may cause.
 //!
 //! [`Jobs`]: super::arithmetic::Jobs
 //! [`Attempts`]: super::attempts::Attempts

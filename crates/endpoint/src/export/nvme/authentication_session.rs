@@ -20,7 +20,7 @@ use weft_proto::stream::Tag;
 pub(super) struct Answer {
     pub tag: Tag,
     pub cqe: Cqe,
-    /// What the host gets before.
+    /// Data that the host gets before the answer.
     pub data: Vec<u8>,
     /// Entries of the queue and whether it has SQ flow control, if the transport does not know it
     /// yet.

@@ -1,4 +1,4 @@
-//! What the commands of an I/O queue add to the counters.
+//! Counting of the commands of an I/O queue.
 
 use super::subsystems::{ControllerId, View};
 use super::target_state::TargetState;

@@ -1,4 +1,4 @@
-//! What a target demands of its hosts before it serves them.
+//! Authentication that a target demands of its hosts before it serves them.
 
 use super::admitting::Caller;
 use super::authenticating::Authenticating;

@@ -1,10 +1,10 @@
-//! The keys for TLS that authentications make (secure channel concatenation, TCP transport 1.1
-//! §3.6.1). They are here and nowhere else.
+//! TLS keys that authentications generate (secure channel concatenation, TCP transport 1.1 §3.6.1).
+//! They are here and nowhere else.
 //!
-//! A host authenticates on a connection without TLS, and by that both know a new key. With it the
-//! host connects anew: the key belongs to the association whose admin queue comes with it, and goes
-//! with that. Only queues of this association may use it. One for which no association came is
-//! forgotten after a time.
+//! A host authenticates on a connection without TLS, from which both ends derive a new key. The
+//! host connects again with this key: it belongs to the association whose admin queue comes with
+//! it, and is dropped with that association. Only queues of this association may use it. A key for
+//! which no association came is forgotten after a time.
 
 use super::subsystems::ControllerId;
 use crate::limits::{GENERATED_PSK_S, GENERATED_PSKS_MAX, GENERATED_PSKS_OF_HOST};

@@ -1,4 +1,4 @@
-//! Authentication anew on an I/O queue: its messages among the commands.
+//! Reauthentication on an I/O queue: its messages among the commands.
 
 use super::authenticating::{Authenticating, Exchange};
 use super::io_session::IoSession;

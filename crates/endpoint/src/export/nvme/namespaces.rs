@@ -18,7 +18,7 @@ use weft_proto::nvme::types::Id128;
 /// What all subsystems of a target keep to.
 #[derive(Clone, Copy)]
 pub(super) struct SubsystemLimits {
-    /// What controllers report (CQT).
+    /// The Command Quiesce Time that controllers report (CQT).
     pub quiesce: Duration,
     /// Controllers of a subsystem: as many as there may be connections, which are shared fairly.
     pub controllers: u16,

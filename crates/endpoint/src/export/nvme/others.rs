@@ -1,4 +1,4 @@
-//! The ports of the other gateways that serve the same subsystems, as discovery tells of them.
+//! The ports of the other gateways that serve the same subsystems, as discovery reports them.
 
 use super::ports::OtherPort;
 use super::rdma;

@@ -1,8 +1,8 @@
-//! The ports of a target, one for each of its listeners, and what discovery says about them.
+//! The ports of a target, one for each of its listeners, and their entries in the discovery log.
 //!
 //! A listener at all addresses of the machine has one port as well. No list of the machine's
-//! addresses is kept: they come and go, and a loopback has millions. Each host is told the address
-//! by which it came.
+//! addresses is kept: they come and go, and a loopback has millions. Discovery returns to each host
+//! the address by which it came.
 
 use super::transport::PortAddress;
 use crate::inventory::port_number;

@@ -1,4 +1,4 @@
-//! What a connection is for: its Connect, admin commands, or I/O.
+//! Purpose of a connection: its Connect, admin commands, or I/O.
 
 use super::admin_session::AdminSession;
 use super::authenticating::Exchange;

@@ -1,10 +1,11 @@
 //! The number of the target's start, by which hosts notice that completed writes that no flush
 //! covered may have been lost.
 //!
-//! It is made of what each device says of its own ([`BlockDevice::cache_epoch`]): a RAM disk has
-//! lost everything when its process has ended; what was written to a file is in the cache of the
-//! system, which outlives the process but not the system. So the restart of a process that serves
-//! files, and the second of two processes that serve the same ones, have the same number.
+//! It is made of the number that each device reports for its own start
+//! ([`BlockDevice::cache_epoch`]): a RAM disk has lost everything when its process has ended; what
+//! was written to a file is in the cache of the system, which outlives the process but not the
+//! system. So the restart of a process that serves files, and the second of two processes that
+//! serve the same ones, have the same number.
 
 use std::sync::Arc;
 use weft_block::BlockDevice;

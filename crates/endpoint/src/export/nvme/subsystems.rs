@@ -57,8 +57,8 @@ impl View {
 pub(super) struct News {
     /// Controllers that see other namespaces.
     pub views: Vec<(ControllerId, View)>,
-    /// Controllers whose associations end, since their subsystem is gone or their host may not
-    /// connect any more.
+    /// Controllers whose associations end, since their subsystem is gone or their host may no
+    /// longer connect.
     pub ended: Vec<ControllerId>,
 }
 
@@ -149,7 +149,7 @@ impl Subsystems {
         }
     }
 
-    /// What a controller sees.
+    /// Returns what a controller sees: its namespaces, their devices and reservations.
     pub fn view(&mut self, (which, cntlid): ControllerId) -> Option<View> {
         let nvm = self.nvm.iter_mut().find(|nvm| nvm.which == which)?;
         let table = nvm.subsystem.namespaces_of(cntlid)?;
@@ -187,7 +187,7 @@ impl Subsystems {
         self.nvm.retain(|nvm| !nvm.retired || nvm.subsystem.controllers().next().is_some());
     }
 
-    /// Writes the discovery log anew; tells whether it has changed.
+    /// Rebuilds the discovery log, and returns it if it has changed.
     pub fn publish(&mut self, ports: &Ports) -> Option<Arc<DiscoveryLog>> {
         let of_subsystems = self.present().flat_map(|nvm| ports.records(&nvm.subsystem));
         let others =

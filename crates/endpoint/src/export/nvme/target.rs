@@ -22,15 +22,15 @@ use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, RemoteLoop};
 use weft_proto::nvme::types::Nqn;
 
-/// What to serve.
+/// Configuration of a target.
 pub struct TargetConfig {
     /// Subsystems, namespaces, and access. `listen` says where to listen.
     pub inventory: Arc<LiveInventory>,
     /// Addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
-    /// Where random numbers come from.
+    /// Source of random numbers.
     pub identities: Identities,
-    /// What its TCP ports speak: the keys of TLS, or none.
+    /// Keys of TLS for its TCP ports, or none.
     pub tls: TlsFiles,
 }
 
@@ -89,7 +89,7 @@ impl Target {
     /// Like [`ListeningExport::listen`], for a caller on the loop that is to listen.
     ///
     /// # Errors
-    /// The URL is none to listen at, or listening fails.
+    /// The URL is not one to listen at, or listening fails.
     pub fn listen_on(&self, on: &Handle, url: &str) -> Result<(), Error> {
         let at = address(url)?;
         let opened = open(on, at, &self.shared, self.security.clone())?;

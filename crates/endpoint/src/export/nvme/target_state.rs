@@ -40,8 +40,8 @@ pub struct TargetLimits {
     pub connections: usize,
     /// From accepting a connection to its Connect; see [`HANDSHAKE_S`].
     pub handshake: Duration,
-    /// How long a controller may go on with commands after its keep alive timer has run out (CQT);
-    /// zero: not told.
+    /// Time that a controller may go on with commands after its keep alive timer has expired (CQT);
+    /// zero: not reported.
     pub quiesce: Duration,
 }
 

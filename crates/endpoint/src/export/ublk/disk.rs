@@ -86,7 +86,8 @@ impl Disk {
         self.block_bytes
     }
 
-    /// Whether this flush of a queue fails, because of what a process before this one may have lost.
+    /// Returns whether this flush of a queue fails, because a previous process may have lost
+    /// writes.
     pub fn fails_flush(&self, queue: u16) -> bool {
         self.kept.fails_flush(queue, 0..self.info.queues)
     }
@@ -110,7 +111,7 @@ impl Disk {
         self.state.lock().queues.push((on.clone(), driver));
     }
 
-    /// A queue is served no more.
+    /// Notes that a queue is no longer served.
     pub fn queue_ended(&self) {
         self.running.fetch_sub(1, Ordering::AcqRel);
     }
@@ -141,7 +142,7 @@ impl Disk {
         match job {
             Job::Resize { blocks } => self.resize(blocks),
             Job::Remove if !self.is_gone() => {
-                tracing::warn!("{}: its data is served no more; the disk goes away", self.path());
+                tracing::warn!("{}: its data is no longer served; the disk goes away", self.path());
                 if let Err(e) = self.remove() {
                     tracing::warn!("{e}");
                 }
@@ -194,7 +195,7 @@ impl Disk {
         written.map_err(lost).and(removed)
     }
 
-    /// Serves it no more, so that another process can take it over.
+    /// Stops serving the disk, so that another process can take it over.
     pub fn abandon(&self) {
         self.leaving.store(true, Ordering::Release);
         self.state.lock().queues.iter().for_each(|(on, driver)| on.wake(*driver));

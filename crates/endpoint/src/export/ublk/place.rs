@@ -1,5 +1,5 @@
-//! Where the record of a disk is: as long as the kernel has the disk, and so only until it starts
-//! again.
+//! Location of the record of a disk. The record exists as long as the kernel has the disk, and so
+//! only until the next boot.
 
 use std::env;
 use std::fs::DirBuilder;

@@ -1,5 +1,5 @@
 //! The driver of one queue of a disk: requests of the kernel become operations of a queue of the
-//! namespace, and what comes of them is said to the kernel.
+//! namespace, and their outcomes are returned to the kernel.
 
 use super::disk::{Disk, Job};
 use crate::export::local::hosts::{LocalHosts, Opened};

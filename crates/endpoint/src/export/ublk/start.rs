@@ -1,4 +1,4 @@
-//! How a disk begins: a new one of the kernel, or one whose process has ended.
+//! Start of a disk: a new one of the kernel, or one whose process has ended.
 
 use super::disk::Disk;
 use super::place;

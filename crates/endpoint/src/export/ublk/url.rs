@@ -33,7 +33,7 @@ impl UblkUrl {
             "" => None,
             digits => {
                 let number = digits.parse().ok().filter(|number| *number <= NUMBER_MAX);
-                Some(number.ok_or_else(|| bad("its number is none of a disk"))?)
+                Some(number.ok_or_else(|| bad("its number is not that of a disk"))?)
             }
         };
         let nsid = nsid.map(|digits| {

@@ -145,7 +145,7 @@ pub fn owner(number: u32) -> Result<(u32, u32), Error> {
     if info.is_of_user() {
         return Ok(info.owner);
     }
-    Err(Error::new(ErrorKind::NotFound, format!("/dev/ublkb{number} is no disk of a user")))
+    Err(Error::new(ErrorKind::NotFound, format!("/dev/ublkb{number} is not the disk of a user")))
 }
 
 /// Whether a process is there.

@@ -39,14 +39,14 @@ pub(super) struct Device {
     pub vrings: Vec<Vring>,
     pub records: Option<Records>,
     pub channel: Option<SideChannel>,
-    /// The driver has not been told of a change of the configuration.
+    /// The driver was not notified of a change of the configuration yet.
     pub is_news: bool,
     /// Made for the front end, which gives it back.
     pub record_file: Option<OwnedFd>,
     /// Of the socket.
     pub kept: Option<Arc<KeptOfSocket>>,
     pub last_flush: LastFlush,
-    /// What is to be logged of the driver, and of its disk.
+    /// Lines to log about the driver and its disk.
     pub remarks: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Device {
         }
     }
 
-    /// Whether a protocol feature was negotiated.
+    /// Returns whether a protocol feature was negotiated.
     pub fn speaks(&self, feature: u64) -> bool {
         self.protocol & feature != 0
     }
@@ -107,14 +107,15 @@ impl Device {
         }
     }
 
-    /// Whether a write is durable when it ends: the driver does not know of a cache, or has switched
-    /// it off.
+    /// Returns whether writes must be durable when they complete: the driver does not know of a
+    /// cache, or has switched it off.
     pub fn writes_through(&self) -> bool {
         self.view.features.volatile_cache
             && !(self.writeback && self.features.has(FeatureBits::BLK_FLUSH))
     }
 
-    /// Whether this flush of a queue fails, because of what a process before this one may have lost.
+    /// Returns whether this flush of a queue fails, because a previous process may have lost
+    /// writes.
     pub fn fails_flush(&self, queue: u16) -> bool {
         let running = (0..).zip(&self.vrings).filter(|(_, vring)| vring.is_running());
         let running = running.map(|(index, _)| index);
@@ -135,7 +136,8 @@ impl Device {
         Some(with(vring, Shared { memory, record: record.filter(|_| fits) }))
     }
 
-    /// Whether what is in flight of a queue outlives this process.
+    /// Returns whether the requests in flight of a queue are in a record that outlives this
+    /// process.
     pub fn has_record(&self, index: u16) -> bool {
         self.records.as_ref().is_some_and(|of| index < of.queues)
     }
@@ -161,7 +163,7 @@ impl Device {
         self.vrings.get_mut(usize::from(index)).map_or(0, |vring| vring.stop(record))
     }
 
-    /// Whether memory was truncated under us.
+    /// Returns whether mapped memory was truncated while it was in use.
     pub fn is_lost(&self) -> bool {
         let records = self.records.as_ref().is_some_and(|of| of.mapping.is_lost());
         records || self.guest.memory.borrow().is_lost()

@@ -1,4 +1,4 @@
-//! What is done for each message of the front end.
+//! Execution of the messages of the front end.
 
 use super::device::{Device, Records, records_bytes};
 use super::incoming::Message;

@@ -84,7 +84,7 @@ impl FrontEnd {
     ) -> Result<DriverId, Error> {
         on.try_spawn(|id| {
             let view = opened.view(&hosts.inventory.now()).ok_or_else(|| {
-                Error::new(weft_block::ErrorKind::NotFound, "the namespace is not there any more")
+                Error::new(weft_block::ErrorKind::NotFound, "the namespace is no longer there")
             })?;
             let geometry = view.geometry;
             let operation_bytes = u64::from(geometry.max_transfer_bytes)

@@ -44,7 +44,7 @@ impl Gate {
         Gated { listener, gate: self.clone() }
     }
 
-    /// What is called when there is room again.
+    /// Sets the function that is called when there is room again.
     pub fn wakes(&self, has_room: impl Fn() + Send + Sync + 'static) {
         // There is one listener.
         let _ = self.0.has_room.set(Box::new(has_room));
@@ -64,7 +64,7 @@ impl Gate {
         entered.ok().map(|_| Pass(Arc::clone(&self.0)))
     }
 
-    /// What front ends and drivers of this socket did, for the log.
+    /// Returns the log lines about front ends and drivers of this socket, whose rate is limited.
     pub fn refusals(&self) -> &Refusals {
         &self.0.refusals
     }

@@ -69,7 +69,7 @@ pub(super) struct Pending {
     pub parts: u32,
     /// ...and those that have not ended.
     pub operations: u32,
-    /// How it ends, as far as is known.
+    /// The status with which it ends, as far as is known.
     pub status: BlockStatus,
     /// Bytes that the driver gets if all goes well.
     pub filled: u64,

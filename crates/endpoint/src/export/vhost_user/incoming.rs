@@ -1,4 +1,4 @@
-//! What has come of a message, which may come in pieces.
+//! The received part of a message, which may arrive in pieces.
 
 use std::io;
 use weft_io::guest::foreign::Foreign;

@@ -1,4 +1,4 @@
-//! What is kept beside a socket while its disk is served, for the process that comes after one that
+//! The record next to a socket while its disk is served, for the process that comes after one that
 //! was killed.
 
 use crate::export::local::hosts::View;

@@ -26,7 +26,7 @@ impl LastFlush {
         self.is_owed |= is_cached && outcome.is_success();
     }
 
-    /// The operation, if it is to be submitted.
+    /// Returns the operation, if one must be submitted now.
     pub fn take(&mut self) -> Option<Op> {
         let is_due = self.is_owed && !self.is_under_way;
         is_due.then(|| {
@@ -35,7 +35,7 @@ impl LastFlush {
         })
     }
 
-    /// Whether an operation was this one, which has ended then.
+    /// Takes a completion. Returns whether it is that of this flush.
     pub fn ended(&mut self, user: u64) -> bool {
         let is_this = user == NAME;
         self.is_under_way &= !is_this;

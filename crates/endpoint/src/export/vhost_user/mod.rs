@@ -121,7 +121,7 @@ impl VhostUser {
         let cannot = |e: std::io::Error| {
             let hint = match e.kind() {
                 std::io::ErrorKind::AddrInUse => {
-                    "; another program listens there, or the file is no socket: choose another path or remove it"
+                    "; another program listens there, or the file is not a socket: choose another path or remove it"
                 }
                 std::io::ErrorKind::NotFound => "; create its directory first",
                 _ => "",
@@ -168,9 +168,9 @@ impl ListeningExport for VhostUser {
         let (url, host) = (VhostUserUrl::parse(text)?, HostIdentity::of_this_host()?);
         // What cannot be served now is said now.
         let opened = find(&self.hosts, &url, &host)?;
-        let view = opened.view(&self.hosts.inventory.now()).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "the namespace is not there any more")
-        })?;
+        let view = opened
+            .view(&self.hosts.inventory.now())
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the namespace is no longer there"))?;
         // A front end stands still while it is connected and not answered, so what a process before
         // this one has left is waited for before that.
         let kept = KeptOfSocket::begin(&url.path, &view, &self.late_writers).map(Arc::new);

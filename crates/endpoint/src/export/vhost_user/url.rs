@@ -37,7 +37,7 @@ impl VhostUserUrl {
             match name {
                 "nsid" => {
                     let nsid = Nsid::parse(value);
-                    url.nsid = Some(nsid.ok_or_else(|| bad("nsid= is no identifier"))?);
+                    url.nsid = Some(nsid.ok_or_else(|| bad("nsid= is not an identifier"))?);
                 }
                 "nqn" => {
                     let wrong = |e| bad(&format!("its NQN is wrong: {e}"));

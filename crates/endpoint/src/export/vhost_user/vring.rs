@@ -1,4 +1,4 @@
-//! One queue: what the front end says of it, and its ring while it runs.
+//! One queue: its settings by the front end, and its ring while it runs.
 
 use super::guest::{OfGuest, OfRecord};
 use weft_io::guest::mapping::Mapping;
@@ -42,12 +42,12 @@ impl Vring {
         self.ring.is_some()
     }
 
-    /// Whether chains are to be taken from it.
+    /// Returns whether the device takes chains from it.
     pub fn is_ready(&self) -> bool {
         self.is_started && self.is_enabled && self.ring.is_some() && !self.is_broken
     }
 
-    /// Whether nobody notifies of chains.
+    /// Returns whether the ring must be polled, because nobody sends kicks.
     pub fn is_polled(&self) -> bool {
         self.is_ready() && self.kick.is_none()
     }
@@ -105,7 +105,7 @@ impl Vring {
         Ok(())
     }
 
-    /// The driver has broken a rule: it is told, and the queue stands still.
+    /// Stops the queue, since the driver has broken a rule, and signals that to the front end.
     pub fn break_off(&mut self) {
         self.is_broken = true;
         self.err.iter().for_each(Call::signal);

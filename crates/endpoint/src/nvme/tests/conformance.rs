@@ -1,4 +1,4 @@
-//! What holds over every transport.
+//! Tests that hold over every transport.
 
 use super::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
 use super::place::{Messages, Rdma, Serving, Tcp, Transport, connect, open};

@@ -1,6 +1,6 @@
-//! What carries messages in these tests: pairs of queue pairs, in memory. Every message, completion
-//! and access to the other's memory takes a while, in order; a send finds a receive that the other
-//! end has posted, or is refused.
+//! The transport of messages in these tests: pairs of queue pairs, in memory. Every message,
+//! completion and access to the other's memory takes a while, in order; a send finds a receive that
+//! the other end has posted, or is refused.
 
 use super::target_end::TargetEnd;
 use crate::export::nvme::connection::Connection;

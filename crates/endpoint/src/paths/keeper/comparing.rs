@@ -1,4 +1,4 @@
-//! Whether a path that leads to another target than the paths in use leads to the same data.
+//! Comparison of the data of a path to another target with the data of the paths in use.
 //!
 //! Names do not decide that alone: two targets may have given one UUID to different disks. So a
 //! path to another target is used only if samples of its data are the same as those of a path in

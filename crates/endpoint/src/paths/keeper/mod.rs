@@ -203,7 +203,7 @@ impl Keeper {
 
     /// The next attempt is after a pause.
     fn wait(&mut self, on: &Handle, path: usize) -> bool {
-        self.renewed(path, Err("the path was lost meanwhile".into()));
+        self.renewed(path, Err("the path was lost in the meantime".into()));
         let random = u16::from_le_bytes(self.group.control.identities().random());
         let state = &mut self.paths[path];
         let pause = pause(state.attempts, self.group.options.reconnect_delay, random);

@@ -1,5 +1,5 @@
-//! What becomes of unflushed writes when a path is open again: who else may have written is asked,
-//! and they are looked for, or written again.
+//! Handling of unflushed writes when a path is open again: asks who else may have written, and
+//! looks for the writes or writes them again.
 
 use super::super::asking::{self, Answer, Asked};
 use super::super::compare::Lost;

@@ -1,5 +1,5 @@
-//! How a queue follows the paths of its device: those that are opened and lost, and what changes of
-//! them.
+//! Follows the paths of a queue's device: those that are opened and lost, and the changes that they
+//! report.
 
 use super::super::flights::LEAVING;
 use super::super::path_group::Live;

@@ -1,4 +1,4 @@
-//! How a queue keeps the order of overlapping writes over a volatile cache.
+//! Keeps the order of overlapping writes of a queue over a volatile cache.
 
 use super::PathsQueue;
 use std::collections::VecDeque;

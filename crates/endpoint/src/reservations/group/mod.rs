@@ -1,11 +1,11 @@
-//! The reservations of one namespace that several gateways serve: has the engine of
-//! `weft_group::reservations` do its part, puts in force what it says, and asks the store for it.
+//! The reservations of one namespace that several gateways serve: runs the engine of
+//! `weft_group::reservations`, puts its decisions in force, and asks the store on its behalf.
 //!
 //! Whoever has something for the engine does what follows from it, unless another thread is at it:
-//! then that one does both. So nothing is locked while exports are told and answers are given, and
-//! they may ask for more. What the store has answered is an exception: it may put a change in
-//! force, and a loop that only asks for something, perhaps with a lock of its export, does not do
-//! that for another thread.
+//! then that one does both. So nothing is locked while exports are notified and answers are given,
+//! and they may ask for more. Answers of the store are an exception: such an answer may put a
+//! change in force, and a loop that only asks for something, perhaps with a lock of its export,
+//! does not do that for another thread.
 
 use super::common::Common;
 use super::pending::{Answer, Done, Pending};
@@ -69,7 +69,7 @@ impl InGroup {
         Self { uuid, shared, store, common, is_loaded, inner, idle }
     }
 
-    /// Whether a state is in force.
+    /// Returns whether a state is in force.
     pub fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
     }

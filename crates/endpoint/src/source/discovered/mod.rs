@@ -13,13 +13,13 @@ use records::{portals, take_entries, warn_of};
 use weft_block::{Error, ErrorKind, grammar};
 use weft_proto::nvme::types::Nqn;
 
-/// The word that stands for paths that are to be discovered, among
+/// The word that stands for paths to discover, among
 /// [`PathOptions::further`](crate::PathOptions::further): alone where the discovery service is at
 /// the address of the device's URL, or followed by `=HOST[:PORT]`.
 pub const DISCOVER: &str = "discover";
 
-/// Whether a further path is not one but is to be discovered; where, unless at the device's own
-/// address.
+/// Returns whether a further path asks for discovery, and the address of the service, unless that
+/// is the device's own.
 pub fn asks(path: &str) -> Option<Option<&str>> {
     match path.strip_prefix(DISCOVER)? {
         "" => Some(None),
@@ -64,7 +64,7 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a discovery controller is.
+/// The transport and address of a discovery controller.
 pub type Controller = (NvmeTransport, HostPort);
 
 /// The other addresses of a namespace.

@@ -1,5 +1,5 @@
 //! The records of discovery as places to connect to. Each record stands for itself: one that is not
-//! usable is skipped, and hides none beside it.
+//! usable is skipped, and does not hide the others.
 
 use crate::limits::{DISCOVERED_PATHS_MAX, REFERRALS_MAX, SKIPPED_LOGGED_MAX};
 use crate::url::{HostPort, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};

@@ -1,5 +1,5 @@
-//! What the queues of a device share: its sessions, its time limits, its size, and whom to wake
-//! when that changes.
+//! State that the queues of a device share: its sessions, its time limits, its size, and the
+//! drivers to wake when it changes.
 
 use super::session_names::SessionNames;
 use super::size_questions::SizeQuestions;

@@ -1,5 +1,5 @@
-//! Whether a logical unit is still the one that was opened (SPC-4 §7.8.6): after each hint that it
-//! may be another one it is asked for its names, and nothing is sent to it before it has given
+//! Check that a logical unit is still the one that was opened (SPC-4 §7.8.6): after each hint that
+//! it may be another one it is asked for its names, and nothing is sent to it before it has given
 //! them.
 
 use crate::limits::{ABSENT_PAUSE_MS, ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};

@@ -1,5 +1,5 @@
 //! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they
-//! are to be logged out in the end.
+//! must be logged out in the end.
 
 use super::session_names::SessionNames;
 use crate::limits::{CLOSE_S, ISCSI_IDLE_STEP_S, ISCSI_LOGOUT_STEP_MS};
@@ -17,8 +17,7 @@ use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
 
 /// Why a session of a disk that was started anew is ended.
-pub(super) const RESTARTED: &str =
-    "the disk was started anew, and may have lost what it had cached";
+pub(super) const RESTARTED: &str = "the disk has restarted, and may have lost what it had cached";
 
 /// A session without commands: nothing of it has memory.
 #[derive(Default)]

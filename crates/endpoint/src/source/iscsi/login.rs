@@ -1,4 +1,4 @@
-//! What is said on a new connection: the login, and what is asked of the logical unit before it can
+//! The exchange on a new connection: the login, and the questions to the logical unit before it can
 //! be used.
 
 use super::fault::{explain, unusable};

@@ -1,4 +1,4 @@
-//! What only iSCSI wants to know: who we are, and secrets.
+//! Options that only iSCSI has: our name, and secrets.
 
 use std::env;
 use weft_proto::iscsi::chap::Secret;
@@ -7,7 +7,7 @@ use weft_proto::iscsi::text::Name;
 /// iSCSI's part of [`ConnectOptions`](crate::source::ConnectOptions).
 #[derive(Clone, Debug, Default)]
 pub struct IscsiOptions {
-    /// Who we are; `None`: the system's own name (`/etc/iscsi/initiatorname.iscsi`), or one that is
+    /// Our name; `None`: the system's own name (`/etc/iscsi/initiatorname.iscsi`), or one that is
     /// made once and kept.
     pub initiator_name: Option<Name>,
     /// CHAP: our name; the URL's `USER@` takes precedence.

@@ -1,4 +1,5 @@
-//! What a session is opened with: its name, digests, and what the two ends prove to each other.
+//! Configuration of a session: its name, its digests, and the secrets by which the two ends
+//! authenticate.
 
 use super::options::IscsiOptions;
 use super::session_names::SessionNames;

@@ -124,7 +124,7 @@ fn settle(
         .count();
     if replaced > 0 {
         tracing::info!(
-            "{url}: the target has ended the sessions that were lost: their writes cannot be executed any more"
+            "{url}: the target has ended the sessions that were lost: their writes can no longer be executed"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Which blocks of an export may hold data: the server is asked once for all of them, on a
+//! The blocks of an export that may hold data: the server is asked once for all of them, on a
 //! connection that no queue uses at the time.
 
 use crate::control::Control;
@@ -206,7 +206,7 @@ impl Asking {
         if fits {
             self.idle.give(pump);
         } else {
-            let why = why.unwrap_or_else(|| "it ended while the server told of holes".into());
+            let why = why.unwrap_or_else(|| "it ended while the server reported holes".into());
             self.idle.lost(why);
         }
         // Who asked may have given up.

@@ -1,4 +1,4 @@
-//! What is said on a new connection: the options of NBD, and TLS where it is asked for.
+//! The exchange on a new connection: the options of NBD, and TLS where it is asked for.
 
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::ConnectOptions;

@@ -1,4 +1,4 @@
-//! What is said on the connection of an I/O queue before the queue is used: Connect, and the
+//! The exchange on the connection of an I/O queue before the queue is used: Connect, and the
 //! authentication behind it. The same for every transport.
 
 use super::authenticating::{self, Authenticating};

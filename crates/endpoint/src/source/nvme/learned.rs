@@ -1,4 +1,4 @@
-//! What the admin connection of an association has learned of its controller.
+//! State of a controller, as the admin connection of an association has learned it.
 
 use weft_block::AccessState;
 use weft_io::Time;

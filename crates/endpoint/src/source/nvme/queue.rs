@@ -1,5 +1,5 @@
-//! An I/O queue as its driver (`source::queue`) sees it: its operations, what it hears of its
-//! association, and what it tells that.
+//! An I/O queue as its driver (`source::queue`) sees it: its operations, and the messages from and
+//! to its association.
 
 use super::association::{Association, IoConnection, ToAdmin};
 use super::table::Table;

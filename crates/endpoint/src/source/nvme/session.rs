@@ -146,7 +146,7 @@ impl<L> Session<L> {
         &self.name
     }
 
-    /// What Identify Controller and the properties said.
+    /// Returns what the controller reported in Identify Controller and in its properties.
     pub fn controller(&self) -> RemoteController {
         self.association.0.learned().controller.clone()
     }

@@ -1,10 +1,10 @@
-//! What a host needs of a transport: connections to controllers, whatever carries the capsules.
+//! Interface of a transport to a host: connections to controllers, whatever carries the capsules.
 //!
 //! A command's data is in the memory that the host keeps under the command's [`Tag`], from
-//! [`Engine::submit`] to [`Event::Response`] or
-//! [`Event::DataFailed`]: until then the transport, or the controller through it, may read or write it at any time. A transport that
-//! names the memory in the command (by key and address, say) does so in `submit`. What cannot be
-//! sent now the transport keeps.
+//! [`Engine::submit`] to [`Event::Response`] or [`Event::DataFailed`]: until then the transport, or
+//! the controller through it, may read or write it at any time. A transport that names the memory
+//! in the command (by key and address, say) does so in `submit`. The transport keeps what cannot be
+//! sent now.
 
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;

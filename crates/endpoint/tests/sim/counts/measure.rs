@@ -56,8 +56,8 @@ impl Point {
         COUNTED.min(COUNTED_BYTES / u64::from(self.bytes))
     }
 
-    /// Calls that an operation may cost, where a batch of them costs so many. Large ones need some
-    /// for each part of them.
+    /// Returns the calls that an operation may cost, where a batch costs `of_batch`. Large ones
+    /// need some for each part of them.
     pub fn calls(&self, of_batch: f64) -> f64 {
         of_batch
             * (1.0 / f64::from(self.depth.min(BATCH)))
@@ -73,7 +73,7 @@ impl Point {
     }
 }
 
-/// Those at which whatever lies over or beside a protocol is counted.
+/// Points at which the layers over or next to a protocol are counted.
 pub const FEW_POINTS: [Point; 6] = [
     Point::new(READ, 4, 1),
     Point::new(WRITE, 4, 1),
@@ -83,7 +83,7 @@ pub const FEW_POINTS: [Point; 6] = [
     Point::new(WRITE, 64, 32),
 ];
 
-/// What an operation costs a loop.
+/// Cost of an operation to a loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     pub receives: f64,
@@ -125,7 +125,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What an operation may cost a loop: calls, and copies of its payload.
+/// Limits of the cost of an operation to a loop: calls, and copies of its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub calls: f64,

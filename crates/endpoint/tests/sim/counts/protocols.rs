@@ -23,7 +23,7 @@ const FURTHER_POINTS: [Point; 6] = [
     Point::new(WRITE, 1024, 8),
 ];
 
-/// What each end, the initiator first, spends on an operation.
+/// Returns the cost of an operation at each end, the initiator first.
 pub fn of_ends(protocol: Protocol, point: Point) -> [Cost; 2] {
     let disk = format!("ram:32MiB,block={BLOCK_BYTES}");
     let device = weft_block::open(&disk, &OpenOptions::default()).unwrap();

@@ -51,7 +51,7 @@ impl Cached {
         contents.losses += 1;
     }
 
-    /// Starts anew like after a loss, with all of its data.
+    /// Starts again as after a loss, but with all of its data.
     pub fn keep(&self) {
         self.0.lock().unwrap().losses += 1;
     }
@@ -71,7 +71,7 @@ impl Cached {
         }
     }
 
-    /// The next writes fail, so many of them.
+    /// Makes the next `count` writes fail.
     pub fn refuse(&self, count: usize, kind: StatusKind) {
         self.0.lock().unwrap().refused = (count, Status::new(kind));
     }

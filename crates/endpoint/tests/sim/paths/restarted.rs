@@ -1,4 +1,4 @@
-//! A disk of an iSCSI target that starts anew while the session goes on: a unit attention tells.
+//! A disk of an iSCSI target that restarts while the session goes on: a unit attention reports it.
 
 use super::cached::Cached;
 use super::rig::{BLOCK, Rig, S, only_writer};

@@ -73,9 +73,9 @@ pub struct Client {
 pub struct Rig {
     pub scene: AnyScene,
     pub protocol: Protocol,
-    /// Of the first target's device, and of the second's.
+    /// Those of the first target's device, and of the second's.
     pub knobs: Vec<Arc<Knobs>>,
-    /// What both serve.
+    /// The device that both serve.
     pub store: Device,
     _second: Option<Box<dyn Export>>,
     pub device: Option<Device>,
@@ -247,7 +247,7 @@ impl Rig {
         first
     }
 
-    /// What a completed read has read.
+    /// Returns the first byte that a completed read has read.
     pub fn value(&self, name: u64) -> u8 {
         let done = self.done.borrow();
         let completion =
@@ -356,7 +356,7 @@ impl Rig {
         drop(core::mem::replace(&mut self.scene.target, target));
     }
 
-    /// What is on a block of the store.
+    /// Returns the first byte of a block of the store.
     pub fn stored(&mut self, lba: u64) -> u8 {
         let on = self.scene.io_loop(0);
         let data = on.pool().take(BLOCK).unwrap();

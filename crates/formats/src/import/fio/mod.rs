@@ -105,7 +105,7 @@ impl Reader<'_> {
             .split_once('=')
             .map_or((content, "1"), |(name, value)| (name.trim(), value.trim()));
         if name.is_empty() || name.contains(char::is_whitespace) {
-            return Err(format!("{content:?} is no option; write name=value"));
+            return Err(format!("{content:?} is not an option; write name=value"));
         }
         let value = self.surroundings.expand(value)?;
         let job = self.job.as_mut().map_or(&mut self.global, |(_, job)| job);

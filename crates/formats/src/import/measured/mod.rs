@@ -39,7 +39,7 @@ pub fn read(place: &str, text: &str) -> Result<(String, Vec<Measured>), ImportEr
     } else if vdbench::is_summary(start) {
         return Err(ImportError::wrong(place, vdbench::SUMMARY));
     } else {
-        let problem = "it is no result of fio (--output-format=json), DISKSPD (-Rxml or text) or vdbench (flatfile.html)";
+        let problem = "it is not a result of fio (--output-format=json), DISKSPD (-Rxml or text) or vdbench (flatfile.html)";
         return Err(ImportError::wrong(place, problem));
     };
     let found = found.map_err(|problem| ImportError::wrong(place, problem))?;

@@ -21,7 +21,7 @@ impl Reader<'_> {
                 "seq" | "sequential" | "eof" | "seqnz" => Some(0),
                 text => text.parse().ok().filter(|percent| *percent <= 100),
             };
-            value.ok_or_else(|| self.wrong(wd.at, format!("{name}={text} is no percentage")))
+            value.ok_or_else(|| self.wrong(wd.at, format!("{name}={text} is not a percentage")))
         };
         let (reads, seeks) =
             (percent("rdpct", &choice.rdpct)?, percent("seekpct", &choice.seekpct)?);

@@ -54,7 +54,7 @@ pub(super) fn parameters(line: &str) -> Result<Vec<(String, Vec<String>)>, Strin
     while !rest.is_empty() {
         let (name, behind) = rest
             .split_once('=')
-            .ok_or_else(|| format!("{rest:?} is no parameter; write name=value"))?;
+            .ok_or_else(|| format!("{rest:?} is not a parameter; write name=value"))?;
         let (values, after) = match behind.strip_prefix('(') {
             Some(list) => {
                 let (list, after) = list.split_once(')').ok_or("a list ends with )")?;

@@ -187,17 +187,20 @@ impl Reader<'_> {
             }
             "max" => None,
             number => Some(number.parse::<u64>().map_err(|_| {
-                self.wrong(rd.at, format!("iorate={number} is no number of operations per second"))
+                self.wrong(
+                    rd.at,
+                    format!("iorate={number} is not a number of operations per second"),
+                )
             })?),
         };
         let rate = match (wd.one("iorate"), rate, skew) {
             (Some(own), ..) => Some(own.parse().map_err(|_| {
-                self.wrong(wd.at, format!("iorate={own} is no number of operations per second"))
+                self.wrong(wd.at, format!("iorate={own} is not a number of operations per second"))
             })?),
             (None, Some(rate), Some(skew)) => {
                 let percent = skew.parse::<u64>().ok().filter(|percent| *percent <= 100);
                 let percent = percent
-                    .ok_or_else(|| self.wrong(wd.at, format!("skew={skew} is no percentage")))?;
+                    .ok_or_else(|| self.wrong(wd.at, format!("skew={skew} is not a percentage")))?;
                 Some(rate * percent / 100)
             }
             (None, None, Some(skew)) if wds > 1 => {

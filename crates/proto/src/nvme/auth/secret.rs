@@ -29,11 +29,11 @@ pub enum SecretError {
     Form,
     /// The number of the transformation is not known.
     #[error(
-        "the number behind DHHC-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384), 03 (SHA-512)"
+        "the number behind DHHC-1: must be 00 (none), 01 (SHA-256), 02 (SHA-384) or 03 (SHA-512)"
     )]
     Hash,
     /// The key is not valid base64.
-    #[error("the key is no base64")]
+    #[error("the key is not base64")]
     Base64,
     /// The key has another length.
     #[error("the key has a length other than 32, 48 or 64 bytes")]

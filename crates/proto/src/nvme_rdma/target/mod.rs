@@ -200,7 +200,7 @@ impl TargetQueuePair {
     /// If there was none.
     #[inline]
     pub fn sqe(&self) -> &Sqe {
-        &self.slots.peek(self.current).expect("an event told of a command").sqe
+        &self.slots.peek(self.current).expect("an event announced a command").sqe
     }
 
     /// The next event.

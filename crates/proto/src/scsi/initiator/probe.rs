@@ -38,9 +38,7 @@ pub enum ProbeError {
     #[error("there is no disk at this LUN (peripheral {0:#04x})")]
     NoDisk(u8),
     /// It tells a size that no disk has.
-    #[error(
-        "the disk tells {blocks} blocks of {block_bytes} bytes, which is no size that can be used"
-    )]
+    #[error("the disk reports {blocks} blocks of {block_bytes} bytes, which is not a usable size")]
     Size {
         /// Blocks.
         blocks: u64,

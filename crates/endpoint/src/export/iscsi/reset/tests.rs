@@ -1,4 +1,4 @@
-//! What waits for overdue operations ends when they have come back, whoever has looked at them.
+//! Waiting for overdue operations ends when they have come back, whoever has looked at them.
 
 use super::super::session::Session;
 use super::super::target_state::{TargetState, Verdict};

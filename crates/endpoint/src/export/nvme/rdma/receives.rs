@@ -42,7 +42,7 @@ impl ReceiveMemory {
                 let who = if of_newcomers { "queues without a Connect" } else { "all queues" };
                 Err(match is_left_to_others {
                     true => format!(
-                        "of {all} bytes for receives of {who}, {own} are held from this address; the rest is reserved for others"
+                        "this address holds {own} of the {all} bytes for receives of {who}; the rest is reserved for others"
                     ),
                     false => format!("the memory for receives of {who} is in use: {all} bytes"),
                 })

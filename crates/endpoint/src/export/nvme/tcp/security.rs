@@ -1,4 +1,4 @@
-//! What NVMe/TCP connections begin with: TLS, or nothing, or what the host chooses.
+//! Security of NVMe/TCP connections: with TLS, without, or as the host chooses.
 
 use crate::export::nvme::generated::GeneratedKeys;
 use crate::psk;

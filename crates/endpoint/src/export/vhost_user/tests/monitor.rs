@@ -130,7 +130,7 @@ impl Monitor {
         (self.receive(len as usize, &mut files).unwrap(), files)
     }
 
-    /// Sends a message that is to be acknowledged. Whether it was done.
+    /// Sends a message and waits for its acknowledgement. Returns whether it succeeded.
     pub fn tell(&self, code: u32, body: &[u8], file: Option<BorrowedFd<'_>>) -> bool {
         self.send(code, 8, body, file);
         self.answer(code).0 == [0; 8]

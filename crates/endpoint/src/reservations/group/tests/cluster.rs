@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
 
-/// What a store does with the next calls that change something.
+/// Behaviour of a store at the next calls that change something.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mishap {
     /// It fails, and nothing has happened.
@@ -17,7 +17,7 @@ pub enum Mishap {
     Conflict,
 }
 
-/// A cluster in memory: objects, and the gateways that are told.
+/// A cluster in memory: objects, and the gateways that are notified.
 #[derive(Default)]
 pub struct Cluster {
     pub inner: Lock<ClusterObjects>,
@@ -28,7 +28,7 @@ pub struct Cluster {
 pub struct ClusterObjects {
     pub objects: HashMap<Uuid, (u64, Vec<u8>)>,
     pub gateways: Vec<ReservationTable>,
-    /// These gateways do not hear what they are told.
+    /// These gateways do not receive notifications.
     pub deaf: Vec<usize>,
     /// These were kept out.
     pub fenced: Vec<usize>,

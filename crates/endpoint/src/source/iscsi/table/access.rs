@@ -1,4 +1,5 @@
-//! How well the target's port reaches the logical unit (SPC-4 §5.15), as a session hears of it.
+//! Access state of the logical unit through the target's port (SPC-4 §5.15), as a session learns
+//! it.
 
 use weft_block::{AccessState, Change};
 use weft_io::Time;

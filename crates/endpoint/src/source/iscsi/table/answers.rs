@@ -1,4 +1,4 @@
-//! What the target's answers make of operations.
+//! Outcomes of operations, by the target's answers.
 
 use super::{Table, TaskSlot};
 use crate::limits::ISCSI_BUSY_PAUSE_MS;

@@ -118,7 +118,8 @@ impl Commands for Table {
             .is_some_and(|since| self.now >= since + self.shared.limit)
         {
             return Err(
-                "the logical unit does not tell whether it is still the one that was opened".into(),
+                "the logical unit does not report whether it is still the one that was opened"
+                    .into(),
             );
         }
         let again = self.start_waiting(engine);

@@ -1,4 +1,4 @@
-//! Operations under way in one session, and what becomes of them.
+//! Operations in progress in one session, and their outcomes.
 
 mod access;
 mod answers;

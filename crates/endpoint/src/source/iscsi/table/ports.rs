@@ -1,4 +1,4 @@
-//! What a session asks of the target's port groups.
+//! Questions of a session about the target's port groups.
 
 use super::access::refusing;
 use super::{Table, TaskSlot};

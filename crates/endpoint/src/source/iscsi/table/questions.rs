@@ -1,5 +1,5 @@
-//! Whether the logical unit is still the one that was opened, and of what size: what a session asks
-//! between operations.
+//! Questions of a session between operations: is the logical unit still the one that was opened,
+//! and what is its size?
 
 use super::{CAPACITY_BYTES, Table, TaskSlot};
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
@@ -65,7 +65,7 @@ impl Table {
             identity::Answer::Other => {
                 self.replaced("it has other names than the one that was opened")
             }
-            identity::Answer::Refused => self.replaced("it does not tell its names any more"),
+            identity::Answer::Refused => self.replaced("it no longer reports its names"),
         }
     }
 
@@ -74,7 +74,7 @@ impl Table {
     #[cold]
     fn replaced(&mut self, why: &str) {
         let text = format!(
-            "{}: the logical unit was replaced: {why}; it is not used any more. Open it again if it is meant",
+            "{}: the logical unit was replaced: {why}; it is no longer used. Open it again if it is meant",
             self.url
         );
         if self.shared.why_ended().is_none() {

@@ -1,4 +1,4 @@
-//! Commands that are to be sent again: when, and how often.
+//! Commands that must be sent again: when, and how often.
 
 use super::Table;
 use crate::limits::ISCSI_RETRIES_MAX;

@@ -1,6 +1,6 @@
 //! Secure channel concatenation (TCP transport 1.1 §3.6.1): the host authenticates on a connection
-//! of its own, of which a key for TLS comes, and connects anew with that. The first association has
-//! no other use, and ends at once. Each reconnect makes another key, as Linux's host does.
+//! of its own, which yields a key for TLS, and connects again with that key. The first association
+//! has no other use, and ends at once. Each reconnect makes another key, as Linux's host does.
 
 use super::super::association::Association;
 use super::super::fault::explain;

@@ -1,4 +1,4 @@
-//! How an association begins.
+//! Start of an association.
 
 use super::super::association::Association;
 use super::super::transport::Link;

@@ -1,4 +1,4 @@
-//! What an association tells of its path, and what it does for others of the same host: access
+//! Reports of an association about its path, and its services to others of the same host: access
 //! states, and the reset of controllers that were lost.
 
 use super::super::association::{Association, ToAdmin};
@@ -105,7 +105,7 @@ impl<L: Link> Admin<L> {
         let Some(id) = self.registered else { return };
         if self.association.options.control.unsettled().answered(id, lost, stopped, on.now()) {
             tracing::info!(
-                "{name}: controller {icid}, which was lost, was reset: its writes cannot be executed any more"
+                "{name}: controller {icid}, which was lost, was reset: its writes can no longer be executed"
             );
         } else if !stopped {
             tracing::info!(
@@ -143,7 +143,7 @@ impl<L: Link> Admin<L> {
             );
         } else {
             tracing::info!(
-                "{name}: writes under way end in {} s, when the controller cannot execute them any more",
+                "{name}: writes under way end in {} s, when the controller can no longer execute them",
                 bound.as_secs_f32()
             );
         }

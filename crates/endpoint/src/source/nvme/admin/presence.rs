@@ -1,4 +1,4 @@
-//! Whether the namespace that is used is there, and still the one that was opened.
+//! Check that the namespace in use is there, and still the one that was opened.
 
 use super::super::transport::Link;
 use super::Admin;
@@ -86,7 +86,7 @@ impl<L: Link> Admin<L> {
     fn end_replaced(&mut self, on: &Handle, why: &str) {
         self.association.stop_io();
         let text = format!(
-            "{}: {why}; it is not used any more. Open it again if the new one is meant",
+            "{}: {why}; it is no longer used. Open it again if the new one is meant",
             self.target.name
         );
         tracing::error!("{text}");

@@ -262,7 +262,7 @@ impl Link for RdmaLink {
     }
 
     fn complaint(&self) -> Option<String> {
-        let lost = |why: &dyn std::fmt::Display| format!("is not reached any more: {why}");
+        let lost = |why: &dyn std::fmt::Display| format!("can no longer be reached: {why}");
         if let Some(violation) = self.engine.queue.violation() {
             return Some(match violation {
                 Violation::Receive(_)

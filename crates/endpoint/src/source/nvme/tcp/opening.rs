@@ -1,4 +1,4 @@
-//! What is said on a new connection: ICReq and ICResp and, for an I/O queue, Connect.
+//! The exchange on a new connection: ICReq and ICResp and, for an I/O queue, Connect.
 
 use super::transport::TcpLink;
 use crate::names::Names;

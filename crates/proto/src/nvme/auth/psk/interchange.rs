@@ -17,10 +17,10 @@ pub enum KeyError {
     #[error("it does not have the form NVMeTLSkey-1:HH:BASE64:")]
     Form,
     /// The number of the hash function is not known.
-    #[error("the number behind NVMeTLSkey-1: is none of 00 (none), 01 (SHA-256), 02 (SHA-384)")]
+    #[error("the number behind NVMeTLSkey-1: must be 00 (none), 01 (SHA-256) or 02 (SHA-384)")]
     Hash,
     /// The key is not valid base64.
-    #[error("the key is no base64")]
+    #[error("the key is not base64")]
     Base64,
     /// The key has another length.
     #[error("the key has the wrong length: 32 bytes go with 01, 48 with 02, and either with 00")]
