@@ -28,10 +28,7 @@ pub fn check(desired: &Desired, environment: &Environment) -> Result<Successor, 
     let places = check_desired(desired, environment)?;
     if let Some(from) = from {
         let goes_on = |e: Error| {
-            Error::new(
-                e.kind(),
-                format!("{e}; the server to be replaced, {from}, goes on"),
-            )
+            Error::new(e.kind(), format!("{e}; the server to be replaced, {from}, goes on"))
         };
         opener(environment)
             .look(desired.namespaces().map(|(_, namespace)| namespace))
