@@ -102,7 +102,10 @@ fn measure(setting: &Setting, protocol: Protocol, manner: Manner, address: &str)
         found.beside.push(beside);
     }
     found.memory[1] = target.process.memory("VmHWM")?;
-    ensure!(found.beside.iter().all(|&iops| iops > 0.0), "the reader completed nothing next to them");
+    ensure!(
+        found.beside.iter().all(|&iops| iops > 0.0),
+        "the reader completed nothing next to them"
+    );
     Ok(found)
 }
 
