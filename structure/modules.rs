@@ -17,7 +17,7 @@ fn a_module_with_files_is_a_directory() {
     demand("a module with files of its own is a directory with a mod.rs", told.collect());
 }
 
-/// A poisoned mutex is no error here: see `crates/base/src/lock.rs`.
+/// A poisoned mutex is not an error here: see `crates/base/src/lock.rs`.
 #[test]
 fn locks_have_one_home() {
     let is_ours = |path: &str| path.starts_with("crates/") && !path.starts_with("crates/base/");

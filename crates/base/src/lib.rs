@@ -1,4 +1,4 @@
-//! What engines of protocols and I/O share, although neither knows of the other.
+//! Types that the engines of protocols and the I/O share, although neither knows of the other.
 #![forbid(unsafe_code)]
 
 pub mod lock;

@@ -55,7 +55,7 @@ pub enum WorkError {
     /// The other end failed over the message.
     #[error("the other end failed to execute it")]
     RemoteOperation,
-    /// The other end does not answer any more.
+    /// The other end no longer answers.
     #[error("the other end does not answer")]
     RetriesExceeded,
     /// The other end had no receive posted for too long.

@@ -155,8 +155,8 @@ pub(crate) fn times_between(ratio: &Estimate) -> String {
     format!("{} to {} times", decimals(ratio.low), decimals(ratio.high))
 }
 
-/// `±15 % would take about 4 minutes more`, of a relation that is not known so well after a study
-/// that took so long. The width of an interval falls with the square root of the time.
+/// `±15 % would take about 4 minutes more`, of a relation that is wider, after a study that
+/// took `took`. The width of an interval falls with the square root of the time.
 pub(crate) fn narrower(relation: &Estimate, took: Duration) -> Option<String> {
     if is_narrow(relation) {
         return None;

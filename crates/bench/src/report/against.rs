@@ -156,7 +156,7 @@ pub(crate) fn sentences(results: &Results, findings: &[Finding<'_>]) -> Vec<Stri
     adds.into_iter().chain(compared.into_iter().flatten()).chain(links).chain(flash).collect()
 }
 
-/// How many times as long as at the device a single operation takes. A time changes with the clock
+/// The factor by which a single operation takes longer than at the device. A time changes with the clock
 /// of the processor, and this does not.
 fn times_as_long(results: &Results, subject: &Lane) -> Option<String> {
     let (_, device) = others(results, subject).find(|(_, lane)| lane.is_local())?;

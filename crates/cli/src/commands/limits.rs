@@ -67,7 +67,7 @@ fn all() -> [Limits; 12] {
 }
 
 fn endpoint() -> Limits {
-    limits!(weft_endpoint, "endpoint" "mod" "authentication" "capture" "paths" "pump":
+    limits!(weft_endpoint, "endpoint" "mod" "authentication" "capture" "disks" "paths" "pump":
         RDMA_IN_CAPSULE_BYTES RDMA_EVENTS_PER_TURN RDMA_LENT_PIECES
         RDMA_RECEIVES_BYTES_MAX RDMA_RECEIVES_NEWCOMERS_BYTES RDMA_RECEIVES_GUARANTEED_BYTES
         CONNECTIONS_MAX CONNECTIONS_CONFIGURED_MIN CONNECTIONS_CONFIGURED_MAX NEWCOMERS_MAX

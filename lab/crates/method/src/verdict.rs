@@ -77,8 +77,7 @@ fn headline(study: &Value) -> Option<[Interval; 2]> {
     ])
 }
 
-/// What the first screen of that study relates NVMe/TCP to: the device, iSCSI, and a target of
-/// another project.
+/// The other sides of the relations on the first screen of that study.
 const HEADLINES: [&str; 3] = ["the device", "iSCSI", "another target"];
 
 /// Half of the width of an interval that counts as narrow.

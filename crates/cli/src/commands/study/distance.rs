@@ -1,78 +1,15 @@
 //! Lanes with a distance between initiator and target.
 
 use super::super::child::Spawned;
-use super::lanes::Chosen;
 use super::lateness::Lateness;
-use super::options::StudyArgs;
 use super::serving::{scheme, serve, url_of};
 use super::setup::Opener;
+use super::shape::Shape;
 use crate::exit::Failure;
 use std::rc::Rc;
 use weft_bench::study::{Lane, Peer, ReadCounters};
 use weft_bench::suite::{LaneTemplate, Through};
 use weft_block::ErrorKind;
-
-/// The cause of a distance: a process of weft, or the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Shape {
-    /// A relay between initiator and target.
-    Relay,
-    /// netem on the network between two namespaces.
-    #[cfg(target_os = "linux")]
-    Netem,
-}
-
-impl Shape {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Relay => "relay",
-            #[cfg(target_os = "linux")]
-            Self::Netem => "netem",
-        }
-    }
-
-    /// Returns why it is not possible here, without a full stop.
-    pub fn refusal(self) -> Option<String> {
-        match self {
-            Self::Relay => None,
-            #[cfg(target_os = "linux")]
-            Self::Netem => super::netem::refusal(),
-        }
-    }
-
-    /// A note for the report.
-    pub fn note(self, lateness: &Lateness) -> Option<String> {
-        match self {
-            Self::Relay => lateness.note(),
-            #[cfg(target_os = "linux")]
-            Self::Netem => Some(super::netem::NOTE.to_owned()),
-        }
-    }
-}
-
-impl StudyArgs {
-    /// The cause of distances.
-    pub(super) fn shape(&self) -> Shape {
-        self.shape.unwrap_or(Shape::Relay)
-    }
-
-    /// Refuses a cause that is not possible here, or that no lane needs. Nothing was started.
-    pub(super) fn check_shape(&self, chosen: &[Chosen]) -> Result<(), Failure> {
-        let Some(shape) = self.shape else { return Ok(()) };
-        let refused = |why: String| Err(Failure::of(ErrorKind::Usage, why));
-        if !chosen.iter().any(|one| one.url.is_none() && one.template.is_far()) {
-            return refused(
-                "--shape needs a lane with a distance (`round_trip_us`), as those of \
-                 --suite distance"
-                    .to_owned(),
-            );
-        }
-        match shape.refusal() {
-            Some(why) => refused(format!("--shape {} is not possible here: {why}", shape.name())),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A relay, which is asked before it ends.
 struct Relay {

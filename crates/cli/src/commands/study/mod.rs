@@ -20,6 +20,7 @@ mod publishing;
 mod reading;
 mod serving;
 mod setup;
+mod shape;
 mod site;
 mod watched;
 

@@ -1,11 +1,11 @@
 //! The command line of `weft study`.
 
 use super::comparing::StudyCommand;
-use super::distance::Shape;
 use super::imported::{Named, named};
 #[cfg(target_os = "linux")]
 use super::peers::{self, Peers};
 use super::publishing::Publishing;
+use super::shape::Shape;
 use crate::agents::address::Address;
 use crate::connection::ConnectArgs;
 use clap::Args;

@@ -1,12 +1,12 @@
 //! The setup of a study: its lanes, open, and the processes that serve them.
 
 use super::super::child::Spawned;
-use super::distance::Shape;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
 use super::lateness::Lateness;
 use super::options::StudyArgs;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
+use super::shape::Shape;
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -125,6 +125,30 @@ impl StudyArgs {
         // Lanes reconnect, as for users, but do not wait for ever.
         options.paths.fast_io_fail_timeout.get_or_insert(OUTAGE);
         Ok(options)
+    }
+}
+
+impl StudyArgs {
+    /// The cause of distances.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape.unwrap_or(Shape::Relay)
+    }
+
+    /// Refuses a cause that is not possible here, or that no lane needs. Nothing was started.
+    pub(super) fn check_shape(&self, chosen: &[Chosen]) -> Result<(), Failure> {
+        let Some(shape) = self.shape else { return Ok(()) };
+        let refused = |why: String| Err(Failure::of(ErrorKind::Usage, why));
+        if !chosen.iter().any(|one| one.url.is_none() && one.template.is_far()) {
+            return refused(
+                "--shape needs a lane with a distance (`round_trip_us`), as those of \
+                 --suite distance"
+                    .to_owned(),
+            );
+        }
+        match shape.refusal() {
+            Some(why) => refused(format!("--shape {} is not possible here: {why}", shape.name())),
+            None => Ok(()),
+        }
     }
 }
 

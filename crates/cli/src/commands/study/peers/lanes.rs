@@ -94,9 +94,8 @@ impl Opener<'_> {
                 let own = self.own_lane(through, lanes)?;
                 let mut more = self.loaded(&lanes[own], through.name(), &loads, skipped);
                 more.extend(self.attached(&lanes[own], through, choice, kernel.as_ref(), skipped));
-                for far in others.far(through, lanes) {
-                    more.extend(self.loaded(far, &far.name, &loads, skipped));
-                }
+                let far = others.far(through, lanes);
+                more.extend(far.flat_map(|it| self.loaded(it, &it.name, &loads, skipped)));
                 lanes.extend(more);
             }
             for (at, peer) in choice.targets.iter().enumerate() {
