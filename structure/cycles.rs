@@ -58,12 +58,20 @@ fn of_all() -> BTreeMap<String, BTreeSet<Vec<String>>> {
 
 /// How many cycles there are, and how many directories they span beyond one each.
 fn counts(cycles: &BTreeSet<Vec<String>>) -> (usize, usize) {
-    // The root of a directory belongs to the room in which its module is declared.
-    let directory = |file: &String| {
-        let of_module = file.strip_suffix("/mod.rs").unwrap_or(file);
-        of_module.rsplit_once('/').map(|(directory, _)| directory.to_owned())
+    let directory = |file: &str| file.rsplit_once('/').map(|(directory, _)| directory.to_owned());
+    let spanned = |cycle: &Vec<String>| {
+        let (roots, others): (Vec<&String>, Vec<&String>) =
+            cycle.iter().partition(|file| file.ends_with("/mod.rs"));
+        let mut all: BTreeSet<_> = others.into_iter().map(|file| directory(file)).collect();
+        // The root of a directory also belongs to the room in which its module is declared.
+        for own in roots.into_iter().map(|file| directory(file)) {
+            let outer = own.as_deref().and_then(directory);
+            if !all.contains(&outer) {
+                all.insert(own);
+            }
+        }
+        all.len()
     };
-    let spanned = |cycle: &Vec<String>| cycle.iter().map(directory).collect::<BTreeSet<_>>().len();
     (cycles.len(), cycles.iter().map(|cycle| spanned(cycle) - 1).sum())
 }
 

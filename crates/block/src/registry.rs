@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(refusal("tape:0"), Refusal::UnknownScheme { scheme: "tape".into() });
         let said =
             open("nvme://me:hidden@h/disk", &OpenOptions::default()).err().unwrap().to_string();
-        assert_eq!(said, "nvme://…: this is no URL of a source; did you mean nvme+tcp://…?");
+        assert_eq!(said, "nvme://…: this is not the URL of a source; did you mean nvme+tcp://…?");
         assert_eq!(refusal("disk.img"), Refusal::NeitherUrlNorPath { text: "disk.img".into() });
         assert_eq!(refusal("ram:1000"), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
         assert_eq!(refusal("ram:0"), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });

@@ -248,7 +248,7 @@ fn a_copy_goes_on_behind_what_cannot_be_read() {
     for (to, how) in [("./to.img", &goes_on[..]), ("./old.img", &["--no-journal"][..])] {
         let all = [&[from, to, "--skip-unreadable", "--verify", "-o", "json"], how].concat();
         let ran = copy(dir.path(), &all);
-        assert!(ran.code() == Some(1) && ran.message().contains("could not be read"), "{ran:?}");
+        assert!(ran.code() == Some(1) && ran.message().contains("could not read"), "{ran:?}");
         assert!(fs::read(dir.path().join(to)).unwrap() == expected, "{to}");
         let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
         let place = |n: usize| serde_json::json!({ "at_byte": n * CHUNK, "bytes": CHUNK });

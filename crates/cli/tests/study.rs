@@ -436,7 +436,7 @@ fn results_of_other_tools_are_lanes() {
     for (import, text) in [
         ("other=none.json", "cannot read none.json"),
         ("=a.json", "NAME=FILE"),
-        ("x=results.json", "no result of fio"),
+        ("x=results.json", "not a result of fio"),
     ] {
         let ran = run(weft(dir.path(), &["study", "--quick", "--import", import]));
         assert!(ran.code() != Some(0) && ran.err.contains(text), "{import}: {ran:?}");

@@ -115,7 +115,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("block = \"4k\"", "block = \"four\"", "workload 1: block: "),
     ("jobs = 256", "jobs = 0", "workload 1: jobs: it is 1 to"),
     ("jobs = 256", "depth = 100000", "workload 1: depth: it is 1 to"),
-    ("jobs = 256", "load = 50", "workload 1: load: `of` has to say"),
+    ("jobs = 256", "load = 50", "workload 1: load: `of` has to name"),
     ("jobs = 256", "of = \"4k\"", "workload 1: of: it goes with `load`"),
     ("jobs = 256", "load = 0, of = \"4k\"", "workload 1: load: it is 1 to 100"),
     ("jobs = 256", "load = 50, of = \"4k\", latency = true", "workload 1: latency: "),

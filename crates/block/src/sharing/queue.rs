@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_io::{Activity, Driver, DriverId, Handle};
 
+/// Operations that are offered to a queue at a time: it handles each one that it has no room for.
+const OFFERED_OPS: usize = 8;
+
 /// See [`SharedQueue`](super::SharedQueue).
 pub(super) struct Core {
     /// `None` if it is closed.
@@ -63,8 +66,7 @@ impl Core {
                 self.turns.push_back(sharer);
             }
             member.waiting.extend(ops.drain(..count));
-            self.serve();
-            // The queue may have completed operations of others at once.
+            // It offers them once in a turn of the loop, however many sharers submit.
             return self.on.wake(self.dispatcher);
         }
         member.in_queue += count;
@@ -99,7 +101,7 @@ impl Core {
         let mut some = false;
         loop {
             if self.offered.is_empty() {
-                for _ in 0..self.turns.len() {
+                for _ in 0..self.turns.len().min(OFFERED_OPS) {
                     let Some(sharer) = self.turns.pop_front() else { break };
                     let Some(member) = self.sharers.get_mut(sharer) else { continue };
                     let Some(mut op) = member.waiting.pop_front() else { continue };
@@ -123,9 +125,9 @@ impl Core {
         }
     }
 
-    /// Reaps the queue, reads changes of the device, and passes on waiting operations. Wakes the
-    /// sharers concerned, except the caller. Returns whether something completed, and whether
-    /// something was passed on.
+    /// Reaps the queue, reads changes of the device, and passes on waiting operations: a sharer only
+    /// where completions have made room. Wakes the sharers concerned, except the caller. Returns
+    /// whether something completed, and whether something was passed on.
     #[inline]
     pub(super) fn advance(&mut self, asks: Option<u64>) -> (bool, bool) {
         let Some(queue) = &mut self.queue else { return (false, false) };
@@ -136,7 +138,7 @@ impl Core {
         self.done = done;
         self.tell_changes();
         let waits = !self.turns.is_empty() || !self.offered.is_empty();
-        (out, waits && self.serve())
+        (out, waits && (out || asks.is_none()) && self.serve())
     }
 
     /// Puts a completion into the list of its sharer, unless that has left.

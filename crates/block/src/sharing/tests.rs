@@ -15,6 +15,8 @@ struct Knobs {
     opened: AtomicUsize,
     /// Operations that a queue holds at most; 0: any number.
     room: AtomicUsize,
+    /// Operations in all lists that a queue was given.
+    offered: AtomicUsize,
     /// Operations that may still end.
     may_end: AtomicUsize,
     /// First blocks of the operations that ended, in order.
@@ -87,6 +89,7 @@ impl FewQueue {
 
 impl BlockQueue for FewQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        self.knobs.offered.fetch_add(ops.len(), Ordering::SeqCst);
         let room = match self.knobs.room.load(Ordering::SeqCst) {
             0 => usize::MAX,
             room => room,
@@ -351,6 +354,28 @@ fn those_who_wait_are_served_in_turn() {
         "{ended:?}"
     );
     assert!(ended.iter().filter(|lba| **lba < 50).is_sorted(), "{ended:?}");
+}
+
+/// A full queue is not asked again by each of those who wait.
+#[test]
+fn waiting_costs_the_same_for_each_operation_however_many_wait() {
+    const SHARERS: u64 = 64;
+    let mut one = SharedUser::new();
+    one.knobs.room.store(4, Ordering::SeqCst);
+    let mut sharers: Vec<_> = (0..SHARERS).map(|_| one.join()).collect();
+    let mut done = Vec::new();
+    for round in 0..10 {
+        for (n, sharer) in (0..).zip(&mut sharers) {
+            sharer.submit(&mut one.reads([n, SHARERS + n]));
+        }
+        for _ in 0..SHARERS {
+            one.turns(1);
+            sharers.iter_mut().for_each(|sharer| sharer.reap(&mut done));
+        }
+        assert_eq!(done.len() as u64, (round + 1) * 2 * SHARERS);
+    }
+    let offered = one.knobs.offered.load(Ordering::SeqCst);
+    assert!(offered <= 8 * done.len(), "{offered} for {}", done.len());
 }
 
 #[test]

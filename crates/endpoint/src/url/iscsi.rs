@@ -217,7 +217,7 @@ mod tests {
             ("iscsi://@h/iqn.2026-01.example.weft:disk/0", "before the @"),
             (
                 "iscsi://h/iqn.2026-01.example.weft:disk/0?header_digest=md5",
-                "header_digest is none",
+                "header_digest must be none",
             ),
             ("iscsi://h/iqn.2026-01.example.weft:disk/0?x=1", "unknown parameter \"x\""),
         ] {

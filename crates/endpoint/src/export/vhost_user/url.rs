@@ -72,8 +72,8 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (text, why) in [
             ("vhost-user:", "no path"),
-            ("vhost-user:/a?nsid=0", "no identifier"),
-            ("vhost-user:/a?nsid=x", "no identifier"),
+            ("vhost-user:/a?nsid=0", "not an identifier"),
+            ("vhost-user:/a?nsid=x", "not an identifier"),
             ("vhost-user:/a?nqn=", "NQN is wrong"),
             ("vhost-user:/a?mode=9", "mode=660"),
             ("vhost-user:/a?mode=1777", "mode=660"),

@@ -99,9 +99,9 @@ fn averages_of_vdbench_are_results() {
 #[test]
 fn what_is_no_result_is_refused() {
     for (text, part) in [
-        ("hello", "no result of fio"),
+        ("hello", "not a result of fio"),
         ("{\"fio version\": \"fio-3\", \"jobs\": []}", "no result in it"),
-        ("<Results><TimeSpan>", "no result of fio"),
+        ("<Results><TimeSpan>", "not a result of fio"),
         ("<Results><TimeSpan></TimeSpan></Results>", "no profile"),
     ] {
         let error = read("file", text).unwrap_err().to_string();

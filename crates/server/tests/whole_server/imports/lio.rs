@@ -116,7 +116,7 @@ fn names() -> Vec<Case> {
         .may(initiator("two", LUN_0), Right::None)
         .may(initiator("two", LUN_1), Right::Write)
         .reports("host:two may only read LUN 0"),
-        Case::new("`node_acls` beside `generate_node_acls`", {
+        Case::new("`node_acls` together with `generate_node_acls`", {
             usual(DEMO_READ, &format!("{one}, {two}"), "")
         })
         .may(initiator("one", LUN_0), Right::Write)

@@ -169,7 +169,7 @@ fn secrets() -> Vec<Case> {
             .may(host("one", A), Right::None)
             .may(host("two", A).secret(1), Right::None),
         Case::new(
-            "a host without a key beside one that has one",
+            "a host without a key, where another host has one",
             with(&(one("", usual) + two), NAMED, &["one", "two"]),
         )
         .file(ONE, dhchap(1))

@@ -263,7 +263,9 @@ impl Others {
     /// The protocols of the targets, and those of weft's lanes that a chosen generator drives.
     fn protocols(&self, lanes: &[Lane]) -> Vec<Through> {
         let reached = |through: &Through| {
-            lanes.iter().any(|lane| lane.name == through.name())
+            let is_there = lanes.iter().any(|lane| lane.name == through.name())
+                || self.far.iter().any(|(of, _)| of == through);
+            is_there
                 && (self.choice.loads.iter().any(|load| (load.reaches)(*through))
                     || self.choice.initiators_of(*through).next().is_some())
         };

@@ -112,7 +112,7 @@ mod tests {
         let memory = ReceiveMemory::default();
         let known = all(&memory, "192.0.2.1:1", true);
         assert_eq!(known.len() * BYTES, RDMA_RECEIVES_BYTES_MAX / 4 * 3);
-        assert!(memory.take("192.0.2.1:2", BYTES).unwrap_err().contains("from this address"));
+        assert!(memory.take("192.0.2.1:2", BYTES).unwrap_err().contains("this address holds"));
         memory.take("192.0.2.2:1", BYTES).unwrap();
     }
 
