@@ -83,7 +83,7 @@ pub fn run(name: &str, work: impl FnOnce() -> u8 + Send + 'static) -> Result<u8,
         changed: Condition::new(),
     });
     match service_dispatcher::start(name, begin) {
-        Ok(()) => Ok(service.lock().status),
+        Ok(()) => Ok(service.inside.lock().status),
         Err(windows_service::Error::Winapi(e)) => Err(Attempt { doing: "run", name }.failed(&e)),
         Err(e) => Err(Error::new(ErrorKind::Io, format!("cannot run the service {name}: {e}"))),
     }
@@ -94,15 +94,15 @@ fn served(_: Vec<OsString>) {
     let Some(service) = SERVICE.get() else { return };
     service.is_called.store(true, Ordering::Release);
     match register(&service.name, control) {
-        Ok(handle) => service.lock().handle = Some(handle),
+        Ok(handle) => service.inside.lock().handle = Some(handle),
         Err(e) => {
             write(Message::Failed, &format!("the service manager takes no answers: {e}"));
-            service.lock().status = 1;
+            service.inside.lock().status = 1;
             return;
         }
     }
     service.tell();
-    let work = service.lock().work.take();
+    let work = service.inside.lock().work.take();
     let pulse = std::thread::Builder::new().name("weft-service".into()).spawn(|| service.pulse());
     if let Err(e) = pulse {
         write(Message::Warning, &format!("the service manager may give up early: {e}"));
@@ -111,7 +111,7 @@ fn served(_: Vec<OsString>) {
     if status == 0 {
         write(Message::Ended, "the service has ended as it was asked to");
     }
-    service.lock().status = status;
+    service.inside.lock().status = status;
     service.goes_to(ServiceState::Stopped);
 }
 
@@ -126,7 +126,7 @@ fn control(asked: ServiceControl) -> ServiceControlHandlerResult {
             service.end();
         }
         ServiceControl::ParamChange => {
-            if let Some(reload) = &service.lock().reload {
+            if let Some(reload) = &service.inside.lock().reload {
                 reload();
             }
         }
@@ -267,7 +267,7 @@ pub fn stopping() {
 /// Has the service manager's requests to end, and to read the configuration again, call these.
 pub fn on_controls(end: impl Fn() + Send + 'static, reload: Option<impl Fn() + Send + 'static>) {
     let Some(service) = called() else { return };
-    let mut inside = service.lock();
+    let mut inside = service.inside.lock();
     if inside.end_is_due {
         end();
     }

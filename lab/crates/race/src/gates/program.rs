@@ -112,9 +112,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn symbols_and_line_tables_do_not_count() {
-        // This program has them.
+        // This program has symbols at least.
         let program = fs::read(env::current_exe().unwrap()).unwrap();
         let bytes = stripped_bytes(&program).unwrap();
-        assert!(bytes > 0 && bytes < program.len() as u64 / 2, "{bytes} of {}", program.len());
+        assert!(bytes > 0 && bytes < program.len() as u64 / 10 * 9, "{bytes} of {}", program.len());
     }
 }
