@@ -371,8 +371,7 @@ fn waiting_costs_the_same_for_each_operation_however_many_wait() {
         }
         assert_eq!(done.len(), round * 2 * 64);
     }
-    let offered = one.knobs.offered.load(Ordering::SeqCst);
-    assert!(offered <= 8 * done.len(), "{offered} for {}", done.len());
+    assert!(one.knobs.offered.load(Ordering::SeqCst) <= 8 * done.len());
 }
 
 #[test]
