@@ -3,7 +3,7 @@
 # namespaces, interfaces and modules, also if the study is killed. Addresses that are in use are refused.
 # lab: long files=weft mem=1024 timeout=300
 # lab: modules=veth,sch_netem
-# lab: pkgs=jq,iproute2
+# lab: pkgs=jq,iproute2,procps
 . /lab/lib.sh
 [ "$TARGET" != kernel ] || skip "the study has its own targets"
 

@@ -11,6 +11,7 @@ use super::peers::peer::Program;
 use super::serving::{Cores, serve_in};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// For the report.
@@ -59,9 +60,8 @@ impl Network {
     ///
     /// # Errors
     /// The reason, without a full stop. Nothing is left of it.
-    pub fn make(delay_us: u32, mbit: u32) -> Result<Self, String> {
-        let failed = |e: std::io::Error| format!("the network of netem cannot be made: {e}");
-        let group = Group::new(&Session::start().map_err(failed)?, None);
+    pub fn make(session: &Rc<Session>, delay_us: u32, mbit: u32) -> Result<Self, String> {
+        let group = Group::new(session, None);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let [near, far] = addresses(number);
         let namespace = format!("weft-{}-{number}", std::process::id());

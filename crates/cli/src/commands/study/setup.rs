@@ -51,6 +51,9 @@ pub struct Opener<'a> {
     pub lateness: Lateness,
     /// The cause of distances.
     pub shape: Shape,
+    /// The supervisor of networks of netem.
+    #[cfg(target_os = "linux")]
+    pub networks: std::cell::OnceCell<Rc<super::peers::kernel::session::Session>>,
 }
 
 impl Setup {
@@ -72,6 +75,8 @@ impl Setup {
             destroy_data: args.destroy_data,
             lateness: lateness.clone(),
             shape: args.shape(),
+            #[cfg(target_os = "linux")]
+            networks: std::cell::OnceCell::new(),
         };
         let (chosen, mut skipped) = choose(args, suite)?;
         args.check_shape(&chosen)?;
