@@ -3,7 +3,7 @@
 # them, also if the study is killed, and modules that it loaded are gone. What nvmet, LIO or open-iscsi serve already is left alone.
 # lab: long files=weft,../iscsi.sh mem=1024 timeout=600
 # lab: modules=nvmet-tcp,nvme-tcp,iscsi_target_mod,target_core_iblock,target_core_file,iscsi_tcp,sd_mod,null_blk,nbd,ublk_drv,crc32c_generic
-# lab: pkgs=jq,open-iscsi,nbd-client
+# lab: pkgs=jq,open-iscsi,nbd-client,procps
 . /lab/lib.sh
 . /lab/iscsi.sh
 [ "$TARGET" != kernel ] || skip "the study has both"
