@@ -1,7 +1,7 @@
 //! Mutexes and conditions without poisoning.
 //!
-//! What a [`Lock`] holds is consistent between any two statements, so that a panic of whoever had it
-//! spoils nothing.
+//! A [`Lock`] is for a value that is consistent between any two statements: a thread that panics while
+//! it holds the lock leaves a valid value, so the next one may use it.
 
 use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(*seen.lock(), [writer(2), unnamed(2 * S), writer(3)]);
         drop(watch);
         late.list.began(writer(4), Time::ZERO);
-        assert_eq!(seen.lock().len(), 3, "nobody is told any more");
+        assert_eq!(seen.lock().len(), 3, "no further notice is sent");
     }
 
     #[test]

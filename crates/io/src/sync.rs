@@ -8,7 +8,6 @@ pub(crate) use real::*;
 mod real {
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
-    pub(crate) use std::sync::MutexGuard;
     pub(crate) use std::thread::yield_now;
     pub(crate) use weft_base::lock::Lock;
 }
@@ -18,7 +17,6 @@ pub(crate) use model::*;
 #[cfg(feature = "loom")]
 mod model {
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
 
@@ -31,7 +29,7 @@ mod model {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
             self.0.lock().expect("no thread of the model has panicked")
         }
     }

@@ -10,7 +10,6 @@
 use crate::op::OpKind;
 use crate::status::{Status, StatusKind};
 use std::collections::BTreeSet;
-use std::sync::MutexGuard;
 use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};
 
@@ -53,13 +52,9 @@ pub(super) const fn is_durable(kind: OpKind) -> bool {
 }
 
 impl Durability {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock()
-    }
-
     /// Begins an operation; fails if nothing can be made durable.
     pub(super) fn begin(&self) -> Result<Ticket, Status> {
-        let ledger = &mut *self.ledger();
+        let ledger = &mut *self.0.lock();
         if let Some(failure) = ledger.failure {
             return Err(failure);
         }
@@ -71,7 +66,7 @@ impl Durability {
 
     /// Ends an operation, or withdraws one that was not begun.
     pub(super) fn end(&self, ticket: Ticket) -> Before {
-        let ledger = &mut *self.ledger();
+        let ledger = &mut *self.0.lock();
         ledger.open.remove(&ticket.0);
         let before = Before(ledger.next);
         let waiting = core::mem::take(&mut ledger.waiting);
@@ -82,7 +77,7 @@ impl Durability {
 
     /// Records that written data could not be made durable. Returns whether this is the first time.
     pub(super) fn fail(&self, status: Status) -> bool {
-        let ledger = &mut *self.ledger();
+        let ledger = &mut *self.0.lock();
         let is_news = ledger.failure.is_none();
         ledger.failure.get_or_insert(Status { kind: StatusKind::Media, ..status });
         is_news
@@ -90,7 +85,7 @@ impl Durability {
 
     /// Returns whether a flush of written data has failed.
     pub(super) fn has_failed(&self) -> bool {
-        self.ledger().failure.is_some()
+        self.0.lock().failure.is_some()
     }
 
     /// The outcome of a successful operation; `None` while earlier operations are outstanding.
@@ -100,7 +95,7 @@ impl Durability {
         before: Before,
         waiter: impl FnOnce() -> (RemoteLoop, DriverId),
     ) -> Option<Status> {
-        let ledger = &mut *self.ledger();
+        let ledger = &mut *self.0.lock();
         if let Some(failure) = ledger.failure {
             return Some(failure);
         }

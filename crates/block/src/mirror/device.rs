@@ -18,7 +18,7 @@ use crate::stats::Totals;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use uuid::Uuid;
 use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle, RemoteLoop};
@@ -120,11 +120,7 @@ struct HomeDevice {
     home: RemoteLoop,
 }
 
-impl HomeDevice {
-    fn seen(&self) -> MutexGuard<'_, MirrorStatus> {
-        self.seen.lock()
-    }
-}
+impl HomeDevice {}
 
 impl BlockDevice for HomeDevice {
     fn url(&self) -> &str {
@@ -149,20 +145,20 @@ impl BlockDevice for HomeDevice {
     }
 
     fn presence(&self) -> Presence {
-        self.seen().presence
+        self.seen.lock().presence
     }
 
     fn losses(&self) -> u64 {
-        self.seen().losses
+        self.seen.lock().losses
     }
 
     fn paths(&self) -> Vec<PathStatus> {
-        self.seen().paths()
+        self.seen.lock().paths()
     }
 
     fn counted(&self) -> Vec<(String, Totals)> {
         let devices: Vec<_> =
-            self.seen().devices.iter().filter_map(std::sync::Weak::upgrade).collect();
+            self.seen.lock().devices.iter().filter_map(std::sync::Weak::upgrade).collect();
         devices.iter().flat_map(|device| device.counted()).collect()
     }
 

@@ -7,7 +7,7 @@ use super::leg::Leg;
 use super::record::LEGS_MAX;
 use crate::device::{BlockDevice, Presence};
 use crate::path::{AccessState, PathState, PathStatus};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use weft_base::lock::Lock;
 
 /// See the module.
@@ -39,21 +39,17 @@ impl MirrorStatus {
 }
 
 impl Core {
-    fn seen(&self) -> MutexGuard<'_, MirrorStatus> {
-        self.seen.lock()
-    }
-
     pub(super) fn see(&self, presence: Presence) {
-        self.seen().presence = presence;
+        self.seen.lock().presence = presence;
     }
 
     pub(super) fn see_loss(&self) {
-        self.seen().losses += 1;
+        self.seen.lock().losses += 1;
     }
 
     pub(super) fn see_legs(&self) {
         let legs = self.legs.iter().map(|leg| status(leg, self.engine.as_ref())).collect();
-        self.seen().legs = legs;
+        self.seen.lock().legs = legs;
     }
 
     pub(super) fn see_devices(&self) {
@@ -63,7 +59,7 @@ impl Core {
             .filter_map(|leg| leg.port.as_ref())
             .map(|port| Arc::downgrade(&port.device))
             .collect();
-        self.seen().devices = devices;
+        self.seen.lock().devices = devices;
     }
 }
 

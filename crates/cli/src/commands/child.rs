@@ -2,7 +2,6 @@
 //! they never outlive the study.
 
 use crate::exit::Failure;
-use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_block::{ErrorKind, waiting};
 use weft_endpoint::url::without_secret;
 use weft_io::counters::Snapshot;
-use weft_server::programs::{system, this_program};
+use weft_server::programs::{system, this_program, this_program_for_others};
 
 /// Time limit for a child to answer a question.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -44,7 +43,7 @@ impl Spawned {
         let mut command = this_program()?;
         if let Some(namespace) = namespace {
             let mut inside = system("ip");
-            inside.args(["netns", "exec", namespace]).arg(path_for_others(command.get_program()));
+            inside.args(["netns", "exec", namespace]).arg(this_program_for_others()?);
             command = inside;
         }
         let mut child = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -137,14 +136,6 @@ impl Drop for Spawned {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// The path by which another program starts this one.
-fn path_for_others(own: &OsStr) -> OsString {
-    match own == "/proc/self/exe" {
-        true => format!("/proc/{}/exe", std::process::id()).into(),
-        false => own.to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use super::shares::Grant;
 use crate::capture::Capture;
 use crate::refusals::Refusals;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_base::lock::Lock;
 
@@ -82,13 +82,9 @@ impl<M> Members<M> {
         Serving(Arc::clone(self))
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Weak<Mailbox<Message<M>>>>> {
-        self.list.lock()
-    }
-
     /// Adds a connection. Dropping its mailbox removes it.
     pub(crate) fn enter(&self, mailbox: &Arc<Mailbox<Message<M>>>) {
-        let mut list = self.list();
+        let mut list = self.list.lock();
         list.retain(|member| member.strong_count() > 0);
         list.push(Arc::downgrade(mailbox));
         if self.is_stopping() {
@@ -99,7 +95,7 @@ impl<M> Members<M> {
     /// Sends a message to all connections, to the latest ones first: a host's I/O queues have it
     /// before the admin queue, which they were connected after, tells the host of a change.
     pub(crate) fn tell(&self, message: impl Fn() -> Message<M>) {
-        let list = self.list();
+        let list = self.list.lock();
         list.iter().rev().filter_map(Weak::upgrade).for_each(|mailbox| mailbox.post(message()));
     }
 
@@ -118,7 +114,7 @@ impl<M> Members<M> {
     pub(crate) fn drain(&self) {
         // Under the lock of `enter`: a new connection either gets the message below or sees that
         // the export stops.
-        let list = self.list();
+        let list = self.list.lock();
         self.stopping.store(true, Ordering::Release);
         drop(list);
         self.tell(|| Message::Drain);

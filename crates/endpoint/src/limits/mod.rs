@@ -282,8 +282,8 @@ pub const EXTENT_REQUESTS_MAX: usize = 4;
 /// Runs of data of an NBD export that are kept, 16 bytes each. What is behind them counts as data.
 pub const EXTENT_RUNS_MAX: usize = 1 << 20;
 
-/// Seconds after which an NBD server is asked for no more extents. Blocks whose extents it has not
-/// returned count as data.
+/// Seconds after which weft stops asking an NBD server for extents. Blocks whose extents the server
+/// has not returned count as data.
 pub const EXTENTS_S: u64 = 10;
 
 /// Maximum data of an I/O command of a user, bytes. A longer one is refused.

@@ -12,7 +12,7 @@ use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::path::{PathState, PathStatus};
@@ -142,10 +142,6 @@ impl PathGroup {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, GroupState> {
-        self.state.lock()
-    }
-
     /// Grows whenever something changes for queues.
     #[inline]
     pub(super) fn version(&self) -> u64 {
@@ -172,7 +168,7 @@ impl PathGroup {
     /// Has all queues look at what has changed.
     pub(super) fn tell_queues(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
-        for user in &self.state().users {
+        for user in &self.state.lock().users {
             user.remote.wake(user.owner);
         }
     }
@@ -239,7 +235,7 @@ impl PathGroup {
 
     /// A new queue, which wakes `owner`; returns its name.
     pub(super) fn enter(&self, remote: RemoteLoop, owner: DriverId) -> u64 {
-        let state = &mut *self.state();
+        let state = &mut *self.state.lock();
         state.names += 1;
         let quiet_for = self.replays.load(Ordering::Acquire);
         state.users.push(User { name: state.names, remote, owner, quiet_for });
@@ -249,7 +245,7 @@ impl PathGroup {
     /// A queue was closed.
     pub(super) fn leave(&self, name: u64) {
         let is_last = {
-            let users = &mut self.state().users;
+            let users = &mut self.state.lock().users;
             users.retain(|user| user.name != name);
             users.is_empty()
         };
@@ -260,7 +256,7 @@ impl PathGroup {
     }
 
     pub(super) fn has_users(&self) -> bool {
-        !self.state().users.is_empty()
+        !self.state.lock().users.is_empty()
     }
 
     /// Unflushed writes will be written again: queues send nothing until [`PathGroup::open_gate`].
@@ -309,7 +305,7 @@ impl PathGroup {
     /// completed before.
     pub(super) fn report_quiet(&self, name: u64, replay: u64) {
         let is_news = {
-            let state = &mut *self.state();
+            let state = &mut *self.state.lock();
             let user =
                 state.users.iter_mut().find(|user| user.name == name && user.quiet_for < replay);
             user.map(|user| user.quiet_for = replay).is_some()
@@ -320,7 +316,7 @@ impl PathGroup {
     }
 
     pub(super) fn is_quiet(&self, replay: u64) -> bool {
-        self.state().users.iter().all(|user| user.quiet_for >= replay)
+        self.state.lock().users.iter().all(|user| user.quiet_for >= replay)
     }
 
     /// Completed writes were lost: the next flush of each queue fails.
@@ -336,7 +332,7 @@ impl PathGroup {
     /// The loops on which there are queues.
     fn loops(&self) -> Vec<RemoteLoop> {
         let mut loops: Vec<RemoteLoop> = Vec::new();
-        for user in &self.state().users {
+        for user in &self.state.lock().users {
             if !loops.iter().any(|one| one.is_same_loop(&user.remote)) {
                 loops.push(user.remote.clone());
             }
@@ -349,7 +345,7 @@ impl PathGroup {
         let blocks = device.geometry().blocks;
         let fitted = self.base.fit(Arc::clone(&device), &self.loops());
         {
-            let entry = &mut self.state().paths[path];
+            let entry = &mut self.state.lock().paths[path];
             entry.generation += 1;
             entry.live = Some(Live { device, fitted });
             entry.state = PathState::Live;
@@ -363,7 +359,7 @@ impl PathGroup {
     /// The device of a path is over, unless another one has taken its place already.
     pub(super) fn lose(&self, path: usize, generation: u64) {
         let closed = {
-            let entry = &mut self.state().paths[path];
+            let entry = &mut self.state.lock().paths[path];
             if entry.generation != generation || entry.live.is_none() {
                 return;
             }
@@ -377,7 +373,7 @@ impl PathGroup {
 
     /// What a path does now, for people.
     pub(super) fn note(&self, path: usize, state: PathState, why: Option<String>) {
-        let entry = &mut self.state().paths[path];
+        let entry = &mut self.state.lock().paths[path];
         entry.state = state;
         if why.is_some() {
             entry.why = why;
@@ -386,25 +382,26 @@ impl PathGroup {
 
     /// The generation and device of each path.
     pub(super) fn paths(&self) -> Vec<(u64, Option<Live>)> {
-        self.state().paths.iter().map(|entry| (entry.generation, entry.live.clone())).collect()
+        self.state.lock().paths.iter().map(|entry| (entry.generation, entry.live.clone())).collect()
     }
 
     /// Closes all paths: nobody uses the device any more.
     pub(super) fn close(&self) {
-        let closed: Vec<_> = self.state().paths.iter_mut().map(|entry| entry.live.take()).collect();
+        let closed: Vec<_> =
+            self.state.lock().paths.iter_mut().map(|entry| entry.live.take()).collect();
         drop(closed);
     }
 
     /// New counters of a path, for one queue.
     pub(super) fn counters(&self, path: usize) -> Arc<Counters> {
         let counters = Arc::<Counters>::default();
-        self.state().paths[path].counters.push(Arc::clone(&counters));
+        self.state.lock().paths[path].counters.push(Arc::clone(&counters));
         counters
     }
 
     /// A queue counts no more.
     pub(super) fn return_counters(&self, path: usize, counters: &Arc<Counters>) {
-        let entry = &mut self.state().paths[path];
+        let entry = &mut self.state.lock().paths[path];
         entry.counters.retain(|other| !Arc::ptr_eq(other, counters));
         entry.counted = entry.counted.plus(counters.read());
     }
@@ -435,6 +432,6 @@ impl PathGroup {
                 epoch: entry.live.as_ref().and_then(|live| live.device.cache_epoch()),
             }
         };
-        self.state().paths.iter().map(report).collect()
+        self.state.lock().paths.iter().map(report).collect()
     }
 }

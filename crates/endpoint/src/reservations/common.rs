@@ -4,7 +4,7 @@
 use super::Follower;
 use super::pending::Pending;
 use super::pool::Pool;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use uuid::Uuid;
 use weft_base::lock::Lock;
 use weft_proto::reservation::Changes;
@@ -25,7 +25,7 @@ impl Common {
     /// of them.
     pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         let followers: Vec<_> = {
-            let mut followers = self.followers();
+            let mut followers = self.followers.lock();
             followers.retain(|follower| follower.strong_count() > 0);
             followers.iter().filter_map(Weak::upgrade).collect()
         };
@@ -37,10 +37,6 @@ impl Common {
     /// Adds an export, for as long as it is there.
     pub(super) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
         let weak: Weak<F> = Arc::downgrade(follower);
-        self.followers().push(weak);
-    }
-
-    fn followers(&self) -> MutexGuard<'_, Vec<Weak<dyn Follower>>> {
-        self.followers.lock()
+        self.followers.lock().push(weak);
     }
 }

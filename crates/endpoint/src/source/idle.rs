@@ -7,7 +7,6 @@ use crate::control::{Control, Task};
 use crate::limits::CLOSE_S;
 use crate::pump::{Handler, StreamPump};
 use crate::source::ConnectOptions;
-use std::sync::MutexGuard;
 use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
@@ -68,16 +67,12 @@ impl<E: StreamEngine> Idle<E> {
         Self { name, control, state: Lock::new(state), _task: task }
     }
 
-    fn state(&self) -> MutexGuard<'_, IdleState<E>> {
-        self.state.lock()
-    }
-
     /// A connection for a queue.
     ///
     /// # Errors
     /// [`ErrorKind::NoResources`] when all are in use, [`ErrorKind::Refused`] when all have ended.
     pub(crate) fn take(&self) -> Result<StreamPump<E>, Error> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(connection) = state.waiting.pop() {
             return Ok(connection);
         }
@@ -97,7 +92,7 @@ impl<E: StreamEngine> Idle<E> {
 
     /// Puts a connection back.
     pub(crate) fn give(&self, connection: StreamPump<E>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(end) = state.closed {
             drop(state);
             return end(&self.control, connection);
@@ -107,7 +102,7 @@ impl<E: StreamEngine> Idle<E> {
 
     /// A connection that was taken has ended.
     pub(crate) fn lost(&self, why: String) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.lose(&self.name, why);
     }
 
@@ -117,7 +112,7 @@ impl<E: StreamEngine> Idle<E> {
         &self,
         mut look: impl FnMut(&mut StreamPump<E>) -> Result<(), String>,
     ) {
-        let state = &mut *self.state();
+        let state = &mut *self.state.lock();
         let mut lost = Vec::new();
         state.waiting.retain_mut(|pump| {
             let Err(why) = look(pump) else { return true };
@@ -129,23 +124,23 @@ impl<E: StreamEngine> Idle<E> {
 
     /// Connections that stand, waiting or in use.
     pub(crate) fn standing(&self) -> usize {
-        self.state().standing
+        self.state.lock().standing
     }
 
     /// A connection that was taken is being ended on purpose.
     pub(crate) fn ended(&self) {
-        self.state().standing -= 1;
+        self.state.lock().standing -= 1;
     }
 
     /// Takes all that wait, to end them.
     pub(crate) fn take_all(&self) -> Vec<StreamPump<E>> {
-        core::mem::take(&mut self.state().waiting)
+        core::mem::take(&mut self.state.lock().waiting)
     }
 
     /// The device is gone: ends those that wait, and those that come back later. `end` does so in
     /// order and without waiting, as [`take_leave`] does.
     pub(crate) fn close(&self, end: fn(&Control, StreamPump<E>)) {
-        self.state().closed = Some(end);
+        self.state.lock().closed = Some(end);
         self.take_all().into_iter().for_each(|connection| end(&self.control, connection));
     }
 }

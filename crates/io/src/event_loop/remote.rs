@@ -2,7 +2,7 @@
 
 use super::driver::DriverId;
 use super::handle::Handle;
-use crate::sync::{AtomicBool, Lock, MutexGuard, Ordering, fence};
+use crate::sync::{AtomicBool, Lock, Ordering, fence};
 use std::sync::Arc;
 
 /// Requests to a loop. Waking is separate because it happens per operation and must not allocate.
@@ -48,7 +48,7 @@ impl RemoteLoop {
     }
 
     fn put(&self, task: Task) {
-        match &mut *self.tasks() {
+        match &mut *self.0.tasks.lock() {
             Some(tasks) => tasks.push(task),
             None => return,
         }
@@ -66,17 +66,9 @@ impl RemoteLoop {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn tasks(&self) -> MutexGuard<'_, Option<Vec<Task>>> {
-        self.0.tasks.lock()
-    }
-
-    fn spare(&self) -> MutexGuard<'_, Vec<Task>> {
-        self.0.spare.lock()
-    }
-
     /// The loop has ended: drops tasks that have not run.
     pub(super) fn close(&self) {
-        let unrun = self.tasks().take();
+        let unrun = self.0.tasks.lock().take();
         drop(unrun);
     }
 
@@ -107,9 +99,14 @@ impl RemoteLoop {
         if !self.0.pending.swap(false, Ordering::AcqRel) {
             return false;
         }
-        let empty = core::mem::take(&mut *self.spare());
-        let mut tasks =
-            self.tasks().as_mut().map(|tasks| core::mem::replace(tasks, empty)).unwrap_or_default();
+        let empty = core::mem::take(&mut *self.0.spare.lock());
+        let mut tasks = self
+            .0
+            .tasks
+            .lock()
+            .as_mut()
+            .map(|tasks| core::mem::replace(tasks, empty))
+            .unwrap_or_default();
         let some = !tasks.is_empty();
         for task in tasks.drain(..) {
             match task {
@@ -117,7 +114,7 @@ impl RemoteLoop {
                 Task::Wake(driver) => on.wake(driver),
             }
         }
-        *self.spare() = tasks;
+        *self.0.spare.lock() = tasks;
         some
     }
 }

@@ -6,7 +6,7 @@
 
 use super::CHUNK_BYTES;
 use super::memory::{self, Memory};
-use crate::sync::{AtomicU8, AtomicU32, Lock, MutexGuard, Ordering, Watched};
+use crate::sync::{AtomicU8, AtomicU32, Lock, Ordering, Watched};
 use std::io;
 
 /// A chunk's word when it has no frame.
@@ -148,13 +148,9 @@ impl Frames {
         }
     }
 
-    fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock()
-    }
-
     /// A free frame, and whether it holds zeroes only.
     pub(super) fn pop(&self) -> Option<(u32, bool)> {
-        let mut free = self.free();
+        let mut free = self.free.lock();
         if let Some(frame) = free.list.pop() {
             let group = (frame / GROUP) as usize;
             free.groups[group] -= 1;
@@ -172,7 +168,7 @@ impl Frames {
 
     /// Frees a frame.
     pub(super) fn push(&self, frame: u32, release: bool) {
-        let mut free = self.free();
+        let mut free = self.free.lock();
         let group = (frame / GROUP) as usize;
         free.list.push(frame);
         free.groups[group] += 1;

@@ -9,7 +9,6 @@ use crate::programs::this_program;
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::MutexGuard;
 use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 
@@ -46,10 +45,6 @@ impl OwnCommands {
     /// Those of this user. `kind`: the kind of error of an exit status.
     pub fn new(runtime: Runtime, kind: fn(i32) -> ErrorKind) -> Self {
         Self { runtime, kind, known: Lock::default() }
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.known.lock()
     }
 
     /// Runs this program to its end; what it printed. Relative paths among its words begin in
@@ -97,14 +92,14 @@ impl Attacher for OwnCommands {
         let words = [&["disconnect", "--by-daemon"], force, &["--", name]].concat();
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         self.run(&words, self.runtime.path())?;
-        self.known().remove(name);
+        self.known.lock().remove(name);
         Ok(())
     }
 
     fn find(&self, name: &str) -> Option<Entry> {
         let entry = self.runtime.find(name)?;
         if entry.attached {
-            self.known().insert(name.to_owned(), entry.clone());
+            self.known.lock().insert(name.to_owned(), entry.clone());
         }
         Some(entry)
     }
@@ -121,7 +116,7 @@ impl Attacher for OwnCommands {
         if self.is_left(name) {
             return;
         }
-        let known = self.known().remove(name);
+        let known = self.known.lock().remove(name);
         let Some(entry) = known.filter(|entry| entry.protocol == "iscsi") else { return };
         if let Err(e) = detach(&self.runtime.served(&entry)) {
             tracing::warn!("\"{name}\": {e}");

@@ -6,6 +6,7 @@ mod replaced;
 
 use crate::secret::VARIABLES;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -30,12 +31,33 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(to_start(&replaced::Program::of_this()?))
 }
 
+/// The path by which another program starts this one.
+///
+/// # Errors
+/// Those of [`this_program`].
+#[cfg(target_os = "linux")]
+pub fn this_program_for_others() -> std::io::Result<PathBuf> {
+    Ok(match replaced::Program::of_this()? {
+        replaced::Program::At(path) => path,
+        replaced::Program::Running(_) => format!("/proc/{}/exe", std::process::id()).into(),
+    })
+}
+
 #[cfg(target_os = "linux")]
 fn to_start(program: &replaced::Program) -> Command {
     let (path, told) = program.paths();
     let mut command = Command::new(path);
     std::os::unix::process::CommandExt::arg0(&mut command, told);
     command
+}
+
+/// The path by which another program starts this one.
+///
+/// # Errors
+/// Those of [`this_program`].
+#[cfg(not(target_os = "linux"))]
+pub fn this_program_for_others() -> std::io::Result<PathBuf> {
+    std::env::current_exe()
 }
 
 /// This program, which reads its secrets itself.

@@ -13,7 +13,7 @@ use content::Content;
 use core::time::Duration;
 use queue::StoreQueue;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use uuid::Uuid;
 use weft_base::lock::Lock;
 use weft_block::{
@@ -147,37 +147,33 @@ impl Store {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Behaves so from now on. Operations that it has keep their time.
     pub fn behave(&self, behaviour: Behaviour) {
-        self.state().behaviour = behaviour;
+        self.state.lock().behaviour = behaviour;
     }
 
     /// A block can no longer be read, until it is written.
     pub fn spoil(&self, lba: u64) {
-        self.state().bad.insert(lba);
+        self.state.lock().bad.insert(lba);
     }
 
     /// From this block on, a power failure may leave the first sectors of a write alone, as drawn
     /// by a generator of its own.
     pub fn tears_from(&self, lba: u64, rng: Rng) {
-        self.state().torn = Some((lba, rng));
+        self.state.lock().torn = Some((lba, rng));
     }
 
     /// Returns whether a process cannot start yet: it is locked until everything is executed that
     /// the process before has asked for.
     pub fn keeps_out(&self, now: Time) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         self.locked && !state.pending.is_empty()
     }
 
     /// Grows.
     pub fn grow(&self, by: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.blocks += by;
         state.sizes += 1;
         let blocks = state.blocks as usize;
@@ -191,7 +187,7 @@ impl Store {
     /// The power fails: what is pending is done or not, and of what was written since the last
     /// flush each block is kept or not.
     pub fn power_fails(&self) {
-        let mut guard = self.state();
+        let mut guard = self.state.lock();
         guard.failures += 1;
         let State { rng, pending, content, ended, owners, torn, .. } = &mut *guard;
         for ((_, _), op) in core::mem::take(pending) {
@@ -208,7 +204,7 @@ impl Store {
 
     /// The process that serves has started: what it is asked from now on it has been asked itself.
     pub fn note_start(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.first_of_start = state.next + 1;
     }
 
@@ -225,7 +221,7 @@ impl Store {
         now: Time,
         counts: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         let first = state.first_of_start;
         let is_held = |number: u64, op: &Pending| {
@@ -236,7 +232,7 @@ impl Store {
 
     /// The name of the oldest write to these blocks that is not executed yet.
     pub fn oldest_write(&self, blocks: core::ops::Range<u64>, now: Time) -> Option<u64> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         let is_there = |op: &Pending| op.kind.is_write() && blocks.contains(&op.lba);
         let names = state.pending.iter().filter(|(_, op)| is_there(op)).map(|((_, name), _)| *name);
@@ -245,21 +241,21 @@ impl Store {
 
     /// Returns whether everything is executed that any process has asked for.
     pub fn is_idle(&self, now: Time) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         state.pending.is_empty()
     }
 
     /// Returns whether a client has writes that are not executed yet.
     pub fn has_writes_of(&self, client: u64, now: Time) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         state.pending.values().any(|op| op.client == client && op.kind.is_write())
     }
 
     /// Drops the requests of a client that are not executed yet, with an answer to it.
     pub fn drop_writes_of(&self, client: u64, now: Time) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         let State { pending, ended, .. } = &mut *state;
         for ((_, number), _) in pending.extract_if(.., |_, op| op.client == client) {
@@ -271,7 +267,7 @@ impl Store {
 
     /// A queue of one of several clients.
     pub fn open_queue_of(&self, client: u64, on: &Handle, owner: DriverId) -> Box<dyn BlockQueue> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.owners.push((on.remote(), owner));
         let (sizes, block_bytes) = (state.sizes, self.block_bytes as usize);
         Box::new(StoreQueue::new(
@@ -286,12 +282,12 @@ impl Store {
 
     /// Puts this there, as if it had always been there.
     pub fn put(&self, lba: u64, bytes: &[u8]) {
-        self.state().content.put(lba, bytes);
+        self.state.lock().content.put(lba, bytes);
     }
 
     /// The number of blocks.
     pub fn blocks(&self) -> u64 {
-        self.state().blocks
+        self.state.lock().blocks
     }
 
     /// Returns the present contents of a block, with everything executed that is due.
@@ -301,7 +297,7 @@ impl Store {
 
     /// The same of several blocks.
     pub fn peek_all(&self, blocks: core::ops::Range<u64>, now: Time) -> Vec<u8> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.advance(now);
         let mut all = vec![0; (blocks.end - blocks.start) as usize * self.block_bytes as usize];
         all.chunks_mut(self.block_bytes as usize)
@@ -385,7 +381,7 @@ impl BlockDevice for Store {
     }
 
     fn cache_epoch(&self) -> Option<u64> {
-        self.tells.then(|| self.state().failures)
+        self.tells.then(|| self.state.lock().failures)
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

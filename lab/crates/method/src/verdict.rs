@@ -33,6 +33,11 @@ impl Interval {
         (self.low..=self.high).contains(&truth)
     }
 
+    /// Half of the width of a ratio, as a part of it.
+    fn half_ratio(&self) -> f64 {
+        (self.high / self.low).sqrt() - 1.0
+    }
+
     fn half(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
@@ -89,7 +94,7 @@ fn widths(study: &Value) -> [Option<f64>; 3] {
     let all = || study["relations"].as_array().into_iter().flatten();
     let rate = |is: &dyn Fn(&Value) -> bool| {
         let one = all().filter(rates).find(|one| is(one))?;
-        Interval::of(one).map(|it| (it.high / it.low).sqrt() - 1.0)
+        Interval::of(one).map(|it| it.half_ratio())
     };
     let own = ["local", "nvme+tcp", "iscsi"];
     let is_other = |name: &Value| name.as_str().is_some_and(|name| !own.contains(&name));
@@ -172,8 +177,7 @@ pub(super) fn table() -> Result<String> {
 
 fn of_same(all: &[Interval]) -> String {
     let holds = all.iter().filter(|it| it.holds(1.0)).count();
-    let half =
-        median(&mut all.iter().map(|it| (it.high / it.low).sqrt() - 1.0).collect::<Vec<_>>());
+    let half = median(&mut all.iter().map(Interval::half_ratio).collect::<Vec<_>>());
     format!("1.0 is inside in {holds}; median half-width {:.2} %", half * 100.0)
 }
 

@@ -55,15 +55,7 @@ impl Opener<'_> {
     #[cfg(target_os = "linux")]
     fn behind_netem(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
         use super::netem::Network;
-        // One supervisor for all networks: it unloads modules after the last of them.
-        let session = match self.networks.get() {
-            Some(session) => session,
-            None => {
-                let new = super::peers::kernel::session::Session::start()?;
-                self.networks.get_or_init(|| new)
-            }
-        };
-        let network = Network::make(session, template.round_trip_us / 2, template.mbit)
+        let network = Network::make(self.kernel()?, template.round_trip_us / 2, template.mbit)
             .map_err(|why| Failure::of(ErrorKind::Io, why))?;
         let schemes = [scheme(template.through)];
         let target = Rc::new(network.serve(&self.source, &schemes, self.cores)?);

@@ -5,6 +5,8 @@ use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
 use super::lateness::Lateness;
 use super::options::StudyArgs;
+#[cfg(target_os = "linux")]
+use super::peers::kernel::session::Session;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use super::shape::Shape;
 use crate::exit::Failure;
@@ -51,9 +53,9 @@ pub struct Opener<'a> {
     pub lateness: Lateness,
     /// The cause of distances.
     pub shape: Shape,
-    /// The supervisor of networks of netem.
+    /// See [`Opener::kernel`].
     #[cfg(target_os = "linux")]
-    pub networks: std::cell::OnceCell<Rc<super::peers::kernel::session::Session>>,
+    supervisor: std::cell::OnceCell<Rc<Session>>,
 }
 
 impl Setup {
@@ -76,7 +78,7 @@ impl Setup {
             lateness: lateness.clone(),
             shape: args.shape(),
             #[cfg(target_os = "linux")]
-            networks: std::cell::OnceCell::new(),
+            supervisor: std::cell::OnceCell::new(),
         };
         let (chosen, mut skipped) = choose(args, suite)?;
         args.check_shape(&chosen)?;
@@ -165,6 +167,16 @@ struct Served {
 }
 
 impl Opener<'_> {
+    /// The supervisor of all changes in the kernel: it unloads modules after the last of them.
+    #[cfg(target_os = "linux")]
+    pub(super) fn kernel(&self) -> std::io::Result<&Rc<Session>> {
+        if let Some(session) = self.supervisor.get() {
+            return Ok(session);
+        }
+        let new = Session::start()?;
+        Ok(self.supervisor.get_or_init(|| new))
+    }
+
     /// The lanes to our own targets: one process serves each device over all plain protocols. Local
     /// lanes come first.
     fn own(

@@ -12,7 +12,7 @@ use crate::identity::HostIdentity;
 use crate::inventory::{self, Inventory, LiveInventory, Namespace};
 use crate::limits::CONNECTIONS_MAX;
 use crate::reservations::{self, Pending};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use uuid::Uuid;
 use weft_base::lock::Lock;
 use weft_block::{AccessState, Change, Error, ErrorKind, Features, Geometry, Presence};
@@ -166,14 +166,10 @@ impl LocalHosts {
         }
     }
 
-    fn queues(&self) -> MutexGuard<'_, Vec<OpenQueue>> {
-        self.queues.lock()
-    }
-
     /// The queue of this mailbox serves a namespace from now on. What its host sees of it now;
     /// whatever changes after this is told. `None`: it sees nothing of it any more.
     pub(crate) fn enter(&self, opened: &Arc<Opened>, mailbox: &Arc<QueueMailbox>) -> Option<View> {
-        let mut queues = self.queues();
+        let mut queues = self.queues.lock();
         let view = opened.view(&self.inventory.now())?;
         queues.retain(|queue| queue.mailbox.strong_count() > 0);
         queues.push(OpenQueue {
@@ -186,7 +182,7 @@ impl LocalHosts {
 
     /// The hosts that have queues, each once.
     pub(crate) fn connected(&self) -> Vec<ConnectedHost> {
-        let queues = self.queues();
+        let queues = self.queues.lock();
         let open = queues.iter().filter(|queue| queue.mailbox.strong_count() > 0);
         let host = |OpenQueue { opened, view, .. }: &OpenQueue| ConnectedHost {
             protocol: self.protocol,
@@ -203,7 +199,7 @@ impl LocalHosts {
 
 impl inventory::Follower for LocalHosts {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
-        for OpenQueue { mailbox, opened, view } in self.queues().iter_mut() {
+        for OpenQueue { mailbox, opened, view } in self.queues.lock().iter_mut() {
             let (Some(was), Some(mailbox)) = (view.as_ref(), mailbox.upgrade()) else { continue };
             let is = opened.view(now);
             if !is.as_ref().is_some_and(|is| is.is(was)) {
@@ -220,7 +216,7 @@ impl reservations::Follower for LocalHosts {
             queue.opened.namespace.uuid == namespace
                 && changes.aborted.contains(&queue.opened.registrant())
         };
-        let queues = self.queues();
+        let queues = self.queues.lock();
         let meant = queues.iter().filter(is_meant).filter_map(|queue| queue.mailbox.upgrade());
         meant.for_each(|mailbox| {
             mailbox.post(Message::Own(QueueMessage::Preempted(Arc::clone(pending))));

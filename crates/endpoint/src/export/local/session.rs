@@ -416,7 +416,7 @@ impl Session {
         self.on.wake(self.id);
     }
 
-    /// Returns whether no more commands come and no device holds any of those that came.
+    /// Returns whether the session is draining, and no command is left, here or at the device.
     pub fn has_ended(&mut self) -> bool {
         self.side.is_draining() && self.commands.is_empty() && self.side.is_quiet()
     }

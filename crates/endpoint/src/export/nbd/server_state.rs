@@ -9,7 +9,7 @@ use crate::export::origin::origin;
 use crate::inventory::{self, Follower, Inventory, LiveInventory, Namespace, Subsystem};
 use crate::limits::{CONNECTIONS_MAX, NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::units;
@@ -107,10 +107,6 @@ impl ServerState {
         self.inventory.now()
     }
 
-    fn chosen(&self) -> MutexGuard<'_, Vec<Choice>> {
-        self.chosen.lock()
-    }
-
     /// The connection of `mailbox` serves this namespace from now on. The subsystem that has it;
     /// `None`: it is not what it was when it was found.
     pub(super) fn choose(
@@ -119,7 +115,7 @@ impl ServerState {
         namespace: &Arc<Namespace>,
         peer: &str,
     ) -> Option<Nqn> {
-        let mut chosen = self.chosen();
+        let mut chosen = self.chosen.lock();
         // Under the lock that whoever follows the inventory takes: a change of after this is told.
         let now = self.inventory.now();
         let holds = |subsystem: &&Arc<Subsystem>| {
@@ -156,7 +152,7 @@ impl ServerState {
                 (choice.peer.clone(), choice.nqn.clone(), vec![choice.namespace.nsid]);
             ConnectedHost { protocol: HostProtocol::Nbd, name, subsystem, namespaces }
         };
-        self.chosen().iter().filter(alive).map(host).collect()
+        self.chosen.lock().iter().filter(alive).map(host).collect()
     }
 
     fn info(&self, namespace: &Namespace) -> ExportInfo {
@@ -204,7 +200,7 @@ fn can_go_on(chosen: &Namespace, now: Option<&Arc<Namespace>>) -> bool {
 
 impl Follower for ServerState {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
-        self.chosen().retain(|Choice { mailbox, nqn, namespace, .. }| {
+        self.chosen.lock().retain(|Choice { mailbox, nqn, namespace, .. }| {
             let Some(mailbox) = mailbox.upgrade() else { return false };
             let stays = can_go_on(namespace, now.namespace(nqn, namespace.nsid));
             if !stays {

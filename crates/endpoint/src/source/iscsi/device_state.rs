@@ -8,7 +8,7 @@ use crate::paths::Failover;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::{AccessState, Presence};
@@ -71,10 +71,6 @@ impl DeviceState {
         }
     }
 
-    fn users(&self) -> MutexGuard<'_, Vec<(RemoteLoop, DriverId)>> {
-        self.users.lock()
-    }
-
     /// Blocks of the device, now.
     #[inline]
     pub(super) fn blocks(&self) -> u64 {
@@ -112,7 +108,7 @@ impl DeviceState {
 
     /// Whether a queue is in use.
     pub(super) fn has_users(&self) -> bool {
-        !self.users().is_empty()
+        !self.users.lock().is_empty()
     }
 
     /// Another logical unit has the number of the one that was opened: no queue uses it any more.
@@ -158,7 +154,7 @@ impl DeviceState {
     }
 
     fn wake_all(&self) {
-        for (remote, driver) in self.users().iter() {
+        for (remote, driver) in self.users.lock().iter() {
             let driver = *driver;
             remote.wake(driver);
         }
@@ -166,12 +162,12 @@ impl DeviceState {
 
     /// Enters the driver of a queue.
     pub(super) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
-        self.users().push((remote, driver));
+        self.users.lock().push((remote, driver));
     }
 
     /// Takes it out again.
     pub(super) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
-        self.users().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+        self.users.lock().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
         self.size.wake();
     }
 }

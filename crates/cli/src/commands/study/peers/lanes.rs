@@ -86,14 +86,14 @@ impl Opener<'_> {
     ) -> Result<(), Failure> {
         let choice = &others.choice;
         skipped.extend(choice.skipped.iter().cloned());
-        let kernel = choice.needs_kernel().then(Session::start).transpose()?;
+        let kernel = choice.needs_kernel().then(|| self.kernel()).transpose()?;
         for through in others.protocols(lanes) {
             let loads: Vec<&Load> =
                 choice.loads.iter().copied().filter(|load| (load.reaches)(through)).collect();
             if !others.only_one {
                 let own = self.own_lane(through, lanes)?;
                 let mut more = self.loaded(&lanes[own], through.name(), &loads, skipped);
-                more.extend(self.attached(&lanes[own], through, choice, kernel.as_ref(), skipped));
+                more.extend(self.attached(&lanes[own], through, choice, kernel, skipped));
                 let far = others.far(through, lanes);
                 more.extend(far.flat_map(|it| self.loaded(it, &it.name, &loads, skipped)));
                 lanes.extend(more);
@@ -112,16 +112,10 @@ impl Opener<'_> {
                     true => rival(through, lanes),
                     false => Some(peer.name.to_owned()),
                 };
-                match self.foreign(peer, &name, others.device.as_ref(), rival, kernel.as_ref()) {
+                match self.foreign(peer, &name, others.device.as_ref(), rival, kernel) {
                     Ok(lane) => {
                         let mut more = self.loaded(&lane, through.name(), &loads, skipped);
-                        more.extend(self.attached(
-                            &lane,
-                            through,
-                            choice,
-                            kernel.as_ref(),
-                            skipped,
-                        ));
+                        more.extend(self.attached(&lane, through, choice, kernel, skipped));
                         lanes.extend(std::iter::once(lane).chain(more));
                     }
                     Err(why) => {
