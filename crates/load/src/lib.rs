@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ceiling;
+pub mod cycles;
 pub mod error;
 pub mod limits;
 pub mod random;

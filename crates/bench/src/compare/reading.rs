@@ -1,9 +1,10 @@
 //! Reading a `results.json`, also that of an earlier weft.
 
 use crate::error::Error;
-use crate::results::{Results, SCHEMA, SCHEMA_OLDEST};
+use crate::results::{Quantity, Results, SCHEMA, SCHEMA_OF_CYCLES, SCHEMA_OLDEST};
 
-/// Reads the content of a `results.json`.
+/// Reads the content of a `results.json`. Cycles count as not measured in those that are older than
+/// version 7.
 ///
 /// # Errors
 /// Another format, or another version of it than [`SCHEMA_OLDEST`] to [`SCHEMA`].
@@ -17,7 +18,12 @@ pub fn read(place: &str, text: &str) -> Result<Results, Error> {
     if !(u64::from(SCHEMA_OLDEST)..=u64::from(SCHEMA)).contains(&schema) {
         return Err(wrong(refusal(schema)));
     }
-    serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+    let mut results: Results =
+        serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+    if results.schema < SCHEMA_OF_CYCLES {
+        results.relations.retain(|it| it.quantity != Quantity::Cycles);
+    }
+    Ok(results)
 }
 
 fn refusal(schema: u64) -> String {

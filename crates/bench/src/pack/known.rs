@@ -7,12 +7,17 @@ use std::collections::BTreeSet;
 /// Words of commands and of configurations of targets, and technical words with marks or digits in
 /// them.
 const WORDS: &str = "\
-weft study bench ceiling agent fio diskspd vdbench tgt tgtd tgtadm nbdkit qemu-nbd nbd-server nbdcopy iscsi-perf spdk spdk-perf nvmf_tgt \
-spdk_nvme_perf rpc.py iscsi nbd nvme nvme+tcp nvme+rdma tcp rdma ram null file memory malloc aio raw none writeback direct unmap io_uring libaio \
-new target logicalunit bind all on off true false generic listenaddr port exportname size driver null-co read-zeroes portal \
-read write randread randwrite randrw rw readwrite trim markdown csv svg png auto local flash disk data system user matrix \
-nvme/tcp nvme/rdma tcp/ip i/o io/s and/or x86_64 aarch64 p50 p90 p99 p99.9 p99.99 directory memory host nqn iqn lun host/nqn \
-open-loop read-only one-way co-located";
+weft serve study study-relay bench ceiling agent taskset fio diskspd vdbench tgt tgtd tgtadm \
+nbdkit qemu-nbd nbd-server nbdcopy iscsi-perf spdk spdk-perf nvmf_tgt iscsi_tgt spdk_nvme_perf \
+rpc.py iscsi nbd nvme nvme+tcp nvme+rdma tcp rdma ram null file memory malloc aio raw none \
+writeback direct unmap io_uring libaio new target logicalunit bind all on off true false generic \
+listenaddr port exportname size driver null-co read-zeroes portal read write randread randwrite \
+randrw rw readwrite trim markdown csv svg png auto local flash disk data system user matrix \
+nvme/tcp nvme/rdma tcp/ip i/o io/s and/or x86_64 aarch64 p50 p90 p99 p99.9 p99.99 directory \
+memory host nqn iqn lun host/nqn open-loop read-only one-way co-located never DIRECTORY/config \
+DIRECTORY/control DIRECTORY/pid RUNTIME_DIRECTORY TGT_IPC_SOCKET bdev nvmf ipv4 ipv6 \
+bdev_malloc_create bdev_null_create bdev_aio_create nvmf_create_transport nvmf_create_subsystem \
+nvmf_subsystem_add_ns vhost-user ublk null_blk nvmf_subsystem_add_listener";
 
 /// Texts that are known to be harmless.
 pub(super) struct Known {

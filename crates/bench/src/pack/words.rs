@@ -5,6 +5,7 @@ use super::known::{Known, is_number};
 use super::parts::{address, host, identifier, is_identifier, path, port_of};
 use super::url;
 use core::net::IpAddr;
+use serde_json::Value;
 
 /// The way in which a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,12 @@ const SECRET: [&str; 6] = ["secret", "password", "key", "token", "user", "psk"];
 
 /// A text without what tells something.
 pub(super) fn scrub(text: &str, mode: Mode, known: &Known, aliases: &mut Aliases) -> String {
+    if let Some((words, mut value)) = configuration(text, mode) {
+        leaves(&mut value, &mut |text| {
+            *text = scrub(text, Mode::Command, known, aliases);
+        });
+        return format!("{}{value}", scrub(words, mode, known, aliases));
+    }
     let mut out = String::new();
     for piece in text.split_inclusive(char::is_whitespace) {
         let word = piece.trim_end_matches(char::is_whitespace);
@@ -32,6 +39,23 @@ pub(super) fn scrub(text: &str, mode: Mode, known: &Known, aliases: &mut Aliases
         out += &piece[word.len()..];
     }
     out
+}
+
+/// What stands before the JSON of a target's configuration, and the JSON: `DIRECTORY/config: {}`.
+fn configuration(text: &str, mode: Mode) -> Option<(&str, Value)> {
+    let (words, json) = text.split_at(text.find('{').filter(|_| mode == Mode::Command)?);
+    let value: Value = serde_json::from_str(json).ok()?;
+    Some((words, value))
+}
+
+/// Calls with each text in a JSON value. The names of members stay: a format has them.
+fn leaves(value: &mut Value, of: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => of(text),
+        Value::Array(entries) => entries.iter_mut().for_each(|entry| leaves(entry, of)),
+        Value::Object(members) => members.values_mut().for_each(|member| leaves(member, of)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// A word with the marks around it.

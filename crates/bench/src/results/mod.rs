@@ -24,10 +24,14 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;
 
 /// The oldest version that is still read; what it lacks counts as not measured.
 pub const SCHEMA_OLDEST: u32 = 4;
+
+/// The first version with true cycles: programs that wrote older ones took the clock to be slower
+/// by a factor that depended on how they were built.
+pub(crate) const SCHEMA_OF_CYCLES: u32 = 7;
 
 /// The JSON schema of `results.json`, as text.
 pub const JSON_SCHEMA: &str = include_str!("../../../../docs/study/results.schema.json");

@@ -14,7 +14,6 @@ mod agreement;
 mod blocks;
 mod clock;
 mod counting;
-mod cycles;
 mod filling;
 mod generator;
 mod machine;

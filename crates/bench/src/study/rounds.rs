@@ -1,7 +1,6 @@
 //! Going through the rounds.
 
 use super::clock::{Clock, TimeSlot};
-use super::cycles;
 use super::machine;
 use super::processor_use::ProcessorUse;
 use super::running::Load;
@@ -16,6 +15,7 @@ use crate::suite::Order;
 use core::time::Duration;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+use weft_load::cycles;
 
 /// Lengths of further attempts at a measurement in which nothing completed.
 const LONGER: [Duration; 3] =
