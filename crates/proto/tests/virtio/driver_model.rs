@@ -4,7 +4,7 @@ use weft_proto::virtio::parts::Parts;
 use weft_proto::virtio::ring::{RingConfig, part_bytes};
 
 /// Memory of a guest, as its driver has it: all of it is there.
-pub trait DriverMemory {
+pub(super) trait DriverMemory {
     fn put(&self, at: u64, from: &[u8]);
     fn get(&self, at: u64, into: &mut [u8]);
 
@@ -20,10 +20,10 @@ pub trait DriverMemory {
 }
 
 /// A part of a chain: address, bytes, and whether the device writes to it.
-pub type Part = (u64, u32, bool);
+pub(super) type Part = (u64, u32, bool);
 
 /// See the module.
-pub struct DriverModel<M> {
+pub(super) struct DriverModel<M> {
     pub memory: M,
     pub config: RingConfig,
     /// Descriptors of each chain under way, by its name.
@@ -36,7 +36,7 @@ pub struct DriverModel<M> {
 }
 
 impl<M: DriverMemory> DriverModel<M> {
-    pub fn new(memory: M, size: u16, is_packed: bool, events: bool) -> Self {
+    pub(super) fn new(memory: M, size: u16, is_packed: bool, events: bool) -> Self {
         let [(d, _), (v, _), _] = part_bytes(size, is_packed);
         let driver = (4096 + d).next_multiple_of(16);
         let parts = Parts { descriptors: 4096, driver, device: (driver + v).next_multiple_of(16) };
@@ -65,7 +65,7 @@ impl<M: DriverMemory> DriverModel<M> {
     }
 
     /// Makes a chain available; its name, unless there is no room.
-    pub fn add(&mut self, parts: &[Part], indirect: bool) -> Option<u16> {
+    pub(super) fn add(&mut self, parts: &[Part], indirect: bool) -> Option<u16> {
         let count = if indirect { 1 } else { parts.len() as u16 };
         if count > self.free {
             return None;
@@ -139,7 +139,7 @@ impl<M: DriverMemory> DriverModel<M> {
     }
 
     /// The next chain that was used, and its length.
-    pub fn used(&mut self) -> Option<(u16, u32)> {
+    pub(super) fn used(&mut self) -> Option<(u16, u32)> {
         let Parts { descriptors, device, .. } = self.config.parts;
         let size = self.config.size;
         let (name, len) = if self.config.is_packed {
@@ -168,7 +168,7 @@ impl<M: DriverMemory> DriverModel<M> {
 
     /// Returns whether the device is notified of the chain that is added next.
     #[allow(dead_code, reason = "monitors always notify")]
-    pub fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         let Parts { device, .. } = self.config.parts;
         match (self.config.is_packed, self.config.events) {
             (false, false) => self.memory.get16(device) & 1 == 0,
@@ -184,7 +184,7 @@ impl<M: DriverMemory> DriverModel<M> {
     }
 
     /// Wants to be notified of the next used chain, or of none.
-    pub fn listen(&self, wanted: bool) {
+    pub(super) fn listen(&self, wanted: bool) {
         let Parts { driver, .. } = self.config.parts;
         match (self.config.is_packed, self.config.events, wanted) {
             (false, false, _) => self.memory.put(driver, &u16::from(!wanted).to_le_bytes()),

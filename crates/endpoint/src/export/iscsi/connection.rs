@@ -383,6 +383,18 @@ impl Handler<TargetConnection> for Connection {
     }
 
     #[inline]
+    fn wants_whole(&self, tag: Tag) -> bool {
+        matches!(&self.role, Role::Normal(session) if session.direct.wants_whole(tag))
+    }
+
+    #[inline]
+    fn place(&mut self, tag: Tag, payload: &[u8]) {
+        if let Role::Normal(session) = &mut self.role {
+            session.place(tag, payload);
+        }
+    }
+
+    #[inline]
     fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
         match &mut self.role {
             Role::Normal(session) => session.event(on, engine, event),

@@ -4,7 +4,7 @@ use super::session::{Session, Starved};
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::statistics::Kind;
-use weft_block::{Op, OpKind, Outcome};
+use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{Buf, Handle, Segments};
 use weft_proto::iscsi::target::TargetConnection;
 use weft_proto::scsi::lun::{Request, RequestKind};
@@ -22,6 +22,11 @@ impl Session {
         bytes: u32,
     ) -> Flow {
         let urgent = engine.has_unsolicited(tag);
+        if urgent && self.will_store(engine, tag, bytes) {
+            self.meter.has_memory(tag);
+            engine.fetch(tag, bytes);
+            return Flow::Continue;
+        }
         self.commands[tag.index()].wanted = bytes;
         if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
             || self.side.memory.provide(on, tag, bytes as usize)
@@ -47,24 +52,69 @@ impl Session {
         if urgent { Flow::Pause } else { Flow::Continue }
     }
 
+    /// The logical unit and the blocks of a plain write of so many bytes that waits for all of its
+    /// data, and that the device does in one operation.
+    #[inline]
+    fn destination(&self, tag: Tag, bytes: u32) -> Option<(usize, (u64, u32))> {
+        let task = &self.commands[tag.index()].task;
+        let (lba, blocks) = self.nexus.destination(task)?;
+        let unit = task.unit();
+        let is_whole = |size| u64::from(blocks) * u64::from(size) == u64::from(bytes);
+        let will = self.side.block_bytes(unit).is_some_and(is_whole) && !self.is_long(unit, bytes);
+        will.then_some((unit, (lba, blocks)))
+    }
+
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag, bytes: u32) -> bool {
-        let task = &self.commands[tag.index()].task;
-        let Some((lba, blocks)) = task.destination() else { return false };
-        let unit = task.unit();
-        let block_bytes = self.side.block_bytes(unit);
-        let whole =
-            block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
-        whole
-            && self.side.memory.len(tag) == 0
-            && !self.is_long(unit, bytes)
-            && !self.nexus.revoked(task, lba, blocks)
-            && self.side.spare_for(tag, unit, (lba, blocks))
+        self.side.memory.len(tag) == 0
+            && self
+                .destination(tag, bytes)
+                .is_some_and(|(unit, blocks)| self.side.spare_for(tag, unit, blocks))
+    }
+
+    /// Whether the data of a short write, which comes right behind its command, goes from where it
+    /// is received to the device, without memory of its own.
+    #[inline]
+    fn will_store(&mut self, engine: &TargetConnection, tag: Tag, bytes: u32) -> bool {
+        let will = bytes < SPARE_BYTES_MIN
+            && engine.is_next(tag, bytes)
+            && self.destination(tag, bytes).is_some_and(|(unit, _)| self.side.stores(unit));
+        if will {
+            self.commands[tag.index()].wanted = 0;
+            self.direct.expect(tag);
+        }
+        will
+    }
+
+    /// Stores the payload of a write, unless the write was aborted or may not be executed by now.
+    #[inline]
+    pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
+        if !self.direct.wants_whole(tag) {
+            return;
+        }
+        if let Some((unit, (lba, blocks))) = self.destination(tag, data.len() as u32) {
+            self.direct.has_gone(tag, self.side.store(unit, lba, blocks, data));
+        }
+    }
+
+    /// Ends a write, whose data has come, by what became of it at the device. Data that was kept from
+    /// the device for a reason that has gone since is to be sent again.
+    #[inline]
+    fn stored(&mut self, tag: Tag, request: &Request, stored: Option<Outcome>) {
+        let again = || Outcome::NotSent(Status::new(StatusKind::Aborted));
+        let kind = OpKind::Write { fua: request.fua };
+        let op = Op::bare(kind, request.lba, request.blocks, tag.0.into());
+        self.count(tag, request);
+        self.started(tag);
+        self.side.end(op.done(stored.unwrap_or_else(again)));
     }
 
     /// Makes an operation of a request.
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
+        if let Some(stored) = self.direct.take(tag) {
+            return self.stored(tag, &request, stored);
+        }
         let (kind, data) = match request.kind {
             RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
             RequestKind::WriteRepeated | RequestKind::CompareRepeated => {

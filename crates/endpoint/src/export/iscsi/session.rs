@@ -7,6 +7,7 @@ use super::split::{Lost, Split};
 use super::target_state::{Mailbox, TargetState};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
+use crate::export::direct_write::DirectWrite;
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
 use crate::statistics::{CommandName, Kind, Meter};
@@ -51,7 +52,7 @@ pub(super) struct SessionCommand {
     pub(super) reserves: bool,
     /// The request that became several operations.
     pub(super) split: Option<Box<Split>>,
-    /// Bytes of the initiator's data that it wants.
+    /// Bytes of the initiator's data that it wants in memory.
     pub(super) wanted: u32,
     /// It ends without a response as soon as its memory is free.
     pub(super) dying: bool,
@@ -65,6 +66,7 @@ pub(super) struct Session {
     pub(super) commands: Vec<SessionCommand>,
     pub(super) meter: Meter,
     pub(super) side: DeviceSide<Starved>,
+    pub(super) direct: DirectWrite,
     /// Those of the logical units, by their numbers.
     pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
     /// The memory of long requests of which a device still has parts.
@@ -98,6 +100,7 @@ impl Session {
             commands: (0..tags).map(|_| SessionCommand::default()).collect(),
             meter,
             side,
+            direct: DirectWrite::default(),
             reservations: Arc::new([]),
             lost: Lost::default(),
             waits: Waits::default(),
@@ -232,6 +235,7 @@ impl Session {
     #[inline]
     pub(super) fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, reply: &Reply) {
         self.meter.end(tag, reply.status != ScsiStatus::GOOD && !is_attention(reply));
+        let _ = self.direct.take(tag);
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = reply.put_sense(&mut sense);
         let answer = Answer {

@@ -227,6 +227,13 @@ impl TargetConnection {
         self.slots.peek(tag).is_some_and(|slot| slot.unsolicited)
     }
 
+    /// Returns whether so many bytes are immediate data of a command that comes next, without a
+    /// digest behind it.
+    #[inline]
+    pub fn is_next(&self, tag: Tag, bytes: u32) -> bool {
+        self.stage == ReceiveStage::Immediate { tag, bytes } && !self.digests().data
+    }
+
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was
     /// not fetched yet. Returns how many of them will come: the initiator may have announced fewer.
     /// If it is zero, nothing happens.

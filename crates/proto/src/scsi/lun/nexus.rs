@@ -181,6 +181,15 @@ impl Nexus {
         lists_differ
     }
 
+    /// Returns the first block and the number of blocks of a plain WRITE that has asked for its data
+    /// and will be executed as far as is known now: whoever takes memory for the data may choose it
+    /// by that, or store the data.
+    #[inline]
+    pub fn destination(&self, task: &Task) -> Option<(u64, u32)> {
+        let (lba, blocks) = task.destination()?;
+        (!self.is_kept_out(task) && !self.revoked(task, lba, blocks)).then_some((lba, blocks))
+    }
+
     /// Returns whether blocks for which a command has asked no device yet must no longer be
     /// requested, because its logical unit is gone, replaced or too small by now. End the command
     /// by [`Self::finished`] with a failure.

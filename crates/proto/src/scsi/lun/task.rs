@@ -191,7 +191,7 @@ impl Task {
 
     /// First block and number of blocks that a plain WRITE goes to, once it has asked for its data.
     #[inline]
-    pub const fn destination(&self) -> Option<(u64, u32)> {
+    pub(super) const fn destination(&self) -> Option<(u64, u32)> {
         match (self.stage, self.command) {
             (TaskStage::Fetching, Command::Write { extent, .. }) => {
                 Some((extent.lba, extent.blocks))

@@ -270,6 +270,7 @@ impl Session {
             return false;
         }
         self.side.forget_waiting(|starved| starved.tag() == tag);
+        let _ = self.direct.take(tag);
         if !engine.abandon(tag) {
             self.commands[tag.index()].dying = true;
             return false;
