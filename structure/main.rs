@@ -2,6 +2,7 @@
 //!
 //! Each module holds one rule. A rule that fails names every place that breaks it and the way out.
 
+mod api;
 mod claims;
 mod commands;
 mod cycles;

@@ -110,7 +110,7 @@ impl ListState {
 
 impl LateWriterList {
     /// Something is about to be sent to one. Gives a name for [`Self::ended`].
-    pub fn began(&self, writer: LateWriter, now: Time) -> u64 {
+    pub(crate) fn began(&self, writer: LateWriter, now: Time) -> u64 {
         let state = &mut *self.0.lock();
         state.all.retain(|known| known.until.is_none_or(|until| until > now));
         state.add(writer)
@@ -118,14 +118,14 @@ impl LateWriterList {
 
     /// Something is about to be sent to a peer which cannot be told to stop, so that it is known by
     /// its name alone, and for good.
-    pub fn began_unstoppable(&self, name: String, bound: Duration) {
+    pub(crate) fn began_unstoppable(&self, name: String, bound: Duration) {
         let state = &mut *self.0.lock();
         state.all.retain(|known| known.writer.pair != name);
         state.add(LateWriter::new(name, None, bound));
     }
 
     /// Notes that nothing further is sent to a peer, and that it executes nothing from `until` on.
-    pub fn ended(&self, id: u64, until: Time) {
+    pub(crate) fn ended(&self, id: u64, until: Time) {
         let known = &mut self.0.lock().all;
         known.iter_mut().filter(|known| known.id == id).for_each(|known| known.until = Some(until));
     }

@@ -17,6 +17,7 @@
 //! * [`late`]: what the next process has to know of writes of this one; [`kept`]: how it takes a
 //!   disk over.
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
+#![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 
 pub mod capture;

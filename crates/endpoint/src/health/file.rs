@@ -61,7 +61,7 @@ pub(super) struct HealthFile {
 impl HealthFile {
     /// The file of a subsystem, and the counters as this process begins with them. What cannot be
     /// read is put aside, and said.
-    pub fn open(directory: &Path, nqn: &Nqn) -> Result<(Self, HealthCounts), NotKept> {
+    pub(super) fn open(directory: &Path, nqn: &Nqn) -> Result<(Self, HealthCounts), NotKept> {
         let path =
             directory.join(format!("{}.json", Uuid::new_v5(&SUBSYSTEMS, nqn.as_str().as_bytes())));
         fs::create_dir_all(directory).map_err(NotKept::Impossible)?;
@@ -106,17 +106,17 @@ impl HealthFile {
     }
 
     /// Keeps counters, durably. `is_served`: the process goes on.
-    pub fn keep(&self, counts: &HealthCounts, is_served: bool) -> io::Result<()> {
+    pub(super) fn keep(&self, counts: &HealthCounts, is_served: bool) -> io::Result<()> {
         replace(&self.path, &encode(&self.subsystem, counts, is_served))
     }
 
     /// Keeps that the process serves the subsystem, as far as an end of the process alone goes.
-    pub fn keep_soon(&self, counts: &HealthCounts) -> io::Result<()> {
+    pub(super) fn keep_soon(&self, counts: &HealthCounts) -> io::Result<()> {
         replace_soon(&self.path, &encode(&self.subsystem, counts, true))
     }
 
     /// For messages.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct HostRates(Lock<HashMap<String, Arc<Rate>>>);
 
 impl HostRates {
     /// Hosts have these limits from now on.
-    pub fn follow(&self, limits: &BTreeMap<String, Limit>) {
+    pub(super) fn follow(&self, limits: &BTreeMap<String, Limit>) {
         self.0.lock().retain(|host, rate| {
             rate.set(limits.get(host).copied().unwrap_or(Limit::NONE));
             limits.contains_key(host) || Arc::strong_count(rate) > 1
@@ -22,7 +22,7 @@ impl HostRates {
 
     /// The rate that a host may use; `None`: without limit. `now` returns the served inventory;
     /// [`Self::follow`] comes after any change of it.
-    pub fn of(&self, host: &str, now: impl FnOnce() -> Arc<Inventory>) -> Option<Arc<Rate>> {
+    pub(super) fn of(&self, host: &str, now: impl FnOnce() -> Arc<Inventory>) -> Option<Arc<Rate>> {
         let mut rates = self.0.lock();
         if let Some(rate) = rates.get(host) {
             return Some(Arc::clone(rate));

@@ -60,7 +60,7 @@ struct Lost {
 
 impl KeptDisk<'_> {
     /// Keeps the record of a disk that no process had before.
-    pub fn begin(self) -> Kept {
+    pub(crate) fn begin(self) -> Kept {
         let record = Record::of(self.label, &**self.device);
         self.keep(record, None)
     }
@@ -68,7 +68,7 @@ impl KeptDisk<'_> {
     /// Waits until no write of the previous process can still be executed, and makes durable what
     /// it has written: a later start of the source could lose that, and this process could not
     /// write it again. Then keeps the record of this process.
-    pub fn take_over(self) -> Kept {
+    pub(crate) fn take_over(self) -> Kept {
         let before = Record::read(&self.place, self.label);
         self.wait(before.as_ref());
         let mut record = Record::of(self.label, &**self.device);
@@ -94,7 +94,7 @@ impl KeptDisk<'_> {
     /// write of that process can still be executed, and makes durable what it has written, as this
     /// process reads it. No flush has to fail: whoever wrote to the old disk has seen its end.
     #[cfg(target_os = "linux")]
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         self.wait(Record::read(&self.place, self.label).as_ref());
         if self.device.features().volatile_cache
             && let Err(e) = self.flush()
@@ -143,13 +143,13 @@ impl KeptDisk<'_> {
 impl Kept {
     /// Returns whether some flush may have to fail.
     #[inline]
-    pub fn has_lost(&self) -> bool {
+    pub(crate) fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
 
     /// Returns whether this flush of a queue has to fail: the first one of each of the queues that
     /// run.
-    pub fn fails_flush(&self, queue: u16, mut running: impl Iterator<Item = u16>) -> bool {
+    pub(crate) fn fails_flush(&self, queue: u16, mut running: impl Iterator<Item = u16>) -> bool {
         let state = &mut *self.state.lock();
         let Some(lost) = state.lost.as_mut() else { return false };
         let is_first = !lost.told.contains(&queue);
@@ -166,7 +166,7 @@ impl Kept {
     }
 
     /// The disk has ended in order: nothing is kept of it.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.state.lock().is_forgotten = true;
         forget(&self.place);
     }

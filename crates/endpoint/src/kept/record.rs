@@ -28,19 +28,19 @@ pub(super) struct Record {
 
 impl Record {
     /// That of a disk with this label, of this device.
-    pub fn of(label: u64, device: &dyn BlockDevice) -> Self {
+    pub(super) fn of(label: u64, device: &dyn BlockDevice) -> Self {
         Self { label, epoch: epoch_of(device), late: LateWrites::of(device) }
     }
 
     /// Returns whether the device certainly has what that process wrote and did not flush.
-    pub fn has_kept(&self, device: &dyn BlockDevice) -> bool {
+    pub(super) fn has_kept(&self, device: &dyn BlockDevice) -> bool {
         let is_same = self.epoch.is_some() && self.epoch == epoch_of(device);
         is_same || !device.features().volatile_cache
     }
 
     /// Keeps it. Where that cannot be, nothing is kept: a process that takes the disk over takes all
     /// for lost, and waits as long as it would have to be waited for.
-    pub fn keep(&self, place: &Path) {
+    pub(super) fn keep(&self, place: &Path) {
         if let Err(e) = self.write(place) {
             forget(place);
             let place = place.display();
@@ -59,7 +59,7 @@ impl Record {
 
     /// That of a disk with this label; `None`: there is none that can be read. Others may write to
     /// the directory of a socket, so what they have put there counts for nothing.
-    pub fn read(place: &Path, label: u64) -> Option<Self> {
+    pub(super) fn read(place: &Path, label: u64) -> Option<Self> {
         let bytes = read_own(place, KEPT_RECORD_BYTES_MAX).ok()?;
         let record: Self = serde_json::from_slice(&bytes).ok()?;
         Some(record).filter(|record| record.label == label)

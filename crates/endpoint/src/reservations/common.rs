@@ -23,7 +23,7 @@ impl Common {
 
     /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
     /// of them.
-    pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+    pub(super) fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         let followers: Vec<_> = {
             let mut followers = self.followers.lock();
             followers.retain(|follower| follower.strong_count() > 0);

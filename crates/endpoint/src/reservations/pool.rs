@@ -28,12 +28,12 @@ struct Work {
 
 impl Pool {
     /// A pool of at most `threads_max` threads, which have this name.
-    pub fn new(name: &'static str, threads_max: usize) -> Self {
+    pub(super) fn new(name: &'static str, threads_max: usize) -> Self {
         Self { name, threads_max, work: Arc::default() }
     }
 
     /// Runs a job, later. Where no thread can be had it runs at once.
-    pub fn run(&self, job: Job) {
+    pub(super) fn run(&self, job: Job) {
         let mut work = self.work.lock();
         work.waiting.push_back(job);
         if work.threads == self.threads_max {

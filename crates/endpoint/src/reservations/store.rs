@@ -82,7 +82,7 @@ pub(super) struct OnThreads {
 }
 
 impl OnThreads {
-    pub fn new(store: Arc<dyn SharedStore>) -> Self {
+    pub(super) fn new(store: Arc<dyn SharedStore>) -> Self {
         let operating = Pool::new("weft-reserve", RESERVATION_THREADS_MAX);
         Self { store, operating, reading: Pool::new("weft-reserved", RESERVATION_READERS_MAX) }
     }

@@ -28,13 +28,13 @@ pub(super) struct Bucket(u8);
 impl Bucket {
     /// The bucket of a time in nanoseconds.
     #[inline]
-    pub fn of(ns: u64) -> Self {
+    pub(super) fn of(ns: u64) -> Self {
         Self(bucket(ns) as u8)
     }
 
     /// Its number, below [`BUCKETS`].
     #[inline]
-    pub fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         usize::from(self.0).min(BUCKETS - 1)
     }
 }

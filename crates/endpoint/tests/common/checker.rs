@@ -13,7 +13,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
 /// Possible contents of one block.
 #[derive(Clone, Debug, Default)]
-pub struct Block {
+pub(super) struct Block {
     acknowledged: u64,
     /// Written since, with nobody knowing whether.
     maybe: Vec<u64>,
@@ -26,7 +26,7 @@ impl Block {
 }
 
 /// The blocks that one checker owns, as far as their contents are known, across associations.
-pub struct Ledger {
+pub(super) struct Ledger {
     pub first_lba: u64,
     pub slot_blocks: u32,
     pub block_bytes: u32,
@@ -40,10 +40,15 @@ pub struct Ledger {
     pub failed: u64,
 }
 
-pub type SharedLedger = Rc<RefCell<Ledger>>;
+pub(super) type SharedLedger = Rc<RefCell<Ledger>>;
 
 impl Ledger {
-    pub fn new(first_lba: u64, slots: u32, slot_blocks: u32, block_bytes: u32) -> SharedLedger {
+    pub(super) fn new(
+        first_lba: u64,
+        slots: u32,
+        slot_blocks: u32,
+        block_bytes: u32,
+    ) -> SharedLedger {
         let blocks = vec![Block::default(); (slots * slot_blocks) as usize];
         let counts = (0, 0, 0, 0, 0);
         let (writes, reads, unknown, not_sent, failed) = counts;
@@ -127,7 +132,7 @@ impl Ledger {
 
 /// Progress of a checker.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(super) struct Progress {
     pub submitted: u64,
     pub completed: u64,
     /// All operations have ended and no more are submitted.
@@ -137,7 +142,7 @@ pub struct Progress {
 }
 
 /// The driver.
-pub struct Checker {
+pub(super) struct Checker {
     id: DriverId,
     queue: Box<dyn BlockQueue>,
     ledger: SharedLedger,
@@ -153,7 +158,7 @@ pub struct Checker {
 
 /// Task of a checker.
 #[derive(Clone, Copy)]
-pub enum Plan {
+pub(super) enum Plan {
     /// So many operations by chance.
     Chance(u64),
     /// Reads every slot once.
@@ -161,7 +166,7 @@ pub enum Plan {
 }
 
 impl Checker {
-    pub fn spawn(
+    pub(super) fn spawn(
         on: &Handle,
         device: &dyn BlockDevice,
         ledger: &SharedLedger,

@@ -13,7 +13,7 @@ use weft_block::{
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 
 /// Settings that tests change, and counters that they look at.
-pub struct Knobs {
+pub(super) struct Knobs {
     /// How long an operation takes, in nanoseconds.
     delay_ns: AtomicU64,
     /// Operations whose time has come wait all the same.
@@ -35,48 +35,48 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    pub fn set_delay(&self, delay: Duration) {
+    pub(super) fn set_delay(&self, delay: Duration) {
         self.delay_ns.store(delay.as_nanos() as u64, SeqCst);
     }
 
     /// Holds everything back until `false`.
-    pub fn freeze(&self, frozen: bool) {
+    pub(super) fn freeze(&self, frozen: bool) {
         self.frozen.store(frozen, SeqCst);
         self.wake_owners();
     }
 
-    pub fn honour_cancel(&self, cancels: bool) {
+    pub(super) fn honour_cancel(&self, cancels: bool) {
         self.cancels.store(cancels, SeqCst);
     }
 
-    pub fn held(&self) -> usize {
+    pub(super) fn held(&self) -> usize {
         self.held.load(SeqCst)
     }
 
     /// Flushes and writes that were executed, and operations that were cancelled.
-    pub fn flushes(&self) -> usize {
+    pub(super) fn flushes(&self) -> usize {
         self.flushes.load(SeqCst)
     }
 
-    pub fn writes(&self) -> usize {
+    pub(super) fn writes(&self) -> usize {
         self.writes.load(SeqCst)
     }
 
-    pub fn cancelled(&self) -> usize {
+    pub(super) fn cancelled(&self) -> usize {
         self.cancelled.load(SeqCst)
     }
 
     /// Calls that cancel an operation, also where that is not honoured.
-    pub fn cancels_asked(&self) -> usize {
+    pub(super) fn cancels_asked(&self) -> usize {
         self.cancels_asked.load(SeqCst)
     }
 
     /// Has all reads and writes end with this status.
-    pub fn fail_with(&self, status: Status) {
+    pub(super) fn fail_with(&self, status: Status) {
         *self.failing.lock().unwrap() = Some(status);
     }
 
-    pub fn change(&self, change: Change) {
+    pub(super) fn change(&self, change: Change) {
         self.changes.lock().unwrap().push(change);
         self.wake_owners();
     }
@@ -90,18 +90,18 @@ impl Knobs {
 }
 
 /// A RAM disk behind the knobs.
-pub struct Testing {
+pub(super) struct Testing {
     inner: Arc<dyn BlockDevice>,
     pub knobs: Arc<Knobs>,
 }
 
 impl Testing {
-    pub fn new(url: &str) -> Arc<Self> {
+    pub(super) fn new(url: &str) -> Arc<Self> {
         Self::over(weft_block::open(url, &OpenOptions::default()).unwrap())
     }
 
     /// A device whose blocks are those of another one.
-    pub fn over(inner: Arc<dyn BlockDevice>) -> Arc<Self> {
+    pub(super) fn over(inner: Arc<dyn BlockDevice>) -> Arc<Self> {
         let knobs = Knobs {
             delay_ns: AtomicU64::new(0),
             frozen: AtomicBool::new(false),

@@ -58,7 +58,7 @@ pub(super) enum Job {
 }
 
 impl Disk {
-    pub fn new(
+    pub(super) fn new(
         url: &str,
         directory: &Path,
         attributes: Attributes,
@@ -85,40 +85,40 @@ impl Disk {
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn block_bytes(&self) -> u32 {
+    pub(super) fn block_bytes(&self) -> u32 {
         self.attributes.block_bytes
     }
 
     /// The most data of a request.
-    pub fn request_bytes(&self) -> u32 {
+    pub(super) fn request_bytes(&self) -> u32 {
         self.request_bytes
     }
 
     /// Its attributes, with the present size.
-    pub fn attributes(&self) -> Attributes {
+    pub(super) fn attributes(&self) -> Attributes {
         Attributes { bytes: self.bytes.load(Ordering::Relaxed), ..self.attributes }
     }
 
     /// The order of its writes.
-    pub fn order(&self) -> &Order {
+    pub(super) fn order(&self) -> &Order {
         &self.order
     }
 
     /// Set when it ends.
-    pub fn leaving(&self) -> Arc<AtomicBool> {
+    pub(super) fn leaving(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.leaving)
     }
 
-    pub fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.state.lock().is_gone
     }
 
     /// A channel for a further queue.
-    pub fn channel(&self) -> io::Result<Channel> {
+    pub(super) fn channel(&self) -> io::Result<Channel> {
         let state = self.state.lock();
         let channel = state.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         // Without one of its own, a queue shares the first one.
@@ -126,22 +126,22 @@ impl Disk {
     }
 
     /// Counts a queue, before it is served.
-    pub fn queue_begins(&self) {
+    pub(super) fn queue_begins(&self) {
         self.running.fetch_add(1, Ordering::AcqRel);
     }
 
     /// A queue is served by this driver.
-    pub fn queue_began(&self, on: &RemoteLoop, driver: DriverId) {
+    pub(super) fn queue_began(&self, on: &RemoteLoop, driver: DriverId) {
         self.state.lock().queues.push((on.clone(), driver));
     }
 
     /// A queue has ended.
-    pub fn queue_ended(&self) {
+    pub(super) fn queue_ended(&self) {
         self.running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Queues a job behind the earlier ones.
-    pub fn work_on(self: &Arc<Self>, job: Job) {
+    pub(super) fn work_on(self: &Arc<Self>, job: Job) {
         let mut state = self.state.lock();
         state.jobs.push_back(job);
         if !core::mem::replace(&mut state.is_worked_on, true) {
@@ -211,7 +211,7 @@ impl Disk {
     }
 
     /// Unmounts it, also while it is in use if that `is_forced`, and waits for its queues.
-    pub fn remove(&self, is_forced: bool) -> Result<(), Error> {
+    pub(super) fn remove(&self, is_forced: bool) -> Result<(), Error> {
         match unmount(&self.directory, is_forced) {
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
                 let text = format!(

@@ -34,7 +34,7 @@ pub(super) struct Ticket(u64);
 
 impl Order {
     /// Enters a write, which `is_partial` if it is of less than whole blocks.
-    pub fn enter(&self, blocks: Range<u64>, is_partial: bool) -> Ticket {
+    pub(super) fn enter(&self, blocks: Range<u64>, is_partial: bool) -> Ticket {
         let mut inside = self.0.lock();
         let ticket = Ticket(inside.next);
         inside.next += 1;
@@ -43,7 +43,7 @@ impl Order {
     }
 
     /// Returns whether a write may begin. If not, its driver is woken when another one has ended.
-    pub fn may_begin(
+    pub(super) fn may_begin(
         &self,
         ticket: Ticket,
         driver: impl FnOnce() -> (RemoteLoop, DriverId),
@@ -64,7 +64,7 @@ impl Order {
     }
 
     /// A write has ended.
-    pub fn leave(&self, ticket: Ticket) {
+    pub(super) fn leave(&self, ticket: Ticket) {
         let mut inside = self.0.lock();
         inside.entries.retain(|entry| entry.ticket != ticket);
         let waiting = core::mem::take(&mut inside.waiting);

@@ -73,7 +73,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Those that a range of bytes touches.
-    pub fn of(offset: u64, len: u64, block_bytes: u64) -> Self {
+    pub(super) fn of(offset: u64, len: u64, block_bytes: u64) -> Self {
         let first = offset / block_bytes;
         let end = offset.saturating_add(len).div_ceil(block_bytes);
         let count = u32::try_from(end - first).unwrap_or(u32::MAX);
@@ -83,12 +83,12 @@ impl Blocks {
 
 impl Request {
     /// Returns whether a range consists of whole blocks.
-    pub fn is_whole(offset: u64, len: u64, block_bytes: u64) -> bool {
+    pub(super) fn is_whole(offset: u64, len: u64, block_bytes: u64) -> bool {
         offset.is_multiple_of(block_bytes) && len.is_multiple_of(block_bytes)
     }
 
     /// The next operation that it needs.
-    pub fn operation(&self, block_bytes: u64) -> (OpKind, u64, u32) {
+    pub(super) fn operation(&self, block_bytes: u64) -> (OpKind, u64, u32) {
         let len = match self.work {
             Work::Zero { .. } => self.len.min(FUSE_ZEROES_BYTES),
             _ => self.len,
@@ -107,7 +107,7 @@ impl Request {
     }
 
     /// Its operation has succeeded. Returns whether it needs another one.
-    pub fn goes_on(&mut self) -> bool {
+    pub(super) fn goes_on(&mut self) -> bool {
         match &mut self.work {
             Work::Merge { is_read } => !core::mem::replace(is_read, true),
             Work::Zero { .. } => {
@@ -122,18 +122,22 @@ impl Request {
 }
 
 impl Requests {
-    pub fn new(channel: Channel, ring: Option<Ring>, block_bytes: u32) -> Self {
+    pub(super) fn new(channel: Channel, ring: Option<Ring>, block_bytes: u32) -> Self {
         let ring = ring.map(RefCell::new);
         Self { channel, ring, block_bytes: block_bytes.into(), open: RefCell::default() }
     }
 
     /// The ring, where the kernel has one.
-    pub fn ring(&self) -> Option<RefMut<'_, Ring>> {
+    pub(super) fn ring(&self) -> Option<RefMut<'_, Ring>> {
         self.ring.as_ref().map(RefCell::borrow_mut)
     }
 
     /// Answers a request: with data, in pieces, or with a positive error number.
-    pub fn answer<'a>(&self, to: Origin, answer: Result<impl Iterator<Item = &'a [u8]>, i32>) {
+    pub(super) fn answer<'a>(
+        &self,
+        to: Origin,
+        answer: Result<impl Iterator<Item = &'a [u8]>, i32>,
+    ) {
         match (to.slot, self.ring()) {
             (Some(slot), Some(mut ring)) => ring.answer(slot, to.unique, answer),
             _ => self.channel.answer(to.unique, answer),
@@ -142,7 +146,11 @@ impl Requests {
 
     /// Gives a [`Work::Merge`] memory for all of its blocks, with its data in place. `take` takes
     /// memory; `false`: there is none at present.
-    pub fn widen(&self, request: &mut Request, take: impl FnOnce(usize) -> Option<Buf>) -> bool {
+    pub(super) fn widen(
+        &self,
+        request: &mut Request,
+        take: impl FnOnce(usize) -> Option<Buf>,
+    ) -> bool {
         let blocks = Blocks::of(request.offset, request.len, self.block_bytes);
         let whole = blocks.count as usize * self.block_bytes as usize;
         if request.data.as_ref().is_some_and(|data| data.len() == whole) {
@@ -165,7 +173,7 @@ impl Requests {
         true
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.borrow().len()
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Slots {
 }
 
 impl Server {
-    pub fn start(
+    pub(super) fn start(
         on: &Handle,
         disk: &Arc<Disk>,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),

@@ -20,7 +20,7 @@ pub(super) struct FuseUrl {
 }
 
 impl FuseUrl {
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: &str| {
             let text = format!(
                 "\"{text}\" is not an address for a file of this system: {why}; write fuse:/DIRECTORY or fuse:/DIRECTORY?nsid=NSID"

@@ -17,7 +17,7 @@ pub(super) struct ServedDisk {
 }
 
 impl ServedDisk {
-    pub fn new(hosts: &Arc<LocalHosts>, opened: Opened) -> Self {
+    pub(super) fn new(hosts: &Arc<LocalHosts>, opened: Opened) -> Self {
         let url = format!("in-process:{}/{}", opened.subsystem, opened.namespace.nsid);
         Self { url, hosts: Arc::clone(hosts), opened: Arc::new(opened) }
     }

@@ -51,7 +51,7 @@ pub(super) struct Units {
 impl Units {
     /// Returns the logical units of the subsystem `nqn`, for loops that take transfers of at most
     /// `transfer_bytes`.
-    pub fn new(inventory: &Inventory, nqn: Nqn, transfer_bytes: u32) -> Self {
+    pub(super) fn new(inventory: &Inventory, nqn: Nqn, transfer_bytes: u32) -> Self {
         let ports = Ports::new(inventory.subsystem(&nqn).map(|subsystem| &**subsystem));
         let mut units = Self { nqn, ports, transfer_bytes, subsystem: None, units: Vec::new() };
         units.refresh(inventory);
@@ -59,7 +59,7 @@ impl Units {
     }
 
     /// Follows the inventory, and the ports.
-    pub fn refresh(&mut self, inventory: &Inventory) -> News {
+    pub(super) fn refresh(&mut self, inventory: &Inventory) -> News {
         let (mut before, mut news) = (core::mem::take(&mut self.units), News::default());
         self.subsystem = inventory.subsystem(&self.nqn).cloned();
         for namespace in self.subsystem.iter().flat_map(|subsystem| subsystem.namespaces()) {
@@ -95,17 +95,17 @@ impl Units {
     }
 
     /// Initiators that may log in; `None`: all.
-    pub fn initiators(&self) -> Option<Vec<Name>> {
+    pub(super) fn initiators(&self) -> Option<Vec<Name>> {
         self.subsystem.as_ref().map_or(Some(Vec::new()), |subsystem| subsystem.initiators.names())
     }
 
     /// Returns whether an initiator may log in.
-    pub fn allows(&self, initiator: &Name) -> bool {
+    pub(super) fn allows(&self, initiator: &Name) -> bool {
         self.subsystem.as_ref().is_some_and(|subsystem| subsystem.initiators.allows(initiator))
     }
 
     /// Returns the logical units that an initiator sees, with their devices and reservations.
-    pub fn view(&self, initiator: &Name) -> View {
+    pub(super) fn view(&self, initiator: &Name) -> View {
         let (mut units, mut devices, mut reservations) =
             (UnitTable::default(), Vec::new(), Vec::new());
         for known in self.units.iter().filter(|known| known.namespace.initiators.allows(initiator))
@@ -121,20 +121,20 @@ impl Units {
     }
 
     /// Returns whether an initiator sees the logical unit of a number.
-    pub fn sees(&self, initiator: &Name, number: usize) -> bool {
+    pub(super) fn sees(&self, initiator: &Name, number: usize) -> bool {
         self.units
             .iter()
             .any(|known| known.number == number && known.namespace.initiators.allows(initiator))
     }
 
     /// The subsystem, and the namespaces of it that an initiator sees.
-    pub fn seen(&self, initiator: &Name) -> (Nqn, Vec<Nsid>) {
+    pub(super) fn seen(&self, initiator: &Name) -> (Nqn, Vec<Nsid>) {
         let seen = self.units.iter().filter(|known| known.namespace.initiators.allows(initiator));
         (self.nqn.clone(), seen.map(|known| known.namespace.nsid).collect())
     }
 
     /// The numbers in use.
-    pub fn numbers(&self) -> Vec<usize> {
+    pub(super) fn numbers(&self) -> Vec<usize> {
         self.units.iter().map(|unit| unit.number).collect()
     }
 }

@@ -7,17 +7,17 @@ use weft_block::Error;
 
 /// See the module.
 #[derive(Default)]
-pub struct Ends {
+pub(crate) struct Ends {
     pending: AtomicUsize,
     faults: Lock<Vec<Error>>,
 }
 
 /// Called with the outcome of an end.
-pub type Tell = Box<dyn FnOnce(Result<(), Error>) + Send>;
+pub(crate) type Tell = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 impl Ends {
     /// Begins the end of each of `all` by `begin`; when the last has ended, `then` is called.
-    pub fn end<T>(
+    pub(crate) fn end<T>(
         self: &Arc<Self>,
         all: Vec<T>,
         begin: impl Fn(T, Tell),
@@ -40,12 +40,12 @@ impl Ends {
     }
 
     /// Those that have not ended.
-    pub fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.pending.load(Ordering::Acquire)
     }
 
     /// An error that was not told yet.
-    pub fn fault(&self) -> Option<Error> {
+    pub(crate) fn fault(&self) -> Option<Error> {
         self.faults.lock().pop()
     }
 }

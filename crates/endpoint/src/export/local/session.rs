@@ -64,7 +64,7 @@ fn not_sent(kind: StatusKind) -> Outcome {
 }
 
 impl Session {
-    pub fn open(
+    pub(super) fn open(
         (hosts, opened, mailbox): (Arc<LocalHosts>, Arc<Opened>, Arc<QueueMailbox>),
         view: View,
         on: &Handle,
@@ -101,17 +101,17 @@ impl Session {
     }
 
     /// Operations that the caller has not reaped, and overdue ones.
-    pub fn in_flight(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.commands.len() + self.done.len() + self.overdue()
     }
 
     /// Operations that a device still has although their commands have ended.
-    pub fn overdue(&self) -> usize {
+    pub(super) fn overdue(&self) -> usize {
         self.side.overdue()
     }
 
     /// Takes operations of the caller.
-    pub fn submit(&mut self, ops: impl Iterator<Item = Op>) {
+    pub(super) fn submit(&mut self, ops: impl Iterator<Item = Op>) {
         ops.for_each(|op| self.begin(op));
         self.pass();
         if !self.side.waiting().is_empty() {
@@ -298,7 +298,7 @@ impl Session {
     }
 
     /// Gives the caller what has ended.
-    pub fn reap(&mut self, done: &mut Vec<Completion>) {
+    pub(super) fn reap(&mut self, done: &mut Vec<Completion>) {
         self.pass();
         done.append(&mut self.done);
         if core::mem::take(&mut self.is_refused) {
@@ -307,7 +307,7 @@ impl Session {
     }
 
     /// One turn of the loop; returns whether something happened.
-    pub fn work(&mut self) -> bool {
+    pub(super) fn work(&mut self) -> bool {
         self.meter.iter_mut().for_each(|meter| meter.turn(self.on.now()));
         self.mailbox.take().into_iter().for_each(|message| self.hear(message));
         self.feed();
@@ -396,7 +396,7 @@ impl Session {
     }
 
     /// The caller asks for an early end of an operation.
-    pub fn cancel(&mut self, user: u64) {
+    pub(super) fn cancel(&mut self, user: u64) {
         let found = self.commands.find(|op| op.user == user);
         found.into_iter().for_each(|name| self.abort(Tag(name as u16)));
     }
@@ -410,19 +410,19 @@ impl Session {
     }
 
     /// The caller has dropped its queue.
-    pub fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.caller = None;
         self.stop();
         self.on.wake(self.id);
     }
 
     /// Returns whether the session is draining, and no command is left, here or at the device.
-    pub fn has_ended(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         self.side.is_draining() && self.commands.is_empty() && self.side.is_quiet()
     }
 
     /// Gives the device back: the connection has ended, and the caller may keep its queue.
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         // Whoever would wait for what it is told must not.
         self.mailbox = Arc::default();
         self.meter = None;

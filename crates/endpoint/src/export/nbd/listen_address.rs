@@ -16,7 +16,7 @@ pub(super) struct ListenAddress {
 }
 
 impl ListenAddress {
-    pub fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
+    pub(super) fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
         let url = parse(url)?;
         let tls = if url.tls { Some(files.server(url.certificates.as_deref())?) } else { None };
         let address = match &url.place {

@@ -32,12 +32,17 @@ pub(super) enum Next {
 
 impl PartialBlock {
     /// The bytes `from..to` of the block `lba`, without memory.
-    pub fn new(part: usize, lba: u64, from: usize, to: usize) -> Self {
+    pub(super) fn new(part: usize, lba: u64, from: usize, to: usize) -> Self {
         Self { part, lba, from, to, old: Segments::new(), new: Segments::new(), merges: 0 }
     }
 
     /// Takes memory for two blocks, if there is some.
-    pub fn provide(&mut self, on: &Handle, memory: &mut CommandMemory, block_bytes: u32) -> bool {
+    pub(super) fn provide(
+        &mut self,
+        on: &Handle,
+        memory: &mut CommandMemory,
+        block_bytes: u32,
+    ) -> bool {
         let mut block = || memory.buffer(on, block_bytes as usize);
         match (block(), block()) {
             (Some(old), Some(new)) => {
@@ -53,19 +58,19 @@ impl PartialBlock {
     }
 
     /// Gives it back.
-    pub fn free(&mut self, memory: &mut CommandMemory) {
+    pub(super) fn free(&mut self, memory: &mut CommandMemory) {
         memory.give(core::mem::take(&mut self.old));
         memory.give(core::mem::take(&mut self.new));
     }
 
     /// Reads the block.
-    pub fn read(&mut self, user: u64) -> Op {
+    pub(super) fn read(&mut self, user: u64) -> Op {
         Op::new(OpKind::Read, self.lba, 1, user, core::mem::take(&mut self.old))
     }
 
     /// The device is done with an operation. `ours` is what is new in the block's own memory;
     /// without it zeroes are.
-    pub fn next(&mut self, completion: Completion, ours: Option<&[u8]>, fua: bool) -> Next {
+    pub(super) fn next(&mut self, completion: Completion, ours: Option<&[u8]>, fua: bool) -> Next {
         let Completion { mut op, outcome } = completion;
         if op.kind == OpKind::Read && outcome.is_success() {
             return Next::Submit(self.merge(op, ours, fua));
@@ -101,7 +106,7 @@ impl PartialBlock {
     }
 
     /// The device returns an operation that is no longer needed.
-    pub fn bury(&mut self, completion: Completion) {
+    pub(super) fn bury(&mut self, completion: Completion) {
         let mut data = completion.op.data;
         if completion.op.kind != OpKind::Read {
             self.new.extend(data.pop());

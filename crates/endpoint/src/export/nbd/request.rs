@@ -51,7 +51,7 @@ pub(super) fn tag_and_part(user: u64) -> (Tag, usize) {
 
 impl Request {
     /// Begins another request.
-    pub fn begin(&mut self, command: Command, block_bytes: u32) {
+    pub(super) fn begin(&mut self, command: Command, block_bytes: u32) {
         let block = u64::from(block_bytes);
         let end = command.offset + command.length;
         self.command = Some(command);
@@ -70,7 +70,7 @@ impl Request {
     }
 
     /// The blocks that the request touches: the first, and how many.
-    pub fn touched(&self, block_bytes: u32) -> (u64, u64) {
+    pub(super) fn touched(&self, block_bytes: u32) -> (u64, u64) {
         let block = u64::from(block_bytes);
         self.command.map_or((0, 0), |Command { offset, length, .. }| {
             (offset / block, (offset + length).div_ceil(block) - offset / block)
@@ -78,12 +78,12 @@ impl Request {
     }
 
     /// Returns whether the block behind the whole ones is written in part.
-    pub fn has_tail(&self) -> bool {
+    pub(super) fn has_tail(&self) -> bool {
         self.partial_blocks.len() > usize::from(self.head > 0)
     }
 
     /// Returns whether the block before them is written in part.
-    pub fn has_head(&self) -> bool {
+    pub(super) fn has_head(&self) -> bool {
         self.head > 0
     }
 
@@ -117,7 +117,7 @@ impl Request {
 
     /// The part of its memory that holds the byte `offset` of its data, and where in it that is.
     #[inline]
-    pub fn place(&self, offset: u32, part_bytes: u32) -> (usize, u32) {
+    pub(super) fn place(&self, offset: u32, part_bytes: u32) -> (usize, u32) {
         let at = self.lead + offset;
         if self.partial_blocks.is_empty() {
             return ((at / part_bytes) as usize, at % part_bytes);
@@ -136,7 +136,7 @@ impl Request {
     }
 
     /// Returns whether the command carries data, in either direction.
-    pub fn has_payload(&self) -> bool {
+    pub(super) fn has_payload(&self) -> bool {
         matches!(
             self.command.map(|command| command.kind),
             Some(CommandKind::Read | CommandKind::Write { .. })
@@ -144,7 +144,7 @@ impl Request {
     }
 
     /// Returns whether the command asks for durability (FUA).
-    pub fn fua(&self) -> bool {
+    pub(super) fn fua(&self) -> bool {
         let kind = self.command.map(|command| command.kind);
         matches!(
             kind,
@@ -153,12 +153,12 @@ impl Request {
     }
 
     /// The names of all operations that it may have in flight.
-    pub fn users(&self, tag: Tag) -> impl Iterator<Item = u64> + use<> {
+    pub(super) fn users(&self, tag: Tag) -> impl Iterator<Item = u64> + use<> {
         (0..self.parts.len().max(self.partial_blocks.len()).max(1)).map(move |part| user(tag, part))
     }
 
     /// The kind of the operations that it takes.
-    pub fn op_kind(&self) -> OpKind {
+    pub(super) fn op_kind(&self) -> OpKind {
         match self.command.map(|command| command.kind) {
             Some(CommandKind::Read) => OpKind::Read,
             Some(CommandKind::Write { fua }) => OpKind::Write { fua },
@@ -171,7 +171,7 @@ impl Request {
     }
 
     /// The next operation of a request without data, if there is one more.
-    pub fn next_bare(&mut self, tag: Tag) -> Option<Op> {
+    pub(super) fn next_bare(&mut self, tag: Tag) -> Option<Op> {
         if self.error.is_some() {
             return None;
         }
@@ -188,7 +188,7 @@ impl Request {
 
     /// An operation came back; takes its memory.
     #[inline]
-    pub fn came_back(&mut self, part: usize, completion: Completion, error: ErrorCode) {
+    pub(super) fn came_back(&mut self, part: usize, completion: Completion, error: ErrorCode) {
         self.pending -= 1;
         if error != ErrorCode::SUCCESS {
             self.error.get_or_insert(error);
@@ -200,13 +200,13 @@ impl Request {
 
     /// Returns whether it is a write, whose data follows it.
     #[inline]
-    pub fn is_write(&self) -> bool {
+    pub(super) fn is_write(&self) -> bool {
         matches!(self.command, Some(Command { kind: CommandKind::Write { .. }, .. }))
     }
 
     /// Returns whether it is a read.
     #[inline]
-    pub fn is_read(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         matches!(self.command, Some(Command { kind: CommandKind::Read, .. }))
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Counting {
 
 impl Counting {
     /// For the queue of a controller, whose host is at `peer` by this protocol, encrypted by `tls`.
-    pub fn new(
+    pub(super) fn new(
         shared: &TargetState,
         controller: ControllerId,
         (protocol, peer, tls): (&'static str, &str, Option<&'static str>),
@@ -36,20 +36,20 @@ impl Counting {
     }
 
     /// The host sees other namespaces.
-    pub fn follow(&mut self, view: &View) {
+    pub(super) fn follow(&mut self, view: &View) {
         let name = |index| Some((self.subsystem.clone(), view.table.at(index)?.nsid));
         self.meter.follow((0..view.devices.len()).map(name));
     }
 
     /// The time of this turn.
     #[inline]
-    pub fn turn(&mut self, now: Time) {
+    pub(super) fn turn(&mut self, now: Time) {
         self.meter.turn(now);
     }
 
     /// A command has arrived.
     #[inline]
-    pub fn start(&mut self, tag: Tag, sqe: &Sqe) {
+    pub(super) fn start(&mut self, tag: Tag, sqe: &Sqe) {
         let opcode = NvmOpcode(sqe.opcode());
         let kind = match opcode {
             NvmOpcode::READ => Kind::Read,
@@ -62,7 +62,7 @@ impl Counting {
 
     /// A request becomes an operation of its device.
     #[inline]
-    pub fn issued(&mut self, request: &Request) {
+    pub(super) fn issued(&mut self, request: &Request) {
         let kind = match request.kind {
             RequestKind::Read => Kind::Read,
             RequestKind::Write => Kind::Write,
@@ -77,13 +77,13 @@ impl Counting {
 
     /// The rest is told to this.
     #[inline]
-    pub fn meter(&mut self) -> &mut Meter {
+    pub(super) fn meter(&mut self) -> &mut Meter {
         &mut self.meter
     }
 
     /// A command is answered.
     #[inline]
-    pub fn end(&mut self, tag: Tag, failed: bool) {
+    pub(super) fn end(&mut self, tag: Tag, failed: bool) {
         self.meter.end(tag, failed);
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Reserving {
 }
 
 impl Reserving {
-    pub fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<TargetState>) -> Self {
+    pub(super) fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<TargetState>) -> Self {
         Self { mailbox: Arc::clone(mailbox), shared: Arc::clone(shared), of, preempted: Vec::new() }
     }
 }

@@ -89,7 +89,7 @@ pub(super) struct Subsystems {
 
 impl Subsystems {
     /// Makes those of the inventory, on loops that take transfers of `transfer_bytes`.
-    pub fn new(
+    pub(super) fn new(
         inventory: &Arc<Inventory>,
         transfer_bytes: u32,
         limits: SubsystemLimits,
@@ -120,7 +120,7 @@ impl Subsystems {
     }
 
     /// Returns the authentication that a subsystem demands, and its name; `None`: none.
-    pub fn demanded(&self, which: Which) -> Option<(Nqn, Arc<Authentication>)> {
+    pub(super) fn demanded(&self, which: Which) -> Option<(Nqn, Arc<Authentication>)> {
         let name = match which {
             Which::Discovery => Nqn::discovery(),
             Which::Nvm(_) => {
@@ -132,7 +132,7 @@ impl Subsystems {
     }
 
     /// The subsystem that a host means.
-    pub fn find(&self, name: Option<&Nqn>) -> Option<Which> {
+    pub(super) fn find(&self, name: Option<&Nqn>) -> Option<Which> {
         if name.is_some_and(|name| self.discovery.config().is_called(name)) {
             return Some(Which::Discovery);
         }
@@ -140,7 +140,7 @@ impl Subsystems {
     }
 
     /// The subsystem, for as long as it has controllers.
-    pub fn at(&mut self, which: Which) -> Option<&mut Subsystem> {
+    pub(super) fn at(&mut self, which: Which) -> Option<&mut Subsystem> {
         match which {
             Which::Discovery => Some(&mut self.discovery),
             Which::Nvm(_) => {
@@ -150,7 +150,7 @@ impl Subsystems {
     }
 
     /// Returns what a controller sees: its namespaces, their devices and reservations.
-    pub fn view(&mut self, (which, cntlid): ControllerId) -> Option<View> {
+    pub(super) fn view(&mut self, (which, cntlid): ControllerId) -> Option<View> {
         let nvm = self.nvm.iter_mut().find(|nvm| nvm.which == which)?;
         let table = nvm.subsystem.namespaces_of(cntlid)?;
         let reservations = Arc::clone(&nvm.reservations);
@@ -165,7 +165,7 @@ impl Subsystems {
 
     /// All controllers, with the identifiers of their hosts and that of a namespace, if they have
     /// it.
-    pub fn using(&self, namespace: Uuid) -> Vec<(ControllerId, Id128, Option<Nsid>)> {
+    pub(super) fn using(&self, namespace: Uuid) -> Vec<(ControllerId, Id128, Option<Nsid>)> {
         let mut found = Vec::new();
         for nvm in &self.nvm {
             let table = nvm.subsystem.namespaces();
@@ -180,7 +180,7 @@ impl Subsystems {
     }
 
     /// The association of a controller has ended.
-    pub fn release(&mut self, (which, cntlid): ControllerId) {
+    pub(super) fn release(&mut self, (which, cntlid): ControllerId) {
         if let Some(subsystem) = self.at(which) {
             subsystem.release(cntlid);
         }
@@ -188,7 +188,7 @@ impl Subsystems {
     }
 
     /// Rebuilds the discovery log, and returns it if it has changed.
-    pub fn publish(&mut self, ports: &Ports) -> Option<Arc<DiscoveryLog>> {
+    pub(super) fn publish(&mut self, ports: &Ports) -> Option<Arc<DiscoveryLog>> {
         let of_subsystems = self.present().flat_map(|nvm| ports.records(&nvm.subsystem));
         let others =
             self.inventory.discovery().referrals.iter().map(|to| referral(&self.discovery, to));
@@ -200,7 +200,7 @@ impl Subsystems {
     }
 
     /// The inventory has changed.
-    pub fn follow(&mut self, now: &Arc<Inventory>, changes: &[Change]) -> News {
+    pub(super) fn follow(&mut self, now: &Arc<Inventory>, changes: &[Change]) -> News {
         self.inventory = Arc::clone(now);
         let mut news = News::default();
         let mut touched = Vec::new();
@@ -244,7 +244,7 @@ impl Subsystems {
     }
 
     /// The hosts that have controllers, once for each subsystem, and what they see.
-    pub fn hosts(&self) -> Vec<ConnectedHost> {
+    pub(super) fn hosts(&self) -> Vec<ConnectedHost> {
         let mut hosts = Vec::new();
         for nvm in self.present() {
             let nqn = &nvm.subsystem.config().nqn;

@@ -54,7 +54,7 @@ pub(super) enum Job {
 }
 
 impl Disk {
-    pub fn new(
+    pub(super) fn new(
         url: &str,
         control: &Arc<Control>,
         info: Info,
@@ -74,50 +74,50 @@ impl Disk {
     }
 
     /// Its name in the system.
-    pub fn path(&self) -> String {
+    pub(super) fn path(&self) -> String {
         format!("/dev/ublkb{}", self.info.device)
     }
 
-    pub fn info(&self) -> &Info {
+    pub(super) fn info(&self) -> &Info {
         &self.info
     }
 
-    pub fn block_bytes(&self) -> u32 {
+    pub(super) fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
     /// Returns whether this flush of a queue fails, because a previous process may have lost
     /// writes.
-    pub fn fails_flush(&self, queue: u16) -> bool {
+    pub(super) fn fails_flush(&self, queue: u16) -> bool {
         self.kept.fails_flush(queue, 0..self.info.queues)
     }
 
     /// Set when it is left to another process.
-    pub fn leaving(&self) -> Arc<AtomicBool> {
+    pub(super) fn leaving(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.leaving)
     }
 
-    pub fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.state.lock().is_gone
     }
 
     /// Counts a queue, before it is served.
-    pub fn queue_begins(&self) {
+    pub(super) fn queue_begins(&self) {
         self.running.fetch_add(1, Ordering::AcqRel);
     }
 
     /// A queue is served by this driver.
-    pub fn queue_began(&self, on: &RemoteLoop, driver: DriverId) {
+    pub(super) fn queue_began(&self, on: &RemoteLoop, driver: DriverId) {
         self.state.lock().queues.push((on.clone(), driver));
     }
 
     /// Notes that a queue is no longer served.
-    pub fn queue_ended(&self) {
+    pub(super) fn queue_ended(&self) {
         self.running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Has something done, after what is being done.
-    pub fn work_on(self: &Arc<Self>, job: Job) {
+    pub(super) fn work_on(self: &Arc<Self>, job: Job) {
         let mut state = self.state.lock();
         state.jobs.push_back(job);
         if !core::mem::replace(&mut state.is_worked_on, true) {
@@ -196,7 +196,7 @@ impl Disk {
     }
 
     /// Stops serving the disk, so that another process can take it over.
-    pub fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         self.leaving.store(true, Ordering::Release);
         self.state.lock().queues.iter().for_each(|(on, driver)| on.wake(*driver));
     }
@@ -239,7 +239,7 @@ impl Disk {
     }
 
     /// Stops it, does something, and deletes it when its queues have ended.
-    pub fn remove_after(&self, between: impl FnOnce()) -> Result<(), Error> {
+    pub(super) fn remove_after(&self, between: impl FnOnce()) -> Result<(), Error> {
         let failed = |e| Error::io(format!("cannot remove {}: {e}", self.path()), e);
         self.state.lock().is_gone = true;
         let stopped = self.control.stop(&self.info);

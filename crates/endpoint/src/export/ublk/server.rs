@@ -45,7 +45,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub fn start(
+    pub(super) fn start(
         on: &Handle,
         disk: &Arc<Disk>,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),

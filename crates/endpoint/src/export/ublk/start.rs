@@ -55,7 +55,7 @@ pub(super) fn control() -> Result<Arc<Control>, Error> {
 
 impl Start<'_> {
     /// Makes the disk that a URL asks for.
-    pub fn disk(&self, url: &str) -> Result<Arc<Disk>, Error> {
+    pub(super) fn disk(&self, url: &str) -> Result<Arc<Disk>, Error> {
         let asked = UblkUrl::parse(url)?;
         let opened = Arc::new(self.find(&asked)?);
         let gone = || Error::new(ErrorKind::NotFound, "the namespace has just been removed");

@@ -19,7 +19,7 @@ pub(super) struct UblkUrl {
 const NUMBER_MAX: u32 = (1 << 20) - 1;
 
 impl UblkUrl {
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: &str| {
             let text = format!(
                 "\"{text}\" is not an address for a disk of this system: {why}; write ublk:, ublk:NUMBER or ublk:NUMBER/NSID"

@@ -51,7 +51,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub fn new(guest: Rc<Guest>, view: View, kept: Option<Arc<KeptOfSocket>>) -> Self {
+    pub(super) fn new(guest: Rc<Guest>, view: View, kept: Option<Arc<KeptOfSocket>>) -> Self {
         let (features, writes) = (view.features, view.features.write);
         let offered = FeatureBits::VERSION_1
             .with(FeatureBits::INDIRECT_DESC)
@@ -88,12 +88,12 @@ impl Device {
     }
 
     /// Returns whether a protocol feature was negotiated.
-    pub fn speaks(&self, feature: u64) -> bool {
+    pub(super) fn speaks(&self, feature: u64) -> bool {
         self.protocol & feature != 0
     }
 
     /// The configuration as the driver sees it.
-    pub fn config(&self) -> BlockConfig {
+    pub(super) fn config(&self) -> BlockConfig {
         let geometry = &self.view.geometry;
         BlockConfig {
             capacity: geometry.bytes() / u64::from(SECTOR_BYTES),
@@ -109,21 +109,21 @@ impl Device {
 
     /// Returns whether writes must be durable when they complete: the driver does not know of a
     /// cache, or has switched it off.
-    pub fn writes_through(&self) -> bool {
+    pub(super) fn writes_through(&self) -> bool {
         self.view.features.volatile_cache
             && !(self.writeback && self.features.has(FeatureBits::BLK_FLUSH))
     }
 
     /// Returns whether this flush of a queue fails, because a previous process may have lost
     /// writes.
-    pub fn fails_flush(&self, queue: u16) -> bool {
+    pub(super) fn fails_flush(&self, queue: u16) -> bool {
         let running = (0..).zip(&self.vrings).filter(|(_, vring)| vring.is_running());
         let running = running.map(|(index, _)| index);
         self.kept.as_ref().is_some_and(|kept| kept.fails_flush(queue, running))
     }
 
     /// A queue, and the memory for it.
-    pub fn vring<R>(
+    pub(super) fn vring<R>(
         &mut self,
         index: u16,
         with: impl FnOnce(&mut Vring, Shared<'_>) -> R,
@@ -138,12 +138,12 @@ impl Device {
 
     /// Returns whether the requests in flight of a queue are in a record that outlives this
     /// process.
-    pub fn has_record(&self, index: u16) -> bool {
+    pub(super) fn has_record(&self, index: u16) -> bool {
         self.records.as_ref().is_some_and(|of| index < of.queues)
     }
 
     /// Tells the front end of a change of the configuration, if there is one and it listens.
-    pub fn tell(&mut self) {
+    pub(super) fn tell(&mut self) {
         use weft_proto::vhost_user::{Header, backend_message::CONFIG_CHANGE};
         if !self.is_news || !self.speaks(protocol_feature::CONFIG) {
             return;
@@ -158,13 +158,13 @@ impl Device {
     }
 
     /// The queue has come to rest.
-    pub fn stop(&mut self, index: u16) -> u32 {
+    pub(super) fn stop(&mut self, index: u16) -> u32 {
         let record = self.records.as_ref().filter(|of| index < of.queues).map(|of| &of.mapping);
         self.vrings.get_mut(usize::from(index)).map_or(0, |vring| vring.stop(record))
     }
 
     /// Returns whether mapped memory was truncated while it was in use.
-    pub fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         let records = self.records.as_ref().is_some_and(|of| of.mapping.is_lost());
         records || self.guest.memory.borrow().is_lost()
     }

@@ -63,7 +63,7 @@ fn region(of: &Region) -> GuestRegion {
 
 impl Device {
     /// Does what a message says.
-    pub fn dispatch(
+    pub(super) fn dispatch(
         &mut self,
         message: Message,
         on: &Handle,

@@ -76,7 +76,7 @@ pub(super) struct FrontEnd {
 
 impl FrontEnd {
     /// Serves a connection on a loop.
-    pub fn start(
+    pub(super) fn start(
         on: &Handle,
         socket: MessageSocket,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),

@@ -40,12 +40,12 @@ pub(super) struct Pass(Arc<GateState>);
 impl Gate {
     /// Has a listener accept for this gate. When it is there, `has_room` wakes it: see
     /// [`Gate::wakes`].
-    pub fn before(&self, listener: MessageListener) -> Gated {
+    pub(super) fn before(&self, listener: MessageListener) -> Gated {
         Gated { listener, gate: self.clone() }
     }
 
     /// Sets the function that is called when there is room again.
-    pub fn wakes(&self, has_room: impl Fn() + Send + Sync + 'static) {
+    pub(super) fn wakes(&self, has_room: impl Fn() + Send + Sync + 'static) {
         // There is one listener.
         let _ = self.0.has_room.set(Box::new(has_room));
     }
@@ -58,14 +58,14 @@ impl Gate {
     }
 
     /// Lets a front end in, unless another one is there.
-    pub fn enter(&self) -> Option<Pass> {
+    pub(super) fn enter(&self) -> Option<Pass> {
         let taken = &self.0.is_taken;
         let entered = taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
         entered.ok().map(|_| Pass(Arc::clone(&self.0)))
     }
 
     /// Returns the log lines about front ends and drivers of this socket, whose rate is limited.
-    pub fn refusals(&self) -> &Refusals {
+    pub(super) fn refusals(&self) -> &Refusals {
         &self.0.refusals
     }
 }

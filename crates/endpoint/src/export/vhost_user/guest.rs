@@ -102,7 +102,7 @@ pub(super) fn slot_of(name: u64) -> u16 {
 }
 
 impl Requests {
-    pub fn new(count: u16) -> Self {
+    pub(super) fn new(count: u16) -> Self {
         let idle = || Pending {
             chain: Chain::default(),
             ring: 0,
@@ -116,12 +116,12 @@ impl Requests {
     }
 
     /// Requests that are under way.
-    pub fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
     /// Names of all operations that may be under way.
-    pub fn names(&self) -> Vec<u64> {
+    pub(super) fn names(&self) -> Vec<u64> {
         let parts = |(slot, of): (usize, &Pending)| {
             (0..if of.operations > 0 { of.parts } else { 0 })
                 .map(move |part| name(slot as u16, part))
@@ -131,20 +131,20 @@ impl Requests {
     }
 
     /// A free slot, which stays free until [`Requests::begin`].
-    pub fn next_free(&self) -> Option<u16> {
+    pub(super) fn next_free(&self) -> Option<u16> {
         self.free.last().copied()
     }
 
     /// The slot of [`Requests::next_free`] is in use.
-    pub fn begin(&mut self, slot: u16) {
+    pub(super) fn begin(&mut self, slot: u16) {
         let _ = self.free.pop_if(|free| *free == slot);
     }
 
-    pub fn end(&mut self, slot: u16) {
+    pub(super) fn end(&mut self, slot: u16) {
         self.free.push(slot);
     }
 
-    pub fn at(&mut self, slot: u16) -> Option<&mut Pending> {
+    pub(super) fn at(&mut self, slot: u16) -> Option<&mut Pending> {
         self.slots.get_mut(usize::from(slot))
     }
 }

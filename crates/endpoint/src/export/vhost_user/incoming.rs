@@ -40,7 +40,7 @@ impl From<Violation> for Nothing {
 }
 
 impl Incoming {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             bytes: vec![0; VHOST_USER_MESSAGE_BYTES_MAX],
             have: 0,
@@ -50,7 +50,7 @@ impl Incoming {
     }
 
     /// The next message. Nothing behind it is received.
-    pub fn next(&mut self, socket: &MessageSocket) -> Result<Message, Nothing> {
+    pub(super) fn next(&mut self, socket: &MessageSocket) -> Result<Message, Nothing> {
         loop {
             let wanted = Header::BYTES + self.header.map_or(0, |header| header.len);
             if self.have == wanted {

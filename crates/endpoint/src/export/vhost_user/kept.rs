@@ -18,7 +18,7 @@ pub(super) struct KeptOfSocket {
 impl KeptOfSocket {
     /// Takes over what a killed process has kept, and keeps what the next one has to know. `None`:
     /// nothing can be served at this path, as listening there will tell.
-    pub fn begin(socket: &Path, view: &View, late_writers: &LateWriters) -> Option<Self> {
+    pub(super) fn begin(socket: &Path, view: &View, late_writers: &LateWriters) -> Option<Self> {
         let is_of_another = weft_io::unix::has_listener(socket);
         let has_directory =
             socket.parent().is_some_and(|of| of.as_os_str().is_empty() || of.is_dir());
@@ -38,7 +38,7 @@ impl KeptOfSocket {
     }
 
     /// From now on the disk is that of this process.
-    pub fn serve(&self) {
+    pub(super) fn serve(&self) {
         self.is_served.store(true, Ordering::Release);
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct LastFlush {
 
 impl LastFlush {
     /// An operation of a request has ended.
-    pub fn saw(&mut self, kind: OpKind, outcome: Outcome) {
+    pub(super) fn saw(&mut self, kind: OpKind, outcome: Outcome) {
         use OpKind::{Discard, Write, WriteZeroes};
         let is_cached =
             matches!(kind, Write { fua: false } | WriteZeroes { fua: false, .. } | Discard);
@@ -27,7 +27,7 @@ impl LastFlush {
     }
 
     /// Returns the operation, if one must be submitted now.
-    pub fn take(&mut self) -> Option<Op> {
+    pub(super) fn take(&mut self) -> Option<Op> {
         let is_due = self.is_owed && !self.is_under_way;
         is_due.then(|| {
             (self.is_owed, self.is_under_way) = (false, true);
@@ -36,14 +36,14 @@ impl LastFlush {
     }
 
     /// Takes a completion. Returns whether it is that of this flush.
-    pub fn ended(&mut self, user: u64) -> bool {
+    pub(super) fn ended(&mut self, user: u64) -> bool {
         let is_this = user == NAME;
         self.is_under_way &= !is_this;
         is_this
     }
 
     /// The name of the operation that is under way.
-    pub fn under_way(&self) -> Option<u64> {
+    pub(super) fn under_way(&self) -> Option<u64> {
         self.is_under_way.then_some(NAME)
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct VhostUserUrl {
 }
 
 impl VhostUserUrl {
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: &str| {
             let text = format!(
                 "\"{text}\" is not an address for the disk of a virtual machine: {why}; write {VHOST_USER}PATH, as in vhost-user:/run/weft/disk.sock?nsid=1"

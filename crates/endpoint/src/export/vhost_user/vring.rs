@@ -38,22 +38,22 @@ pub(super) struct Shared<'a> {
 }
 
 impl Vring {
-    pub fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.ring.is_some()
     }
 
     /// Returns whether the device takes chains from it.
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.is_started && self.is_enabled && self.ring.is_some() && !self.is_broken
     }
 
     /// Returns whether the ring must be polled, because nobody sends kicks.
-    pub fn is_polled(&self) -> bool {
+    pub(super) fn is_polled(&self) -> bool {
         self.is_ready() && self.kick.is_none()
     }
 
     /// Opens the ring, if all is known of it.
-    pub fn start(&mut self, shared: Shared<'_>, features: FeatureBits) -> Result<(), Fault> {
+    pub(super) fn start(&mut self, shared: Shared<'_>, features: FeatureBits) -> Result<(), Fault> {
         let (false, Some(address)) = (self.is_running() || self.is_broken, self.address) else {
             return Ok(());
         };
@@ -78,7 +78,7 @@ impl Vring {
     }
 
     /// Takes the next chain. Without one, the driver notifies of the next.
-    pub fn take(&mut self, shared: Shared<'_>, chain: &mut Chain) -> Result<bool, Fault> {
+    pub(super) fn take(&mut self, shared: Shared<'_>, chain: &mut Chain) -> Result<bool, Fault> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
         let memory = OfGuest(shared.memory);
         let record = shared.record.map(|(record, _)| OfRecord(record));
@@ -89,7 +89,12 @@ impl Vring {
     }
 
     /// Gives a chain back.
-    pub fn give(&mut self, shared: Shared<'_>, chain: &Chain, written: u32) -> Result<(), Fault> {
+    pub(super) fn give(
+        &mut self,
+        shared: Shared<'_>,
+        chain: &Chain,
+        written: u32,
+    ) -> Result<(), Fault> {
         let Some(ring) = self.ring.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
         let record = shared.record.map(|(record, _)| OfRecord(record));
         let record = record.as_ref().map(|record| record as &dyn SharedMemory);
@@ -97,7 +102,7 @@ impl Vring {
     }
 
     /// Notifies the driver of what was given back, if it wants that.
-    pub fn notify(&mut self, memory: &GuestMemory) -> Result<(), Fault> {
+    pub(super) fn notify(&mut self, memory: &GuestMemory) -> Result<(), Fault> {
         let Some(ring) = self.ring.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
         if ring.notifies(&OfGuest(memory))? {
             self.call.iter().for_each(Call::signal);
@@ -106,13 +111,13 @@ impl Vring {
     }
 
     /// Stops the queue, since the driver has broken a rule, and signals that to the front end.
-    pub fn break_off(&mut self) {
+    pub(super) fn break_off(&mut self) {
         self.is_broken = true;
         self.err.iter().for_each(Call::signal);
     }
 
     /// Nothing is in flight: the ring is closed, and where another device goes on is known.
-    pub fn stop(&mut self, record: Option<&Mapping>) -> u32 {
+    pub(super) fn stop(&mut self, record: Option<&Mapping>) -> u32 {
         if let Some(mut ring) = self.ring.take() {
             self.base = ring.base();
             if let (Some(record), false) = (record, self.is_broken) {

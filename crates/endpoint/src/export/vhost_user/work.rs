@@ -14,7 +14,7 @@ use weft_proto::virtio::chain::Chain;
 impl Device {
     /// Takes chains from all queues, and adds the operations that they ask for. Whether there may be
     /// more to take.
-    pub fn take_all(&mut self, ops: &mut VecDeque<Op>) -> bool {
+    pub(super) fn take_all(&mut self, ops: &mut VecDeque<Op>) -> bool {
         let mut is_more = false;
         for index in 0..self.vrings.len() as u16 {
             let is_ready = self.vrings.get(usize::from(index)).is_some_and(|of| of.is_ready());
@@ -60,7 +60,7 @@ impl Device {
     }
 
     /// A driver has broken a rule: its queue stands still.
-    pub fn break_off(&mut self, index: u16, why: &str) {
+    pub(super) fn break_off(&mut self, index: u16, why: &str) {
         self.remarks.push(format!("the driver of the virtual machine broke queue {index}: {why}"));
         if let Some(vring) = self.vrings.get_mut(usize::from(index)) {
             vring.break_off();
@@ -193,13 +193,13 @@ impl Device {
     }
 
     /// An operation has ended.
-    pub fn completed(&mut self, Completion { op, outcome }: Completion) {
+    pub(super) fn completed(&mut self, Completion { op, outcome }: Completion) {
         self.last_flush.saw(op.kind, outcome);
         self.ended(op.user, outcome);
     }
 
     /// An operation will not be done by this process.
-    pub fn ended(&mut self, user: u64, outcome: Outcome) {
+    pub(super) fn ended(&mut self, user: u64, outcome: Outcome) {
         if self.last_flush.ended(user) {
             if !outcome.is_success() {
                 let why = outcome.status().kind;
@@ -260,7 +260,7 @@ impl Device {
     }
 
     /// Notifies drivers of what was given back.
-    pub fn notify_all(&mut self) {
+    pub(super) fn notify_all(&mut self) {
         for index in 0..self.vrings.len() as u16 {
             let told = self.vring(index, |vring, shared| vring.notify(shared.memory));
             if let Some(Err(fault)) = told {
@@ -270,7 +270,7 @@ impl Device {
     }
 
     /// Opens queues of which all is known.
-    pub fn start_all(&mut self) {
+    pub(super) fn start_all(&mut self) {
         let features = self.features;
         for index in 0..self.vrings.len() as u16 {
             let started = self.vring(index, |vring, shared| vring.start(shared, features));

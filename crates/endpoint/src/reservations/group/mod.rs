@@ -58,7 +58,7 @@ enum Input {
 }
 
 impl InGroup {
-    pub fn new(
+    pub(super) fn new(
         uuid: Uuid,
         shared: Arc<Reservations>,
         store: Arc<dyn GroupStore>,
@@ -70,24 +70,24 @@ impl InGroup {
     }
 
     /// Returns whether a state is in force.
-    pub fn is_loaded(&self) -> bool {
+    pub(super) fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
     }
 
     /// Reads the state for the first time.
-    pub fn load(self: &Arc<Self>, loaded: Loaded) {
+    pub(super) fn load(self: &Arc<Self>, loaded: Loaded) {
         self.inner.lock().loading.push(loaded);
         self.put(Input::Load);
     }
 
     /// Executes an operation, or only makes sure that what is stored is in force everywhere;
     /// answers sooner or later.
-    pub fn execute(self: &Arc<Self>, step: Option<Step>, answer: Answer) {
+    pub(super) fn execute(self: &Arc<Self>, step: Option<Step>, answer: Answer) {
         self.put(Input::Execute(step, self.store.token(), answer));
     }
 
     /// Another gateway has changed the state: reads it and puts it in force, then calls `done`.
-    pub fn follow(self: &Arc<Self>, done: Done) {
+    pub(super) fn follow(self: &Arc<Self>, done: Done) {
         self.put(Input::Follow(done));
     }
 

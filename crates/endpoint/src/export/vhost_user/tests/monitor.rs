@@ -16,16 +16,16 @@ use weft_proto::virtio::feature::FeatureBits;
 use weft_testing::wait::PATIENCE;
 
 /// Bytes of the guest's memory, which begins at 0, and is here in the monitor.
-pub const MEMORY_BYTES: u64 = 1 << 20;
+pub(super) const MEMORY_BYTES: u64 = 1 << 20;
 const USER: u64 = 1 << 40;
 
 /// Where requests have their header, status and data.
 const HEADERS: u64 = 0;
 const STATUSES: u64 = 2048;
-pub const DATA: u64 = 0x10000;
+pub(super) const DATA: u64 = 0x10000;
 
 /// The guest's memory: a file that the device maps.
-pub struct GuestFile(pub File);
+pub(super) struct GuestFile(pub File);
 
 impl DriverMemory for GuestFile {
     fn put(&self, at: u64, from: &[u8]) {
@@ -38,7 +38,7 @@ impl DriverMemory for GuestFile {
 }
 
 /// See the module.
-pub struct Monitor {
+pub(super) struct Monitor {
     pub socket: MessageSocket,
     pub driver: DriverModel<GuestFile>,
     pub records: Option<(File, Vec<u8>)>,
@@ -52,7 +52,7 @@ pub struct Monitor {
 }
 
 /// Waits until something is there.
-pub fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
+pub(super) fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -65,7 +65,7 @@ pub fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
 
 impl Monitor {
     /// A guest whose memory nobody has seen yet, connected.
-    pub fn connect(path: &Path, is_packed: bool, indirect: bool) -> Self {
+    pub(super) fn connect(path: &Path, is_packed: bool, indirect: bool) -> Self {
         let memory = File::from(shared_memory("guest", MEMORY_BYTES).unwrap());
         let driver = DriverModel::new(GuestFile(memory), 8, is_packed, true);
         let [kick, call] = [(); 2].map(|()| File::from(new_eventfd().unwrap()));
@@ -83,7 +83,7 @@ impl Monitor {
         }
     }
 
-    pub fn send(&self, code: u32, flags: u32, body: &[u8], file: Option<BorrowedFd<'_>>) {
+    pub(super) fn send(&self, code: u32, flags: u32, body: &[u8], file: Option<BorrowedFd<'_>>) {
         let head = [code, 1 | flags, body.len() as u32].map(u32::to_le_bytes).concat();
         let message = [&head, body].concat();
         assert_eq!(self.socket.send(&message, file).unwrap(), message.len());
@@ -107,12 +107,12 @@ impl Monitor {
         Some(bytes)
     }
 
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.receive(1, &mut Vec::new()).is_none()
     }
 
     /// Sends a message, and gives what answers it.
-    pub fn ask(
+    pub(super) fn ask(
         &self,
         code: u32,
         body: &[u8],
@@ -131,13 +131,13 @@ impl Monitor {
     }
 
     /// Sends a message and waits for its acknowledgement. Returns whether it succeeded.
-    pub fn tell(&self, code: u32, body: &[u8], file: Option<BorrowedFd<'_>>) -> bool {
+    pub(super) fn tell(&self, code: u32, body: &[u8], file: Option<BorrowedFd<'_>>) -> bool {
         self.send(code, 8, body, file);
         self.answer(code).0 == [0; 8]
     }
 
     /// Negotiates, and gives the memory and one queue.
-    pub fn set_up(&mut self, base: Option<u32>) {
+    pub(super) fn set_up(&mut self, base: Option<u32>) {
         let offered = self.ask(code::GET_FEATURES, &[], None).0;
         let offered = u64::from_le_bytes(offered.try_into().unwrap());
         let packed = FeatureBits::RING_PACKED.0;
@@ -176,19 +176,19 @@ impl Monitor {
     }
 
     /// Connects again, as the same guest.
-    pub fn reconnect(&mut self, path: &Path) {
+    pub(super) fn reconnect(&mut self, path: &Path) {
         self.socket = MessageSocket::connect(path).unwrap();
         self.set_up(None);
     }
 
     /// Connects again, with a queue that was stopped there.
-    pub fn go_on(&mut self, path: &Path, base: u32) {
+    pub(super) fn go_on(&mut self, path: &Path, base: u32) {
         self.socket = MessageSocket::connect(path).unwrap();
         self.set_up(Some(base));
     }
 
     /// Adds a request with data of the guest. Its name.
-    pub fn begin(&mut self, kind: u32, sector: u64, sent: &[u8], filled: u32) -> u16 {
+    pub(super) fn begin(&mut self, kind: u32, sector: u64, sent: &[u8], filled: u32) -> u16 {
         self.count += 1;
         let (header, status) = (HEADERS + 16 * (self.count % 64), STATUSES + self.count % 64);
         let memory = &self.driver.memory;
@@ -212,7 +212,7 @@ impl Monitor {
     }
 
     /// Waits to be notified, and gives the next request that has ended with its status.
-    pub fn end(&mut self) -> (u16, u8) {
+    pub(super) fn end(&mut self) -> (u16, u8) {
         let (name, _) = wait(|| {
             let _ = self.call.read(&mut [0; 8]);
             self.driver.used()
@@ -225,7 +225,13 @@ impl Monitor {
     }
 
     /// One request. What it filled, and its status.
-    pub fn run(&mut self, kind: u32, sector: u64, sent: &[u8], filled: u32) -> (Vec<u8>, u8) {
+    pub(super) fn run(
+        &mut self,
+        kind: u32,
+        sector: u64,
+        sent: &[u8],
+        filled: u32,
+    ) -> (Vec<u8>, u8) {
         let name = self.begin(kind, sector, sent, filled);
         let (ended, status) = self.end();
         assert_eq!(ended, name);

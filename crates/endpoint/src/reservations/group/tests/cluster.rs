@@ -8,7 +8,7 @@ use weft_block::{Error, ErrorKind};
 
 /// Behaviour of a store at the next calls that change something.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Mishap {
+pub(super) enum Mishap {
     /// It fails, and nothing has happened.
     Fails,
     /// It fails, but was executed.
@@ -19,13 +19,13 @@ pub enum Mishap {
 
 /// A cluster in memory: objects, and the gateways that are notified.
 #[derive(Default)]
-pub struct Cluster {
+pub(super) struct Cluster {
     pub inner: Lock<ClusterObjects>,
     pub changed: Condition,
 }
 
 #[derive(Default)]
-pub struct ClusterObjects {
+pub(super) struct ClusterObjects {
     pub objects: HashMap<Uuid, (u64, Vec<u8>)>,
     pub gateways: Vec<ReservationTable>,
     /// These gateways do not receive notifications.
@@ -41,7 +41,7 @@ pub struct ClusterObjects {
 }
 
 /// The cluster, as the store of one gateway.
-pub struct GatewayStore {
+pub(super) struct GatewayStore {
     cluster: Arc<Cluster>,
     me: usize,
 }
@@ -51,16 +51,16 @@ fn failed() -> Error {
 }
 
 impl Cluster {
-    pub fn lock(&self) -> MutexGuard<'_, ClusterObjects> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ClusterObjects> {
         self.inner.lock()
     }
 
-    pub fn change(&self, how: impl FnOnce(&mut ClusterObjects)) {
+    pub(super) fn change(&self, how: impl FnOnce(&mut ClusterObjects)) {
         how(&mut self.lock());
         self.changed.notify_all();
     }
 
-    pub fn join(self: &Arc<Self>) -> ReservationTable {
+    pub(super) fn join(self: &Arc<Self>) -> ReservationTable {
         let me = self.lock().gateways.len();
         let table =
             ReservationTable::shared(Arc::new(GatewayStore { cluster: Arc::clone(self), me }));
@@ -68,7 +68,7 @@ impl Cluster {
         table
     }
 
-    pub fn tables<const N: usize>(self: &Arc<Self>) -> [ReservationTable; N] {
+    pub(super) fn tables<const N: usize>(self: &Arc<Self>) -> [ReservationTable; N] {
         [(); N].map(|()| self.join())
     }
 }

@@ -18,7 +18,7 @@ use weft_proto::nvme_rdma::{HostEvent, HostQueuePair, QueuePairEngine, Work, Wor
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
-pub struct RdmaEngine {
+pub(crate) struct RdmaEngine {
     pub(super) queue: HostQueuePair,
     /// Those that may be outstanding: one less than the queue has entries.
     commands: u16,
