@@ -63,7 +63,7 @@ pub(super) fn path(text: &str, aliases: &mut Aliases) -> String {
             !rest.is_empty() && rest.len() <= 4 && rest.bytes().all(|it| it.is_ascii_alphanumeric())
         })
     };
-    if ["sd", "vd", "nvme", "loop", "ublkb"].into_iter().any(is_numbered) {
+    if ["sd", "vd", "nvme", "nbd", "md", "loop", "ublkb"].into_iter().any(is_numbered) {
         return text.to_owned();
     }
     aliases.of(Kind::Path, "/path-", text)

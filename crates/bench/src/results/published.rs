@@ -3,6 +3,7 @@
 
 use super::{Processors, Results, Row};
 use serde::{Deserialize, Serialize};
+use weft_load::stats::median;
 
 /// Figures of one source that belong together.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -15,7 +16,8 @@ pub struct Published {
     pub url: Option<String>,
     /// The measurement, in its words: `4 KiB random read on a RAM disk`.
     pub of: String,
-    /// [`super::Workload::name`] of the workload to compare with; none: the source gives a summary.
+    /// [`super::Workload::name`] of the workload to compare with; none: the source gives a summary,
+    /// and the median of all workloads is compared with it.
     #[serde(default)]
     pub workload: Option<String>,
     /// The quantity.
@@ -111,11 +113,21 @@ impl Published {
     /// The same ratio of this study; none if a lane was not measured, or for the reference itself.
     pub fn here(&self, figure: &Figure, results: &Results) -> Option<f64> {
         let reference = self.figures.first()?;
-        let workload = self.workload.as_deref()?;
         let (lane, base) = (figure.lane.as_deref()?, reference.lane.as_deref()?);
-        let (row, base) = (results.row(lane, workload)?, results.row(base, workload)?);
-        let ratio = self.metric.of(row)? / self.metric.of(base)?;
-        let different = row.lane != base.lane;
-        different.then_some(ratio)
+        if lane == base {
+            return None;
+        }
+        let of = |workload: &str| {
+            let (row, base) = (results.row(lane, workload)?, results.row(base, workload)?);
+            Some(self.metric.of(row)? / self.metric.of(base)?)
+        };
+        match &self.workload {
+            Some(workload) => of(workload),
+            None => {
+                let all = results.workloads.iter().filter_map(|workload| of(&workload.name));
+                let mut ratios: Vec<f64> = all.collect();
+                (!ratios.is_empty()).then(|| median(&mut ratios))
+            }
+        }
     }
 }

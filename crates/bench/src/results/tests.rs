@@ -2,6 +2,7 @@
 
 use super::{JSON_SCHEMA, Results, SCHEMA};
 use serde_json::Value;
+use weft_load::stats::median;
 
 /// Joins the lines of descriptions: where a comment of the source is wrapped says nothing.
 fn unwrap_descriptions(schema: &mut Value) {
@@ -35,4 +36,20 @@ fn the_schema_is_that_of_what_is_written() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/results.schema.json");
         weft_testing::committed::outdated(file, &format!("{schema:#}\n"));
     }
+}
+
+/// What a source says of all its patterns is compared with the median of all workloads.
+#[test]
+fn a_summary_is_compared_with_all_workloads() {
+    let text = include_str!("../../../../docs/study/reports/protocols/results.json");
+    let results = crate::compare::read("results.json", text).unwrap();
+    let summary = results.published.iter().find(|it| it.workload.is_none()).unwrap();
+    let initiator =
+        |lane: &str, workload: &str| results.row(lane, workload).unwrap().initiator.total_ns();
+    let names = results.workloads.iter().map(|it| it.name.as_str());
+    let mut ratios: Vec<f64> =
+        names.map(|name| initiator("nvme+tcp", name) / initiator("iscsi", name)).collect();
+    assert!(ratios.len() > 1 && ratios.iter().any(|ratio| *ratio != ratios[0]));
+    assert_eq!(summary.here(&summary.figures[1], &results), Some(median(&mut ratios)));
+    assert_eq!(summary.here(&summary.figures[0], &results), None, "that is the reference");
 }

@@ -12,8 +12,22 @@ use weft_io::cpu_usage::Usage;
 
 /// Part of its turns from which on a generator that finds work hardly ever waits for the device: a
 /// turn without work takes a tenth of the time of one with work, so this is nearly all of its
-/// time. Its processor time shows nothing, as it polls while it waits.
+/// time.
 pub const BUSY_TURNS: f64 = 0.75;
+
+/// Part of its time that such a generator uses the processor at least, also where it shares that.
+const BUSY_TIME: f64 = 0.5;
+
+/// Returns the part of a generator's turns in which it found something to do. Its processor time
+/// shows nothing where it polls while it waits. Where it sleeps instead, its turns show nothing, and
+/// that part counts.
+pub fn busy(report: &Report) -> f64 {
+    let counters = report.counters();
+    let turns = counters.turns_busy as f64 / counters.turns.max(1) as f64;
+    let time: f64 = report.loops.iter().map(|one| one.time.as_secs_f64()).sum();
+    let used: f64 = report.loops.iter().map(|one| one.thread.total().as_secs_f64()).sum();
+    if time > 0.0 && used < BUSY_TIME * time { turns.min(used / time) } else { turns }
+}
 
 /// Results of one of several machines.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +95,8 @@ pub struct Sample {
     initiator: Usage,
     target: Option<Usage>,
     system_calls: u64,
-    /// Part of the generator's turns in which it found something to do.
-    pub busy_turns: f64,
+    /// See [`busy`].
+    pub busy: f64,
     failed: u64,
     /// Results of the machines that put the load on, if that was not this one.
     pub machines: Vec<OfMachine>,
@@ -92,7 +106,6 @@ impl Sample {
     /// From a run of the workload engine.
     pub fn of_run(round: u32, report: &Report) -> Self {
         let all = report.all();
-        let counters = report.counters();
         Self {
             round,
             block: 0,
@@ -114,7 +127,7 @@ impl Sample {
             initiator: report.process,
             target: report.watched,
             system_calls: report.loops.iter().map(LoopReport::system_calls).sum(),
-            busy_turns: counters.turns_busy as f64 / counters.turns.max(1) as f64,
+            busy: busy(report),
             failed: report.failed(),
             machines: Vec::new(),
         }
@@ -141,7 +154,7 @@ impl Sample {
             initiator: report.thread,
             target: None,
             system_calls: report.system_calls,
-            busy_turns: 0.0,
+            busy: 0.0,
             failed: 0,
             machines: Vec::new(),
         }
@@ -322,7 +335,7 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         p99_interval: median_interval(
             &samples.iter().map(|s| s.latency.p99_ns).collect::<Vec<_>>(),
         ),
-        generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
+        generator_limited: median_of(samples, |s| s.busy) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
         counts: None,
         command: String::new(),
@@ -376,7 +389,7 @@ mod tests {
             initiator: usage,
             target: Some(usage),
             system_calls: iops as u64 / 10,
-            busy_turns: 0.95,
+            busy: 0.95,
             failed: 0,
             machines: Vec::new(),
         }

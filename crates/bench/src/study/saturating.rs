@@ -125,7 +125,7 @@ impl Rounds<'_> {
         let Some(Ran { report, .. }) = self.report_of(lane, at, load, step, slot)? else {
             return Ok(None);
         };
-        let (all, counters) = (report.all(), report.counters());
+        let all = report.all();
         let seconds = report.loops.iter().map(|one| one.time.as_secs_f64()).fold(0.0, f64::max);
         let cores = report
             .watched
@@ -135,7 +135,7 @@ impl Rounds<'_> {
             in_flight: load.jobs * load.iodepth,
             iops: all.iops_mean(),
             latency: sample::latency(&all.total),
-            generator: counters.turns_busy as f64 / counters.turns.max(1) as f64,
+            generator: sample::busy(&report),
             target_cores: cores,
         }))
     }

@@ -34,7 +34,11 @@ fn kept_studies_are_current() {
             path.display()
         );
     }
-    assert_eq!(studies.len(), 7, "one of each suite that has a page with a report");
+    assert_eq!(
+        studies.len(),
+        8,
+        "one of each suite that has a page with a report, two of distance"
+    );
 }
 
 /// All files below a directory.

@@ -89,9 +89,12 @@ impl Opener<'_> {
         let url = url_of(&near, template, &inner)?;
         let lane = self.remote(template, &self.options, &url, Some(&near), Some(Through::Local))?;
         let setup = vec![far.command().to_owned(), near.command().to_owned()];
-        // The far target lives as long as the near one, which is the one whose processor time
-        // counts.
-        let counters: ReadCounters = Box::new(move || far.counters().and(near.counters()));
+        // The far target ends after the near one, which is the one whose processor time counts.
+        let ends = (near, far);
+        let counters: ReadCounters = Box::new(move || {
+            let (near, far) = &ends;
+            far.counters().and(near.counters())
+        });
         let peer = Peer { setup, ..Peer::default() };
         Ok(Lane { target_counters: Some(counters), peer, ..lane })
     }
