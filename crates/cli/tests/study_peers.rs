@@ -1,7 +1,7 @@
 //! Targets and load generators of other projects in a study.
 #![cfg(target_os = "linux")]
 
-use crate::study::names;
+use crate::study::{in_one_block, names};
 use crate::support::{Scratch, run, weft};
 use serde_json::Value;
 use std::fs::Permissions;
@@ -254,8 +254,9 @@ fn the_default_study_adds_one_target() {
         return;
     };
     let place = Place::new("study-peers-auto");
+    let file = in_one_block(place.scratch.path(), "network");
     let lanes = |args: &[&str]| {
-        let mut command = weft(place.scratch.path(), &["study", "--quick", "--time-budget", "1s"]);
+        let mut command = weft(place.scratch.path(), &["study", "--quick", "--suite", &file]);
         command.args(args).args(["--source", "ram:16MiB"]).env("TMPDIR", &place.targets);
         command.env_remove("SPDK_DIR");
         let ran = run(command);
