@@ -41,7 +41,7 @@ pub(super) fn scrub(text: &str, mode: Mode, known: &Known, aliases: &mut Aliases
     out
 }
 
-/// What stands before the JSON of a target's configuration, and the JSON: `DIRECTORY/config: {}`.
+/// Splits a target's configuration at its JSON: `DIRECTORY/config: {}`.
 fn configuration(text: &str, mode: Mode) -> Option<(&str, Value)> {
     let (words, json) = text.split_at(text.find('{').filter(|_| mode == Mode::Command)?);
     let value: Value = serde_json::from_str(json).ok()?;

@@ -38,7 +38,7 @@ fn the_schema_is_that_of_what_is_written() {
     }
 }
 
-/// What a source says of all its patterns is compared with the median of all workloads.
+/// A source's ratio for all of its patterns is compared with the median of all workloads.
 #[test]
 fn a_summary_is_compared_with_all_workloads() {
     let text = include_str!("../../../../docs/study/reports/protocols/results.json");

@@ -52,8 +52,8 @@ impl Session {
         if urgent { Flow::Pause } else { Flow::Continue }
     }
 
-    /// The logical unit and the blocks of a plain write of so many bytes that waits for all of its
-    /// data, and that the device does in one operation.
+    /// Returns the logical unit and the blocks of a plain write of this length that waits for all of
+    /// its data, and that the device does in one operation.
     #[inline]
     fn destination(&self, tag: Tag, bytes: u32) -> Option<(usize, (u64, u32))> {
         let task = &self.commands[tag.index()].task;
@@ -72,8 +72,8 @@ impl Session {
                 .is_some_and(|(unit, blocks)| self.side.spare_for(tag, unit, blocks))
     }
 
-    /// Whether the data of a short write, which comes right behind its command, goes from where it
-    /// is received to the device, without memory of its own.
+    /// Decides that the data of a short write, which comes right behind its command, goes from where
+    /// it is received to the device, without memory of its own. Returns false for all other data.
     #[inline]
     fn will_store(&mut self, engine: &TargetConnection, tag: Tag, bytes: u32) -> bool {
         let will = bytes < SPARE_BYTES_MIN
@@ -97,8 +97,8 @@ impl Session {
         }
     }
 
-    /// Ends a write, whose data has come, by what became of it at the device. Data that was kept from
-    /// the device for a reason that has gone since is to be sent again.
+    /// Ends a write, whose data has come, with the device's outcome. If the data was kept from the
+    /// device for a reason that has gone since, the initiator must send it again.
     #[inline]
     fn stored(&mut self, tag: Tag, request: &Request, stored: Option<Outcome>) {
         let again = || Outcome::NotSent(Status::new(StatusKind::Aborted));

@@ -227,8 +227,8 @@ impl TargetConnection {
         self.slots.peek(tag).is_some_and(|slot| slot.unsolicited)
     }
 
-    /// Returns whether so many bytes are immediate data of a command that comes next, without a
-    /// digest behind it.
+    /// Returns whether the next part of the stream is immediate data of the command, of this length
+    /// and without a digest behind it.
     #[inline]
     pub fn is_next(&self, tag: Tag, bytes: u32) -> bool {
         self.stage == ReceiveStage::Immediate { tag, bytes } && !self.digests().data
