@@ -394,7 +394,7 @@ fn legend(results: &Results, width: usize) -> String {
     let mut lines = vec![circumstances(results)];
     if results.rows.iter().any(|row| row.generator_limited) {
         lines.push(format!(
-            "{LIMITED} The load generator was the limit: its core was fully used while the device’s was not. The device can do more."
+            "{LIMITED} The load generator was the limit: it hardly ever waited for the device, which may do more."
         ));
     }
     if results.rows.iter().any(|row| row.failed > 0) {

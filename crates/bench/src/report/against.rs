@@ -116,7 +116,7 @@ pub(crate) fn basis(results: &Results, subject: &Lane) -> Vec<String> {
     let large = largest.map_or_else(String::new, title);
     let columns = format!(
         "{}, divided by the other (×) or less the other (µs): rate of {small}s, median latency of one alone, CPU time of both ends, rate of {large}s; \
-         ± is half of the 95{NBSP}% interval.",
+         ± is the larger half of the 95{NBSP}% interval.",
         subject.short_title()
     );
     vec![own, columns]

@@ -3,7 +3,7 @@
 
 use super::markup::{Markup, html};
 use super::units::{duration, seconds};
-use crate::results::Results;
+use crate::results::{Lane, Results};
 
 /// The section's content.
 pub(super) fn method(results: &Results) -> Markup {
@@ -26,11 +26,13 @@ fn how(results: &Results) -> Markup {
             }
             li {
                 "Each pattern ran in up to " (rounds) " rounds of " (seconds(results)) " s after a warm-up, the lanes in turn, so that a slow minute of the \
-                 machine hits all of them. A row is the median of all its rounds; none is left out. The study took " (duration(results.took_s)) "."
+                 machine hits all of them. Rates and latencies of a row are medians of all its rounds, processor time is their mean; none is left \
+                 out. The study took " (duration(results.took_s)) "."
             }
             li {
                 em { "How it compares" } " comes from measurements that lie side by side in time: the ratio of two rates, or the difference of two median latencies or \
-                 of the CPU time of both ends. What disturbs the machine for seconds disturbs both, so a relation is surer than the rates that it is from."
+                 of the CPU time of both ends. What disturbs the machine for seconds disturbs both, so a relation is surer than the rates that it is from. It differs \
+                 from the ratio or the difference of two rows, which are medians of all rounds."
             }
             li {
                 em { "Lowest to highest" } " are the rounds themselves, and lie further apart the more of them there are. The " em { "95 % interval of a rate" } " is \
@@ -44,14 +46,17 @@ fn how(results: &Results) -> Markup {
             }
             li {
                 em { "Share of the device" } " compares with the same device without a network. A RAM disk is the hardest case: a real disk is slower, so \
-                 that the network takes a smaller part of its time. The lane flash is such a disk, modelled: " code { "delay:" } " serves 32 operations at a \
-                 time, a read in 80 µs and a write in 20 µs, moves 7 GB/s at most, and holds no data."
+                 that the network takes a smaller part of its time."
+                @if results.lanes.iter().any(|lane| lane.name.contains(Lane::FLASH)) {
+                    " The device of the lane flash is a model of such a disk: it serves 32 operations at a time, a read in 80 µs and a write in \
+                     20 µs, moves 7 GB/s at most, and holds no data."
+                }
             }
             li {
                 em { "Processor time" } " is user and system time of the whole process divided by its operations; polling counts. Times your IOPS, \
                  it says how many cores they will take."
             }
-            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9, which is shown where a round had 10,000 operations or more." }
+            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9, which is shown where the rounds had 10,000 operations together. Calls/IO are the initiator's system calls for an operation." }
         }
     }
 }

@@ -205,7 +205,7 @@ fn latencies(results: &Results) -> Markup {
     }
 }
 
-const PERCENTILES: &str = "Further left is better; each step of the scale is a multiple. p99.9 stands only where a round had 10,000 operations or more.";
+const PERCENTILES: &str = "Further left is better; each step of the scale is a multiple. p99.9 stands only where the rounds had 10,000 operations together.";
 
 fn percentile_keys() -> Markup {
     html! {
@@ -270,7 +270,7 @@ fn remote_keys(results: &Results) -> Markup {
 fn marks(results: &Results) -> Markup {
     html! {
         @if results.rows.iter().any(|row| row.generator_limited) {
-            p.hint { (tables::LIMITED) " The load generator was the limit: its core was fully used while the device’s was not. The device can do more." }
+            p.hint { (tables::LIMITED) " The load generator was the limit: it hardly ever waited for the device, which may do more." }
         }
         @if results.rows.iter().any(|row| row.failed > 0) {
             p.hint { (tables::FAILED) " Operations failed: do not rely on this row until you know why." }

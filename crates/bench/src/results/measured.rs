@@ -76,7 +76,7 @@ pub struct Row {
     pub context_switches_per_io: f64,
     /// Productive system calls of the initiator per operation, without empty polls.
     pub system_calls_per_io: f64,
-    /// The generator's core was fully used while the device's was not: the device can do more.
+    /// The generator hardly ever waited for the device, which may do more.
     pub generator_limited: bool,
     /// The 95 % interval of the median of the rounds' 99th percentiles, nanoseconds; none with
     /// fewer than six rounds.
@@ -168,10 +168,10 @@ pub struct Latency {
     pub p90_ns: f64,
     /// The 99th percentile.
     pub p99_ns: f64,
-    /// The 99.9th percentile; none if a round had fewer than [`crate::limits::P999_IOS_MIN`]
+    /// The 99.9th percentile; none if there were fewer than [`crate::limits::P999_IOS_MIN`]
     /// operations.
     pub p999_ns: Option<f64>,
-    /// The 99.99th percentile; none if a round had fewer than [`crate::limits::P9999_IOS_MIN`]
+    /// The 99.99th percentile; none if there were fewer than [`crate::limits::P9999_IOS_MIN`]
     /// operations.
     #[serde(default)]
     pub p9999_ns: Option<f64>,
