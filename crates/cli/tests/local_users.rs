@@ -9,7 +9,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -206,8 +206,13 @@ fn send_lingering(to: &UnixStream, bytes: &[u8], others: &[BorrowedFd<'_>]) -> T
     while stream.write(&[0; 65536]).is_ok() {}
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
     send_with(to, bytes, &[others, &[stream.as_fd()]].concat());
-    // If it did not pass, or is closed already, this one is the last.
+    // If it did not pass, or is closed already, this one is the last. A program that is started now
+    // would have it, too, and be kept from its start by it.
+    let place = format!("/proc/self/fd/{}", stream.as_raw_fd());
+    let name = || fs::read_link(&place).ok();
+    let socket = name();
     std::thread::spawn(move || drop(stream));
+    until("it is no descriptor any more", || name() != socket);
     peer
 }
 
