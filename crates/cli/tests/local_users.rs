@@ -206,13 +206,13 @@ fn send_lingering(to: &UnixStream, bytes: &[u8], others: &[BorrowedFd<'_>]) -> T
     while stream.write(&[0; 65536]).is_ok() {}
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
     send_with(to, bytes, &[others, &[stream.as_fd()]].concat());
-    // If it did not pass, or is closed already, this one is the last. A program that is started now
-    // would have it, too, and be kept from its start by it.
+    // If it did not pass, or is closed already, this descriptor is the last, and closing it waits. A
+    // program that is started before would inherit it, and wait in execve for the same reason.
     let place = format!("/proc/self/fd/{}", stream.as_raw_fd());
     let name = || fs::read_link(&place).ok();
     let socket = name();
     std::thread::spawn(move || drop(stream));
-    until("it is no descriptor any more", || name() != socket);
+    until("the descriptor is closed", || name() != socket);
     peer
 }
 

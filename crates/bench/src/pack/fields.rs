@@ -1,4 +1,6 @@
-//! The rule of each text in `results.json`.
+//! The texts in `results.json`, and the rule of each.
+
+use serde_json::Value;
 
 /// The treatment of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,4 +115,22 @@ pub(super) const FIELDS: &[(&str, Rule)] = &[
 /// The rule of a place; none: nobody has classified it.
 pub(super) fn rule(place: &str) -> Option<Rule> {
     FIELDS.iter().find(|(known, _)| *known == place).map(|(_, rule)| *rule)
+}
+
+/// Calls with each text below a place, and the text's own place. Names of members stay.
+pub(super) fn each_text(value: &mut Value, place: &str, of: &mut impl FnMut(&str, &mut String)) {
+    match value {
+        Value::String(text) => of(place, text),
+        Value::Array(entries) => {
+            let place = format!("{place}[]");
+            entries.iter_mut().for_each(|entry| each_text(entry, &place, of));
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                let dot = if place.is_empty() { "" } else { "." };
+                each_text(member, &format!("{place}{dot}{name}"), of);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }

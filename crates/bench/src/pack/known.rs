@@ -17,7 +17,7 @@ nvme/tcp nvme/rdma tcp/ip i/o io/s and/or x86_64 aarch64 p50 p90 p99 p99.9 p99.9
 memory host nqn iqn lun host/nqn open-loop read-only one-way co-located never DIRECTORY/config \
 DIRECTORY/control DIRECTORY/pid RUNTIME_DIRECTORY TGT_IPC_SOCKET bdev nvmf ipv4 ipv6 \
 bdev_malloc_create bdev_null_create bdev_aio_create nvmf_create_transport nvmf_create_subsystem \
-nvmf_subsystem_add_ns vhost-user ublk null_blk nvmf_subsystem_add_listener";
+nvmf_subsystem_add_ns nvmf_subsystem_add_listener vhost-user ublk null_blk";
 
 /// Texts that are known to be harmless.
 pub(super) struct Known {

@@ -1,14 +1,13 @@
 //! Results without what says whose they are.
 
 use super::aliases::{Aliases, Kind};
-use super::fields::{Rule, rule};
+use super::fields::{Rule, each_text, rule};
 use super::known::Known;
 use super::parts;
 use super::url;
 use super::words::{self, Mode};
 use crate::error::Error;
 use crate::results::Results;
-use serde_json::Value;
 
 /// Removed texts of one kind, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,22 +147,4 @@ fn system(text: &str) -> String {
         &word[..end]
     });
     words.collect::<Vec<_>>().join(" ")
-}
-
-/// Calls with each text and its place.
-fn each_text(value: &mut Value, place: &str, of: &mut impl FnMut(&str, &mut String)) {
-    match value {
-        Value::String(text) => of(place, text),
-        Value::Array(entries) => {
-            let place = format!("{place}[]");
-            entries.iter_mut().for_each(|entry| each_text(entry, &place, of));
-        }
-        Value::Object(members) => {
-            for (name, member) in members {
-                let dot = if place.is_empty() { "" } else { "." };
-                each_text(member, &format!("{place}{dot}{name}"), of);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }

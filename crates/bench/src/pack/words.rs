@@ -1,6 +1,7 @@
 //! Texts word by word.
 
 use super::aliases::{Aliases, Kind};
+use super::fields::each_text;
 use super::known::{Known, is_number};
 use super::parts::{address, host, identifier, is_identifier, path, port_of};
 use super::url;
@@ -27,7 +28,7 @@ const SECRET: [&str; 6] = ["secret", "password", "key", "token", "user", "psk"];
 /// A text without what tells something.
 pub(super) fn scrub(text: &str, mode: Mode, known: &Known, aliases: &mut Aliases) -> String {
     if let Some((words, mut value)) = configuration(text, mode) {
-        leaves(&mut value, &mut |text| {
+        each_text(&mut value, "", &mut |_, text| {
             *text = scrub(text, Mode::Command, known, aliases);
         });
         return format!("{}{value}", scrub(words, mode, known, aliases));
@@ -46,16 +47,6 @@ fn configuration(text: &str, mode: Mode) -> Option<(&str, Value)> {
     let (words, json) = text.split_at(text.find('{').filter(|_| mode == Mode::Command)?);
     let value: Value = serde_json::from_str(json).ok()?;
     Some((words, value))
-}
-
-/// Calls with each text in a JSON value. The names of members stay: a format has them.
-fn leaves(value: &mut Value, of: &mut impl FnMut(&mut String)) {
-    match value {
-        Value::String(text) => of(text),
-        Value::Array(entries) => entries.iter_mut().for_each(|entry| leaves(entry, of)),
-        Value::Object(members) => members.values_mut().for_each(|member| leaves(member, of)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 /// A word with the marks around it.

@@ -18,9 +18,9 @@ pub const BUSY_TURNS: f64 = 0.75;
 /// Part of its time that such a generator uses the processor at least, also where it shares that.
 const BUSY_TIME: f64 = 0.5;
 
-/// Returns the part of a generator's turns in which it found something to do. Its processor time
-/// shows nothing where it polls while it waits. Where it sleeps instead, its turns show nothing, and
-/// that part counts.
+/// Returns the busy part of a generator: of its turns, those in which it found something to do. Its
+/// processor time shows nothing, as it polls while it waits. A generator that sleeps while it waits
+/// has few turns without work; then it is the processor time as a part of the whole time.
 pub fn busy(report: &Report) -> f64 {
     let counters = report.counters();
     let turns = counters.turns_busy as f64 / counters.turns.max(1) as f64;

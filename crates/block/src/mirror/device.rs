@@ -120,8 +120,6 @@ struct HomeDevice {
     home: RemoteLoop,
 }
 
-impl HomeDevice {}
-
 impl BlockDevice for HomeDevice {
     fn url(&self) -> &str {
         &self.url
