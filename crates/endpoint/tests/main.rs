@@ -22,6 +22,7 @@ mod nbd_unaligned;
 #[path = "common/page.rs"]
 mod page;
 mod reservations;
+mod send_ahead;
 #[path = "common/served.rs"]
 mod served;
 mod sim;

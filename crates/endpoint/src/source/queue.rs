@@ -8,6 +8,7 @@
 
 use super::link::Link;
 use super::settle::{GONE, Lost};
+use crate::limits::SEND_AHEAD_BYTES;
 use crate::paths::Failover;
 use core::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
+use weft_io::segment::total_len;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 
 /// Whether operations are taken.
@@ -187,11 +189,17 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
             inner.held |= !ops.is_empty();
             return;
         }
+        let mut written = 0;
         while let Some(op) = ops.pop_front() {
+            let bytes = if op.kind.is_write() { total_len(&op.data) } else { 0 };
             if let Some(op) = inner.commands.offer(link.engine(), &self.on, op) {
                 ops.push_front(op);
                 break;
             }
+            written += bytes;
+        }
+        if written >= SEND_AHEAD_BYTES {
+            let _ = link.send(&self.on, &mut inner.commands);
         }
         self.on.wake(self.driver);
     }
