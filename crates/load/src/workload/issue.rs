@@ -11,6 +11,10 @@ use weft_io::{Handle, Time};
 /// it writes, so a write without a schedule is due once its payload is made.
 const CLOCK_BYTES_MIN: usize = 16 << 10;
 
+/// Writes are submitted when there are so many: the device executes them while the data of the next
+/// are made. If all were submitted together, device and job would take turns.
+const WRITES_AT_A_TIME: usize = 8;
+
 /// The next operation.
 struct Choice {
     /// `None`: a flush.
@@ -32,6 +36,7 @@ impl Job {
     /// whether the device took any. What takes the place of operations that completed begins when
     /// they did: `reaped`.
     pub(super) fn fill(&mut self, on: &Handle, reaped: Option<Time>) -> bool {
+        let mut busy = false;
         if !self.spare.is_empty() && self.refills() {
             let now = reaped.unwrap_or_else(|| on.clock());
             while let Some(user) = self.spare.pop() {
@@ -39,11 +44,15 @@ impl Job {
                     self.spare.push(user);
                     break;
                 };
+                let is_write = choice.direction == Some(Direction::Write);
                 self.begin(on, user, choice);
+                if is_write && self.queued.len().is_multiple_of(WRITES_AT_A_TIME) {
+                    busy |= self.submit(on);
+                }
             }
             self.filling &= !self.spare.is_empty();
         }
-        self.submit(on)
+        self.submit(on) || busy
     }
 
     /// Returns whether operations begin although others are in flight: not once the depth was
