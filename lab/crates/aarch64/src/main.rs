@@ -4,10 +4,7 @@
 //! The emulated processor orders memory as x86 does, so only the models show what others may do.
 #![forbid(unsafe_code)]
 
-use std::{
-    path::PathBuf,
-    process::{Command, ExitCode},
-};
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -43,7 +40,7 @@ struct Aarch64Args {
 enum Task {
     /// Compile the program without linking it: half of the time of a build
     Check,
-    /// Build the program; output below target/aarch64
+    /// Build the program; output below target/cross/aarch64-unknown-linux-gnu
     Build,
     /// Build and start the program, and run the unit tests of the engines, of I/O and of devices, and
     /// the models of lock-free code
@@ -88,12 +85,9 @@ fn prepare() -> Result<Cache> {
 
 /// A cargo command that builds for 64-bit ARM and runs what it built in the emulator.
 fn cargo(cache: &Cache, subcommand: &str) -> Command {
-    let mut command = sh::cargo(subcommand);
+    let mut command = toolchain::cargo_for(cache, subcommand, TARGET);
     command
-        .args(["--locked", "--target", TARGET, "--target-dir"])
-        .arg(target_dir())
-        .env("RUSTC", cache.path("bin/rustc"))
-        .env("RUSTDOC", cache.path("bin/rustdoc"))
+        .arg("--locked")
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
         .env("CC_aarch64_unknown_linux_gnu", COMPILER)
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER)
@@ -106,11 +100,6 @@ fn program(cache: &Cache, subcommand: &str) -> Result<Command> {
     let mut command = cargo(cache, subcommand);
     command.args(["--package", "weft"]).args(built::without_optimization()?);
     Ok(command)
-}
-
-/// Target directory of these builds. It is separate because the compiler differs.
-fn target_dir() -> PathBuf {
-    sh::target_dir().join("aarch64")
 }
 
 #[cfg(test)]

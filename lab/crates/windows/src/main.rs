@@ -31,7 +31,7 @@ struct WindowsArgs {
 enum Task {
     /// Prepare the toolchain and Wine (once, about two minutes; then instant)
     Setup,
-    /// `cargo build` for Windows; output below target/windows
+    /// `cargo build` for Windows; output below target/cross/x86_64-pc-windows-gnu
     Build(CargoArgs),
     /// `cargo check` for Windows
     Check(CargoArgs),

@@ -128,6 +128,14 @@ fn remove(path: &Path) -> Result<()> {
 
 /// A cargo command that builds for Windows and runs what it built under Wine.
 pub fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
+    let runner = sh::line(&sh::chore(&["windows", "run"])?);
+    let mut command = cargo_for(cache, subcommand, TARGET);
+    command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", runner);
+    Ok(command)
+}
+
+/// A cargo command that builds for a target with this compiler.
+pub fn cargo_for(cache: &Cache, subcommand: &str, target: &str) -> Command {
     let mut command = if subcommand == "clippy" {
         let mut clippy = Command::new(cache.path("bin/cargo-clippy"));
         clippy.arg("clippy").current_dir(sh::root());
@@ -135,19 +143,18 @@ pub fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
     } else {
         sh::cargo(subcommand)
     };
-    let runner = sh::line(&sh::chore(&["windows", "run"])?);
     command
-        .args(["--target", TARGET, "--target-dir"])
+        .args(["--target", target, "--target-dir"])
         .arg(target_dir())
         .env("RUSTC", cache.path("bin/rustc"))
-        .env("RUSTDOC", cache.path("bin/rustdoc"))
-        .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", runner);
-    Ok(command)
+        .env("RUSTDOC", cache.path("bin/rustdoc"));
+    command
 }
 
-/// Target directory of builds for Windows. It is separate because the compiler differs.
-pub fn target_dir() -> PathBuf {
-    sh::target_dir().join("windows")
+/// Target directory of all builds with this compiler. Derive macros and build scripts are the same
+/// for all targets, so that they are built once; another compiler would build them again.
+fn target_dir() -> PathBuf {
+    sh::target_dir().join("cross")
 }
 
 /// The program that a profile builds for Windows.
