@@ -22,7 +22,7 @@ fn op(on: &Handle, kind: OpKind, name: usize) -> Op {
     Op::new(kind, name as u64 * u64::from(blocks), blocks, name as u64, data)
 }
 
-/// Submits so many operations at a time, and tells how many sends each submission took.
+/// Makes one submission after the other, and counts the sends of each.
 struct User {
     queue: Box<dyn BlockQueue>,
     /// The first tries the connection.

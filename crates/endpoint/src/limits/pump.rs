@@ -43,7 +43,7 @@ pub const SHARE_BYTES_MIN_BARE: usize = 1 << 10;
 /// The share of a new connection.
 pub const SHARE_BYTES_FIRST: usize = 128 << 10;
 
-/// A submission with so many bytes to write is sent at once, rather than at the end of the turn: the
+/// Bytes to write in a submission from which it is sent at once, not at the end of the turn: the
 /// target executes it while the rest of the turn makes more.
 pub const SEND_AHEAD_BYTES: usize = 32 << 10;
 

@@ -11,8 +11,8 @@ use weft_io::{Handle, Time};
 /// it writes, so a write without a schedule is due once its payload is made.
 const CLOCK_BYTES_MIN: usize = 16 << 10;
 
-/// Writes are submitted when there are so many: the device executes them while the data of the next
-/// are made. If all were submitted together, device and job would take turns.
+/// Writes of one submission: the device executes them while the data of the next are made. If all
+/// were submitted together, device and job would take turns.
 const WRITES_AT_A_TIME: usize = 8;
 
 /// The next operation.
