@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weft_block::slots::Slots;
 use weft_io::Segment;
 use weft_io::limits::BUF_ALIGN;
-use weft_io::segment::{Foreign, Owner};
+use weft_io::segment::{ForeignMemory, Owner};
 
 /// Bytes of the caller, which stay where they are and are left alone by the caller until the
 /// operation that has them has completed, or its queue is freed.
@@ -196,7 +196,7 @@ impl RegionBytes {
         // their memory (`Worker`).
         unsafe {
             let start = self.region.start.add(self.at + at);
-            Segment::Foreign(Foreign::new(start, bytes, writable, owner, name))
+            Segment::Foreign(ForeignMemory::new(start, bytes, writable, owner, name))
         }
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_io::Time;
-use weft_io::sim::{Record, World};
+use weft_io::sim::{TraceRecord, World};
 
 /// The journal of a run; clones are the same one.
 #[derive(Clone)]
@@ -16,8 +16,8 @@ struct Inner {
     lines: RefCell<Vec<String>>,
     violation: RefCell<Option<String>>,
     now: Cell<Time>,
-    records: Option<Receiver<Record>>,
-    give: Option<Sender<Record>>,
+    records: Option<Receiver<TraceRecord>>,
+    give: Option<Sender<TraceRecord>>,
     /// Ends of connections, by number.
     connections: RefCell<std::collections::BTreeMap<u64, String>>,
 }

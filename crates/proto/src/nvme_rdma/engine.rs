@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::link::{Link, Phase};
 use super::violation::Violation;
-use super::work::{Buffer, Ended, Received, Work, WorkError, WorkId};
+use super::work::{Buffer, Received, Work, WorkError, WorkId, WorkOutcome};
 
 /// One end of a queue pair: it requests work, and receives its outcome.
 pub trait QueuePairEngine: LinkEnd {
@@ -23,7 +23,7 @@ pub trait QueuePairEngine: LinkEnd {
     }
 
     /// Work has ended.
-    fn completed(&mut self, id: WorkId, ended: Ended);
+    fn completed(&mut self, id: WorkId, ended: WorkOutcome);
 
     /// The next thing to do, if there is one now. After [`Work::Place`] the pump calls
     /// [`placed`](super::TargetQueuePair::placed) before it asks again.
@@ -37,7 +37,7 @@ pub trait QueuePairEngine: LinkEnd {
     #[cold]
     fn give_up(&mut self, held: Work) {
         if let Some(id) = held.id() {
-            self.completed(id, Ended::Flushed);
+            self.completed(id, WorkOutcome::Flushed);
         }
     }
 

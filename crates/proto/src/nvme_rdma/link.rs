@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::receives::Receives;
 use super::violation::Violation;
-use super::work::{Buffer, Ended, Received, Work, WorkError};
+use super::work::{Buffer, Received, Work, WorkError, WorkOutcome};
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::stream::StartLimit;
 
@@ -247,11 +247,11 @@ impl Link {
 
     /// Work has ended: unless it is done the queue pair is over.
     #[inline]
-    pub fn work_ended(&mut self, ended: Ended, failed: fn(WorkError) -> Violation) {
+    pub fn work_ended(&mut self, ended: WorkOutcome, failed: fn(WorkError) -> Violation) {
         match ended {
-            Ended::Done => {}
-            Ended::Failed(error) => self.fail(failed(error)),
-            Ended::Flushed => self.end(),
+            WorkOutcome::Done => {}
+            WorkOutcome::Failed(error) => self.fail(failed(error)),
+            WorkOutcome::Flushed => self.end(),
         }
     }
 

@@ -40,5 +40,5 @@ pub use host::{HostConfig, HostData, HostEvent, HostQueuePair};
 pub use link::QueuePairLimits;
 pub use target::{TargetConfig, TargetEvent, TargetQueuePair};
 pub use work::{
-    Buffer, Ended, Exposure, Received, RemoteMemory, Work, WorkError, WorkId, WorkKind,
+    Buffer, Exposure, Received, RemoteMemory, Work, WorkError, WorkId, WorkKind, WorkOutcome,
 };

@@ -1,6 +1,6 @@
 //! Requests of an engine to the queue pair, and their outcomes.
 
-pub use weft_base::verbs::{Ended, Exposure, RemoteMemory, WorkError};
+pub use weft_base::verbs::{Exposure, RemoteMemory, WorkError, WorkOutcome};
 
 use crate::stream::Tag;
 

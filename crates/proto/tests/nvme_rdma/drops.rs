@@ -3,8 +3,8 @@
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, QueuePairEngine, QueuePairLimits, TargetConfig,
-    TargetEvent, Work, WorkId, WorkKind,
+    Buffer, Exposure, HostConfig, QueuePairEngine, QueuePairLimits, TargetConfig, TargetEvent,
+    Work, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -184,7 +184,7 @@ fn a_bind_without_its_command_and_data_without_its_response() {
     assert_eq!((wire.host.next_work(), wire.host.next_work()), (Some(Work::Disconnect), None));
     (0..4).for_each(|n| wire.host.receive_ended(Buffer(n), None));
     assert!(!wire.host.has_ended() && wire.host.never_sent(tag));
-    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, Ended::Flushed);
+    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, WorkOutcome::Flushed);
     assert!(wire.host.has_ended());
 
     let mut wire = Wire::open(host(Exposure::Window), target());
@@ -201,7 +201,7 @@ fn a_bind_without_its_command_and_data_without_its_response() {
     assert_eq!((wire.target.next_work(), wire.target.next_work()), (Some(Work::Disconnect), None));
     (0..4).for_each(|n| wire.target.receive_ended(Buffer(n), None));
     assert!(!wire.target.has_ended());
-    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, Ended::Flushed);
+    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, WorkOutcome::Flushed);
     wire.layer.take_events(&mut wire.target);
     assert!(told(&wire, TargetEvent::Released { tag }) == 1 && wire.target.has_ended());
 }
@@ -211,8 +211,8 @@ fn what_completed_with_a_capsule_does_not_complete_again() {
     let mut wire = Wire::open(host(Exposure::Window), target());
     let tag = wire.read(0, 512);
     wire.run();
-    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, Ended::Flushed);
-    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, Ended::Flushed);
+    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, WorkOutcome::Flushed);
+    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, WorkOutcome::Flushed);
     assert_eq!(wire.host.violation(), Some(Violation::UnknownCompletion));
     assert_eq!(wire.target.violation(), Some(Violation::UnknownCompletion));
 }

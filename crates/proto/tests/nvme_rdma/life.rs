@@ -7,8 +7,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairEngine, QueuePairLimits,
-    Received, RemoteMemory, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
+    Buffer, Exposure, HostConfig, HostData, HostEvent, QueuePairEngine, QueuePairLimits, Received,
+    RemoteMemory, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -370,7 +370,7 @@ fn as_many_responses_at_a_time_as_the_host_has_receives() {
             .filter(|it| !matches!(it, Work::PostReceive(_)))
             .collect();
         assert_eq!(work, [Work::Send { tag: Tag(n), data_bytes: 0, invalidate: None }]);
-        engine.completed(WorkId { tag: Tag(n), kind: WorkKind::Send }, Ended::Done);
+        engine.completed(WorkId { tag: Tag(n), kind: WorkKind::Send }, WorkOutcome::Done);
         assert_eq!(engine.poll_event(), Some(TargetEvent::Released { tag: Tag(n) }));
         engine.sent(Tag(n));
     }

@@ -8,8 +8,8 @@ use weft_proto::nvme_rdma::cm::{Accept, AcceptError};
 use weft_proto::nvme_rdma::keyed::Keyed;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostQueuePair, QueuePairEngine, Received, TargetConfig, TargetEvent,
-    TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Buffer, Exposure, HostQueuePair, QueuePairEngine, Received, TargetConfig, TargetEvent,
+    TargetQueuePair, Work, WorkError, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -103,25 +103,30 @@ fn wrong_completions_of_a_host() -> Vec<ControllerCase> {
     let ended = |id, ended| -> Box<dyn Fn(&mut HostQueuePair)> {
         Box::new(move |host| host.completed(id, ended))
     };
-    let failed = Ended::Failed(WorkError::RetriesExceeded);
+    let failed = WorkOutcome::Failed(WorkError::RetriesExceeded);
     vec![
         (
             "work of no command",
             window,
-            ended(id(3, WorkKind::Send), Ended::Done),
+            ended(id(3, WorkKind::Send), WorkOutcome::Done),
             V::UnknownCompletion,
         ),
-        ("work of a host", window, ended(id(0, WorkKind::Read), Ended::Done), V::UnknownCompletion),
+        (
+            "work of a host",
+            window,
+            ended(id(0, WorkKind::Read), WorkOutcome::Done),
+            V::UnknownCompletion,
+        ),
         (
             "work that was not posted",
             window,
-            ended(id(0, WorkKind::Invalidate), Ended::Done),
+            ended(id(0, WorkKind::Invalidate), WorkOutcome::Done),
             V::UnknownCompletion,
         ),
         (
             "a bind that was not signaled",
             window,
-            ended(id(0, WorkKind::Bind), Ended::Done),
+            ended(id(0, WorkKind::Bind), WorkOutcome::Done),
             V::UnknownCompletion,
         ),
         (
@@ -174,7 +179,7 @@ fn answers_come_once() {
     let mut wire = reading(Exposure::Standing);
     wire.host.received(&message(0, &response(CID)));
     assert_eq!(wire.host.poll_event(), None, "the capsule is still being sent");
-    wire.host.completed(WorkId { tag: Tag(0), kind: WorkKind::Send }, Ended::Done);
+    wire.host.completed(WorkId { tag: Tag(0), kind: WorkKind::Send }, WorkOutcome::Done);
     assert!(wire.host.poll_event().is_some());
     wire.host.received(&message(1, &response(CID)));
     assert_eq!(wire.host.violation(), Some(Violation::ResponseCommandId));
@@ -272,7 +277,7 @@ fn wrong_capsules() -> Vec<HostCase> {
 fn wrong_completions_of_a_target() -> Vec<HostCase> {
     use Violation as V;
     let id = |tag, kind| WorkId { tag: Tag(tag), kind };
-    let failed = Ended::Failed(WorkError::RemoteAccess);
+    let failed = WorkOutcome::Failed(WorkError::RemoteAccess);
     vec![
         (
             "memory without access",
@@ -296,7 +301,7 @@ fn wrong_completions_of_a_target() -> Vec<HostCase> {
         ),
         (
             "work of no command",
-            Box::new(move |target| target.completed(id(77, WorkKind::Read), Ended::Done)),
+            Box::new(move |target| target.completed(id(77, WorkKind::Read), WorkOutcome::Done)),
             V::UnknownCompletion,
         ),
         (
@@ -325,7 +330,7 @@ fn what_a_host_may_not_do() {
             read_ended,
             "{name}: {told:?}"
         );
-        wire.target.completed(id(0, WorkKind::Read), Ended::Flushed);
+        wire.target.completed(id(0, WorkKind::Read), WorkOutcome::Flushed);
         let told: Vec<_> = std::iter::from_fn(|| wire.target.poll_event()).collect();
         assert_eq!(
             told.contains(&TargetEvent::DataFailed { tag: Tag(0) }),
@@ -350,11 +355,13 @@ fn a_response_or_data_that_is_not_taken() {
         wire.layer.commands.get_mut(&Tag(1)).unwrap().memory = vec![0; 512];
         wire.layer.complete(&mut wire.target, Tag(1), Status::SUCCESS, bytes);
         wire.work();
-        wire.target.completed(WorkId { tag: Tag(1), kind }, Ended::Failed(WorkError::RemoteAccess));
+        wire.target
+            .completed(WorkId { tag: Tag(1), kind }, WorkOutcome::Failed(WorkError::RemoteAccess));
         assert_eq!(wire.target.violation(), Some(violation));
         if kind == WorkKind::Write {
             assert_eq!(wire.target.poll_event(), None, "the response is still to be flushed");
-            wire.target.completed(WorkId { tag: Tag(1), kind: WorkKind::Send }, Ended::Flushed);
+            wire.target
+                .completed(WorkId { tag: Tag(1), kind: WorkKind::Send }, WorkOutcome::Flushed);
         }
         assert_eq!(wire.target.poll_event(), Some(TargetEvent::Released { tag: Tag(1) }));
     }

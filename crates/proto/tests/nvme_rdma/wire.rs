@@ -5,8 +5,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, QueuePairEngine, Received,
-    RemoteMemory, TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Buffer, Exposure, HostConfig, HostEvent, HostQueuePair, QueuePairEngine, Received,
+    RemoteMemory, TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -17,7 +17,7 @@ use crate::nvme_rdma::layer::Layer;
 pub enum Completion {
     Message { buffer: Buffer, bytes: Vec<u8>, invalidated: Option<u32> },
     ReceiveFlushed(Buffer),
-    Work(WorkId, Ended),
+    Work(WorkId, WorkOutcome),
 }
 
 /// One end's queues.
@@ -216,23 +216,23 @@ impl Wire {
         let Some(&work) = self.queues[end].send.front() else { return false };
         if self.failed {
             self.queues[end].send.pop_front();
-            self.finish(end, id(work, true), Ended::Flushed, 1);
+            self.finish(end, id(work, true), WorkOutcome::Flushed, 1);
             return true;
         }
         let Some(ended) = self.execute(end, work) else { return false };
         self.queues[end].send.pop_front();
         let free = 1 + std::mem::take(&mut self.queues[end].executed);
-        match id(work, ended != Ended::Done) {
+        match id(work, ended != WorkOutcome::Done) {
             None => self.queues[end].executed = free,
             some => self.finish(end, some, ended, free),
         }
-        if ended != Ended::Done {
+        if ended != WorkOutcome::Done {
             self.fail();
         }
         true
     }
 
-    fn finish(&mut self, end: usize, id: Option<WorkId>, ended: Ended, entries: u16) {
+    fn finish(&mut self, end: usize, id: Option<WorkId>, ended: WorkOutcome, entries: u16) {
         let queues = &mut self.queues[end];
         queues.used -= entries;
         if let Some(id) = id {
@@ -241,7 +241,7 @@ impl Wire {
         }
     }
 
-    fn execute(&mut self, end: usize, work: Work) -> Option<Ended> {
+    fn execute(&mut self, end: usize, work: Work) -> Option<WorkOutcome> {
         match work {
             Work::Send { tag, data_bytes, invalidate } => {
                 let Some(buffer) = self.queues[1 - end].receives.pop_front() else {
@@ -269,14 +269,14 @@ impl Wire {
             }
             Work::Read { tag, offset, bytes, from } => {
                 let Some((of, at)) = self.access(from, bytes, false) else {
-                    return Some(Ended::Failed(WorkError::RemoteAccess));
+                    return Some(WorkOutcome::Failed(WorkError::RemoteAccess));
                 };
                 let data = self.memory[of.index()][at..at + bytes as usize].to_vec();
                 self.layer.memory_mut(tag, offset, bytes).copy_from_slice(&data);
             }
             Work::Write { tag, offset, bytes, to, .. } => {
                 let Some((of, at)) = self.access(to, bytes, true) else {
-                    return Some(Ended::Failed(WorkError::RemoteAccess));
+                    return Some(WorkOutcome::Failed(WorkError::RemoteAccess));
                 };
                 let data = self.layer.memory(tag, offset, bytes).to_vec();
                 self.memory[of.index()][at..at + bytes as usize].copy_from_slice(&data);
@@ -287,7 +287,7 @@ impl Wire {
             Work::Expose { .. } => {}
             other => panic!("{other:?} is not posted to a send queue"),
         }
-        Some(Ended::Done)
+        Some(WorkOutcome::Done)
     }
 
     /// The host memory that the target may access there.

@@ -3,7 +3,7 @@
 
 use crate::attach::entries::Runtime;
 use crate::config::check::{SERVER_NAMES, is_server_name};
-use crate::private_files::{Lock, check_directory};
+use crate::private_files::{LockFile, check_directory};
 use std::ffi::OsString;
 #[cfg(windows)]
 use std::fs::File;
@@ -145,7 +145,7 @@ fn only(servers: &[PathBuf]) -> Result<PathBuf, Error> {
 pub struct Claim {
     path: PathBuf,
     // Goes after what it guards.
-    _lock: Lock,
+    _lock: LockFile,
 }
 
 impl Claim {
@@ -161,7 +161,7 @@ impl Claim {
         let failed =
             |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
         check_directory(path.parent().unwrap_or(path)).map_err(failed)?;
-        match Lock::take(&lock_path) {
+        match LockFile::take(&lock_path) {
             Ok(lock) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 let text = format!(

@@ -243,7 +243,7 @@ impl Run {
     fn corrupt(&mut self, which: u64, from: Side) {
         let index = usize::from(from == Side::Server);
         let covered =
-            |it: &weft_io::sim::Connection| it.open && it.carried[index] >= HANDSHAKE_BYTES;
+            |it: &weft_io::sim::SimConnection| it.open && it.carried[index] >= HANDSHAKE_BYTES;
         let found: Vec<_> = self.world.connections().into_iter().filter(covered).collect();
         if let Some(connection) = found.get(which as usize % found.len().max(1)) {
             let after = connection.carried[index] + self.rng.magnitude(2000);

@@ -9,7 +9,7 @@ use super::script::{Opened, Script, description, extents_of, numbers};
 use crate::error::{Error, ErrorKind};
 use crate::limits::VOLUME_LOCK_TRIES;
 use crate::refusal::Refusal;
-use weft_io::drives::Question as Q;
+use weft_io::drives::DriveQuestion as Q;
 
 const E: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000001}";
 const F: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000002}";

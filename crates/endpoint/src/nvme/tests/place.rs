@@ -20,7 +20,7 @@ use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Pending};
-use weft_io::rdma::{Event, QueuePair, QueuePairConfig};
+use weft_io::rdma::{QueuePair, QueuePairConfig, QueuePairEvent};
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Qid};
 use weft_proto::nvme_rdma::cm::Request;
@@ -225,7 +225,7 @@ impl Driver for Silent {
     fn work(&mut self, on: &Handle) -> Activity {
         let Silent(pair) = self;
         while let Some(event) = pair.poll(on).unwrap() {
-            if event == Event::Resolved {
+            if event == QueuePairEvent::Resolved {
                 let (queues, bytes) = (8, 64);
                 let config = QueuePairConfig {
                     send_queue: queues,

@@ -10,7 +10,7 @@ use super::path_states::{self, EntryPath};
 use super::plan::{self, Served};
 use super::run;
 use super::runtime_place::{self, DIRECTORY};
-use crate::private_files::{Lock, create_new, make_private};
+use crate::private_files::{LockFile, create_new, make_private};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -83,7 +83,7 @@ pub struct Held {
     /// What a killed server has left is that of this one by now.
     is_serving: bool,
     // Goes after what it guards.
-    _lock: Lock,
+    _lock: LockFile,
 }
 
 impl Entry {
@@ -298,9 +298,9 @@ impl Runtime {
         Err(Error::new(ErrorKind::InUse, text))
     }
 
-    fn lock(&self, name: &str) -> Result<Lock, Error> {
+    fn lock(&self, name: &str) -> Result<LockFile, Error> {
         let path = self.file(name, "lock");
-        match Lock::take(&path) {
+        match LockFile::take(&path) {
             Ok(lock) => Ok(lock),
             Err(TryLockError::WouldBlock) => {
                 let text = format!(

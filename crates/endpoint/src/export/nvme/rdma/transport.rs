@@ -11,7 +11,7 @@ use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::RDMA_LENT_PIECES;
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits};
 use crate::pump::Link;
-use weft_io::rdma::{Memory, QueuePair, QueuePairConfig};
+use weft_io::rdma::{QueuePair, QueuePairConfig, SlotData};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::capture::End;
 use weft_proto::nvme::cqe::Cqe;
@@ -268,7 +268,7 @@ impl Turn<Session> for RdmaLink {
             }
             Work::Read { tag, offset, bytes, from } => {
                 if self.has_place(work, tag, offset)? {
-                    self.wire.pair.read(number, Memory { slot: tag.0, offset, bytes }, from);
+                    self.wire.pair.read(number, SlotData { slot: tag.0, offset, bytes }, from);
                 }
             }
             Work::Write { tag, offset, bytes, to, signaled } => {
@@ -280,7 +280,7 @@ impl Turn<Session> for RdmaLink {
                     }
                     self.wire.pair.write(
                         number,
-                        Memory { slot: tag.0, offset, bytes },
+                        SlotData { slot: tag.0, offset, bytes },
                         to,
                         signaled,
                     );

@@ -106,7 +106,7 @@ impl Opening {
                 self.attempt = Attempt::Resolving(pair);
                 false
             }
-            Ok(Some(rdma::Event::Resolved)) => {
+            Ok(Some(rdma::QueuePairEvent::Resolved)) => {
                 match self.ask(&mut pair) {
                     Err(e) => self.fail(on, Error::io(format!("{}: {e}", self.plan.name), e)),
                     Ok((queue, slots)) => {

@@ -7,7 +7,7 @@
 use crate::capture::{CapsuleTap, Capture, Start};
 use crate::nvme::rdma::{FAILED, NoMemoryNow, Turn, Wire};
 use crate::source::nvme::transport::{Commands, Engine, Event, Link};
-use weft_io::rdma::Memory;
+use weft_io::rdma::SlotData;
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::capture::End;
 use weft_proto::nvme::host::{HostData, SubmitError};
@@ -201,7 +201,7 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                         }
                     }
                     wire.copy_in(tag, 0, data_bytes, |at, len| commands.memory(tag, at, len));
-                    data = Some(Memory { slot: tag.0, offset: 0, bytes: data_bytes });
+                    data = Some(SlotData { slot: tag.0, offset: 0, bytes: data_bytes });
                 }
                 wire.pair.send(id.number(), &queue.capsule(tag).0, data, invalidate);
                 self.show_command(commands, tag, data_bytes);
