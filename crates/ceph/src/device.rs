@@ -2,7 +2,7 @@
 
 use crate::native::Image;
 use crate::queue::RbdQueue;
-use crate::reason::{self, Step};
+use crate::reason::{self, OpeningStep};
 use crate::shared_image::{BLOCK_BYTES, SharedImage};
 use crate::url::RbdUrl;
 use core::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ impl RbdDevice {
     /// The device of an image that was opened just now. Waits for the cluster.
     pub(crate) fn new(url: &RbdUrl, image: Image) -> Result<Self, Error> {
         let name = url.to_string();
-        let failed = |error| reason::opening(&name, Step::Image, error);
+        let failed = |error| reason::opening(&name, OpeningStep::Image, error);
         let shape = image.shape().map_err(failed)?;
         let writable = !image.is_read_only();
         if url.needs_lock && writable && !image.has_exclusive_lock().map_err(failed)? {

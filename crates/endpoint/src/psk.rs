@@ -49,8 +49,8 @@ impl weft_tls::Keys for TlsPsk {
 /// A key for TLS, if there is a cipher suite with the hash function.
 pub(crate) fn psk(key: &[u8], hash: Hash) -> Option<Psk> {
     let hash = match hash {
-        Hash::Sha256 => weft_tls::Hash::Sha256,
-        Hash::Sha384 => weft_tls::Hash::Sha384,
+        Hash::Sha256 => weft_tls::PskHash::Sha256,
+        Hash::Sha384 => weft_tls::PskHash::Sha384,
         Hash::Sha512 => return None,
     };
     Some(Psk::new(key, hash))

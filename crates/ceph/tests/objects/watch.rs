@@ -4,7 +4,7 @@ use super::client;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
-use weft_ceph::{Message, Objects, Watch};
+use weft_ceph::{CephWatch, NotifyMessage, Objects};
 use weft_testing::ceph::Cluster;
 use weft_testing::wait::until;
 
@@ -12,10 +12,11 @@ use weft_testing::wait::until;
 const LONG: Duration = Duration::from_secs(100);
 
 /// A watch, and the messages that it has heard.
-fn watch(objects: &Objects, object: &str) -> (Watch, Receiver<Vec<u8>>) {
+fn watch(objects: &Objects, object: &str) -> (CephWatch, Receiver<Vec<u8>>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
-    let heard = move |message: Message| drop(tell.lock().unwrap().send(message.bytes().to_vec()));
+    let heard =
+        move |message: NotifyMessage| drop(tell.lock().unwrap().send(message.bytes().to_vec()));
     (objects.watch(object, heard).unwrap_or_else(|e| panic!("{e}")), told)
 }
 
@@ -54,7 +55,7 @@ fn whoever_does_not_acknowledge_is_told_of() {
     let (quick, told) = watch(&one, "slow");
     let gate = Arc::new(Barrier::new(2));
     let at = Arc::clone(&gate);
-    let wait = move |_: Message| {
+    let wait = move |_: NotifyMessage| {
         at.wait();
     };
     let watch = slow.watch("slow", wait).unwrap_or_else(|e| panic!("{e}"));
@@ -74,7 +75,7 @@ fn answers_are_told() {
     let (one, other) = (client(cluster, "admin", "answers"), client(cluster, "user", "answers"));
     one.replace("asked", 0, b"").unwrap();
     let watch = |of: &Objects, name: &'static str| {
-        let heard = move |message: Message| {
+        let heard = move |message: NotifyMessage| {
             std::thread::spawn(move || message.answer(name.as_bytes()));
         };
         of.watch("asked", heard).unwrap_or_else(|e| panic!("{e}"))

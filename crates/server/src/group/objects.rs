@@ -154,7 +154,7 @@ impl ObjectStore for Objects {
     }
 }
 
-impl Watch for weft_ceph::Watch {
+impl Watch for weft_ceph::CephWatch {
     fn is_kept(&self) -> bool {
         self.is_kept()
     }
