@@ -8,7 +8,7 @@ use crate::url::RbdUrl;
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::extent::{CurrentExtent, Extent};
+use weft_block::extent::{CurrentExtent, PaddedSize};
 use weft_block::owners::Owners;
 use weft_block::{
     BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence, SizeAnswer,
@@ -51,7 +51,7 @@ impl RbdDevice {
             reservations: false,
         };
         Ok(Self(Arc::new(SharedImage {
-            extent: CurrentExtent::new(Extent::of(shape.bytes, BLOCK_BYTES)),
+            extent: CurrentExtent::new(PaddedSize::of(shape.bytes, BLOCK_BYTES)),
             object_bytes: shape.object_bytes.max(u64::from(BLOCK_BYTES)),
             features,
             identity: identity(url, &image),

@@ -111,7 +111,8 @@ impl Calls<'_> {
         (state.ledger.mark(), state.flushed)
     }
 
-    /// How long to wait for more: not long for a copy that has just begun, which may be a small one.
+    /// How long to wait for more: not long for a copy that has just begun, which may be a small
+    /// one.
     fn patience(&self) -> Duration {
         self.state().flush_began.elapsed().max(Duration::from_millis(1))
     }
@@ -184,7 +185,7 @@ mod tests {
     use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::sync::Arc;
     use weft_block::filter::Filter;
-    use weft_block::offload::{Offload, Served};
+    use weft_block::offload::{Offload, OffloadSource};
     use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Outcome, Status};
     use weft_block::{StatusKind, open};
     use weft_io::{DriverId, Handle};
@@ -205,12 +206,12 @@ mod tests {
             self.inner.open_queue(on, owner)
         }
 
-        fn served(&self) -> Option<Served> {
+        fn served(&self) -> Option<OffloadSource> {
             let (server, uuid) = ("server".to_owned(), uuid::Uuid::nil());
-            Some(Served { server, number: 1, uuid, block_bytes: 512 })
+            Some(OffloadSource { server, number: 1, uuid, block_bytes: 512 })
         }
 
-        fn offload(&self, _: &Served) -> Option<Arc<dyn Offload>> {
+        fn offload(&self, _: &OffloadSource) -> Option<Arc<dyn Offload>> {
             Some(Arc::new(Calls { calls: Arc::clone(&self.calls), most: self.most }))
         }
     }

@@ -1,10 +1,10 @@
 //! The wait of a copy that is told to stop.
 
-use weft_block::waiting::{self, Waiting};
+use weft_block::waiting::{self, OngoingWait};
 
 /// Notes what the copy waits for from the moment on at which it is told to stop.
 #[derive(Default)]
-pub struct Stopping(Option<Waiting>);
+pub struct Stopping(Option<OngoingWait>);
 
 impl Stopping {
     /// The copy is told to stop, possibly not for the first time.

@@ -8,7 +8,7 @@ use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, without_sec
 use core::sync::atomic::AtomicBool;
 use uuid::Uuid;
 use weft_block::mirror::MirrorUrl;
-use weft_block::waiting::{self, Waiting};
+use weft_block::waiting::{self, OngoingWait};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
 
@@ -110,7 +110,7 @@ pub fn open_unless(
     begin(url, options)?.wait_unless(stop).transpose()
 }
 
-fn waiting_for(url: &str) -> Waiting {
+fn waiting_for(url: &str) -> OngoingWait {
     waiting::begin(|| format!("{} to be opened", without_secret(url)))
 }
 

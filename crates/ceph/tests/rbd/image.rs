@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::testing::{Plan, Rig, conformance};
+use weft_block::testing::{Rig, TestPlan, conformance};
 use weft_block::{BlockDevice, Error, OpKind, StatusKind};
 use weft_ceph::RbdUrl;
 use weft_testing::ceph::Cluster;
@@ -17,11 +17,11 @@ pub fn open(url: &str) -> Arc<dyn BlockDevice> {
 
 /// Event loops with a queue of the image on each.
 pub fn rig(url: &str, loops: usize) -> Rig {
-    Rig::new(&open(url), Plan { loops, ..Plan::default() })
+    Rig::new(&open(url), TestPlan { loops, ..TestPlan::default() })
 }
 
-fn plan() -> Plan {
-    Plan { loops: 2, rounds: 20, compare_blocks: 1, ..Plan::default() }
+fn plan() -> TestPlan {
+    TestPlan { loops: 2, rounds: 20, compare_blocks: 1, ..TestPlan::default() }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_block::waiting::{self, Waiting};
+use weft_block::waiting::{self, OngoingWait};
 use weft_block::{Error, ErrorKind};
 
 /// A connection to a server.
@@ -90,6 +90,6 @@ impl Client {
     }
 }
 
-fn waiting_for(path: &Path) -> Waiting {
+fn waiting_for(path: &Path) -> OngoingWait {
     waiting::begin(|| format!("the server at {} to answer", path.display()))
 }

@@ -3,7 +3,7 @@
 
 use super::super::facts::{DiskName, Facts};
 use super::answers::{self, Extent};
-use super::name::Name;
+use super::name::DriveName;
 use crate::error::Error;
 use crate::limits::VOLUME_LOCK_TRIES;
 use crate::refusal::Refusal;
@@ -57,20 +57,20 @@ pub(super) struct Claim<T> {
 pub(super) fn claim<C: Calls>(
     calls: &C,
     url: &str,
-    name: &Name,
+    name: &DriveName,
     read_only: bool,
 ) -> Result<Claim<C::Open>, Error> {
     let claimer = Claimer { calls, url };
     let (open, volumes) = match name {
-        Name::Drive(path) if read_only => (claimer.open(path, DriveAccess::Read)?, Vec::new()),
-        Name::Volume(path) if read_only => {
+        DriveName::Drive(path) if read_only => (claimer.open(path, DriveAccess::Read)?, Vec::new()),
+        DriveName::Volume(path) if read_only => {
             let open = claimer.open(path, DriveAccess::Read)?;
             let _ = calls.order(&open, VolumeOrder::Unbound);
             (open, Vec::new())
         }
-        Name::Drive(path) => claimer.drive(path)?,
-        Name::Volume(path) => (claimer.volume(path)?, Vec::new()),
-        Name::Other | Name::File => {
+        DriveName::Drive(path) => claimer.drive(path)?,
+        DriveName::Volume(path) => (claimer.volume(path)?, Vec::new()),
+        DriveName::Other | DriveName::File => {
             return Err(Error::refused(url, Refusal::NeitherDriveNorVolume));
         }
     };
@@ -234,7 +234,7 @@ impl<C: Calls> Claimer<'_, C> {
         number.map_err(|e| self.failed("cannot read its number", e))
     }
 
-    fn facts(&self, name: &Name, open: &C::Open, read_only: bool) -> Result<Facts, Error> {
+    fn facts(&self, name: &DriveName, open: &C::Open, read_only: bool) -> Result<Facts, Error> {
         let asked = |question| self.calls.ask(open, question).ok();
         let (logical, physical) = asked(DriveQuestion::Alignment)
             .and_then(|answer| answers::alignment(&answer))
@@ -257,7 +257,7 @@ impl<C: Calls> Claimer<'_, C> {
         if let Some(answer) = asked(DriveQuestion::Description) {
             answers::describe(&answer, &mut facts);
         }
-        if let Name::Volume(path) = name {
+        if let DriveName::Volume(path) = name {
             let guid = self.calls.names(path).1;
             facts.name = guid.map(|guid| {
                 let place = guid.trim_end_matches('\\').to_lowercase();

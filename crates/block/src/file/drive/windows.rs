@@ -3,7 +3,7 @@
 use super::super::system;
 use super::Opened;
 use super::claim::{self, Calls, Claim};
-use super::name::{self, Name};
+use super::name::{self, DriveName};
 use crate::error::Error;
 use crate::limits::VOLUME_LOCK_PAUSE_MS;
 use crate::status::{Status, StatusKind};
@@ -20,8 +20,8 @@ pub fn open(
     read_only: bool,
     check: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Option<Opened>, Error> {
-    let name = path.to_str().map_or(Name::File, name::read);
-    if name == Name::File {
+    let name = path.to_str().map_or(DriveName::File, name::read);
+    if name == DriveName::File {
         return Ok(None);
     }
     check()?;

@@ -11,7 +11,7 @@ use crate::source::queue::Gate;
 use crate::status::nvme::from_nvme;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::offload::{Offload, Served};
+use weft_block::offload::{Offload, OffloadSource};
 use weft_block::{Error, Outcome, Status, StatusKind};
 use weft_proto::nvme::copy::{Copy, CopyFormat, CopyRange, HostBehavior};
 use weft_proto::nvme::feature::FeatureId;
@@ -40,8 +40,8 @@ struct NamespaceCopy<L> {
 pub(super) fn served<L>(
     association: &Association<L>,
     namespace: &RemoteNamespace,
-) -> Option<Served> {
-    Some(Served {
+) -> Option<OffloadSource> {
+    Some(OffloadSource {
         server: subsystem(association)?,
         number: namespace.nsid.0,
         uuid: uuid(namespace)?,
@@ -55,7 +55,7 @@ pub(super) fn begin<L: Link>(
     association: &Arc<Association<L>>,
     name: &str,
     to: &RemoteNamespace,
-    from: &Served,
+    from: &OffloadSource,
 ) -> Option<Arc<dyn Offload>> {
     let most = u32::from(to.identify.mssrl).min(to.identify.mcl);
     let can_copy = {
@@ -98,7 +98,7 @@ fn uuid(namespace: &RemoteNamespace) -> Option<Uuid> {
 
 impl<L: Link> NamespaceCopy<L> {
     /// Whether this controller has the same namespace under its identifier.
-    fn is_known(&self, from: &Served) -> Result<bool, Error> {
+    fn is_known(&self, from: &OffloadSource) -> Result<bool, Error> {
         let identify =
             |cns: Cns| admin_command::identify(&self.association, &self.name, cns.0, self.from);
         let Ok(id) = IdentifyNamespace::decode(&identify(Cns::NAMESPACE)?) else {

@@ -11,7 +11,7 @@ use crate::url::NvmeUrl;
 use core::time::Duration;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::offload::{Offload, Served};
+use weft_block::offload::{Offload, OffloadSource};
 use weft_block::{
     AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry,
     Identity, Pending, Presence, SizeAnswer,
@@ -124,11 +124,11 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         Some(self.association.0.settle_bound())
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         copying::served(&self.association.0, &self.namespace)
     }
 
-    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         copying::begin(&self.association.0, &self.url, &self.namespace, from)
     }
 
