@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weft_proto::nvme_rdma::{
-    Buffer, QueuePairLimits, Work, WorkError, WorkId, WorkKind, WorkOutcome,
+    QueuePairLimits, ReceiveBuffer, Work, WorkError, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -14,7 +14,7 @@ use crate::Input;
 #[derive(Default)]
 pub struct Posted {
     limits: QueuePairLimits,
-    pub receives: VecDeque<Buffer>,
+    pub receives: VecDeque<ReceiveBuffer>,
     sends: VecDeque<(WorkId, bool)>,
     /// It has failed, which the engine may not know.
     pub is_over: bool,

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use weft_block::{ErrorKind, waiting};
-use weft_proto::printable::Line;
+use weft_proto::printable::PrintableLine;
 use weft_server::service::windows::{self, message::Message};
 
 /// The reason for an unsuccessful exit.
@@ -191,7 +191,7 @@ pub fn tell_of_waits() {
 
 fn say(message: Message, line: &str) {
     // What a peer has said may be in it.
-    let shown: Vec<String> = line.split('\n').map(|line| Line(line).to_string()).collect();
+    let shown: Vec<String> = line.split('\n').map(|line| PrintableLine(line).to_string()).collect();
     match windows::is_service() {
         true => windows::write(message, &shown.join("\n")),
         false => _ = writeln!(std::io::stderr(), "{}", shown.join("\n")),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
-use weft_proto::printable::Line;
+use weft_proto::printable::PrintableLine;
 use weft_server::connections::orders::Shown;
 use weft_server::connections::supervision::State;
 
@@ -27,8 +27,10 @@ pub fn print(out: &mut impl Write, held: &[Shown], is_wide: bool) -> std::io::Re
         let lasts = if it.recorded { "yes" } else { "no" };
         let start = format!("{name:<width$} {:<10} {lasts:<5} {:>6} ", state(it), next(it));
         let room = columns.saturating_sub(start.chars().count());
-        writeln!(out, "{start}{}", cut(&Line(&it.url).to_string(), room))?;
-        for line in it.last_error.iter().flat_map(|error| wrapped(&Line(error).to_string())) {
+        writeln!(out, "{start}{}", cut(&PrintableLine(&it.url).to_string(), room))?;
+        for line in
+            it.last_error.iter().flat_map(|error| wrapped(&PrintableLine(error).to_string()))
+        {
             writeln!(out, "{line}")?;
         }
     }

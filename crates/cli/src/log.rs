@@ -8,7 +8,7 @@ use std::io::Write;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 use weft_block::ErrorKind;
-use weft_proto::printable::Line;
+use weft_proto::printable::PrintableLine;
 use weft_server::service::windows::{self, message::Message};
 
 /// Log options.
@@ -102,7 +102,7 @@ impl<W: Write> Write for Lines<W> {
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        self.0.write_all(format!("{}\n", Line(line)).as_bytes())?;
+        self.0.write_all(format!("{}\n", PrintableLine(line)).as_bytes())?;
         Ok(event.len())
     }
 
@@ -143,7 +143,7 @@ impl Write for EventOf {
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        windows::write(self.0, &Line(line).to_string());
+        windows::write(self.0, &PrintableLine(line).to_string());
         Ok(event.len())
     }
 

@@ -8,7 +8,7 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::rdma::{DeviceLimits, NotLent, QueuePair, QueuePairEvent};
 use weft_io::{Activity, DriverId, Handle, Segments};
 use weft_proto::nvme_rdma::{
-    Buffer, QueuePairEngine, QueuePairLimits, Received, Work, WorkError, WorkId, WorkOutcome,
+    QueuePairEngine, QueuePairLimits, ReceiveBuffer, Received, Work, WorkError, WorkId, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -165,14 +165,19 @@ impl Wire {
         match event {
             QueuePairEvent::Received { buffer, immediate, invalidated } => {
                 let bytes = self.pair.received(buffer);
-                end.received(&Received { buffer: Buffer(buffer), bytes, immediate, invalidated });
+                end.received(&Received {
+                    buffer: ReceiveBuffer(buffer),
+                    bytes,
+                    immediate,
+                    invalidated,
+                });
             }
             QueuePairEvent::WorkEnded { id, ended } => match WorkId::from_number(id) {
                 Some(id) => end.completed(id, ended),
                 None => end.disconnected(),
             },
             QueuePairEvent::ReceiveEnded { buffer, error } => {
-                end.receive_ended(Buffer(buffer), error)
+                end.receive_ended(ReceiveBuffer(buffer), error)
             }
             QueuePairEvent::Established => end.established(self.pair.private_data()),
             QueuePairEvent::Disconnected => end.disconnected(),

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use weft_proto::limits::REGISTRANTS_MAX;
     use weft_proto::nvme::types::{Id128, Nqn};
-    use weft_proto::reservation::{Action, Check, Kind, Operation};
+    use weft_proto::reservation::{Action, KeyCheck, Kind, Operation};
     use weft_proto::scsi::lun::TransportId;
 
     const NAMESPACE: Uuid = Uuid::from_bytes([7; 16]);
@@ -259,7 +259,7 @@ mod tests {
         apply(
             record,
             by,
-            Action::Register { check: Check::Ignore, key: 1, all_ports: false },
+            Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false },
             Some(persist),
         )
     }
@@ -334,7 +334,7 @@ mod tests {
         let both = register(&register(&Record::default(), host(1), false), host(2), false);
         let preempt =
             Action::Preempt { key: 1, target: 2, kind: Kind::WriteExclusive, abort: true };
-        let other_key = Action::Register { check: Check::Ignore, key: 2, all_ports: false };
+        let other_key = Action::Register { check: KeyCheck::Ignore, key: 2, all_ports: false };
         let mut now = apply(&apply(&both, host(2), other_key, None), host(1), preempt, None);
         let lost = || vec![(host(2), Notice::RegistrationPreempted)];
         assert_eq!(
@@ -354,7 +354,7 @@ mod tests {
         now = apply(
             &held,
             host(2),
-            Action::Register { check: Check::Ignore, key: 0, all_ports: false },
+            Action::Register { check: KeyCheck::Ignore, key: 0, all_ports: false },
             None,
         );
         for _ in 0..=RESERVATION_CHANGES_KEPT {
@@ -384,7 +384,7 @@ mod tests {
             record = apply(
                 &record,
                 initiator(0),
-                Action::Register { check: Check::Ignore, key: 1, all_ports: false },
+                Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false },
                 None,
             );
             for n in 0..REGISTRANTS_MAX {

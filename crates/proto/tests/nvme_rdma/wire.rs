@@ -5,8 +5,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use weft_proto::nvme_rdma::{
-    Buffer, Exposure, HostConfig, HostEvent, HostQueuePair, QueuePairEngine, Received,
-    RemoteMemory, TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind, WorkOutcome,
+    Exposure, HostQueuePair, QueuePairEngine, RdmaHostConfig, RdmaHostEvent, RdmaTargetConfig,
+    ReceiveBuffer, Received, RemoteMemory, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -15,8 +16,8 @@ use crate::nvme_rdma::layer::Layer;
 /// Completion at one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    Message { buffer: Buffer, bytes: Vec<u8>, invalidated: Option<u32> },
-    ReceiveFlushed(Buffer),
+    Message { buffer: ReceiveBuffer, bytes: Vec<u8>, invalidated: Option<u32> },
+    ReceiveFlushed(ReceiveBuffer),
     Work(WorkId, WorkOutcome),
 }
 
@@ -24,7 +25,7 @@ pub enum Completion {
 #[derive(Default)]
 pub struct Queues {
     pub send: VecDeque<Work>,
-    pub receives: VecDeque<Buffer>,
+    pub receives: VecDeque<ReceiveBuffer>,
     /// Completions in order: of the send queue, and of the receives. The order of the two is open:
     /// an acknowledgement may be slower than an answer.
     pub sent: VecDeque<Completion>,
@@ -53,7 +54,7 @@ pub struct Wire {
     /// Payload of each host tag.
     pub memory: Vec<Vec<u8>>,
     /// Answers, in order.
-    pub responses: Vec<HostEvent>,
+    pub responses: Vec<RdmaHostEvent>,
     /// Sends that found no receive.
     pub not_ready: u32,
     pub failed: bool,
@@ -63,10 +64,10 @@ pub struct Wire {
     pub refuse_exposure: bool,
     /// The target's responses do not invalidate what they are asked to.
     pub keeps_keys: bool,
-    config: (HostConfig, TargetConfig),
+    config: (RdmaHostConfig, RdmaTargetConfig),
     keys: HashMap<u32, Access>,
     next_key: u32,
-    capsules: HashMap<Buffer, Vec<u8>>,
+    capsules: HashMap<ReceiveBuffer, Vec<u8>>,
     released: HashSet<Tag>,
 }
 
@@ -75,7 +76,7 @@ pub const TARGET: usize = 1;
 
 impl Wire {
     /// A connected pair.
-    pub fn new(host: HostConfig, target: TargetConfig) -> Self {
+    pub fn new(host: RdmaHostConfig, target: RdmaTargetConfig) -> Self {
         let mut wire = Self::unconnected(host, target);
         wire.work();
         let accept = wire.target.accept().encode();
@@ -86,11 +87,14 @@ impl Wire {
     }
 
     /// A pair of which nothing is done yet.
-    pub fn unconnected(host: HostConfig, target: TargetConfig) -> Self {
+    pub fn unconnected(host: RdmaHostConfig, target: RdmaTargetConfig) -> Self {
         let engine = HostQueuePair::new(host);
         let request = engine.request();
-        let target =
-            TargetConfig { receives: request.entries(), host_receives: request.receives, ..target };
+        let target = RdmaTargetConfig {
+            receives: request.entries(),
+            host_receives: request.receives,
+            ..target
+        };
         Self {
             host: engine,
             target: TargetQueuePair::new(target),
@@ -153,8 +157,8 @@ impl Wire {
         }
     }
 
-    fn host_event(&mut self, event: HostEvent) {
-        let HostEvent::Response { tag, .. } = event;
+    fn host_event(&mut self, event: RdmaHostEvent) {
+        let RdmaHostEvent::Response { tag, .. } = event;
         if self.config.0.exposure != Exposure::Standing && !self.failed {
             assert!(
                 self.keys.values().all(|access| access.tag != tag),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use weft_endpoint::Control;
 use weft_proto::nvme::identify::IdentifyController;
-use weft_proto::nvme::log_page::{AnaGroup, AnaGroups, AnaHeader, AnaState, LogPageId};
+use weft_proto::nvme::log_page::{AnaGroupDescriptor, AnaGroups, AnaHeader, AnaState, LogPageId};
 use weft_proto::nvme::types::Nsid;
 use weft_proto::nvme::wire::DecodeError;
 
@@ -38,7 +38,7 @@ pub struct AnaLogArgs {
 }
 
 /// A group, and its namespaces.
-type Group = (AnaGroup, Vec<Nsid>);
+type Group = (AnaGroupDescriptor, Vec<Nsid>);
 
 /// Prints Asymmetric Namespace Access.
 pub fn ana_log(args: &AnaLogArgs, control: &Control) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ pub fn ana_log(args: &AnaLogArgs, control: &Control) -> Result<(), Failure> {
 
 /// Bytes of the log page, as Identify Controller tells them.
 fn page_bytes(id: &IdentifyController) -> usize {
-    let groups = u64::from(id.nanagrpid) * AnaGroup::BYTES as u64;
+    let groups = u64::from(id.nanagrpid) * AnaGroupDescriptor::BYTES as u64;
     let namespaces = if id.anacap & FIXED_GROUPS == 0 { u64::from(id.mnan) * 4 } else { 0 };
     (AnaHeader::BYTES as u64 + groups + namespaces).min(BYTES_MAX) as usize
 }
@@ -132,7 +132,7 @@ mod tests {
     fn groups_are_printed_as_nvme_cli_does() {
         let mut page = AnaHeader { chgcnt: 7, ngrps: 1 }.encode();
         let state = AnaState::NON_OPTIMIZED;
-        page.extend(AnaGroup { grpid: 1, nnsids: 2, chgcnt: 5, state }.encode());
+        page.extend(AnaGroupDescriptor { grpid: 1, nnsids: 2, chgcnt: 5, state }.encode());
         page.extend([1, 0, 0, 0, 3, 0, 0, 0]);
         let (header, groups) = decoded(&page).unwrap();
         let json = as_json("here", &header, &groups);

@@ -23,7 +23,7 @@ use weft_block::{BlockDevice, Pending};
 use weft_io::rdma::{QueuePair, QueuePairConfig, QueuePairEvent};
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Qid};
-use weft_proto::nvme_rdma::cm::Request;
+use weft_proto::nvme_rdma::cm::CmRequest;
 
 /// A target that listens, whatever its hosts come by.
 pub(super) trait Serving: Send {
@@ -239,7 +239,7 @@ impl Driver for Silent {
                 };
                 pair.create(&config).unwrap();
                 pair.open(
-                    &Request { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }
+                    &CmRequest { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }
                         .encode(),
                 )
                 .unwrap();

@@ -12,11 +12,11 @@ use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Time};
 use weft_proto::iscsi::chap::Algorithm;
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, CommandOutcome, DiscoveredTarget, Fault, Initiator, InitiatorConfig,
-    InitiatorEvent,
+    CommandOutcome, DiscoveredTarget, Initiator, InitiatorCommand, InitiatorConfig, InitiatorEvent,
+    ScsiData, SessionFault,
 };
 use weft_proto::iscsi::pdu::Lun;
-use weft_proto::scsi::initiator::{Disk, Probe, Question};
+use weft_proto::scsi::initiator::{Probe, ProbeCommand, ScsiDisk};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
@@ -25,7 +25,7 @@ use weft_proto::stream::Tag;
 #[derive(Default)]
 pub(super) struct LoggedIn {
     /// What the logical unit said, if it was asked.
-    pub(super) disk: Option<Disk>,
+    pub(super) disk: Option<ScsiDisk>,
     /// What a discovery session learned.
     pub(super) targets: Vec<DiscoveredTarget>,
     /// Algorithms of CHAP that the target lets itself be offered.
@@ -112,7 +112,7 @@ impl Login {
             engine.release(tag);
             self.take_answer(end, sense)?;
             self.asked = match self.probe.question() {
-                Some(Question { later: true, .. }) => {
+                Some(ProbeCommand { later: true, .. }) => {
                     Asked::Later(on.now() + Duration::from_millis(ISCSI_READY_PAUSE_MS))
                 }
                 _ => Asked::Nothing,
@@ -124,10 +124,12 @@ impl Login {
             Asked::Later(at) if on.now() < at => return Ok(Next::WaitUntil(at)),
             _ => {}
         }
-        let data = CommandData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
+        let data = ScsiData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
         // A session has room for one command.
-        let _ =
-            engine.submit(on.now().since_epoch(), Command { lun, cdb: question.cdb.bytes, data });
+        let _ = engine.submit(
+            on.now().since_epoch(),
+            InitiatorCommand { lun, cdb: question.cdb.bytes, data },
+        );
         self.asked = Asked::Waiting;
         Ok(Next::Wait)
     }
@@ -215,8 +217,8 @@ impl Handshake for Login {
 
     fn fault(&self, engine: &Initiator) -> Option<Failure> {
         Some(match engine.fault()? {
-            Fault::Moved { address } => Failure::Moved(address.clone()),
-            fault @ Fault::Algorithms { .. } if self.config.algorithms.len() > 1 => {
+            SessionFault::Moved { address } => Failure::Moved(address.clone()),
+            fault @ SessionFault::Algorithms { .. } if self.config.algorithms.len() > 1 => {
                 Failure::List(explain(&self.name, fault))
             }
             fault => explain(&self.name, fault).into(),

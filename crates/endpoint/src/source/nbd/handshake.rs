@@ -8,7 +8,7 @@ use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
 use weft_io::tls::TlsClient;
 use weft_proto::limits::NBD_REQUESTS_MAX;
-use weft_proto::nbd::client::Refusal;
+use weft_proto::nbd::client::OptionRefusal;
 use weft_proto::nbd::code::{OptionCode, ReplyCode};
 use weft_proto::nbd::{Client, ClientConfig, ClientEvent};
 use weft_proto::printable::Printable;
@@ -155,8 +155,8 @@ impl Handshake for Negotiation {
 }
 
 /// What a refusal means, and what to do.
-fn explain(name: &str, export: &str, refusal: &Refusal) -> Error {
-    let Refusal { option, code, message } = refusal;
+fn explain(name: &str, export: &str, refusal: &OptionRefusal) -> Error {
+    let OptionRefusal { option, code, message } = refusal;
     let (kind, hint) = match (*option, *code) {
         (OptionCode::STARTTLS, _) => (
             ErrorKind::Unsupported,

@@ -6,7 +6,7 @@ use super::*;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX};
 use uuid::Uuid;
 use weft_proto::nvme::types::Id128;
-use weft_proto::reservation::{Action, Check, Kind, Operation, Refusal, Registrant};
+use weft_proto::reservation::{Action, KeyCheck, Kind, Operation, Refusal, Registrant};
 
 type Orders = Vec<Order<u32, u32>>;
 
@@ -19,7 +19,7 @@ fn step(by: u8, action: Action) -> Step {
 }
 
 fn register(by: u8) -> Step {
-    step(by, Action::Register { check: Check::Ignore, key: by.into(), all_ports: false })
+    step(by, Action::Register { check: KeyCheck::Ignore, key: by.into(), all_ports: false })
 }
 
 fn preempt(by: u8, whom: u8) -> Step {

@@ -1,9 +1,9 @@
 //! A host's end as the pump sees it.
 
 use super::HostQueuePair;
-use crate::nvme_rdma::cm::Accept;
+use crate::nvme_rdma::cm::CmAccept;
 use crate::nvme_rdma::engine::{LinkEnd, QueuePairEngine};
-use crate::nvme_rdma::link::{Link, Phase};
+use crate::nvme_rdma::link::{Phase, QueuePairState};
 use crate::nvme_rdma::violation::Violation;
 use crate::nvme_rdma::work::{Received, Work, WorkId, WorkKind, WorkOutcome};
 
@@ -12,7 +12,7 @@ impl QueuePairEngine for HostQueuePair {
         if self.link.phase != Phase::Connecting {
             return;
         }
-        match Accept::decode(private_data) {
+        match CmAccept::decode(private_data) {
             Ok(accept) => {
                 self.credits = accept.receives;
                 self.link.phase = Phase::Open;
@@ -99,12 +99,12 @@ impl QueuePairEngine for HostQueuePair {
 
 impl LinkEnd for HostQueuePair {
     #[inline]
-    fn link(&self) -> &Link {
+    fn link(&self) -> &QueuePairState {
         &self.link
     }
 
     #[inline]
-    fn link_mut(&mut self) -> &mut Link {
+    fn link_mut(&mut self) -> &mut QueuePairState {
         &mut self.link
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::TargetQueuePair;
 use super::transmit::Next;
 use crate::nvme_rdma::engine::{LinkEnd, QueuePairEngine};
-use crate::nvme_rdma::link::{Link, Phase};
+use crate::nvme_rdma::link::{Phase, QueuePairState};
 use crate::nvme_rdma::violation::Violation;
 use crate::nvme_rdma::work::{Received, Work, WorkId, WorkKind, WorkOutcome};
 
@@ -117,12 +117,12 @@ impl QueuePairEngine for TargetQueuePair {
 
 impl LinkEnd for TargetQueuePair {
     #[inline]
-    fn link(&self) -> &Link {
+    fn link(&self) -> &QueuePairState {
         &self.link
     }
 
     #[inline]
-    fn link_mut(&mut self) -> &mut Link {
+    fn link_mut(&mut self) -> &mut QueuePairState {
         &mut self.link
     }
 

@@ -15,7 +15,7 @@ use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cntlid, Qid};
 use weft_proto::nvme_rdma::cm::Reject;
-use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, QueuePairEngine, Work};
+use weft_proto::nvme_rdma::{Exposure, HostQueuePair, QueuePairEngine, RdmaHostConfig, Work};
 
 type Then = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink>, Error>)>;
 
@@ -181,14 +181,14 @@ impl Opening {
             exposure: Some(exposure),
             lent_pieces: 0,
         })?;
-        let mut queue = HostQueuePair::new(HostConfig {
+        let mut queue = HostQueuePair::new(RdmaHostConfig {
             qid,
             cntlid,
             queue_entries: entries,
             in_capsule_bytes: self.plan.io.as_ref().map_or(0, |io| io.in_capsule_bytes),
             exposure,
             limits: limits(&device, send_queue),
-            ..HostConfig::default()
+            ..RdmaHostConfig::default()
         });
         while let Some(Work::PostReceive(buffer)) = queue.next_work() {
             pair.post_receive(buffer.0);

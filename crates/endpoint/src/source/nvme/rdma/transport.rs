@@ -14,7 +14,9 @@ use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::violation::Violation;
-use weft_proto::nvme_rdma::{HostEvent, HostQueuePair, QueuePairEngine, Work, WorkId, WorkKind};
+use weft_proto::nvme_rdma::{
+    HostQueuePair, QueuePairEngine, RdmaHostEvent, Work, WorkId, WorkKind,
+};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
@@ -122,7 +124,7 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
     #[inline]
     fn tell(&mut self, on: &Handle, commands: &mut C) -> bool {
         let mut some = false;
-        while let Some(HostEvent::Response { tag, cqe, received_bytes }) =
+        while let Some(RdmaHostEvent::Response { tag, cqe, received_bytes }) =
             self.engine.queue.poll_event()
         {
             some = true;

@@ -14,7 +14,7 @@ use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Stream};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostEvent};
+use weft_proto::nvme_tcp::{HostConnection, TcpHostConfig, TcpHostEvent};
 use weft_proto::stream::Tag;
 use weft_tls::{Client, Peer};
 
@@ -28,10 +28,10 @@ impl OpenLink for TcpLink {
     ) {
         let exchange = ConnectExchange::new(&plan);
         let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
-        let host = HostConfig {
+        let host = TcpHostConfig {
             digests: Digests { header: options.hdr_digest, data: options.data_digest },
             queue_entries: commands,
-            ..HostConfig::default()
+            ..TcpHostConfig::default()
         };
         let in_capsule_bytes =
             io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
@@ -68,7 +68,7 @@ fn refused_digest(asked: Digests, granted: Digests) -> Option<&'static str> {
 /// What was said so far.
 struct Connecting {
     name: String,
-    host: HostConfig,
+    host: TcpHostConfig,
     exchange: ConnectExchange,
     /// With it nothing is said in plain text.
     psk: Option<TlsPsk>,
@@ -100,22 +100,22 @@ impl Handler<HostConnection> for Connecting {
         Commands::<HostConnection>::memory(&self.exchange, tag, offset, len)
     }
 
-    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
+    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: TcpHostEvent) -> Flow {
         match event {
-            HostEvent::Ready(negotiated) => {
+            TcpHostEvent::Ready(negotiated) => {
                 self.ready = true;
                 self.refused = refused_digest(self.host.digests, negotiated.digests);
                 if self.refused.is_none() {
                     self.exchange.start(engine);
                 }
             }
-            HostEvent::Response { tag, cqe, received_bytes } => {
+            TcpHostEvent::Response { tag, cqe, received_bytes } => {
                 self.exchange.event(on, engine, Event::Response { tag, cqe, received_bytes });
             }
-            HostEvent::DataFailed { tag, cqe } => {
+            TcpHostEvent::DataFailed { tag, cqe } => {
                 self.exchange.event(on, engine, Event::DataFailed { tag, cqe })
             }
-            HostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
+            TcpHostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
         Flow::Continue
     }

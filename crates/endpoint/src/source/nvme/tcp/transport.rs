@@ -8,7 +8,7 @@ use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
-use weft_proto::nvme_tcp::{HostConnection, HostEvent};
+use weft_proto::nvme_tcp::{HostConnection, TcpHostEvent};
 use weft_proto::stream::Tag;
 
 /// One connection.
@@ -80,16 +80,16 @@ impl<C: Commands<HostConnection>> Handler<HostConnection> for CommandsHandler<'_
     }
 
     #[inline]
-    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
+    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: TcpHostEvent) -> Flow {
         match event {
-            HostEvent::Response { tag, cqe, received_bytes } => {
+            TcpHostEvent::Response { tag, cqe, received_bytes } => {
                 self.commands.event(on, engine, Event::Response { tag, cqe, received_bytes });
             }
-            HostEvent::DataFailed { tag, cqe } => {
+            TcpHostEvent::DataFailed { tag, cqe } => {
                 self.commands.event(on, engine, Event::DataFailed { tag, cqe })
             }
-            HostEvent::Ready(_) => {}
-            HostEvent::Terminated(why) => *self.terminated = Some(why.to_string()),
+            TcpHostEvent::Ready(_) => {}
+            TcpHostEvent::Terminated(why) => *self.terminated = Some(why.to_string()),
         }
         Flow::Continue
     }
