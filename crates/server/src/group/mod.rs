@@ -51,7 +51,7 @@ use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::url::ISCSI;
 use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
 use weft_group::placement::Weights;
-use weft_group::{Ending, Event, Settings, Wish};
+use weft_group::{Ending, GatewayEvent, GatewaySettings, Wish};
 
 /// How long joining may take: a process that had the name before is fenced first.
 const JOIN: Duration = Duration::from_secs(60);
@@ -63,9 +63,9 @@ const LEAVE: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Joining {
     /// Name of the group.
-    pub group: weft_group::Name,
+    pub group: weft_group::GatewayName,
     /// Name of this gateway.
-    pub gateway: weft_group::Name,
+    pub gateway: weft_group::GatewayName,
     /// The store of the group's objects. It keeps out a client with all that this does: with its
     /// writes to images, too.
     pub store: Arc<dyn OpenStore>,
@@ -81,7 +81,7 @@ pub struct Group {
     /// Name of the group.
     pub name: String,
     /// Name of this gateway.
-    pub gateway: weft_group::Name,
+    pub gateway: weft_group::GatewayName,
     /// The group's configuration.
     pub configuration: Arc<Configuration>,
     /// URLs at which this gateway listens.
@@ -153,7 +153,7 @@ impl Group {
         listeners: Vec<String>,
     ) -> Result<Arc<Self>, Error> {
         let store = Arc::new(Store::new(args.store.open()?, &args.group, &args.gateway));
-        let settings = Settings {
+        let settings = GatewaySettings {
             name: args.gateway.clone(),
             instance: store.instance,
             client: store.client()?,
@@ -290,6 +290,6 @@ impl Group {
 
     /// The namespaces of each ANA group have changed.
     pub fn weigh(&self, weights: Weights) {
-        self.inputs.send(Input::Event(Event::Weights(weights)));
+        self.inputs.send(Input::Event(GatewayEvent::Weights(weights)));
     }
 }

@@ -10,7 +10,7 @@ use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_endpoint::reservations::SharedStore;
 use weft_group::limits::RESERVATION_RECORD_BYTES_MAX;
-use weft_group::{Announcement, AnnouncementStep, FORMAT, Name, Record};
+use weft_group::{Announcement, AnnouncementStep, FORMAT, GatewayName, GroupRecord};
 
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -37,9 +37,9 @@ impl SharedReservations {
         Ok(found)
     }
 
-    fn record(&self) -> Result<Record, Error> {
+    fn record(&self) -> Result<GroupRecord, Error> {
         let text = self.store.record().map_err(|e| error(&e))?;
-        Record::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))
+        GroupRecord::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))
     }
 
     /// Tells the other gateways; who has acknowledged.
@@ -96,7 +96,8 @@ impl SharedStore for SharedReservations {
                 }
                 AnnouncementStep::Done => return Ok(()),
                 AnnouncementStep::Late => {
-                    let names: Vec<&str> = announcement.missing().map(Name::as_str).collect();
+                    let names: Vec<&str> =
+                        announcement.missing().map(GatewayName::as_str).collect();
                     let text = format!(
                         "the gateways {} have not put a reservation in force: look at their logs",
                         names.join(", ")

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_block::AccessState;
 use weft_group::limits::ANA_GROUPS;
-use weft_group::{Name, Wish};
+use weft_group::{GatewayName, Wish};
 
 /// How long a change waits for the cluster to answer.
 const LEASE_WAIT: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ impl Group {
     pub fn show(&self) -> ShownGroup {
         let (status, known) = (self.status.now(), self.configuration.known());
         let record = status.record.unwrap_or_default();
-        let mut owned: BTreeMap<&Name, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
+        let mut owned: BTreeMap<&GatewayName, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
         for (number, group) in &record.groups {
             if let Some(owner) = &group.owner {
                 owned.entry(owner).or_default().0.push(*number);
@@ -102,7 +102,7 @@ impl Group {
                 owned.entry(pinned).or_default().1.push(*number);
             }
         }
-        let show = |(name, gateway): (&Name, &weft_group::GatewayRecord)| {
+        let show = |(name, gateway): (&GatewayName, &weft_group::GatewayRecord)| {
             let (ana_groups, pinned) = owned.get(name).cloned().unwrap_or_default();
             let state = match &gateway.member {
                 None => "away",
@@ -168,7 +168,7 @@ impl Group {
 
     /// Forgets a gateway that is gone for ever.
     pub fn forget(&self, Forget { gateway }: &Forget) -> Result<(), Fault> {
-        let name = Name::new(gateway).map_err(|e| invalid(e.to_string()))?;
+        let name = GatewayName::new(gateway).map_err(|e| invalid(e.to_string()))?;
         let record = self.status.now().record.unwrap_or_default();
         match record.gateways.get(&name) {
             None => Err(Fault::new(Code::NotFound, format!("the group has no gateway {name}"))),

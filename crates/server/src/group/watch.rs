@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 use weft_block::Error;
 use weft_endpoint::reservations::ReservationTable;
-use weft_group::Event;
+use weft_group::GatewayEvent;
 
 /// How often the watch is looked after.
 const LOOK: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub fn start(
                 }
                 // What happened meanwhile was not told.
                 configuration.look();
-                let _ = inputs.send(Input::Event(Event::Changed));
+                let _ = inputs.send(Input::Event(GatewayEvent::Changed));
                 reservations.missed(Box::new(|| ()));
             }
             if stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
@@ -67,7 +67,7 @@ fn hearing(
         }
         word => {
             if word != Some(Word::Configuration) {
-                let _ = inputs.send(Input::Event(Event::Changed));
+                let _ = inputs.send(Input::Event(GatewayEvent::Changed));
             }
             if word != Some(Word::Record) {
                 configuration.look();

@@ -12,7 +12,7 @@ use weft_endpoint::ConnectOptions;
 use weft_endpoint::inventory::Access;
 use weft_endpoint::source::nvme::discover;
 use weft_endpoint::url::{HostPort, NvmeTransport};
-use weft_group::{Ending, Name};
+use weft_group::{Ending, GatewayName};
 use weft_proto::nvme::types::Nqn;
 use weft_server::group::Joining;
 use weft_server::group::verbs::{ShownGateway, ShownGroup};
@@ -28,8 +28,8 @@ const ANA_GROUPS: usize = weft_group::limits::ANA_GROUPS as usize;
 fn start(place: &Place, at: SocketAddr, store: &MemoryStore) -> (Server, Receiver<Event>) {
     let (mut environment, events) = place.environment();
     environment.group = Some(Joining {
-        group: Name::new("hall").unwrap(),
-        gateway: Name::new(place.name).unwrap(),
+        group: GatewayName::new("hall").unwrap(),
+        gateway: GatewayName::new(place.name).unwrap(),
         store: Arc::new(store.clone()),
         access: weft_ceph::Access::default(),
         advertise: Vec::new(),

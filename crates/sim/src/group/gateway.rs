@@ -17,7 +17,8 @@ use weft_base::lock::Lock;
 use weft_block::AccessState;
 use weft_group::placement::Weights;
 use weft_group::{
-    Access, Answer, Ending, Event, GatewayProcess, Member, Name, Order, Request, Role, Settings,
+    AnaAccess, Ending, GatewayEvent, GatewayName, GatewayOrder, GatewayProcess, GatewayRole,
+    GatewaySettings, GroupAnswer, GroupRequest, Member,
 };
 use weft_io::Time;
 use weft_io::sim::{Rng, World};
@@ -45,15 +46,15 @@ pub struct Gateway {
     /// What it may execute late.
     late: Option<LateWrites>,
     cluster: Arc<Lock<Cluster>>,
-    name: Name,
+    name: GatewayName,
     /// The process that runs, or ran last.
     pub client: Client,
     starts: u64,
     engine: Option<GatewayProcess>,
     /// The role that its hosts know.
-    role: Option<Role>,
+    role: Option<GatewayRole>,
     /// Another role, and when its hosts have been told of it.
-    next_role: Option<(Time, Role)>,
+    next_role: Option<(Time, GatewayRole)>,
     /// When the last beat was sent that it knows to be confirmed.
     beat_sent: Time,
     pub link: ClusterLink,
@@ -78,7 +79,7 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn new(n: usize, server: Server, cluster: &Arc<Lock<Cluster>>, mut rng: Rng) -> Self {
-        let name = Name::new(&format!("gateway-{n}")).expect("a name");
+        let name = GatewayName::new(&format!("gateway-{n}")).expect("a name");
         // What is asked of the monitors does not change the rest of the history.
         let own = Rng::new(rng.clone().bits());
         Self {
@@ -107,7 +108,7 @@ impl Gateway {
         }
     }
 
-    pub fn name(&self) -> &Name {
+    pub fn name(&self) -> &GatewayName {
         &self.name
     }
 
@@ -157,7 +158,7 @@ impl Gateway {
         };
         self.server.serve_instead(Served::Own(Arc::new(image)));
         self.is_running = true;
-        let settings = Settings {
+        let settings = GatewaySettings {
             name: self.name.clone(),
             instance: self.client,
             client: self.client.to_string(),
@@ -168,7 +169,7 @@ impl Gateway {
         let engine = GatewayProcess::new(settings, SILENCE);
         (self.engine, self.role, self.next_role) = (Some(engine), None, None);
         (self.is_closing, self.is_closed, self.has_served) = (false, false, false);
-        self.tell(world.now(), Event::Weights(Weights::from([(GROUP, 1)])));
+        self.tell(world.now(), GatewayEvent::Weights(Weights::from([(GROUP, 1)])));
         if self.reservations.is_none() {
             self.begin_serving(world, journal);
         }
@@ -180,11 +181,11 @@ impl Gateway {
         world.power_on(self.server.host);
         self.server.start(world, journal);
         self.set_access(self.role.as_ref().map_or(AccessState::Inaccessible, access));
-        self.tell(world.now(), Event::Ready);
+        self.tell(world.now(), GatewayEvent::Ready);
     }
 
     /// Tells the engine what has happened.
-    fn tell(&mut self, now: Time, event: Event) {
+    fn tell(&mut self, now: Time, event: GatewayEvent) {
         let clock = self.clock(now);
         if let Some(engine) = &mut self.engine {
             engine.take(clock, event);
@@ -232,13 +233,13 @@ impl Gateway {
 
     /// The process gives away what it has, and ends.
     pub fn leave(&mut self, now: Time) {
-        self.tell(now, Event::Leave);
+        self.tell(now, GatewayEvent::Leave);
     }
 
     /// Returns whether it serves as the gateway that is optimized, and the cluster takes its
     /// writes.
     pub fn is_optimized(&self) -> bool {
-        let is = |role: &Role| role.access[&GROUP] == Access::Optimized;
+        let is = |role: &GatewayRole| role.access[&GROUP] == AnaAccess::Optimized;
         self.is_running()
             && self.role.as_ref().is_some_and(is)
             && !self.cluster.lock().is_kept_out(self.client)
@@ -290,14 +291,14 @@ impl Gateway {
         if self.server.is_running() {
             self.server.kill(world, journal);
         }
-        self.tell(world.now(), Event::Closed);
+        self.tell(world.now(), GatewayEvent::Closed);
         self.act(world, journal);
     }
 
     /// Hears the answers that have arrived.
     fn hear(&mut self, now: Time) {
         for (event, asked_at) in self.link.arrived(self.client, now) {
-            if matches!(event, Event::Beats(Answer::Beats(..))) {
+            if matches!(event, GatewayEvent::Beats(GroupAnswer::Beats(..))) {
                 self.beat_sent = asked_at;
             }
             self.tell(now, event);
@@ -310,21 +311,21 @@ impl Gateway {
         let clock = self.clock(now);
         while let Some(order) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
             match order {
-                Order::Ask(request) => self.ask(request, now, journal),
-                Order::AskMonitors => self.link.ask_monitors(self.client, now),
-                Order::Joined { .. } => self.join(now, journal),
-                Order::Serve(role) => {
+                GatewayOrder::Ask(request) => self.ask(request, now, journal),
+                GatewayOrder::AskMonitors => self.link.ask_monitors(self.client, now),
+                GatewayOrder::Joined { .. } => self.join(now, journal),
+                GatewayOrder::Serve(role) => {
                     // Hosts are told one after the other; what is ordered meanwhile is told behind
                     // that.
                     let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
                     self.next_role = Some((begins + fraction(TELLING, &mut self.rng), role));
                 }
-                Order::CarriedOut(_) | Order::Unreadable(_) => {}
-                Order::Resigned => self.is_closing = true,
-                Order::End(Ending::Left) => {
+                GatewayOrder::CarriedOut(_) | GatewayOrder::Unreadable(_) => {}
+                GatewayOrder::Resigned => self.is_closing = true,
+                GatewayOrder::End(Ending::Left) => {
                     return self.kill(world, journal, Duration::from_secs(2));
                 }
-                Order::End(why) => {
+                GatewayOrder::End(why) => {
                     journal.tell(&self.server.name, format_args!("ends: {why}"));
                     if why == Ending::Lost {
                         self.losses += 1;
@@ -336,9 +337,9 @@ impl Gateway {
         }
     }
 
-    fn ask(&mut self, request: Request, now: Time, journal: &Journal) {
+    fn ask(&mut self, request: GroupRequest, now: Time, journal: &Journal) {
         let mut at = now + way(&mut self.rng);
-        if let Request::Fence(client) = &request {
+        if let GroupRequest::Fence(client) = &request {
             journal.tell(&self.server.name, format_args!("fences {client}"));
             // Whoever stands still may go on before that is done, where hosts do not wait for it.
             if self.late.is_some() && self.rng.one_in(2) {
@@ -374,28 +375,28 @@ impl Gateway {
 
     /// Returns whether it knows of others to which its hosts can turn.
     fn has_company(&self) -> bool {
-        let is_other = |(name, member): (&Name, &Member)| *name != self.name && member.ready;
+        let is_other = |(name, member): (&GatewayName, &Member)| *name != self.name && member.ready;
         let record = self.engine.as_ref().and_then(GatewayProcess::record);
         record.is_some_and(|record| record.members().any(is_other))
     }
 
     /// Its hosts know this role now.
-    fn serve(&mut self, role: Role, now: Time, journal: &Journal) {
+    fn serve(&mut self, role: GatewayRole, now: Time, journal: &Journal) {
         let state = access(&role);
         journal.tell(&self.server.name, format_args!("is {state:?}"));
         self.set_access(state);
         self.has_served |= state != AccessState::Inaccessible;
-        self.tell(now, Event::Served);
+        self.tell(now, GatewayEvent::Served);
         self.role = Some(role);
     }
 }
 
 /// What hosts are told of a role.
-fn access(role: &Role) -> AccessState {
+fn access(role: &GatewayRole) -> AccessState {
     match role.access[&GROUP] {
-        Access::Optimized => AccessState::Optimized,
-        Access::NonOptimized => AccessState::NonOptimized,
-        Access::Inaccessible => AccessState::Inaccessible,
+        AnaAccess::Optimized => AccessState::Optimized,
+        AnaAccess::NonOptimized => AccessState::NonOptimized,
+        AnaAccess::Inaccessible => AccessState::Inaccessible,
     }
 }
 

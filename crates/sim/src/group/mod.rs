@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weft_base::lock::Lock;
 use weft_endpoint::paths::Failover;
-use weft_group::Record;
+use weft_group::GroupRecord;
 use weft_io::Time;
 use weft_io::sim::{HostId, Rng, World};
 
@@ -236,7 +236,7 @@ impl Run {
     /// All gateways are in the group, and one is optimized.
     fn is_whole(&self) -> bool {
         let cluster = self.cluster.lock();
-        let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else {
+        let Some(record) = cluster.record().and_then(|text| GroupRecord::parse(text).ok()) else {
             return false;
         };
         drop(cluster);
