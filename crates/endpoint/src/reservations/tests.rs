@@ -183,7 +183,7 @@ fn two_processes_do_not_write_one_file() {
 #[derive(Default)]
 struct Export(Lock<Vec<Arc<Pending>>>);
 
-impl Follower for Export {
+impl ReservationFollower for Export {
     fn reservations_changed(
         &self,
         _: Uuid,

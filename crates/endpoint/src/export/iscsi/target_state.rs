@@ -423,7 +423,7 @@ impl Follower for TargetState {
     }
 }
 
-impl reservations::Follower for TargetState {
+impl reservations::ReservationFollower for TargetState {
     /// The logical units know already; sessions whose commands are aborted have to look.
     fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         if changes.aborted.is_empty() {

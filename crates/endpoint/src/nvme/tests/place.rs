@@ -15,7 +15,7 @@ use crate::source::nvme::device::NvmeDevice;
 use crate::source::nvme::rdma::RdmaLink;
 use crate::source::nvme::session::{self, Session};
 use crate::source::nvme::tcp::TcpLink;
-use crate::source::nvme::transport::{Link, OpenLink};
+use crate::source::nvme::transport::{ControllerLink, OpenLink};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Serving for Arc<TargetState> {
 /// A target that serves one device, over some transport.
 pub(super) trait Transport: 'static {
     /// The host's connections.
-    type Link: Link;
+    type Link: ControllerLink;
 
     /// Loops that take the machine's time, the first ones for a target.
     fn stage() -> Testbed {
@@ -259,7 +259,10 @@ impl Drop for Removed {
 }
 
 /// An association with the target there.
-pub(super) fn connect<L: Link>(place: L::Place, options: &ConnectOptions) -> Pending<Session<L>> {
+pub(super) fn connect<L: ControllerLink>(
+    place: L::Place,
+    options: &ConnectOptions,
+) -> Pending<Session<L>> {
     let host = Nqn::new("nqn.2026-01.example.host:transport").unwrap();
     let options = ConnectOptions {
         host: Some(HostIdentity { nqn: host, id: Id128([9; 16]) }),
@@ -270,7 +273,7 @@ pub(super) fn connect<L: Link>(place: L::Place, options: &ConnectOptions) -> Pen
 }
 
 /// Its namespace.
-pub(super) fn open<L: Link>(
+pub(super) fn open<L: ControllerLink>(
     place: L::Place,
     options: &ConnectOptions,
 ) -> Pending<Arc<NvmeDevice<L>>> {

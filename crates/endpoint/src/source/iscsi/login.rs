@@ -5,7 +5,7 @@ use super::fault::{explain, unusable};
 use super::session_names::SessionNames;
 use crate::limits::{ISCSI_PROBE_BYTES, ISCSI_READY_PAUSE_MS};
 use crate::pump::{Flow, Handler};
-use crate::source::opening::{Handshake, Next};
+use crate::source::opening::{Handshake, HandshakeStep};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
@@ -106,7 +106,12 @@ impl Login {
     }
 
     /// Asks the next question, or takes an answer.
-    fn next(&mut self, engine: &mut Initiator, on: &Handle, lun: Lun) -> Result<Next, Error> {
+    fn next(
+        &mut self,
+        engine: &mut Initiator,
+        on: &Handle,
+        lun: Lun,
+    ) -> Result<HandshakeStep, Error> {
         if let Some((tag, end)) = self.ended.take() {
             let sense = Sense::decode(engine.sense(tag));
             engine.release(tag);
@@ -118,10 +123,10 @@ impl Login {
                 _ => Asked::Nothing,
             };
         }
-        let Some(question) = self.probe.question() else { return Ok(Next::Done) };
+        let Some(question) = self.probe.question() else { return Ok(HandshakeStep::Done) };
         match self.asked {
-            Asked::Waiting => return Ok(Next::Wait),
-            Asked::Later(at) if on.now() < at => return Ok(Next::WaitUntil(at)),
+            Asked::Waiting => return Ok(HandshakeStep::Wait),
+            Asked::Later(at) if on.now() < at => return Ok(HandshakeStep::WaitUntil(at)),
             _ => {}
         }
         let data = ScsiData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
@@ -131,7 +136,7 @@ impl Login {
             InitiatorCommand { lun, cdb: question.cdb.bytes, data },
         );
         self.asked = Asked::Waiting;
-        Ok(Next::Wait)
+        Ok(HandshakeStep::Wait)
     }
 
     fn take_answer(&mut self, end: CommandOutcome, sense: Option<Sense>) -> Result<(), Error> {
@@ -205,14 +210,14 @@ impl Handshake for Login {
         engine.outstanding() > 0
     }
 
-    fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<Next, Failure> {
+    fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<HandshakeStep, Failure> {
         let lun = self.ask.lun();
         let next = match lun {
             Some(lun) if self.ready => self.next(engine, on, lun)?,
-            _ => Next::Wait,
+            _ => HandshakeStep::Wait,
         };
         let done = self.listed || self.ready && lun.is_none();
-        Ok(if done { Next::Done } else { next })
+        Ok(if done { HandshakeStep::Done } else { next })
     }
 
     fn fault(&self, engine: &Initiator) -> Option<Failure> {

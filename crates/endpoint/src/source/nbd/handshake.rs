@@ -2,7 +2,7 @@
 
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::ConnectOptions;
-use crate::source::opening::{Handshake, Next, Place};
+use crate::source::opening::{Handshake, HandshakeStep, PeerPlace};
 use crate::url::nbd::{NbdPlace, NbdUrl};
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
@@ -58,10 +58,10 @@ impl Negotiation {
 }
 
 /// Where the server of a URL is.
-pub(super) fn place(url: &NbdUrl) -> Place {
+pub(super) fn place(url: &NbdUrl) -> PeerPlace {
     match &url.place {
-        NbdPlace::Tcp(address) => Place::Host(address.clone()),
-        NbdPlace::Unix(path) => Place::Unix(path.clone()),
+        NbdPlace::Tcp(address) => PeerPlace::Host(address.clone()),
+        NbdPlace::Unix(path) => PeerPlace::Unix(path.clone()),
     }
 }
 
@@ -103,11 +103,11 @@ impl Handshake for Negotiation {
         Client::new(self.config.clone())
     }
 
-    fn advance(&mut self, _: &mut Client, _: &Handle) -> Result<Next, Error> {
+    fn advance(&mut self, _: &mut Client, _: &Handle) -> Result<HandshakeStep, Error> {
         Ok(match (core::mem::take(&mut self.start_tls), self.ready) {
-            (true, _) => Next::Wrap,
-            (false, true) => Next::Done,
-            (false, false) => Next::Wait,
+            (true, _) => HandshakeStep::Wrap,
+            (false, true) => HandshakeStep::Done,
+            (false, false) => HandshakeStep::Wait,
         })
     }
 

@@ -4,7 +4,7 @@ use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use crate::source::idle::Idle;
 use crate::source::queue::{Commands, Watchdog};
-use crate::source::settle::{GONE, Lost};
+use crate::source::settle::{GONE, LostWrites};
 use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -282,7 +282,7 @@ impl Commands for Table {
         // The protocol knows no such thing: the operation ends by itself.
     }
 
-    fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut Lost) {
+    fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut LostWrites) {
         // The protocol has no timers: a server may go on for as long as the user says.
         self.settled_at = on.now() + self.patience.quiesce;
         for n in 0..self.slots.len() {

@@ -20,7 +20,7 @@ const UUID: Uuid = Uuid::from_bytes([7; 16]);
 #[derive(Default)]
 struct Export(Lock<Vec<(Changes, Arc<Pending>)>>);
 
-impl Follower for Export {
+impl ReservationFollower for Export {
     fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         if !changes.aborted.is_empty() {
             self.0.lock().push((changes.clone(), Arc::clone(pending)));

@@ -4,7 +4,7 @@
 use super::transport::RdmaLink;
 use crate::nvme::rdma::{Wire, limits};
 use crate::source::nvme::connect_exchange::ConnectExchange;
-use crate::source::nvme::transport::{Engine, Link, OpenLink, Opened, Plan};
+use crate::source::nvme::transport::{CommandEngine, ControllerLink, LinkPlan, OpenLink, Opened};
 use std::io;
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
@@ -24,7 +24,7 @@ impl OpenLink for RdmaLink {
 
     fn open(
         on: &Handle,
-        plan: Plan<Vec<SocketAddr>>,
+        plan: LinkPlan<Vec<SocketAddr>>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
         let (until, then): (_, Then) = (plan.limit.until, Box::new(then));
@@ -49,7 +49,7 @@ enum Attempt {
 
 /// The driver.
 struct Opening {
-    plan: Plan<Vec<SocketAddr>>,
+    plan: LinkPlan<Vec<SocketAddr>>,
     id: DriverId,
     /// The address that is tried next.
     nth: usize,

@@ -6,9 +6,9 @@ use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
 use crate::source::nvme::connect_exchange::ConnectExchange;
 use crate::source::nvme::transport::{
-    Channel, Commands, ConnectResult, Event, OpenLink, Opened, Plan,
+    CommandEvent, CommandOwner, ConcatenationState, ConnectResult, LinkPlan, OpenLink, Opened,
 };
-use crate::source::opening::{self, Handshake, Next, Place};
+use crate::source::opening::{self, Handshake, HandshakeStep, PeerPlace};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Stream};
@@ -23,11 +23,11 @@ impl OpenLink for TcpLink {
 
     fn open(
         on: &Handle,
-        plan: Plan<Vec<SocketAddr>>,
+        plan: LinkPlan<Vec<SocketAddr>>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
         let exchange = ConnectExchange::new(&plan);
-        let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
+        let LinkPlan { name, place: addresses, options, commands, io, limit, channel } = plan;
         let host = TcpHostConfig {
             digests: Digests { header: options.hdr_digest, data: options.data_digest },
             queue_entries: commands,
@@ -38,7 +38,8 @@ impl OpenLink for TcpLink {
         let connecting = Connecting {
             name: name.clone(),
             host,
-            generated: (channel == Channel::Keyed).then_some(options.secrets.controller.is_some()),
+            generated: (channel == ConcatenationState::Keyed)
+                .then_some(options.secrets.controller.is_some()),
             psk: options.tls.psk,
             peer: None,
             exchange,
@@ -48,7 +49,8 @@ impl OpenLink for TcpLink {
             terminated: None,
         };
         let capture = options.control.capture();
-        let plan = opening::Plan { name, place: Place::Addresses(addresses), limit, capture };
+        let plan =
+            opening::OpeningPlan { name, place: PeerPlace::Addresses(addresses), limit, capture };
         opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
             then(on, opened.map(|(pump, result)| (Self::new(pump), result)));
         });
@@ -93,11 +95,11 @@ impl Connecting {
 
 impl Handler<HostConnection> for Connecting {
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        Commands::<HostConnection>::memory_mut(&mut self.exchange, tag, offset, len)
+        CommandOwner::<HostConnection>::memory_mut(&mut self.exchange, tag, offset, len)
     }
 
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
-        Commands::<HostConnection>::memory(&self.exchange, tag, offset, len)
+        CommandOwner::<HostConnection>::memory(&self.exchange, tag, offset, len)
     }
 
     fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: TcpHostEvent) -> Flow {
@@ -110,10 +112,14 @@ impl Handler<HostConnection> for Connecting {
                 }
             }
             TcpHostEvent::Response { tag, cqe, received_bytes } => {
-                self.exchange.event(on, engine, Event::Response { tag, cqe, received_bytes });
+                self.exchange.event(
+                    on,
+                    engine,
+                    CommandEvent::Response { tag, cqe, received_bytes },
+                );
             }
             TcpHostEvent::DataFailed { tag, cqe } => {
-                self.exchange.event(on, engine, Event::DataFailed { tag, cqe })
+                self.exchange.event(on, engine, CommandEvent::DataFailed { tag, cqe })
             }
             TcpHostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
@@ -154,7 +160,7 @@ impl Handshake for Connecting {
         Ok(stream)
     }
 
-    fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<Next, Error> {
+    fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<HandshakeStep, Error> {
         if let Some(digest) = self.refused {
             let text = format!(
                 "{}: the target grants no {digest} digest, which was asked for; ask for none, or let the target grant it",
@@ -165,7 +171,11 @@ impl Handshake for Connecting {
         if let Some(why) = self.exchange.take_failure() {
             return Err(why);
         }
-        Ok(if self.ready && self.exchange.is_done() { Next::Done } else { Next::Wait })
+        Ok(if self.ready && self.exchange.is_done() {
+            HandshakeStep::Done
+        } else {
+            HandshakeStep::Wait
+        })
     }
 
     fn fault(&self, engine: &HostConnection) -> Option<Error> {
