@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use weft_bench::agents::message::{LENGTH_BYTES, Malformed, decode, encode};
+use weft_bench::agents::message::{LENGTH_BYTES, MessageError, decode, encode};
 use weft_bench::limits::AGENT_FIRST_BYTES_MAX;
 
 /// Bytes that are taken from TLS at a time.
@@ -35,7 +35,7 @@ pub enum Lost {
     Tls(rustls::Error),
     /// It sent what is no message.
     #[error("it sent {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MessageError),
 }
 
 impl From<io::Error> for Lost {

@@ -10,8 +10,8 @@ use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_PROOF_S, AGENT_SILENCE_S};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use weft_bench::agents::message::{Kind, VERSION};
-use weft_bench::agents::{Answer, Clock, Offset, Request, Trip};
+use weft_bench::agents::message::{VERSION, WireErrorKind};
+use weft_bench::agents::{AgentClock, AgentMessage, Offset, StudyMessage, Trip};
 use weft_bench::limits::{AGENT_CLOCK_TRIPS, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::results::Machine;
 use weft_block::{Error, ErrorKind, waiting};
@@ -25,7 +25,7 @@ pub struct Agent {
     pub machine: Machine,
     pub channel: Channel,
     /// Our clock.
-    pub clock: Clock,
+    pub clock: AgentClock,
     /// Its clock against ours.
     pub offset: Offset,
     /// Questions for its clock.
@@ -42,9 +42,9 @@ pub struct Opened {
 }
 
 /// The failure in an answer.
-pub fn failure(name: &str, answer: Answer) -> Failure {
+pub fn failure(name: &str, answer: AgentMessage) -> Failure {
     match answer {
-        Answer::Refused { kind, why } => {
+        AgentMessage::Refused { kind, why } => {
             Failure::of(kind.into(), format!("agent {name}: {}", Printable(&why)))
         }
         _ => Failure::of(
@@ -56,15 +56,15 @@ pub fn failure(name: &str, answer: Answer) -> Failure {
 
 /// The failure that an agent tells of which has not proved that it has the key: anybody may have
 /// said it, so its words are not shown.
-fn refused_unproved(name: &str, answer: &Answer) -> Failure {
+fn refused_unproved(name: &str, answer: &AgentMessage) -> Failure {
     let (kind, why) = match answer {
-        Answer::Refused { kind: Kind::Protocol, .. } => {
+        AgentMessage::Refused { kind: WireErrorKind::Protocol, .. } => {
             (ErrorKind::Protocol, "its version is another one: use the same weft on all machines")
         }
-        Answer::Refused { kind: Kind::PermissionDenied, .. } => {
+        AgentMessage::Refused { kind: WireErrorKind::PermissionDenied, .. } => {
             (ErrorKind::PermissionDenied, "the study does not have its key")
         }
-        Answer::Refused { kind: Kind::InUse, .. } => {
+        AgentMessage::Refused { kind: WireErrorKind::InUse, .. } => {
             (ErrorKind::InUse, "it works for another study; one at a time")
         }
         _ => (ErrorKind::Protocol, "it does not begin with its proof"),
@@ -133,7 +133,7 @@ impl Agent {
     pub fn connect(
         address: &Address,
         key: &Key,
-        clock: Clock,
+        clock: AgentClock,
         patience: Duration,
     ) -> Result<Self, Failure> {
         let name = address.name();
@@ -185,23 +185,26 @@ impl Agent {
         fingerprint: String,
         mut channel: Channel,
         key: &Key,
-        clock: Clock,
+        clock: AgentClock,
         deadline: Instant,
     ) -> Result<Self, Failure> {
         let gone = |e: Lost| lost(&name, &e);
         let exported = channel.exported().map_err(gone)?;
         channel
-            .send(&Request::Hello { version: VERSION, proof: exported.proof(key, Role::Study) })
+            .send(&StudyMessage::Hello {
+                version: VERSION,
+                proof: exported.proof(key, Role::Study),
+            })
             .map_err(gone)?;
         channel.allow(AGENT_MESSAGE_BYTES_MAX);
         match channel.receive(deadline).map_err(gone)? {
-            Answer::Welcome { proof, .. } if !exported.is_proof(key, Role::Agent, &proof) => {
+            AgentMessage::Welcome { proof, .. } if !exported.is_proof(key, Role::Agent, &proof) => {
                 let text = format!(
                     "agent {name} does not have the key: it is not the agent that it seems to be"
                 );
                 Err(Failure::of(ErrorKind::PermissionDenied, text))
             }
-            Answer::Welcome { weft, machine, .. } => {
+            AgentMessage::Welcome { weft, machine, .. } => {
                 let offset = Offset { ns: 0, uncertainty_ns: i64::MAX };
                 let weft = Printable(&weft).to_string();
                 Ok(Self {
@@ -230,10 +233,10 @@ impl Agent {
             // one.
             self.asked += 1;
             let asked = self.asked;
-            self.channel.send(&Request::Clock { number: asked })?;
+            self.channel.send(&StudyMessage::Clock { number: asked })?;
             let theirs_ns = loop {
                 match self.channel.receive(deadline)? {
-                    Answer::Time { number, now_ns } if number == asked => break now_ns,
+                    AgentMessage::Time { number, now_ns } if number == asked => break now_ns,
                     _ => {}
                 }
             };
@@ -244,14 +247,14 @@ impl Agent {
     }
 
     /// Has it open a device.
-    pub fn open(&mut self, request: &Request) -> Result<Opened, Failure> {
+    pub fn open(&mut self, request: &StudyMessage) -> Result<Opened, Failure> {
         let gone = |name: &str, e: Lost| lost(name, &e);
         let _waiting = waiting::begin(|| format!("the agent {} to open its device", self.name));
         self.channel.send(request).map_err(|e| gone(&self.name, e))?;
         let deadline = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
         match self.channel.receive(deadline).map_err(|e| gone(&self.name, e))? {
             // What no device has is refused here, before anything is divided by it.
-            Answer::Opened { block_bytes, blocks, max_transfer_bytes, write, cpus }
+            AgentMessage::Opened { block_bytes, blocks, max_transfer_bytes, write, cpus }
                 if block_bytes >= 512
                     && block_bytes.is_power_of_two()
                     && blocks.checked_mul(u64::from(block_bytes)).is_some()

@@ -2,7 +2,7 @@
 //! report.
 
 use super::connection::{Agent, Opened, lost};
-use super::work::{Event, Order, Over, SharedRun, idle, work};
+use super::work::{Event, Over, RunOrder, SharedRun, idle, work};
 use crate::exit::{Failure, tell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use weft_base::lock::Lock;
 
 use std::time::{Duration, Instant};
-use weft_bench::agents::{Clock, Measured, least, merged};
+use weft_bench::agents::{AgentClock, MeasuredRun, least, merged};
 use weft_bench::limits::PROGRESS_EVERY;
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Error, JobSpec, Phase, Progress, Report, results};
+use weft_bench::{Error, JobSpec, Phase, Progress, RunReport, results};
 use weft_block::{ErrorKind, Geometry};
 
 /// Least time between the word to start and the start.
@@ -35,7 +35,7 @@ struct Member {
 /// The agents.
 pub struct Fleet {
     members: RefCell<Vec<Member>>,
-    clock: Clock,
+    clock: AgentClock,
     began: Instant,
     notes: RefCell<Vec<String>>,
     /// Greatest distance between two starts of a run on our clock, ns.
@@ -63,7 +63,7 @@ impl Fleet {
     /// A fleet of these agents and the devices that they opened; `asked` is the device of each, as
     /// the study names it, and `urls` the same for people.
     pub fn new(
-        clock: Clock,
+        clock: AgentClock,
         agents: Vec<(Agent, Opened)>,
         asked: Vec<String>,
         urls: Vec<String>,
@@ -117,7 +117,7 @@ impl Fleet {
     }
 
     /// Notes how a worker ended; what it measured, if it did.
-    fn take(&self, member: &mut Member, over: Over) -> Option<Result<Measured, Failure>> {
+    fn take(&self, member: &mut Member, over: Over) -> Option<Result<MeasuredRun, Failure>> {
         match over {
             Over::Measured(measured) => Some(Ok(*measured)),
             Over::Idle => None,
@@ -139,7 +139,7 @@ impl Fleet {
     }
 
     /// Notes when the machines began.
-    fn compare_starts(&self, members: &mut [Member], at_ns: i64, all: &[(u32, Measured)]) {
+    fn compare_starts(&self, members: &mut [Member], at_ns: i64, all: &[(u32, MeasuredRun)]) {
         let mut starts = Vec::new();
         for (number, measured) in all {
             let member = &mut members[*number as usize];
@@ -283,7 +283,7 @@ impl Generator for Crew {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let mut members = self.fleet.members.borrow_mut();
         let chosen = taking_part(&members, self.machines, purpose);
         if chosen.is_empty() {
@@ -292,7 +292,7 @@ impl Generator for Crew {
         }
         let rates = Lock::new(vec![(0.0, false); members.len()]);
         let shared =
-            SharedRun { order: Order::of(spec), stop, over: AtomicBool::new(false), rates };
+            SharedRun { order: RunOrder::of(spec), stop, over: AtomicBool::new(false), rates };
         let (ends, started) = self.together(&mut members, &chosen, &shared, spec, progress);
         let (mut all, mut failed) = (Vec::new(), None);
         for (number, over) in ends {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use weft_base::lock::Lock;
 use weft_bench::agents::message::VERSION;
-use weft_bench::agents::{Answer, Request};
+use weft_bench::agents::{AgentMessage, StudyMessage};
 use weft_bench::limits::AGENT_MESSAGE_BYTES_MAX;
 use weft_bench::study::machine_facts;
 use weft_block::{Error, ErrorKind};
@@ -143,12 +143,13 @@ impl Desk {
         let mut channel = Channel::open(socket, tls, deadline).map_err(told)?;
         stranger.has_spoken();
         let exported = channel.exported().map_err(told)?;
-        let Request::Hello { version, proof } = channel.receive(deadline).map_err(told)? else {
+        let StudyMessage::Hello { version, proof } = channel.receive(deadline).map_err(told)?
+        else {
             return Err("it did not begin with its proof".into());
         };
         let turn_away = |channel: &mut Channel, kind: ErrorKind, why: String| {
             // Whether it arrives does not matter to this end.
-            let _ = channel.send(&Answer::Refused { kind: kind.into(), why: why.clone() });
+            let _ = channel.send(&AgentMessage::Refused { kind: kind.into(), why: why.clone() });
             why
         };
         if version != VERSION {
@@ -169,7 +170,7 @@ impl Desk {
         let proof = exported.proof(&self.key, Role::Agent);
         let weft = env!("CARGO_PKG_VERSION").to_owned();
         channel
-            .send(&Answer::Welcome { proof, weft, machine: Box::new(machine_facts()) })
+            .send(&AgentMessage::Welcome { proof, weft, machine: Box::new(machine_facts()) })
             .map_err(told)?;
         Ok((channel, place))
     }

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use weft_base::lock::Lock;
 
 use std::time::{Duration, Instant};
-pub use weft_bench::agents::Order;
-use weft_bench::agents::{Answer, Measured, Request};
+pub use weft_bench::agents::RunOrder;
+use weft_bench::agents::{AgentMessage, MeasuredRun, StudyMessage};
 use weft_bench::limits::AGENT_CLOCK_TRIPS;
 
 /// How long to listen before looking whether the study was stopped.
@@ -24,7 +24,7 @@ const PING: u64 = 0;
 
 /// State that all workers of a run share.
 pub struct SharedRun<'a> {
-    pub order: Order,
+    pub order: RunOrder,
     pub stop: &'a AtomicBool,
     /// Everybody is done.
     pub over: AtomicBool,
@@ -43,7 +43,7 @@ pub enum Event {
 /// The end of a run for an agent.
 pub enum Over {
     /// With a result.
-    Measured(Box<Measured>),
+    Measured(Box<MeasuredRun>),
     /// With nothing, as the study was stopped.
     Idle,
     /// The agent is there and did not do it.
@@ -55,7 +55,7 @@ pub enum Over {
 /// Why a worker ends before its result.
 enum NoResult {
     Lost(Lost),
-    Refused(Answer),
+    Refused(AgentMessage),
     Stopped,
 }
 
@@ -79,14 +79,18 @@ impl<'a> Talk<'a> {
     }
 
     /// Listens for a while; passes the user's wish to stop on, once.
-    fn step(&mut self, shared: &SharedRun<'_>, wait: Duration) -> Result<Option<Answer>, Lost> {
+    fn step(
+        &mut self,
+        shared: &SharedRun<'_>,
+        wait: Duration,
+    ) -> Result<Option<AgentMessage>, Lost> {
         if shared.stop.load(Relaxed) && !self.stopped {
             self.stopped = true;
-            self.agent.channel.send(&Request::Stop)?;
+            self.agent.channel.send(&StudyMessage::Stop)?;
         }
         if self.pinged.elapsed() >= PING_EVERY {
             self.pinged = Instant::now();
-            self.agent.channel.send(&Request::Clock { number: PING })?;
+            self.agent.channel.send(&StudyMessage::Clock { number: PING })?;
         }
         let answer = self.agent.channel.poll(wait)?;
         if answer.is_some() {
@@ -122,18 +126,18 @@ fn converse(
     shared: &SharedRun<'_>,
     ready: impl FnOnce(),
     start: &Receiver<Option<i64>>,
-) -> Result<Box<Measured>, NoResult> {
+) -> Result<Box<MeasuredRun>, NoResult> {
     agent.compare((AGENT_CLOCK_TRIPS / 8).max(1))?;
-    agent.channel.send(&Request::Prepare { order: shared.order.clone() })?;
+    agent.channel.send(&StudyMessage::Prepare { order: shared.order.clone() })?;
     let mut talk = Talk::new(agent);
     connect(&mut talk, shared)?;
     ready();
     let Some(at_ns) = word(&mut talk, shared, start)? else {
-        talk.agent.channel.send(&Request::Stop)?;
+        talk.agent.channel.send(&StudyMessage::Stop)?;
         return finish(&mut talk, number, shared).and(Err(NoResult::Stopped));
     };
     let at_ns = talk.agent.offset.to_theirs(at_ns);
-    talk.agent.channel.send(&Request::Start { at_ns })?;
+    talk.agent.channel.send(&StudyMessage::Start { at_ns })?;
     finish(&mut talk, number, shared)
 }
 
@@ -142,9 +146,9 @@ fn connect(talk: &mut Talk<'_>, shared: &SharedRun<'_>) -> Result<(), NoResult> 
     let until = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
     while Instant::now() < until {
         match talk.step(shared, STEP)? {
-            Some(Answer::Ready) => return Ok(()),
-            Some(Answer::Ended { .. }) => return Err(NoResult::Stopped),
-            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
+            Some(AgentMessage::Ready) => return Ok(()),
+            Some(AgentMessage::Ended { .. }) => return Err(NoResult::Stopped),
+            Some(refused @ AgentMessage::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
@@ -165,8 +169,8 @@ fn word(
         }
         // What ends a run before its start was asked for, or is a failure.
         match talk.step(shared, Duration::from_millis(1))? {
-            Some(Answer::Ended { .. }) => return Err(NoResult::Stopped),
-            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
+            Some(AgentMessage::Ended { .. }) => return Err(NoResult::Stopped),
+            Some(refused @ AgentMessage::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
@@ -177,21 +181,21 @@ fn finish(
     talk: &mut Talk<'_>,
     number: usize,
     shared: &SharedRun<'_>,
-) -> Result<Box<Measured>, NoResult> {
+) -> Result<Box<MeasuredRun>, NoResult> {
     let run = shared.order.run.map(|run| {
         shared.order.ramp.saturating_add(run).saturating_add(Duration::from_secs(AGENT_OPEN_S))
     });
     let until = run.and_then(|run| Instant::now().checked_add(run));
     while until.is_none_or(|until| Instant::now() < until) {
         match talk.step(shared, STEP)? {
-            Some(Answer::Ended { measured }) => return Ok(measured),
-            Some(Answer::Progress { iops, measuring }) => {
+            Some(AgentMessage::Ended { measured }) => return Ok(measured),
+            Some(AgentMessage::Progress { iops, measuring }) => {
                 let mut rates = shared.rates.lock();
                 if let Some(rate) = rates.get_mut(number) {
                     *rate = (if iops.is_finite() { iops } else { 0.0 }, measuring);
                 }
             }
-            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
+            Some(refused @ AgentMessage::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use weft_bench::agents::Clock;
+use weft_bench::agents::AgentClock;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 
@@ -69,7 +69,7 @@ pub fn run(args: AgentArgs, control: &Control) -> Result<(), Failure> {
         config,
         connect: args.connect,
         control: control.clone(),
-        clock: Clock::new(),
+        clock: AgentClock::new(),
         stop,
     });
     let server = Server::bind(Arc::clone(&shop), &identity, key)?;

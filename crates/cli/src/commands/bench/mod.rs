@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use taken::Taken;
-use weft_bench::ceiling::Tuning;
-use weft_bench::{JobSpec, Report};
+use weft_bench::ceiling::CeilingTuning;
+use weft_bench::{JobSpec, RunReport};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_formats::fio_output;
@@ -64,7 +64,7 @@ pub struct BenchArgs {
     /// Tuning of the ceiling's connections, instead of finding the best: 1MiB+copy, default+gather,
     /// …
     #[arg(long, hide = true, requires = "ceiling")]
-    ceiling_tuning: Option<Tuning>,
+    ceiling_tuning: Option<CeilingTuning>,
     /// Process ID of the target on this machine, to add its CPU time to the JSON
     #[arg(long, hide = true)]
     watch_pid: Option<u32>,
@@ -125,7 +125,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
 /// The output: a report that is the only one, or all groups of them. JSON says which group failed.
 fn text(
     format: OutputFormat,
-    groups: &[Vec<Report>],
+    groups: &[Vec<RunReport>],
     is_one: bool,
     failure: Option<&Failure>,
 ) -> String {
@@ -314,7 +314,7 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
 }
 
 /// Returns the exit status for failed operations, bad blocks and an interrupted run.
-fn verdict(report: &Report) -> Result<(), Failure> {
+fn verdict(report: &RunReport) -> Result<(), Failure> {
     let bad: u64 = report
         .jobs
         .iter()

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weft_bench::workload::{ExitAll, Gate, check, run_gated};
-use weft_bench::{Error, JobSpec, Progress, Report};
+use weft_bench::{Error, JobSpec, Progress, RunReport};
 use weft_block::Device;
 use weft_block::file::CreatedFiles;
 use weft_endpoint::source::discovered;
@@ -48,7 +48,7 @@ fn run_one(
     is_over: &AtomicBool,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<RunReport, Error> {
     let report = run_gated(device, &spec, watched, &mut WithOthers(is_over), stop, progress)?;
     if ends(&report) != ExitAll::No {
         is_over.store(true, Ordering::Relaxed);
@@ -57,7 +57,7 @@ fn run_one(
 }
 
 /// What ends with the jobs of a report.
-fn ends(report: &Report) -> ExitAll {
+fn ends(report: &RunReport) -> ExitAll {
     let what = report.jobs.iter().map(|job| report.spec.ended_by(job));
     what.max().unwrap_or_default()
 }
@@ -108,7 +108,7 @@ pub struct Runs<'a> {
 #[derive(Default)]
 pub struct Measured {
     /// The reports, by group; a group without any did not start.
-    pub groups: Vec<Vec<Report>>,
+    pub groups: Vec<Vec<RunReport>>,
     /// The failure that ended the run early.
     pub failure: Option<Failure>,
 }
@@ -232,7 +232,7 @@ impl Runs<'_> {
         &self,
         jobs: Vec<(JobSpec, Device)>,
         stop: &AtomicBool,
-    ) -> (Vec<Report>, Option<Failure>) {
+    ) -> (Vec<RunReport>, Option<Failure>) {
         let mut bar = Bar::new();
         let is_over = &AtomicBool::new(false);
         let outcomes: Vec<_> = std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Error, JobSpec, Progress, Report};
+use weft_bench::{Error, JobSpec, Progress, RunReport};
 use weft_block::{ErrorKind, Geometry, grammar};
 use weft_endpoint::url::without_secret;
 use weft_formats::import::measured::fio_run::{self, Engine};
@@ -95,7 +95,7 @@ impl Generator for Fio {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let watching = self.target.start();
         let Some(output) = self.output(spec, stop, progress)? else {
             let mut report = weft_bench::agents::merged(&self.url, self.geometry, spec, &[]);
@@ -105,7 +105,7 @@ impl Generator for Fio {
         let report = fio_run::report(&output, &self.url, self.geometry, spec)
             .map_err(|e| weft_block::Error::new(ErrorKind::Io, e.to_string()))?;
         let watched = watching.end(report.all().runtime, spec.ramp_time);
-        Ok(Report { watched, ..report })
+        Ok(RunReport { watched, ..report })
     }
 
     fn names(&self) -> Vec<String> {

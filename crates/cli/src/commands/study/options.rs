@@ -11,7 +11,7 @@ use crate::connection::ConnectArgs;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_bench::suite::{Mode, Suite};
+use weft_bench::suite::{Suite, SuiteMode};
 use weft_bench::workload::duration;
 
 /// Options of `weft study`.
@@ -108,8 +108,8 @@ pub struct StudyArgs {
     /// device [default: 127.0.0.1]
     #[arg(long, value_name = "IP", conflicts_with = "target")]
     pub(super) address: Option<std::net::IpAddr>,
-    /// Cause of the distance of lanes that have one: relay, a process of weft, or netem of Linux, for
-    /// root, between two network namespaces [default: relay]
+    /// Cause of the distance of lanes that have one: relay, a process of weft, or netem of Linux,
+    /// for root, between two network namespaces [default: relay]
     #[arg(long, value_name = "SHAPE", conflicts_with_all = ["target", "agents"])]
     pub(super) shape: Option<Shape>,
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
@@ -144,11 +144,11 @@ pub struct StudyArgs {
 }
 
 impl StudyArgs {
-    pub(super) fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> SuiteMode {
         match (self.quick, self.full) {
-            (true, _) => Mode::Quick,
-            (_, true) => Mode::Full,
-            _ => Mode::Usual,
+            (true, _) => SuiteMode::Quick,
+            (_, true) => SuiteMode::Full,
+            _ => SuiteMode::Usual,
         }
     }
 }

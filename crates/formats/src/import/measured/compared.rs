@@ -1,7 +1,7 @@
 //! Results of two runs of other tools, compared.
 
 use super::Measured;
-use weft_bench::compare::{Change, Comparison, Verdict};
+use weft_bench::compare::{ComparedRow, Comparison, RateVerdict};
 
 /// The workloads that both runs of a tool have. A single measurement has no interval, so no change
 /// is judged.
@@ -34,13 +34,13 @@ pub fn compared(tool: &str, before: &[Measured], after: &[Measured]) -> Result<C
             notes.push(remark.clone());
         }
     }
-    let changes = pairs.iter().map(|(one, other)| Change {
+    let changes = pairs.iter().map(|(one, other)| ComparedRow {
         lane: tool.to_owned(),
         workload: named(one),
         iops: (rate(one), rate(other)),
         intervals: [None, None],
         cpu_ns: (cpu(one), cpu(other)),
-        verdict: Verdict::Unknown,
+        verdict: RateVerdict::Unknown,
     });
     Ok(Comparison { relations: Vec::new(), changes: changes.collect(), notes })
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(found.changes.len(), 1);
         assert_eq!(
             (found.changes[0].iops, found.changes[0].verdict),
-            ((1000.0, 1250.0), Verdict::Unknown)
+            ((1000.0, 1250.0), RateVerdict::Unknown)
         );
         let said = found.render();
         for part in [

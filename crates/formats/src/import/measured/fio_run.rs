@@ -5,9 +5,9 @@ use crate::import::ImportError;
 use core::time::Duration;
 use serde_json::Value;
 use std::io;
-use weft_bench::agents::measured::Part;
-use weft_bench::agents::{Measured, merged};
-use weft_bench::workload::{Buffers, Direction, JobSpec, Report};
+use weft_bench::agents::measured::MeasuredDirection;
+use weft_bench::agents::{MeasuredRun, merged};
+use weft_bench::workload::{Buffers, Direction, JobSpec, RunReport};
 use weft_block::Geometry;
 
 /// By what fio reaches a device.
@@ -99,7 +99,7 @@ pub fn report(
     url: &str,
     geometry: Geometry,
     spec: &JobSpec,
-) -> Result<Report, ImportError> {
+) -> Result<RunReport, ImportError> {
     let wrong = |problem: String| ImportError::wrong(format!("fio on {url}"), problem);
     let start = fio::start(text).ok_or_else(|| wrong("it wrote no JSON".into()))?;
     let json = fio::parse(&text[start..]).map_err(wrong)?;
@@ -111,31 +111,31 @@ pub fn report(
         let number = i32::try_from(error.unsigned_abs()).unwrap_or(i32::MAX);
         return Err(wrong(format!("it failed: {}", io::Error::from_raw_os_error(number))));
     }
-    let all: Vec<(u32, Measured)> = (0..).zip(jobs.iter().map(measured)).collect();
+    let all: Vec<(u32, MeasuredRun)> = (0..).zip(jobs.iter().map(measured)).collect();
     Ok(merged(url, geometry, spec, &all))
 }
 
-fn measured(job: &Value) -> Measured {
+fn measured(job: &Value) -> MeasuredRun {
     let runtime_ms = job["job_runtime"].as_f64().unwrap_or(0.0);
     // A share of the time of all jobs; casting saturates.
     let cpu = |key: &str| (job[key].as_f64().unwrap_or(0.0) / 100.0 * runtime_ms * 1e6) as u64;
-    Measured {
+    MeasuredRun {
         directions: [Direction::Read, Direction::Write]
             .map(|direction| part(&job[direction.name()])),
         cpu_ns: [cpu("usr_cpu"), cpu("sys_cpu")],
         context_switches: job["ctx"].as_u64().unwrap_or(0),
         loops: Duration::from_millis(runtime_ms as u64),
-        ..Measured::default()
+        ..MeasuredRun::default()
     }
 }
 
-fn part(direction: &Value) -> Part {
+fn part(direction: &Value) -> MeasuredDirection {
     let bins = direction["lat_ns"]["bins"].as_object();
     let bins = bins
         .into_iter()
         .flatten()
         .filter_map(|(ns, count)| Some((ns.parse().ok()?, count.as_u64()?)));
-    Part {
+    MeasuredDirection {
         ios: direction["total_ios"].as_u64().unwrap_or(0),
         bytes: direction["io_bytes"].as_u64().unwrap_or(0),
         runtime: Duration::from_millis(direction["runtime"].as_u64().unwrap_or(0)),

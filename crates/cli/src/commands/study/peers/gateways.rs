@@ -11,7 +11,7 @@ use crate::commands::child::Spawned;
 use crate::exit::Failure;
 use std::rc::Rc;
 use weft_bench::results::{Cell, Skipped};
-use weft_bench::study::{self, ForeignTarget, Lane};
+use weft_bench::study::{self, ForeignTarget, StudyLane};
 use weft_bench::suite::{LaneTemplate, Through};
 
 /// The protocol of gateways.
@@ -43,7 +43,7 @@ impl Opener<'_> {
         &self,
         choice: &Choice,
         device: Option<&Device>,
-        lanes: &mut Vec<Lane>,
+        lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
         let Some(device) = device else { return Ok(()) };
@@ -69,7 +69,7 @@ impl Opener<'_> {
         Ok(())
     }
 
-    fn through(&self, gateway: &Gateway, device: &Device) -> Result<Lane, String> {
+    fn through(&self, gateway: &Gateway, device: &Device) -> Result<StudyLane, String> {
         let failed = |failure: Failure| failure.to_string();
         let schemes = [scheme(gateway.behind)];
         let far = serve(&self.source, &schemes, self.address(), self.cores).map_err(failed)?;
@@ -94,11 +94,11 @@ impl Opener<'_> {
             .remote(&template, &self.options, &near.url, None, Some(Through::Local))
             .map_err(failed)?;
         let setup = [vec![far.command().to_owned()], near.setup.clone()].concat();
-        Ok(Lane {
+        Ok(StudyLane {
             // As of weft's gateway, the processor time is that of the process in the middle.
             target_pids: near.pids(),
             target_cpus: self.cores.target.clone(),
-            peer: study::Peer {
+            peer: study::LanePeer {
                 rival: Some(gateway.own.to_owned()),
                 setup,
                 polls: near.polls,

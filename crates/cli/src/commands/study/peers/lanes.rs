@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::{self, Cell, Skipped};
-use weft_bench::study::{self, Lane};
+use weft_bench::study::{self, StudyLane};
 use weft_bench::suite::{self, LaneTemplate, Suite, Through};
 
 /// The lanes that `--peers` adds to a study.
@@ -36,8 +36,8 @@ impl StudyArgs {
         let chosen = !self.lanes.is_empty() || self.target.is_some() || self.address.is_some();
         match (&self.peers, suite.peers) {
             (Some(peers), _) => peers.clone(),
-            (None, suite::Peers::Auto) if !chosen => Peers::Auto,
-            (None, suite::Peers::All) if !chosen => Peers::All,
+            (None, suite::SuitePeers::Auto) if !chosen => Peers::Auto,
+            (None, suite::SuitePeers::All) if !chosen => Peers::All,
             (None, _) => Peers::None,
         }
     }
@@ -81,7 +81,7 @@ impl Opener<'_> {
     pub fn peers(
         &self,
         others: &Others,
-        lanes: &mut Vec<Lane>,
+        lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
         let choice = &others.choice;
@@ -134,7 +134,7 @@ impl Opener<'_> {
     }
 
     /// The number of the lane to weft's target over a protocol. If the study has none, it gets one.
-    fn own_lane(&self, through: Through, lanes: &mut Vec<Lane>) -> Result<usize, Failure> {
+    fn own_lane(&self, through: Through, lanes: &mut Vec<StudyLane>) -> Result<usize, Failure> {
         if let Some(at) = lanes.iter().position(|lane| lane.name == through.name()) {
             return Ok(at);
         }
@@ -159,7 +159,7 @@ impl Opener<'_> {
         device: Option<&Device>,
         rival: Option<String>,
         kernel: Option<&Rc<Session>>,
-    ) -> Result<Lane, String> {
+    ) -> Result<StudyLane, String> {
         let device = device.ok_or_else(|| "its device is not known".to_owned())?;
         let started = Started::new(peer, device, self.address(), &self.cores.target, kernel)?;
         let mut options = self.options.clone();
@@ -177,10 +177,10 @@ impl Opener<'_> {
             .remote(&template, &options, &started.url, None, Some(Through::Local))
             .map_err(|failure| failure.to_string().trim_end_matches('.').to_owned())?;
         started.process.rest();
-        Ok(Lane {
+        Ok(StudyLane {
             target_pids: started.pids,
             target_cpus: self.cores.target.clone(),
-            peer: study::Peer {
+            peer: study::LanePeer {
                 rival,
                 setup: started.setup,
                 polls: started.polls,
@@ -191,15 +191,15 @@ impl Opener<'_> {
         })
     }
 
-    /// The lanes of load generators on the device of another lane. Those to another project's target
-    /// have those on the lane `against` as rivals.
+    /// The lanes of load generators on the device of another lane. Those to another project's
+    /// target have those on the lane `against` as rivals.
     pub fn loaded(
         &self,
-        on: &Lane,
+        on: &StudyLane,
         against: &str,
         loads: &[&Load],
         skipped: &mut Vec<Skipped>,
-    ) -> Vec<Lane> {
+    ) -> Vec<StudyLane> {
         let mut lanes = Vec::new();
         for load in loads {
             let name = name_of(&on.name, load.name);
@@ -219,7 +219,7 @@ impl Opener<'_> {
                     continue;
                 }
             };
-            lanes.push(Lane {
+            lanes.push(StudyLane {
                 name,
                 title: format!("{}, load by {}", on.title, load.name),
                 url: on.url.clone(),
@@ -233,7 +233,7 @@ impl Opener<'_> {
                 real: on.real,
                 generator: Some(generator),
                 prepared_by: Some(on.name.clone()),
-                peer: study::Peer {
+                peer: study::LanePeer {
                     rival: on.peer.rival.as_ref().map(|_| name_of(against, load.name)),
                     setup: on.peer.setup.clone(),
                     polls: on.peer.polls,
@@ -248,14 +248,18 @@ impl Opener<'_> {
 
 impl Others {
     /// weft's lanes at a distance over a protocol.
-    fn far<'a>(&self, through: Through, lanes: &'a [Lane]) -> impl Iterator<Item = &'a Lane> {
+    fn far<'a>(
+        &self,
+        through: Through,
+        lanes: &'a [StudyLane],
+    ) -> impl Iterator<Item = &'a StudyLane> {
         let names = self.far.iter().filter(move |(of, _)| *of == through);
         let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();
         lanes.iter().filter(move |lane| names.contains(&lane.name))
     }
 
     /// The protocols of the targets, and those of weft's lanes that a chosen generator drives.
-    fn protocols(&self, lanes: &[Lane]) -> Vec<Through> {
+    fn protocols(&self, lanes: &[StudyLane]) -> Vec<Through> {
         let reached = |through: &Through| {
             let is_there = lanes.iter().any(|lane| lane.name == through.name())
                 || self.far.iter().any(|(of, _)| of == through);
@@ -272,7 +276,7 @@ impl Others {
 
 /// The lane to weft's target with which one to another project's is compared: over the same
 /// protocol, else over NVMe/TCP.
-fn rival(through: Through, lanes: &[Lane]) -> Option<String> {
+fn rival(through: Through, lanes: &[StudyLane]) -> Option<String> {
     let named = |name: &str| lanes.iter().any(|lane| lane.name == name).then(|| name.to_owned());
     named(through.name()).or_else(|| named(results::Lane::NVME_TCP))
 }

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use weft_bench::agents::measured::Part;
-use weft_bench::agents::{Measured, merged};
+use weft_bench::agents::measured::MeasuredDirection;
+use weft_bench::agents::{MeasuredRun, merged};
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Direction, Error, JobSpec, Progress, Report};
+use weft_bench::{Direction, Error, JobSpec, Progress, RunReport};
 use weft_block::{ErrorKind, Geometry};
 use weft_io::cpu_usage;
 use weft_server::programs;
@@ -120,7 +120,7 @@ impl OnDevice {
     }
 
     /// What a run measured.
-    fn measured(&self, spec: &JobSpec, found: Found, used: cpu_usage::Usage) -> Measured {
+    fn measured(&self, spec: &JobSpec, found: Found, used: cpu_usage::Usage) -> MeasuredRun {
         let runtime = Duration::from_secs(seconds(spec));
         let counted: u64 = found.latencies.iter().map(|(_, count)| count).sum();
         let ios = match counted {
@@ -128,19 +128,19 @@ impl OnDevice {
             counted => counted,
         };
         let bytes = ios * u64::from(spec.bs_bytes);
-        let part = Part { ios, bytes, runtime, latencies: found.latencies };
-        let (own, other) = (part, Part::default());
+        let part = MeasuredDirection { ios, bytes, runtime, latencies: found.latencies };
+        let (own, other) = (part, MeasuredDirection::default());
         let is_read = spec.rw.has(Direction::Read);
         // While it starts it does not measure, and while it measures it uses all of its cores.
         let all = (used.user + used.system).as_secs_f64();
         let most = runtime.as_secs_f64() * spec.cpus_allowed.len().max(1) as f64;
         let share = if self.tool.polls && all > most { most / all } else { 1.0 };
         let nanos = |time: Duration| (time.as_nanos() as f64 * share) as u64;
-        Measured {
+        MeasuredRun {
             directions: if is_read { [own, other] } else { [other, own] },
             cpu_ns: [nanos(used.user), nanos(used.system)],
             loops: runtime,
-            ..Measured::default()
+            ..MeasuredRun::default()
         }
     }
 }
@@ -162,7 +162,7 @@ impl Generator for OnDevice {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let failed = |why: String| {
             let text = format!("{} on {} {why}", self.tool.name, self.url);
             weft_block::Error::new(ErrorKind::Io, text)
@@ -178,7 +178,7 @@ impl Generator for OnDevice {
         let found = found.ok_or_else(|| failed("reported no rate".to_owned()))?;
         let measured = self.measured(spec, found, used);
         let report = merged(&self.url, self.geometry, spec, &[(0, measured)]);
-        Ok(Report { watched, ..report })
+        Ok(RunReport { watched, ..report })
     }
 
     fn names(&self) -> Vec<String> {
