@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use weft_block::ErrorKind;
 use weft_endpoint::url::{HostPort, NVME_TCP, NvmeUrl};
-use weft_extras::mdns::{self, Announcer, Service};
+use weft_extras::mdns::{self, Announcer, MdnsService};
 use weft_proto::nvme::types::Nqn;
 use weft_proto::printable::Printable;
 
@@ -63,7 +63,7 @@ impl Announcement {
 
     fn add(&mut self, address: SocketAddr, is_everywhere: bool) -> Result<(), Failure> {
         let host = machine();
-        let service = Service {
+        let service = MdnsService {
             kind: SERVICE,
             name: &format!("weft {host} {}", address.port()),
             host: &format!("{host}-weft.local."),
@@ -115,7 +115,7 @@ pub struct Found {
 /// The system has no multicast.
 pub fn search(time: Duration) -> Result<Vec<Found>, Failure> {
     let mut all = BTreeMap::new();
-    let mut add = |service: mdns::Found| {
+    let mut add = |service: mdns::FoundService| {
         if let Some(found) = found(&service)
             && all.len() < MDNS_FOUND_MAX
         {
@@ -127,7 +127,7 @@ pub fn search(time: Duration) -> Result<Vec<Found>, Failure> {
 }
 
 /// What a service says, if it is over TCP.
-fn found(service: &mdns::Found) -> Option<Found> {
+fn found(service: &mdns::FoundService) -> Option<Found> {
     let text = |key: &str| service.properties.get(&key.to_lowercase()).map(String::as_str);
     if !text(TRANSPORT.0).is_some_and(|transport| transport.eq_ignore_ascii_case(TRANSPORT.1)) {
         return None;

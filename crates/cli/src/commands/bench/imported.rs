@@ -7,7 +7,7 @@ use clap::{Args, Parser};
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
 use weft_formats::import::fio::Surroundings;
-use weft_formats::import::{self, ImportError, Imported, ImportedJob};
+use weft_formats::import::{self, ImportError, ImportedJob, ImportedJobs};
 
 /// Options that name a workload of another tool.
 #[derive(Args, Clone, Debug, Default)]
@@ -67,7 +67,7 @@ impl ImportArgs {
             }
             _ => return Ok(None),
         };
-        let Imported { groups, without } = imported.map_err(refused)?;
+        let ImportedJobs { groups, without } = imported.map_err(refused)?;
         let with_all = |mut job: ImportedJob| {
             job.left_out.extend(without.iter().cloned());
             ready(job)
@@ -108,7 +108,7 @@ pub fn ready(job: ImportedJob) -> Result<Ready, Failure> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
-    use weft_formats::import::Answer;
+    use weft_formats::import::OptionSupport;
     use weft_formats::import::fio::TRANSLATED;
     use weft_formats::import::fio::options::FioOption;
 
@@ -124,7 +124,7 @@ mod tests {
         };
         for option in FioOption::all() {
             let name = option.name();
-            let is_honoured = option.answer == Answer::Honoured;
+            let is_honoured = option.answer == OptionSupport::Honoured;
             let is_own = TRANSLATED.contains(&name) || name == "threads";
             assert!(is_own || has(name) == is_honoured, "{name}: {:?}", option.answer);
         }

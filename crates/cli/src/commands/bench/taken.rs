@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use weft_block::ErrorKind;
 use weft_formats::import::fio::options::FioOption;
 use weft_formats::import::fio::{Numbers, settle, with_files};
-use weft_formats::import::{Answer, ImportError, ImportedJob};
+use weft_formats::import::{ImportError, ImportedJob, OptionSupport};
 
 /// An option of fio itself, not of its jobs.
 const ETA: (&str, &str) = ("eta", "progress is shown if standard error is a terminal");
@@ -55,7 +55,7 @@ impl Taken {
 
 /// Options that other programs' engines have, and that are refused with these.
 fn is_taken(option: &FioOption) -> bool {
-    !(option.is_of_engine() && option.answer == Answer::Refused)
+    !(option.is_of_engine() && option.answer == OptionSupport::Refused)
 }
 
 /// The options of fio that were given, in their order.
@@ -123,9 +123,9 @@ impl Args for Taken {
             .filter(|option| is_taken(option) && !option.names.iter().any(|name| has(name)))
             .map(|option| {
                 let heading = match option.answer {
-                    Answer::Honoured => FIO,
-                    Answer::LeftOut => IGNORED,
-                    Answer::Refused => REFUSED,
+                    OptionSupport::Honoured => FIO,
+                    OptionSupport::LeftOut => IGNORED,
+                    OptionSupport::Refused => REFUSED,
                 };
                 arg(&option.names, option.note, heading)
             })

@@ -12,7 +12,7 @@ use weft_bench::study::{Generator, Purpose};
 use weft_bench::{Error, JobSpec, Progress, RunReport};
 use weft_block::{ErrorKind, Geometry, grammar};
 use weft_endpoint::url::without_secret;
-use weft_formats::import::measured::fio_run::{self, Engine};
+use weft_formats::import::measured::fio_run::{self, FioAccess};
 use weft_server::programs;
 
 /// The prefix of the device in `--lane NAME=fio:DEVICE`.
@@ -25,7 +25,7 @@ pub fn device(url: &str) -> Option<&str> {
 
 /// fio, on a device.
 pub struct Fio {
-    engine: Engine,
+    engine: FioAccess,
     /// The device, without secrets.
     url: String,
     geometry: Geometry,
@@ -36,7 +36,7 @@ pub struct Fio {
 
 impl Fio {
     /// On a device of which weft knows the size; `twin` is the lane on which weft measures it.
-    pub fn new(engine: Engine, url: &str, geometry: Geometry, twin: Option<String>) -> Self {
+    pub fn new(engine: FioAccess, url: &str, geometry: Geometry, twin: Option<String>) -> Self {
         Self { engine, url: without_secret(url), geometry, twin, target: Watched::default() }
     }
 
@@ -130,7 +130,7 @@ impl Generator for Fio {
 }
 
 /// The engine with which fio reaches a device, if fio is installed and has one.
-pub fn engine(url: &str) -> Result<Engine, Failure> {
+pub fn engine(url: &str) -> Result<FioAccess, Failure> {
     let usage = |text: String| Failure::of(ErrorKind::Usage, text);
     let path = grammar::path(url);
     let is_iscsi = url.starts_with("iscsi://");
@@ -145,11 +145,11 @@ pub fn engine(url: &str) -> Result<Engine, Failure> {
     let known = engines()?;
     let has = |name: &str| name == "external" || known.iter().any(|it| it == name);
     let engines = match path {
-        None if is_iscsi => [Engine::Libiscsi(url.to_owned())].into_iter().chain(weft).collect(),
-        None => vec![Engine::Nbd(url.to_owned())],
-        Some(path) => vec![Engine::IoUring(path.to_owned()), Engine::Libaio(path.to_owned())],
+        None if is_iscsi => [FioAccess::Libiscsi(url.to_owned())].into_iter().chain(weft).collect(),
+        None => vec![FioAccess::Nbd(url.to_owned())],
+        Some(path) => vec![FioAccess::IoUring(path.to_owned()), FioAccess::Libaio(path.to_owned())],
     };
-    let names = engines.iter().map(Engine::name).collect::<Vec<_>>().join(" or ");
+    let names = engines.iter().map(FioAccess::name).collect::<Vec<_>>().join(" or ");
     engines.into_iter().find(|engine| has(engine.name())).ok_or_else(|| {
         usage(format!(
             "fio lacks the engine {names}, which reaches devices like this one: install a fio that has it"
@@ -161,12 +161,12 @@ pub fn engine(url: &str) -> Result<Engine, Failure> {
 const ENGINE: &str = "WEFT_FIO_ENGINE";
 
 /// weft's engine for fio, if its library is named.
-fn weft_engine(url: &str) -> Result<Option<Engine>, Failure> {
+fn weft_engine(url: &str) -> Result<Option<FioAccess>, Failure> {
     let Some(library) = std::env::var_os(ENGINE) else { return Ok(None) };
     let path = Path::new(&library);
     match library.to_str() {
         Some(library) if path.is_absolute() && path.is_file() => {
-            Ok(Some(Engine::Weft { library: library.to_owned(), url: url.to_owned() }))
+            Ok(Some(FioAccess::Weft { library: library.to_owned(), url: url.to_owned() }))
         }
         _ => Err(Failure::of(
             ErrorKind::Usage,

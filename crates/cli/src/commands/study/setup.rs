@@ -19,7 +19,7 @@ use weft_bench::study::{CeilingServer, ForeignTarget, LanePeer, LaneSet, ReadCou
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::{Device, ErrorKind};
 use weft_endpoint::{ConnectOptions, Control, overwrite};
-use weft_formats::import::measured::fio_run::Engine;
+use weft_formats::import::measured::fio_run::FioAccess;
 
 /// A modelled flash device for servers; a device of the same size without data follows it in the
 /// URL.
@@ -267,7 +267,7 @@ impl Opener<'_> {
         &self,
         template: &LaneTemplate,
         url: &str,
-        engine: Engine,
+        engine: FioAccess,
         same: Option<&StudyLane>,
     ) -> Result<StudyLane, Failure> {
         let lane = match same {

@@ -12,7 +12,7 @@ use weft_block::Geometry;
 
 /// By what fio reaches a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum FioAccess {
     /// Its NBD client, by a URL.
     Nbd(String),
     /// Its iSCSI initiator, by a URL.
@@ -30,7 +30,7 @@ pub enum Engine {
     },
 }
 
-impl Engine {
+impl FioAccess {
     /// fio's name of it.
     pub fn name(&self) -> &str {
         match self {
@@ -61,7 +61,7 @@ fn filename(name: &str) -> String {
 }
 
 /// fio's arguments for a job.
-pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
+pub fn arguments(engine: &FioAccess, spec: &JobSpec) -> Vec<String> {
     let mut arguments = Vec::new();
     for (name, value) in spec.options() {
         match name {
@@ -77,7 +77,7 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
         arguments.push("--refill_buffers=1".into());
     }
     arguments.push(match engine {
-        Engine::Weft { library, .. } => format!("--ioengine=external:{library}"),
+        FioAccess::Weft { library, .. } => format!("--ioengine=external:{library}"),
         other => format!("--ioengine={}", other.name()),
     });
     arguments.extend(engine.options());
@@ -168,7 +168,7 @@ mod tests {
             rate: [None, Some(4096), None],
             ..JobSpec::default()
         };
-        let all = arguments(&Engine::IoUring("/dev/disk/by-path/pci-0:1".into()), &spec);
+        let all = arguments(&FioAccess::IoUring("/dev/disk/by-path/pci-0:1".into()), &spec);
         for one in [
             "--rw=randrw",
             "--rate=,4096",
@@ -180,21 +180,21 @@ mod tests {
             assert!(all.iter().any(|it| it == one), "{one}: {all:?}");
         }
         assert!(!all.iter().any(|it| it.starts_with("--threads")), "{all:?}");
-        let nbd = arguments(&Engine::Nbd("nbd://h:1/d".into()), &JobSpec::default());
+        let nbd = arguments(&FioAccess::Nbd("nbd://h:1/d".into()), &JobSpec::default());
         assert!(
             nbd.contains(&"--uri=nbd://h:1/d".into()) && nbd.contains(&"--ioengine=nbd".into()),
             "{nbd:?}"
         );
         assert!(!nbd.iter().any(|it| it.contains("buffers")), "it only reads: {nbd:?}");
-        let iscsi =
-            arguments(&Engine::Libiscsi("iscsi://h:1/t/0".into()), &JobSpec::default()).join(" ");
+        let iscsi = arguments(&FioAccess::Libiscsi("iscsi://h:1/t/0".into()), &JobSpec::default())
+            .join(" ");
         assert!(iscsi.contains("--ioengine=libiscsi --filename=iscsi\\://h\\:1/t/0"), "{iscsi}");
-        let weft = Engine::Weft { library: "/l/weft.so".into(), url: "nvme+tcp://h/n".into() };
+        let weft = FioAccess::Weft { library: "/l/weft.so".into(), url: "nvme+tcp://h/n".into() };
         let weft = arguments(&weft, &JobSpec::default()).join(" ");
         assert!(weft.contains("external:/l/weft.so --filename=nvme+tcp\\://h/n"), "{weft}");
         let buffers = Buffers { zero: true, ..Buffers::default() };
         let zeroes = arguments(
-            &Engine::Nbd("nbd://h:1/d".into()),
+            &FioAccess::Nbd("nbd://h:1/d".into()),
             &JobSpec { rw: Rw::Write, buffers, ..JobSpec::default() },
         );
         let given = zeroes.iter().filter(|it| it.contains("buffers"));
