@@ -14,7 +14,7 @@ use weft_endpoint::{ConnectOptions, Control};
 use weft_io::limits::POOL_BYTES_DEFAULT;
 use weft_proto::iscsi::chap::Secret;
 use weft_proto::iscsi::text::Name;
-use weft_server::psk::{self, Wanted};
+use weft_server::psk::{self, WantedPsk};
 use weft_server::{Error, dhchap, secret, values};
 
 /// The options that were set so far.
@@ -268,7 +268,7 @@ impl Options {
         connect.tls.concat_in_user_space = self.no_kernel_tls;
         if self.tls {
             let (file, keyring) = (self.tls_key_file.as_deref(), self.keyring.as_deref());
-            let keys = psk::wanted(&Wanted { file, keyring, ..Wanted::default() })?;
+            let keys = psk::wanted(&WantedPsk { file, keyring, ..WantedPsk::default() })?;
             let keys = if self.no_kernel_tls { keys.in_user_space() } else { keys };
             connect.tls.psk = Some(keys);
         }

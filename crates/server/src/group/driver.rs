@@ -5,11 +5,11 @@
 //! stops serving when its lease ends.
 
 use super::input::Input;
-use super::serving::Serving;
+use super::serving::GroupServing;
 use super::status::LiveStatus;
-use super::store::Store;
+use super::store::GroupObjects;
 use super::threads;
-use super::workers::Worker;
+use super::workers::GroupWorker;
 use crate::limits::GROUP_MONITORS_S;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -57,12 +57,12 @@ struct Driver {
     process: GatewayProcess,
     epoch: Instant,
     inputs: Receiver<Input>,
-    record: Worker<GroupRequest>,
-    beats: Worker<GroupRequest>,
-    fence: Worker<GroupRequest>,
-    monitors: Worker<()>,
+    record: GroupWorker<GroupRequest>,
+    beats: GroupWorker<GroupRequest>,
+    fence: GroupWorker<GroupRequest>,
+    monitors: GroupWorker<()>,
     status: Arc<LiveStatus>,
-    serving: Serving,
+    serving: GroupServing,
     joined: Option<Sender<(u16, u16)>>,
     ended: Sender<Ending>,
     /// They wait until their orders are in the record, by number.
@@ -77,13 +77,13 @@ struct Driver {
 /// Starts the driver of a gateway.
 pub fn start(
     settings: GatewaySettings,
-    store: &Arc<Store>,
+    store: &Arc<GroupObjects>,
     status: Arc<LiveStatus>,
 ) -> Result<Started, Error> {
     let (inputs, taken) = mpsc::channel();
     let (tell_joined, joined) = mpsc::channel();
     let (tell_ended, ended) = mpsc::channel();
-    let worker = |name, event| Worker::of_requests(name, store, (inputs.clone(), event));
+    let worker = |name, event| GroupWorker::of_requests(name, store, (inputs.clone(), event));
     let driver = Driver {
         process: GatewayProcess::new(settings, Duration::from_secs(GROUP_MONITORS_S)),
         epoch: Instant::now(),
@@ -91,9 +91,9 @@ pub fn start(
         record: worker("record", GatewayEvent::Record)?,
         beats: worker("beats", GatewayEvent::Beats)?,
         fence: worker("fence", GatewayEvent::Fence)?,
-        monitors: Worker::of_monitors(store, inputs.clone())?,
+        monitors: GroupWorker::of_monitors(store, inputs.clone())?,
         status,
-        serving: Serving::default(),
+        serving: GroupServing::default(),
         joined: Some(tell_joined),
         ended: tell_ended,
         wishing: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! The reservations of a group's namespaces: objects in the cluster, and how each gateway has
 //! changes put in force at all of them.
 
-use super::store::{Store, Word};
+use super::store::{GroupObjects, Word};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 
 /// The reservations of all namespaces of a group.
 pub struct SharedReservations {
-    store: Arc<Store>,
+    store: Arc<GroupObjects>,
     /// It lasts for as long as this gateway belongs to the group.
     life: u64,
     /// The format of all that the group stores, as it was seen last. It only grows.
@@ -30,7 +30,7 @@ fn error(e: &ObjectError) -> Error {
 
 impl SharedReservations {
     /// In this store, of a group to which this gateway belongs from now on. Waits for the cluster.
-    pub fn new(store: Arc<Store>) -> Result<Self, Error> {
+    pub fn new(store: Arc<GroupObjects>) -> Result<Self, Error> {
         let mut found = Self { store, life: 0, format: AtomicU32::new(1) };
         let record = found.record()?;
         (found.life, found.format) = (record.life, AtomicU32::new(record.format()));

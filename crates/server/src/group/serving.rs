@@ -7,12 +7,12 @@ use weft_group::{AnaAccess, GatewayRole, Other};
 
 /// The role of a gateway, and what hosts are served by.
 #[derive(Default)]
-pub struct Serving {
+pub struct GroupServing {
     inventory: Option<Arc<LiveInventory>>,
     role: Option<GatewayRole>,
 }
 
-impl Serving {
+impl GroupServing {
     /// Serves hosts by this inventory. On return they are notified of the present role.
     pub fn begin(&mut self, inventory: Arc<LiveInventory>) {
         self.inventory = Some(inventory);

@@ -3,12 +3,11 @@
 //! | object | content |
 //! |---|---|
 //! | `weft.GROUP.record` | [`weft_group::GroupRecord`], by compare-and-set |
-//! | `weft.GROUP.gateways` | an attribute `beat.NAME` for each gateway's sign of life; gateways
-//! watch it, and tell each other there what has changed |
+//! | `weft.GROUP.gateways` | an attribute `beat.NAME` for each gateway's sign of life; gateways watch it, and tell each other there what has changed |
 //! | `weft.GROUP.configuration` | what the group serves, by compare-and-set |
 //! | `weft.GROUP.reservations.UUID` | reservations of a namespace, by compare-and-set |
 
-use super::objects::{Message, ObjectStore, Watch};
+use super::objects::{ObjectMessage, ObjectStore, ObjectWatch};
 use super::threads;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,7 +54,7 @@ impl Word {
 const TELLING: Duration = Duration::from_secs(2);
 
 /// The group's objects.
-pub struct Store {
+pub struct GroupObjects {
     /// Those of the pool.
     pub objects: Arc<dyn ObjectStore>,
     gateway: GatewayName,
@@ -69,7 +68,7 @@ pub struct Store {
     configuration: String,
 }
 
-impl Store {
+impl GroupObjects {
     /// Those of this group, as this gateway uses them.
     pub fn new(objects: Arc<dyn ObjectStore>, group: &GatewayName, gateway: &GatewayName) -> Self {
         let (prefix, instance) = (format!("weft.{group}"), weft_io::random::number());
@@ -134,8 +133,8 @@ impl Store {
     /// Has `heard` called with what others tell.
     pub fn watch(
         &self,
-        heard: impl Fn(Message) + Send + Sync + 'static,
-    ) -> Result<Box<dyn Watch>, ObjectError> {
+        heard: impl Fn(ObjectMessage) + Send + Sync + 'static,
+    ) -> Result<Box<dyn ObjectWatch>, ObjectError> {
         self.objects.watch(&self.gateways, Box::new(heard))
     }
 

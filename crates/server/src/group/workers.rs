@@ -1,7 +1,7 @@
 //! Threads that wait for the cluster, so that the one that runs the gateway need not.
 
 use super::input::Input;
-use super::store::{Store, Word};
+use super::store::{GroupObjects, Word};
 use super::threads;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -10,9 +10,9 @@ use weft_ceph::ObjectError;
 use weft_group::{GatewayEvent, GroupAnswer, GroupRequest};
 
 /// A thread that does one thing after the other, each of which ends with an input of the driver.
-pub struct Worker<T>(Sender<T>);
+pub struct GroupWorker<T>(Sender<T>);
 
-impl<T: Send + 'static> Worker<T> {
+impl<T: Send + 'static> GroupWorker<T> {
     fn of(
         name: &str,
         inputs: Sender<Input>,
@@ -37,9 +37,9 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-impl Worker<()> {
+impl GroupWorker<()> {
     /// Asks the monitors of the cluster whether they are there, for as long as it takes.
-    pub fn of_monitors(store: &Arc<Store>, inputs: Sender<Input>) -> Result<Self, Error> {
+    pub fn of_monitors(store: &Arc<GroupObjects>, inputs: Sender<Input>) -> Result<Self, Error> {
         let store = Arc::clone(store);
         Self::of("monitors", inputs, move |()| {
             GatewayEvent::Monitors(store.objects.catch_up().is_ok())
@@ -47,11 +47,11 @@ impl Worker<()> {
     }
 }
 
-impl Worker<GroupRequest> {
+impl GroupWorker<GroupRequest> {
     /// Asks the store for one kind of thing.
     pub fn of_requests(
         name: &str,
-        store: &Arc<Store>,
+        store: &Arc<GroupObjects>,
         (inputs, event): (Sender<Input>, fn(GroupAnswer) -> GatewayEvent),
     ) -> Result<Self, Error> {
         let store = Arc::clone(store);
@@ -59,7 +59,7 @@ impl Worker<GroupRequest> {
     }
 }
 
-fn asked(store: &Arc<Store>, request: &GroupRequest) -> GroupAnswer {
+fn asked(store: &Arc<GroupObjects>, request: &GroupRequest) -> GroupAnswer {
     let answer = store.answer(request).unwrap_or_else(|e| match e {
         ObjectError::Blocklisted => GroupAnswer::Blocklisted,
         other => GroupAnswer::Failed(other.to_string()),

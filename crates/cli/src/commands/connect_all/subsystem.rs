@@ -14,8 +14,8 @@ use weft_endpoint::source::nvme;
 use weft_endpoint::url::{NvmeUrl, means};
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_server::attach::entries::Runtime;
-use weft_server::attach::plan::Line as Shown;
-use weft_server::connections::supervision::State;
+use weft_server::attach::plan::CommandLine as Shown;
+use weft_server::connections::supervision::SupervisionState;
 use weft_server::programs::{sentence, this_program};
 
 /// See the module.
@@ -106,7 +106,7 @@ impl Subsystem<'_> {
 pub fn connected(args: &AttachArgs) -> Result<Vec<(String, String)>, Failure> {
     let runtime = Runtime::open()?;
     let held = DaemonArgs::held(&mut args.lasting.client(&runtime)?)?;
-    let held = held.into_iter().filter(|held| held.state != State::Ended);
+    let held = held.into_iter().filter(|held| held.state != SupervisionState::Ended);
     let of_daemon = held.map(|held| (held.name, held.url));
     let entries = runtime.list()?.into_iter().map(|entry| (entry.name, entry.url));
     Ok(of_daemon.chain(entries).collect())

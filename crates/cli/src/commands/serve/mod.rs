@@ -29,7 +29,7 @@ use weft_server::attach::memory::protect;
 use weft_server::served::orders;
 use weft_server::service::takeover::Takeover;
 use weft_server::service::{activation, notify};
-use weft_server::{Event, Server};
+use weft_server::{Server, ServerNotice};
 
 /// Serves until a signal arrives.
 pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
@@ -118,14 +118,14 @@ fn serve(requests: &Requests, server: &Server) -> Result<End, Failure> {
             Request::Counters => printed::counters(server)?,
             Request::Change(order) => printed::line(&orders::carry_out(&order, server.served()))?,
             Request::Reload => server.served().reload(),
-            Request::Event(Event::SourceLost(url)) => return Ok(End::Lost(url)),
-            Request::Event(Event::ReleaseRequested) => return Ok(End::Release),
+            Request::Event(ServerNotice::SourceLost(url)) => return Ok(End::Lost(url)),
+            Request::Event(ServerNotice::ReleaseRequested) => return Ok(End::Release),
             // Nothing that is under way is of any effect any more: hosts are served best by
             // connections that close at once.
-            Request::Event(Event::GroupLost(ending)) => {
+            Request::Event(ServerNotice::GroupLost(ending)) => {
                 at_once(&Failure::of(ErrorKind::Refused, ending.to_string()))
             }
-            Request::End | Request::Event(Event::EndRequested) => return Ok(End::Asked),
+            Request::End | Request::Event(ServerNotice::EndRequested) => return Ok(End::Asked),
         }
     }
 }

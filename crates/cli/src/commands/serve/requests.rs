@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::signals::watch;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use weft_server::Event;
+use weft_server::ServerNotice;
 
 /// A request to a running server.
 pub enum Request {
@@ -15,7 +15,7 @@ pub enum Request {
     /// To apply its configuration file again.
     Reload,
     /// To do what follows from an event.
-    Event(Event),
+    Event(ServerNotice),
     /// To print counters.
     Counters,
     /// A command of [`weft_server::served::orders`].
@@ -44,12 +44,13 @@ impl Requests {
 
     /// Returns whether it is asked to end. Other requests are dropped: there is no server for them.
     pub fn is_ending(&self) -> bool {
-        let ends = |request| matches!(request, Request::End | Request::Event(Event::EndRequested));
+        let ends =
+            |request| matches!(request, Request::End | Request::Event(ServerNotice::EndRequested));
         self.take.try_iter().any(ends)
     }
 
     /// Takes the events of a server.
-    pub fn events(&self) -> Arc<dyn Fn(Event) + Send + Sync> {
+    pub fn events(&self) -> Arc<dyn Fn(ServerNotice) + Send + Sync> {
         let give = self.give.clone();
         // The receiver may be gone already, here and below.
         Arc::new(move |event| _ = give.send(Request::Event(event)))
