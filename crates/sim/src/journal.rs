@@ -9,7 +9,7 @@ use weft_io::sim::{TraceRecord, World};
 
 /// The journal of a run; clones are the same one.
 #[derive(Clone)]
-pub struct Journal(Rc<Inner>);
+pub struct SimJournal(Rc<Inner>);
 
 struct Inner {
     listening: bool,
@@ -22,7 +22,7 @@ struct Inner {
     connections: RefCell<std::collections::BTreeMap<u64, String>>,
 }
 
-impl Journal {
+impl SimJournal {
     /// A journal, which keeps its lines if somebody listens.
     pub fn new(listening: bool) -> Self {
         let (give, records) = if listening { Some(channel()).unzip() } else { (None, None) };

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 use weft_ceph::{CephWatch, NotifyMessage, Objects};
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 use weft_testing::wait::until;
 
 /// So long that a loaded machine has answered.
@@ -22,7 +22,7 @@ fn watch(objects: &Objects, object: &str) -> (CephWatch, Receiver<Vec<u8>>) {
 
 #[test]
 fn all_who_watch_hear_it() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, other) = (client(cluster, "admin", "hears"), client(cluster, "user", "hears"));
     one.replace("heard", 0, b"").unwrap();
     assert_eq!(one.notify("heard", b"to nobody", LONG).map(|heard| heard.all), Ok(true));
@@ -49,7 +49,7 @@ fn all_who_watch_hear_it() {
 /// Whoever does not acknowledge holds a message up to its limit, and no longer.
 #[test]
 fn whoever_does_not_acknowledge_is_told_of() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, slow) = (client(cluster, "admin", "slow"), client(cluster, "user", "slow"));
     one.replace("slow", 0, b"").unwrap();
     let (quick, told) = watch(&one, "slow");
@@ -71,7 +71,7 @@ fn whoever_does_not_acknowledge_is_told_of() {
 /// An answer may come later, from another thread, and says something.
 #[test]
 fn answers_are_told() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, other) = (client(cluster, "admin", "answers"), client(cluster, "user", "answers"));
     one.replace("asked", 0, b"").unwrap();
     let watch = |of: &Objects, name: &'static str| {
@@ -90,7 +90,7 @@ fn answers_are_told() {
 /// Losing a watch is told, and it stays lost; a new one hears again.
 #[test]
 fn a_watch_that_is_lost_is_told() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let objects = client(cluster, "user", "loses");
     objects.replace("lost", 0, b"").unwrap();
     let (first, told) = watch(&objects, "lost");
@@ -107,7 +107,7 @@ fn a_watch_that_is_lost_is_told() {
 /// The library watches again where the daemon is back before it counts as lost.
 #[test]
 fn a_watch_outlives_a_daemon() {
-    let Some(cluster) = Cluster::start(1) else { return };
+    let Some(cluster) = CephCluster::start(1) else { return };
     let (one, other) =
         (client(&cluster, "admin", "outlives"), client(&cluster, "user", "outlives"));
     one.replace("kept", 0, b"").unwrap();

@@ -87,7 +87,7 @@ fn of_disks_with_blocks_of_4096_bytes() {
 #[test]
 fn of_an_image_of_ceph() {
     use weft_block::Refusal;
-    let Some(cluster) = weft_testing::ceph::Cluster::shared() else { return };
+    let Some(cluster) = weft_testing::ceph::CephCluster::shared() else { return };
     let content = Content::new("image", 200_001);
     cluster.run("rbd", &["import", "--no-progress", &content.path.to_string_lossy(), "rbd/odd"]);
     let url = cluster.url("rbd/odd");

@@ -79,7 +79,7 @@ fn a_file() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_image_of_ceph() {
-    let Some(cluster) = weft_testing::ceph::Cluster::shared() else { return };
+    let Some(cluster) = weft_testing::ceph::CephCluster::shared() else { return };
     let url = cluster.url(&cluster.image("matrix", "32M"));
     let device =
         weft_endpoint::open(&url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));

@@ -6,7 +6,7 @@
 //! until it is kept out of the cluster. An image may be without: then every client writes at once.
 
 use super::objects::{Client, ReservationObjects};
-use crate::store::Store;
+use crate::store::BlockStore;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_group::{Beat, GatewayName, GroupAnswer, GroupRecord, GroupRequest};
@@ -15,7 +15,7 @@ use weft_io::Time;
 /// See the module.
 pub struct Cluster {
     /// The blocks of the image.
-    pub store: Arc<Store>,
+    pub store: Arc<BlockStore>,
     /// Reservations that the gateways keep.
     pub objects: ReservationObjects,
     /// The life of the group, as its record says.
@@ -43,7 +43,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// The image has an exclusive lock or does not.
-    pub fn new(store: Arc<Store>, has_lock: bool) -> Self {
+    pub fn new(store: Arc<BlockStore>, has_lock: bool) -> Self {
         Self {
             store,
             objects: ReservationObjects::default(),

@@ -2,14 +2,14 @@
 
 use super::cluster::Cluster;
 use super::cluster_link::{ClusterLink, way};
-use super::image::Image;
-use super::late_writes::LateWrites;
+use super::image::SimImage;
+use super::late_writes::GatewayLateWrites;
 use super::objects::Client;
 use super::reach::{LEASE, Reach, SILENCE};
-use super::shared_reservations::SharedReservations;
+use super::shared_reservations::SimReservations;
 use crate::faults::fraction;
-use crate::journal::Journal;
-use crate::serving::{Served, Server};
+use crate::journal::SimJournal;
+use crate::serving::{ServedContents, ServingHost};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -37,14 +37,14 @@ const FENCING: Duration = Duration::from_secs(4);
 const TELLING: Duration = Duration::from_millis(300);
 
 /// See the module.
-pub struct Gateway {
-    pub server: Server,
+pub struct SimGateway {
+    pub server: ServingHost,
     /// A process is there, which may not serve yet.
     is_running: bool,
     /// Its reservations, if the group keeps any.
-    reservations: Option<SharedReservations>,
+    reservations: Option<SimReservations>,
     /// What it may execute late.
-    late: Option<LateWrites>,
+    late: Option<GatewayLateWrites>,
     cluster: Arc<Lock<Cluster>>,
     name: GatewayName,
     /// The process that runs, or ran last.
@@ -77,8 +77,8 @@ pub struct Gateway {
     rng: Rng,
 }
 
-impl Gateway {
-    pub fn new(n: usize, server: Server, cluster: &Arc<Lock<Cluster>>, mut rng: Rng) -> Self {
+impl SimGateway {
+    pub fn new(n: usize, server: ServingHost, cluster: &Arc<Lock<Cluster>>, mut rng: Rng) -> Self {
         let name = GatewayName::new(&format!("gateway-{n}")).expect("a name");
         // What is asked of the monitors does not change the rest of the history.
         let own = Rng::new(rng.clone().bits());
@@ -117,12 +117,12 @@ impl Gateway {
     }
 
     /// Shares its reservations with the other gateways.
-    pub fn share(&mut self, reservations: SharedReservations) {
+    pub fn share(&mut self, reservations: SimReservations) {
         self.reservations = Some(reservations);
     }
 
     /// Tells the oracle what it executes late and may.
-    pub fn tell_late(&mut self, late: LateWrites) {
+    pub fn tell_late(&mut self, late: GatewayLateWrites) {
         self.late = Some(late);
     }
 
@@ -130,7 +130,7 @@ impl Gateway {
     pub fn is_busy(&self, now: Time) -> bool {
         now < self.paused_until
             || self.link.is_cut(now)
-            || self.reservations.as_ref().is_some_and(SharedReservations::is_busy)
+            || self.reservations.as_ref().is_some_and(SimReservations::is_busy)
     }
 
     /// It stands still, or is kept out and has not noticed that.
@@ -144,19 +144,19 @@ impl Gateway {
         Duration::from_nanos((ns + ns / 1000 * self.drift) as u64)
     }
 
-    fn start(&mut self, world: &mut World, journal: &Journal) {
+    fn start(&mut self, world: &mut World, journal: &SimJournal) {
         self.starts += 1;
         self.client = self.starts * 100 + self.client % 100;
         self.starts_at = None;
         let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&self.cluster.lock().store));
-        let image = Image {
+        let image = SimImage {
             cluster,
             store,
             client: self.client,
             queues: AtomicU64::new(0),
             late: self.late.clone(),
         };
-        self.server.serve_instead(Served::Own(Arc::new(image)));
+        self.server.serve_instead(ServedContents::Own(Arc::new(image)));
         self.is_running = true;
         let settings = GatewaySettings {
             name: self.name.clone(),
@@ -177,7 +177,7 @@ impl Gateway {
     }
 
     /// Lets hosts in, as the group says.
-    fn begin_serving(&mut self, world: &mut World, journal: &Journal) {
+    fn begin_serving(&mut self, world: &mut World, journal: &SimJournal) {
         world.power_on(self.server.host);
         self.server.start(world, journal);
         self.set_access(self.role.as_ref().map_or(AccessState::Inaccessible, access));
@@ -193,7 +193,7 @@ impl Gateway {
     }
 
     /// What hosts reserve is read before they are served.
-    fn look_after_reservations(&mut self, world: &mut World, journal: &Journal) {
+    fn look_after_reservations(&mut self, world: &mut World, journal: &SimJournal) {
         let now = world.now();
         let Some(reservations) = &mut self.reservations else { return };
         reservations.go_on(now, self.link.is_cut(now));
@@ -217,7 +217,7 @@ impl Gateway {
     }
 
     /// The process ends without ceremony, and starts again after a while.
-    pub fn kill(&mut self, world: &mut World, journal: &Journal, again: Duration) {
+    pub fn kill(&mut self, world: &mut World, journal: &SimJournal, again: Duration) {
         if self.server.is_running() {
             self.server.kill(world, journal);
         }
@@ -246,7 +246,7 @@ impl Gateway {
     }
 
     /// Lets the process go on with its part in the group.
-    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+    pub fn look_after(&mut self, world: &mut World, journal: &SimJournal) {
         let now = world.now();
         {
             let mut cluster = self.cluster.lock();
@@ -286,7 +286,7 @@ impl Gateway {
     }
 
     /// Serves nobody any more, and leaves the group.
-    fn close(&mut self, world: &mut World, journal: &Journal) {
+    fn close(&mut self, world: &mut World, journal: &SimJournal) {
         self.is_closed = true;
         if self.server.is_running() {
             self.server.kill(world, journal);
@@ -306,7 +306,7 @@ impl Gateway {
     }
 
     /// Does what the engine orders.
-    fn act(&mut self, world: &mut World, journal: &Journal) {
+    fn act(&mut self, world: &mut World, journal: &SimJournal) {
         let now = world.now();
         let clock = self.clock(now);
         while let Some(order) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
@@ -337,7 +337,7 @@ impl Gateway {
         }
     }
 
-    fn ask(&mut self, request: GroupRequest, now: Time, journal: &Journal) {
+    fn ask(&mut self, request: GroupRequest, now: Time, journal: &SimJournal) {
         let mut at = now + way(&mut self.rng);
         if let GroupRequest::Fence(client) = &request {
             journal.tell(&self.server.name, format_args!("fences {client}"));
@@ -350,7 +350,7 @@ impl Gateway {
     }
 
     /// The process belongs to the group.
-    fn join(&mut self, now: Time, journal: &Journal) {
+    fn join(&mut self, now: Time, journal: &SimJournal) {
         journal.tell(&self.server.name, format_args!("joins as {}", self.client));
         let record = self.engine.as_ref().and_then(GatewayProcess::record);
         let life = record.map_or(0, |record| record.life);
@@ -361,7 +361,7 @@ impl Gateway {
 
     /// A gateway that does not reach the cluster stops serving when its lease is over, by its
     /// clock.
-    fn check_lease(&self, now: Time, journal: &Journal) {
+    fn check_lease(&self, now: Time, journal: &SimJournal) {
         // One that stood still finds that out when it goes on.
         let over = (self.beat_sent + LEASE).max(self.paused_until);
         if self.is_optimized() && now > over + TELLING * 2 + Duration::from_millis(50) {
@@ -381,7 +381,7 @@ impl Gateway {
     }
 
     /// Its hosts know this role now.
-    fn serve(&mut self, role: GatewayRole, now: Time, journal: &Journal) {
+    fn serve(&mut self, role: GatewayRole, now: Time, journal: &SimJournal) {
         let state = access(&role);
         journal.tell(&self.server.name, format_args!("is {state:?}"));
         self.set_access(state);
@@ -400,7 +400,7 @@ fn access(role: &GatewayRole) -> AccessState {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for SimGateway {
     fn drop(&mut self) {
         self.server.ended();
     }

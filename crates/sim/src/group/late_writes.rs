@@ -16,7 +16,7 @@ const HANDED_ON: Duration = Duration::from_micros(100);
 
 /// Known late writes of one gateway.
 #[derive(Clone)]
-pub struct LateWrites {
+pub struct GatewayLateWrites {
     pub view: WorldView,
     pub gateway: IpAddr,
     pub block_bytes: u32,
@@ -25,7 +25,7 @@ pub struct LateWrites {
     pub landed: Landed,
 }
 
-impl LateWrites {
+impl GatewayLateWrites {
     /// Returns whether the gateway may give this write to the cluster although nobody waits for it.
     pub fn may_be(&self, op: &Op) -> bool {
         op.kind.is_write()

@@ -210,7 +210,7 @@ struct Process {
 }
 
 /// See the module.
-pub struct SharedReservations {
+pub struct SimReservations {
     cluster: Arc<Lock<Cluster>>,
     namespace: Uuid,
     process: Option<Process>,
@@ -221,7 +221,7 @@ pub struct SharedReservations {
     rng: Rng,
 }
 
-impl SharedReservations {
+impl SimReservations {
     pub fn new(cluster: &Arc<Lock<Cluster>>, namespace: Uuid, rng: Rng) -> Self {
         let (calls, notices, answers) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -402,7 +402,7 @@ fn execute(
     }
 }
 
-impl Drop for SharedReservations {
+impl Drop for SimReservations {
     /// What is asked holds on to its process.
     fn drop(&mut self) {
         self.end();
