@@ -1,8 +1,8 @@
 //! All agents of a study: they run the same at the same instant, and what they measured becomes one
 //! report.
 
-use super::connection::{Agent, Opened, lost};
-use super::work::{Event, Over, RunOrder, SharedRun, idle, work};
+use super::connection::{OpenedDevice, ProvenAgent, lost};
+use super::work::{Over, RunOrder, SharedRun, WorkerEvent, idle, work};
 use crate::exit::{Failure, tell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,7 +26,7 @@ const LEAD_TRIPS: u32 = 8;
 
 /// An agent, also one that is lost.
 struct Member {
-    agent: Option<Agent>,
+    agent: Option<ProvenAgent>,
     /// The device, as the study names it.
     asked: String,
     facts: results::Agent,
@@ -64,25 +64,26 @@ impl Fleet {
     /// the study names it, and `urls` the same for people.
     pub fn new(
         clock: AgentClock,
-        agents: Vec<(Agent, Opened)>,
+        agents: Vec<(ProvenAgent, OpenedDevice)>,
         asked: Vec<String>,
         urls: Vec<String>,
     ) -> Self {
-        let member = |(((agent, opened), asked), url): (((Agent, Opened), String), String)| {
-            let facts = results::Agent {
-                name: agent.name.clone(),
-                fingerprint: agent.fingerprint.clone(),
-                url,
-                weft: agent.weft.clone(),
-                machine: agent.machine.clone(),
-                cpus: opened.cpus,
-                clock_offset_ns: agent.offset.ns as f64,
-                clock_uncertainty_ns: agent.offset.uncertainty_ns as f64,
-                late_ns: 0.0,
-                lost: None,
+        let member =
+            |(((agent, opened), asked), url): (((ProvenAgent, OpenedDevice), String), String)| {
+                let facts = results::Agent {
+                    name: agent.name.clone(),
+                    fingerprint: agent.fingerprint.clone(),
+                    url,
+                    weft: agent.weft.clone(),
+                    machine: agent.machine.clone(),
+                    cpus: opened.cpus,
+                    clock_offset_ns: agent.offset.ns as f64,
+                    clock_uncertainty_ns: agent.offset.uncertainty_ns as f64,
+                    late_ns: 0.0,
+                    lost: None,
+                };
+                Member { agent: Some(agent), asked, facts }
             };
-            Member { agent: Some(agent), asked, facts }
-        };
         let members = agents.into_iter().zip(asked).zip(urls).map(member).collect();
         let (notes, apart_ns) = (RefCell::default(), Cell::new(0));
         Self { members: RefCell::new(members), clock, began: Instant::now(), notes, apart_ns }
@@ -177,7 +178,7 @@ fn taking_part(members: &[Member], machines: usize, purpose: Purpose) -> Vec<usi
 /// done; gives the instant of the start.
 fn conduct(
     workers: &mut [Worker],
-    events: &Receiver<(usize, Event)>,
+    events: &Receiver<(usize, WorkerEvent)>,
     shared: &SharedRun<'_>,
     at: impl FnOnce() -> i64,
     progress: &mut dyn FnMut(),
@@ -191,8 +192,8 @@ fn conduct(
                     continue;
                 };
                 match event {
-                    Event::Ready => worker.ready = true,
-                    Event::Over(over) => worker.outcome = Some(over),
+                    WorkerEvent::Ready => worker.ready = true,
+                    WorkerEvent::Over(over) => worker.outcome = Some(over),
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -250,9 +251,9 @@ impl Crew {
                 workers.push(Worker { number, start, ready: false, outcome: None });
                 scope.spawn(move || {
                     // The run listens until all are over.
-                    let ready = || drop(give.send((number, Event::Ready)));
+                    let ready = || drop(give.send((number, WorkerEvent::Ready)));
                     let over = work(agent, number, shared, ready, &word);
-                    let _ = give.send((number, Event::Over(over)));
+                    let _ = give.send((number, WorkerEvent::Over(over)));
                 });
             }
             drop(give);

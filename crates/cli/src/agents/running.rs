@@ -14,7 +14,7 @@ use weft_bench::{JobSpec, Phase};
 use weft_block::{Device, ErrorKind};
 
 /// A run.
-pub struct Running {
+pub struct AgentRun {
     stop: Arc<AtomicBool>,
     start: Arc<Lock<Option<Instant>>>,
     answers: Receiver<AgentMessage>,
@@ -45,7 +45,7 @@ impl Gate for AtWord {
     }
 }
 
-impl Running {
+impl AgentRun {
     /// Connects the jobs, which then wait.
     pub fn prepare(device: Device, job: JobSpec, clock: AgentClock) -> Result<Self, Failure> {
         let (answers, received) = mpsc::channel();
@@ -89,7 +89,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for AgentRun {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {

@@ -1,9 +1,9 @@
 //! A study at an agent, after the proof: one device, and one run at a time. When the study goes, so
 //! does the run.
 
-use super::channel::{Channel, Lost};
-use super::config::Config;
-use super::running::Running;
+use super::channel::{AgentChannel, ChannelLost};
+use super::config::AgentConfig;
+use super::running::AgentRun;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::limits::AGENT_SILENCE_S;
@@ -20,7 +20,7 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// State that all sessions share.
 pub struct Shop {
-    pub config: Config,
+    pub config: AgentConfig,
     pub connect: ConnectArgs,
     pub control: Control,
     pub clock: AgentClock,
@@ -36,11 +36,11 @@ struct Opened {
 }
 
 /// A study.
-pub struct Session {
+pub struct StudySession {
     shop: Arc<Shop>,
-    channel: Channel,
+    channel: AgentChannel,
     opened: Option<Opened>,
-    running: Option<Running>,
+    running: Option<AgentRun>,
 }
 
 fn refused(failure: &Failure) -> AgentMessage {
@@ -48,13 +48,13 @@ fn refused(failure: &Failure) -> AgentMessage {
     AgentMessage::Refused { kind: kind.into(), why: failure.to_string() }
 }
 
-impl Session {
-    pub fn new(shop: Arc<Shop>, channel: Channel) -> Self {
+impl StudySession {
+    pub fn new(shop: Arc<Shop>, channel: AgentChannel) -> Self {
         Self { shop, channel, opened: None, running: None }
     }
 
     /// Serves the study until it goes; says why it did.
-    pub fn run(mut self) -> Lost {
+    pub fn run(mut self) -> ChannelLost {
         let mut heard = Instant::now();
         loop {
             match self.channel.poll::<StudyMessage>(STEP) {
@@ -66,9 +66,9 @@ impl Session {
                     heard = Instant::now();
                 }
                 Ok(None) if heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) => {
-                    return Lost::Silent;
+                    return ChannelLost::Silent;
                 }
-                Ok(None) if self.shop.stop.load(Relaxed) => return Lost::Closed,
+                Ok(None) if self.shop.stop.load(Relaxed) => return ChannelLost::Closed,
                 Ok(None) => {}
                 Err(lost) => return lost,
             }
@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Passes on what the run says.
-    fn tell(&mut self) -> Result<(), Lost> {
+    fn tell(&mut self) -> Result<(), ChannelLost> {
         let Some(running) = &self.running else { return Ok(()) };
         // Asked before its words are taken: what is over says nothing more.
         let over = running.is_over();
@@ -92,7 +92,7 @@ impl Session {
         Ok(())
     }
 
-    fn answer(&mut self, request: StudyMessage) -> Result<(), Lost> {
+    fn answer(&mut self, request: StudyMessage) -> Result<(), ChannelLost> {
         let answer = match request {
             StudyMessage::Clock { number } => {
                 Some(AgentMessage::Time { number, now_ns: self.shop.clock.now_ns() })
@@ -110,7 +110,7 @@ impl Session {
                 None
             }
             StudyMessage::Stop => {
-                self.running.iter().for_each(Running::stop);
+                self.running.iter().for_each(AgentRun::stop);
                 None
             }
             StudyMessage::Hello { .. } => {
@@ -175,7 +175,7 @@ impl Session {
             let text = "the agent may not write to this device: its configuration does not say write = true, or the study did not ask for it";
             return Err(Failure::of(ErrorKind::PermissionDenied, text));
         }
-        self.running = Some(Running::prepare(Arc::clone(&opened.device), job, self.shop.clock)?);
+        self.running = Some(AgentRun::prepare(Arc::clone(&opened.device), job, self.shop.clock)?);
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! Peers that an agent and a study should not meet, on the level of their messages.
 
-use super::address::Address;
-use super::channel::{Channel, Lost};
-use super::config::Config;
-use super::connection::{Agent, failure};
-use super::identity::Identity;
-use super::key::Key;
-use super::proof::Role;
-use super::server::Server;
+use super::address::AgentAddress;
+use super::channel::{AgentChannel, ChannelLost};
+use super::config::AgentConfig;
+use super::connection::{ProvenAgent, failure};
+use super::identity::AgentIdentity;
+use super::key::AgentKey;
+use super::proof::ProofSide;
+use super::server::AgentServer;
 use super::session::Shop;
 use super::tls;
 use crate::connection::ConnectArgs;
@@ -27,8 +27,8 @@ struct Options {
     connect: ConnectArgs,
 }
 
-fn key(byte: u8) -> Key {
-    Key::of(&[byte; 32]).unwrap()
+fn key(byte: u8) -> AgentKey {
+    AgentKey::of(&[byte; 32]).unwrap()
 }
 
 fn soon() -> Instant {
@@ -47,27 +47,27 @@ impl Running {
     fn start(name: &str) -> Self {
         let directory =
             std::env::temp_dir().join(format!("weft-agent-{name}-{}", std::process::id()));
-        let identity = Identity::in_directory(&directory).unwrap();
+        let identity = AgentIdentity::in_directory(&directory).unwrap();
         let text = "listen = \"127.0.0.1:0\"\n[[device]]\nurl = \"ram:16MiB\"\n";
-        let config: Config = toml::from_str(text).unwrap();
+        let config: AgentConfig = toml::from_str(text).unwrap();
         let connect = Options::parse_from(["weft"]).connect;
         let (control, clock, stop) = (Control::new(), AgentClock::new(), AtomicBool::new(false));
         let shop = Arc::new(Shop { config, connect, control, clock, stop });
-        let server = Server::bind(Arc::clone(&shop), &identity, key(b'k')).unwrap();
+        let server = AgentServer::bind(Arc::clone(&shop), &identity, key(b'k')).unwrap();
         let address = server.address().unwrap();
         let thread = Some(std::thread::spawn(move || server.run()));
         Self { shop, address, directory, thread }
     }
 
-    fn channel(&self) -> Channel {
+    fn channel(&self) -> AgentChannel {
         let (tls, _) = tls::client(None).unwrap();
-        Channel::open(TcpStream::connect(self.address).unwrap(), tls, soon()).unwrap()
+        AgentChannel::open(TcpStream::connect(self.address).unwrap(), tls, soon()).unwrap()
     }
 
     /// A study that has proved that it has the key.
-    fn admitted(&self) -> Channel {
+    fn admitted(&self) -> AgentChannel {
         let mut channel = self.channel();
-        let proof = channel.exported().unwrap().proof(&key(b'k'), Role::Study);
+        let proof = channel.exported().unwrap().proof(&key(b'k'), ProofSide::Study);
         channel.send(&StudyMessage::Hello { version: VERSION, proof }).unwrap();
         channel.allow(1 << 20);
         assert!(matches!(channel.receive(soon()).unwrap(), AgentMessage::Welcome { .. }));
@@ -83,7 +83,7 @@ impl Drop for Running {
     }
 }
 
-fn refusal(channel: &mut Channel) -> String {
+fn refusal(channel: &mut AgentChannel) -> String {
     match channel.receive(soon()) {
         Ok(AgentMessage::Refused { why, .. }) => why,
         other => panic!("{other:?}"),
@@ -91,8 +91,8 @@ fn refusal(channel: &mut Channel) -> String {
 }
 
 /// However it ends, it ends.
-fn ended(channel: &mut Channel) -> bool {
-    matches!(channel.receive::<AgentMessage>(soon()), Err(Lost::Closed | Lost::Io(_)))
+fn ended(channel: &mut AgentChannel) -> bool {
+    matches!(channel.receive::<AgentMessage>(soon()), Err(ChannelLost::Closed | ChannelLost::Io(_)))
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn before_the_proof_only_a_short_hello_is_heard() {
     old.send(&StudyMessage::Hello { version: VERSION + 1, proof: String::new() }).unwrap();
     assert!(refusal(&mut old).contains("the same weft"));
     // A proof of another role, of another connection, and none at all.
-    let elsewhere = agent.channel().exported().unwrap().proof(&key(b'k'), Role::Study);
+    let elsewhere = agent.channel().exported().unwrap().proof(&key(b'k'), ProofSide::Study);
     for proof in [None, Some(elsewhere), Some(String::new())] {
         let mut channel = agent.channel();
-        let proof =
-            proof.unwrap_or_else(|| channel.exported().unwrap().proof(&key(b'k'), Role::Agent));
+        let proof = proof
+            .unwrap_or_else(|| channel.exported().unwrap().proof(&key(b'k'), ProofSide::Agent));
         channel.send(&StudyMessage::Hello { version: VERSION, proof }).unwrap();
         assert!(refusal(&mut channel).contains("does not have the agent's key"));
         assert!(ended(&mut channel));
@@ -169,7 +169,7 @@ fn silent_connections_keep_nobody_out() {
 /// What says it is an agent, and its first answer.
 fn told_by(name: &str, answer: impl FnOnce(String) -> AgentMessage + Send + 'static) -> String {
     let directory = std::env::temp_dir().join(format!("weft-agent-{name}-{}", std::process::id()));
-    let identity = Identity::in_directory(&directory).unwrap();
+    let identity = AgentIdentity::in_directory(&directory).unwrap();
     // With a fingerprint, so that no file of known agents is touched.
     let fingerprint = Some(identity.fingerprint());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -177,16 +177,16 @@ fn told_by(name: &str, answer: impl FnOnce(String) -> AgentMessage + Send + 'sta
     let pretender = std::thread::spawn(move || {
         let (socket, _) = listener.accept().unwrap();
         let tls = rustls::ServerConnection::new(tls::server(&identity).unwrap()).unwrap();
-        let mut channel = Channel::open(socket, tls, soon()).unwrap();
+        let mut channel = AgentChannel::open(socket, tls, soon()).unwrap();
         let StudyMessage::Hello { proof, .. } = channel.receive(soon()).unwrap() else {
             panic!("no hello")
         };
         channel.send(&answer(proof)).unwrap();
         let _ = channel.receive::<StudyMessage>(soon());
     });
-    let address = Address { fingerprint, ..Address::parse(&place.to_string()).unwrap() };
+    let address = AgentAddress { fingerprint, ..AgentAddress::parse(&place.to_string()).unwrap() };
     let connected =
-        Agent::connect(&address, &key(b'k'), AgentClock::new(), Duration::from_secs(60));
+        ProvenAgent::connect(&address, &key(b'k'), AgentClock::new(), Duration::from_secs(60));
     pretender.join().unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
     connected.err().map(|failure| failure.to_string()).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! The work of a study with one agent during a run, on a thread of its own.
 
-use super::channel::Lost;
-use super::connection::{Agent, failure};
+use super::channel::ChannelLost;
+use super::connection::{ProvenAgent, failure};
 use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_SILENCE_S};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,7 +33,7 @@ pub struct SharedRun<'a> {
 }
 
 /// An event of a worker, for its run.
-pub enum Event {
+pub enum WorkerEvent {
     /// Its jobs are connected.
     Ready,
     /// It is over.
@@ -49,32 +49,32 @@ pub enum Over {
     /// The agent is there and did not do it.
     Refused(Failure),
     /// The agent is gone.
-    Lost(Lost),
+    Lost(ChannelLost),
 }
 
 /// Why a worker ends before its result.
 enum NoResult {
-    Lost(Lost),
+    Lost(ChannelLost),
     Refused(AgentMessage),
     Stopped,
 }
 
-impl From<Lost> for NoResult {
-    fn from(lost: Lost) -> Self {
+impl From<ChannelLost> for NoResult {
+    fn from(lost: ChannelLost) -> Self {
         Self::Lost(lost)
     }
 }
 
 /// A conversation that does not fall silent.
 struct Talk<'a> {
-    agent: &'a mut Agent,
+    agent: &'a mut ProvenAgent,
     heard: Instant,
     pinged: Instant,
     stopped: bool,
 }
 
 impl<'a> Talk<'a> {
-    fn new(agent: &'a mut Agent) -> Self {
+    fn new(agent: &'a mut ProvenAgent) -> Self {
         Self { agent, heard: Instant::now(), pinged: Instant::now(), stopped: false }
     }
 
@@ -83,7 +83,7 @@ impl<'a> Talk<'a> {
         &mut self,
         shared: &SharedRun<'_>,
         wait: Duration,
-    ) -> Result<Option<AgentMessage>, Lost> {
+    ) -> Result<Option<AgentMessage>, ChannelLost> {
         if shared.stop.load(Relaxed) && !self.stopped {
             self.stopped = true;
             self.agent.channel.send(&StudyMessage::Stop)?;
@@ -96,7 +96,7 @@ impl<'a> Talk<'a> {
         if answer.is_some() {
             self.heard = Instant::now();
         } else if self.heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) {
-            return Err(Lost::Silent);
+            return Err(ChannelLost::Silent);
         }
         Ok(answer)
     }
@@ -105,7 +105,7 @@ impl<'a> Talk<'a> {
 /// Runs the order on one agent. `ready` is called when its jobs are connected; then `start` gives
 /// the instant, on our clock, or nothing.
 pub fn work(
-    agent: &mut Agent,
+    agent: &mut ProvenAgent,
     number: usize,
     shared: &SharedRun<'_>,
     ready: impl FnOnce(),
@@ -121,7 +121,7 @@ pub fn work(
 }
 
 fn converse(
-    agent: &mut Agent,
+    agent: &mut ProvenAgent,
     number: usize,
     shared: &SharedRun<'_>,
     ready: impl FnOnce(),
@@ -152,7 +152,7 @@ fn connect(talk: &mut Talk<'_>, shared: &SharedRun<'_>) -> Result<(), NoResult> 
             _ => {}
         }
     }
-    Err(Lost::Silent.into())
+    Err(ChannelLost::Silent.into())
 }
 
 /// Until the others are connected, too: the instant of the start, or none.
@@ -199,12 +199,12 @@ fn finish(
             _ => {}
         }
     }
-    Err(Lost::Silent.into())
+    Err(ChannelLost::Silent.into())
 }
 
 /// Keeps the connection to an agent that has nothing to do. The loss of the agent is noticed when
 /// it is needed.
-pub fn idle(agent: &mut Agent, shared: &SharedRun<'_>) {
+pub fn idle(agent: &mut ProvenAgent, shared: &SharedRun<'_>) {
     let mut talk = Talk::new(agent);
     // The user's wish to stop is for those that run.
     talk.stopped = true;

@@ -88,7 +88,7 @@ pub fn run(args: &GenTlsKeyArgs) -> Result<(), Failure> {
     let key = args.key()?;
     writeln!(std::io::stdout(), "{}", key.text().as_str())?;
     if let Some(subsystem) = &args.subsysnqn {
-        let names = Names::of(args.hostnqn.as_deref(), subsystem)?;
+        let names = KeyNames::of(args.hostnqn.as_deref(), subsystem)?;
         let identity = names.identity(&key, args.identity, args.compat)?;
         args.keyfile.iter().try_for_each(|path| append(path, &identity))?;
         args.insert.run(&identity)?;
@@ -114,12 +114,12 @@ impl GenTlsKeyArgs {
 }
 
 /// For whom a key is derived.
-pub struct Names {
+pub struct KeyNames {
     host: Nqn,
     subsystem: Nqn,
 }
 
-impl Names {
+impl KeyNames {
     /// The names of options.
     pub fn of(host: Option<&str>, subsystem: &str) -> Result<Self, Failure> {
         let host = host.map_or_else(|| Ok(HostIdentity::of_this_host()?.nqn), parse_nqn)?;

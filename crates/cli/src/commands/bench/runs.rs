@@ -106,7 +106,7 @@ pub struct Runs<'a> {
 
 /// Measurements, also of a run that did not reach its end.
 #[derive(Default)]
-pub struct Measured {
+pub struct MeasuredGroups {
     /// The reports, by group; a group without any did not start.
     pub groups: Vec<Vec<RunReport>>,
     /// The failure that ended the run early.
@@ -118,14 +118,14 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// A group cannot run: none was started.
-    pub fn all(&self, groups: Vec<Vec<Job>>) -> Result<Measured, Failure> {
+    pub fn all(&self, groups: Vec<Vec<Job>>) -> Result<MeasuredGroups, Failure> {
         let mut kept = self.check(&groups)?;
         let stop = Arc::new(AtomicBool::new(false));
         let signalled = Arc::clone(&stop);
         // Without the handler a signal ends the run without a report; that is no reason to refuse
         // to run.
         let _ = end_soon(move || signalled.store(true, Ordering::Relaxed));
-        let mut measured = Measured::default();
+        let mut measured = MeasuredGroups::default();
         for group in groups {
             let known = core::mem::take(&mut kept);
             let (reports, failure) = match self.open(&group, from_ref(&group), None, known, &stop) {

@@ -1,8 +1,8 @@
 //! `weft ana-log`.
 
-use super::log::{self, Request};
-use super::target::{Format, Target, letters};
-use crate::commands::identify::Output;
+use super::log::{self, LogPageRequest};
+use super::target::{OutputOptions, VerbTarget, letters};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;
 use clap::Args;
@@ -32,9 +32,9 @@ pub struct AnaLogArgs {
     #[arg(short = 'g', long)]
     groups: bool,
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// A group, and its namespaces.
@@ -43,19 +43,19 @@ type Group = (AnaGroupDescriptor, Vec<Nsid>);
 /// Prints Asymmetric Namespace Access.
 pub fn ana_log(args: &AnaLogArgs, control: &Control) -> Result<(), Failure> {
     let connected = args.target.connect(control)?;
-    let request = Request {
+    let request = LogPageRequest {
         specific: if args.groups { AnaHeader::GROUPS_ONLY } else { 0 },
         retain: true,
-        ..Request::of(LogPageId::ANA, page_bytes(&connected.session.controller().identify))
+        ..LogPageRequest::of(LogPageId::ANA, page_bytes(&connected.session.controller().identify))
     };
     let page = log::read(&connected, &request)?;
     let mut out = std::io::stdout().lock();
-    if args.format.output() == Output::Binary {
+    if args.format.output() == NvmeOutputFormat::Binary {
         return Ok(out.write_all(&page)?);
     }
     let (header, groups) = decoded(&page).map_err(|e| connected.malformed(&e))?;
     match args.format.output() {
-        Output::Json => print_json(&as_json(&connected.name, &header, &groups))?,
+        NvmeOutputFormat::Json => print_json(&as_json(&connected.name, &header, &groups))?,
         _ => text(&mut out, &connected.name, &header, &groups)?,
     }
     Ok(())

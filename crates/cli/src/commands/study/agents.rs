@@ -3,9 +3,9 @@
 use super::lanes::of_url;
 use super::options::StudyArgs;
 use super::serving::is_real;
-use crate::agents::connection::{Agent, Opened};
+use crate::agents::connection::{OpenedDevice, ProvenAgent};
 use crate::agents::fleet::{Crew, Fleet};
-use crate::agents::key::Key;
+use crate::agents::key::AgentKey;
 use crate::exit::Failure;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,11 +50,11 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
             format!("the agent {} is named twice", agent.name()),
         ));
     }
-    let key = Key::read(args.key_file.as_deref())?;
+    let key = AgentKey::read(args.key_file.as_deref())?;
     let clock = AgentClock::new();
-    let mut agents: Vec<(Agent, Opened)> = Vec::new();
+    let mut agents: Vec<(ProvenAgent, OpenedDevice)> = Vec::new();
     for (address, url) in args.agents.iter().zip(&asked) {
-        let mut agent = Agent::connect(address, &key, clock, args.connect.patience())?;
+        let mut agent = ProvenAgent::connect(address, &key, clock, args.connect.patience())?;
         let opened = agent.open(&open_request(args, suite, url))?;
         agents.push((agent, opened));
     }
@@ -114,7 +114,7 @@ fn open_request(args: &StudyArgs, suite: &Suite, url: &str) -> StudyMessage {
 }
 
 /// The common geometry of all devices: the size of the smallest, in the largest blocks.
-fn common<'a>(all: impl Iterator<Item = &'a Opened>) -> Geometry {
+fn common<'a>(all: impl Iterator<Item = &'a OpenedDevice>) -> Geometry {
     let mut common = Geometry {
         block_bytes: 512,
         blocks: 0,

@@ -1,7 +1,7 @@
 //! Lanes with targets of their own: a device of its own, a mirror, several paths, or a gateway.
 
 use super::serving::{is_real, scheme, serve, unlocked, url_of};
-use super::setup::Opener;
+use super::setup::StudySetup;
 use crate::exit::Failure;
 use std::rc::Rc;
 use weft_bench::study::{LanePeer, ReadCounters, StudyLane};
@@ -9,7 +9,7 @@ use weft_bench::suite::{LaneTemplate, Policy, Through};
 use weft_block::ErrorKind;
 use weft_endpoint::paths::IoPolicy;
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// A lane to a device of its own.
     fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<StudyLane, Failure> {
         let source = unlocked(source);

@@ -3,7 +3,7 @@
 use super::super::child::Spawned;
 use super::lateness::Lateness;
 use super::serving::{scheme, serve, url_of};
-use super::setup::Opener;
+use super::setup::StudySetup;
 use super::shape::Shape;
 use crate::exit::Failure;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ impl Drop for Relay {
     }
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// A lane to a target of its own at a distance.
     pub(super) fn far(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         match self.shape {

@@ -1,7 +1,7 @@
 //! A lane that fio puts the load on.
 
-use super::program::{self, Running, Waited};
-use super::watched::Watched;
+use super::program::{self, RunningProgram, Waited};
+use super::watched::WatchedProcesses;
 use crate::exit::Failure;
 use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
 use std::io;
@@ -31,18 +31,24 @@ pub struct Fio {
     geometry: Geometry,
     twin: Option<String>,
     /// The target's processes.
-    target: Watched,
+    target: WatchedProcesses,
 }
 
 impl Fio {
     /// On a device of which weft knows the size; `twin` is the lane on which weft measures it.
     pub fn new(engine: FioAccess, url: &str, geometry: Geometry, twin: Option<String>) -> Self {
-        Self { engine, url: without_secret(url), geometry, twin, target: Watched::default() }
+        Self {
+            engine,
+            url: without_secret(url),
+            geometry,
+            twin,
+            target: WatchedProcesses::default(),
+        }
     }
 
     /// The same, which also measures the processor time of a target on this machine.
     #[cfg(target_os = "linux")]
-    pub fn watching(self, target: Watched) -> Self {
+    pub fn watching(self, target: WatchedProcesses) -> Self {
         Self { target, ..self }
     }
 
@@ -55,7 +61,7 @@ impl Fio {
     ) -> Result<Option<String>, weft_block::Error> {
         let mut command = programs::system("fio");
         command.args(fio_run::arguments(&self.engine, spec));
-        let mut running = Running::start(command).map_err(|e| not_started(&e))?;
+        let mut running = RunningProgram::start(command).map_err(|e| not_started(&e))?;
         let most =
             spec.ramp_time + spec.runtime.unwrap_or_default() + Duration::from_secs(FIO_LATE_S);
         match running.wait(most, stop, progress) {
@@ -180,7 +186,7 @@ fn engines() -> Result<Vec<String>, Failure> {
     let mut command = programs::system("fio");
     command.arg("--enghelp");
     let failed = |e: &io::Error| Failure::of(ErrorKind::Usage, not_started(e).to_string());
-    let running = Running::start(command).map_err(|e| failed(&e))?;
+    let running = RunningProgram::start(command).map_err(|e| failed(&e))?;
     let output = program::ended("fio --enghelp", running, Duration::from_secs(FIO_LATE_S))
         .map_err(|text| Failure::of(ErrorKind::Io, text))?;
     Ok(output.lines().map(|line| line.trim().to_owned()).collect())
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let missing = Running::start(programs::system("weft-no-such-program"))
+        let missing = RunningProgram::start(programs::system("weft-no-such-program"))
             .err()
             .map(|e| not_started(&e).to_string());
         assert_eq!(

@@ -6,7 +6,7 @@ use super::lanes::{Chosen, choose};
 use super::lateness::Lateness;
 use super::options::StudyArgs;
 #[cfg(target_os = "linux")]
-use super::peers::kernel::session::Session;
+use super::peers::kernel::session::KernelSession;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use super::shape::Shape;
 use crate::exit::Failure;
@@ -42,7 +42,7 @@ pub struct Setup {
 }
 
 /// Common settings of all lanes of a study.
-pub struct Opener<'a> {
+pub struct StudySetup<'a> {
     pub source: String,
     pub address: Option<IpAddr>,
     pub options: ConnectOptions,
@@ -53,9 +53,9 @@ pub struct Opener<'a> {
     pub lateness: Lateness,
     /// The cause of distances.
     pub shape: Shape,
-    /// See [`Opener::kernel`].
+    /// See [`StudySetup::kernel`].
     #[cfg(target_os = "linux")]
-    supervisor: std::cell::OnceCell<Rc<Session>>,
+    supervisor: std::cell::OnceCell<Rc<KernelSession>>,
 }
 
 impl Setup {
@@ -69,7 +69,7 @@ impl Setup {
     ) -> Result<Self, Failure> {
         let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
         let options = args.options(suite, cores, control)?;
-        let opener = Opener {
+        let opener = StudySetup {
             source: unlocked(&source),
             address: args.address,
             options,
@@ -169,14 +169,14 @@ struct Served {
     target: Option<Rc<Spawned>>,
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// The supervisor of all changes in the kernel: it unloads modules after the last of them.
     #[cfg(target_os = "linux")]
-    pub(super) fn kernel(&self) -> std::io::Result<&Rc<Session>> {
+    pub(super) fn kernel(&self) -> std::io::Result<&Rc<KernelSession>> {
         if let Some(session) = self.supervisor.get() {
             return Ok(session);
         }
-        let new = Session::start()?;
+        let new = KernelSession::start()?;
         Ok(self.supervisor.get_or_init(|| new))
     }
 

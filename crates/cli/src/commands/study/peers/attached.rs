@@ -1,8 +1,8 @@
 //! Lanes to disks that initiators of the kernel make of the devices of other lanes.
 
-use super::super::setup::Opener;
-use super::kernel::initiator::{Initiator, Remote};
-use super::kernel::session::{Group, Session};
+use super::super::setup::StudySetup;
+use super::kernel::initiator::{KernelInitiator, Remote};
+use super::kernel::session::{KernelGroup, KernelSession};
 use super::lanes::name_of;
 use super::load::Load;
 use super::wanted::{Choice, cell};
@@ -11,7 +11,7 @@ use weft_bench::results::{Cell, Skipped};
 use weft_bench::study::{self, ForeignTarget, StudyLane};
 use weft_bench::suite::{LaneTemplate, Through};
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// The lanes of the kernel's initiators on the device of another lane, and those of load
     /// generators on their disks. One that cannot be made costs only its lanes.
     pub fn attached(
@@ -19,7 +19,7 @@ impl Opener<'_> {
         on: &StudyLane,
         through: Through,
         choice: &Choice,
-        kernel: Option<&Rc<Session>>,
+        kernel: Option<&Rc<KernelSession>>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<StudyLane> {
         let Some(session) = kernel else { return Vec::new() };
@@ -50,10 +50,10 @@ impl Opener<'_> {
     fn by_kernel(
         &self,
         on: &StudyLane,
-        initiator: &Initiator,
-        session: &Rc<Session>,
+        initiator: &KernelInitiator,
+        session: &Rc<KernelSession>,
     ) -> Result<StudyLane, String> {
-        let group = Group::new(session, on.peer.process.clone());
+        let group = KernelGroup::new(session, on.peer.process.clone());
         group.wake();
         let remote = Remote {
             url: &on.url,
@@ -93,7 +93,7 @@ impl Opener<'_> {
 }
 
 /// The place of such a lane among targets and initiators.
-fn place(on: &StudyLane, initiator: &Initiator) -> Cell {
+fn place(on: &StudyLane, initiator: &KernelInitiator) -> Cell {
     let target = on.peer.cell.as_ref().and_then(|cell| cell.target.as_deref());
     cell(initiator.through, target, Some(initiator.name))
 }

@@ -2,10 +2,10 @@
 //! protocol.
 
 use super::super::serving::{scheme, serve, url_of};
-use super::super::setup::Opener;
-use super::device::Device;
-use super::peer::Gateway;
-use super::running::Running;
+use super::super::setup::StudySetup;
+use super::device::PeerDevice;
+use super::peer::NbdGateway;
+use super::running::RunningTarget;
 use super::wanted::{Choice, cell};
 use crate::commands::child::Spawned;
 use crate::exit::Failure;
@@ -19,7 +19,7 @@ const FRONT: Through = Through::Nbd;
 
 /// A gateway, and the target behind it, which ends after it.
 struct Pair {
-    gateway: Running,
+    gateway: RunningTarget,
     _target: Spawned,
 }
 
@@ -33,7 +33,7 @@ impl ForeignTarget for Pair {
     }
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// Adds the lanes of gateways, and those of weft in their place. One that does not start costs
     /// only its lane.
     ///
@@ -42,7 +42,7 @@ impl Opener<'_> {
     pub fn gateways(
         &self,
         choice: &Choice,
-        device: Option<&Device>,
+        device: Option<&PeerDevice>,
         lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
@@ -69,13 +69,13 @@ impl Opener<'_> {
         Ok(())
     }
 
-    fn through(&self, gateway: &Gateway, device: &Device) -> Result<StudyLane, String> {
+    fn through(&self, gateway: &NbdGateway, device: &PeerDevice) -> Result<StudyLane, String> {
         let failed = |failure: Failure| failure.to_string();
         let schemes = [scheme(gateway.behind)];
         let far = serve(&self.source, &schemes, self.address(), self.cores).map_err(failed)?;
         let plain = LaneTemplate::plain(gateway.behind);
         let url = url_of(&far, &plain, &self.source).map_err(failed)?;
-        let near = Running::start(
+        let near = RunningTarget::start(
             gateway.name,
             |wish| (gateway.plan)(wish, &url),
             device,

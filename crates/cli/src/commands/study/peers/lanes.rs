@@ -2,12 +2,12 @@
 
 use super::super::options::StudyArgs;
 use super::super::serving::{is_real, scheme, serve, url_of};
-use super::super::setup::Opener;
-use super::device::Device;
-use super::kernel::session::Session;
-use super::load::{Load, Subject};
-use super::peer::Peer;
-use super::started::Started;
+use super::super::setup::StudySetup;
+use super::device::PeerDevice;
+use super::kernel::session::KernelSession;
+use super::load::{Load, LoadDevice};
+use super::peer::PeerTarget;
+use super::started::StartedTarget;
 use super::wanted::{Choice, Peers, cell};
 use crate::exit::Failure;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
@@ -20,9 +20,9 @@ use weft_bench::suite::{self, LaneTemplate, Suite, Through};
 
 /// The lanes that `--peers` adds to a study.
 #[derive(Default)]
-pub struct Others {
+pub struct PeerLanes {
     choice: Choice,
-    device: Option<Device>,
+    device: Option<PeerDevice>,
     /// One further lane, and nothing else.
     only_one: bool,
     /// weft's lanes at a distance, with their protocols.
@@ -43,7 +43,7 @@ impl StudyArgs {
     }
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// Chooses the peers to measure in addition to the `lanes` of the study. Nothing is started.
     ///
     /// # Errors
@@ -53,15 +53,15 @@ impl Opener<'_> {
         args: &StudyArgs,
         suite: &Suite,
         lanes: &[&LaneTemplate],
-    ) -> Result<Others, Failure> {
+    ) -> Result<PeerLanes, Failure> {
         let peers = args.wanted_peers(suite);
         if peers == Peers::None {
-            return Ok(Others::default());
+            return Ok(PeerLanes::default());
         }
         let geometry = weft_endpoint::open(&self.source, &self.options)?.geometry();
-        let device = Device::of(&self.source, geometry);
+        let device = PeerDevice::of(&self.source, geometry);
         if peers == Peers::Auto && is_real(&self.source) {
-            return Ok(Others::default());
+            return Ok(PeerLanes::default());
         }
         let device_of = device.as_ref().map_err(String::as_str);
         let protocols: Vec<Through> = lanes.iter().map(|lane| lane.through).collect();
@@ -71,7 +71,7 @@ impl Opener<'_> {
         }
         let far = lanes.iter().filter(|lane| lane.is_far());
         let far = far.map(|lane| (lane.through, lane.name.clone())).collect();
-        Ok(Others { choice, device: device.ok(), only_one: peers == Peers::Auto, far })
+        Ok(PeerLanes { choice, device: device.ok(), only_one: peers == Peers::Auto, far })
     }
 
     /// Starts the targets and adds their lanes. One that does not start costs only its lanes.
@@ -80,7 +80,7 @@ impl Opener<'_> {
     /// weft's own target cannot be started.
     pub fn peers(
         &self,
-        others: &Others,
+        others: &PeerLanes,
         lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
@@ -154,14 +154,14 @@ impl Opener<'_> {
     /// A lane to a target of another project, with weft's initiator.
     fn foreign(
         &self,
-        peer: &Peer,
+        peer: &PeerTarget,
         name: &str,
-        device: Option<&Device>,
+        device: Option<&PeerDevice>,
         rival: Option<String>,
-        kernel: Option<&Rc<Session>>,
+        kernel: Option<&Rc<KernelSession>>,
     ) -> Result<StudyLane, String> {
         let device = device.ok_or_else(|| "its device is not known".to_owned())?;
-        let started = Started::new(peer, device, self.address(), &self.cores.target, kernel)?;
+        let started = StartedTarget::new(peer, device, self.address(), &self.cores.target, kernel)?;
         let mut options = self.options.clone();
         options.paths.fast_io_fail_timeout = Some(Duration::from_secs(PEER_OUTAGE_S));
         if started.polls {
@@ -203,7 +203,7 @@ impl Opener<'_> {
         let mut lanes = Vec::new();
         for load in loads {
             let name = name_of(&on.name, load.name);
-            let subject = Subject {
+            let subject = LoadDevice {
                 url: &on.url,
                 geometry: on.device.geometry(),
                 twin: &on.name,
@@ -246,7 +246,7 @@ impl Opener<'_> {
     }
 }
 
-impl Others {
+impl PeerLanes {
     /// weft's lanes at a distance over a protocol.
     fn far<'a>(
         &self,
