@@ -14,6 +14,7 @@ mod length;
 mod links;
 mod local_users;
 mod modules;
+mod names;
 mod options;
 mod planted;
 mod prose;

@@ -1,7 +1,7 @@
 //! The messages between a study and its agents: whatever a peer sends, it is taken whole, refused,
 //! or waited for, and what it says it measured can be summed up.
 
-use weft_bench::agents::{Answer, Request, least, merged, message};
+use weft_bench::agents::{AgentMessage, StudyMessage, least, merged, message};
 use weft_bench::limits::{AGENT_FIRST_BYTES_MAX, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::workload::JobSpec;
 use weft_block::{Atomicity, Geometry};
@@ -16,16 +16,18 @@ const GEOMETRY: Geometry = Geometry {
 };
 
 pub fn run(bytes: &[u8]) {
-    if let Ok(Some((request, length))) = message::decode::<Request>(bytes, AGENT_FIRST_BYTES_MAX) {
+    if let Ok(Some((request, length))) =
+        message::decode::<StudyMessage>(bytes, AGENT_FIRST_BYTES_MAX)
+    {
         assert!(length <= bytes.len() && length <= AGENT_FIRST_BYTES_MAX + message::LENGTH_BYTES);
-        if let Request::Prepare { order } = &request {
+        if let StudyMessage::Prepare { order } = &request {
             let _ = order.job(&[0, 1]);
         }
         check(&request, message::encode(&request).ok());
     }
-    if let Ok(Some((answer, _))) = message::decode::<Answer>(bytes, AGENT_MESSAGE_BYTES_MAX) {
+    if let Ok(Some((answer, _))) = message::decode::<AgentMessage>(bytes, AGENT_MESSAGE_BYTES_MAX) {
         check(&answer, message::encode(&answer).ok());
-        if let Answer::Ended { measured } = answer {
+        if let AgentMessage::Ended { measured } = answer {
             let all = vec![(0, (*measured).clone()), (1, *measured)];
             let report = merged("u", GEOMETRY, &JobSpec::default(), &all);
             let _ = (report.all().iops_mean(), report.counters(), report.failed());

@@ -4,8 +4,9 @@
 
 use weft_fuzz::Input;
 use weft_proto::nvme::auth::{
-    Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash, HostAuthentication,
-    HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX, Secret, SecureChannel, Verdict,
+    AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash,
+    HostAuthentication, HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX, Secret,
+    SecureChannel,
 };
 
 /// Longest message that is made up here, bytes.
@@ -75,10 +76,10 @@ pub fn run(bytes: &[u8]) {
             HostStep::Send(message) => {
                 let message = if input.flag() { input.bytes(BYTES_MAX) } else { message };
                 let verdict = match end.sent(&message, sequence, &mut fill) {
-                    Verdict::Compute(arithmetic) => end.computed(arithmetic.run()),
+                    AuthenticationVerdict::Compute(arithmetic) => end.computed(arithmetic.run()),
                     verdict => verdict,
                 };
-                assert!(is_right || !matches!(verdict, Verdict::Authenticated(_)));
+                assert!(is_right || !matches!(verdict, AuthenticationVerdict::Authenticated(_)));
                 host.sent()
             }
             HostStep::Receive(bytes) => {

@@ -1,7 +1,7 @@
 //! Bytes of both ends of a connection, cut and lost anywhere, through what blanks secrets in
 //! captures: no byte is added.
 
-use weft_proto::capture::{End, Output, Protocol, Redactor};
+use weft_proto::capture::{CaptureBytes, End, Protocol, Redactor};
 
 /// The first byte tells the protocol; then come steps: what happens, a length, and bytes.
 pub fn run(bytes: &[u8]) {
@@ -20,7 +20,7 @@ pub fn run(bytes: &[u8]) {
         if step >= 0xf0 {
             redactor.lose(from);
         }
-        let mut out = Output::default();
+        let mut out = CaptureBytes::default();
         redactor.pass(from, now, &mut out);
         given += now.len() as u64;
         shown += out.bytes.len() as u64 + out.withheld;

@@ -5,21 +5,21 @@
 use uuid::Uuid;
 use weft_endpoint::reservations::{decode, encode};
 use weft_group::limits::{GATEWAYS_MAX, RECORD_BYTES_MAX, RESERVATION_RECORD_BYTES_MAX};
-use weft_group::reservations::Record as Reserved;
-use weft_group::{Beat, FORMAT, Record};
+use weft_group::reservations::ReservationRecord as Reserved;
+use weft_group::{Beat, FORMAT, GroupRecord};
 
 const NAMESPACE: Uuid = Uuid::from_bytes([7; 16]);
 const LIFE: u64 = 5;
 
 pub fn run(bytes: &[u8]) {
-    if let Ok(record) = Record::parse(bytes) {
+    if let Ok(record) = GroupRecord::parse(bytes) {
         assert!(
             record.gateways.len() <= usize::from(GATEWAYS_MAX)
                 && (1..=FORMAT).contains(&record.format())
         );
         let text = record.text();
         // What was left out of the longest is written.
-        assert!(text.len() > RECORD_BYTES_MAX || Record::parse(&text).as_ref() == Ok(&record));
+        assert!(text.len() > RECORD_BYTES_MAX || GroupRecord::parse(&text).as_ref() == Ok(&record));
     }
     let _ = serde_json::from_slice::<Beat>(bytes);
     if let Ok(record) = Reserved::decode(bytes, NAMESPACE, LIFE) {

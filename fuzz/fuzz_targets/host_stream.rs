@@ -5,7 +5,7 @@ use weft_fuzz::support::pair::{READ, command};
 use weft_fuzz::support::raw::Raw;
 use weft_fuzz::support::{ConnectionEnd, Next};
 use weft_fuzz::{Input, digests, pdu};
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent};
+use weft_proto::nvme_tcp::{HostConnection, HostData, TcpHostConfig, TcpHostEvent};
 
 /// Commands outstanding, at most.
 const ENTRIES: u16 = 8;
@@ -16,7 +16,7 @@ type Outstanding = [bool; ENTRIES as usize];
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let digests = digests(&mut input);
-    let config = HostConfig {
+    let config = TcpHostConfig {
         digests,
         queue_entries: ENTRIES,
         in_capsule_bytes: 64,
@@ -68,7 +68,9 @@ fn submit(
 fn drain(end: &mut ConnectionEnd<HostConnection>, outstanding: &mut Outstanding) -> bool {
     loop {
         match end.next() {
-            Next::Event(HostEvent::Response { tag, .. } | HostEvent::DataFailed { tag, .. }) => {
+            Next::Event(
+                TcpHostEvent::Response { tag, .. } | TcpHostEvent::DataFailed { tag, .. },
+            ) => {
                 assert!(
                     std::mem::replace(&mut outstanding[tag.index()], false),
                     "{tag:?} is answered twice"

@@ -8,7 +8,7 @@ use weft_fuzz::{Input, digests};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, Initiator, InitiatorConfig, InitiatorEvent,
+    Initiator, InitiatorCommand, InitiatorConfig, InitiatorEvent, ScsiData,
 };
 use weft_proto::iscsi::pdu::{
     Isid, LoginFlags, LoginResponse, LoginStage, Lun, Opcode, TaskTag, padding,
@@ -125,12 +125,8 @@ impl Session {
     fn submit(&mut self, input: &mut Input) {
         for _ in 0..input.below(4) {
             let bytes = input.below(1024) as u32 * 4;
-            let data = input.pick(&[
-                CommandData::In(bytes | 1),
-                CommandData::Out(bytes),
-                CommandData::None,
-            ]);
-            let command = Command { lun: Lun(0), cdb: [0; 16], data };
+            let data = input.pick(&[ScsiData::In(bytes | 1), ScsiData::Out(bytes), ScsiData::None]);
+            let command = InitiatorCommand { lun: Lun(0), cdb: [0; 16], data };
             let Ok(tag) = self.end.engine.submit(self.now, command) else { break };
             assert!(
                 !std::mem::replace(&mut self.outstanding[tag.index()], true),

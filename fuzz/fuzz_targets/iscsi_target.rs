@@ -14,9 +14,9 @@ use weft_proto::iscsi::pdu::{
 };
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::target::{
-    Answer, ChapPolicy, ChapUser, Portals, TargetConfig, TargetConnection, TargetEvent,
+    ChapPolicy, ChapUser, IscsiTargetConfig, Portals, TargetConnection, TargetEvent, TargetResponse,
 };
-use weft_proto::iscsi::text::{Name, Offer};
+use weft_proto::iscsi::text::{Name, OfferedParameters};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
 
@@ -43,9 +43,9 @@ struct Session {
     now: Duration,
 }
 
-fn config(input: &mut Input) -> TargetConfig {
-    let mut config = TargetConfig::new(Name::new(TARGET).expect("a name"));
-    config.offer = Offer {
+fn config(input: &mut Input) -> IscsiTargetConfig {
+    let mut config = IscsiTargetConfig::new(Name::new(TARGET).expect("a name"));
+    config.offer = OfferedParameters {
         digests: Digests::BOTH,
         initial_r2t: input.flag(),
         immediate_data: !input.one_in(4),
@@ -53,7 +53,7 @@ fn config(input: &mut Input) -> TargetConfig {
         max_burst_bytes: 1024,
         first_burst_bytes: 512,
         max_outstanding_r2t: 2,
-        ..Offer::default()
+        ..OfferedParameters::default()
     };
     config.commands = 4;
     let secret = || Credentials { name: "me".into(), secret: "a secret of mine".into() };
@@ -193,7 +193,7 @@ impl Session {
             0 if !self.held.is_empty() => {
                 let (tag, bytes) = self.held.swap_remove(input.below(self.held.len()));
                 let status = if input.one_in(4) { ScsiStatus::BUSY } else { ScsiStatus::GOOD };
-                let answer = Answer {
+                let answer = TargetResponse {
                     status,
                     sense: &[1; 20][..input.below(20)],
                     data_bytes: bytes,

@@ -3,14 +3,14 @@
 
 use weft_proto::iscsi::chap;
 use weft_proto::iscsi::text::{
-    Key, Name, Offer, Parameters, Writer, binary, negotiate, pairs, settle,
+    Key, Name, OfferedParameters, Parameters, Writer, binary, negotiate, pairs, settle,
 };
 
 pub fn run(bytes: &[u8]) {
     let Ok(read) = pairs(bytes).collect::<Result<Vec<_>, _>>() else { return };
     let mut writer = Writer::default();
     let (ours, mut there, mut here) =
-        (Offer::default(), Parameters::default(), Parameters::default());
+        (OfferedParameters::default(), Parameters::default(), Parameters::default());
     for &(name, value) in &read {
         writer.put(name, value);
         if let Some(key) = Key::named(name) {

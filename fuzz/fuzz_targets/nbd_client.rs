@@ -6,7 +6,7 @@ mod connection_end;
 
 use connection_end::{ConnectionEnd, Go};
 use weft_fuzz::Input;
-use weft_proto::nbd::client::Command;
+use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use weft_proto::nbd::{Client, ClientConfig, ClientEvent, Form};
 use weft_proto::stream::Tag;
@@ -77,7 +77,8 @@ fn submit(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, input: &mut Inpu
     let status =
         if end.engine.tells_extents() { CommandCode::BLOCK_STATUS } else { CommandCode::READ };
     let code = input.pick(&[CommandCode::READ, CommandCode::WRITE, status]);
-    let command = Command { code, flags: CommandFlags::default(), offset: 8192, length: BYTES };
+    let command =
+        ClientCommand { code, flags: CommandFlags::default(), offset: 8192, length: BYTES };
     if let Ok(tag) = end.engine.submit(command) {
         end.provide(tag, vec![1; BYTES as usize]);
         open.push(tag);

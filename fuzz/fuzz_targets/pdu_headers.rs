@@ -1,7 +1,7 @@
 //! Headers of PDUs in both directions: what was understood is written down the same way again.
 
 use weft_proto::nvme_tcp::pdu::{
-    CommonHeader, IcReq, IcResp, Transfer, decode_capsule_cmd, decode_capsule_resp,
+    CommonHeader, DataTransfer, IcReq, IcResp, decode_capsule_cmd, decode_capsule_resp,
     encode_capsule_cmd, encode_capsule_resp,
 };
 
@@ -16,8 +16,8 @@ pub fn run(bytes: [u8; 128]) {
     let response = IcResp::decode(&bytes);
     assert_eq!(IcResp::decode(&response.encode()), response);
     if let Some(header) = bytes.first_chunk() {
-        let transfer = Transfer::decode(header);
-        assert_eq!(Transfer::decode(&transfer.encode(common)), transfer);
+        let transfer = DataTransfer::decode(header);
+        assert_eq!(DataTransfer::decode(&transfer.encode(common)), transfer);
     }
     if let Some(header) = bytes.first_chunk() {
         let sqe = decode_capsule_cmd(header);

@@ -9,10 +9,10 @@ use weft_fuzz::support::pair::{READ, command};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
-use weft_proto::nvme_rdma::cm::{Accept, Reject};
+use weft_proto::nvme_rdma::cm::{CmAccept, Reject};
 use weft_proto::nvme_rdma::{
-    Exposure, HostConfig, HostData, HostEvent, HostQueuePair, QueuePairEngine, Received, Work,
-    WorkError,
+    Exposure, HostData, HostQueuePair, QueuePairEngine, RdmaHostConfig, RdmaHostEvent, Received,
+    Work, WorkError,
 };
 use weft_proto::stream::Tag;
 
@@ -22,19 +22,19 @@ const ENTRIES: u16 = 8;
 struct Scene {
     host: HostQueuePair,
     posted: Posted,
-    config: HostConfig,
+    config: RdmaHostConfig,
     outstanding: [bool; ENTRIES as usize],
     now: Duration,
 }
 
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let config = HostConfig {
+    let config = RdmaHostConfig {
         queue_entries: ENTRIES,
         in_capsule_bytes: 128,
         exposure: input.pick(&[Exposure::Window, Exposure::Registration, Exposure::Standing]),
         limits: limits(&mut input),
-        ..HostConfig::default()
+        ..RdmaHostConfig::default()
     };
     let mut scene = Scene {
         host: HostQueuePair::new(config),
@@ -47,7 +47,7 @@ pub fn run(bytes: &[u8]) {
     let accept = if input.one_in(8) {
         input.bytes(40)
     } else {
-        Accept { receives: input.below(10) as u16 }.encode().to_vec()
+        CmAccept { receives: input.below(10) as u16 }.encode().to_vec()
     };
     Reject::decode(&accept);
     scene.host.established(&accept);
@@ -143,7 +143,7 @@ impl Scene {
                 self.destroy();
             }
         }
-        while let Some(HostEvent::Response { tag, .. }) = self.host.poll_event() {
+        while let Some(RdmaHostEvent::Response { tag, .. }) = self.host.poll_event() {
             assert!(
                 std::mem::replace(&mut self.outstanding[tag.index()], false),
                 "{tag:?} is answered twice"

@@ -10,10 +10,10 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid};
-use weft_proto::nvme_rdma::cm::{Offer, Request};
+use weft_proto::nvme_rdma::cm::{CmOffer, CmRequest};
 use weft_proto::nvme_rdma::keyed::Keyed;
 use weft_proto::nvme_rdma::{
-    QueuePairEngine, Received, TargetConfig, TargetQueuePair, Work, WorkError,
+    QueuePairEngine, RdmaTargetConfig, Received, TargetQueuePair, Work, WorkError,
 };
 use weft_proto::stream::Tag;
 
@@ -24,27 +24,27 @@ struct Scene {
     target: TargetQueuePair,
     layer: Layer,
     posted: Posted,
-    config: TargetConfig,
+    config: RdmaTargetConfig,
     now: Duration,
 }
 
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let mut config = TargetConfig {
+    let mut config = RdmaTargetConfig {
         receives: ENTRIES,
         host_receives: input.below(10) as u16,
-        ..TargetConfig::default()
+        ..RdmaTargetConfig::default()
     };
     if input.one_in(8) {
-        let offer = Offer { io_queues: 4, admin_entries: 4, io_entries: ENTRIES };
-        let Ok(request) = Request::decode(&input.bytes(40)) else { return };
+        let offer = CmOffer { io_queues: 4, admin_entries: 4, io_entries: ENTRIES };
+        let Ok(request) = CmRequest::decode(&input.bytes(40)) else { return };
         if request.check(&offer, input.byte()).is_err() {
             return;
         }
-        config = TargetConfig::for_request(&request);
+        config = RdmaTargetConfig::for_request(&request);
         assert!((2..=ENTRIES).contains(&config.receives));
     }
-    let config = TargetConfig {
+    let config = RdmaTargetConfig {
         in_capsule_bytes: 128,
         max_data_bytes: 8192,
         limits: limits(&mut input),

@@ -8,7 +8,7 @@ use weft_proto::nvme::identify::{
     NamespaceList,
 };
 use weft_proto::nvme::log_page::{
-    AnaGroup, AnaGroups, AnaHeader, CrossResetEntry, CrossResetHeader, DiscoveryEntry,
+    AnaGroupDescriptor, AnaGroups, AnaHeader, CrossResetEntry, CrossResetHeader, DiscoveryEntry,
     DiscoveryHeader, EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, SmartLog,
     SupportedLogPages,
 };
@@ -42,7 +42,7 @@ pub fn run(input: (u8, &[u8])) {
         4 IdentifyNvmController, 5 CommandSetCombinations, 6 NamespaceList, 7 ControllerList, 8 NamespaceDescriptors,
         9 SupportedLogPages, 10 ErrorEntry, 11 SmartLog, 12 FirmwareSlotLog, 13 EffectsLog, 14 FeatureEffectsLog,
         15 DiscoveryHeader, 16 DiscoveryEntry, 17 ConnectData,
-        18 AnaHeader, 19 AnaGroup, 20 CrossResetHeader, 21 CrossResetEntry,
+        18 AnaHeader, 19 AnaGroupDescriptor, 20 CrossResetHeader, 21 CrossResetEntry,
     );
     if kind == 22 {
         let named = AnaGroups::new(bytes)

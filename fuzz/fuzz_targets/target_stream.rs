@@ -7,7 +7,7 @@ use weft_fuzz::{Input, digests, pdu};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};
 use weft_proto::stream::Tag;
 
 /// Commands that the layer above has and did nothing with yet.
@@ -16,16 +16,16 @@ type Held = Vec<(Tag, Sqe)>;
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let digests = digests(&mut input);
-    let config = TargetConfig {
+    let config = TcpTargetConfig {
         queue_entries: 8,
         max_r2t_bytes: input.pick(&[16, 512, 4096]),
         max_c2h_data_bytes: 64,
         r2t_outstanding: input.below(8) as u8 + 1,
         max_data_bytes: 8192,
         cpda: input.below(4) as u8,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     };
-    let mut end = ConnectionEnd::with_part_limit(TargetConnection::new(config), 4);
+    let mut end = ConnectionEnd::with_part_limit(TcpTargetConnection::new(config), 4);
     let mut held = Held::new();
     let mut stream =
         if input.one_in(8) { Vec::new() } else { Raw::ic(0, 0, 0, digests.encode(), 7).bytes() };
@@ -45,14 +45,16 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// Handles what has arrived; `false` when the connection is over.
-fn drain(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut Input) -> bool {
+fn drain(end: &mut ConnectionEnd<TcpTargetConnection>, held: &mut Held, input: &mut Input) -> bool {
     loop {
         match end.next() {
-            Next::Event(TargetEvent::Command { tag, .. }) => {
+            Next::Event(TcpTargetEvent::Command { tag, .. }) => {
                 let sqe = *end.engine.sqe();
                 act(end, held, input, tag, sqe);
             }
-            Next::Event(TargetEvent::DataArrived { tag } | TargetEvent::DataFailed { tag }) => {
+            Next::Event(
+                TcpTargetEvent::DataArrived { tag } | TcpTargetEvent::DataFailed { tag },
+            ) => {
                 end.engine.complete(tag, Cqe::new(Default::default(), Status::SUCCESS), 0);
             }
             Next::Event(_) => {}
@@ -74,7 +76,7 @@ fn drain(end: &mut ConnectionEnd<TargetConnection>, held: &mut Held, input: &mut
 
 /// What the layer above does with a command.
 fn act(
-    end: &mut ConnectionEnd<TargetConnection>,
+    end: &mut ConnectionEnd<TcpTargetConnection>,
     held: &mut Held,
     input: &mut Input,
     tag: Tag,
@@ -100,7 +102,7 @@ fn act(
 }
 
 /// Answers a command with as much data as it takes.
-fn complete(end: &mut ConnectionEnd<TargetConnection>, input: &mut Input, tag: Tag, sqe: &Sqe) {
+fn complete(end: &mut ConnectionEnd<TcpTargetConnection>, input: &mut Input, tag: Tag, sqe: &Sqe) {
     let bytes = input.below(9000) as u32;
     end.memory(tag, bytes as usize);
     end.engine.complete(tag, Cqe::new(sqe.cid(), Status::SUCCESS), bytes);

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use weft_proto::nvme_rdma::{Buffer, Ended, QueuePairLimits, Work, WorkError, WorkId, WorkKind};
+use weft_proto::nvme_rdma::{
+    QueuePairLimits, ReceiveBuffer, Work, WorkError, WorkId, WorkKind, WorkOutcome,
+};
 use weft_proto::stream::Tag;
 
 use crate::Input;
@@ -12,7 +14,7 @@ use crate::Input;
 #[derive(Default)]
 pub struct Posted {
     limits: QueuePairLimits,
-    pub receives: VecDeque<Buffer>,
+    pub receives: VecDeque<ReceiveBuffer>,
     sends: VecDeque<(WorkId, bool)>,
     /// It has failed, which the engine may not know.
     pub is_over: bool,
@@ -56,9 +58,9 @@ impl Posted {
 
     /// Completes what was posted first. What is unsignaled says nothing if it succeeds, and takes
     /// room until something behind it ends.
-    pub fn complete(&mut self, input: &mut Input) -> Option<(WorkId, Ended)> {
-        let ended = if self.is_over { Ended::Flushed } else { ended(input) };
-        if ended == Ended::Done {
+    pub fn complete(&mut self, input: &mut Input) -> Option<(WorkId, WorkOutcome)> {
+        let ended = if self.is_over { WorkOutcome::Flushed } else { ended(input) };
+        if ended == WorkOutcome::Done {
             let at = self.sends.iter().position(|(_, signaled)| *signaled)?;
             let (id, _) = self.sends.drain(..=at).next_back()?;
             return Some((id, ended));
@@ -68,7 +70,7 @@ impl Posted {
     }
 
     /// The completion of work that is not posted.
-    pub fn any_other(&self, input: &mut Input) -> Option<(WorkId, Ended)> {
+    pub fn any_other(&self, input: &mut Input) -> Option<(WorkId, WorkOutcome)> {
         let kinds =
             [WorkKind::Send, WorkKind::Read, WorkKind::Write, WorkKind::Invalidate, WorkKind::Bind];
         let any = WorkId::from_number(input.u64());
@@ -83,15 +85,15 @@ impl Posted {
 }
 
 /// Mostly success.
-fn ended(input: &mut Input) -> Ended {
+fn ended(input: &mut Input) -> WorkOutcome {
     match input.below(32) {
-        30 => Ended::Failed(input.pick(&[
+        30 => WorkOutcome::Failed(input.pick(&[
             WorkError::RemoteAccess,
             WorkError::RetriesExceeded,
             WorkError::Other(99),
         ])),
-        31 => Ended::Flushed,
-        _ => Ended::Done,
+        31 => WorkOutcome::Flushed,
+        _ => WorkOutcome::Done,
     }
 }
 

@@ -12,7 +12,7 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Lba, Nsid};
 use weft_proto::reservation::{
-    Access, Action, Check, Kind, Refusal, Registrant, ReservationState, Reservations,
+    Action, KeyCheck, Kind, PermittedAccess, Refusal, Registrant, ReservationState, Reservations,
 };
 use weft_proto::scsi::cdb::{Command, Extent};
 use weft_proto::scsi::initiator::parameters::reserve_out;
@@ -138,9 +138,9 @@ impl Reserving {
         let (opcode, dword10, action, persist) = match input.below(8) {
             n @ 0..3 => {
                 let ignore = input.flag();
-                let known = Check::Registered((!ignore).then_some(current));
+                let known = KeyCheck::Registered((!ignore).then_some(current));
                 let (check, key) =
-                    [(Check::New, other.max(1)), (known, 0), (known, other.max(1))][n];
+                    [(KeyCheck::New, other.max(1)), (known, 0), (known, other.max(1))][n];
                 let persist = input.pick(&[None, None, Some(false), Some(true)]);
                 let cptpl = persist.map_or(0, |on| 2 | u32::from(on));
                 let action = Action::Register { check, key, all_ports: false };
@@ -216,8 +216,8 @@ impl Reserving {
         let register =
             |check| (Action::Register { check, key: other, all_ports: false }, Some(persist));
         let (action, (meant, persists)) = match input.below(7) {
-            0 => (ReserveOut::REGISTER, register(Check::Current(current))),
-            1 => (ReserveOut::REGISTER_AND_IGNORE, register(Check::Ignore)),
+            0 => (ReserveOut::REGISTER, register(KeyCheck::Current(current))),
+            1 => (ReserveOut::REGISTER_AND_IGNORE, register(KeyCheck::Ignore)),
             2 => (ReserveOut::RESERVE, (Action::Acquire { key: current, kind }, None)),
             3 => (ReserveOut::RELEASE, (Action::Release { key: current, kind }, None)),
             4 => (ReserveOut::CLEAR, (Action::Clear { key: current }, None)),
@@ -290,7 +290,12 @@ impl Reserving {
             }
         };
         self.rig.disk.requests.clear();
-        assert_eq!(Access { read, write }, self.model.access(who), "{who}: {:?}", self.model);
+        assert_eq!(
+            PermittedAccess { read, write },
+            self.model.access(who),
+            "{who}: {:?}",
+            self.model
+        );
     }
 
     /// What a host is told of the registrants is what there is.

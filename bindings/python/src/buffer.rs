@@ -11,7 +11,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use weft_capi::failure::Failure;
+use weft_capi::failure::CallFailure;
 use weft_capi::memory::CallerBytes;
 use weft_capi::worker::Data;
 
@@ -91,7 +91,7 @@ impl Buffer {
     ///
     /// # Errors
     /// There are more than a process can have.
-    pub(crate) fn bytes(&self) -> Result<CallerBytes, Failure> {
+    pub(crate) fn bytes(&self) -> Result<CallerBytes, CallFailure> {
         // SAFETY: the object keeps them until this is dropped. As with any buffer of Python, other
         // threads of the program leave them alone meanwhile, or get mixed data.
         unsafe { CallerBytes::new(self.view.start.cast(), self.len(), self.is_writable) }
@@ -102,7 +102,7 @@ impl Buffer {
     ///
     /// # Errors
     /// As those of [`Buffer::bytes`].
-    pub(crate) fn data(&self) -> Result<Data, Failure> {
+    pub(crate) fn data(&self) -> Result<Data, CallFailure> {
         match region::part(self.view.start.addr(), self.len())? {
             Some(part) => Ok(Data::Region(part)),
             None => Ok(Data::Bytes(self.bytes()?)),

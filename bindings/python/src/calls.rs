@@ -4,14 +4,14 @@
 use pyo3::prelude::*;
 use std::time::Duration;
 use weft_capi::disk::{Checked, DiskInner};
-use weft_capi::failure::{Completion, Failure};
+use weft_capi::failure::{CallFailure, Completion};
 use weft_capi::guard::caught;
 
 /// Time between two looks at the signals of the process, while an operation is waited for.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// The exception for an error; an error of the package itself if that cannot be made.
-pub(crate) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
+pub(crate) fn exception(py: Python<'_>, failure: &CallFailure) -> PyErr {
     let (protocol, status) = failure.status();
     let about = (failure.code() as i32, failure.text(), protocol, status, failure.flags());
     let made = py.import("weft._errors").and_then(|module| module.call_method1("of", about));
@@ -19,14 +19,17 @@ pub(crate) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
 }
 
 /// Runs what needs the interpreter, or takes no time.
-pub(crate) fn quick<T>(py: Python<'_>, body: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
+pub(crate) fn quick<T>(
+    py: Python<'_>,
+    body: impl FnOnce() -> Result<T, CallFailure>,
+) -> PyResult<T> {
     caught(body).map_err(|failure| exception(py, &failure))
 }
 
 /// Runs what may wait, without the interpreter.
 pub(crate) fn blocking<T: Send>(
     py: Python<'_>,
-    body: impl FnOnce() -> Result<T, Failure> + Send,
+    body: impl FnOnce() -> Result<T, CallFailure> + Send,
 ) -> PyResult<T> {
     py.detach(|| caught(body)).map_err(|failure| exception(py, &failure))
 }
@@ -60,7 +63,7 @@ pub(crate) fn run(
     if ended.is_success() {
         return Ok(());
     }
-    Err(exception(py, &Failure::of(&ended, &what())))
+    Err(exception(py, &CallFailure::of(&ended, &what())))
 }
 
 /// Panics with the text `place`, which is also the frame to panic in. Wheels for users have no such

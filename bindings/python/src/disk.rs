@@ -7,10 +7,10 @@ use pyo3::types::{PyBytes, PyDict};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_block::OpKind;
 use weft_capi::disk::{DiskInner, close, pair};
-use weft_capi::failure::{Code, Failure};
+use weft_capi::failure::{CallFailure, Code};
 use weft_capi::fork;
-use weft_capi::options::Options;
-use weft_capi::properties::{PROPERTIES, Property, property};
+use weft_capi::options::LibraryOptions;
+use weft_capi::properties::{PROPERTIES, PropertyValue, property};
 use weft_capi::worker::Data;
 
 /// An open device.
@@ -24,16 +24,16 @@ impl Disk {
 
     /// The device, for the length of a call.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<DiskInner>> {
-        let closed = || Failure::usage("the disk is closed");
+        let closed = || CallFailure::usage("the disk is closed");
         quick(py, || self.lock().clone().ok_or_else(closed))
     }
 }
 
 /// The value of a property as Python has it.
-fn value(py: Python<'_>, property: Property) -> PyResult<Bound<'_, PyAny>> {
+fn value(py: Python<'_>, property: PropertyValue) -> PyResult<Bound<'_, PyAny>> {
     Ok(match property {
-        Property::Number(number) => number.into_pyobject(py)?.into_any(),
-        Property::Text(text) => text.into_pyobject(py)?.into_any(),
+        PropertyValue::Number(number) => number.into_pyobject(py)?.into_any(),
+        PropertyValue::Text(text) => text.into_pyobject(py)?.into_any(),
     })
 }
 
@@ -43,7 +43,7 @@ impl Disk {
     #[new]
     fn new(py: Python<'_>, url: &str, options: Vec<(String, String)>) -> PyResult<Self> {
         let opened = blocking(py, || {
-            let mut all = Options::default();
+            let mut all = LibraryOptions::default();
             options.iter().try_for_each(|(name, value)| all.set(name, value))?;
             DiskInner::open(url, &all)
         })?;
@@ -64,7 +64,7 @@ impl Disk {
                 Err(disk) => {
                     *place = Some(disk);
                     let text = "the disk has queues, or calls in other threads: end them first";
-                    Err(Failure::new(Code::InUse, text))
+                    Err(CallFailure::new(Code::InUse, text))
                 }
             }
         })
@@ -184,7 +184,7 @@ impl Disk {
             return Ok(ended.is_success());
         }
         let what = format!("comparing and writing {bytes} bytes at {offset}");
-        Err(exception(py, &Failure::of(&ended, &what)))
+        Err(exception(py, &CallFailure::of(&ended, &what)))
     }
 
     fn next_data(&self, py: Python<'_>, offset: u64) -> PyResult<Option<(u64, u64)>> {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weft_block::OpKind;
 use weft_capi::disk::{DiskInner, pair};
-use weft_capi::failure::{Code, Completion, Failure};
+use weft_capi::failure::{CallFailure, Code, Completion};
 use weft_capi::fork;
 use weft_capi::queue::Queue as Inner;
 use weft_capi::worker::Data;
@@ -66,7 +66,7 @@ fn described((kind, offset, bytes): Operation) -> String {
 
 impl Queue {
     fn get(&self, py: Python<'_>) -> PyResult<Arc<Inner>> {
-        quick(py, || self.inner().clone().ok_or_else(|| Failure::usage("the queue is closed")))
+        quick(py, || self.inner().clone().ok_or_else(|| CallFailure::usage("the queue is closed")))
     }
 
     fn inner(&self) -> MutexGuard<'_, Option<Arc<Inner>>> {
@@ -87,7 +87,7 @@ impl Queue {
         py: Python<'_>,
         operation: Operation,
         held: Held,
-        data: impl FnOnce(&DiskInner) -> Result<Data, Failure>,
+        data: impl FnOnce(&DiskInner) -> Result<Data, CallFailure>,
     ) -> PyResult<u64> {
         let queue = self.get(py)?;
         let (kind, offset, bytes) = operation;
@@ -123,7 +123,7 @@ impl Queue {
         let result = |(completion, (held, operation)): (&Completion, (Held, Operation))| {
             let value = match held {
                 _ if !completion.is_success() => {
-                    let failure = Failure::of(completion, &described(operation));
+                    let failure = CallFailure::of(completion, &described(operation));
                     exception(py, &failure).into_value(py).into_bound_py_any(py)?
                 }
                 Held::Bytes(bytes) => bytes.into_bound_py_any(py)?,
@@ -274,7 +274,7 @@ impl Queue {
             let Some(inner) = place.take() else { return Ok(()) };
             let inner = Arc::try_unwrap(inner).map_err(|inner| {
                 *place = Some(inner);
-                Failure::new(Code::InUse, "another thread uses the queue")
+                CallFailure::new(Code::InUse, "another thread uses the queue")
             })?;
             drop(inner);
             Ok(())

@@ -4,8 +4,8 @@ use crate::calls::quick;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use weft_capi::failure::Failure;
-use weft_capi::memory::{Region as Memory, RegionBytes};
+use weft_capi::failure::CallFailure;
+use weft_capi::memory::{LentRegion as Memory, RegionBytes};
 
 /// All regions of the process, by their first address.
 static ALL: Mutex<BTreeMap<usize, Weak<Memory>>> = Mutex::new(BTreeMap::new());
@@ -45,7 +45,7 @@ impl Drop for Region {
 }
 
 /// `bytes` bytes from an address on as a part of a region; `None`: they are not in one.
-pub(crate) fn part(start: usize, bytes: usize) -> Result<Option<RegionBytes>, Failure> {
+pub(crate) fn part(start: usize, bytes: usize) -> Result<Option<RegionBytes>, CallFailure> {
     let found = {
         let all = all();
         let before = all.range(..=start).next_back();

@@ -3,7 +3,7 @@
 use crate::calls::{blocking, quick};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_capi::failure::{Code, Failure};
+use weft_capi::failure::{CallFailure, Code};
 use weft_capi::fork;
 use weft_capi::target::{COUNTERS, Target as Inner};
 
@@ -17,7 +17,7 @@ impl Target {
     }
 
     fn get(&self, py: Python<'_>) -> PyResult<Arc<Inner>> {
-        let stopped = || Failure::usage("the target is stopped");
+        let stopped = || CallFailure::usage("the target is stopped");
         quick(py, || self.lock().clone().ok_or_else(stopped))
     }
 }
@@ -92,7 +92,7 @@ impl Target {
             let Some(target) = place.take() else { return Ok(()) };
             let target = Arc::try_unwrap(target).map_err(|target| {
                 *place = Some(target);
-                Failure::new(Code::InUse, "another thread uses the target")
+                CallFailure::new(Code::InUse, "another thread uses the target")
             })?;
             drop(place);
             target.stop()

@@ -25,7 +25,7 @@ pub enum Exposure {
 
 /// Outcome of posted work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum WorkOutcome {
     /// It is done.
     Done,
     /// It failed, and the queue pair with it.

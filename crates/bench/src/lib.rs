@@ -6,8 +6,8 @@
 //! use weft_bench::{JobSpec, Rw, run};
 //!
 //! # fn measure(device: Arc<dyn weft_block::BlockDevice>) -> Result<(), weft_bench::Error> {
-//! let spec = JobSpec { rw: Rw::RandRead, iodepth: 32, number_ios: Some(100_000), ..JobSpec::default() };
-//! let report = run(device, &spec, &mut |_| ())?;
+//! let spec = JobSpec { rw: Rw::RandRead, iodepth: 32, number_ios: Some(100_000),
+//! ..JobSpec::default() }; let report = run(device, &spec, &mut |_| ())?;
 //! println!("{:.0} operations a second", report.all().iops_mean());
 //! # Ok(())
 //! # }
@@ -32,4 +32,4 @@ mod text_table;
 pub use weft_load::error::{self, Error};
 use weft_load::random;
 pub use weft_load::{ceiling, stats, workload};
-pub use workload::{Direction, JobSpec, Phase, Progress, Report, Rw, Verify, run, run_until};
+pub use workload::{Direction, JobSpec, Phase, Progress, RunReport, Rw, Verify, run, run_until};

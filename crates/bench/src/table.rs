@@ -72,7 +72,7 @@ fn patterns(results: &Results, width: usize) -> String {
 fn one_against_others(results: &Results, subject: &Lane, width: usize) -> String {
     let head = [format!("{}\nagainst", subject.short_title())];
     let heads = head.into_iter().chain(against::HEADS.map(str::to_owned)).collect();
-    let row = |line: against::Line| [line.name].into_iter().chain(line.cells).collect();
+    let row = |line: against::AgainstRow| [line.name].into_iter().chain(line.cells).collect();
     let lines = against::lines(results, subject).into_iter().map(row);
     let rows: Vec<Vec<String>> = [heads].into_iter().chain(lines).collect();
     let columns: Vec<Align> =
@@ -81,8 +81,8 @@ fn one_against_others(results: &Results, subject: &Lane, width: usize) -> String
     format!("{}\n\n{}", text_table::draw(&columns, &rows), paragraphs(&basis, width))
 }
 
-/// One workload: a column for each lane, as there are more numbers than lanes. Those that do not fit
-/// stand in a table below.
+/// One workload: a column for each lane, as there are more numbers than lanes. Those that do not
+/// fit stand in a table below.
 fn side_by_side(results: &Results, width: usize) -> String {
     let lines = comparison::lines(results);
     let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
@@ -100,8 +100,8 @@ fn side_by_side(results: &Results, width: usize) -> String {
 }
 
 /// A table with a column for each of these lanes.
-fn lanes_beside(results: &Results, lines: &[comparison::Line]) -> String {
-    let row = |name: &str, cell: &dyn Fn(&comparison::Line) -> String| {
+fn lanes_beside(results: &Results, lines: &[comparison::ComparisonRow]) -> String {
+    let row = |name: &str, cell: &dyn Fn(&comparison::ComparisonRow) -> String| {
         [name.to_owned()].into_iter().chain(lines.iter().map(cell)).collect::<Vec<_>>()
     };
     let mut rows = vec![row("", &|line| line.lane.clone())];
@@ -125,7 +125,7 @@ fn targets_and_initiators(results: &Results, width: usize) -> String {
     let columns: Vec<Align> = columns.collect();
     for protocol in matrix::protocols(results) {
         let head = matrix::HEADS.map(two_lines).to_vec();
-        let of = |line: &matrix::Line<'_>| {
+        let of = |line: &matrix::MatrixRow<'_>| {
             let names = [line.target, line.initiator].map(str::to_owned).into_iter();
             names.chain(line.cells.iter().cloned()).collect::<Vec<_>>()
         };

@@ -27,7 +27,7 @@
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
 use crate::naming::Passing;
-use crate::offload::{Offload, Served};
+use crate::offload::{Offload, OffloadSource};
 use crate::op::{Completion, Op, Outcome};
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
@@ -306,9 +306,9 @@ pub trait BlockDevice: Send + Sync {
         Vec::new()
     }
 
-    /// The first run of blocks from `lba` on that may hold anything but zeroes, as far as the system
-    /// tells without a read; an empty run at the end of the device if there is none. `None`: it is
-    /// not told. A system call may be made: not for what is done with each operation.
+    /// The first run of blocks from `lba` on that may hold anything but zeroes, as far as the
+    /// system tells without a read; an empty run at the end of the device if there is none. `None`:
+    /// it is not told. A system call may be made: not for what is done with each operation.
     fn next_data(&self, _lba: u64) -> Option<core::ops::Range<u64>> {
         None
     }
@@ -322,13 +322,13 @@ pub trait BlockDevice: Send + Sync {
 
     /// Returns its name for another device of the same server, which may copy from it; `None`: it
     /// has none.
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         None
     }
 
     /// A way to have blocks of `from` copied to this device by the server of both, if that does it.
     /// It may ask the server, and wait for it: not for an event loop.
-    fn offload(&self, _from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, _from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         None
     }
 

@@ -3,10 +3,10 @@
 //! A file system may let a read see half of a write of the same block, and has no atomic
 //! compare-and-write. A device on a file system therefore locks the range of each operation: shared
 //! for reads, exclusive for all others. The range is divided into units, which are
-//! [scattered](crate::scatter) over [`FILE_LOCK_STRIPES`] locks. A lock is one atomic number, so queues
-//! on several loops contend only where their operations do. Nothing blocks here: the queue sets
-//! aside an operation that cannot start yet, and its owner is woken when a conflicting operation has
-//! ended. While an operation waits, new ones wait too.
+//! [scattered](crate::scatter) over [`FILE_LOCK_STRIPES`] locks. A lock is one atomic number, so
+//! queues on several loops contend only where their operations do. Nothing blocks here: the queue
+//! sets aside an operation that cannot start yet, and its owner is woken when a conflicting
+//! operation has ended. While an operation waits, new ones wait too.
 
 use crate::limits::FILE_LOCK_STRIPES;
 use crate::scatter;
@@ -25,7 +25,7 @@ const AWAITED: u32 = 1 << 30;
 
 /// Use of its range by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum LockMode {
     /// It reads; other readers are allowed.
     Shared,
     /// It writes.
@@ -37,12 +37,12 @@ pub(crate) enum Mode {
 pub(crate) struct Span {
     first: u64,
     units: u64,
-    mode: Mode,
+    mode: LockMode,
 }
 
 impl Span {
     /// The bytes `offset..offset + len`.
-    pub(crate) fn new(offset: u64, len: u64, mode: Mode) -> Self {
+    pub(crate) fn new(offset: u64, len: u64, mode: LockMode) -> Self {
         let first = offset / UNIT_BYTES;
         let units = (offset + len).div_ceil(UNIT_BYTES) - first;
         if units <= scatter::run(FILE_LOCK_STRIPES) as u64 {
@@ -134,19 +134,19 @@ impl Interlock {
 }
 
 /// Takes one lock. On failure with `announce`, marks the lock as awaited.
-fn take(lock: &AtomicU32, mode: Mode, again: bool, announce: bool) -> bool {
+fn take(lock: &AtomicU32, mode: LockMode, again: bool, announce: bool) -> bool {
     let mut now = lock.load(Ordering::Relaxed);
     loop {
         let held = now & !AWAITED;
         let free = match mode {
-            Mode::Shared => held & EXCLUSIVE == 0,
-            Mode::Exclusive => held == 0,
+            LockMode::Shared => held & EXCLUSIVE == 0,
+            LockMode::Exclusive => held == 0,
         };
         let mine = free && (again || now & AWAITED == 0);
         let next = match mode {
             _ if !mine => now | AWAITED,
-            Mode::Shared => now + 1,
-            Mode::Exclusive => now | EXCLUSIVE,
+            LockMode::Shared => now + 1,
+            LockMode::Exclusive => now | EXCLUSIVE,
         };
         if !mine && (!announce || now == next) {
             return false;
@@ -159,12 +159,12 @@ fn take(lock: &AtomicU32, mode: Mode, again: bool, announce: bool) -> bool {
 }
 
 /// Releases one lock. Returns whether it is free now and awaited.
-fn give_back(lock: &AtomicU32, mode: Mode) -> bool {
+fn give_back(lock: &AtomicU32, mode: LockMode) -> bool {
     let mut now = lock.load(Ordering::Relaxed);
     loop {
         let left = match mode {
-            Mode::Shared => now - 1,
-            Mode::Exclusive => now & !EXCLUSIVE,
+            LockMode::Shared => now - 1,
+            LockMode::Exclusive => now & !EXCLUSIVE,
         };
         let free = left & !AWAITED == 0;
         let next = if free { 0 } else { left };
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    fn span(offset: u64, len: u64, mode: Mode) -> Span {
+    fn span(offset: u64, len: u64, mode: LockMode) -> Span {
         Span::new(offset, len, mode)
     }
 
@@ -202,11 +202,11 @@ mod tests {
         let _ = event_loop.turn(false).unwrap();
         let locks = Interlock::new();
         let waiter = || (on.remote(), id);
-        let (read, write) = (span(0, 8192, Mode::Shared), span(4096, 1, Mode::Exclusive));
+        let (read, write) = (span(0, 8192, LockMode::Shared), span(4096, 1, LockMode::Exclusive));
         assert!(locks.try_lock(read, false, waiter) && locks.try_lock(read, false, waiter));
         assert!(!locks.try_lock(write, false, waiter));
         assert!(!locks.try_lock(read, false, waiter), "a newcomer waits behind the writer");
-        assert!(locks.try_lock(span(8192, 4096, Mode::Exclusive), false, waiter));
+        assert!(locks.try_lock(span(8192, 4096, LockMode::Exclusive), false, waiter));
         locks.unlock(read);
         let before = runs.get();
         let _ = event_loop.turn(false).unwrap();
@@ -217,7 +217,7 @@ mod tests {
         assert!(runs.get() > before);
         assert!(locks.try_lock(write, true, waiter));
         locks.unlock(write);
-        locks.unlock(span(8192, 4096, Mode::Exclusive));
+        locks.unlock(span(8192, 4096, LockMode::Exclusive));
         assert!(locks.stripes.iter().all(|lock| lock.load(Ordering::Relaxed) == 0));
     }
 
@@ -227,11 +227,11 @@ mod tests {
         let on = event_loop.handle();
         let id = on.spawn(|_| Waiter(Default::default()));
         let locks = Interlock::new();
-        let all = span(5 << 20, 1 << 40, Mode::Exclusive);
+        let all = span(5 << 20, 1 << 40, LockMode::Exclusive);
         assert!(locks.try_lock(all, false, || (on.remote(), id)));
-        assert!(!locks.try_lock(span(0, 1, Mode::Shared), false, || (on.remote(), id)));
+        assert!(!locks.try_lock(span(0, 1, LockMode::Shared), false, || (on.remote(), id)));
         locks.unlock(all);
-        assert!(locks.try_lock(span(0, 1, Mode::Shared), false, || (on.remote(), id)));
+        assert!(locks.try_lock(span(0, 1, LockMode::Shared), false, || (on.remote(), id)));
     }
 
     #[test]
@@ -240,13 +240,13 @@ mod tests {
         let on = event_loop.handle();
         let id = on.spawn(|_| Waiter(Default::default()));
         let (remote, locks, writers) = (on.remote(), Interlock::new(), AtomicU32::new(0));
-        let work = |mode: Mode| {
+        let work = |mode: LockMode| {
             for round in 0..20_000u64 {
                 let span = span(4096 - round % 2 * 4096, 8192, mode);
                 while !locks.try_lock(span, true, || (remote.clone(), id)) {
                     std::thread::yield_now();
                 }
-                let add = u32::from(mode == Mode::Exclusive);
+                let add = u32::from(mode == LockMode::Exclusive);
                 assert_eq!(
                     writers.fetch_add(add, Ordering::SeqCst),
                     0,
@@ -257,9 +257,9 @@ mod tests {
             }
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| work(Mode::Exclusive));
-            scope.spawn(|| work(Mode::Exclusive));
-            scope.spawn(|| work(Mode::Shared));
+            scope.spawn(|| work(LockMode::Exclusive));
+            scope.spawn(|| work(LockMode::Exclusive));
+            scope.spawn(|| work(LockMode::Shared));
         });
     }
 
@@ -271,11 +271,11 @@ mod tests {
         let id = on.spawn(|_| Waiter(std::rc::Rc::default()));
         let _ = event_loop.turn(false).unwrap();
         let (locks, waiter) = (Interlock::new(), || (on.remote(), id));
-        let short = span(1 << 40, 1, Mode::Exclusive);
+        let short = span(1 << 40, 1, LockMode::Exclusive);
         for units in [512, 513, FILE_LOCK_STRIPES as u64 + 1] {
-            let long = span(4096, units * UNIT_BYTES, Mode::Exclusive);
+            let long = span(4096, units * UNIT_BYTES, LockMode::Exclusive);
             assert!(locks.try_lock(long, true, waiter), "{units}");
-            assert!(!locks.try_lock(span(8192, 1, Mode::Shared), true, waiter), "{units}");
+            assert!(!locks.try_lock(span(8192, 1, LockMode::Shared), true, waiter), "{units}");
             let is_alone = units > 512;
             assert!(is_alone != locks.try_lock(short, true, waiter), "{units}");
             if !is_alone {

@@ -73,7 +73,7 @@ pub use device::{
     Presence, SizeAnswer,
 };
 pub use error::{Error, ErrorKind};
-pub use extent::Extent;
+pub use extent::PaddedSize;
 pub use meant::meant;
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};

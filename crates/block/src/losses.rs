@@ -10,7 +10,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::LOSSES_OWED_MAX;
-use crate::offload::{Offload, Served};
+use crate::offload::{Offload, OffloadSource};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
@@ -58,12 +58,12 @@ impl Filter for LossReporter {
         self.inner.as_ref()
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         self.inner.served()
     }
 
     /// Its flush reports losses itself.
-    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         self.inner.offload(from)
     }
 

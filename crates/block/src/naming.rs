@@ -69,7 +69,7 @@ pub(crate) fn number_and_device(_: &std::fs::Metadata) -> Option<(u64, u64)> {
 
 /// A name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct DeviceName {
     /// The UUID.
     pub uuid: Uuid,
     /// Set if another process gives another name.
@@ -90,28 +90,28 @@ pub struct Passing {
 pub trait Naming: Send + Sync {
     /// The name of a file or disk: the same each time, or one that ends with this process. May wait
     /// for the disk.
-    fn name(&self, subject: &Subject) -> Name;
+    fn name(&self, subject: &Subject) -> DeviceName;
 }
 
 /// Names that end with this process.
 #[derive(Default)]
-pub struct PassingNames(Lock<HashMap<Known, Name>>);
+pub struct PassingNames(Lock<HashMap<Known, DeviceName>>);
 
 /// Identity of files and disks within a process.
 type Known = (PathBuf, Option<Inode>, Option<SystemTime>);
 
 impl PassingNames {
     /// The name that was given to a file or disk before.
-    pub fn known(&self, subject: &Subject) -> Option<Name> {
+    pub fn known(&self, subject: &Subject) -> Option<DeviceName> {
         self.0.lock().get(&key(subject)).cloned()
     }
 
     /// Gives a name, or the one that was given before; `why` no other process gives it.
-    pub fn give(&self, subject: &Subject, why: &str) -> Name {
+    pub fn give(&self, subject: &Subject, why: &str) -> DeviceName {
         let mut given = self.0.lock();
         let fresh = || {
             let passing = Passing { why: why.to_owned(), here: here(subject) };
-            Name { uuid: Uuid::new_v4(), passing: Some(passing) }
+            DeviceName { uuid: Uuid::new_v4(), passing: Some(passing) }
         };
         given.entry(key(subject)).or_insert_with(fresh).clone()
     }
@@ -129,7 +129,7 @@ fn key(subject: &Subject) -> Known {
 }
 
 impl Naming for PassingNames {
-    fn name(&self, subject: &Subject) -> Name {
+    fn name(&self, subject: &Subject) -> DeviceName {
         self.give(subject, "this program keeps no names")
     }
 }

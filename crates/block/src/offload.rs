@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// Name of a device within its server, for another device that will receive its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct OffloadSource {
     /// The server: for NVMe the name of the subsystem.
     pub server: String,
     /// The number of the device there: for NVMe the namespace identifier.
@@ -18,8 +18,8 @@ pub struct Served {
 }
 
 /// A way to have blocks of another device of the same server copied to a device. Its calls wait for
-/// the server, within the time limit of I/O. It ends with the connection on which it was begun: when
-/// that is lost, everything fails from then on, and the caller reads and writes instead.
+/// the server, within the time limit of I/O. It ends with the connection on which it was begun:
+/// when that is lost, everything fails from then on, and the caller reads and writes instead.
 pub trait Offload: Send + Sync {
     /// Blocks that one call copies at most; at least 1.
     fn blocks_max(&self) -> u32;

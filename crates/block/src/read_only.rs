@@ -7,7 +7,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, Features, InPlace};
 use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::MEMORY_QUEUE_OPS;
-use crate::offload::Served;
+use crate::offload::OffloadSource;
 use crate::op::{Completion, Op, Outcome};
 use crate::opening::Opening;
 use crate::spec::Spec;
@@ -66,7 +66,7 @@ impl Filter for ReadOnlyDevice {
         &self.url
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         self.inner.served()
     }
 

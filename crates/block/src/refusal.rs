@@ -2,7 +2,7 @@
 
 use crate::error_kind::ErrorKind;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES, STRIPE_CHUNK_BYTES_MIN};
-use crate::units::{UnitError, format_size};
+use crate::units::{QuantityError, format_size};
 
 /// Why a URL cannot be opened. The text says what is wrong and what to do; [`crate::Error`] puts
 /// the URL in front of it.
@@ -66,7 +66,7 @@ pub enum Refusal {
     },
     /// The main part must be a size and is not.
     #[error(transparent)]
-    NotASize(#[from] UnitError),
+    NotASize(#[from] QuantityError),
     /// The size is zero, or not a whole number of blocks.
     #[error(
         "{} of {block_bytes} bytes; choose another size",

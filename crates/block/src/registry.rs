@@ -29,7 +29,7 @@ use crate::delay::DelayDevice;
 use crate::device::Device;
 use crate::error::Error;
 use crate::fault::FaultDevice;
-use crate::file::{Access, CreatedFiles, FileDevice};
+use crate::file::{CreatedFiles, FileAccess, FileDevice};
 use crate::grammar::{self, LISTS, is_path, scheme};
 use crate::limit::LimitDevice;
 use crate::limits::FILTER_DEPTH;
@@ -128,8 +128,8 @@ impl<'a> OpenOptions<'a> {
     }
 
     /// Returns the settings for opening files and disks.
-    fn access(&self) -> Access<'a> {
-        Access {
+    fn access(&self) -> FileAccess<'a> {
+        FileAccess {
             read_only: self.read_only,
             shared: self.shared,
             created: self.created,

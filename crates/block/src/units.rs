@@ -11,7 +11,7 @@ use core::time::Duration;
 /// The text is not a size or duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not a {what}: {rule}")]
-pub struct UnitError {
+pub struct QuantityError {
     text: String,
     what: &'static str,
     rule: &'static str,
@@ -64,9 +64,9 @@ const DURATIONS: &[Unit] = &[
 ///
 /// # Errors
 /// The text is not a size, or the size exceeds 2^64 bytes.
-pub fn parse_size(text: &str) -> Result<u64, UnitError> {
+pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     let rule = "use a number and a unit, as in 4096, 64KiB, 512MiB or 1GiB";
-    parse(text, SIZES).ok_or_else(|| UnitError { text: text.to_owned(), what: "size", rule })
+    parse(text, SIZES).ok_or_else(|| QuantityError { text: text.to_owned(), what: "size", rule })
 }
 
 /// Prints a size in the largest unit that needs no fraction; [`parse_size`] parses the result.
@@ -85,9 +85,9 @@ pub fn format_size(bytes: u64) -> String {
 ///
 /// # Errors
 /// The text is not a duration, or the duration exceeds 584 years.
-pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     let rule = "use a number and a unit, as in 50us, 1ms, 1.5s, 2min or 1h";
-    let ns = parse(text, DURATIONS).ok_or_else(|| UnitError {
+    let ns = parse(text, DURATIONS).ok_or_else(|| QuantityError {
         text: text.to_owned(),
         what: "duration",
         rule,

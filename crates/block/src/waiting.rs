@@ -1,8 +1,9 @@
-//! The waits of the thread that runs a command, so that the program can tell its user of a long one.
+//! The waits of the thread that runs a command, so that the program can tell its user of a long
+//! one.
 //!
 //! Code that blocks its thread for a peer, another process or a device calls [`begin`] before, and
-//! keeps the [`Waiting`] until it goes on. A program calls [`attend`] on the thread that runs its
-//! command. The waits of all other threads are not noted: a server has many, and nobody watches
+//! keeps the [`OngoingWait`] until it goes on. A program calls [`attend`] on the thread that runs
+//! its command. The waits of all other threads are not noted: a server has many, and nobody watches
 //! them.
 
 use core::cell::Cell;
@@ -67,7 +68,7 @@ enum Due {
 
 /// A wait under way. Dropping it ends the wait.
 #[must_use = "the wait ends when this is dropped"]
-pub struct Waiting {
+pub struct OngoingWait {
     is_noted: bool,
     /// Keeps it on its thread.
     of_thread: PhantomData<*const ()>,
@@ -82,13 +83,13 @@ pub fn attend(patience: Duration, tell: impl Fn(&str) + Send + Sync + 'static) {
 
 /// Begins a wait of this thread for `what`, which follows the words "waiting for". A wait within
 /// another one is a part of that, and is not noted.
-pub fn begin(what: impl FnOnce() -> String) -> Waiting {
+pub fn begin(what: impl FnOnce() -> String) -> OngoingWait {
     let is_noted = IS_ATTENDED.get() && waits().current.is_none();
     if is_noted {
         let awaited = Awaited { what: what(), since: Instant::now(), is_told: false };
         waits().note(awaited);
     }
-    Waiting { is_noted, of_thread: PhantomData }
+    OngoingWait { is_noted, of_thread: PhantomData }
 }
 
 /// Returns the wait of the attended thread, and its start.
@@ -96,7 +97,7 @@ pub fn current() -> Option<(String, Instant)> {
     waits().current.as_ref().map(|awaited| (awaited.what.clone(), awaited.since))
 }
 
-impl Drop for Waiting {
+impl Drop for OngoingWait {
     fn drop(&mut self) {
         if self.is_noted {
             waits().current = None;

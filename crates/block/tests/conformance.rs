@@ -2,7 +2,7 @@
 
 use crate::scratch::Scratch;
 use std::time::Duration;
-use weft_block::testing::{Plan, conformance};
+use weft_block::testing::{TestPlan, conformance};
 use weft_block::time_limit::limited;
 use weft_block::{Device, OpenOptions, open};
 use weft_io::disk::DiskMode;
@@ -25,7 +25,7 @@ fn ram() {
     each_shape(|block, loops| {
         conformance(
             &device(&format!("ram:16MiB,block={block}")),
-            Plan { loops, rounds: 1000, ..Plan::default() },
+            TestPlan { loops, rounds: 1000, ..TestPlan::default() },
         );
     });
 }
@@ -33,7 +33,7 @@ fn ram() {
 #[test]
 fn null() {
     each_shape(|block, loops| {
-        let plan = Plan { loops, keeps_data: false, ..Plan::default() };
+        let plan = TestPlan { loops, keeps_data: false, ..TestPlan::default() };
         conformance(&device(&format!("null:16MiB,block={block}")), plan);
     });
 }
@@ -42,7 +42,7 @@ fn file(options: &str, disk: DiskMode) {
     each_shape(|block, loops| {
         let scratch = Scratch::new();
         let url = scratch.url(&format!("size=16MiB,block={block}{options}"));
-        conformance(&device(&url), Plan { loops, disk, ..Plan::default() });
+        conformance(&device(&url), TestPlan { loops, disk, ..TestPlan::default() });
     });
 }
 
@@ -70,7 +70,7 @@ fn file_by_threads_through_the_cache() {
 fn file_for_reading_only() {
     let scratch = Scratch::new();
     drop(device(&scratch.url("size=16MiB")));
-    conformance(&device(&format!("readonly:{}", scratch.url("block=512"))), Plan::default());
+    conformance(&device(&format!("readonly:{}", scratch.url("block=512"))), TestPlan::default());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_filter_without_writes() {
     each_shape(|block, loops| {
         conformance(
             &device(&format!("readonly:ram:16MiB,block={block}")),
-            Plan { loops, ..Plan::default() },
+            TestPlan { loops, ..TestPlan::default() },
         );
     });
 }
@@ -88,7 +88,7 @@ fn a_filter_that_takes_time() {
     each_shape(|block, loops| {
         for spread in ["", "spread=lognormal,tail=8,seed=5,"] {
             let url = format!("delay:read=20us,write=5us,depth=4,{spread}ram:16MiB,block={block}");
-            conformance(&device(&url), Plan { loops, ..Plan::default() });
+            conformance(&device(&url), TestPlan { loops, ..TestPlan::default() });
         }
     });
 }
@@ -97,7 +97,7 @@ fn a_filter_that_takes_time() {
 fn a_filter_that_does_nothing() {
     each_shape(|block, loops| {
         let url = format!("error:rate=0,ram:16MiB,block={block}");
-        conformance(&device(&url), Plan { loops, ..Plan::default() });
+        conformance(&device(&url), TestPlan { loops, ..TestPlan::default() });
     });
 }
 
@@ -106,7 +106,7 @@ fn a_filter_with_limits() {
     each_shape(|block, loops| {
         for limits in ["iops=200k,bw=2GB", "write-iops=200k,read-bw=2GB,burst=100ms"] {
             let url = format!("limit:{limits},ram:16MiB,block={block}");
-            conformance(&device(&url), Plan { loops, ..Plan::default() });
+            conformance(&device(&url), TestPlan { loops, ..TestPlan::default() });
         }
     });
 }
@@ -118,7 +118,7 @@ fn a_time_limit() {
             device(&format!("delay:read=20us,write=5us,ram:16MiB,block={block}")),
             Duration::from_secs(60),
         );
-        conformance(&device, Plan { loops, ..Plan::default() });
+        conformance(&device, TestPlan { loops, ..TestPlan::default() });
     });
 }
 
@@ -132,7 +132,7 @@ fn a_stripe() {
             let url = format!(
                 "stripe:{chunk},ram:2MiB,block={block},ram:3MiB,block={block},ram:2100KiB,block={block}"
             );
-            conformance(&device(&url), Plan { loops, compare_blocks, ..Plan::default() });
+            conformance(&device(&url), TestPlan { loops, compare_blocks, ..TestPlan::default() });
         }
     });
 }
@@ -145,11 +145,11 @@ fn a_stripe_of_files_and_filters() {
         one.url("size=8MiB"),
         two.url("size=8MiB")
     );
-    conformance(&device(&url), Plan { loops: 2, ..Plan::default() });
-    conformance(&device(&format!("readonly:{url}")), Plan::default());
+    conformance(&device(&url), TestPlan { loops: 2, ..TestPlan::default() });
+    conformance(&device(&format!("readonly:{url}")), TestPlan::default());
     conformance(
         &device("stripe:null:4MiB,null:4MiB"),
-        Plan { keeps_data: false, ..Plan::default() },
+        TestPlan { keeps_data: false, ..TestPlan::default() },
     );
 }
 
@@ -158,7 +158,7 @@ fn a_filter_that_counts() {
     each_shape(|block, loops| {
         conformance(
             &device(&format!("stats:every=1ms,ram:16MiB,block={block}")),
-            Plan { loops, ..Plan::default() },
+            TestPlan { loops, ..TestPlan::default() },
         );
     });
 }

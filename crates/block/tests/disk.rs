@@ -4,7 +4,7 @@
 use crate::scratch::Scratch;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use weft_block::testing::{Plan, Request, Rig, conformance};
+use weft_block::testing::{Rig, TestOp, TestPlan, conformance};
 use weft_block::{Change, Device, ErrorKind, OpKind, OpenOptions, Refusal, open};
 use weft_io::disk::DiskMode;
 use weft_testing::{programs, skip};
@@ -71,16 +71,16 @@ fn a_disk_keeps_the_contract() {
         for (disk_mode, loops) in [(DiskMode::Auto, 1), (DiskMode::Threads, 2)] {
             conformance(
                 &disk.open(),
-                Plan { loops, disk: disk_mode, rounds: 20, ..Plan::default() },
+                TestPlan { loops, disk: disk_mode, rounds: 20, ..TestPlan::default() },
             );
         }
         let cached =
             open(&format!("file:{},direct=off", disk.path), &OpenOptions::default()).unwrap();
-        conformance(&cached, Plan { rounds: 20, ..Plan::default() });
+        conformance(&cached, TestPlan { rounds: 20, ..TestPlan::default() });
         drop(cached);
         conformance(
             &open(&format!("readonly:{}", disk.path), &OpenOptions::default()).unwrap(),
-            Plan::default(),
+            TestPlan::default(),
         );
     }
 }
@@ -106,15 +106,15 @@ fn discards_reach_the_disk() {
     let Some(disk) = Loop::new(&[]) else { return };
     let device = disk.open();
     assert!(device.features().discard, "a loop device over a sparse file frees its space");
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     for n in 0..16 {
         rig.write(0, n * 2048, &[7; 1 << 20]);
     }
-    rig.one(0, Request { kind: OpKind::Flush, lba: 0, blocks: 0, data: vec![], cuts: vec![] });
+    rig.one(0, TestOp { kind: OpKind::Flush, lba: 0, blocks: 0, data: vec![], cuts: vec![] });
     let before = disk.used();
     rig.one(
         0,
-        Request { kind: OpKind::Discard, lba: 2048, blocks: 8 * 2048, data: vec![], cuts: vec![] },
+        TestOp { kind: OpKind::Discard, lba: 2048, blocks: 8 * 2048, data: vec![], cuts: vec![] },
     );
     assert!(disk.used() + (7 << 20) < before, "{before} bytes before, {} now", disk.used());
     assert_eq!(rig.read(0, 0, 2048), [7; 1 << 20]);
@@ -125,7 +125,7 @@ fn discards_reach_the_disk() {
 fn another_size_is_noticed() {
     let Some(disk) = Loop::new(&[]) else { return };
     let device = disk.open();
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     std::fs::OpenOptions::new().write(true).open(&disk.file.0).unwrap().set_len(32 << 20).unwrap();
     run("losetup", &["--set-capacity", &disk.path]).unwrap();
     assert_eq!(rig.change(0), Change::Resized { blocks: 65_536 });

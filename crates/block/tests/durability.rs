@@ -8,7 +8,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
-use weft_block::testing::{Plan, Request, Rig};
+use weft_block::testing::{Rig, TestOp, TestPlan};
 use weft_block::{Device, OpKind, OpenOptions, StatusKind, open};
 use weft_io::disk::{DiskBackend, DiskKind, DiskOp, OpenFile};
 use weft_io::{Activity, Driver, Handle};
@@ -89,7 +89,7 @@ impl Driver for Later {
 }
 
 fn rig(device: &Device, script: &Arc<Script>) -> Rig {
-    Rig::with(Plan { loops: 2, ..Plan::default() }, |loops| {
+    Rig::with(TestPlan { loops: 2, ..TestPlan::default() }, |loops| {
         for one in loops {
             let script = Arc::clone(script);
             one.post(move |on| on.disk().set_backend(Rc::new(Fake(script))));
@@ -102,8 +102,8 @@ fn device(scratch: &Scratch) -> Device {
     open(&scratch.url("size=1MiB,direct=off"), &OpenOptions::default()).unwrap()
 }
 
-fn bare(kind: OpKind, blocks: u32) -> Request {
-    Request { kind, lba: 0, blocks, data: vec![], cuts: vec![] }
+fn bare(kind: OpKind, blocks: u32) -> TestOp {
+    TestOp { kind, lba: 0, blocks, data: vec![], cuts: vec![] }
 }
 
 /// Everything that promises durability fails, on each loop; what does not works.

@@ -1,7 +1,7 @@
 //! Files: opening and refusing them, and changes underneath.
 
 use crate::scratch::Scratch;
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Refusal, open};
 
 fn device(url: &str) -> Device {
@@ -35,13 +35,13 @@ fn a_file_is_created_sparse_and_keeps_its_data_and_name() {
         assert!(metadata.blocks() * 512 < 1 << 20, "it takes up {} bytes", metadata.blocks() * 512);
     }
     let uuid = first.identity().uuid.unwrap();
-    let rig = Rig::new(&first, Plan::default());
+    let rig = Rig::new(&first, TestPlan::default());
     rig.write(0, 1000, &[9; 8192]);
     rig.end();
     drop(first);
     let again = device(&scratch.url("block=4096"));
     assert_eq!(again.identity().uuid, Some(uuid));
-    let rig = Rig::new(&again, Plan::default());
+    let rig = Rig::new(&again, TestPlan::default());
     assert_eq!(rig.read(0, 1000, 2), [9; 8192]);
     rig.end();
     drop(again);

@@ -3,7 +3,7 @@
 
 use crate::scratch::Scratch;
 use std::fs::File;
-use weft_block::testing::{Plan, Request, Rig, holds_every_byte};
+use weft_block::testing::{Rig, TestOp, TestPlan, holds_every_byte};
 use weft_block::{Device, OpKind, OpenOptions, Refusal, StatusKind, check_all, open};
 use weft_io::disk::DiskMode;
 use weft_testing::wait::until;
@@ -34,7 +34,7 @@ fn a_file_of_any_size_is_read_to_its_last_byte_and_not_written() {
             for disk in MODES {
                 for options in ["direct=auto", "direct=off"] {
                     let device = device(&scratch.read_only(&format!("{block},{options}")));
-                    holds_every_byte(&device, &content, Plan { disk, ..Plan::default() });
+                    holds_every_byte(&device, &content, TestPlan { disk, ..TestPlan::default() });
                 }
             }
             if bytes % block_bytes != 0 {
@@ -64,8 +64,8 @@ fn odd_sizes_are_found_by_a_check() {
     }
 }
 
-/// The chunks of a stripe follow each other, so it ends before a block that is not whole, as it ends
-/// before a chunk that is not.
+/// The chunks of a stripe follow each other, so it ends before a block that is not whole, as it
+/// ends before a chunk that is not.
 #[test]
 fn a_stripe_uses_whole_blocks_of_its_members() {
     let (odd, whole) = (Scratch::new(), Scratch::new());
@@ -91,7 +91,7 @@ impl Served {
         let scratch = Scratch::new();
         std::fs::write(&scratch.0, content(BLOCKS as usize * 512)).unwrap();
         let device = device(&scratch.url(options));
-        let rig = Rig::new(&device, Plan { loops: 2, disk, ..Plan::default() });
+        let rig = Rig::new(&device, TestPlan { loops: 2, disk, ..TestPlan::default() });
         Self { scratch, device, rig }
     }
 
@@ -101,7 +101,7 @@ impl Served {
 
     fn fails(&self, kind: OpKind, lba: u64, blocks: u32) {
         let bytes = blocks as usize * 512 * kind.data_factor();
-        let request = Request { kind, lba, blocks, data: vec![7; bytes], cuts: vec![] };
+        let request = TestOp { kind, lba, blocks, data: vec![7; bytes], cuts: vec![] };
         self.rig.fails(0, request, StatusKind::Media);
     }
 
@@ -198,7 +198,7 @@ fn what_was_cut_off_stays_lost_until_the_file_is_opened_again() {
         drop(device);
         let again = self::device(&scratch.url("block=512"));
         assert_eq!(again.trouble(), None);
-        let rig = Rig::new(&again, Plan::default());
+        let rig = Rig::new(&again, TestPlan::default());
         assert_eq!(rig.read(0, 1000, 1), [0; 512]);
         rig.write(0, 1000, &[3; 512]);
         rig.one(0, rig.request(OpKind::Flush, 0, vec![]));

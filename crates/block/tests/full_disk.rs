@@ -2,7 +2,7 @@
 //! of others on to them for a moment.)
 #![cfg(target_os = "linux")]
 
-use weft_block::testing::{Plan, Request, Rig};
+use weft_block::testing::{Rig, TestOp, TestPlan};
 use weft_block::{OpKind, OpenOptions, StatusKind, open};
 
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -39,7 +39,7 @@ fn a_full_disk_gives_no_space_and_the_rest_goes_on() {
     let Some(small) = Small::mount() else { return };
     let url = format!("file:{}/disk,size=64MiB,block=4096", small.0.display());
     let device = open(&url, &OpenOptions::default()).unwrap();
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let write = |n: u64| rig.request(WRITE, n * 16, vec![1; 65_536]);
     let answers = rig.run(0, (0..64).map(write).collect());
     let kinds: Vec<_> = answers.iter().map(|answer| answer.outcome.status().kind).collect();
@@ -55,7 +55,7 @@ fn a_full_disk_gives_no_space_and_the_rest_goes_on() {
     assert_eq!(rig.read(0, stored, 16), vec![1; 65_536]);
     rig.write(0, stored, &[2; 4096]);
     let discard =
-        Request { kind: OpKind::Discard, lba: 0, blocks: 1024, data: vec![], cuts: vec![] };
+        TestOp { kind: OpKind::Discard, lba: 0, blocks: 1024, data: vec![], cuts: vec![] };
     rig.one(0, discard);
     rig.write(0, 500, &[3; 4096]);
     rig.end();

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::filter::Filter;
 use weft_block::mirror::HotLimit;
-use weft_block::mirror::{self, LegSource, Options, admin};
-use weft_block::testing::{Plan, Rig};
+use weft_block::mirror::{self, LegSource, MirrorOptions, admin};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Opening, open};
 use weft_io::sim::{NetConfig, World};
 use weft_io::{DriverId, Handle, LoopConfig};
@@ -64,7 +64,7 @@ impl Disks {
         )
         .unwrap();
         for (leg, area) in legs.iter().zip(areas) {
-            let rig = Rig::new(leg, Plan::default());
+            let rig = Rig::new(leg, TestPlan::default());
             rig.write(0, admin::area(LEG_BYTES).unwrap().0 / 512, &area);
             rig.end();
         }
@@ -86,7 +86,7 @@ impl Disks {
             }
         };
         let legs = self.legs.iter().zip(knows.stated);
-        let options = Options {
+        let options = MirrorOptions {
             url: "mirror:test".into(),
             legs: legs
                 .map(|(leg, stated)| source(Arc::new(Stated(Arc::clone(leg), stated))))

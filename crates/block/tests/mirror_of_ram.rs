@@ -7,9 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::HotLimit;
-use weft_block::mirror::{self, LegSource, Options, admin};
+use weft_block::mirror::{self, LegSource, MirrorOptions, admin};
 use weft_block::path::PathState;
-use weft_block::testing::{Plan, Rig, conformance_of};
+use weft_block::testing::{Rig, TestPlan, conformance_of};
 use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, Opening, open};
 use weft_io::event_loop::spawn;
 use weft_io::{LoopConfig, RemoteLoop};
@@ -36,13 +36,13 @@ fn ram(bytes: u64, block: u32) -> Device {
 }
 
 fn write(disk: &Device, offset: u64, bytes: &[u8]) {
-    let rig = Rig::new(disk, Plan::default());
+    let rig = Rig::new(disk, TestPlan::default());
     rig.write(0, offset / u64::from(disk.geometry().block_bytes), bytes);
     rig.end();
 }
 
 fn read(disk: &Device, offset: u64, len: usize) -> Vec<u8> {
-    let rig = Rig::new(disk, Plan::default());
+    let rig = Rig::new(disk, TestPlan::default());
     let block = disk.geometry().block_bytes;
     let (first, blocks) = (offset / u64::from(block), len as u32 / block);
     let step = (1 << 20) / block;
@@ -92,7 +92,7 @@ impl Bench {
         force: bool,
     ) -> (Result<Device, Error>, mpsc::Receiver<()>) {
         let (guard, closed) = mpsc::channel();
-        let options = Options {
+        let options = MirrorOptions {
             url: "mirror:test".into(),
             legs,
             state,
@@ -177,7 +177,7 @@ fn the_contract_holds_over_two_and_three_legs() {
     {
         let bench = Bench::new(legs, block, with_state);
         let (device, closed) = bench.open(1);
-        conformance_of(Rig::new(&device, Plan { loops, ..Plan::default() }));
+        conformance_of(Rig::new(&device, TestPlan { loops, ..TestPlan::default() }));
         close(device, &closed);
         assert!(bench.are_equal(), "{legs} legs");
         assert!((0..legs).all(|leg| bench.label(leg).is_clean && bench.label(leg).claim.is_none()));

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::filter::Filter;
 use weft_block::mirror::HotLimit;
-use weft_block::mirror::{self, LegSource, Options, admin};
+use weft_block::mirror::{self, LegSource, MirrorOptions, admin};
 use weft_block::sharing::share;
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::time_limit::{limited, limited_with_own_memory};
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, Opening, Outcome,
@@ -125,7 +125,7 @@ impl Stage {
                 open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))),
             }
         };
-        let options = Options {
+        let options = MirrorOptions {
             url: "mirror:test".into(),
             legs: legs.into_iter().map(source).collect(),
             state: None,
@@ -160,7 +160,7 @@ fn labelled() -> [Device; 2] {
         admin::create(Uuid::from_u128(5), &[LEG_BYTES; 2], None, 512, 3, admin::Holding::TheSame)
             .unwrap();
     for (leg, area) in legs.iter().zip(areas) {
-        let rig = Rig::new(leg, Plan::default());
+        let rig = Rig::new(leg, TestPlan::default());
         rig.write(0, admin::area(LEG_BYTES).unwrap().0 / 512, &area);
         rig.end();
     }

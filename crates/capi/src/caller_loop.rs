@@ -2,7 +2,7 @@
 //! crosses threads.
 #![allow(unsafe_code, reason = "a value that one thread uses is held by a handle that others have")]
 
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use core::cell::RefCell;
 use core::mem::ManuallyDrop;
 use core::time::Duration;
@@ -67,17 +67,17 @@ impl CallerLoop {
     ///
     /// # Errors
     /// The process has no descriptors or no memory left.
-    pub fn new(pool_bytes: usize) -> Result<Self, Failure> {
+    pub fn new(pool_bytes: usize) -> Result<Self, CallFailure> {
         let config = LoopConfig { pool_bytes, ..LoopConfig::default() };
         let made = Loop::new(config).map_err(|e| {
-            Failure::new(Code::NoResources, format!("an event loop cannot be made: {e}"))
+            CallFailure::new(Code::NoResources, format!("an event loop cannot be made: {e}"))
         })?;
         let handle = made.handle().clone();
         let inside = Inside { handle, of_system: RefCell::new(Some(Box::new(made))) };
         Ok(Self { inside: Mine::new(inside) })
     }
 
-    fn inside(&self) -> Result<&Inside, Failure> {
+    fn inside(&self) -> Result<&Inside, CallFailure> {
         self.inside.get().ok_or_else(elsewhere)
     }
 
@@ -91,7 +91,7 @@ impl CallerLoop {
     /// # Errors
     /// It belongs to another thread.
     #[inline]
-    pub fn handle(&self) -> Result<&Handle, Failure> {
+    pub fn handle(&self) -> Result<&Handle, CallFailure> {
         Ok(&self.inside()?.handle)
     }
 
@@ -105,7 +105,7 @@ impl CallerLoop {
     ///
     /// # Errors
     /// It belongs to another thread, or has failed.
-    pub fn turn(&self, most: Option<Duration>) -> Result<(), Failure> {
+    pub fn turn(&self, most: Option<Duration>) -> Result<(), CallFailure> {
         self.with_loop(|of_system| of_system.turn_within(most).map(drop))
     }
 
@@ -113,7 +113,7 @@ impl CallerLoop {
     ///
     /// # Errors
     /// As [`CallerLoop::turn`].
-    pub fn prepare_wait(&self) -> Result<Option<Duration>, Failure> {
+    pub fn prepare_wait(&self) -> Result<Option<Duration>, CallFailure> {
         self.with_loop(|of_system| Ok(of_system.prepare_wait()))
     }
 
@@ -121,9 +121,9 @@ impl CallerLoop {
     ///
     /// # Errors
     /// As [`CallerLoop::turn`].
-    pub fn descriptor(&self) -> Result<i32, Failure> {
+    pub fn descriptor(&self) -> Result<i32, CallFailure> {
         let found = self.with_loop(|of_system| Ok(of_system.descriptor()))?;
-        found.ok_or_else(|| Failure::new(Code::Unsupported, "the event loop has no descriptor"))
+        found.ok_or_else(|| CallFailure::new(Code::Unsupported, "the event loop has no descriptor"))
     }
 
     /// Takes the loop out while it runs: one in which a driver has panicked is dropped, and its
@@ -131,21 +131,24 @@ impl CallerLoop {
     fn with_loop<T>(
         &self,
         run: impl FnOnce(&mut Loop) -> std::io::Result<T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CallFailure> {
         let place = &self.inside()?.of_system;
         let taken = place.borrow_mut().take();
         let mut of_system = taken.ok_or_else(|| {
-            Failure::new(Code::Internal, "the event loop has ended by a defect; please report it")
+            CallFailure::new(
+                Code::Internal,
+                "the event loop has ended by a defect; please report it",
+            )
         })?;
         let result = run(&mut of_system);
         *place.borrow_mut() = Some(of_system);
-        result.map_err(|e| Failure::new(Code::Io, format!("the event loop: {e}")))
+        result.map_err(|e| CallFailure::new(Code::Io, format!("the event loop: {e}")))
     }
 }
 
 #[cold]
-fn elsewhere() -> Failure {
-    Failure::usage("this event loop belongs to another thread: use it, and its queues, there")
+fn elsewhere() -> CallFailure {
+    CallFailure::usage("this event loop belongs to another thread: use it, and its queues, there")
 }
 
 #[cfg(test)]

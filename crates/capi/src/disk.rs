@@ -1,15 +1,15 @@
 //! An open device with its event loops, and blocking calls.
 
 use crate::caller_loop::CallerLoop;
-use crate::failure::{Code, Completion, Failure};
+use crate::failure::{CallFailure, Code, Completion};
 use crate::fork;
 use crate::limits::{CLOSE_S, PART_BYTES};
 use crate::line::Line;
 use crate::memory::CallerBytes;
-use crate::options::Options;
+use crate::options::LibraryOptions;
 use crate::outbox::Outbox;
 use crate::signals::Blocked;
-use crate::worker::{Data, Request};
+use crate::worker::{CheckedOp, Data};
 use core::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -49,10 +49,10 @@ pub struct Checked {
 
 impl Checked {
     /// The request; `None` if there is nothing to be done.
-    pub fn request(self, user: u64, outbox: &Arc<Outbox>) -> Option<Request> {
+    pub fn request(self, user: u64, outbox: &Arc<Outbox>) -> Option<CheckedOp> {
         let Self { kind, lba, blocks, data } = self;
         let does_something = blocks > 0 || kind == OpKind::Flush;
-        does_something.then(|| Request {
+        does_something.then(|| CheckedOp {
             kind,
             lba,
             blocks,
@@ -68,7 +68,7 @@ impl DiskInner {
     ///
     /// # Errors
     /// The URL or an option is wrong, the device cannot be opened, or opening was cancelled.
-    pub fn open(url: &str, options: &Options) -> Result<Self, Failure> {
+    pub fn open(url: &str, options: &LibraryOptions) -> Result<Self, CallFailure> {
         fork::begin()?;
         // All threads are started from here, or from threads that are.
         let _blocked = Blocked::now();
@@ -84,7 +84,7 @@ impl DiskInner {
         let lends = connect.disk_timeout.is_zero();
         let opened = weft_endpoint::open_unless(url, &connect, options.cancelled())?;
         let device =
-            opened.ok_or_else(|| Failure::new(Code::Cancelled, "opening was cancelled"))?;
+            opened.ok_or_else(|| CallFailure::new(Code::Cancelled, "opening was cancelled"))?;
         let loops = options.has_threads().then(|| Loops::start(&config)).transpose()?;
         let remotes = loops.as_ref().map_or_else(Vec::new, |loops| loops.remotes().to_vec());
         let (device, unshared) = (share(Arc::clone(&device), &remotes), device);
@@ -106,10 +106,10 @@ impl DiskInner {
     ///
     /// # Errors
     /// The device grants no further queue, or has no loops.
-    pub fn open_line(&self) -> Result<Line, Failure> {
+    pub fn open_line(&self) -> Result<Line, CallFailure> {
         let turn = self.next.fetch_add(1, Relaxed);
         let Some(at) = turn.checked_rem(self.remotes.len()) else {
-            return Err(Failure::usage(
+            return Err(CallFailure::usage(
                 "the device was opened with the option threads=off, so that only queues on a loop of the \
                  caller do I/O",
             ));
@@ -121,7 +121,7 @@ impl DiskInner {
     ///
     /// # Errors
     /// The loop belongs to another thread, or the device grants no further queue.
-    pub fn open_line_here(&self, on: &Arc<CallerLoop>) -> Result<Line, Failure> {
+    pub fn open_line_here(&self, on: &Arc<CallerLoop>) -> Result<Line, CallFailure> {
         Line::open_here(on, &self.unshared, self.lends)
     }
 
@@ -129,7 +129,7 @@ impl DiskInner {
     ///
     /// # Errors
     /// The source could not be asked.
-    pub fn renew_size(&self) -> Result<(), Failure> {
+    pub fn renew_size(&self) -> Result<(), CallFailure> {
         let _blocked = Blocked::now();
         self.device.renew_size()?;
         Ok(())
@@ -140,11 +140,11 @@ impl DiskInner {
     ///
     /// # Errors
     /// `offset` is beyond the end.
-    pub fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
+    pub fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>, CallFailure> {
         let geometry = self.device.geometry();
         if offset > geometry.bytes() {
             let text = format!("{offset} is beyond the end, {}", geometry.bytes());
-            return Err(Failure::new(Code::OutOfRange, text));
+            return Err(CallFailure::new(Code::OutOfRange, text));
         }
         let block = u64::from(geometry.block_bytes);
         let found = self.device.next_data(offset / block);
@@ -163,14 +163,14 @@ impl DiskInner {
         kind: OpKind,
         (offset, bytes): (u64, u64),
         data: Data,
-    ) -> Result<Checked, Failure> {
+    ) -> Result<Checked, CallFailure> {
         let (geometry, features) = (self.device.geometry(), self.device.features());
         let block = u64::from(geometry.block_bytes);
         if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
             let text = format!(
                 "{bytes} bytes at {offset}: both must be multiples of the block size, {block} bytes"
             );
-            return Err(Failure::usage(text));
+            return Err(CallFailure::usage(text));
         }
         let (lba, blocks) = (offset / block, bytes / block);
         if lba.checked_add(blocks).is_none_or(|end| end > geometry.blocks) {
@@ -178,13 +178,13 @@ impl DiskInner {
                 "{bytes} bytes at {offset} are beyond the end of the device, which has {}",
                 geometry.bytes()
             );
-            return Err(Failure::new(Code::OutOfRange, text));
+            return Err(CallFailure::new(Code::OutOfRange, text));
         }
         if kind.is_write() && !features.write {
-            return Err(Failure::new(Code::ReadOnly, write_refused(self.device.url())));
+            return Err(CallFailure::new(Code::ReadOnly, write_refused(self.device.url())));
         }
         let unsupported = |what: &str| {
-            Failure::new(Code::Unsupported, format!("{} cannot {what}", self.device.url()))
+            CallFailure::new(Code::Unsupported, format!("{} cannot {what}", self.device.url()))
         };
         match kind {
             OpKind::WriteZeroes { .. } if !features.write_zeroes => {
@@ -203,16 +203,16 @@ impl DiskInner {
     ///
     /// # Errors
     /// It failed.
-    pub fn run(&self, checked: Checked, what: impl FnOnce() -> String) -> Result<(), Failure> {
+    pub fn run(&self, checked: Checked, what: impl FnOnce() -> String) -> Result<(), CallFailure> {
         let completion = self.complete(checked)?;
-        if completion.is_success() { Ok(()) } else { Err(Failure::of(&completion, &what())) }
+        if completion.is_success() { Ok(()) } else { Err(CallFailure::of(&completion, &what())) }
     }
 
     /// Executes an operation, and returns how it ended.
     ///
     /// # Errors
     /// It could not be begun.
-    pub fn complete(&self, checked: Checked) -> Result<Completion, Failure> {
+    pub fn complete(&self, checked: Checked) -> Result<Completion, CallFailure> {
         self.complete_while(checked, None, || true)
     }
 
@@ -226,7 +226,7 @@ impl DiskInner {
         checked: Checked,
         pause: Option<Duration>,
         mut goes_on: impl FnMut() -> bool,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Completion, CallFailure> {
         let outbox = Arc::<Outbox>::default();
         let Some(request) = checked.request(0, &outbox) else { return Ok(Completion::default()) };
         outbox.begin(1);
@@ -245,7 +245,7 @@ impl DiskInner {
     }
 
     /// The worker of blocking calls.
-    fn line(&self) -> Result<Arc<Line>, Failure> {
+    fn line(&self) -> Result<Arc<Line>, CallFailure> {
         let mut line = self.line.lock();
         if let Some(line) = &*line {
             return Ok(Arc::clone(line));
@@ -262,7 +262,7 @@ pub fn compare_blocks_max(geometry: &Geometry) -> u64 {
     most.max(1).min(geometry.atomic.compare_and_write_blocks.into())
 }
 
-fn check_compare(geometry: &Geometry, blocks: u64) -> Result<(), Failure> {
+fn check_compare(geometry: &Geometry, blocks: u64) -> Result<(), CallFailure> {
     let most = compare_blocks_max(geometry);
     if blocks <= most {
         return Ok(());
@@ -271,18 +271,18 @@ fn check_compare(geometry: &Geometry, blocks: u64) -> Result<(), Failure> {
         "{blocks} blocks cannot be compared and written in one step: give at most {most} of {} bytes",
         geometry.block_bytes
     );
-    Err(Failure::usage(text))
+    Err(CallFailure::usage(text))
 }
 
 /// The bytes of a pair have the same number.
 ///
 /// # Errors
 /// They do not.
-pub fn pair(expected: CallerBytes, new: CallerBytes) -> Result<Data, Failure> {
+pub fn pair(expected: CallerBytes, new: CallerBytes) -> Result<Data, CallFailure> {
     if expected.size() == new.size() {
         return Ok(Data::Pair(expected, new));
     }
-    Err(Failure::usage("what is compared has another length than what is written"))
+    Err(CallFailure::usage("what is compared has another length than what is written"))
 }
 
 impl Drop for DiskInner {

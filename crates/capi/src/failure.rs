@@ -209,7 +209,7 @@ impl Completion {
     pub fn sentence(&self) -> String {
         match self.is_success() {
             true => "the operation succeeded".into(),
-            false => Failure::of(self, "the operation").text,
+            false => CallFailure::of(self, "the operation").text,
         }
     }
 }
@@ -228,7 +228,7 @@ fn raw_of(status: Status) -> (u32, u32) {
 
 /// An error.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CallFailure {
     code: Code,
     text: String,
     protocol: u32,
@@ -236,7 +236,7 @@ pub struct Failure {
     flags: u32,
 }
 
-impl Failure {
+impl CallFailure {
     /// An error with a sentence that says what is wrong and what to do.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
         Self { code, text: text.into(), protocol: 0, status: 0, flags: 0 }
@@ -287,7 +287,7 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         Self::new(error.kind().into(), error.to_string())
     }
@@ -306,8 +306,8 @@ thread_local! {
 }
 
 /// Keeps the error for this thread, and returns its code.
-pub fn keep(failure: Failure) -> Code {
-    let Failure { code, text, protocol, status, .. } = failure;
+pub fn keep(failure: CallFailure) -> Code {
+    let CallFailure { code, text, protocol, status, .. } = failure;
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     LAST.with(|last| *last.borrow_mut() = Some(Last { code, text, protocol, status }));
     code
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn the_status_of_the_protocol_is_kept_for_the_thread() {
         let status = Status::with_raw(StatusKind::Media, Raw::Nvme(0x281));
-        let failure = Failure::of(&Completion::of(1, &Outcome::Done(status)), "a read");
+        let failure = CallFailure::of(&Completion::of(1, &Outcome::Done(status)), "a read");
         assert_eq!(keep(failure), Code::Io);
         assert_eq!((last_code(), last_status()), (Code::Io, (1, 0x281)));
         let expected =

@@ -2,7 +2,7 @@
 //! lock may be held for ever, so nothing works but what only describes errors.
 #![allow(unsafe_code, reason = "pthread_atfork is the only way to learn of a fork")]
 
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -21,7 +21,7 @@ extern "C" fn in_child() {
 ///
 /// # Errors
 /// It was used before this process was forked.
-pub fn begin() -> Result<(), Failure> {
+pub fn begin() -> Result<(), CallFailure> {
     static WATCH: Once = Once::new();
     check()?;
     // SAFETY: the handler is a function of this library, which is never unloaded (`link.sh`), and
@@ -38,14 +38,14 @@ pub fn begin() -> Result<(), Failure> {
 /// # Errors
 /// `FORKED`.
 #[inline]
-pub fn check() -> Result<(), Failure> {
+pub fn check() -> Result<(), CallFailure> {
     let used = USED.load(Relaxed);
     if used == 0 || used == FORKS.load(Relaxed) + 1 { Ok(()) } else { Err(refusal()) }
 }
 
 #[cold]
-fn refusal() -> Failure {
+fn refusal() -> CallFailure {
     let text = "this process was forked after it had used weft, whose threads exist in its parent only: \
                 fork before the first use, or execute a program after the fork";
-    Failure::new(Code::Forked, text)
+    CallFailure::new(Code::Forked, text)
 }

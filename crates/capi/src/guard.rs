@@ -1,7 +1,7 @@
 //! The frame of every function of the library: it refuses to work in a forked child,
 //! keeps the error for the thread, and lets no panic out.
 
-use crate::failure::{Code, Failure, keep};
+use crate::failure::{CallFailure, Code, keep};
 use crate::fork;
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ thread_local! {
 ///
 /// # Errors
 /// The body's; `FORKED`; `INTERNAL` if the body panics.
-pub fn caught<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+pub fn caught<T>(body: impl FnOnce() -> Result<T, CallFailure>) -> Result<T, CallFailure> {
     // An error is that the thread is ending.
     let _ = HANDLE.try_with(|_| ());
     let checked = || fork::check().and_then(|()| body());
@@ -27,7 +27,7 @@ pub fn caught<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure
 
 /// Runs the body of a function that returns a number: the value of the body, which is not negative,
 /// or the negative of an error's code.
-pub fn number(body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+pub fn number(body: impl FnOnce() -> Result<i32, CallFailure>) -> i32 {
     let result = caught(body);
     // Keeping an error allocates; it must not leave the function either.
     let kept = |failure| catch_unwind(|| keep(failure)).unwrap_or(Code::Internal);
@@ -35,7 +35,7 @@ pub fn number(body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
 }
 
 /// The same for a body without a value.
-pub fn done(body: impl FnOnce() -> Result<(), Failure>) -> i32 {
+pub fn done(body: impl FnOnce() -> Result<(), CallFailure>) -> i32 {
     number(|| body().map(|()| 0))
 }
 
@@ -53,10 +53,10 @@ pub fn free(body: impl FnOnce()) {
     }
 }
 
-fn of_panic(panic: Box<dyn Any + Send>) -> Failure {
+fn of_panic(panic: Box<dyn Any + Send>) -> CallFailure {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let failure = Failure::new(
+    let failure = CallFailure::new(
         Code::Internal,
         format!("a defect of weft, please report it: {}", text.unwrap_or("a panic")),
     );

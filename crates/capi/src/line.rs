@@ -1,10 +1,10 @@
 //! A worker on an event loop, as its caller sees it.
 
 use crate::caller_loop::CallerLoop;
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::order;
 use crate::outbox::Outbox;
-use crate::worker::{Inbox, Request, Worker};
+use crate::worker::{CheckedOp, Inbox, Worker};
 use std::sync::{Arc, mpsc};
 use weft_block::Device;
 use weft_io::{DriverId, RemoteLoop};
@@ -30,7 +30,7 @@ impl Line {
     ///
     /// # Errors
     /// The device grants no further queue.
-    pub fn open(remote: RemoteLoop, device: Device, lends: bool) -> Result<Self, Failure> {
+    pub fn open(remote: RemoteLoop, device: Device, lends: bool) -> Result<Self, CallFailure> {
         let inbox = Arc::<Inbox>::default();
         let shared = Arc::clone(&inbox);
         let (give, made) = mpsc::channel();
@@ -47,7 +47,11 @@ impl Line {
     ///
     /// # Errors
     /// The loop belongs to another thread, or the device grants no further queue.
-    pub fn open_here(on: &Arc<CallerLoop>, device: &Device, lends: bool) -> Result<Self, Failure> {
+    pub fn open_here(
+        on: &Arc<CallerLoop>,
+        device: &Device,
+        lends: bool,
+    ) -> Result<Self, CallFailure> {
         let inbox = Arc::<Inbox>::default();
         let handle = on.handle()?;
         let shared = Arc::clone(&inbox);
@@ -68,7 +72,7 @@ impl Line {
     ///
     /// # Errors
     /// It has ended, or belongs to another thread.
-    pub fn start(&self, requests: impl IntoIterator<Item = Request>) -> Result<(), Failure> {
+    pub fn start(&self, requests: impl IntoIterator<Item = CheckedOp>) -> Result<(), CallFailure> {
         self.check_thread()?;
         let wakes = self.inbox.start(requests);
         self.wake(wakes)
@@ -78,21 +82,21 @@ impl Line {
     ///
     /// # Errors
     /// As [`Line::start`].
-    pub fn cancel(&self, user: u64, outbox: &Arc<Outbox>) -> Result<(), Failure> {
+    pub fn cancel(&self, user: u64, outbox: &Arc<Outbox>) -> Result<(), CallFailure> {
         self.check_thread()?;
         let wakes = self.inbox.cancel(user, outbox);
         self.wake(wakes)
     }
 
     /// Refuses requests from a thread that could not wake the worker.
-    fn check_thread(&self) -> Result<(), Failure> {
+    fn check_thread(&self) -> Result<(), CallFailure> {
         match &self.place {
             Place::Thread(_) => Ok(()),
             Place::Caller(on) => on.handle().map(drop),
         }
     }
 
-    fn wake(&self, wakes: Option<bool>) -> Result<(), Failure> {
+    fn wake(&self, wakes: Option<bool>) -> Result<(), CallFailure> {
         if wakes.ok_or_else(ended)? {
             match &self.place {
                 Place::Thread(remote) => remote.wake(self.driver),
@@ -134,6 +138,6 @@ impl Drop for Line {
     }
 }
 
-fn ended() -> Failure {
-    Failure::new(Code::Internal, "an event loop of the device has ended; please report this")
+fn ended() -> CallFailure {
+    CallFailure::new(Code::Internal, "an event loop of the device has ended; please report this")
 }

@@ -1,7 +1,7 @@
 //! Passes the log to a function of the program.
 #![allow(unsafe_code, reason = "a function of the program is called")]
 
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::{Debug, Write};
 use std::ffi::CString;
@@ -47,13 +47,13 @@ pub unsafe fn set(
     function: Option<Function>,
     argument: *mut c_void,
     most: i32,
-) -> Result<(), Failure> {
+) -> Result<(), CallFailure> {
     static IS_OURS: OnceLock<bool> = OnceLock::new();
     if !(1..=LEVELS).contains(&most) {
-        return Err(Failure::usage(format!("{most} is not a level: there are 1 to {LEVELS}")));
+        return Err(CallFailure::usage(format!("{most} is not a level: there are 1 to {LEVELS}")));
     }
     if !IS_OURS.get_or_init(|| set_global_default(Log).is_ok()) {
-        return Err(Failure::new(Code::InUse, "this process keeps the log of weft by itself"));
+        return Err(CallFailure::new(Code::InUse, "this process keeps the log of weft by itself"));
     }
     let mut sink = SINK.write();
     MOST.store(if function.is_some() { most } else { 0 }, Relaxed);

@@ -2,7 +2,7 @@
 //! use directly.
 #![allow(unsafe_code, reason = "the caller's memory comes as a pointer and a length")]
 
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::limits::MEMORY_BYTES_MAX;
 use core::cell::RefCell;
 use core::ptr::NonNull;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weft_block::slots::Slots;
 use weft_io::Segment;
 use weft_io::limits::BUF_ALIGN;
-use weft_io::segment::{Foreign, Owner};
+use weft_io::segment::{ForeignMemory, Owner};
 
 /// Bytes of the caller, which stay where they are and are left alone by the caller until the
 /// operation that has them has completed, or its queue is freed.
@@ -35,14 +35,20 @@ impl CallerBytes {
     ///
     /// # Safety
     /// As described at the type; with `is_writable` they may be written to.
-    pub unsafe fn new(start: *mut u8, bytes: usize, is_writable: bool) -> Result<Self, Failure> {
+    pub unsafe fn new(
+        start: *mut u8,
+        bytes: usize,
+        is_writable: bool,
+    ) -> Result<Self, CallFailure> {
         let start = match NonNull::new(start) {
             Some(start) => start,
             None if bytes == 0 => NonNull::dangling(),
-            None => return Err(Failure::usage("the buffer is NULL")),
+            None => return Err(CallFailure::usage("the buffer is NULL")),
         };
         if bytes > MEMORY_BYTES_MAX {
-            return Err(Failure::usage(format!("{bytes} bytes are more than a process can have")));
+            return Err(CallFailure::usage(format!(
+                "{bytes} bytes are more than a process can have"
+            )));
         }
         Ok(Self { start, bytes, is_writable })
     }
@@ -81,7 +87,7 @@ impl CallerBytes {
 
 /// A region of memory that operations use without a copy.
 #[derive(Debug)]
-pub struct Region {
+pub struct LentRegion {
     start: NonNull<u8>,
     bytes: usize,
     /// It is freed with the region.
@@ -90,19 +96,20 @@ pub struct Region {
 
 // SAFETY: the region only gives out its address; who may use which bytes is agreed on between the
 // caller and the operations that it submits.
-unsafe impl Send for Region {}
+unsafe impl Send for LentRegion {}
 // SAFETY: as above.
-unsafe impl Sync for Region {}
+unsafe impl Sync for LentRegion {}
 
-impl Region {
+impl LentRegion {
     /// A new region of zeroes, aligned for every disk.
     ///
     /// # Errors
     /// There is not that much memory.
-    pub fn allocate(bytes: usize) -> Result<Arc<Self>, Failure> {
-        let none = || Failure::new(Code::NoResources, format!("{bytes} bytes cannot be allocated"));
+    pub fn allocate(bytes: usize) -> Result<Arc<Self>, CallFailure> {
+        let none =
+            || CallFailure::new(Code::NoResources, format!("{bytes} bytes cannot be allocated"));
         if bytes == 0 || bytes > MEMORY_BYTES_MAX {
-            return Err(Failure::usage(
+            return Err(CallFailure::usage(
                 "a region has at least one byte, and fits into the process",
             ));
         }
@@ -119,12 +126,12 @@ impl Region {
     ///
     /// # Safety
     /// The memory is initialised and stays valid until the region is dropped.
-    pub unsafe fn of(start: *mut u8, bytes: usize) -> Result<Arc<Self>, Failure> {
+    pub unsafe fn of(start: *mut u8, bytes: usize) -> Result<Arc<Self>, CallFailure> {
         match NonNull::new(start) {
             Some(start) if bytes > 0 && bytes <= MEMORY_BYTES_MAX => {
                 Ok(Arc::new(Self { start, bytes, layout: None }))
             }
-            _ => Err(Failure::usage("memory to be registered is NULL, or has no bytes")),
+            _ => Err(CallFailure::usage("memory to be registered is NULL, or has no bytes")),
         }
     }
 
@@ -144,7 +151,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for LentRegion {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
             // SAFETY: allocated with this layout, and no operation has the region.
@@ -156,7 +163,7 @@ impl Drop for Region {
 /// A part of a region that belongs to an operation.
 #[derive(Clone, Debug)]
 pub struct RegionBytes {
-    region: Arc<Region>,
+    region: Arc<LentRegion>,
     at: usize,
     bytes: usize,
 }
@@ -166,11 +173,11 @@ impl RegionBytes {
     ///
     /// # Errors
     /// The region does not have them.
-    pub fn new(region: &Arc<Region>, at: usize, bytes: usize) -> Result<Self, Failure> {
+    pub fn new(region: &Arc<LentRegion>, at: usize, bytes: usize) -> Result<Self, CallFailure> {
         if at > region.size() || bytes > region.size() - at {
             let text =
                 format!("{bytes} bytes at {at} are beyond the memory, which has {}", region.size());
-            return Err(Failure::usage(text));
+            return Err(CallFailure::usage(text));
         }
         Ok(Self { region: Arc::clone(region), at, bytes })
     }
@@ -186,7 +193,13 @@ impl RegionBytes {
     ///
     /// # Panics
     /// There are fewer.
-    pub fn segment(&self, at: usize, bytes: u32, writable: bool, lender: &Rc<Lender>) -> Segment {
+    pub fn segment(
+        &self,
+        at: usize,
+        bytes: u32,
+        writable: bool,
+        lender: &Rc<RegionsInUse>,
+    ) -> Segment {
         assert!(at <= self.bytes && bytes as usize <= self.bytes - at, "beyond the caller's bytes");
         let name = lender.0.borrow_mut().insert(Arc::clone(&self.region)) as u32;
         let owner = Rc::clone(lender) as Rc<dyn Owner>;
@@ -196,16 +209,16 @@ impl RegionBytes {
         // their memory (`Worker`).
         unsafe {
             let start = self.region.start.add(self.at + at);
-            Segment::Foreign(Foreign::new(start, bytes, writable, owner, name))
+            Segment::Foreign(ForeignMemory::new(start, bytes, writable, owner, name))
         }
     }
 }
 
 /// The regions that are in use by operations of one event loop.
 #[derive(Default)]
-pub struct Lender(RefCell<Slots<Arc<Region>>>);
+pub struct RegionsInUse(RefCell<Slots<Arc<LentRegion>>>);
 
-impl Owner for Lender {
+impl Owner for RegionsInUse {
     fn free(&self, name: u32) {
         let region = self.0.borrow_mut().remove(name.into());
         drop(region);
@@ -218,12 +231,12 @@ mod tests {
 
     #[test]
     fn a_region_outlives_its_handle_while_an_operation_has_it() {
-        let region = Region::allocate(8192).unwrap();
+        let region = LentRegion::allocate(8192).unwrap();
         assert!(region.start().addr().is_multiple_of(BUF_ALIGN) && region.is_allocated());
         let bytes = RegionBytes::new(&region, 4096, 4096).unwrap();
         assert!(RegionBytes::new(&region, 4096, 4097).is_err());
         assert!(RegionBytes::new(&region, usize::MAX, 2).is_err());
-        let lender = Rc::<Lender>::default();
+        let lender = Rc::<RegionsInUse>::default();
         let mut segment = bytes.segment(512, 1024, true, &lender);
         segment.fill(7);
         let mut copy = [0; 1536];

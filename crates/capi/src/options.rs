@@ -1,6 +1,6 @@
 //! Options for opening a device, by name: those of `weft connect`, and some of the library.
 
-use crate::failure::Failure;
+use crate::failure::CallFailure;
 use crate::limits::{LOOPS_MAX, OPTIONS_MAX, POOL_BYTES, POOL_BYTES_MIN, TEXT_BYTES_MAX};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use weft_endpoint::{ConnectOptions, Control};
 use weft_io::limits::POOL_BYTES_DEFAULT;
 use weft_proto::iscsi::chap::Secret;
 use weft_proto::iscsi::text::Name;
-use weft_server::psk::{self, Wanted};
+use weft_server::psk::{self, WantedPsk};
 use weft_server::{Error, dhchap, secret, values};
 
 /// The options that were set so far.
 #[derive(Clone)]
-pub struct Options {
+pub struct LibraryOptions {
     connect: ConnectOptions,
     queues: u16,
     pool_bytes: usize,
@@ -37,7 +37,7 @@ pub struct Options {
     cancelled: Arc<AtomicBool>,
 }
 
-impl Default for Options {
+impl Default for LibraryOptions {
     fn default() -> Self {
         Self {
             connect: ConnectOptions::default(),
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-type Set = fn(&mut Options, &str) -> Result<(), String>;
+type Set = fn(&mut LibraryOptions, &str) -> Result<(), String>;
 
 /// All options.
 pub const OPTIONS: [(&str, Set); 41] = [
@@ -213,7 +213,7 @@ fn limit(text: &str, to: &mut Option<Duration>) -> Result<(), String> {
     Ok(())
 }
 
-impl Options {
+impl LibraryOptions {
     /// Returns the flag that cancels the opening of devices with these options. Copies share it.
     pub fn cancelled(&self) -> &Arc<AtomicBool> {
         &self.cancelled
@@ -224,17 +224,19 @@ impl Options {
     ///
     /// # Errors
     /// There is no such option, or it has no such value.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), CallFailure> {
         let Some((_, set)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = OPTIONS.iter().map(|(known, _)| *known).collect();
             let text = format!("there is no option \"{name}\"; there are {}", known.join(", "));
-            return Err(Failure::usage(text));
+            return Err(CallFailure::usage(text));
         };
         if self.set == OPTIONS_MAX || value.len() > TEXT_BYTES_MAX {
-            return Err(Failure::usage(format!("{name}: too many options, or too long a value")));
+            return Err(CallFailure::usage(format!(
+                "{name}: too many options, or too long a value"
+            )));
         }
         set(self, value).map_err(|why| {
-            Failure::usage(format!("\"{value}\" is not a value of {name}: {why}"))
+            CallFailure::usage(format!("\"{value}\" is not a value of {name}: {why}"))
         })?;
         self.set += 1;
         Ok(())
@@ -268,7 +270,7 @@ impl Options {
         connect.tls.concat_in_user_space = self.no_kernel_tls;
         if self.tls {
             let (file, keyring) = (self.tls_key_file.as_deref(), self.keyring.as_deref());
-            let keys = psk::wanted(&Wanted { file, keyring, ..Wanted::default() })?;
+            let keys = psk::wanted(&WantedPsk { file, keyring, ..WantedPsk::default() })?;
             let keys = if self.no_kernel_tls { keys.in_user_space() } else { keys };
             connect.tls.psk = Some(keys);
         }
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_when_they_are_set() {
-        let mut options = Options::default();
+        let mut options = LibraryOptions::default();
         for (name, value) in [
             ("queues", "4"),
             ("ctrl-loss-tmo", "-1"),
@@ -366,7 +368,7 @@ mod tests {
             &[("keyring", ".nvme")],
             &[("dhchap-ctrl-secret-file", "/nonexistent")],
         ] {
-            let mut options = Options::default();
+            let mut options = LibraryOptions::default();
             wrong.iter().for_each(|(name, value)| options.set(name, value).unwrap());
             assert!(options.connect(&Control::new()).is_err(), "{wrong:?}");
         }

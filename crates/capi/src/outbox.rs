@@ -1,6 +1,6 @@
 //! Completed operations on their way from event loops to the caller.
 
-use crate::failure::{Code, Completion, Failure};
+use crate::failure::{CallFailure, Code, Completion};
 use crate::order;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -128,13 +128,13 @@ impl Outbox {
     ///
     /// # Errors
     /// The process has no descriptors left.
-    pub fn descriptor(&self) -> Result<i32, Failure> {
+    pub fn descriptor(&self) -> Result<i32, CallFailure> {
         let mut state = self.state.lock();
         if state.descriptor.is_none() {
             let begins = u32::from(!state.done.is_empty());
             let made = eventfd(begins, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
             let wrong = |e| {
-                Failure::new(Code::NoResources, format!("cannot make an event descriptor: {e}"))
+                CallFailure::new(Code::NoResources, format!("cannot make an event descriptor: {e}"))
             };
             state.descriptor = Some(made.map_err(wrong)?);
         }

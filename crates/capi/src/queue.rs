@@ -2,7 +2,7 @@
 
 use crate::caller_loop::CallerLoop;
 use crate::disk::{Checked, DiskInner};
-use crate::failure::{Code, Completion, Failure};
+use crate::failure::{CallFailure, Code, Completion};
 use crate::limits::QUEUE_DEPTH_MAX;
 use crate::line::Line;
 use crate::outbox::Outbox;
@@ -23,7 +23,7 @@ impl Queue {
     ///
     /// # Errors
     /// `depth` is not from 1 to 65,536, or the device grants no further queue.
-    pub fn new(disk: &Arc<DiskInner>, depth: u32) -> Result<Self, Failure> {
+    pub fn new(disk: &Arc<DiskInner>, depth: u32) -> Result<Self, CallFailure> {
         check_depth(depth)?;
         let (line, disk) = (disk.open_line()?, Arc::clone(disk));
         Ok(Self { line, disk, outbox: Arc::default(), depth })
@@ -33,7 +33,11 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::new`], and where the loop belongs to another thread.
-    pub fn on(disk: &Arc<DiskInner>, on: &Arc<CallerLoop>, depth: u32) -> Result<Self, Failure> {
+    pub fn on(
+        disk: &Arc<DiskInner>,
+        on: &Arc<CallerLoop>,
+        depth: u32,
+    ) -> Result<Self, CallFailure> {
         check_depth(depth)?;
         let (line, disk) = (disk.open_line_here(on)?, Arc::clone(disk));
         Ok(Self { line, disk, outbox: Arc::default(), depth })
@@ -53,11 +57,11 @@ impl Queue {
     ///
     /// # Errors
     /// The queue is full: `AGAIN`; its worker has ended.
-    pub fn submit(&self, checked: Checked, user: u64) -> Result<(), Failure> {
+    pub fn submit(&self, checked: Checked, user: u64) -> Result<(), CallFailure> {
         if !self.outbox.begin(self.depth) {
             let text =
                 format!("the queue has all of its {} operations; reap some first", self.depth);
-            return Err(Failure::new(Code::Again, text));
+            return Err(CallFailure::new(Code::Again, text));
         }
         let submitted = match checked.request(user, &self.outbox) {
             Some(request) => self.line.start([request]),
@@ -74,7 +78,7 @@ impl Queue {
     ///
     /// # Errors
     /// The worker has ended.
-    pub fn cancel(&self, user: u64) -> Result<(), Failure> {
+    pub fn cancel(&self, user: u64) -> Result<(), CallFailure> {
         self.line.cancel(user, &self.outbox)
     }
 
@@ -90,7 +94,7 @@ impl Queue {
         (least, limit): (usize, Option<Duration>),
         most: usize,
         give: impl FnMut(usize, Completion),
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, CallFailure> {
         match self.line.caller_loop() {
             Some(on) => self.reap_here(on, (least, limit), most, give),
             None => Ok(self.reap_there((least, limit), most, give)),
@@ -104,7 +108,7 @@ impl Queue {
         (least, limit): (usize, Option<Duration>),
         most: usize,
         mut give: impl FnMut(usize, Completion),
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, CallFailure> {
         let limit = if least == 0 { Some(Duration::ZERO) } else { limit };
         let end = limit.filter(|limit| !limit.is_zero());
         let end = end.and_then(|limit| Instant::now().checked_add(limit));
@@ -148,15 +152,15 @@ impl Queue {
     ///
     /// # Errors
     /// The process has no descriptors left.
-    pub fn descriptor(&self) -> Result<i32, Failure> {
+    pub fn descriptor(&self) -> Result<i32, CallFailure> {
         self.outbox.descriptor()
     }
 }
 
-fn check_depth(depth: u32) -> Result<(), Failure> {
+fn check_depth(depth: u32) -> Result<(), CallFailure> {
     if (1..=QUEUE_DEPTH_MAX).contains(&depth) {
         return Ok(());
     }
     let text = format!("a queue has room for 1 to {QUEUE_DEPTH_MAX} operations");
-    Err(Failure::usage(text))
+    Err(CallFailure::usage(text))
 }

@@ -1,6 +1,6 @@
 //! A target in this process.
 
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::fork;
 use crate::limits::CLOSE_S;
 use crate::signals::Blocked;
@@ -57,7 +57,7 @@ fn sum(
 }
 
 /// What the text of a configuration asks for.
-fn parse(configuration: &str) -> Result<Desired, Failure> {
+fn parse(configuration: &str) -> Result<Desired, CallFailure> {
     let options = (Path::new(""), &NoSourceOptions as &dyn SourceOptions);
     Ok(read(configuration, "the configuration", options).map_err(Error::from)?)
 }
@@ -68,13 +68,13 @@ impl Target {
     /// # Errors
     /// The text is wrong, NBD clients would find no export, or a source or listener cannot be
     /// opened.
-    pub fn start(configuration: &str) -> Result<Self, Failure> {
+    pub fn start(configuration: &str) -> Result<Self, CallFailure> {
         fork::begin()?;
         // All threads are started from here, or from threads that are.
         let _blocked = Blocked::now();
         let desired = parse(configuration)?;
         if let Some(nameless) = ServedState::of(&desired).nameless() {
-            return Err(Failure::usage(nameless));
+            return Err(CallFailure::usage(nameless));
         }
         let control = Control::new();
         let queues = u16::try_from(desired.loops.count()).unwrap_or(u16::MAX);
@@ -112,14 +112,14 @@ impl Target {
         subsystem: Option<&str>,
         nsid: u32,
         filters: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let inventory = self.server.inventory();
         let named = |of: &&Subsystem| subsystem.is_none_or(|name| of.nqn.as_str() == name);
         let subsystems = inventory.subsystems().iter().map(AsRef::as_ref).filter(named);
         let found = subsystems.filter_map(|of| inventory.namespace(&of.nqn, Nsid(nsid))).next();
         let none = || {
             let of = subsystem.map(|name| format!(" of {name}")).unwrap_or_default();
-            Failure::new(Code::NotFound, format!("there is no namespace {nsid}{of}"))
+            CallFailure::new(Code::NotFound, format!("there is no namespace {nsid}{of}"))
         };
         let namespace = found.ok_or_else(none)?;
         let switches = self.switches.lock();
@@ -134,7 +134,7 @@ impl Target {
     /// # Errors
     /// The text is wrong, or differs in what cannot change while the target runs; a source cannot
     /// be opened. Nothing has changed then.
-    pub fn apply(&self, configuration: &str) -> Result<(), Failure> {
+    pub fn apply(&self, configuration: &str) -> Result<(), CallFailure> {
         // Sources may start threads.
         let _blocked = Blocked::now();
         Ok(self.server.apply(&mut parse(configuration)?)?)
@@ -149,7 +149,7 @@ impl Target {
     ///
     /// # Errors
     /// None that is known.
-    pub fn leave(&self) -> Result<(), Failure> {
+    pub fn leave(&self) -> Result<(), CallFailure> {
         Ok(self.server.leave()?)
     }
 
@@ -157,7 +157,7 @@ impl Target {
     ///
     /// # Errors
     /// An address is in use.
-    pub fn come_back(&self) -> Result<(), Failure> {
+    pub fn come_back(&self) -> Result<(), CallFailure> {
         Ok(self.server.come_back()?)
     }
 
@@ -165,14 +165,14 @@ impl Target {
     ///
     /// # Errors
     /// There is none with this name.
-    pub fn counter(&self, name: &str) -> Result<u64, Failure> {
+    pub fn counter(&self, name: &str) -> Result<u64, CallFailure> {
         match COUNTERS.iter().find(|(known, _)| *known == name) {
             Some((_, read)) => Ok(read(&self.server.report())),
             None => {
                 let known: Vec<&str> = COUNTERS.iter().map(|(known, _)| *known).collect();
                 let text =
                     format!("there is no counter \"{name}\"; there are {}", known.join(", "));
-                Err(Failure::new(Code::NotFound, text))
+                Err(CallFailure::new(Code::NotFound, text))
             }
         }
     }
@@ -181,16 +181,16 @@ impl Target {
     ///
     /// # Errors
     /// None that is known.
-    pub fn report(&self) -> Result<String, Failure> {
+    pub fn report(&self) -> Result<String, CallFailure> {
         let text = serde_json::to_string(&self.server.report());
-        text.map_err(|e| Failure::new(Code::Internal, e.to_string()))
+        text.map_err(|e| CallFailure::new(Code::Internal, e.to_string()))
     }
 
     /// Ends the target: commands in flight have a bounded time, then connections close.
     ///
     /// # Errors
     /// A device could not be flushed.
-    pub fn stop(self) -> Result<(), Failure> {
+    pub fn stop(self) -> Result<(), CallFailure> {
         let Self { server, switches, control } = self;
         let stopped = server.stop();
         drop(switches);

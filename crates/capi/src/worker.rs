@@ -6,7 +6,7 @@
 
 use crate::failure::{Code, Completion, MAY_HAVE_EXECUTED, MAY_STILL_EXECUTE};
 use crate::limits::PART_BYTES;
-use crate::memory::{CallerBytes, Lender, RegionBytes};
+use crate::memory::{CallerBytes, RegionBytes, RegionsInUse};
 use crate::order;
 use crate::outbox::Outbox;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub enum Data {
 
 /// An operation of the caller, which has been checked: it is within the device, and its data has
 /// the right length.
-pub struct Request {
+pub struct CheckedOp {
     /// The kind of operation.
     pub kind: OpKind,
     /// First block.
@@ -52,7 +52,7 @@ pub struct Request {
 
 /// An order of the caller to a worker.
 enum Order {
-    Start(Request),
+    Start(CheckedOp),
     Cancel { user: u64, outbox: Arc<Outbox> },
 }
 
@@ -67,7 +67,7 @@ impl Default for Inbox {
 
 impl Inbox {
     /// Hands requests over: whether the worker has to be woken for that; `None` if it has ended.
-    pub fn start(&self, requests: impl IntoIterator<Item = Request>) -> Option<bool> {
+    pub fn start(&self, requests: impl IntoIterator<Item = CheckedOp>) -> Option<bool> {
         let mut orders = self.0.lock();
         let orders = orders.as_mut()?;
         let was_empty = orders.is_empty();
@@ -93,7 +93,7 @@ impl Inbox {
 
 /// A request that has not been reported.
 struct Flight {
-    request: Request,
+    request: CheckedOp,
     /// Blocks that were cut off it.
     cut: u64,
     /// All of it was cut, or the rest never will be.
@@ -126,7 +126,7 @@ pub struct Worker {
     ended: Vec<(Arc<Outbox>, Completion)>,
     orders: Vec<Order>,
     /// `None` if the device may complete an operation and still use its memory.
-    lender: Option<Rc<Lender>>,
+    lender: Option<Rc<RegionsInUse>>,
     given_back: Vec<Segments>,
     block_bytes: u64,
     /// Maximum blocks of an operation with data.
@@ -253,7 +253,7 @@ impl Worker {
     /// The next operation of a request; `None` if there is no memory for it.
     fn next_part(&mut self, on: &Handle, name: u64) -> Option<Op> {
         let flight = self.flights.get_mut(name)?;
-        let Request { kind, lba, blocks, ref data, .. } = flight.request;
+        let CheckedOp { kind, lba, blocks, ref data, .. } = flight.request;
         let most = if matches!(data, Data::None) { u32::MAX.into() } else { self.part_blocks };
         let count = (blocks - flight.cut).min(most);
         let at = (flight.cut * self.block_bytes) as usize;
@@ -302,7 +302,7 @@ fn memory(
     on: &Handle,
     (data, kind): (&Data, OpKind),
     (at, bytes): (usize, usize),
-    (lender, is_first): (Option<&Rc<Lender>>, bool),
+    (lender, is_first): (Option<&Rc<RegionsInUse>>, bool),
 ) -> Option<Segments> {
     if let (Data::Region(region), Some(lender)) = (data, lender) {
         return Some(Segments::from_iter([region.segment(at, bytes as u32, kind.fills(), lender)]));

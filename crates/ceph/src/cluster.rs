@@ -1,8 +1,8 @@
 //! The clients of clusters that this process has: one for each configuration and user, which all
 //! images of them share.
 
-use crate::native::{Cluster, library};
-use crate::reason::{self, Step};
+use crate::native::{RadosClient, library};
+use crate::reason::{self, OpeningStep};
 use crate::url::Access;
 use core::time::Duration;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 
 /// A client, while somebody uses it. Whoever connects holds the lock.
-type ClusterSlot = Arc<Lock<Weak<Cluster>>>;
+type ClusterSlot = Arc<Lock<Weak<RadosClient>>>;
 
 static PLACES: Lock<Vec<(Access, ClusterSlot)>> = Lock::new(Vec::new());
 
@@ -19,7 +19,11 @@ static CONFIGURING: Lock<()> = Lock::new(());
 
 /// The client of this configuration and user, which is connected if it is the first. Waits for the
 /// cluster, for at most `limit`; `url` is for messages.
-pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<Cluster>, Error> {
+pub(crate) fn client(
+    url: &str,
+    access: &Access,
+    limit: Duration,
+) -> Result<Arc<RadosClient>, Error> {
     let library =
         library().map_err(|why| Error::new(ErrorKind::Unsupported, format!("{url}: {why}")))?;
     let place = place(access);
@@ -29,11 +33,11 @@ pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<
     }
     let configured = {
         let _one = CONFIGURING.lock();
-        Cluster::configured(library, access, limit)
-            .map_err(|error| reason::opening(url, Step::Configuration, error))?
+        RadosClient::configured(library, access, limit)
+            .map_err(|error| reason::opening(url, OpeningStep::Configuration, error))?
     };
     let connected =
-        configured.connect().map_err(|error| reason::opening(url, Step::Connect, error))?;
+        configured.connect().map_err(|error| reason::opening(url, OpeningStep::Connect, error))?;
     let connected = Arc::new(connected);
     *client = Arc::downgrade(&connected);
     Ok(connected)

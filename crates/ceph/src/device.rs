@@ -2,13 +2,13 @@
 
 use crate::native::Image;
 use crate::queue::RbdQueue;
-use crate::reason::{self, Step};
+use crate::reason::{self, OpeningStep};
 use crate::shared_image::{BLOCK_BYTES, SharedImage};
 use crate::url::RbdUrl;
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::extent::{CurrentExtent, Extent};
+use weft_block::extent::{CurrentExtent, PaddedSize};
 use weft_block::owners::Owners;
 use weft_block::{
     BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence, SizeAnswer,
@@ -28,7 +28,7 @@ impl RbdDevice {
     /// The device of an image that was opened just now. Waits for the cluster.
     pub(crate) fn new(url: &RbdUrl, image: Image) -> Result<Self, Error> {
         let name = url.to_string();
-        let failed = |error| reason::opening(&name, Step::Image, error);
+        let failed = |error| reason::opening(&name, OpeningStep::Image, error);
         let shape = image.shape().map_err(failed)?;
         let writable = !image.is_read_only();
         if url.needs_lock && writable && !image.has_exclusive_lock().map_err(failed)? {
@@ -51,7 +51,7 @@ impl RbdDevice {
             reservations: false,
         };
         Ok(Self(Arc::new(SharedImage {
-            extent: CurrentExtent::new(Extent::of(shape.bytes, BLOCK_BYTES)),
+            extent: CurrentExtent::new(PaddedSize::of(shape.bytes, BLOCK_BYTES)),
             object_bytes: shape.object_bytes.max(u64::from(BLOCK_BYTES)),
             features,
             identity: identity(url, &image),

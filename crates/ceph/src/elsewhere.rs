@@ -29,7 +29,7 @@ pub fn is_loaded() -> bool {
 pub struct Objects(Infallible);
 
 /// The watch of an object. There are none on this system.
-pub struct Watch(Infallible);
+pub struct CephWatch(Infallible);
 
 impl Objects {
     /// Refuses to open a pool.
@@ -94,8 +94,8 @@ impl Objects {
     pub fn watch(
         &self,
         _: &str,
-        _: impl Fn(Message) + Send + Sync + 'static,
-    ) -> Result<Watch, ObjectError> {
+        _: impl Fn(NotifyMessage) + Send + Sync + 'static,
+    ) -> Result<CephWatch, ObjectError> {
         match self.0 {}
     }
 
@@ -113,9 +113,9 @@ impl Objects {
 }
 
 /// A message to those who watch an object. There are none on this system.
-pub struct Message(Infallible);
+pub struct NotifyMessage(Infallible);
 
-impl Message {
+impl NotifyMessage {
     /// Never called.
     pub fn bytes(&self) -> &[u8] {
         match self.0 {}
@@ -127,7 +127,7 @@ impl Message {
     }
 }
 
-impl Watch {
+impl CephWatch {
     /// Never called.
     pub fn is_kept(&self) -> bool {
         match self.0 {}

@@ -41,12 +41,12 @@ mod shared_image;
 mod url;
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Message, Objects, Watch, begin, is_loaded};
+pub use elsewhere::{CephWatch, NotifyMessage, Objects, begin, is_loaded};
 #[cfg(target_os = "linux")]
-pub use native::{Message, Unavailable, is_loaded};
+pub use native::{NotifyMessage, Unavailable, is_loaded};
 pub use object_results::{Acknowledgements, ObjectError};
 #[cfg(target_os = "linux")]
-pub use objects::{Objects, Watch};
+pub use objects::{CephWatch, Objects};
 #[cfg(target_os = "linux")]
 pub use opening::begin;
 pub use url::{Access, RBD, RbdUrl};

@@ -1,9 +1,9 @@
 //! Objects of a pool as the state that several clients share.
 
 use crate::cluster;
-use crate::native::{self, GENERATION, Message, ObjectRead, Pool};
+use crate::native::{self, GENERATION, NotifyMessage, ObjectRead, RadosPool};
 use crate::object_results::{Acknowledgements, ObjectError};
-use crate::reason::{self, Step};
+use crate::reason::{self, OpeningStep};
 use crate::url::Access;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ use weft_block::Error;
 /// it: not a loop's, and not that on which a watch is heard.
 #[derive(Clone)]
 pub struct Objects {
-    pool: Arc<Pool>,
+    pool: Arc<RadosPool>,
 }
 
 /// The watch of an object. Dropping it ends it: that waits for the cluster, and until what hears it
 /// has returned; so it is not dropped there.
-pub struct Watch {
-    watch: native::Watch,
+pub struct CephWatch {
+    watch: native::RadosWatch,
 }
 
 impl Objects {
@@ -46,8 +46,8 @@ impl Objects {
     ) -> Result<Self, Error> {
         let name = format!("pool {pool}");
         let cluster = cluster::client(&name, access, limit)?;
-        let pool = Pool::open(cluster, pool, namespace)
-            .map_err(|error| reason::opening(&name, Step::Pool, error))?;
+        let pool = RadosPool::open(cluster, pool, namespace)
+            .map_err(|error| reason::opening(&name, OpeningStep::Pool, error))?;
         Ok(Self { pool: Arc::new(pool) })
     }
 
@@ -158,20 +158,20 @@ impl Objects {
 
     /// Has `heard` called, on a thread of the library, with each message to those who watch an
     /// object. Answering or dropping it acknowledges it. It is also called with an empty one when
-    /// the watch is lost, and so may have missed something ([`Watch::is_kept`]): a lost one stays
-    /// lost; watch again, and read. `heard` returns soon, and calls nothing of `Objects`: other
-    /// calls of the client wait for it.
+    /// the watch is lost, and so may have missed something ([`CephWatch::is_kept`]): a lost one
+    /// stays lost; watch again, and read. `heard` returns soon, and calls nothing of `Objects`:
+    /// other calls of the client wait for it.
     ///
     /// # Errors
     /// There is no such object. The cluster's.
     pub fn watch(
         &self,
         object: &str,
-        heard: impl Fn(Message) + Send + Sync + 'static,
-    ) -> Result<Watch, ObjectError> {
+        heard: impl Fn(NotifyMessage) + Send + Sync + 'static,
+    ) -> Result<CephWatch, ObjectError> {
         named(object)?;
         let watch = self.pool.watch(object, Box::new(heard)).map_err(reason::object)?;
-        Ok(Watch { watch })
+        Ok(CephWatch { watch })
     }
 
     /// Keeps a client out of the cluster by its address ([`Objects::client`]), for a year. When
@@ -197,7 +197,7 @@ impl Objects {
     }
 }
 
-impl Watch {
+impl CephWatch {
     /// Returns whether the watch is kept, as far as this client knows: it learns of a cluster that
     /// it does not reach after some time only.
     pub fn is_kept(&self) -> bool {

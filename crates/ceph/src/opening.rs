@@ -5,8 +5,8 @@
 use crate::cluster;
 use crate::device::RbdDevice;
 use crate::limits::RBD_OPENINGS_MAX;
-use crate::native::{Image, Keeper, News, Opened, Pool};
-use crate::reason::{self, Step};
+use crate::native::{Image, ImageNews, Keeper, OpenedImage, RadosPool};
+use crate::reason::{self, OpeningStep};
 use crate::shared_image::SharedImage;
 use crate::url::RbdUrl;
 use core::time::Duration;
@@ -95,7 +95,7 @@ fn keep(
     task: &Lock<Option<impl Any + Send>>,
 ) {
     let (opened, mut keeper) = match open(url, limit) {
-        Ok(Opened { image, keeper }) => (RbdDevice::new(url, image), keeper),
+        Ok(OpenedImage { image, keeper }) => (RbdDevice::new(url, image), keeper),
         Err(e) => {
             let _ = tell.send(Err(e));
             drop(task.lock().take());
@@ -120,11 +120,12 @@ fn keep(
     drop(task.lock().take());
 }
 
-fn open(url: &RbdUrl, limit: Duration) -> Result<Opened, Error> {
+fn open(url: &RbdUrl, limit: Duration) -> Result<OpenedImage, Error> {
     let name = url.to_string();
     let cluster = cluster::client(&name, &url.access, limit)?;
     let failed = |step| move |error| reason::opening(&url.to_string(), step, error);
-    let pool = Pool::open(cluster, &url.pool, &url.namespace).map_err(failed(Step::Pool))?;
+    let pool =
+        RadosPool::open(cluster, &url.pool, &url.namespace).map_err(failed(OpeningStep::Pool))?;
     let opened = match Image::open(pool, &url.image, url.snapshot.as_deref(), false) {
         // Whoever may only read opens it for reading.
         Err((pool, error)) if NO_WRITING.contains(&error) => {
@@ -132,11 +133,11 @@ fn open(url: &RbdUrl, limit: Duration) -> Result<Opened, Error> {
         }
         other => other,
     };
-    opened.map_err(|(_, error)| failed(Step::Image)(error))
+    opened.map_err(|(_, error)| failed(OpeningStep::Image)(error))
 }
 
 fn watch(keeper: &mut Keeper, shared: &Weak<SharedImage>) {
-    while let News::Updated = keeper.wait() {
+    while let ImageNews::Updated = keeper.wait() {
         if let Some(shared) = shared.upgrade() {
             shared.look();
         }

@@ -2,7 +2,7 @@
 //! loop and it; what has ended comes back through the loop's [`Arrivals`].
 
 use crate::limits::{RBD_CLEARED_OBJECTS, RBD_COMPARES, RBD_QUEUE_OPS};
-use crate::native::{Arrivals, Landed, Refused, Request};
+use crate::native::{Arrivals, ImageRequest, Landed, RefusedRequest};
 use crate::reason;
 use crate::shared_image::{BLOCK_BYTES, SharedImage};
 use core::cell::RefCell;
@@ -197,7 +197,7 @@ impl Core {
         match op.kind {
             // What has ended is stored already.
             OpKind::Flush if !features.volatile_cache => self.end(op, Outcome::SUCCESS),
-            OpKind::Flush => self.start(op, Request::Flush, Segments::new(), Step::Whole),
+            OpKind::Flush => self.start(op, ImageRequest::Flush, Segments::new(), Step::Whole),
             _ if op.blocks == 0 => self.end(op, Outcome::SUCCESS),
             OpKind::Discard | OpKind::WriteZeroes { .. } => {
                 let (offset, _) = Self::extent(&op);
@@ -217,9 +217,9 @@ impl Core {
         let (offset, _) = Self::extent(&op);
         let memory = core::mem::take(&mut op.data);
         let request = match op.kind {
-            OpKind::Read => Request::Read { offset },
-            OpKind::Write { .. } => Request::Write { offset },
-            _ => Request::CompareAndWrite { offset },
+            OpKind::Read => ImageRequest::Read { offset },
+            OpKind::Write { .. } => ImageRequest::Write { offset },
+            _ => ImageRequest::CompareAndWrite { offset },
         };
         self.start(op, request, memory, Step::Whole);
     }
@@ -232,9 +232,9 @@ impl Core {
         let len = end - offset;
         let request = match op.kind {
             OpKind::WriteZeroes { deallocate, .. } => {
-                Request::WriteZeroes { offset, len, thick: !deallocate }
+                ImageRequest::WriteZeroes { offset, len, thick: !deallocate }
             }
-            _ => Request::Discard { offset, len },
+            _ => ImageRequest::Discard { offset, len },
         };
         self.start(op, request, Segments::new(), Step::Cleared(end));
     }
@@ -253,12 +253,17 @@ impl Core {
         };
         state.comparing += 1;
         drop(state);
-        self.start(op, Request::Read { offset }, Segments::from_iter([buf.into()]), Step::Whole);
+        self.start(
+            op,
+            ImageRequest::Read { offset },
+            Segments::from_iter([buf.into()]),
+            Step::Whole,
+        );
     }
 
-    fn start(self: &Rc<Self>, op: Op, request: Request, memory: Segments, step: Step) {
+    fn start(self: &Rc<Self>, op: Op, request: ImageRequest, memory: Segments, step: Step) {
         let rest = Rest { queue: Rc::clone(self), op, step };
-        if let Err(Refused { error, memory, rest }) =
+        if let Err(RefusedRequest { error, memory, rest }) =
             self.arrivals.start(self.shared.image(), request, memory, rest)
         {
             self.landed(rest, -i64::from(error), memory);
@@ -283,7 +288,7 @@ impl Core {
             (Outcome::SUCCESS, Step::Whole | Step::Cleared(_))
                 if self.is_to_be_flushed(op.kind) =>
             {
-                self.start(op, Request::Flush, Segments::new(), Step::Flushed);
+                self.start(op, ImageRequest::Flush, Segments::new(), Step::Flushed);
             }
             _ => self.end(op, outcome),
         }

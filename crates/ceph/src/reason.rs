@@ -74,7 +74,7 @@ fn kind_of(kind: OpKind, error: i32) -> StatusKind {
 
 /// What failed while an image was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum OpeningStep {
     /// The configuration was read.
     Configuration,
     /// The cluster was asked to let us in.
@@ -86,34 +86,34 @@ pub(crate) enum Step {
 }
 
 /// The error of `url`, one sentence with what to do.
-pub(crate) fn opening(url: &str, step: Step, error: i32) -> Error {
+pub(crate) fn opening(url: &str, step: OpeningStep, error: i32) -> Error {
     let (kind, text) = match (step, error) {
-        (Step::Configuration, ENOENT) => (
+        (OpeningStep::Configuration, ENOENT) => (
             ErrorKind::NotFound,
             "there is no such configuration of a cluster; name its file, conf=FILE (the usual one is /etc/ceph/ceph.conf)",
         ),
-        (Step::Configuration, _) => (
+        (OpeningStep::Configuration, _) => (
             ErrorKind::Usage,
             "the configuration of the cluster cannot be read; `ceph-conf --lookup fsid` says why",
         ),
         // What librados says where it finds no key, and where the configuration has no monitor.
-        (Step::Connect, ENOENT) => (
+        (OpeningStep::Connect, ENOENT) => (
             ErrorKind::PermissionDenied,
             "there is no key of this user; name the file that holds it, keyring=FILE, and the user, id=USER",
         ),
-        (Step::Connect, EACCES | EPERM | EINVAL) => (
+        (OpeningStep::Connect, EACCES | EPERM | EINVAL) => (
             ErrorKind::PermissionDenied,
             "the cluster does not let this user in; check id=USER and the key in keyring=FILE against `ceph auth get client.USER`",
         ),
-        (Step::Connect, ETIMEDOUT) => (
+        (OpeningStep::Connect, ETIMEDOUT) => (
             ErrorKind::TimedOut,
             "no monitor of the cluster answers; check `mon host` in its configuration, and the network",
         ),
-        (Step::Pool, ENOENT) => (
+        (OpeningStep::Pool, ENOENT) => (
             ErrorKind::NotFound,
             "the cluster has no such pool; `ceph osd pool ls` shows those that it has",
         ),
-        (Step::Image, ENOENT) => (
+        (OpeningStep::Image, ENOENT) => (
             ErrorKind::NotFound,
             "the pool has no such image, snapshot or namespace; `rbd ls POOL` and `rbd snap ls POOL/IMAGE` show what it has",
         ),
@@ -220,7 +220,12 @@ mod tests {
 
     #[test]
     fn openings_fail_with_what_to_do() {
-        for step in [Step::Configuration, Step::Connect, Step::Pool, Step::Image] {
+        for step in [
+            OpeningStep::Configuration,
+            OpeningStep::Connect,
+            OpeningStep::Pool,
+            OpeningStep::Image,
+        ] {
             for error in [ENOENT, EPERM, ETIMEDOUT, ESHUTDOWN, EINVAL, 9999] {
                 let said = opening("rbd:a/b", step, error).to_string();
                 assert!(
@@ -229,7 +234,10 @@ mod tests {
                 );
             }
         }
-        assert_eq!(opening("rbd:a/b", Step::Pool, ENOENT).kind(), ErrorKind::NotFound);
-        assert_eq!(opening("rbd:a/b", Step::Connect, ENOENT).kind(), ErrorKind::PermissionDenied);
+        assert_eq!(opening("rbd:a/b", OpeningStep::Pool, ENOENT).kind(), ErrorKind::NotFound);
+        assert_eq!(
+            opening("rbd:a/b", OpeningStep::Connect, ENOENT).kind(),
+            ErrorKind::PermissionDenied
+        );
     }
 }

@@ -4,7 +4,7 @@
 use crate::limits::RBD_TRANSFER_BYTES_MAX;
 use crate::native::Image;
 use core::sync::atomic::{AtomicBool, Ordering};
-use weft_block::extent::{CurrentExtent, Extent};
+use weft_block::extent::{CurrentExtent, PaddedSize};
 use weft_block::owners::Owners;
 use weft_block::{Atomicity, Error, Features, Geometry, Identity};
 
@@ -27,7 +27,7 @@ pub(crate) struct SharedImage {
 
 impl SharedImage {
     pub(crate) fn geometry(&self) -> Geometry {
-        let Extent { blocks, padding_bytes } = self.extent.now();
+        let PaddedSize { blocks, padding_bytes } = self.extent.now();
         Geometry {
             block_bytes: BLOCK_BYTES,
             blocks,
@@ -84,7 +84,7 @@ impl SharedImage {
             Error::io(text, cause)
         };
         let bytes = self.image.shape().map_err(failed)?.bytes;
-        let now = Extent::of(bytes, BLOCK_BYTES);
+        let now = PaddedSize::of(bytes, BLOCK_BYTES);
         let before = self.extent.replace(now);
         if before == now {
             return Ok(());

@@ -2,7 +2,7 @@
 //! local network.
 
 use crate::exit::Failure;
-use crate::mdns::Announcement;
+use crate::mdns::MdnsAnnouncement;
 use clap::Args;
 use std::net::SocketAddr;
 use weft_endpoint::url::{NVME_TCP, NvmeTransport, NvmeUrl};
@@ -43,8 +43,8 @@ impl AnnounceArgs {
         &self,
         urls: &[String],
         listen: &[String],
-    ) -> Result<Option<Announcement>, Failure> {
-        self.mdns.then(|| Announcement::start(urls, listen)).transpose()
+    ) -> Result<Option<MdnsAnnouncement>, Failure> {
+        self.mdns.then(|| MdnsAnnouncement::start(urls, listen)).transpose()
     }
 }
 

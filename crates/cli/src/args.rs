@@ -49,12 +49,12 @@ pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliVerb,
 }
 
 /// The subcommands.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub enum CliVerb {
     /// Serve block devices over the network
     Serve(Box<ServeArgs>),
     /// Install and control a server as a service of Windows

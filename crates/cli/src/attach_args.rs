@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::exit_on_loss::LossArgs;
 use clap::{Args, ValueEnum};
 use weft_block::ErrorKind;
-use weft_server::attach::plan::{Protocol, System};
+use weft_server::attach::plan::{AttachProtocol, AttachSystem};
 use weft_server::attach::run;
 
 /// Options of both commands.
@@ -48,18 +48,23 @@ enum As {
 impl AttachArgs {
     /// The protocol: `--as`, or one with which this system can attach devices. Commands that are
     /// only printed may be for another system.
-    pub fn protocol(&self, is_printed: bool) -> Result<Protocol, Failure> {
+    pub fn protocol(&self, is_printed: bool) -> Result<AttachProtocol, Failure> {
         match self.protocol {
-            Some(As::Iscsi) => Ok(Protocol::Iscsi),
-            Some(As::Nbd) => Ok(Protocol::Nbd),
-            Some(As::Ublk) => Ok(Protocol::Ublk),
-            Some(As::Loop) => Ok(Protocol::Loop),
-            Some(As::Fuse) => Ok(Protocol::Fuse),
+            Some(As::Iscsi) => Ok(AttachProtocol::Iscsi),
+            Some(As::Nbd) => Ok(AttachProtocol::Nbd),
+            Some(As::Ublk) => Ok(AttachProtocol::Ublk),
+            Some(As::Loop) => Ok(AttachProtocol::Loop),
+            Some(As::Fuse) => Ok(AttachProtocol::Fuse),
             None | Some(As::Auto) => {
                 let installed = run::is_installed;
-                let here = Protocol::of(System::here(), self.serve_only, run::drivers(), installed);
+                let here = AttachProtocol::of(
+                    AttachSystem::here(),
+                    self.serve_only,
+                    run::drivers(),
+                    installed,
+                );
                 // It needs no other program.
-                here.or(is_printed.then_some(Protocol::Ublk)).ok_or_else(|| {
+                here.or(is_printed.then_some(AttachProtocol::Ublk)).ok_or_else(|| {
                     let text =
                         "this system has neither the ublk driver (modprobe ublk_drv, Linux 6.5 and newer) nor iscsiadm (open-iscsi) nor nbd-client, and no loop devices for this user; load or install one of them, or use --as fuse or --serve-only";
                     Failure::of(ErrorKind::Unsupported, text)
@@ -69,41 +74,47 @@ impl AttachArgs {
     }
 
     /// Rejects early what this system cannot attach.
-    pub fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
-        let why = match (self.serve_only, protocol, System::here()) {
-            (true, Protocol::Fuse, _) => {
+    pub fn check_system(&self, protocol: AttachProtocol) -> Result<(), Failure> {
+        let why = match (self.serve_only, protocol, AttachSystem::here()) {
+            (true, AttachProtocol::Fuse, _) => {
                 "a file by FUSE is attached as soon as it is served; leave out --serve-only"
             }
-            (true, Protocol::Loop, _) => {
+            (true, AttachProtocol::Loop, _) => {
                 "a loop device is on a file by FUSE; to have that alone, use --as fuse without --serve-only"
             }
-            (_, Protocol::Fuse | Protocol::Loop, System::Windows | System::Other) => {
+            (
+                _,
+                AttachProtocol::Fuse | AttachProtocol::Loop,
+                AttachSystem::Windows | AttachSystem::Other,
+            ) => {
                 "weft makes files by FUSE and loop devices on Linux alone; use --as iscsi or --as nbd"
             }
-            (_, Protocol::Fuse, System::Linux)
+            (_, AttachProtocol::Fuse, AttachSystem::Linux)
                 if self.lasting.daemon.by_daemon && !run::is_mount_seen() =>
             {
                 "the daemon has a table of mounts of its own, in which nobody else would see the file; use --as loop"
             }
-            (_, Protocol::Loop, System::Linux) if !run::is_root() => {
+            (_, AttachProtocol::Loop, AttachSystem::Linux) if !run::is_root() => {
                 "only root makes loop devices; use --as fuse"
             }
-            (true, Protocol::Ublk, _) => {
+            (true, AttachProtocol::Ublk, _) => {
                 "a disk by ublk is attached as soon as it is served; leave out --serve-only"
             }
-            (_, Protocol::Ublk, System::Windows | System::Other) => {
+            (_, AttachProtocol::Ublk, AttachSystem::Windows | AttachSystem::Other) => {
                 "ublk is a driver of Linux; use --as iscsi or --as nbd"
             }
-            (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => {
+            (true, ..)
+            | (_, _, AttachSystem::Linux)
+            | (_, AttachProtocol::Iscsi, AttachSystem::Windows) => {
                 return Ok(());
             }
-            (_, Protocol::Nbd, System::Windows) => {
+            (_, AttachProtocol::Nbd, AttachSystem::Windows) => {
                 "Windows has no NBD client; use --as iscsi, or use --serve-only with another client"
             }
-            (_, Protocol::Iscsi, System::Other) => {
+            (_, AttachProtocol::Iscsi, AttachSystem::Other) => {
                 "weft knows no iSCSI initiator on this system; use --serve-only with another initiator"
             }
-            (_, Protocol::Nbd, System::Other) => {
+            (_, AttachProtocol::Nbd, AttachSystem::Other) => {
                 "weft knows no NBD client on this system; use --serve-only with another client"
             }
         };

@@ -15,7 +15,7 @@ use weft_endpoint::source::HostSecrets;
 use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
 use weft_endpoint::{ConnectOptions, Control, TlsFiles, TlsPsk};
 use weft_proto::nvme::types::Nsid;
-use weft_server::psk::{self, Wanted};
+use weft_server::psk::{self, WantedPsk};
 use weft_server::secret::held;
 use weft_server::values::parse_nqn;
 
@@ -292,7 +292,7 @@ impl ConnectArgs {
 
     /// The certificate files and the pre-shared keys.
     pub fn tls(&self) -> Result<TlsFiles, Failure> {
-        let wanted = Wanted {
+        let wanted = WantedPsk {
             file: self.tls_key_file.as_deref(),
             keyring: self.keyring.as_deref(),
             key: self.tls_key.as_deref(),

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
 use weft_server::attach::entries::{Entry, Runtime};
-use weft_server::connections::orders::{self, Connect, Shown};
-use weft_server::connections::record::Connection;
-use weft_server::management::client::Client;
+use weft_server::connections::orders::{self, ConnectOrder, HeldConnection};
+use weft_server::connections::record::RecordedConnection;
+use weft_server::management::client::ManagementClient;
 use weft_server::secret::VARIABLES;
 
 /// The daemon that a command asks.
@@ -36,7 +36,7 @@ pub struct LastingArgs {
 
 impl DaemonArgs {
     /// The daemon that is meant, if there is one.
-    pub fn client(&self, runtime: &Runtime) -> Result<Option<Client>, Failure> {
+    pub fn client(&self, runtime: &Runtime) -> Result<Option<ManagementClient>, Failure> {
         match &self.daemon {
             _ if self.by_daemon => Ok(None),
             Some(path) => Ok(Some(orders::daemon_at(path)?)),
@@ -45,14 +45,14 @@ impl DaemonArgs {
     }
 
     /// The connections that it holds.
-    pub fn held(client: &mut Option<Client>) -> Result<Vec<Shown>, Failure> {
+    pub fn held(client: &mut Option<ManagementClient>) -> Result<Vec<HeldConnection>, Failure> {
         Ok(client.as_mut().map(orders::list).transpose()?.unwrap_or_default())
     }
 }
 
 impl LastingArgs {
     /// The daemon that is meant, if there is one.
-    pub fn client(&self, runtime: &Runtime) -> Result<Option<Client>, Failure> {
+    pub fn client(&self, runtime: &Runtime) -> Result<Option<ManagementClient>, Failure> {
         self.daemon.client(runtime)
     }
 
@@ -86,13 +86,13 @@ impl LastingArgs {
             client = Some(client.ok_or_else(|| orders::no_daemon("--persist"))?);
         }
         let Some(mut client) = client else { return Ok(None) };
-        let connection = Connection {
+        let connection = RecordedConnection {
             name: name.to_owned(),
             url: url.to_owned(),
             words: words()?,
             directory: std::env::current_dir()?,
         };
-        let order = Connect { connection, persist: self.persist };
+        let order = ConnectOrder { connection, persist: self.persist };
         Ok(Some(client.ask(orders::CONNECT, order)?))
     }
 }

@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use weft_block::{ErrorKind, waiting};
-use weft_proto::printable::Line;
-use weft_server::service::windows::{self, message::Message};
+use weft_proto::printable::PrintableLine;
+use weft_server::service::windows::{self, message::ServiceMessage};
 
 /// The reason for an unsuccessful exit.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Failure {
     /// Prints the message and returns the exit status.
     pub fn report(&self) -> u8 {
         if self.status != Self::READ_ENOUGH {
-            say(Message::Failed, &format!("weft: {self}"));
+            say(ServiceMessage::Failed, &format!("weft: {self}"));
         }
         self.status
     }
@@ -128,14 +128,14 @@ impl From<weft_block::Error> for Failure {
     }
 }
 
-impl From<weft_server::management::protocol::Fault> for Failure {
-    fn from(fault: weft_server::management::protocol::Fault) -> Self {
+impl From<weft_server::management::protocol::RequestFault> for Failure {
+    fn from(fault: weft_server::management::protocol::RequestFault) -> Self {
         weft_block::Error::from(fault).into()
     }
 }
 
-impl From<weft_server::config::faults::Faults> for Failure {
-    fn from(faults: weft_server::config::faults::Faults) -> Self {
+impl From<weft_server::config::faults::ConfigFaults> for Failure {
+    fn from(faults: weft_server::config::faults::ConfigFaults) -> Self {
         weft_block::Error::from(faults).into()
     }
 }
@@ -180,7 +180,7 @@ pub fn at_once(failure: &Failure) -> ! {
 /// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does. A
 /// service of Windows has the event log instead.
 pub fn tell(line: &str) {
-    say(Message::Warning, line);
+    say(ServiceMessage::Warning, line);
 }
 
 /// Reports long waits of the calling thread from now on, with their reason.
@@ -189,9 +189,9 @@ pub fn tell_of_waits() {
     waiting::attend(patience, |what| tell(&format!("weft: waiting for {what}")));
 }
 
-fn say(message: Message, line: &str) {
+fn say(message: ServiceMessage, line: &str) {
     // What a peer has said may be in it.
-    let shown: Vec<String> = line.split('\n').map(|line| Line(line).to_string()).collect();
+    let shown: Vec<String> = line.split('\n').map(|line| PrintableLine(line).to_string()).collect();
     match windows::is_service() {
         true => windows::write(message, &shown.join("\n")),
         false => _ = writeln!(std::io::stderr(), "{}", shown.join("\n")),

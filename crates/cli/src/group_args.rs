@@ -6,7 +6,7 @@ use clap::Args;
 use std::sync::Arc;
 use weft_block::{ErrorKind, grammar};
 use weft_ceph::Access;
-use weft_group::Name;
+use weft_group::GatewayName;
 use weft_server::group::Joining;
 use weft_server::group::objects::CephPool;
 
@@ -75,7 +75,7 @@ impl GroupArgs {
     /// The settings with which it joins its group, if it is one.
     pub fn joining(&self) -> Result<Option<Joining>, Failure> {
         let (Some(cluster), Some(group)) = (&self.cluster, &self.group) else { return Ok(None) };
-        let name = |text: &str| Name::new(text).map_err(|e| usage(e.to_string()));
+        let name = |text: &str| GatewayName::new(text).map_err(|e| usage(e.to_string()));
         let gateway = self.gateway.clone().map_or_else(machine, Ok)?;
         let pool = pool(cluster)?;
         Ok(Some(Joining {

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
-use weft_proto::printable::Line;
-use weft_server::connections::orders::Shown;
-use weft_server::connections::supervision::State;
+use weft_proto::printable::PrintableLine;
+use weft_server::connections::orders::HeldConnection;
+use weft_server::connections::supervision::SupervisionState;
 
 /// Columns of the table.
 const COLUMNS: usize = 80;
@@ -14,7 +14,7 @@ const COLUMNS: usize = 80;
 const NAME: usize = 24;
 
 /// Prints the table, `is_wide` with names in full; nothing if there is nothing in it.
-pub fn print(out: &mut impl Write, held: &[Shown], is_wide: bool) -> std::io::Result<()> {
+pub fn print(out: &mut impl Write, held: &[HeldConnection], is_wide: bool) -> std::io::Result<()> {
     if held.is_empty() {
         return Ok(());
     }
@@ -27,8 +27,10 @@ pub fn print(out: &mut impl Write, held: &[Shown], is_wide: bool) -> std::io::Re
         let lasts = if it.recorded { "yes" } else { "no" };
         let start = format!("{name:<width$} {:<10} {lasts:<5} {:>6} ", state(it), next(it));
         let room = columns.saturating_sub(start.chars().count());
-        writeln!(out, "{start}{}", cut(&Line(&it.url).to_string(), room))?;
-        for line in it.last_error.iter().flat_map(|error| wrapped(&Line(error).to_string())) {
+        writeln!(out, "{start}{}", cut(&PrintableLine(&it.url).to_string(), room))?;
+        for line in
+            it.last_error.iter().flat_map(|error| wrapped(&PrintableLine(error).to_string()))
+        {
             writeln!(out, "{line}")?;
         }
     }
@@ -36,7 +38,7 @@ pub fn print(out: &mut impl Write, held: &[Shown], is_wide: bool) -> std::io::Re
 }
 
 /// The same as JSON.
-pub fn json(it: &Shown) -> Value {
+pub fn json(it: &HeldConnection) -> Value {
     json!({
         "Name": it.name,
         "Url": it.url,
@@ -48,19 +50,19 @@ pub fn json(it: &Shown) -> Value {
     })
 }
 
-fn state(it: &Shown) -> &'static str {
+fn state(it: &HeldConnection) -> &'static str {
     match it.state {
-        State::Waiting => "waiting",
-        State::Connecting => "connecting",
-        State::Connected if it.entry.as_ref().is_some_and(|entry| entry.lost) => "lost",
-        State::Connected => "connected",
-        State::Ending => "ending",
-        State::Ended => "ended",
+        SupervisionState::Waiting => "waiting",
+        SupervisionState::Connecting => "connecting",
+        SupervisionState::Connected if it.entry.as_ref().is_some_and(|entry| entry.lost) => "lost",
+        SupervisionState::Connected => "connected",
+        SupervisionState::Ending => "ending",
+        SupervisionState::Ended => "ended",
     }
 }
 
 /// When it is tried again.
-fn next(it: &Shown) -> String {
+fn next(it: &HeldConnection) -> String {
     let wait = it.next_attempt_ms.map(Duration::from_millis);
     wait.map_or_else(|| "-".into(), |wait| format!("{} s", wait.as_secs_f64().ceil()))
 }
@@ -93,11 +95,11 @@ mod tests {
 
     #[test]
     fn the_table_fits_the_columns() {
-        let held = |name: &str, url: &str, error: Option<String>| Shown {
+        let held = |name: &str, url: &str, error: Option<String>| HeldConnection {
             name: name.into(),
             url: url.into(),
             recorded: true,
-            state: State::Waiting,
+            state: SupervisionState::Waiting,
             last_error: error,
             next_attempt_ms: Some(29_001),
             entry: None,

@@ -47,13 +47,13 @@ fn parsed(words: Vec<OsString>) -> Result<(Cli, ArgMatches), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Command;
+    use crate::args::CliVerb;
 
     #[test]
     fn a_service_runs_a_command_line() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         let (cli, _) = parsed(words("serve --config weft.toml --control disks")).unwrap();
-        assert!(matches!(cli.command, Command::Serve(args) if args.config.is_some()));
+        assert!(matches!(cli.command, CliVerb::Serve(args) if args.config.is_some()));
         let failure = parsed(words("serve --no-such-option")).err().unwrap();
         assert!(failure.to_string().contains("--no-such-option"), "{failure}");
         assert_eq!(failure.kind(), Some(ErrorKind::Usage));

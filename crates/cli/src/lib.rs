@@ -47,7 +47,7 @@ mod takeover_args;
 mod version;
 mod visible_sources;
 
-use args::{Cli, Command};
+use args::{Cli, CliVerb};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 use weft_endpoint::Control;
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let hosted = match &cli.command {
-        Command::Service(args) => args.hosted(),
+        CliVerb::Service(args) => args.hosted(),
         _ => None,
     };
     let status = match hosted {
@@ -85,50 +85,50 @@ fn execute(cli: Cli, matches: &ArgMatches) -> u8 {
     descriptors::raise();
     let control = Control::new();
     let result = match cli.command {
-        Command::Serve(args) => commands::serve::run(*args, &control),
-        Command::Service(args) => commands::service::run(&args, &cli.log),
-        Command::Apply(args) => commands::apply::run(&args),
-        Command::Namespace(args) => commands::namespace::run(args),
-        Command::Host(args) => commands::host::run(args),
-        Command::Ana(args) => commands::ana::run(args),
-        Command::Gateway(args) => commands::gateway::run(args),
-        Command::Config(args) => commands::config::run(&args, &control),
-        Command::Status(args) => commands::status::run(&args),
-        Command::Top(args) => commands::top::run(&args),
-        Command::Capture(args) => commands::capture::run(&args),
-        Command::Control(args) => commands::control::run(&args),
-        Command::Connect(args) => commands::connect::run(&args, matches, &control),
-        Command::ConnectAll(args) => commands::connect_all::run(&args, matches, &control),
-        Command::Disconnect(args) => commands::disconnect::run(&args),
-        Command::Daemon(args) => commands::daemon::run(&args),
-        Command::List(args) => commands::list::run(&args),
-        Command::ListSubsys(args) => commands::list_subsys::run(&args),
-        Command::Discover(args) => commands::discover::run(&args, &control),
-        Command::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
-        Command::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
-        Command::ListNs(args) => commands::identify::list_ns(&args, &control),
-        Command::Nvme(verb) => commands::nvme::run(&verb, cli.log.is_verbose(), &control),
-        Command::GenDhchapKey(args) => commands::dhchap_key::generate(&args),
-        Command::CheckDhchapKey(args) => commands::dhchap_key::check(&args),
-        Command::Mirror(args) => commands::mirror::run(&args, &control),
-        Command::Copy(args) => commands::copy::run(&args, &control),
-        Command::Bench(args) => commands::bench::run(*args, &control),
-        Command::Ceiling(args) => commands::ceiling::run(&args),
-        Command::Hosts(args) => commands::hosts::run(&args, &control),
-        Command::Study(args) => commands::study::run(*args, &control),
+        CliVerb::Serve(args) => commands::serve::run(*args, &control),
+        CliVerb::Service(args) => commands::service::run(&args, &cli.log),
+        CliVerb::Apply(args) => commands::apply::run(&args),
+        CliVerb::Namespace(args) => commands::namespace::run(args),
+        CliVerb::Host(args) => commands::host::run(args),
+        CliVerb::Ana(args) => commands::ana::run(args),
+        CliVerb::Gateway(args) => commands::gateway::run(args),
+        CliVerb::Config(args) => commands::config::run(&args, &control),
+        CliVerb::Status(args) => commands::status::run(&args),
+        CliVerb::Top(args) => commands::top::run(&args),
+        CliVerb::Capture(args) => commands::capture::run(&args),
+        CliVerb::Control(args) => commands::control::run(&args),
+        CliVerb::Connect(args) => commands::connect::run(&args, matches, &control),
+        CliVerb::ConnectAll(args) => commands::connect_all::run(&args, matches, &control),
+        CliVerb::Disconnect(args) => commands::disconnect::run(&args),
+        CliVerb::Daemon(args) => commands::daemon::run(&args),
+        CliVerb::List(args) => commands::list::run(&args),
+        CliVerb::ListSubsys(args) => commands::list_subsys::run(&args),
+        CliVerb::Discover(args) => commands::discover::run(&args, &control),
+        CliVerb::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
+        CliVerb::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
+        CliVerb::ListNs(args) => commands::identify::list_ns(&args, &control),
+        CliVerb::Nvme(verb) => commands::nvme::run(&verb, cli.log.is_verbose(), &control),
+        CliVerb::GenDhchapKey(args) => commands::dhchap_key::generate(&args),
+        CliVerb::CheckDhchapKey(args) => commands::dhchap_key::check(&args),
+        CliVerb::Mirror(args) => commands::mirror::run(&args, &control),
+        CliVerb::Copy(args) => commands::copy::run(&args, &control),
+        CliVerb::Bench(args) => commands::bench::run(*args, &control),
+        CliVerb::Ceiling(args) => commands::ceiling::run(&args),
+        CliVerb::Hosts(args) => commands::hosts::run(&args, &control),
+        CliVerb::Study(args) => commands::study::run(*args, &control),
         #[cfg(target_os = "linux")]
-        Command::StudyPeer(args) => commands::study_peer::run(&args),
+        CliVerb::StudyPeer(args) => commands::study_peer::run(&args),
         #[cfg(target_os = "linux")]
-        Command::StudyKernel => commands::study_kernel::run(),
-        Command::StudyRelay(args) => commands::study_relay::run(&args),
-        Command::Agent(args) => commands::agent::run(*args, &control),
-        Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
-        Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),
-        Command::Limits(args) => commands::limits::run(&args),
-        Command::UblkOwner(args) => commands::ublk_owner::run(&args),
-        Command::Completions(args) => commands::completions::completions(&args, Cli::command()),
-        Command::Help(args) => help::run(&args, Cli::command()),
-        Command::Man(args) => commands::completions::man(&args, Cli::command()),
+        CliVerb::StudyKernel => commands::study_kernel::run(),
+        CliVerb::StudyRelay(args) => commands::study_relay::run(&args),
+        CliVerb::Agent(args) => commands::agent::run(*args, &control),
+        CliVerb::GenTlsKey(args) => commands::gen_tls_key::run(&args),
+        CliVerb::CheckTlsKey(args) => commands::check_tls_key::run(&args),
+        CliVerb::Limits(args) => commands::limits::run(&args),
+        CliVerb::UblkOwner(args) => commands::ublk_owner::run(&args),
+        CliVerb::Completions(args) => commands::completions::completions(&args, Cli::command()),
+        CliVerb::Help(args) => help::run(&args, Cli::command()),
+        CliVerb::Man(args) => commands::completions::man(&args, Cli::command()),
     };
     let status = result.err().map_or(0, |failure| failure.report());
     signals::finish(&control);

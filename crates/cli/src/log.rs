@@ -8,8 +8,8 @@ use std::io::Write;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 use weft_block::ErrorKind;
-use weft_proto::printable::Line;
-use weft_server::service::windows::{self, message::Message};
+use weft_proto::printable::PrintableLine;
+use weft_server::service::windows::{self, message::ServiceMessage};
 
 /// Log options.
 #[derive(Args, Debug)]
@@ -102,7 +102,7 @@ impl<W: Write> Write for Lines<W> {
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        self.0.write_all(format!("{}\n", Line(line)).as_bytes())?;
+        self.0.write_all(format!("{}\n", PrintableLine(line)).as_bytes())?;
         Ok(event.len())
     }
 
@@ -115,13 +115,13 @@ impl<W: Write> Write for Lines<W> {
 struct OfService;
 
 /// Writes one event.
-struct EventOf(Message);
+struct EventOf(ServiceMessage);
 
 impl MakeWriter<'_> for OfService {
     type Writer = EventOf;
 
     fn make_writer(&self) -> EventOf {
-        EventOf(Message::Information)
+        EventOf(ServiceMessage::Information)
     }
 
     fn make_writer_for(&self, about: &Metadata<'_>) -> EventOf {
@@ -130,11 +130,11 @@ impl MakeWriter<'_> for OfService {
 }
 
 /// The message as which a line of a level is written.
-fn message(level: Level) -> Message {
+fn message(level: Level) -> ServiceMessage {
     match level {
-        Level::ERROR => Message::Error,
-        Level::WARN => Message::Warning,
-        _ => Message::Information,
+        Level::ERROR => ServiceMessage::Error,
+        Level::WARN => ServiceMessage::Warning,
+        _ => ServiceMessage::Information,
     }
 }
 
@@ -143,7 +143,7 @@ impl Write for EventOf {
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        windows::write(self.0, &Line(line).to_string());
+        windows::write(self.0, &PrintableLine(line).to_string());
         Ok(event.len())
     }
 
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(args(Some(Level::ERROR), 0).words(), ["--log-level=ERROR"]);
         assert_eq!(
             [Level::ERROR, Level::WARN, Level::TRACE].map(message),
-            [Message::Error, Message::Warning, Message::Information]
+            [ServiceMessage::Error, ServiceMessage::Warning, ServiceMessage::Information]
         );
     }
 

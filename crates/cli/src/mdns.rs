@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use weft_block::ErrorKind;
 use weft_endpoint::url::{HostPort, NVME_TCP, NvmeUrl};
-use weft_extras::mdns::{self, Announcer, Service};
+use weft_extras::mdns::{self, Announcer, MdnsService};
 use weft_proto::nvme::types::Nqn;
 use weft_proto::printable::Printable;
 
@@ -30,9 +30,9 @@ fn failed(what: &str) -> impl Fn(weft_extras::Error) -> Failure {
 }
 
 /// An announcement. Dropping it takes it back.
-pub struct Announcement(Announcer);
+pub struct MdnsAnnouncement(Announcer);
 
-impl Announcement {
+impl MdnsAnnouncement {
     /// Announces the discovery controllers at the NVMe/TCP addresses among `urls`. `listen`: where
     /// the server was told to listen.
     ///
@@ -63,7 +63,7 @@ impl Announcement {
 
     fn add(&mut self, address: SocketAddr, is_everywhere: bool) -> Result<(), Failure> {
         let host = machine();
-        let service = Service {
+        let service = MdnsService {
             kind: SERVICE,
             name: &format!("weft {host} {}", address.port()),
             host: &format!("{host}-weft.local."),
@@ -99,7 +99,7 @@ fn machine() -> String {
 
 /// A discovery controller that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundController {
     /// Its name, which can be printed.
     pub name: String,
     /// Its address.
@@ -113,9 +113,9 @@ pub struct Found {
 ///
 /// # Errors
 /// The system has no multicast.
-pub fn search(time: Duration) -> Result<Vec<Found>, Failure> {
+pub fn search(time: Duration) -> Result<Vec<FoundController>, Failure> {
     let mut all = BTreeMap::new();
-    let mut add = |service: mdns::Found| {
+    let mut add = |service: mdns::FoundService| {
         if let Some(found) = found(&service)
             && all.len() < MDNS_FOUND_MAX
         {
@@ -127,7 +127,7 @@ pub fn search(time: Duration) -> Result<Vec<Found>, Failure> {
 }
 
 /// What a service says, if it is over TCP.
-fn found(service: &mdns::Found) -> Option<Found> {
+fn found(service: &mdns::FoundService) -> Option<FoundController> {
     let text = |key: &str| service.properties.get(&key.to_lowercase()).map(String::as_str);
     if !text(TRANSPORT.0).is_some_and(|transport| transport.eq_ignore_ascii_case(TRANSPORT.1)) {
         return None;
@@ -135,7 +135,7 @@ fn found(service: &mdns::Found) -> Option<Found> {
     // IPv4 comes first: a link-local IPv6 address is of no use without its interface.
     let ip = *service.addresses.first()?;
     let name = service.name.strip_suffix(SERVICE).unwrap_or(&service.name).trim_end_matches('.');
-    Some(Found {
+    Some(FoundController {
         name: Printable(&name.replace('\\', "")).to_string(),
         address: SocketAddr::new(ip, service.port).into(),
         nqn: Printable(text(NAME).unwrap_or(Nqn::DISCOVERY)).to_string(),

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use clap::Args;
-use weft_server::management::client::Client;
+use weft_server::management::client::ManagementClient;
 use weft_server::management::place;
 
 /// Environment variable with the control socket for commands without `--control`.
@@ -19,9 +19,9 @@ pub struct ServerArgs {
 
 impl ServerArgs {
     /// A connection to the server that is meant.
-    pub fn connect(&self) -> Result<Client, Failure> {
+    pub fn connect(&self) -> Result<ManagementClient, Failure> {
         let variable = || std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         let given = self.control.clone().or_else(variable);
-        Ok(Client::connect(&place::meant(given.as_deref())?)?)
+        Ok(ManagementClient::connect(&place::meant(given.as_deref())?)?)
     }
 }

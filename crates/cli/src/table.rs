@@ -1,7 +1,7 @@
 //! Tables for people.
 
 use std::io::{IsTerminal, Write};
-use weft_proto::printable::Line;
+use weft_proto::printable::PrintableLine;
 
 /// Columns between two cells.
 const GAP: usize = 2;
@@ -27,7 +27,8 @@ impl Table<'_> {
     /// Prints it within `room` columns, or whole: names are shortened, and spare columns are left
     /// out. Returns whether all columns are there.
     pub fn print(self, out: &mut impl Write, room: Option<usize>) -> std::io::Result<bool> {
-        let safe = |row: Vec<String>| row.iter().map(|cell| Line(cell).to_string()).collect();
+        let safe =
+            |row: Vec<String>| row.iter().map(|cell| PrintableLine(cell).to_string()).collect();
         let head: Vec<String> = self.head.iter().map(|&title| title.to_owned()).collect();
         let mut rows: Vec<Vec<String>> =
             std::iter::once(head).chain(self.rows.into_iter().map(safe)).collect();

@@ -4,7 +4,7 @@
 
 use crate::support::{Scratch, Server, run, weft};
 use std::process::Stdio;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 use weft_testing::programs;
 use weft_testing::wait::until;
 
@@ -22,7 +22,7 @@ fn compare_and_write_of_an_image_is_as_long_as_announced() {
     if !programs::have(&["iscsi-inq", "iscsi-test-cu"]) {
         return;
     }
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let dir = Scratch::new("rbd-compare");
     let source = cluster.url(&cluster.image("compared", "32M"));
     let server = Server::start(dir.path(), &[&source, "--listen", "iscsi://127.0.0.1:0"]);
@@ -39,7 +39,7 @@ fn compare_and_write_of_an_image_is_as_long_as_announced() {
 
 #[test]
 fn a_gateway_goes_on_when_the_cluster_does_not() {
-    let Some(cluster) = Cluster::start(1) else { return };
+    let Some(cluster) = CephCluster::start(1) else { return };
     let dir = Scratch::new("rbd");
     let source = cluster.url(&cluster.image("disk", "32M"));
     let server = Server::start(dir.path(), &[&source, "--threads", "2"]);

@@ -1,6 +1,6 @@
 //! A chunk on its way.
 
-use crate::ledger::Work;
+use crate::ledger::WorkRange;
 use crate::zeroes::is_zero;
 use weft_io::Segments;
 use weft_io::segment::Divided;
@@ -9,7 +9,7 @@ use weft_io::segment::Divided;
 #[derive(Default)]
 pub struct Chunk {
     /// Its work; none while it is free.
-    pub work: Option<Work>,
+    pub work: Option<WorkRange>,
     /// Operations of it that are not complete.
     pub pending: u32,
     /// One of them failed.
@@ -29,7 +29,7 @@ impl Chunk {
     }
 
     /// Frees it; the memory of its parts is back. The work, if it is done.
-    pub fn free(&mut self) -> Option<Work> {
+    pub fn free(&mut self) -> Option<WorkRange> {
         (self.data, self.found) = (None, None);
         // Without parts there is nothing to take back.
         let _ = self.parts.take_back();

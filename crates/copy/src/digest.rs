@@ -6,12 +6,12 @@ use weft_io::Segment;
 /// A digest under way, of a number of bytes: what follows them, the padding of the last block, does
 /// not count.
 #[derive(Default)]
-pub struct Digest {
+pub struct RunningDigest {
     sha256: Sha256,
     left: u64,
 }
 
-impl Digest {
+impl RunningDigest {
     /// A digest of the first `bytes` bytes that are added.
     pub fn of_first(bytes: u64) -> Self {
         Self { left: bytes, ..Self::default() }
@@ -57,13 +57,13 @@ mod tests {
     /// `head -c 5000 /dev/zero | sha256sum`
     #[test]
     fn holes_count_as_zeroes_and_padding_not_at_all() {
-        let mut digest = Digest::of_first(5000);
+        let mut digest = RunningDigest::of_first(5000);
         digest.zeroes(4608);
         digest.zeroes(512);
-        let mut whole = Digest::default();
+        let mut whole = RunningDigest::default();
         whole.sha256.update([0; 5000]);
         assert_eq!(digest.finish(), whole.finish());
         // FIPS 180-4: that of no bytes.
-        assert!(Digest::default().finish().starts_with("e3b0c44298fc1c14"));
+        assert!(RunningDigest::default().finish().starts_with("e3b0c44298fc1c14"));
     }
 }

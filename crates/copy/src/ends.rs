@@ -5,14 +5,14 @@ use weft_block::{Device, Error, ErrorKind, grammar};
 
 /// The two devices of a copy.
 #[derive(Clone)]
-pub struct Ends {
+pub struct CopyEnds {
     /// The source.
     pub from: Device,
     /// The destination.
     pub to: Device,
 }
 
-impl Ends {
+impl CopyEnds {
     /// Both ends, if the one can be copied to the other.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ pub fn shown(device: &Device) -> &str {
 /// # Errors
 /// How much room there is and how much is needed.
 #[cfg(unix)]
-pub fn room(ends: &Ends) -> Result<(), Error> {
+pub fn room(ends: &CopyEnds) -> Result<(), Error> {
     use std::os::unix::fs::MetadataExt;
     let sources = grammar::sources(ends.to.url());
     let [source] = &sources[..] else { return Ok(()) };
@@ -120,13 +120,13 @@ pub fn room(ends: &Ends) -> Result<(), Error> {
 /// # Errors
 /// None.
 #[cfg(not(unix))]
-pub fn room(_: &Ends) -> Result<(), Error> {
+pub fn room(_: &CopyEnds) -> Result<(), Error> {
     Ok(())
 }
 
 /// Bytes of FROM that may hold data. Devices with very many holes count as a whole.
 #[cfg(unix)]
-fn data_bytes(ends: &Ends) -> u64 {
+fn data_bytes(ends: &CopyEnds) -> u64 {
     const RUNS_MAX: usize = 100_000;
     let map = crate::map::Map::of(&ends.from);
     let (mut at, mut data) = (0, 0);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn refused(from: &str, to: &str) -> ErrorKind {
-        Ends::new(open(from), open(to)).err().expect("it is refused").kind()
+        CopyEnds::new(open(from), open(to)).err().expect("it is refused").kind()
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let uuid = "uuid=6c1f3a52-7d0e-4b7b-9c55-2f6f1e80a9d4";
         let same = format!("ram:1MiB,volatile=on,{uuid}");
         assert_eq!(refused(&same, &same), ErrorKind::Usage);
-        let ends = Ends::new(open("ram:1MiB,block=512"), open("ram:2MiB,block=4096")).unwrap();
+        let ends = CopyEnds::new(open("ram:1MiB,block=512"), open("ram:2MiB,block=4096")).unwrap();
         assert_eq!((ends.bytes(), ends.unit()), (1 << 20, 4096));
     }
 }

@@ -3,9 +3,9 @@
 //! The file is replaced as a whole, and is durable before it is relied on. While a copy runs its
 //! process holds a lock next to it, so that no other one goes on with the same copy.
 
-use crate::ends::Ends;
+use crate::ends::CopyEnds;
 use crate::limits::JOURNAL_BYTES_MAX;
-use crate::unreadable::Unreadable;
+use crate::unreadable::UnreadableRanges;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -140,7 +140,7 @@ fn place(_: &fs::Metadata) -> (u64, u64) {
 
 /// Contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct JournalRecord {
     version: u32,
     /// The source.
     pub from: Known,
@@ -154,13 +154,13 @@ pub struct Record {
     /// end.
     pub late_writes_ms: u64,
     /// Unreadable parts of the source; they are zero in TO.
-    #[serde(default, skip_serializing_if = "Unreadable::is_empty")]
-    pub unreadable: Unreadable,
+    #[serde(default, skip_serializing_if = "UnreadableRanges::is_empty")]
+    pub unreadable: UnreadableRanges,
 }
 
-impl Record {
+impl JournalRecord {
     /// That of a copy which begins.
-    pub fn new(ends: &Ends, blank: bool) -> Self {
+    pub fn new(ends: &CopyEnds, blank: bool) -> Self {
         let late = ends.to.late_writes_bound().unwrap_or_default();
         Self {
             version: VERSION,
@@ -169,13 +169,13 @@ impl Record {
             copied: 0,
             blank,
             late_writes_ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
-            unreadable: Unreadable::default(),
+            unreadable: UnreadableRanges::default(),
         }
     }
 
     /// Returns whether it is of these two devices, as they may be now: by their names, or by where
     /// they are, as another file may have taken the place of one.
-    pub fn is_of(&self, ends: &Ends) -> bool {
+    pub fn is_of(&self, ends: &CopyEnds) -> bool {
         let is = |before: &Known, end| {
             let now = Known::of(end, false);
             before.name() == now.name() || before.url == now.url
@@ -187,7 +187,7 @@ impl Record {
     ///
     /// # Errors
     /// Which of them differs, and how.
-    pub fn check(&self, ends: &Ends) -> Result<(), Error> {
+    pub fn check(&self, ends: &CopyEnds) -> Result<(), Error> {
         let now = [Known::of(&ends.from, true), Known::of(&ends.to, false)];
         for (before, now) in [&self.from, &self.to].into_iter().zip(&now) {
             if let Some(difference) = before.difference(now) {
@@ -235,13 +235,13 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read, or has another version.
-    pub fn read(&self) -> Result<Option<Record>, Error> {
+    pub fn read(&self) -> Result<Option<JournalRecord>, Error> {
         let bytes = match read_own(&self.path, JOURNAL_BYTES_MAX) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|e| cannot("read", &self.path, e))?,
         };
-        let record = serde_json::from_slice::<Record>(&bytes).ok();
-        let is_known = |of: &Record| [VERSION, VERSION_UNREADABLE].contains(&of.version);
+        let record = serde_json::from_slice::<JournalRecord>(&bytes).ok();
+        let is_known = |of: &JournalRecord| [VERSION, VERSION_UNREADABLE].contains(&of.version);
         record.filter(is_known).map(Some).ok_or_else(|| {
             let text = format!(
                 "{} is not a journal of a copy by this version: remove it, or give another one",
@@ -255,13 +255,13 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, record: &Record) -> Result<(), Error> {
+    pub fn write(&self, record: &JournalRecord) -> Result<(), Error> {
         let fresh = beside(&self.path, "new");
         let version = match record.unreadable.is_empty() {
             true => VERSION,
             false => VERSION_UNREADABLE,
         };
-        let record = Record { version, ..record.clone() };
+        let record = JournalRecord { version, ..record.clone() };
         let text = serde_json::to_vec(&record).map_err(io::Error::from);
         text.and_then(|text| durable::replace(&self.path, &fresh, &text, Readers::Mask))
             .map_err(|e| cannot("write", &self.path, e))
@@ -320,16 +320,16 @@ mod tests {
         format!("file:{}", path.display())
     }
 
-    fn ends(from: &str, to: &str) -> Ends {
+    fn ends(from: &str, to: &str) -> CopyEnds {
         let open = |url: &str| weft_block::open(url, &OpenOptions::default()).unwrap();
-        Ends::new(open(&format!("readonly:{from}")), open(to)).unwrap()
+        CopyEnds::new(open(&format!("readonly:{from}")), open(to)).unwrap()
     }
 
     #[test]
     fn a_record_is_of_its_two_devices_as_they_were() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (file(dir.path(), "from", 8192), file(dir.path(), "to", 8192));
-        let record = Record::new(&ends(&from, &to), false);
+        let record = JournalRecord::new(&ends(&from, &to), false);
         record.check(&ends(&from, &to)).unwrap();
         let refused = |from: &str, to: &str| record.check(&ends(from, to)).unwrap_err().to_string();
         file(dir.path(), "to", 16384);
@@ -361,7 +361,7 @@ mod tests {
         let stripe = |chunk: &str| format!("stripe:{chunk},null:1MiB,null:2MiB");
         let before = stripe("64KiB");
         for [one, other] in [[&plain, &before], [&before, &plain]] {
-            let record = Record::new(&ends(one, other), false);
+            let record = JournalRecord::new(&ends(one, other), false);
             let check = |now: &str| {
                 let now = [one, other].map(|end| if **end == before { now } else { end.as_str() });
                 record.check(&ends(now[0], now[1])).map_err(|e| e.to_string())
@@ -383,8 +383,8 @@ mod tests {
     fn a_journal_without_placements_is_taken_where_it_says_enough() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (file(dir.path(), "from", 1 << 20), file(dir.path(), "to", 1 << 20));
-        let earlier = |ends: &Ends| -> Record {
-            let mut json = serde_json::to_value(Record::new(ends, false)).unwrap();
+        let earlier = |ends: &CopyEnds| -> JournalRecord {
+            let mut json = serde_json::to_value(JournalRecord::new(ends, false)).unwrap();
             for end in ["from", "to"] {
                 json[end].as_object_mut().unwrap().remove("placement").unwrap();
             }
@@ -405,15 +405,15 @@ mod tests {
         assert_eq!(journal.read().unwrap(), None);
         let (from, to) = (file(dir.path(), "from", 4096), file(dir.path(), "to", 4096));
         let plain = ends(&from, &to);
-        let record = Record { copied: 512, ..Record::new(&plain, true) };
-        journal.write(&record).unwrap();
-        assert_eq!(journal.read().unwrap(), Some(record));
+        let begun = JournalRecord { copied: 512, ..JournalRecord::new(&plain, true) };
+        journal.write(&begun).unwrap();
+        assert_eq!(journal.read().unwrap().as_ref(), Some(&begun));
         // Earlier programs, which know one version, refuse a copy with places that they ignore.
-        let places: Unreadable = serde_json::from_str(r#"[{"at":0,"bytes":512}]"#).unwrap();
-        for (unreadable, version) in [(places, 2), (Unreadable::default(), 1)] {
-            let record = Record { copied: 512, unreadable, ..Record::new(&plain, true) };
+        let places: UnreadableRanges = serde_json::from_str(r#"[{"at":0,"bytes":512}]"#).unwrap();
+        for (unreadable, version) in [(places, 2), (UnreadableRanges::default(), 1)] {
+            let record = JournalRecord { unreadable, ..begun.clone() };
             journal.write(&record).unwrap();
-            assert_eq!(journal.read().unwrap(), Some(Record { version, ..record }));
+            assert_eq!(journal.read().unwrap(), Some(JournalRecord { version, ..record }));
         }
         for text in [String::from("{}"), fs::read_to_string(&path).unwrap().replace(":1,", ":3,")] {
             fs::write(&path, text).unwrap();

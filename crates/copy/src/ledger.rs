@@ -2,13 +2,13 @@
 
 use crate::limits::HOLE_BYTES;
 use crate::map::Map;
-use crate::unreadable::Unreadable;
+use crate::unreadable::UnreadableRanges;
 use core::ops::Range;
 use std::collections::BTreeMap;
 
 /// A part of the device for one of the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct WorkRange {
     /// Where it begins, in bytes.
     pub at: u64,
     /// Its bytes.
@@ -47,9 +47,9 @@ pub struct Ledger {
     /// Bytes of holes and the like that were no work.
     skipped: u64,
     /// What is not to be read.
-    without: Unreadable,
+    without: UnreadableRanges,
     /// Parts of work that was not done; they come before everything else.
-    again: Vec<Work>,
+    again: Vec<WorkRange>,
 }
 
 impl Ledger {
@@ -65,29 +65,29 @@ impl Ledger {
             mark,
             done: BTreeMap::new(),
             skipped: 0,
-            without: Unreadable::default(),
+            without: UnreadableRanges::default(),
             again: Vec::new(),
         }
     }
 
     /// The same without unreadable parts, which need no work.
-    pub fn without(self, unreadable: Unreadable) -> Self {
+    pub fn without(self, unreadable: UnreadableRanges) -> Self {
         Self { without: unreadable, ..self }
     }
 
     /// Returns the halves of a piece of work later, unless it cannot be divided.
-    pub fn divide(&mut self, Work { at, len, is_hole }: Work) -> bool {
+    pub fn divide(&mut self, WorkRange { at, len, is_hole }: WorkRange) -> bool {
         if len <= self.unit {
             return false;
         }
         let first = (len / 2).next_multiple_of(self.unit);
-        self.again.push(Work { at: at + first, len: len - first, is_hole });
-        self.again.push(Work { at, len: first, is_hole });
+        self.again.push(WorkRange { at: at + first, len: len - first, is_hole });
+        self.again.push(WorkRange { at, len: first, is_hole });
         true
     }
 
     /// Returns the next work, of at most `chunk` bytes; none at the end.
-    pub fn next(&mut self, chunk: u64) -> Option<Work> {
+    pub fn next(&mut self, chunk: u64) -> Option<WorkRange> {
         if let Some(work) = self.again.pop() {
             return Some(work);
         }
@@ -112,9 +112,9 @@ impl Ledger {
                 }
                 Some(until) => {
                     let most = if self.holes == Holes::ToldInChunks { chunk } else { HOLE_BYTES };
-                    Work { at, len: (until - at).min(most), is_hole: true }
+                    WorkRange { at, len: (until - at).min(most), is_hole: true }
                 }
-                None => Work { at, len: self.length(at, chunk).min(end - at), is_hole: false },
+                None => WorkRange { at, len: self.length(at, chunk).min(end - at), is_hole: false },
             };
             self.left.start += work.len;
             return Some(work);
@@ -223,14 +223,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_no_work() {
-        let mut bad = Unreadable::default();
+        let mut bad = UnreadableRanges::default();
         for at in [0, 4096, 20480, 61440] {
             assert!(bad.add(at, 4096));
         }
         let map = Map::local(&ram(1 << 20));
         let mut ledger = Ledger::new(map, 0..65536, 4096, Holes::Read).without(bad);
         let mut all = Vec::new();
-        while let Some(Work { at, len, .. }) = ledger.next(32768) {
+        while let Some(WorkRange { at, len, .. }) = ledger.next(32768) {
             ledger.finish(at, len);
             all.push((at, len));
         }
@@ -259,7 +259,7 @@ mod tests {
         let work = |holes| {
             let mut ledger = Ledger::new(Map::of(&device), 0..4 << 20, 4096, holes);
             let mut all = Vec::new();
-            while let Some(Work { at, len, is_hole }) = ledger.next(1 << 20) {
+            while let Some(WorkRange { at, len, is_hole }) = ledger.next(1 << 20) {
                 ledger.finish(at, len);
                 all.push((at >> 20, len >> 20, is_hole));
             }

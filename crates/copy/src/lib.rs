@@ -4,14 +4,14 @@
 //! FROM ──read──▶ chunk ──zero or data?──▶ write, write zeroes, or nothing ──▶ TO
 //! ```
 //!
-//! * [`Ends`]: the two devices, and why they cannot be copied.
+//! * [`CopyEnds`]: the two devices, and why they cannot be copied.
 //! * [`copy()`]: copies, on event loops of its own; each has queues of both devices, and takes the
 //!   next chunk from the [`ledger`] when it has room.
 //! * `offload`: first, where the server of both devices copies by itself, it does that.
 //! * [`ledger`]: the next work, and the end of the part that is written completely.
 //! * [`map`]: where a device may hold data.
 //! * [`tuning`]: finds the size of the chunks and their number.
-//! * [`Unreadable`]: what FROM cannot deliver, where a copy goes on all the same.
+//! * [`UnreadableRanges`]: what FROM cannot deliver, where a copy goes on all the same.
 //! * [`journal`]: up to where a flush covers the copy, for the process that goes on with it.
 //!
 //! Nothing here parses a command line or prints. Errors are [`weft_block::Error`].
@@ -35,7 +35,7 @@ mod unreadable;
 mod worker;
 mod zeroes;
 
-pub use ends::{Ends, room, shown};
+pub use ends::{CopyEnds, room, shown};
 pub use journal::Journal;
-pub use run::{Ended, Options, Phase, Progress, Start, Summary, copy};
-pub use unreadable::{Place, Unreadable};
+pub use run::{CopyEnd, CopyOptions, CopyPhase, CopyProgress, CopyStart, Summary, copy};
+pub use unreadable::{UnreadableRange, UnreadableRanges};

@@ -1,7 +1,7 @@
 //! The event loops of a pass.
 
-use crate::shared::{Event, Shared};
-use crate::worker::Worker;
+use crate::shared::{LoopEvent, Shared};
+use crate::worker::CopyWorker;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
@@ -12,14 +12,14 @@ use weft_block::{Error, ErrorKind};
 use weft_io::{DriverId, Handle, LoopConfig, RemoteLoop, event_loop};
 
 /// See the module. Dropping it ends them.
-pub struct Loops {
+pub struct CopyLoops {
     loops: Vec<(RemoteLoop, DriverId)>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
-    events: Receiver<Event>,
+    events: Receiver<LoopEvent>,
     idle: Cell<usize>,
 }
 
-impl Loops {
+impl CopyLoops {
     /// Starts `count` loops, which begin at once.
     pub fn start(shared: &Arc<Shared>, count: usize) -> Result<Self, Error> {
         let (give, events) = mpsc::channel();
@@ -33,7 +33,7 @@ impl Loops {
                 ..LoopConfig::default()
             };
             let start =
-                move |on: &Handle| on.try_spawn(|id| Worker::new(on, id, shared, n == 0, give));
+                move |on: &Handle| on.try_spawn(|id| CopyWorker::new(on, id, shared, n == 0, give));
             let (driver, remote, thread) = event_loop::spawn(config, start)
                 .map_err(|e| Error::io(format!("cannot start an event loop: {e}"), e))?;
             all.threads.push(thread);
@@ -63,8 +63,8 @@ impl Loops {
     /// Waits at most `most` for the next event of a loop. The result of a flush, if that is it.
     pub fn wait(&self, most: Duration) -> Option<Result<(), Error>> {
         match self.events.recv_timeout(most) {
-            Ok(Event::Idle) => self.idle.set(self.idle.get() + 1),
-            Ok(Event::Flushed(result)) => return Some(result),
+            Ok(LoopEvent::Idle) => self.idle.set(self.idle.get() + 1),
+            Ok(LoopEvent::Flushed(result)) => return Some(result),
             Err(RecvTimeoutError::Timeout) if !self.threads.iter().any(JoinHandle::is_finished) => {
             }
             Err(_) => {
@@ -97,7 +97,7 @@ impl Loops {
     }
 }
 
-impl Drop for Loops {
+impl Drop for CopyLoops {
     fn drop(&mut self) {
         self.end();
         for thread in self.threads.drain(..) {

@@ -1,11 +1,11 @@
 //! Copies by the server of both devices, before anything is read here: it gets copy requests, and
 //! no data passes through this process. The rest is read and written as usual.
 
-use crate::ends::Ends;
-use crate::ledger::{Holes, Ledger, Work};
+use crate::ends::CopyEnds;
+use crate::ledger::{Holes, Ledger, WorkRange};
 use crate::limits::{JOURNAL_EVERY, OFFLOAD_CALLS_MAX, PROGRESS_EVERY};
 use crate::map::Map;
-use crate::stopping::Stopping;
+use crate::stopping::StopWaits;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, MutexGuard};
@@ -25,7 +25,7 @@ pub struct Offloaded {
 
 /// What the threads share.
 struct Calls<'a> {
-    ends: &'a Ends,
+    ends: &'a CopyEnds,
     offload: Arc<dyn Offload>,
     stop: &'a AtomicBool,
     state: Lock<State>,
@@ -45,7 +45,7 @@ struct State {
 }
 
 /// Returns the server of both devices if it copies from one to the other.
-pub fn find(ends: &Ends) -> Option<Arc<dyn Offload>> {
+pub fn find(ends: &CopyEnds) -> Option<Arc<dyn Offload>> {
     ends.to.offload(&ends.from.served()?)
 }
 
@@ -55,7 +55,7 @@ pub fn find(ends: &Ends) -> Option<Arc<dyn Offload>> {
 /// # Errors
 /// Those of `told`.
 pub fn run(
-    ends: &Ends,
+    ends: &CopyEnds,
     offload: Arc<dyn Offload>,
     first: u64,
     stop: &AtomicBool,
@@ -73,7 +73,7 @@ pub fn run(
         running: count,
     });
     let calls = Calls { ends, offload, stop, state, failed: AtomicBool::new(false) };
-    let mut stopping = Stopping::default();
+    let mut stopping = StopWaits::default();
     let outcome = std::thread::scope(|scope| {
         (0..count).for_each(|_| _ = scope.spawn(|| calls.work()));
         let mut outcome = Ok(());
@@ -111,7 +111,8 @@ impl Calls<'_> {
         (state.ledger.mark(), state.flushed)
     }
 
-    /// How long to wait for more: not long for a copy that has just begun, which may be a small one.
+    /// How long to wait for more: not long for a copy that has just begun, which may be a small
+    /// one.
     fn patience(&self) -> Duration {
         self.state().flush_began.elapsed().max(Duration::from_millis(1))
     }
@@ -132,7 +133,7 @@ impl Calls<'_> {
         self.state().running -= 1;
     }
 
-    fn copy(&self, work: Work) -> bool {
+    fn copy(&self, work: WorkRange) -> bool {
         let (at, blocks) = (work.at / self.ends.unit(), work.len / self.ends.unit());
         let outcome = self.offload.copy(at, at, blocks as u32);
         // Another device may have taken the place of one that is away.
@@ -179,12 +180,12 @@ impl Calls<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::journal::Record;
-    use crate::{Ended, Ends, Options, Start, copy};
+    use crate::journal::JournalRecord;
+    use crate::{CopyEnd, CopyEnds, CopyOptions, CopyStart, copy};
     use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::sync::Arc;
     use weft_block::filter::Filter;
-    use weft_block::offload::{Offload, Served};
+    use weft_block::offload::{Offload, OffloadSource};
     use weft_block::{BlockDevice, BlockQueue, Device, Error, OpenOptions, Outcome, Status};
     use weft_block::{StatusKind, open};
     use weft_io::{DriverId, Handle};
@@ -205,12 +206,12 @@ mod tests {
             self.inner.open_queue(on, owner)
         }
 
-        fn served(&self) -> Option<Served> {
+        fn served(&self) -> Option<OffloadSource> {
             let (server, uuid) = ("server".to_owned(), uuid::Uuid::nil());
-            Some(Served { server, number: 1, uuid, block_bytes: 512 })
+            Some(OffloadSource { server, number: 1, uuid, block_bytes: 512 })
         }
 
-        fn offload(&self, _: &Served) -> Option<Arc<dyn Offload>> {
+        fn offload(&self, _: &OffloadSource) -> Option<Arc<dyn Offload>> {
             Some(Arc::new(Calls { calls: Arc::clone(&self.calls), most: self.most }))
         }
     }
@@ -252,8 +253,8 @@ mod tests {
                 let calls = Arc::default();
                 Arc::new(Promising { inner: ram(), calls, most }) as Device
             };
-            let ends = Ends::new(device(), device()).unwrap();
-            let options = Options {
+            let ends = CopyEnds::new(device(), device()).unwrap();
+            let options = CopyOptions {
                 threads: 1,
                 chunk: None,
                 depth: None,
@@ -263,10 +264,14 @@ mod tests {
                 blank: false,
                 skip_unreadable: false,
             };
-            let start = Start { record: Record::new(&ends, false), journal: None, follows: false };
+            let start = CopyStart {
+                record: JournalRecord::new(&ends, false),
+                journal: None,
+                follows: false,
+            };
             let stop = AtomicBool::new(false);
             let (ended, summary) = copy(&ends, &options, start, &stop, &mut |_| ()).unwrap();
-            assert_eq!(ended, Ended::Done);
+            assert_eq!(ended, CopyEnd::Done);
             assert_eq!(summary.offloaded, offloaded << 20, "{most}");
             assert_eq!(summary.read, (8 - offloaded) << 20, "{most}");
             assert_eq!(summary.done, 8 << 20, "{most}");

@@ -1,20 +1,20 @@
 //! A copy from its start to its end.
 
-use crate::digest::Digest;
-use crate::ends::{Ends, shown};
+use crate::digest::RunningDigest;
+use crate::ends::{CopyEnds, shown};
 use crate::failed::resized;
-use crate::journal::{Journal, Record};
+use crate::journal::{Journal, JournalRecord};
 use crate::ledger::{Holes, Ledger};
 use crate::limits::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, DEPTH, JOURNAL_EVERY, PROGRESS_EVERY, THREADS_MAX,
 };
-use crate::loops::Loops;
+use crate::loops::CopyLoops;
 use crate::map::Map;
 use crate::offload::{self, Offloaded};
-use crate::shared::{Failure, Shared, Task, Zeroes};
-use crate::stopping::Stopping;
-use crate::tuning::{Bounds, Setting, Tuning};
-use crate::unreadable::Unreadable;
+use crate::shared::{ChunkTask, PassFailure, Shared, ZeroMethod};
+use crate::stopping::StopWaits;
+use crate::tuning::{Setting, Tuning, TuningBounds};
+use crate::unreadable::UnreadableRanges;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use weft_block::{Error, ErrorKind, waiting};
 
 /// Options of a copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct CopyOptions {
     /// Event loops, each with queues of its own.
     pub threads: usize,
     /// Bytes of a chunk; `None`: what is found to be fastest.
@@ -42,12 +42,12 @@ pub struct Options {
     pub skip_unreadable: bool,
 }
 
-impl Options {
+impl CopyOptions {
     /// Checks that both devices can be used like that.
     ///
     /// # Errors
     /// Which option is wrong, and what to give.
-    pub fn check(&self, ends: &Ends) -> Result<(), Error> {
+    pub fn check(&self, ends: &CopyEnds) -> Result<(), Error> {
         let usage = |text| Err(Error::new(ErrorKind::Usage, text));
         let (unit, most) = (ends.unit(), ends.transfer_max());
         if let Some(chunk) = self.chunk
@@ -64,12 +64,12 @@ impl Options {
     }
 
     /// How many loops both devices have queues for.
-    fn threads(&self, ends: &Ends) -> usize {
+    fn threads(&self, ends: &CopyEnds) -> usize {
         let most = if self.sha256 { 1 } else { self.threads };
         most.min(ends.from.max_queues()).min(ends.to.max_queues()).max(1)
     }
 
-    fn tuning(&self, ends: &Ends) -> Tuning {
+    fn tuning(&self, ends: &CopyEnds) -> Tuning {
         let most = ends.transfer_max() / ends.unit() as u32 * ends.unit() as u32;
         // With a limit what is in flight ends soon.
         let usual = self
@@ -81,7 +81,7 @@ impl Options {
         let depth = self.limit.map(|limit| (limit / 4 / u64::from(chunk)).clamp(1, DEPTH.into()));
         let depth = self.depth.or(depth.map(|depth| depth as u32));
         let start = Setting { chunk, depth: depth.unwrap_or(DEPTH) };
-        let bounds = Bounds {
+        let bounds = TuningBounds {
             chunk_is_given: self.chunk.is_some() || self.limit.is_some() || most < CHUNK_BYTES_MIN,
             depth_is_given: depth.is_some(),
             chunk_max: most,
@@ -93,7 +93,7 @@ impl Options {
 
 /// Present activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum CopyPhase {
     /// Reading and writing.
     Copying,
     /// The last flush.
@@ -104,9 +104,9 @@ pub enum Phase {
 
 /// Progress of a copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct CopyProgress {
     /// Present activity.
-    pub phase: Phase,
+    pub phase: CopyPhase,
     /// Bytes of the device that are done in this phase.
     pub done: u64,
     /// All bytes.
@@ -139,7 +139,7 @@ pub struct Summary {
     /// SHA-256 of FROM, in hexadecimal digits.
     pub sha256: Option<String>,
     /// Unreadable parts, which are zero in TO.
-    pub unreadable: Unreadable,
+    pub unreadable: UnreadableRanges,
     /// The size of the chunks and their number at the end.
     pub setting: Option<Setting>,
 }
@@ -147,13 +147,13 @@ pub struct Summary {
 impl Summary {
     /// That of a copy of no bytes.
     pub fn of_nothing(sha256: bool) -> Self {
-        Self { sha256: sha256.then(|| Digest::default().finish()), ..Self::default() }
+        Self { sha256: sha256.then(|| RunningDigest::default().finish()), ..Self::default() }
     }
 }
 
 /// Way in which it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CopyEnd {
     /// All is copied and flushed, and the same in both if that was compared.
     Done,
     /// The caller stopped it. The journal tells how far it came.
@@ -166,28 +166,28 @@ pub enum Ended {
 }
 
 /// Where it begins, and where it is noted how far it is.
-pub struct Start<'a> {
+pub struct CopyStart<'a> {
     /// Record of the copy.
-    pub record: Record,
+    pub record: JournalRecord,
     /// The file that keeps it.
     pub journal: Option<&'a Journal>,
     /// Another process copied to TO before, and may have left writes on their way.
     pub follows: bool,
 }
 
-/// Copies all of FROM to TO, from where the record says on. Calls `progress` a few times per second,
-/// on the calling thread. It ends early, with what was begun, once `stop` is true.
+/// Copies all of FROM to TO, from where the record says on. Calls `progress` a few times per
+/// second, on the calling thread. It ends early, with what was begun, once `stop` is true.
 ///
 /// # Errors
 /// An operation that failed, a device that changed its size, a lack of memory or threads, and a
 /// journal that cannot be written.
 pub fn copy(
-    ends: &Ends,
-    options: &Options,
-    mut start: Start<'_>,
+    ends: &CopyEnds,
+    options: &CopyOptions,
+    mut start: CopyStart<'_>,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Ended, Summary), Error> {
+    progress: &mut dyn FnMut(CopyProgress),
+) -> Result<(CopyEnd, Summary), Error> {
     let began = Instant::now();
     let (bytes, before) = (ends.bytes(), start.record.copied);
     let padding = bytes - ends.source_bytes();
@@ -195,19 +195,20 @@ pub fn copy(
     // What is not copied is read again.
     start.record.unreadable = start.record.unreadable.before(before);
     let mut run = Run { ends, options, start, stop, progress, tuning: options.tuning(ends) };
-    let mut ended = Ended::Done;
+    let mut ended = CopyEnd::Done;
     let offloaded = run.offload(bytes)?;
     summary.offloaded = offloaded.bytes;
     let copied = run.start.record.copied;
     if copied < bytes || options.sha256 {
         let shared = run.shared_of_copy();
-        ended = run.pass(&shared, Phase::Copying)?;
+        ended = run.pass(&shared, CopyPhase::Copying)?;
         let counts = &shared.counts;
         // What was read again for the digest is not copied again.
         summary.done = shared.done().saturating_sub(copied - shared.first);
         summary.read = counts.read.load(Relaxed);
         summary.written = counts.written.load(Relaxed);
-        summary.sha256 = shared.digest().filter(|_| ended == Ended::Done).map(|mut it| it.finish());
+        summary.sha256 =
+            shared.digest().filter(|_| ended == CopyEnd::Done).map(|mut it| it.finish());
     }
     summary.done += offloaded.bytes;
     // The zeroes behind the last byte of FROM are no part of it.
@@ -215,10 +216,10 @@ pub fn copy(
     summary.done -= if reached_end { padding } else { 0 };
     summary.unreadable.clone_from(&run.start.record.unreadable);
     summary.elapsed = began.elapsed();
-    if ended == Ended::Done && options.verify {
+    if ended == CopyEnd::Done && options.verify {
         let began = Instant::now();
         let shared = run.shared_of_comparison();
-        ended = run.pass(&shared, Phase::Verifying)?;
+        ended = run.pass(&shared, CopyPhase::Verifying)?;
         summary.verifying = Some(began.elapsed());
     }
     let follows = run.start.follows;
@@ -228,11 +229,11 @@ pub fn copy(
 }
 
 struct Run<'a> {
-    ends: &'a Ends,
-    options: &'a Options,
-    start: Start<'a>,
+    ends: &'a CopyEnds,
+    options: &'a CopyOptions,
+    start: CopyStart<'a>,
     stop: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a mut dyn FnMut(CopyProgress),
     tuning: Tuning,
 }
 
@@ -249,8 +250,8 @@ impl Run<'_> {
             if flushed > self.start.record.copied {
                 self.note(Some(flushed))?;
             }
-            (self.progress)(Progress {
-                phase: Phase::Copying,
+            (self.progress)(CopyProgress {
+                phase: CopyPhase::Copying,
                 done,
                 bytes,
                 rate: (done - first) as f64 / began.elapsed().as_secs_f64().max(1e-3),
@@ -265,11 +266,11 @@ impl Run<'_> {
     }
 
     fn shared_of_copy(&self) -> Arc<Shared> {
-        let zeroes = Zeroes::of(self.ends, self.options.blank);
+        let zeroes = ZeroMethod::of(self.ends, self.options.blank);
         let holes = match zeroes {
-            Zeroes::Write => Holes::Read,
+            ZeroMethod::Write => Holes::Read,
             // A digest counts them.
-            Zeroes::AreThere if !self.options.sha256 => Holes::Skipped,
+            ZeroMethod::AreThere if !self.options.sha256 => Holes::Skipped,
             _ => Holes::Told,
         };
         let written = self.start.record.copied;
@@ -280,11 +281,11 @@ impl Run<'_> {
             _ => Map::of(&self.ends.from),
         };
         let ledger = Ledger::new(from, range, self.ends.unit(), holes);
-        let mut shared = Shared::new(self.ends.clone(), Task::Copy, zeroes, ledger);
+        let mut shared = Shared::new(self.ends.clone(), ChunkTask::Copy, zeroes, ledger);
         shared.written = written;
-        shared.data_of_to = (zeroes == Zeroes::Zero).then(|| Map::of(&self.ends.to));
+        shared.data_of_to = (zeroes == ZeroMethod::Zero).then(|| Map::of(&self.ends.to));
         shared.digest =
-            self.options.sha256.then(|| Digest::of_first(self.ends.source_bytes()).into());
+            self.options.sha256.then(|| RunningDigest::of_first(self.ends.source_bytes()).into());
         shared.skips_unreadable = self.options.skip_unreadable && !self.options.sha256;
         shared.unreadable = self.start.record.unreadable.clone().into();
         Arc::new(shared)
@@ -294,16 +295,16 @@ impl Run<'_> {
         let (from, range) = (Map::of(&self.ends.from), 0..self.ends.bytes());
         let ledger = Ledger::new(from, range, self.ends.unit(), Holes::ToldInChunks)
             .without(self.start.record.unreadable.clone());
-        Arc::new(Shared::new(self.ends.clone(), Task::Compare, Zeroes::Write, ledger))
+        Arc::new(Shared::new(self.ends.clone(), ChunkTask::Compare, ZeroMethod::Write, ledger))
     }
 
     /// Works through a ledger, and flushes at the end of a copy.
-    fn pass(&mut self, shared: &Arc<Shared>, phase: Phase) -> Result<Ended, Error> {
+    fn pass(&mut self, shared: &Arc<Shared>, phase: CopyPhase) -> Result<CopyEnd, Error> {
         self.set(shared);
-        let loops = Loops::start(shared, self.options.threads(self.ends))?;
+        let loops = CopyLoops::start(shared, self.options.threads(self.ends))?;
         let mut watch = Watch::new();
-        let copies = phase == Phase::Copying;
-        let mut stopping = Stopping::default();
+        let copies = phase == CopyPhase::Copying;
+        let mut stopping = StopWaits::default();
         while loops.working() > 0 {
             if let Some(result) = loops.wait(PROGRESS_EVERY) {
                 result?;
@@ -326,22 +327,22 @@ impl Run<'_> {
         }
         if let Some(failure) = shared.take_failure() {
             return match failure {
-                Failure::Error(error) => Err(error),
-                Failure::Differs(at) => Ok(Ended::Differs { at }),
+                PassFailure::Error(error) => Err(error),
+                PassFailure::Differs(at) => Ok(CopyEnd::Differs { at }),
             };
         }
         if copies {
-            self.look(shared, &mut watch, Phase::Flushing);
+            self.look(shared, &mut watch, CopyPhase::Flushing);
             self.flush(&loops, shared, watch.flushing)?;
         }
         loops.stop()?;
-        Ok(if shared.stop.load(Relaxed) { Ended::Stopped } else { Ended::Done })
+        Ok(if shared.stop.load(Relaxed) { CopyEnd::Stopped } else { CopyEnd::Done })
     }
 
     /// The last flush, and the one that may be under way.
     fn flush(
         &mut self,
-        loops: &Loops,
+        loops: &CopyLoops,
         shared: &Shared,
         under_way: Option<u64>,
     ) -> Result<(), Error> {
@@ -369,10 +370,10 @@ impl Run<'_> {
     }
 
     /// Tells how far it is, and judges the setting.
-    fn look(&mut self, shared: &Shared, watch: &mut Watch, phase: Phase) {
+    fn look(&mut self, shared: &Shared, watch: &mut Watch, phase: CopyPhase) {
         let done = shared.done();
         let elapsed = watch.since.elapsed();
-        if elapsed < PROGRESS_EVERY && phase != Phase::Flushing {
+        if elapsed < PROGRESS_EVERY && phase != CopyPhase::Flushing {
             return;
         }
         watch.since = Instant::now();
@@ -382,7 +383,7 @@ impl Run<'_> {
         watch.rate.add(done - watch.done, elapsed);
         (watch.done, watch.moved) = (done, moved);
         self.set(shared);
-        (self.progress)(Progress {
+        (self.progress)(CopyProgress {
             phase,
             done: shared.first + done,
             bytes: shared.bytes,

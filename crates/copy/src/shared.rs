@@ -1,11 +1,11 @@
 //! State shared by the loops of a copy.
 
-use crate::digest::Digest;
-use crate::ends::Ends;
-use crate::ledger::{Ledger, Work};
+use crate::digest::RunningDigest;
+use crate::ends::CopyEnds;
+use crate::ledger::{Ledger, WorkRange};
 use crate::limits::UNREADABLE_MAX;
 use crate::map::Map;
-use crate::unreadable::Unreadable;
+use crate::unreadable::UnreadableRanges;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::MutexGuard;
 use weft_base::lock::Lock;
@@ -13,7 +13,7 @@ use weft_block::Error;
 
 /// Task for each chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum ChunkTask {
     /// It is read from FROM and written to TO.
     Copy,
     /// It is read from both, and compared.
@@ -22,7 +22,7 @@ pub enum Task {
 
 /// Way of writing zeroes to TO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Zeroes {
+pub enum ZeroMethod {
     /// It reads as zeroes where nothing was written.
     AreThere,
     /// By an operation that may free their space.
@@ -31,9 +31,9 @@ pub enum Zeroes {
     Write,
 }
 
-impl Zeroes {
+impl ZeroMethod {
     /// That of a device, which is `blank` if it was made for the copy.
-    pub fn of(ends: &Ends, blank: bool) -> Self {
+    pub fn of(ends: &CopyEnds, blank: bool) -> Self {
         let features = ends.to.features();
         match () {
             () if blank => Self::AreThere,
@@ -45,7 +45,7 @@ impl Zeroes {
 }
 
 /// Event of a loop.
-pub enum Event {
+pub enum LoopEvent {
     /// It has nothing more to do.
     Idle,
     /// A flush has ended.
@@ -54,7 +54,7 @@ pub enum Event {
 
 /// Why a pass ended early.
 #[derive(Debug)]
-pub enum Failure {
+pub enum PassFailure {
     /// Something failed.
     Error(Error),
     /// The devices differ in this byte.
@@ -73,7 +73,7 @@ pub enum Unread {
 
 /// Bytes, of all loops.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct CopyCounts {
     /// That are done; without holes that needed no work.
     pub done: AtomicU64,
     /// Read from FROM.
@@ -84,23 +84,23 @@ pub struct Counts {
 
 /// See the module.
 pub struct Shared {
-    pub ends: Ends,
+    pub ends: CopyEnds,
     /// The byte at which the pass begins.
     pub first: u64,
     /// Bytes that are copied; FROM may change its size during the copy.
     pub bytes: u64,
-    pub task: Task,
-    pub zeroes: Zeroes,
+    pub task: ChunkTask,
+    pub zeroes: ZeroMethod,
     /// Parts of TO that were not zero before the pass; none if that does not matter.
     pub data_of_to: Option<Map>,
     pub ledger: Lock<Ledger>,
     /// Everything before this byte was written by an earlier process, and is read for the digest
     /// alone.
     pub written: u64,
-    pub digest: Option<Lock<Digest>>,
+    pub digest: Option<Lock<RunningDigest>>,
     /// True if the copy goes on behind what cannot be read.
     pub skips_unreadable: bool,
-    pub unreadable: Lock<Unreadable>,
+    pub unreadable: Lock<UnreadableRanges>,
     /// Bytes of a chunk.
     pub chunk: AtomicU32,
     /// Chunks in flight on each loop.
@@ -109,13 +109,13 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Flushes that were asked for.
     pub flushes: AtomicU64,
-    pub counts: Counts,
-    failure: Lock<Option<Failure>>,
+    pub counts: CopyCounts,
+    failure: Lock<Option<PassFailure>>,
 }
 
 impl Shared {
     /// Those of a pass over what the ledger has.
-    pub fn new(ends: Ends, task: Task, zeroes: Zeroes, ledger: Ledger) -> Self {
+    pub fn new(ends: CopyEnds, task: ChunkTask, zeroes: ZeroMethod, ledger: Ledger) -> Self {
         Self {
             first: ledger.mark(),
             bytes: ends.bytes(),
@@ -132,7 +132,7 @@ impl Shared {
             depth: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
-            counts: Counts::default(),
+            counts: CopyCounts::default(),
             failure: Lock::new(None),
         }
     }
@@ -141,15 +141,15 @@ impl Shared {
         self.ledger.lock()
     }
 
-    pub fn unreadable(&self) -> MutexGuard<'_, Unreadable> {
+    pub fn unreadable(&self) -> MutexGuard<'_, UnreadableRanges> {
         self.unreadable.lock()
     }
 
     /// The medium of FROM did not deliver this. Halves are tried until a single block is left: so
     /// little is lost, whatever the medium says is wrong in a larger one.
-    pub fn unread(&self, work: Work) -> Unread {
+    pub fn unread(&self, work: WorkRange) -> Unread {
         if !self.skips_unreadable {
-            let can = self.task == Task::Copy && self.digest.is_none();
+            let can = self.task == ChunkTask::Copy && self.digest.is_none();
             let hint = "; give --skip-unreadable to copy what can be read";
             return Unread::Fails(if can { hint.to_owned() } else { String::new() });
         }
@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// The digest, if one is made.
-    pub fn digest(&self) -> Option<MutexGuard<'_, Digest>> {
+    pub fn digest(&self) -> Option<MutexGuard<'_, RunningDigest>> {
         self.digest.as_ref().map(|digest| digest.lock())
     }
 
@@ -173,7 +173,7 @@ impl Shared {
     }
 
     /// Returns the next work; none at the end, or if no work may begin.
-    pub fn next(&self) -> Option<Work> {
+    pub fn next(&self) -> Option<WorkRange> {
         if self.stop.load(Relaxed) {
             return None;
         }
@@ -181,7 +181,7 @@ impl Shared {
     }
 
     /// A piece of work is done.
-    pub fn finish(&self, work: Work) {
+    pub fn finish(&self, work: WorkRange) {
         self.ledger().finish(work.at, work.len);
         self.counts.done.fetch_add(work.len, Relaxed);
     }
@@ -192,14 +192,14 @@ impl Shared {
     }
 
     /// Ends the pass; the first reason counts.
-    pub fn fail(&self, failure: Failure) {
+    pub fn fail(&self, failure: PassFailure) {
         let mut first = self.failure.lock();
         first.get_or_insert(failure);
         self.stop.store(true, Relaxed);
     }
 
     /// Why the pass ended early.
-    pub fn take_failure(&self) -> Option<Failure> {
+    pub fn take_failure(&self) -> Option<PassFailure> {
         self.failure.lock().take()
     }
 }

@@ -29,7 +29,7 @@ const DIRECTIONS: [Direction; 4] =
 
 /// Limits set by the user or the devices.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct TuningBounds {
     /// The chunk is the user's choice.
     pub chunk_is_given: bool,
     /// The number of chunks is the user's choice.
@@ -43,7 +43,7 @@ pub struct Bounds {
 /// See the module.
 #[derive(Debug)]
 pub struct Tuning {
-    bounds: Bounds,
+    bounds: TuningBounds,
     best: Setting,
     /// Bytes a second of the best one; none before it was measured.
     rate: Option<f64>,
@@ -56,7 +56,7 @@ pub struct Tuning {
 
 impl Tuning {
     /// Begins with a setting.
-    pub fn new(start: Setting, bounds: Bounds) -> Self {
+    pub fn new(start: Setting, bounds: TuningBounds) -> Self {
         Self {
             bounds,
             best: start,
@@ -131,11 +131,15 @@ mod tests {
     use super::*;
 
     const START: Setting = Setting { chunk: 512 << 10, depth: 8 };
-    const FREE: Bounds =
-        Bounds { chunk_is_given: false, depth_is_given: false, chunk_max: 1 << 20, unit: 512 };
+    const FREE: TuningBounds = TuningBounds {
+        chunk_is_given: false,
+        depth_is_given: false,
+        chunk_max: 1 << 20,
+        unit: 512,
+    };
 
     /// The setting that is found on a device of this speed.
-    fn found(bounds: Bounds, speed: impl Fn(Setting) -> f64) -> Setting {
+    fn found(bounds: TuningBounds, speed: impl Fn(Setting) -> f64) -> Setting {
         let mut tuning = Tuning::new(START, bounds);
         for _ in 0..50 {
             let bytes = (speed(tuning.setting()) * 1e9) as u64;
@@ -157,7 +161,7 @@ mod tests {
 
     #[test]
     fn chunks_are_whole_blocks() {
-        let odd = Bounds { chunk_max: 65 * 4096, unit: 4096, ..FREE };
+        let odd = TuningBounds { chunk_max: 65 * 4096, unit: 4096, ..FREE };
         let start = Setting { chunk: 65 * 4096, depth: 1 };
         let mut tuning = Tuning::new(start, odd);
         for _ in 0..50 {
@@ -169,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_the_user_gave_stays() {
-        let given = Bounds { chunk_is_given: true, depth_is_given: true, ..FREE };
+        let given = TuningBounds { chunk_is_given: true, depth_is_given: true, ..FREE };
         assert_eq!(found(given, |setting| f64::from(setting.depth * setting.chunk)), START);
     }
 

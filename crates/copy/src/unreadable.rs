@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 /// Neighbouring bytes that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct UnreadableRange {
     /// The first of them.
     pub at: u64,
     /// Number of bytes.
     pub bytes: u64,
 }
 
-impl Place {
+impl UnreadableRange {
     fn end(&self) -> u64 {
         self.at.saturating_add(self.bytes)
     }
@@ -22,11 +22,11 @@ impl Place {
 /// All places of a copy, in their order; there is something to read between any two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Unreadable(Vec<Place>);
+pub struct UnreadableRanges(Vec<UnreadableRange>);
 
-impl Unreadable {
+impl UnreadableRanges {
     /// The places, in their order.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[UnreadableRange] {
         &self.0
     }
 
@@ -51,7 +51,7 @@ impl Unreadable {
             [one] => (one.at.min(at), one.end().max(end)),
             [one, .., last] => (one.at.min(at), last.end().max(end)),
         };
-        self.0.splice(first..behind, [Place { at: start, bytes: end - start }]);
+        self.0.splice(first..behind, [UnreadableRange { at: start, bytes: end - start }]);
         true
     }
 
@@ -74,18 +74,18 @@ impl Unreadable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Record;
-    use crate::{Ended, Ends, Options, Start, copy};
+    use crate::journal::JournalRecord;
+    use crate::{CopyEnd, CopyEnds, CopyOptions, CopyStart, copy};
     use core::sync::atomic::AtomicBool;
     use weft_block::OpenOptions;
 
-    fn of(places: &[(u64, u64)]) -> Unreadable {
-        let mut all = Unreadable::default();
+    fn of(places: &[(u64, u64)]) -> UnreadableRanges {
+        let mut all = UnreadableRanges::default();
         places.iter().for_each(|(at, bytes)| assert!(all.add(*at, *bytes)));
         all
     }
 
-    fn told(all: &Unreadable) -> Vec<(u64, u64)> {
+    fn told(all: &UnreadableRanges) -> Vec<(u64, u64)> {
         all.places().iter().map(|place| (place.at, place.bytes)).collect()
     }
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn places_are_limited_and_their_size_is_not() {
-        let mut all = Unreadable::default();
+        let mut all = UnreadableRanges::default();
         for n in 0..UNREADABLE_MAX as u64 {
             assert!(all.add(n * 2, 1));
         }
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn what_an_earlier_process_could_not_read_is_told() {
         let ram = || weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
-        let ends = Ends::new(ram(), ram()).unwrap();
-        let mut record = Record::new(&ends, false);
+        let ends = CopyEnds::new(ram(), ram()).unwrap();
+        let mut record = JournalRecord::new(&ends, false);
         record.copied = 512 << 10;
         // The second place is behind what the journal covers, and is read once more.
         record.unreadable = of(&[(4096, 4096), (768 << 10, 4096)]);
-        let options = Options {
+        let options = CopyOptions {
             threads: 1,
             chunk: None,
             depth: None,
@@ -129,9 +129,9 @@ mod tests {
             blank: false,
             skip_unreadable: false,
         };
-        let start = Start { record, journal: None, follows: false };
+        let start = CopyStart { record, journal: None, follows: false };
         let stop = AtomicBool::new(false);
         let (ended, summary) = copy(&ends, &options, start, &stop, &mut |_| ()).unwrap();
-        assert_eq!((ended, told(&summary.unreadable)), (Ended::Done, vec![(4096, 4096)]));
+        assert_eq!((ended, told(&summary.unreadable)), (CopyEnd::Done, vec![(4096, 4096)]));
     }
 }

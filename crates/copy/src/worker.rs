@@ -3,9 +3,9 @@
 use crate::chunk::Chunk;
 use crate::ends::shown;
 use crate::failed::{failed, resized};
-use crate::ledger::Work;
+use crate::ledger::WorkRange;
 use crate::limits::PARTS_MAX;
-use crate::shared::{Event, Failure, Shared, Task, Unread, Zeroes};
+use crate::shared::{ChunkTask, LoopEvent, PassFailure, Shared, Unread, ZeroMethod};
 use crate::zeroes::{Run, runs};
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
@@ -60,19 +60,19 @@ impl End {
 }
 
 /// See the module.
-pub struct Worker {
+pub struct CopyWorker {
     shared: Arc<Shared>,
     from: End,
     to: End,
     chunks: Vec<Chunk>,
     free: Vec<usize>,
     /// Work for which there was no memory.
-    held: Option<Work>,
+    held: Option<WorkRange>,
     /// Chunks in the order of their bytes that are not in the digest yet.
     order: VecDeque<usize>,
     runs: Vec<Run>,
     done: Vec<Completion>,
-    events: Sender<Event>,
+    events: Sender<LoopEvent>,
     /// Flushes that were begun.
     flushes: u64,
     /// True if it flushes; one of the loops does.
@@ -83,14 +83,14 @@ pub struct Worker {
     failed: bool,
 }
 
-impl Worker {
+impl CopyWorker {
     /// A worker with queues on this loop.
     pub fn new(
         on: &Handle,
         id: DriverId,
         shared: Arc<Shared>,
         is_first: bool,
-        events: Sender<Event>,
+        events: Sender<LoopEvent>,
     ) -> Result<Self, Error> {
         Ok(Self {
             from: End::open(&shared.ends.from, on, id)?,
@@ -129,21 +129,21 @@ impl Worker {
                 }
                 let text = "no memory for the copy: give a smaller --depth or --bs";
                 let error = Error::new(ErrorKind::NoResources, text);
-                return self.shared.fail(Failure::Error(error));
+                return self.shared.fail(PassFailure::Error(error));
             }
         }
     }
 
     /// Begins a chunk, if there is memory for it.
-    fn begin(&mut self, work: Work, on: &Handle) -> Result<(), Work> {
-        let take = |wanted: bool| -> Result<Option<Segments>, Work> {
+    fn begin(&mut self, work: WorkRange, on: &Handle) -> Result<(), WorkRange> {
+        let take = |wanted: bool| -> Result<Option<Segments>, WorkRange> {
             if !wanted {
                 return Ok(None);
             }
             let buf = on.pool().take(work.len as usize).ok_or(work)?;
             Ok(Some(Segments::from_iter([buf.into()])))
         };
-        let compares = self.shared.task == Task::Compare;
+        let compares = self.shared.task == ChunkTask::Compare;
         let (data, found) = (take(!work.is_hole)?, take(compares)?);
         let index = self.free.pop().unwrap_or_else(|| {
             self.chunks.push(Chunk::default());
@@ -205,7 +205,7 @@ impl Worker {
             return self.finish(index);
         };
         match self.shared.zeroes {
-            Zeroes::Write => {
+            ZeroMethod::Write => {
                 let len = work.len as usize;
                 self.runs.clear();
                 self.runs.push(Run { at: 0, len, is_zero: false });
@@ -238,10 +238,12 @@ impl Worker {
     /// Makes TO read as zeroes there.
     fn zero(&mut self, index: usize, at: u64, len: u64, user: u64) {
         let kind = match self.shared.zeroes {
-            Zeroes::AreThere => return,
+            ZeroMethod::AreThere => return,
             // What is zero already keeps its space, if it has any.
             _ if self.shared.is_zero_in_to(at, len) => return,
-            Zeroes::Zero | Zeroes::Write => OpKind::WriteZeroes { deallocate: true, fua: false },
+            ZeroMethod::Zero | ZeroMethod::Write => {
+                OpKind::WriteZeroes { deallocate: true, fua: false }
+            }
         };
         self.chunks[index].pending += 1;
         self.to.push(kind, at, len, user, Segments::new());
@@ -253,12 +255,12 @@ impl Worker {
         if !chunk.is_complete() {
             return;
         }
-        let compares = self.shared.task == Task::Compare && !chunk.failed;
+        let compares = self.shared.task == ChunkTask::Compare && !chunk.failed;
         let differs = if compares { chunk.difference() } else { None };
         let work = chunk.free();
         self.free.push(index);
         match (work, differs) {
-            (Some(work), Some(at)) => self.shared.fail(Failure::Differs(work.at + at)),
+            (Some(work), Some(at)) => self.shared.fail(PassFailure::Differs(work.at + at)),
             (Some(work), None) => self.shared.finish(work),
             (None, _) => {}
         }
@@ -273,8 +275,8 @@ impl Worker {
             self.shared.counts.read.fetch_add(bytes, Relaxed);
             self.chunks[index].data = Some(op.data);
             return match self.shared.task {
-                Task::Copy => self.read(index),
-                Task::Compare => self.finish(index),
+                ChunkTask::Copy => self.read(index),
+                ChunkTask::Compare => self.finish(index),
             };
         }
         self.unread(index, op, &outcome);
@@ -301,7 +303,7 @@ impl Worker {
         };
         let error = self.from.error(&op, outcome);
         let error = Error::new(error.kind(), format!("{error}{hint}"));
-        self.shared.fail(Failure::Error(error));
+        self.shared.fail(PassFailure::Error(error));
         self.abandon(index);
     }
 
@@ -312,15 +314,15 @@ impl Worker {
                 true => Ok(()),
                 false => Err(self.to.error(&op, &outcome)),
             };
-            return self.tell(Event::Flushed(result));
+            return self.tell(LoopEvent::Flushed(result));
         }
         let index = (op.user / PARTS_MAX) as usize;
         self.chunks[index].pending -= 1;
         if !outcome.is_success() {
-            self.shared.fail(Failure::Error(self.to.error(&op, &outcome)));
+            self.shared.fail(PassFailure::Error(self.to.error(&op, &outcome)));
             return self.abandon(index);
         }
-        if self.shared.task == Task::Compare {
+        if self.shared.task == ChunkTask::Compare {
             self.chunks[index].found = Some(op.data);
         } else if matches!(op.kind, OpKind::Write { .. }) {
             let bytes = u64::from(op.blocks) * self.to.block;
@@ -330,8 +332,8 @@ impl Worker {
         self.finish(index);
     }
 
-    /// A chunk is not done, and is freed when nothing of it is in flight; so are those that wait for
-    /// their turn in the digest.
+    /// A chunk is not done, and is freed when nothing of it is in flight; so are those that wait
+    /// for their turn in the digest.
     fn abandon(&mut self, index: usize) {
         self.failed = true;
         self.chunks[index].failed = true;
@@ -361,11 +363,11 @@ impl Worker {
         let (now, before) = (blocks * end.block, self.shared.bytes);
         // A larger TO holds the copy as well.
         if (is_from && now != before) || now < before {
-            self.shared.fail(Failure::Error(resized(&end.device, now, before)));
+            self.shared.fail(PassFailure::Error(resized(&end.device, now, before)));
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn tell(&self, event: LoopEvent) {
         // Nobody waits for it after an error.
         let _ = self.events.send(event);
     }
@@ -390,13 +392,13 @@ impl Worker {
         busy |= self.to.submit();
         if self.in_use() == 0 && !self.told {
             self.told = true;
-            self.tell(Event::Idle);
+            self.tell(LoopEvent::Idle);
         }
         busy
     }
 }
 
-impl Driver for Worker {
+impl Driver for CopyWorker {
     fn work(&mut self, on: &Handle) -> Activity {
         let mut busy = false;
         for _ in 0..PASSES {
@@ -410,7 +412,7 @@ impl Driver for Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for CopyWorker {
     fn drop(&mut self) {
         self.from.ops.drain(..).chain(self.to.ops.drain(..)).for_each(Op::give_up);
     }

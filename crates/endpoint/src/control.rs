@@ -201,9 +201,9 @@ impl Control {
     }
 
     /// A task for which [`Control::finish`] waits, until it is dropped.
-    pub(crate) fn task(&self) -> Task {
+    pub(crate) fn task(&self) -> ControlTask {
         self.shared().state().tasks += 1;
-        Task(Arc::clone(self.shared()))
+        ControlTask(Arc::clone(self.shared()))
     }
 
     /// Waits (at most 6 seconds) until the peers of all dropped devices have been notified and
@@ -249,9 +249,9 @@ impl Drop for Holder {
 }
 
 /// See [`Control::task`].
-pub(crate) struct Task(Arc<SharedControl>);
+pub(crate) struct ControlTask(Arc<SharedControl>);
 
-impl Drop for Task {
+impl Drop for ControlTask {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.tasks -= 1;
@@ -310,7 +310,7 @@ mod tests {
         assert!(take.recv().is_err());
     }
 
-    fn control_still_lives(task: &Task) -> bool {
+    fn control_still_lives(task: &ControlTask) -> bool {
         let LoopPlace::Own(remote) = &task.0.state().place else { return false };
         crate::loops::ask(remote, |on| !on.is_stopping()).unwrap()
     }

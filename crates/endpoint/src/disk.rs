@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::read_only::write_refused;
-use weft_block::waiting::{self, Waiting};
+use weft_block::waiting::{self, OngoingWait};
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind,
 };
@@ -193,7 +193,7 @@ impl Disk {
         }
     }
 
-    fn waiting(&self) -> Waiting {
+    fn waiting(&self) -> OngoingWait {
         waiting::begin(|| format!("{} to complete an operation", self.device.url()))
     }
 

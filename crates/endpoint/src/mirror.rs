@@ -122,7 +122,7 @@ pub fn begin_as(
     let settle = if parsed.legs.iter().all(|leg| is_local(leg)) { Duration::ZERO } else { remote };
     mirror::begin(
         &options.control.remote()?,
-        mirror::Options {
+        mirror::MirrorOptions {
             url: shown,
             legs: parsed.legs.iter().map(|url| leg(url, options)).collect(),
             state,

@@ -1,14 +1,14 @@
 //! From a URL to a device, whatever its scheme.
 
 use crate::mirror;
-use crate::paths::{self, Begin, Failover, Opener};
+use crate::paths::{self, Begin, Failover, PathOpener};
 use crate::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
 use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, without_secret};
 use core::sync::atomic::AtomicBool;
 use uuid::Uuid;
 use weft_block::mirror::MirrorUrl;
-use weft_block::waiting::{self, Waiting};
+use weft_block::waiting::{self, OngoingWait};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
 
@@ -80,7 +80,8 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
     let own =
         options.paths.reserve.then(|| Uuid::from_bytes(options.control.identities().random()));
     let options = &ConnectOptions { opener: options.opener.or(own), ..options.clone() };
-    let opener = |url: &str, begin| Opener { url: url.to_owned(), options: options.clone(), begin };
+    let opener =
+        |url: &str, begin| PathOpener { url: url.to_owned(), options: options.clone(), begin };
     let mut openers = vec![opener(url, begin)];
     for further in &options.paths.further {
         let begin = opens(further).ok_or_else(|| {
@@ -110,7 +111,7 @@ pub fn open_unless(
     begin(url, options)?.wait_unless(stop).transpose()
 }
 
-fn waiting_for(url: &str) -> Waiting {
+fn waiting_for(url: &str) -> OngoingWait {
     waiting::begin(|| format!("{} to be opened", without_secret(url)))
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weft_base::lock::SharedLock;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::auth::{
-    Derivation, GeneratedPsk, Hash, Identity, IdentityVersion, Named, PskKeys,
+    Derivation, GeneratedPsk, Hash, IdentityVersion, Named, PskIdentity, PskKeys,
 };
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError};
 use weft_proto::nvme::fabrics::ConnectData;
@@ -49,8 +49,8 @@ impl weft_tls::Keys for TlsPsk {
 /// A key for TLS, if there is a cipher suite with the hash function.
 pub(crate) fn psk(key: &[u8], hash: Hash) -> Option<Psk> {
     let hash = match hash {
-        Hash::Sha256 => weft_tls::Hash::Sha256,
-        Hash::Sha384 => weft_tls::Hash::Sha384,
+        Hash::Sha256 => weft_tls::PskHash::Sha256,
+        Hash::Sha384 => weft_tls::PskHash::Sha384,
         Hash::Sha512 => return None,
     };
     Some(Psk::new(key, hash))
@@ -167,7 +167,7 @@ impl TlsPsk {
         is_in_user_space: bool,
     ) -> Result<Self, Error> {
         let names = (hostnqn.as_str(), subnqn.as_str());
-        let identity = Identity::new(
+        let identity = PskIdentity::new(
             &made.key,
             made.hash,
             true,
@@ -198,7 +198,7 @@ impl TlsPsk {
     /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host
     /// does.
     fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<(String, Psk)> {
-        if let Some(Identity { text, psk: key, hash }) = self.keys().offer(hostnqn, subnqn) {
+        if let Some(PskIdentity { text, psk: key, hash }) = self.keys().offer(hostnqn, subnqn) {
             return psk(key.as_bytes(), hash).map(|psk| (text, psk));
         }
         let keyring = self.keyring?;

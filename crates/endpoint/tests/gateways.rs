@@ -13,7 +13,7 @@ use weft_endpoint::source::{iscsi, nvme};
 use weft_endpoint::url::{HostPort, ISCSI_PORT, IscsiUrl, NvmeUrl};
 use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::log_page::{SecureChannel, SubsystemType};
+use weft_proto::nvme::log_page::{SecureChannelNeed, SubsystemType};
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Nsid};
 
 const IQN: &str = "iqn.2026-01.example.weft:group";
@@ -93,7 +93,10 @@ impl Gateway {
         let entries = log.entries.iter().filter(|entry| entry.subtype == SubsystemType::NVME);
         let port = |entry: &weft_proto::nvme::log_page::DiscoveryEntry| {
             assert_eq!((entry.subnqn.nqn().unwrap(), entry.cntlid), (nqn(), Cntlid::DYNAMIC));
-            assert_eq!((entry.secure_channel(), entry.tsas[0]), (SecureChannel::NOT_SPECIFIED, 0));
+            assert_eq!(
+                (entry.secure_channel(), entry.tsas[0]),
+                (SecureChannelNeed::NOT_SPECIFIED, 0)
+            );
             (entry.portid, format!("{}:{}", entry.traddr.text(), entry.trsvcid.text()))
         };
         let mut ports: Vec<_> = entries.map(port).collect();

@@ -4,7 +4,7 @@
 use crate::served::{self, Served};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use weft_block::testing::{Plan, conformance};
+use weft_block::testing::{TestPlan, conformance};
 use weft_block::{Error, ErrorKind, Presence};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
@@ -60,7 +60,7 @@ fn it_keeps_the_contract() {
                 && device.features().write_zeroes
                 && device.features().discard
         );
-        conformance(&device, Plan { loops, rounds: 100, ..Plan::default() });
+        conformance(&device, TestPlan { loops, rounds: 100, ..TestPlan::default() });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Telling all gateways of a group of a change that they are to act by.
 
-use crate::name::Name;
-use crate::record::Record;
+use crate::name::GatewayName;
+use crate::record::GroupRecord;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct Announcement {
     own: u64,
     ends: Duration,
     /// The processes that have not acknowledged; `None`: the record was not read yet.
-    missing: Option<BTreeMap<Name, u64>>,
+    missing: Option<BTreeMap<GatewayName, u64>>,
     step: AnnouncementStep,
 }
 
@@ -52,7 +52,7 @@ impl Announcement {
     /// This is the record. Who joins after the first one reads the change by itself. A gateway that
     /// has left can no longer do I/O. A gateway that is only condemned still can: nobody has
     /// confirmed yet that it is kept out.
-    pub fn record(&mut self, now: Duration, record: &Record) {
+    pub fn record(&mut self, now: Duration, record: &GroupRecord) {
         let is_first = self.missing.is_none();
         let others = || {
             let others = record.members().filter(|(_, member)| member.instance != self.own);
@@ -84,7 +84,7 @@ impl Announcement {
     }
 
     /// Returns the gateways that have not acknowledged.
-    pub fn missing(&self) -> impl Iterator<Item = &Name> {
+    pub fn missing(&self) -> impl Iterator<Item = &GatewayName> {
         self.missing.iter().flat_map(BTreeMap::keys)
     }
 }
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use crate::record::{GatewayRecord, Member};
 
-    fn record(members: &[(&str, u64, bool)]) -> Record {
-        let mut record = Record::default();
+    fn record(members: &[(&str, u64, bool)]) -> GroupRecord {
+        let mut record = GroupRecord::default();
         for ((name, instance, condemned), slot) in members.iter().zip(0..) {
             let (listeners, client) = (Vec::new(), String::new());
             let member = Member {
@@ -107,9 +107,10 @@ mod tests {
                 condemned: *condemned,
                 knows: 1,
             };
-            record
-                .gateways
-                .insert(Name::new(name).unwrap(), GatewayRecord { slot, member: Some(member) });
+            record.gateways.insert(
+                GatewayName::new(name).unwrap(),
+                GatewayRecord { slot, member: Some(member) },
+            );
         }
         record
     }
@@ -119,9 +120,9 @@ mod tests {
         let now = Duration::ZERO;
         let mut announcement = Announcement::new(1, now);
         announcement.record(now, &record(&[("a", 1, false), ("b", 2, false), ("c", 3, false)]));
-        assert_eq!(announcement.missing().map(Name::as_str).collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!(announcement.missing().map(GatewayName::as_str).collect::<Vec<_>>(), ["b", "c"]);
         announcement.answered(&[1, 2, 7]);
-        assert_eq!(announcement.missing().map(Name::as_str).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(announcement.missing().map(GatewayName::as_str).collect::<Vec<_>>(), ["c"]);
         announcement.record(now, &record(&[("a", 1, false), ("c", 3, true)]));
         assert_eq!(announcement.step(), AnnouncementStep::Pause(AGAIN), "it may write still");
         announcement.record(now, &record(&[("a", 1, false), ("c", 4, false)]));
@@ -151,7 +152,7 @@ mod tests {
         let mut late = announcement.clone();
         late.record(s(66), &all);
         assert_eq!(late.step(), AnnouncementStep::Late);
-        assert_eq!(late.missing().map(Name::as_str).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(late.missing().map(GatewayName::as_str).collect::<Vec<_>>(), ["c"]);
         announcement.record(s(66), &record(&[("a", 1, false), ("b", 2, false)]));
         assert_eq!(announcement.step(), AnnouncementStep::Done);
         let mut answered = late;

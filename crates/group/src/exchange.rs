@@ -1,16 +1,16 @@
 //! Messages between a gateway and its driver.
 
 use crate::liveness::Beat;
-use crate::name::Name;
+use crate::name::GatewayName;
 use crate::record::RecordError;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 /// Settings of a gateway in its group.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GatewaySettings {
     /// Its name; the same after each start.
-    pub name: Name,
+    pub name: GatewayName,
     /// A random number of this process.
     pub instance: u64,
     /// By what the store keeps this process out.
@@ -26,27 +26,27 @@ pub struct Settings {
 
 /// Request to the store. At most one of each kind is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// The record: [`Answer::Record`].
+pub enum GroupRequest {
+    /// The record: [`GroupAnswer::Record`].
     Read,
     /// Replaces the record if it still has this version (0: there is none), and tells all gateways:
-    /// [`Answer::Written`], [`Answer::Conflict`].
+    /// [`GroupAnswer::Written`], [`GroupAnswer::Conflict`].
     Write {
         /// The version that was read.
         version: u64,
         /// The new text.
         text: Vec<u8>,
     },
-    /// Notes the beat of this gateway, then reads those of all: [`Answer::Beats`].
+    /// Notes the beat of this gateway, then reads those of all: [`GroupAnswer::Beats`].
     Beat(Beat),
-    /// Keeps a client out for good. Answered by [`Answer::Fenced`] when whatever is done from then
-    /// on comes after everything that the client has done.
+    /// Keeps a client out for good. Answered by [`GroupAnswer::Fenced`] when whatever is done from
+    /// then on comes after everything that the client has done.
     Fence(String),
 }
 
 /// Answer of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum GroupAnswer {
     /// The record and its version, if there is one.
     Record(Option<(u64, Vec<u8>)>),
     /// The record has this version now.
@@ -54,7 +54,7 @@ pub enum Answer {
     /// Somebody else has changed the record.
     Conflict,
     /// The version of the record (0: there is none), and the beats of all gateways.
-    Beats(u64, BTreeMap<Name, Beat>),
+    Beats(u64, BTreeMap<GatewayName, Beat>),
     /// The client is kept out.
     Fenced,
     /// It did not work, and may be tried again. A write that failed may have been executed.
@@ -65,7 +65,7 @@ pub enum Answer {
 
 /// Access of hosts to the namespaces of an ANA group through this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AnaAccess {
     /// It is the one that serves them.
     Optimized,
     /// Another one serves them; this one can as well.
@@ -79,16 +79,16 @@ pub enum Access {
 pub enum Wish {
     /// An ANA group belongs to this gateway, while that is there; `None`: to whom the rule gives
     /// it.
-    Pin(u32, Option<Name>),
+    Pin(u32, Option<GatewayName>),
     /// A gateway that is not there is gone for ever: its slot is free.
-    Forget(Name),
+    Forget(GatewayName),
 }
 
 /// Role of this gateway for hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct GatewayRole {
     /// By ANA group, 1 to [`ANA_GROUPS`](crate::limits::ANA_GROUPS).
-    pub access: BTreeMap<u32, Access>,
+    pub access: BTreeMap<u32, AnaAccess>,
     /// The other gateways, by name.
     pub others: Vec<Other>,
 }
@@ -115,7 +115,7 @@ pub enum Ending {
     Condemned,
     /// Another process has its name.
     #[error("another process is the gateway \"{0}\" now: give each gateway a name of its own")]
-    Replaced(Name),
+    Replaced(GatewayName),
     /// The store keeps this process out.
     #[error("the cluster keeps this process out (blocklisted): it has to start again")]
     Blocklisted,
@@ -131,9 +131,9 @@ pub enum Ending {
 
 /// Next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum GatewayOutput {
     /// Ask the store.
-    Request(Request),
+    Request(GroupRequest),
     /// The gateway belongs to the group; its controllers have these identifiers.
     Joined {
         /// The first and the last one.
@@ -142,7 +142,7 @@ pub enum Output {
     /// Serve like this from now on. To be answered by
     /// [`Gateway::released`](crate::Gateway::released) for each group that was optimized and is so
     /// no more.
-    Serve(Role),
+    Serve(GatewayRole),
     /// The others have what this gateway served, and it may close it: see
     /// [`Gateway::leave`](crate::Gateway::leave).
     Resigned,

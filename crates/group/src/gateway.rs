@@ -1,28 +1,31 @@
 //! One gateway's part in its group.
 
-use crate::exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
+use crate::exchange::{
+    AnaAccess, Ending, GatewayOutput, GatewayRole, GatewaySettings, GroupAnswer, GroupRequest,
+    Other, Wish,
+};
 use crate::limits::{ANA_GROUPS, GATEWAYS_MAX};
 use crate::liveness::{Beat, Liveness};
-use crate::name::Name;
+use crate::name::GatewayName;
 use crate::placement::Weights;
-use crate::record::{FORMAT, Record, RecordError};
+use crate::record::{FORMAT, GroupRecord, RecordError};
 use crate::rules;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 /// One gateway's part. Times are since an epoch of the driver's choice and never go back.
 pub struct Gateway {
-    settings: Settings,
-    known: Option<(u64, Record)>,
+    settings: GatewaySettings,
+    known: Option<(u64, GroupRecord)>,
     /// When this version was read.
     known_since: Duration,
     weights: Weights,
     liveness: Liveness,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<GatewayOutput>,
     /// A read or write of the record is under way.
     is_busy: bool,
     /// What is being written, and how many of the wishes are in it.
-    writing: Option<(Record, usize)>,
+    writing: Option<(GroupRecord, usize)>,
     /// The record is to be read.
     is_stale: bool,
     /// Why it could not be read last.
@@ -34,16 +37,16 @@ pub struct Gateway {
     /// Until when the gateway may serve.
     serves_until: Option<Duration>,
     /// The process that is being fenced.
-    fencing: Option<(Name, u64)>,
-    fenced: BTreeSet<(Name, u64)>,
-    role: Option<Role>,
+    fencing: Option<(GatewayName, u64)>,
+    fenced: BTreeSet<(GatewayName, u64)>,
+    role: Option<GatewayRole>,
     /// ANA groups for which hosts may still take this gateway for optimized.
     optimized: BTreeSet<u32>,
     wishes: Vec<Wish>,
     has_joined: bool,
     is_ready: bool,
     is_leaving: bool,
-    /// [`Output::Resigned`] was given.
+    /// [`GatewayOutput::Resigned`] was given.
     has_resigned: bool,
     /// Nothing of this process can be executed any more.
     is_closed: bool,
@@ -54,7 +57,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// A gateway that is about to join.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: GatewaySettings) -> Self {
         Self {
             settings,
             known: None,
@@ -87,7 +90,7 @@ impl Gateway {
 
     /// Returns the next action. To be called until it returns `None`: after every input, and when
     /// [`Self::deadline`] has come.
-    pub fn next(&mut self, now: Duration) -> Option<Output> {
+    pub fn next(&mut self, now: Duration) -> Option<GatewayOutput> {
         if self.ended.is_none() {
             self.look(now);
         }
@@ -120,8 +123,9 @@ impl Gateway {
         self.is_ready = true;
     }
 
-    /// Gives all ANA groups away; [`Output::Resigned`] follows. The gateway belongs to the group
-    /// until [`Self::closed`]: if it dies before, what it has under way is kept out of the store.
+    /// Gives all ANA groups away; [`GatewayOutput::Resigned`] follows. The gateway belongs to the
+    /// group until [`Self::closed`]: if it dies before, what it has under way is kept out of the
+    /// store.
     pub fn leave(&mut self) {
         self.is_leaving = true;
     }
@@ -132,11 +136,11 @@ impl Gateway {
         (self.is_leaving, self.is_closed) = (true, true);
     }
 
-    /// Hosts have been notified, since the last [`Output::Serve`], that this gateway is no longer
-    /// optimized for an ANA group.
+    /// Hosts have been notified, since the last [`GatewayOutput::Serve`], that this gateway is no
+    /// longer optimized for an ANA group.
     pub fn released(&mut self, group: u32) {
         let access = self.role.as_ref().and_then(|role| role.access.get(&group));
-        if access != Some(&Access::Optimized) {
+        if access != Some(&AnaAccess::Optimized) {
             self.optimized.remove(&group);
         }
     }
@@ -147,7 +151,7 @@ impl Gateway {
     }
 
     /// The record, as it was read last.
-    pub fn record(&self) -> Option<&Record> {
+    pub fn record(&self) -> Option<&GroupRecord> {
         self.known.as_ref().map(|(_, record)| record)
     }
 
@@ -156,15 +160,15 @@ impl Gateway {
         self.unreadable.as_ref()
     }
 
-    /// An answer to [`Request::Read`] or [`Request::Write`].
-    pub fn record_answered(&mut self, now: Duration, answer: Answer) {
+    /// An answer to [`GroupRequest::Read`] or [`GroupRequest::Write`].
+    pub fn record_answered(&mut self, now: Duration, answer: GroupAnswer) {
         self.is_busy = false;
         match (answer, self.writing.take()) {
-            (Answer::Record(found), _) => {
+            (GroupAnswer::Record(found), _) => {
                 self.is_stale = false;
                 match found.map_or_else(
-                    || Ok((0, Record::default())),
-                    |(version, text)| Ok((version, Record::parse(&text)?)),
+                    || Ok((0, GroupRecord::default())),
+                    |(version, text)| Ok((version, GroupRecord::parse(&text)?)),
                 ) {
                     Ok((version, record)) => {
                         self.unreadable = None;
@@ -178,23 +182,23 @@ impl Gateway {
                     Err(e) => self.end(Ending::Record(e)),
                 }
             }
-            (Answer::Written(version), Some((record, granted))) => {
+            (GroupAnswer::Written(version), Some((record, granted))) => {
                 self.wishes.drain(..granted);
                 self.adopt(now, version, record);
             }
-            (Answer::Blocklisted, _) => self.end(Ending::Blocklisted),
-            (Answer::Failed(_), _) => {
+            (GroupAnswer::Blocklisted, _) => self.end(Ending::Blocklisted),
+            (GroupAnswer::Failed(_), _) => {
                 (self.is_stale, self.retry_at) = (true, now + self.settings.beat)
             }
             _ => self.is_stale = true,
         }
     }
 
-    /// An answer to [`Request::Beat`].
-    pub fn beat_answered(&mut self, now: Duration, answer: Answer) {
+    /// An answer to [`GroupRequest::Beat`].
+    pub fn beat_answered(&mut self, now: Duration, answer: GroupAnswer) {
         let Some(sent) = self.beating.take() else { return };
         match answer {
-            Answer::Beats(version, beats) => {
+            GroupAnswer::Beats(version, beats) => {
                 let Some((known, record)) = &self.known else { return };
                 self.is_stale |= version != *known;
                 self.liveness.saw(record, &beats, (sent, now));
@@ -202,16 +206,16 @@ impl Gateway {
                 // it.
                 self.serves_until = Some(sent + self.settings.lease - self.settings.lease / 8);
             }
-            Answer::Blocklisted => self.end(Ending::Blocklisted),
+            GroupAnswer::Blocklisted => self.end(Ending::Blocklisted),
             _ => self.next_beat = now + self.settings.beat,
         }
     }
 
-    /// An answer to [`Request::Fence`].
-    pub fn fence_answered(&mut self, now: Duration, answer: Answer) {
+    /// An answer to [`GroupRequest::Fence`].
+    pub fn fence_answered(&mut self, now: Duration, answer: GroupAnswer) {
         match (self.fencing.take(), answer) {
-            (Some(of), Answer::Fenced) => _ = self.fenced.insert(of),
-            (_, Answer::Blocklisted) => self.end(Ending::Blocklisted),
+            (Some(of), GroupAnswer::Fenced) => _ = self.fenced.insert(of),
+            (_, GroupAnswer::Blocklisted) => self.end(Ending::Blocklisted),
             _ => (self.is_stale, self.retry_at) = (true, now + self.settings.beat),
         }
     }
@@ -219,14 +223,14 @@ impl Gateway {
     fn end(&mut self, why: Ending) {
         if self.ended.is_none() {
             self.serve(false);
-            self.outputs.push_back(Output::End(why.clone()));
+            self.outputs.push_back(GatewayOutput::End(why.clone()));
             self.ended = Some(why);
         }
     }
 
     /// Takes a version of the record as the truth.
-    fn adopt(&mut self, now: Duration, version: u64, record: Record) {
-        let Settings { name, instance, .. } = &self.settings;
+    fn adopt(&mut self, now: Duration, version: u64, record: GroupRecord) {
+        let GatewaySettings { name, instance, .. } = &self.settings;
         let own = record.member(name).map(|member| (member.instance, member.condemned));
         match own {
             Some((of, _)) if of != *instance && self.has_joined => {
@@ -238,7 +242,8 @@ impl Gateway {
             }
             Some((of, false)) if of == *instance && !self.has_joined => {
                 self.has_joined = true;
-                self.outputs.push_back(Output::Joined { cntlids: record.gateways[name].cntlids() });
+                self.outputs
+                    .push_back(GatewayOutput::Joined { cntlids: record.gateways[name].cntlids() });
             }
             _ => {}
         }
@@ -259,12 +264,12 @@ impl Gateway {
             (self.beating, self.next_beat) = (Some(now), now + self.settings.beat);
             self.beats += 1;
             let beat = Beat { instance: self.settings.instance, count: self.beats };
-            self.outputs.push_back(Output::Request(Request::Beat(beat)));
+            self.outputs.push_back(GatewayOutput::Request(GroupRequest::Beat(beat)));
         }
         if !self.is_busy && now >= self.retry_at {
             if self.is_stale {
                 self.is_busy = true;
-                self.outputs.push_back(Output::Request(Request::Read));
+                self.outputs.push_back(GatewayOutput::Request(GroupRequest::Read));
             } else {
                 self.change(now);
             }
@@ -280,7 +285,7 @@ impl Gateway {
         };
         if self.gives_up(record) && self.optimized.is_empty() {
             self.has_resigned = true;
-            self.outputs.push_back(Output::Resigned);
+            self.outputs.push_back(GatewayOutput::Resigned);
         }
     }
 
@@ -290,13 +295,13 @@ impl Gateway {
         let own = Some(&self.settings.name);
         let gives_up = self.gives_up(record);
         let access = |group: u32| match record.groups.get(&group) {
-            _ if !may || self.ended.is_some() => Access::Inaccessible,
-            _ if gives_up => Access::NonOptimized,
-            Some(it) if it.owner.as_ref() == own && it.next.is_none() => Access::Optimized,
-            _ => Access::NonOptimized,
+            _ if !may || self.ended.is_some() => AnaAccess::Inaccessible,
+            _ if gives_up => AnaAccess::NonOptimized,
+            Some(it) if it.owner.as_ref() == own && it.next.is_none() => AnaAccess::Optimized,
+            _ => AnaAccess::NonOptimized,
         };
         let others = record.members().filter(|(name, member)| Some(*name) != own && member.ready);
-        let role = Role {
+        let role = GatewayRole {
             access: (1..=ANA_GROUPS).map(|group| (group, access(group))).collect(),
             others: others
                 .map(|(name, member)| Other {
@@ -309,11 +314,11 @@ impl Gateway {
             self.optimized.extend(
                 role.access
                     .iter()
-                    .filter(|(_, access)| **access == Access::Optimized)
+                    .filter(|(_, access)| **access == AnaAccess::Optimized)
                     .map(|(group, _)| group),
             );
             self.role = Some(role.clone());
-            self.outputs.push_back(Output::Serve(role));
+            self.outputs.push_back(GatewayOutput::Serve(role));
         }
     }
 
@@ -328,12 +333,12 @@ impl Gateway {
             wanted.generation += 1;
             self.is_busy = true;
             let (version, text) = (*version, wanted.text());
-            if let Err(e) = Record::parse(&text) {
+            if let Err(e) = GroupRecord::parse(&text) {
                 // What nobody could read is never written.
                 return self.end(Ending::Record(e));
             }
             self.writing = Some((wanted, self.wishes.len()));
-            self.outputs.push_back(Output::Request(Request::Write { version, text }));
+            self.outputs.push_back(GatewayOutput::Request(GroupRequest::Write { version, text }));
         } else {
             if self.has_joined {
                 self.wishes.clear();
@@ -342,8 +347,8 @@ impl Gateway {
         }
     }
 
-    fn edit(&self, record: &mut Record, now: Duration) -> Result<(), RecordError> {
-        let Settings { name, instance, .. } = &self.settings;
+    fn edit(&self, record: &mut GroupRecord, now: Duration) -> Result<(), RecordError> {
+        let GatewaySettings { name, instance, .. } = &self.settings;
         for (dead, of) in &self.fenced {
             rules::bury(record, dead, *of);
         }
@@ -357,7 +362,7 @@ impl Gateway {
         Ok(())
     }
 
-    fn edit_as_member(&self, record: &mut Record, now: Duration) {
+    fn edit_as_member(&self, record: &mut GroupRecord, now: Duration) {
         let name = &self.settings.name;
         if let Some(own) = record.member_mut(name) {
             (own.ready, own.leaving, own.knows) = (self.is_ready, self.is_leaving, FORMAT);
@@ -374,8 +379,9 @@ impl Gateway {
         // Those who come first do it at once; the others wait for them.
         let turn = self.settings.beat * self.rank(record);
         let patience = self.settings.lease + self.settings.lease / 4 + turn;
-        let is_silent =
-            |of: &Name, instance: u64| of != name && self.liveness.silence(of, instance) > patience;
+        let is_silent = |of: &GatewayName, instance: u64| {
+            of != name && self.liveness.silence(of, instance) > patience
+        };
         let members = record.members().map(|(of, member)| (of.clone(), member.instance));
         let silent: Vec<_> = members.filter(|(of, instance)| is_silent(of, *instance)).collect();
         silent.into_iter().for_each(|(of, instance)| rules::condemn(record, &of, instance));
@@ -385,12 +391,12 @@ impl Gateway {
     }
 
     /// Returns whether this gateway leaves what it has, as nobody takes it.
-    fn gives_up(&self, record: &Record) -> bool {
+    fn gives_up(&self, record: &GroupRecord) -> bool {
         self.is_leaving && !self.waits_for_others(record)
     }
 
     /// Returns whether a gateway that leaves still has ANA groups that others will take.
-    fn waits_for_others(&self, record: &Record) -> bool {
+    fn waits_for_others(&self, record: &GroupRecord) -> bool {
         let name = &self.settings.name;
         let others = record
             .members()
@@ -399,13 +405,13 @@ impl Gateway {
     }
 
     /// How many gateways come before this one.
-    fn rank(&self, record: &Record) -> u32 {
+    fn rank(&self, record: &GroupRecord) -> u32 {
         let own =
             record.gateways.get(&self.settings.name).map_or(GATEWAYS_MAX, |gateway| gateway.slot);
-        let is_alive = |name: &Name, instance: u64| {
+        let is_alive = |name: &GatewayName, instance: u64| {
             self.liveness.silence(name, instance) <= self.settings.lease
         };
-        let is_before = |name: &Name, instance: u64| {
+        let is_before = |name: &GatewayName, instance: u64| {
             record.gateways[name].slot < own && is_alive(name, instance)
         };
         record.members().filter(|(name, member)| is_before(name, member.instance)).count() as u32
@@ -420,18 +426,19 @@ impl Gateway {
         if self.has_joined && now < self.known_since + self.settings.beat * self.rank(record) {
             return;
         }
-        let is_new = |name: &Name, instance: u64| !self.fenced.contains(&(name.clone(), instance));
+        let is_new =
+            |name: &GatewayName, instance: u64| !self.fenced.contains(&(name.clone(), instance));
         let found = record
             .members()
             .find(|(name, member)| member.condemned && is_new(name, member.instance));
         if let Some((name, member)) = found {
             self.fencing = Some((name.clone(), member.instance));
             let client = member.client.clone();
-            self.outputs.push_back(Output::Request(Request::Fence(client)));
+            self.outputs.push_back(GatewayOutput::Request(GroupRequest::Fence(client)));
         }
     }
 }
 
-fn serves(role: &Role) -> bool {
-    role.access.values().any(|access| *access != Access::Inaccessible)
+fn serves(role: &GatewayRole) -> bool {
+    role.access.values().any(|access| *access != AnaAccess::Inaccessible)
 }

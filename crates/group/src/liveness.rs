@@ -5,8 +5,8 @@
 //! from when it first saw the beat, to when it asked for the beats and saw the same one again. So a
 //! watcher that was stopped itself, or could not reach the store, suspects nobody for that.
 
-use crate::name::Name;
-use crate::record::Record;
+use crate::name::GatewayName;
+use crate::record::GroupRecord;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct Beat {
 /// A gateway's knowledge of the others' beats.
 #[derive(Debug, Default)]
 pub struct Liveness {
-    seen: BTreeMap<Name, SeenBeat>,
+    seen: BTreeMap<GatewayName, SeenBeat>,
 }
 
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl Liveness {
     /// The beats that were asked for at `asked`, and have arrived now.
     pub fn saw(
         &mut self,
-        record: &Record,
-        beats: &BTreeMap<Name, Beat>,
+        record: &GroupRecord,
+        beats: &BTreeMap<GatewayName, Beat>,
         (asked, now): (Duration, Duration),
     ) {
         self.seen.retain(|name, seen| {
@@ -63,7 +63,7 @@ impl Liveness {
 
     /// Returns the time for which the present process of a gateway has shown no sign of life, as
     /// far as is known. The silence of its predecessor does not count.
-    pub fn silence(&self, name: &Name, instance: u64) -> Duration {
+    pub fn silence(&self, name: &GatewayName, instance: u64) -> Duration {
         let seen = self.seen.get(name).filter(|seen| seen.instance == instance);
         seen.map_or(Duration::ZERO, |seen| seen.until.saturating_sub(seen.since))
     }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn silence_is_what_the_watcher_saw_itself() {
-        let name = Name::new("a").unwrap();
+        let name = GatewayName::new("a").unwrap();
         let member = Member {
             instance: 1,
             client: "c".into(),
@@ -86,7 +86,7 @@ mod tests {
             condemned: false,
             knows: 1,
         };
-        let mut record = Record::default();
+        let mut record = GroupRecord::default();
         record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
         let beat = |count| BTreeMap::from([(name.clone(), Beat { instance: 1, count })]);
         let s = Duration::from_secs;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Name of a gateway in its group: 1 to 64 of the letters, digits, `.`, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+pub struct GatewayName(String);
 
 /// A text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub struct Name(String);
 )]
 pub struct InvalidName(String);
 
-impl Name {
+impl GatewayName {
     /// A name.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Name {
     }
 }
 
-impl TryFrom<String> for Name {
+impl TryFrom<String> for GatewayName {
     type Error = InvalidName;
 
     fn try_from(text: String) -> Result<Self, InvalidName> {
@@ -41,13 +41,13 @@ impl TryFrom<String> for Name {
     }
 }
 
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
+impl From<GatewayName> for String {
+    fn from(name: GatewayName) -> Self {
         name.0
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for GatewayName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn names_are_short_and_plain() {
-        assert_eq!(Name::new("gw-1.example").unwrap().as_str(), "gw-1.example");
+        assert_eq!(GatewayName::new("gw-1.example").unwrap().as_str(), "gw-1.example");
         for wrong in ["", "a b", "ü", "a/b", &"a".repeat(65)] {
-            assert!(Name::new(wrong).is_err(), "{wrong}");
+            assert!(GatewayName::new(wrong).is_err(), "{wrong}");
         }
-        assert!(serde_json::from_str::<Name>("\"a b\"").is_err());
+        assert!(serde_json::from_str::<GatewayName>("\"a b\"").is_err());
     }
 }

@@ -10,8 +10,8 @@
 //! but the record and these numbers, so all gateways come to the same.
 
 use crate::limits::ANA_GROUPS;
-use crate::name::Name;
-use crate::record::Record;
+use crate::name::GatewayName;
+use crate::record::GroupRecord;
 use std::collections::BTreeMap;
 use weft_proto::crc32c::crc32c;
 use weft_proto::nvme::types::Nqn;
@@ -26,7 +26,7 @@ pub fn default_ana_group(nqn: &Nqn, nsid: u32) -> u32 {
 }
 
 /// The gateways that may have groups.
-fn candidates(record: &Record) -> impl Iterator<Item = &Name> {
+fn candidates(record: &GroupRecord) -> impl Iterator<Item = &GatewayName> {
     record
         .members()
         .filter(|(_, member)| member.ready && !member.leaving && !member.condemned)
@@ -34,8 +34,8 @@ fn candidates(record: &Record) -> impl Iterator<Item = &Name> {
 }
 
 /// The gateway for each ANA group; none where nobody may have one.
-pub fn wanted(record: &Record, weights: &Weights) -> BTreeMap<u32, Name> {
-    let gateways: Vec<&Name> = candidates(record).collect();
+pub fn wanted(record: &GroupRecord, weights: &Weights) -> BTreeMap<u32, GatewayName> {
+    let gateways: Vec<&GatewayName> = candidates(record).collect();
     let mut all = BTreeMap::new();
     if !gateways.is_empty() {
         let weight = |group: u32| weights.get(&group).copied().unwrap_or(0);
@@ -51,18 +51,18 @@ pub fn wanted(record: &Record, weights: &Weights) -> BTreeMap<u32, Name> {
 
 /// Spreads some of the groups.
 fn spread(
-    record: &Record,
-    gateways: &[&Name],
+    record: &GroupRecord,
+    gateways: &[&GatewayName],
     groups: &[u32],
     weight: &dyn Fn(u32) -> u32,
-    into: &mut BTreeMap<u32, Name>,
+    into: &mut BTreeMap<u32, GatewayName>,
 ) {
-    let mut loads: BTreeMap<&Name, u32> = gateways.iter().map(|name| (*name, 0)).collect();
-    let mut placed: BTreeMap<u32, &Name> = BTreeMap::new();
+    let mut loads: BTreeMap<&GatewayName, u32> = gateways.iter().map(|name| (*name, 0)).collect();
+    let mut placed: BTreeMap<u32, &GatewayName> = BTreeMap::new();
     let mut movable = Vec::new();
     for &group in groups {
         let Some(now) = record.groups.get(&group) else { continue };
-        let here = |name: &Option<Name>| {
+        let here = |name: &Option<GatewayName>| {
             name.as_ref().and_then(|name| loads.get_key_value(name)).map(|(name, _)| *name)
         };
         let pinned = here(&now.pinned);
@@ -87,8 +87,8 @@ fn spread(
 
 /// Moves groups from the gateway that has most to the one that has least.
 fn even_out<'a>(
-    placed: &mut BTreeMap<u32, &'a Name>,
-    loads: &mut BTreeMap<&'a Name, u32>,
+    placed: &mut BTreeMap<u32, &'a GatewayName>,
+    loads: &mut BTreeMap<&'a GatewayName, u32>,
     movable: &[u32],
     weight: &dyn Fn(u32) -> u32,
 ) {
@@ -116,12 +116,12 @@ mod tests {
     use crate::record::{AnaGroup, GatewayRecord, Member};
     use proptest::prelude::*;
 
-    fn name(n: usize) -> Name {
-        Name::new(&format!("gw{n}")).unwrap()
+    fn name(n: usize) -> GatewayName {
+        GatewayName::new(&format!("gw{n}")).unwrap()
     }
 
-    fn of(gateways: usize) -> Record {
-        let mut record = Record::default();
+    fn of(gateways: usize) -> GroupRecord {
+        let mut record = GroupRecord::default();
         for n in 0..gateways {
             let member = Member {
                 instance: n as u64,
@@ -137,7 +137,7 @@ mod tests {
         record
     }
 
-    fn settle(record: &mut Record, weights: &Weights) -> usize {
+    fn settle(record: &mut GroupRecord, weights: &Weights) -> usize {
         let wanted = wanted(record, weights);
         let changed = |group: &u32| {
             record.groups.get(group).and_then(|it| it.owner.as_ref()) != wanted.get(group)
@@ -149,8 +149,8 @@ mod tests {
         moves
     }
 
-    fn loads(record: &Record, weights: &Weights) -> Vec<u32> {
-        let sum = |of: &Name| {
+    fn loads(record: &GroupRecord, weights: &Weights) -> Vec<u32> {
+        let sum = |of: &GatewayName| {
             record
                 .groups
                 .iter()

@@ -3,7 +3,7 @@
 use crate::limits::{
     ANA_GROUPS, CNTLIDS_PER_GATEWAY, GATEWAYS_MAX, LISTENERS_MAX, RECORD_BYTES_MAX,
 };
-use crate::name::Name;
+use crate::name::GatewayName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub const FORMAT: u32 = 2;
 
 /// The state of a group of gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct GroupRecord {
     /// Of what follows, and of all else that the group stores: the latest that all its gateways
     /// know. No gateway joins that does not know it, so it is never an older one again.
     pub(crate) format: u32,
@@ -24,7 +24,7 @@ pub struct Record {
     #[serde(default)]
     pub life: u64,
     /// All gateways that ever belonged to the group, unless they were forgotten.
-    pub gateways: BTreeMap<Name, GatewayRecord>,
+    pub gateways: BTreeMap<GatewayName, GatewayRecord>,
     /// Owner of each ANA group, 1 to [`ANA_GROUPS`]. One that is missing belongs to nobody.
     pub groups: BTreeMap<u32, AnaGroup>,
 }
@@ -76,13 +76,13 @@ fn is_first_format(format: &u32) -> bool {
 pub struct AnaGroup {
     /// The gateway that is optimized for it.
     #[serde(default)]
-    pub owner: Option<Name>,
+    pub owner: Option<GatewayName>,
     /// To whom the owner is to give it.
     #[serde(default)]
-    pub next: Option<Name>,
+    pub next: Option<GatewayName>,
     /// To whom it belongs by an administrator's order, as long as that gateway is there.
     #[serde(default)]
-    pub pinned: Option<Name>,
+    pub pinned: Option<GatewayName>,
 }
 
 /// A record cannot be used.
@@ -106,7 +106,7 @@ pub enum RecordError {
     Full,
 }
 
-impl Default for Record {
+impl Default for GroupRecord {
     fn default() -> Self {
         Self {
             format: first_format(),
@@ -118,7 +118,7 @@ impl Default for Record {
     }
 }
 
-impl Record {
+impl GroupRecord {
     /// Reads a record.
     ///
     /// # Errors
@@ -160,8 +160,9 @@ impl Record {
         if self.members().any(|(_, member)| member.listeners.len() > LISTENERS_MAX) {
             return Err("a gateway has too many addresses");
         }
-        let is_known =
-            |name: &Option<Name>| name.as_ref().is_none_or(|name| self.gateways.contains_key(name));
+        let is_known = |name: &Option<GatewayName>| {
+            name.as_ref().is_none_or(|name| self.gateways.contains_key(name))
+        };
         let are_known = |group: &AnaGroup| is_known(&group.owner) && is_known(&group.next);
         if !self.groups.values().all(are_known)
             || self.groups.keys().any(|group| !(1..=ANA_GROUPS).contains(group))
@@ -183,17 +184,17 @@ impl Record {
     }
 
     /// The gateways that are there, with their processes.
-    pub fn members(&self) -> impl Iterator<Item = (&Name, &Member)> {
+    pub fn members(&self) -> impl Iterator<Item = (&GatewayName, &Member)> {
         self.gateways.iter().filter_map(|(name, gateway)| Some((name, gateway.member.as_ref()?)))
     }
 
     /// The process of a gateway.
-    pub fn member(&self, name: &Name) -> Option<&Member> {
+    pub fn member(&self, name: &GatewayName) -> Option<&Member> {
         self.gateways.get(name)?.member.as_ref()
     }
 
     /// The same, to change it.
-    pub(crate) fn member_mut(&mut self, name: &Name) -> Option<&mut Member> {
+    pub(crate) fn member_mut(&mut self, name: &GatewayName) -> Option<&mut Member> {
         self.gateways.get_mut(name)?.member.as_mut()
     }
 
@@ -220,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
-        let mut record = Record::default();
-        let name = Name::new("a").unwrap();
+        let mut record = GroupRecord::default();
+        let name = GatewayName::new("a").unwrap();
         let member = Member {
             instance: 7,
             client: "10.0.0.1:0/42".into(),
@@ -233,14 +234,14 @@ mod tests {
         };
         record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
         record.groups.insert(1, AnaGroup { owner: Some(name), ..AnaGroup::default() });
-        assert_eq!(Record::parse(&record.text()).unwrap(), record);
+        assert_eq!(GroupRecord::parse(&record.text()).unwrap(), record);
         assert_eq!(record.gateways.values().next().unwrap().cntlids(), (1, 1000));
     }
 
     #[test]
     fn a_record_of_version_1_is_read_and_becomes_one_of_version_2_when_all_gateways_know_it() {
         let old = include_bytes!("version_1/record.json");
-        let mut record = Record::parse(old).unwrap();
+        let mut record = GroupRecord::parse(old).unwrap();
         assert_eq!(record.text(), old, "for the others nothing changes");
         let second = |instance, knows| {
             let (client, listeners) = (format!("c{instance}"), Vec::new());
@@ -255,18 +256,18 @@ mod tests {
             };
             GatewayRecord { slot: 1, member: Some(member) }
         };
-        record.gateways.insert(Name::new("b").unwrap(), second(8, FORMAT));
+        record.gateways.insert(GatewayName::new("b").unwrap(), second(8, FORMAT));
         record.update_format();
         assert_eq!(record.format(), 1, "the gateway that made the file knows no other");
         let text = String::from_utf8(record.text()).unwrap();
         assert_eq!(text.matches("knows").count(), 1, "{text}");
-        record.member_mut(&Name::new("a").unwrap()).unwrap().knows = FORMAT;
+        record.member_mut(&GatewayName::new("a").unwrap()).unwrap().knows = FORMAT;
         record.update_format();
         assert_eq!(record.format(), 2);
         record.gateways.values_mut().for_each(|gateway| gateway.member = None);
         record.update_format();
         assert_eq!(
-            Record::parse(&record.text()).unwrap().format(),
+            GroupRecord::parse(&record.text()).unwrap().format(),
             2,
             "what is stored stays what it is"
         );
@@ -275,15 +276,15 @@ mod tests {
     #[test]
     fn a_record_of_format_2_is_read_and_written_as_it_was() {
         let kept = include_bytes!("version_2/record.json");
-        let record = Record::parse(kept).unwrap();
+        let record = GroupRecord::parse(kept).unwrap();
         assert_eq!(record.text(), kept);
-        let member = record.member(&Name::new("a").unwrap()).unwrap();
+        let member = record.member(&GatewayName::new("a").unwrap()).unwrap();
         assert_eq!((record.format(), member.instance, member.knows), (2, 7, 2));
     }
 
     #[test]
     fn records_that_contradict_themselves_are_refused() {
-        let parse = |text: &str| Record::parse(text.as_bytes());
+        let parse = |text: &str| GroupRecord::parse(text.as_bytes());
         assert_eq!(parse(r#"{"format":3,"later":true}"#), Err(RecordError::Format(3)));
         let of = |gateways: &str, groups: &str| {
             parse(&format!(

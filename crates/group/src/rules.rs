@@ -1,17 +1,17 @@
 //! Changes of the record by a gateway, rule by rule. Each rule is right by itself, whoever applies
 //! it and however often.
 
-use crate::exchange::{Settings, Wish};
+use crate::exchange::{GatewaySettings, Wish};
 use crate::limits::{ANA_GROUPS, LISTENERS_MAX};
-use crate::name::Name;
+use crate::name::GatewayName;
 use crate::placement::{Weights, wanted};
-use crate::record::{AnaGroup, FORMAT, GatewayRecord, Member, Record, RecordError};
+use crate::record::{AnaGroup, FORMAT, GatewayRecord, GroupRecord, Member, RecordError};
 
 /// Enters a process as the gateway of its name. One that is there already has to be fenced first.
 ///
 /// # Errors
 /// All slots are taken, or it has too many addresses.
-pub fn enter(record: &mut Record, of: &Settings) -> Result<(), RecordError> {
+pub fn enter(record: &mut GroupRecord, of: &GatewaySettings) -> Result<(), RecordError> {
     if of.listeners.len() > LISTENERS_MAX {
         return Err(RecordError::Listeners);
     }
@@ -37,21 +37,21 @@ pub fn enter(record: &mut Record, of: &Settings) -> Result<(), RecordError> {
 }
 
 /// Takes a process for dead. From then on it may not come back.
-pub fn condemn(record: &mut Record, name: &Name, instance: u64) {
+pub fn condemn(record: &mut GroupRecord, name: &GatewayName, instance: u64) {
     if let Some(member) = record.member_mut(name).filter(|member| member.instance == instance) {
         member.condemned = true;
     }
 }
 
 /// Takes a process out that is condemned and fenced. Its ANA groups belong to nobody then.
-pub fn bury(record: &mut Record, name: &Name, instance: u64) {
+pub fn bury(record: &mut GroupRecord, name: &GatewayName, instance: u64) {
     if record.member(name).is_some_and(|member| member.condemned && member.instance == instance) {
         take_out(record, name);
     }
 }
 
 /// Takes the own process out, which no longer serves.
-pub fn take_out(record: &mut Record, name: &Name) {
+pub fn take_out(record: &mut GroupRecord, name: &GatewayName) {
     if let Some(gateway) = record.gateways.get_mut(name) {
         gateway.member = None;
     }
@@ -65,13 +65,14 @@ pub fn take_out(record: &mut Record, name: &Name) {
 }
 
 /// Gives an own ANA group, for which this gateway is no longer optimized, to its new owner.
-pub fn hand_over(record: &mut Record, group: u32, from: &Name) {
+pub fn hand_over(record: &mut GroupRecord, group: u32, from: &GatewayName) {
     let Some(now) = record.groups.get(&group).filter(|group| group.owner.as_ref() == Some(from))
     else {
         return;
     };
-    let is_there =
-        |name: &Name| record.member(name).is_some_and(|member| member.ready && !member.condemned);
+    let is_there = |name: &GatewayName| {
+        record.member(name).is_some_and(|member| member.ready && !member.condemned)
+    };
     if let Some(to) = now.next.clone().filter(is_there) {
         record
             .groups
@@ -80,7 +81,7 @@ pub fn hand_over(record: &mut Record, group: u32, from: &Name) {
 }
 
 /// Carries out an administrator's order.
-pub fn grant(record: &mut Record, wish: &Wish) {
+pub fn grant(record: &mut GroupRecord, wish: &Wish) {
     match wish {
         Wish::Pin(group, to) if (1..=ANA_GROUPS).contains(group) => {
             record.groups.entry(*group).or_default().pinned = to.clone()
@@ -96,10 +97,10 @@ pub fn grant(record: &mut Record, wish: &Wish) {
 
 /// Gives ANA groups that belong to nobody to gateways, and asks owners to give away what others are
 /// to have.
-pub fn place(record: &mut Record, weights: &Weights) {
+pub fn place(record: &mut GroupRecord, weights: &Weights) {
     for (number, to) in wanted(record, weights) {
         let is_candidate =
-            |name: &Name| record.member(name).is_some_and(|member| !member.condemned);
+            |name: &GatewayName| record.member(name).is_some_and(|member| !member.condemned);
         let group = record.groups.get(&number).cloned().unwrap_or_default();
         let next = match &group.owner {
             // What it has is not given away before it is fenced.
@@ -121,9 +122,9 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    fn settings(name: &str, instance: u64) -> Settings {
-        let name = Name::new(name).unwrap();
-        Settings {
+    fn settings(name: &str, instance: u64) -> GatewaySettings {
+        let name = GatewayName::new(name).unwrap();
+        GatewaySettings {
             client: format!("client-{instance}"),
             name,
             instance,
@@ -133,13 +134,13 @@ mod tests {
         }
     }
 
-    fn two() -> (Record, Name, Name) {
-        let mut record = Record::default();
+    fn two() -> (GroupRecord, GatewayName, GatewayName) {
+        let mut record = GroupRecord::default();
         for (name, instance) in [("a", 1), ("b", 2)] {
             enter(&mut record, &settings(name, instance)).unwrap();
-            record.member_mut(&Name::new(name).unwrap()).unwrap().ready = true;
+            record.member_mut(&GatewayName::new(name).unwrap()).unwrap().ready = true;
         }
-        (record, Name::new("a").unwrap(), Name::new("b").unwrap())
+        (record, GatewayName::new("a").unwrap(), GatewayName::new("b").unwrap())
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
     fn nothing_of_a_condemned_gateway_is_given_away_before_it_is_fenced() {
         let (mut record, a, b) = two();
         place(&mut record, &Weights::new());
-        let of = |record: &Record, name: &Name| {
+        let of = |record: &GroupRecord, name: &GatewayName| {
             record.groups.values().filter(|it| it.owner.as_ref() == Some(name)).count()
         };
         assert_eq!((of(&record, &a), of(&record, &b)), (24, 24));

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 
 /// An address to which connecting failed.
 #[derive(Debug)]
-pub struct Failure {
+pub struct AddressFailure {
     /// The address.
     pub to: SocketAddr,
     /// The system's error.
@@ -26,13 +26,13 @@ pub struct Failure {
 
 /// Why connecting failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
+pub enum ConnectFailure {
     /// The list of addresses was empty.
     #[error("there is no address to connect to")]
     NoAddress,
     /// Every address failed; in the order of failure. There is at least one.
     #[error("cannot connect to {}", List(.0))]
-    Failed(Vec<Failure>),
+    Failed(Vec<AddressFailure>),
     /// The time limit passed before some address had answered.
     #[error("no answer from {} within {limit:?}", Silent(silent))]
     TimedOut {
@@ -41,11 +41,11 @@ pub enum ConnectError {
         /// Addresses that did not answer or were not tried.
         silent: Vec<SocketAddr>,
         /// Addresses that failed before that.
-        failed: Vec<Failure>,
+        failed: Vec<AddressFailure>,
     },
 }
 
-impl ConnectError {
+impl ConnectFailure {
     /// The error kind of the first address that failed.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
@@ -58,11 +58,11 @@ impl ConnectError {
     }
 }
 
-struct List<'a>(&'a [Failure]);
+struct List<'a>(&'a [AddressFailure]);
 
 impl fmt::Display for List<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, Failure { to, error }) in self.0.iter().enumerate() {
+        for (i, AddressFailure { to, error }) in self.0.iter().enumerate() {
             write!(f, "{}{to} ({error})", if i > 0 { ", " } else { "" })?;
         }
         Ok(())
@@ -81,7 +81,7 @@ impl fmt::Display for Silent<'_> {
 }
 
 /// The result of connecting: a stream that is not registered with a loop.
-pub type Connected = Result<Box<dyn Stream>, ConnectError>;
+pub type Connected = Result<Box<dyn Stream>, ConnectFailure>;
 
 /// Connects to the first address of `to` that answers. Calls `done` once, on the loop of `on`, at
 /// the latest after `limit`. Addresses beyond [`CONNECT_ADDRESSES_MAX`] are not tried.
@@ -114,7 +114,7 @@ struct Connector {
     pending: VecDeque<SocketAddr>,
     /// In progress.
     attempts: Vec<(SocketAddr, Box<dyn Stream>)>,
-    failed: Vec<Failure>,
+    failed: Vec<AddressFailure>,
     limit: Duration,
     deadline: Time,
     /// When to try the next address in parallel.
@@ -138,7 +138,7 @@ impl Connector {
                 Ok(false) => at += 1,
                 Err(error) => {
                     let (to, _) = self.attempts.remove(at);
-                    self.failed.push(Failure { to, error });
+                    self.failed.push(AddressFailure { to, error });
                     self.next_at = Time::ZERO;
                 }
             }
@@ -159,7 +159,7 @@ impl Connector {
                     self.attempts.push((to, stream));
                     self.next_at = on.now() + Duration::from_millis(CONNECT_STAGGER_MS);
                 }
-                Err(error) => self.failed.push(Failure { to, error }),
+                Err(error) => self.failed.push(AddressFailure { to, error }),
             }
         }
     }
@@ -174,9 +174,9 @@ impl Connector {
         let failed = |this: &mut Self| core::mem::take(&mut this.failed);
         if self.attempts.is_empty() && self.pending.is_empty() {
             let error = if self.failed.is_empty() {
-                ConnectError::NoAddress
+                ConnectFailure::NoAddress
             } else {
-                ConnectError::Failed(failed(self))
+                ConnectFailure::Failed(failed(self))
             };
             return Some(Err(error));
         }
@@ -185,7 +185,7 @@ impl Connector {
         }
         let silent =
             self.attempts.iter().map(|(to, _)| *to).chain(self.pending.iter().copied()).collect();
-        Some(Err(ConnectError::TimedOut { limit: self.limit, silent, failed: failed(self) }))
+        Some(Err(ConnectFailure::TimedOut { limit: self.limit, silent, failed: failed(self) }))
     }
 }
 

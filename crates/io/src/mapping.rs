@@ -1,4 +1,5 @@
-//! Memory that the system shares with this process or has mapped for it, of which nobody gets a reference.
+//! Memory that the system shares with this process or has mapped for it, of which nobody gets a
+//! reference.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -7,12 +8,12 @@ use std::fs::File;
 use std::io;
 
 /// Mapped memory. The kernel writes to it, so nobody gets a reference to it: bytes are copied.
-pub(crate) struct Mapping {
+pub(crate) struct KernelMapping {
     start: NonNull<c_void>,
     len: usize,
 }
 
-impl Mapping {
+impl KernelMapping {
     /// A part of a file that is only read.
     pub fn of_file(file: &File, offset: u64, len: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
@@ -57,7 +58,7 @@ impl Mapping {
         }
     }
 
-    /// Replaces bytes of it; it must be one of [`Mapping::new`].
+    /// Replaces bytes of it; it must be one of [`KernelMapping::new`].
     ///
     /// # Panics
     /// If it has not that many.
@@ -74,7 +75,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for KernelMapping {
     fn drop(&mut self) {
         // SAFETY: nobody has a reference to this memory, and the system's own uses of it end with
         // the ring, which its owner drops first.

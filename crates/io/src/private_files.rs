@@ -100,12 +100,12 @@ pub fn lock_within(file: &File, limit: Duration) -> Result<(), TryLockError> {
 
 /// A lock file that this process holds, and that goes with it.
 #[derive(Debug)]
-pub struct Lock {
+pub struct LockFile {
     file: File,
     path: PathBuf,
 }
 
-impl Lock {
+impl LockFile {
     /// Takes the lock at a path.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for LockFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = self.file.unlock();

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use weft_io::connect::{ConnectError, Connected, connect};
+use weft_io::connect::{ConnectFailure, Connected, connect};
 use weft_io::{Handle, Loop, LoopConfig};
 
 /// Far more than any of this takes.
@@ -48,7 +48,7 @@ fn a_refusal_names_the_address() {
     run(&mut event_loop, &[nobody], move |on, result| {
         on.stop();
         match result {
-            Err(ConnectError::Failed(failures)) => {
+            Err(ConnectFailure::Failed(failures)) => {
                 assert_eq!((failures.len(), failures[0].to), (1, nobody));
                 assert_eq!(failures[0].error.kind(), ErrorKind::ConnectionRefused);
             }

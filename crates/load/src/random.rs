@@ -7,12 +7,12 @@ const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
 /// A generator.
 #[derive(Clone, Debug)]
-pub struct Random {
+pub struct Pcg {
     /// Odd.
     state: u128,
 }
 
-impl Random {
+impl Pcg {
     /// The generator of a seed; small seeds are as good as others.
     pub fn new(seed: u64) -> Self {
         let mut seed = seed;
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_numbers_in_every_version() {
         let numbers = |seed| {
-            let mut random = Random::new(seed);
+            let mut random = Pcg::new(seed);
             core::array::from_fn(|_| random.next_u64())
         };
         assert_eq!(

@@ -88,14 +88,14 @@ impl Moments {
 
 /// The latencies of one kind of operation, in nanoseconds.
 #[derive(Clone, Debug)]
-pub struct Latency {
+pub struct Latencies {
     histogram: Histogram<u64>,
     /// Sums are integers while recording: a division per operation would be expensive.
     sum: u128,
     squares: f64,
 }
 
-impl Latency {
+impl Latencies {
     /// Room for all latencies up to [`LATENCY_NS_MAX`]: about 35 KiB.
     pub fn new() -> Self {
         Self::up_to(LATENCY_NS_MAX)
@@ -177,7 +177,7 @@ impl Latency {
     }
 }
 
-impl Default for Latency {
+impl Default for Latencies {
     fn default() -> Self {
         Self::unused()
     }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_within_their_digits() {
-        let mut latency = Latency::new();
+        let mut latency = Latencies::new();
         (1..=100_000).for_each(|n| latency.record(n * 10));
         for percent in [1.0, 50.0, 99.0, 99.99] {
             let (found, exact) = (latency.percentile_ns(percent) as f64, percent * 10_000.0);
@@ -266,11 +266,11 @@ mod tests {
 
     #[test]
     fn extremes_are_kept_and_nothing_is_lost() {
-        let mut latency = Latency::new();
+        let mut latency = Latencies::new();
         latency.record(0);
         latency.record_n(u64::MAX, 3);
         assert_eq!(latency.count(), 4);
-        let mut merged = Latency::unused();
+        let mut merged = Latencies::unused();
         assert_eq!((merged.count(), merged.percentile_ns(99.0), merged.min_ns()), (0, 0, 0));
         merged.merge(&latency);
         assert_eq!(merged.count(), 4);

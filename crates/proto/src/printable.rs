@@ -12,7 +12,7 @@ pub struct Printable<'a>(pub &'a str);
 
 /// The same of a line as a whole, which is not shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a>(pub &'a str);
+pub struct PrintableLine<'a>(pub &'a str);
 
 /// Characters that change what stands around them.
 fn is_hidden(c: char) -> bool {
@@ -23,13 +23,13 @@ fn is_hidden(c: char) -> bool {
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.char_indices().nth(PRINTABLE_CHARS_MAX) {
-            Some((end, _)) => write!(f, "{}…", Line(&self.0[..end])),
-            None => Line(self.0).fmt(f),
+            Some((end, _)) => write!(f, "{}…", PrintableLine(&self.0[..end])),
+            None => PrintableLine(self.0).fmt(f),
         }
     }
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for PrintableLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
         while let Some(at) = rest.find(is_hidden) {
@@ -58,7 +58,7 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(
-                (Printable(text).to_string(), Line(text).to_string()),
+                (Printable(text).to_string(), PrintableLine(text).to_string()),
                 (shown.to_owned(), shown.to_owned())
             );
         }
@@ -69,6 +69,6 @@ mod tests {
         let long = "é".repeat(PRINTABLE_CHARS_MAX);
         assert_eq!(Printable(&long).to_string(), long);
         assert_eq!(Printable(&format!("{long}\u{1b}")).to_string(), format!("{long}…"));
-        assert!(Line(&long.repeat(2)).to_string() == long.repeat(2));
+        assert!(PrintableLine(&long.repeat(2)).to_string() == long.repeat(2));
     }
 }

@@ -174,12 +174,12 @@ impl<E: Clone + Default> Entries<E> {
 
 /// Which of a slot's [`Entries`] are in use, when they are taken and given back in turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct EntriesInUse {
     first: u8,
     count: u8,
 }
 
-impl Turn {
+impl EntriesInUse {
     /// No entry is in use.
     pub(crate) const EMPTY: Self = Self { first: 0, count: 0 };
 
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn entries_are_used_in_turn() {
-        let mut turn = Turn::default();
+        let mut turn = EntriesInUse::default();
         assert_eq!(
             (turn.first(), turn.push(2), turn.push(2), turn.first(), turn.len()),
             (None, 0, 1, Some(0), 2)

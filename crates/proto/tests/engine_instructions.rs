@@ -15,7 +15,8 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Lba, Nsid};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetConnection,
+    TcpTargetEvent,
 };
 use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
@@ -45,18 +46,18 @@ struct Host {
 }
 
 struct Target {
-    engine: TargetConnection,
+    engine: TcpTargetConnection,
     queue: IoQueue,
     out: Transmit,
 }
 
 impl Host {
     fn new(write: bool) -> Self {
-        let config = HostConfig {
+        let config = TcpHostConfig {
             digests: Digests::NONE,
             queue_entries: 32,
             in_capsule_bytes: 8192,
-            ..HostConfig::default()
+            ..TcpHostConfig::default()
         };
         let mut host =
             Self { engine: HostConnection::new(config), out: Transmit::new(1024), write };
@@ -65,7 +66,7 @@ impl Host {
     }
 
     fn ready(&mut self, answer: &[u8]) {
-        assert!(matches!(self.engine.receive(answer), (128, Rx::Event(HostEvent::Ready(_)))));
+        assert!(matches!(self.engine.receive(answer), (128, Rx::Event(TcpHostEvent::Ready(_)))));
     }
 
     fn submit(&mut self, round: usize) {
@@ -98,7 +99,7 @@ impl Host {
                 Rx::Payload { .. } => self.engine.payload_received(),
                 other => panic!("{other:?}"),
             };
-            if let Some(HostEvent::Response { tag, .. }) = event {
+            if let Some(TcpHostEvent::Response { tag, .. }) = event {
                 self.engine.release(tag);
                 done += 1;
             }
@@ -108,14 +109,14 @@ impl Host {
 
 impl Target {
     fn new() -> Self {
-        let config = TargetConfig { queue_entries: 32, ..TargetConfig::default() };
-        let mut engine = TargetConnection::new(config);
+        let config = TcpTargetConfig { queue_entries: 32, ..TcpTargetConfig::default() };
+        let mut engine = TcpTargetConnection::new(config);
         engine.set_success_flag(true);
         Self { engine, queue: Rig::io().connect_io(1).unwrap(), out: Transmit::new(1024) }
     }
 
     fn ready(&mut self, request: &[u8]) {
-        assert!(matches!(self.engine.receive(request), (128, Rx::Event(TargetEvent::Ready(_)))));
+        assert!(matches!(self.engine.receive(request), (128, Rx::Event(TcpTargetEvent::Ready(_)))));
         self.engine.transmit(&mut self.out);
     }
 
@@ -133,11 +134,11 @@ impl Target {
                 other => panic!("{other:?}"),
             };
             match event {
-                Some(TargetEvent::Command { tag, in_capsule_bytes }) => {
+                Some(TcpTargetEvent::Command { tag, in_capsule_bytes }) => {
                     let next = self.queue.start(tag, self.engine.sqe(), in_capsule_bytes);
                     done += self.follow(tag, next);
                 }
-                Some(TargetEvent::DataArrived { tag }) => {
+                Some(TcpTargetEvent::DataArrived { tag }) => {
                     let next = self.queue.data(tag, &[]);
                     done += self.follow(tag, next);
                 }

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
-    Answer as Got, Command, CommandData, CommandOutcome, Fault, Initiator, InitiatorConfig,
-    InitiatorEvent, TargetProof,
+    CommandOutcome, CommandResponse as Got, Initiator, InitiatorCommand, InitiatorConfig,
+    InitiatorEvent, ScsiData, SessionFault, TargetProof,
 };
 use weft_proto::iscsi::pdu::{Isid, Lun, ScsiCommand};
 use weft_proto::iscsi::target::{
-    Answer, ChapPolicy, ChapUser, Entropy, Portals, TargetConfig, TargetConnection, TargetEvent,
+    ChapPolicy, ChapUser, Entropy, IscsiTargetConfig, Portals, TargetConnection, TargetEvent,
+    TargetResponse,
 };
-use weft_proto::iscsi::text::{Name, Offer};
+use weft_proto::iscsi::text::{Name, OfferedParameters};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
 
@@ -39,8 +40,8 @@ fn initiator() -> InitiatorConfig {
     )
 }
 
-fn target() -> TargetConfig {
-    TargetConfig::new(name("iqn.2026-01.example.weft:target"))
+fn target() -> IscsiTargetConfig {
+    IscsiTargetConfig::new(name("iqn.2026-01.example.weft:target"))
 }
 
 /// Both ends, and a store behind the target.
@@ -58,7 +59,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(initiator: InitiatorConfig, target: TargetConfig, piece: usize) -> Self {
+    fn new(initiator: InitiatorConfig, target: IscsiTargetConfig, piece: usize) -> Self {
         let entropy: Entropy = [9; 33];
         let target =
             TargetConnection::new(Arc::new(target), Portals::one("192.0.2.1:3260"), entropy);
@@ -125,7 +126,10 @@ impl Pair {
                 let at = offset(&command);
                 self.disk.memory[tag.index()][..bytes].copy_from_slice(&self.store[at..at + bytes]);
                 let (data_bytes, total_bytes) = (command.expected_bytes, command.expected_bytes);
-                self.disk.engine.complete(tag, &Answer { data_bytes, total_bytes, ..Answer::GOOD });
+                self.disk.engine.complete(
+                    tag,
+                    &TargetResponse { data_bytes, total_bytes, ..TargetResponse::GOOD },
+                );
             }
             WRITE => assert_eq!(
                 self.disk.engine.fetch(tag, command.expected_bytes),
@@ -134,7 +138,10 @@ impl Pair {
             _ => {
                 let sense = [0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0, 0, 0, 0, 0];
                 let status = ScsiStatus::CHECK_CONDITION;
-                self.disk.engine.complete(tag, &Answer { status, sense: &sense, ..Answer::GOOD });
+                self.disk.engine.complete(
+                    tag,
+                    &TargetResponse { status, sense: &sense, ..TargetResponse::GOOD },
+                );
             }
         }
     }
@@ -143,18 +150,22 @@ impl Pair {
         let command = self.commands[&tag];
         let (at, bytes) = (offset(&command), command.expected_bytes as usize);
         self.store[at..at + bytes].copy_from_slice(&self.disk.memory[tag.index()][..bytes]);
-        self.disk
-            .engine
-            .complete(tag, &Answer { total_bytes: command.expected_bytes, ..Answer::GOOD });
+        self.disk.engine.complete(
+            tag,
+            &TargetResponse { total_bytes: command.expected_bytes, ..TargetResponse::GOOD },
+        );
     }
 
-    fn submit(&mut self, opcode: u8, at: u32, data: CommandData) -> Tag {
+    fn submit(&mut self, opcode: u8, at: u32, data: ScsiData) -> Tag {
         let mut cdb = [0; 16];
         cdb[0] = opcode;
         cdb[4..8].copy_from_slice(&at.to_be_bytes());
-        let tag =
-            self.host.engine.submit(Duration::ZERO, Command { lun: Lun(0), cdb, data }).unwrap();
-        let (CommandData::In(len) | CommandData::Out(len)) = data else { return tag };
+        let tag = self
+            .host
+            .engine
+            .submit(Duration::ZERO, InitiatorCommand { lun: Lun(0), cdb, data })
+            .unwrap();
+        let (ScsiData::In(len) | ScsiData::Out(len)) = data else { return tag };
         let fill = |n: usize| (n * 7 + at as usize) as u8;
         self.host
             .memory(tag, (len as usize).next_multiple_of(4))
@@ -169,15 +180,15 @@ fn offset(command: &ScsiCommand) -> usize {
     u32::from_be_bytes([command.cdb[4], command.cdb[5], command.cdb[6], command.cdb[7]]) as usize
 }
 
-const COMMANDS: [(u8, u32, CommandData); 8] = [
-    (WRITE, 0, CommandData::Out(512)),
-    (WRITE, 4096, CommandData::Out(20_000)),
-    (READ, 40_000, CommandData::In(9001)),
-    (FAIL, 0, CommandData::None),
-    (WRITE, 30_000, CommandData::Out(4096)),
-    (READ, 50_000, CommandData::In(3)),
-    (FAIL, 0, CommandData::In(512)),
-    (READ, 60_000, CommandData::In(4096)),
+const COMMANDS: [(u8, u32, ScsiData); 8] = [
+    (WRITE, 0, ScsiData::Out(512)),
+    (WRITE, 4096, ScsiData::Out(20_000)),
+    (READ, 40_000, ScsiData::In(9001)),
+    (FAIL, 0, ScsiData::None),
+    (WRITE, 30_000, ScsiData::Out(4096)),
+    (READ, 50_000, ScsiData::In(3)),
+    (FAIL, 0, ScsiData::In(512)),
+    (READ, 60_000, ScsiData::In(4096)),
 ];
 
 /// Runs all commands, and checks their outcomes.
@@ -208,11 +219,11 @@ fn work(pair: &mut Pair) {
         assert_eq!(pair.host.engine.sense(tag).len(), if opcode == FAIL { 18 } else { 0 });
         let memory = &pair.host.memory[tag.index()];
         match (opcode, data) {
-            (READ, CommandData::In(len)) => {
+            (READ, ScsiData::In(len)) => {
                 assert_eq!(received_bytes, len);
                 assert!(memory[..len as usize] == pair.store[at as usize..(at + len) as usize]);
             }
-            (WRITE, CommandData::Out(len)) => {
+            (WRITE, ScsiData::Out(len)) => {
                 assert!(memory[..len as usize] == pair.store[at as usize..(at + len) as usize])
             }
             _ => {}
@@ -223,7 +234,7 @@ fn work(pair: &mut Pair) {
 }
 
 /// Offers of targets: large and small pieces, with and without unsolicited data.
-fn offers() -> Vec<Offer> {
+fn offers() -> Vec<OfferedParameters> {
     let mut offers = Vec::new();
     for (max_recv_bytes, max_burst_bytes, first_burst_bytes) in
         [(8192, 262_144, 65_536), (512, 2048, 1024), (1024, 1 << 20, 512)]
@@ -232,13 +243,18 @@ fn offers() -> Vec<Offer> {
             [(false, false), (false, true), (true, false), (true, true)]
         {
             for max_outstanding_r2t in [1, 3] {
-                let base = Offer {
+                let base = OfferedParameters {
                     max_recv_bytes,
                     max_burst_bytes,
                     first_burst_bytes,
-                    ..Offer::default()
+                    ..OfferedParameters::default()
                 };
-                offers.push(Offer { initial_r2t, immediate_data, max_outstanding_r2t, ..base });
+                offers.push(OfferedParameters {
+                    initial_r2t,
+                    immediate_data,
+                    max_outstanding_r2t,
+                    ..base
+                });
             }
         }
     }
@@ -250,8 +266,10 @@ fn everything_that_can_be_agreed_on_works() {
     for offer in offers() {
         for digests in [(false, false), (true, false), (false, true), (true, true)] {
             let digests = Digests { header: digests.0, data: digests.1 };
-            let target =
-                TargetConfig { offer: Offer { digests: Digests::BOTH, ..offer }, ..target() };
+            let target = IscsiTargetConfig {
+                offer: OfferedParameters { digests: Digests::BOTH, ..offer },
+                ..target()
+            };
             let mut pair =
                 Pair::new(initiator().with_digests(digests, digests), target, usize::MAX);
             work(&mut pair);
@@ -263,15 +281,15 @@ fn everything_that_can_be_agreed_on_works() {
 #[test]
 fn bytes_may_arrive_in_pieces() {
     for piece in [1, 7, 47, 48, 53, 1000] {
-        let offer = Offer {
+        let offer = OfferedParameters {
             digests: Digests::BOTH,
             initial_r2t: false,
             max_recv_bytes: 1024,
-            ..Offer::default()
+            ..OfferedParameters::default()
         };
         let mut pair = Pair::new(
             initiator().with_digests(Digests::BOTH, Digests::BOTH),
-            TargetConfig { offer, ..target() },
+            IscsiTargetConfig { offer, ..target() },
             piece,
         );
         work(&mut pair);
@@ -292,7 +310,7 @@ fn work_again(pair: &mut Pair) {
 #[test]
 fn a_narrow_window_is_waited_for() {
     for commands in [1, 2, 5] {
-        let mut pair = Pair::new(initiator(), TargetConfig { commands, ..target() }, 4096);
+        let mut pair = Pair::new(initiator(), IscsiTargetConfig { commands, ..target() }, 4096);
         work(&mut pair);
     }
 }
@@ -316,7 +334,7 @@ fn each_proves_itself_to_the_other() {
             ..initiator()
         };
         let mut pair =
-            Pair::new(initiator, TargetConfig { chap: Some(policy), ..target() }, usize::MAX);
+            Pair::new(initiator, IscsiTargetConfig { chap: Some(policy), ..target() }, usize::MAX);
         pair.run();
         (pair.events, pair.host.engine.fault().cloned())
     };
@@ -328,9 +346,9 @@ fn each_proves_itself_to_the_other() {
         ready
     );
     let impostor = with("a secret of mine", Some(proof("another secret")), policy(of_target));
-    assert_eq!(impostor, (vec![], Some(Fault::Impostor)));
+    assert_eq!(impostor, (vec![], Some(SessionFault::Impostor)));
     let (events, fault) = with("another secret", None, policy(None));
-    assert!(events.is_empty() && matches!(fault, Some(Fault::Refused(_))), "{fault:?}");
+    assert!(events.is_empty() && matches!(fault, Some(SessionFault::Refused(_))), "{fault:?}");
 }
 
 #[test]
@@ -348,8 +366,12 @@ fn discovery_and_logout() {
 #[test]
 fn a_connection_may_break_off_anywhere() {
     for turns in (0..400).step_by(3) {
-        let offer = Offer { initial_r2t: false, max_recv_bytes: 2048, ..Offer::default() };
-        let mut pair = Pair::new(initiator(), TargetConfig { offer, ..target() }, 97);
+        let offer = OfferedParameters {
+            initial_r2t: false,
+            max_recv_bytes: 2048,
+            ..OfferedParameters::default()
+        };
+        let mut pair = Pair::new(initiator(), IscsiTargetConfig { offer, ..target() }, 97);
         let tags = COMMANDS.map(|(opcode, at, data)| pair.submit(opcode, at, data));
         for _ in 0..turns {
             pair.turn();

@@ -10,7 +10,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetConnection,
+    TcpTargetEvent,
 };
 use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
@@ -20,7 +21,7 @@ const BYTES: u32 = 4096;
 /// Two engines whose payload is never moved, so that what is between two headers takes no time.
 struct Bench {
     host: HostConnection,
-    target: TargetConnection,
+    target: TcpTargetConnection,
     /// Of the target's commands.
     cids: [Cid; DEPTH],
     to_target: Transmit,
@@ -31,16 +32,16 @@ struct Bench {
 
 impl Bench {
     fn new(digests: Digests, success_flag: bool) -> Self {
-        let host = HostConfig {
+        let host = TcpHostConfig {
             digests,
             queue_entries: DEPTH as u16,
             in_capsule_bytes: 8192,
-            ..HostConfig::default()
+            ..TcpHostConfig::default()
         };
-        let target = TargetConfig { queue_entries: DEPTH as u16, ..TargetConfig::default() };
+        let target = TcpTargetConfig { queue_entries: DEPTH as u16, ..TcpTargetConfig::default() };
         let mut bench = Self {
             host: HostConnection::new(host),
-            target: TargetConnection::new(target),
+            target: TcpTargetConnection::new(target),
             cids: [Cid(0); DEPTH],
             to_target: Transmit::new(1024),
             to_host: Transmit::new(1024),
@@ -50,12 +51,12 @@ impl Bench {
         bench.host.transmit(&mut bench.to_target);
         assert!(matches!(
             bench.target.receive(&bench.to_target.headers),
-            (128, Rx::Event(TargetEvent::Ready(_)))
+            (128, Rx::Event(TcpTargetEvent::Ready(_)))
         ));
         bench.target.transmit(&mut bench.to_host);
         assert!(matches!(
             bench.host.receive(&bench.to_host.headers),
-            (128, Rx::Event(HostEvent::Ready(_)))
+            (128, Rx::Event(TcpHostEvent::Ready(_)))
         ));
         bench
     }
@@ -99,15 +100,15 @@ impl Bench {
                 other => panic!("{other:?}"),
             };
             match event {
-                Some(TargetEvent::Command { tag, in_capsule_bytes: BYTES }) => {
+                Some(TcpTargetEvent::Command { tag, in_capsule_bytes: BYTES }) => {
                     self.cids[tag.index()] = self.target.sqe().cid();
                     self.target.fetch(tag, BYTES).unwrap();
                 }
-                Some(TargetEvent::Command { tag, .. }) => {
+                Some(TcpTargetEvent::Command { tag, .. }) => {
                     let cqe = Cqe::new(self.target.sqe().cid(), Status::SUCCESS);
                     self.target.complete(tag, cqe, BYTES);
                 }
-                Some(TargetEvent::DataArrived { tag }) => {
+                Some(TcpTargetEvent::DataArrived { tag }) => {
                     self.target.complete(tag, Cqe::new(self.cids[tag.index()], Status::SUCCESS), 0);
                 }
                 _ => {}
@@ -128,7 +129,7 @@ impl Bench {
                 Rx::Payload { .. } => None,
                 other => panic!("{other:?}"),
             };
-            if let Some(HostEvent::Response { tag, .. }) = event {
+            if let Some(TcpHostEvent::Response { tag, .. }) = event {
                 self.host.release(tag);
                 done += 1;
             }

@@ -4,14 +4,15 @@
 //! A change of the configuration travels like this:
 //!
 //! 1. A text ([`config::read()`]), an order of an administrator ([`served::verbs`]) or another
-//!    gateway of the group ([`group::Configuration`]) says what is wanted: [`served::ServedState`].
+//!    gateway of the group ([`group::GroupConfiguration`]) says what is wanted:
+//!    [`served::ServedState`].
 //! 2. [`served::Served::change`] compares that with what is served, refuses what connected hosts
 //!    still use, opens the devices and addresses that are missing, and makes the next inventory.
 //! 3. One inventory takes the place of the other.
 //! 4. Each export (`weft_endpoint::export`) receives the new inventory, and tells its connections.
 //!
 //! Nothing here parses a command line, prints, or ends the process. Errors are [`Error`] and, for
-//! requests to a running server, [`management::protocol::Fault`].
+//! requests to a running server, [`management::protocol::RequestFault`].
 //!
 //! * [`server`]: a whole server, from its start to its end.
 //! * [`config`]: the configuration file, and what it asks for.
@@ -45,5 +46,5 @@ pub mod service;
 pub mod sources;
 pub mod values;
 
-pub use server::{Environment, Event, Server};
+pub use server::{Environment, Server, ServerNotice};
 pub use weft_block::{Error, ErrorKind};

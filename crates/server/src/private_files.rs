@@ -3,7 +3,7 @@
 
 #[cfg(unix)]
 pub use system::{bind, bind_for, check_peer, check_user};
-pub use weft_io::private_files::{Lock, check_directory, create_new, lock_file, make_private};
+pub use weft_io::private_files::{LockFile, check_directory, create_new, lock_file, make_private};
 
 #[cfg(unix)]
 mod system {

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 /// The keys that the options ask for.
 #[derive(Debug, Default)]
-pub struct Wanted<'a> {
+pub struct WantedPsk<'a> {
     /// `--tls-key-file`.
     pub file: Option<&'a Path>,
     /// `--keyring`.
@@ -24,8 +24,8 @@ pub struct Wanted<'a> {
 }
 
 /// The keys for `--tls`.
-pub fn wanted(wanted: &Wanted<'_>) -> Result<TlsPsk, Error> {
-    let Wanted { file, keyring, key, identity } = *wanted;
+pub fn wanted(wanted: &WantedPsk<'_>) -> Result<TlsPsk, Error> {
+    let WantedPsk { file, keyring, key, identity } = *wanted;
     let usage = |text: &str| Error::new(ErrorKind::Usage, text);
     match (key, identity) {
         (None, None) => required(file, keyring),
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_said() {
         let refused = |key, identity| {
-            wanted(&Wanted { key, identity, ..Wanted::default() }).err().unwrap().to_string()
+            wanted(&WantedPsk { key, identity, ..WantedPsk::default() }).err().unwrap().to_string()
         };
         let literal = refused(
             Some("NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"),

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_base::lock::Lock;
-use weft_sim::journal::Journal;
-use weft_sim::run::{Report, run};
+use weft_sim::journal::SimJournal;
+use weft_sim::run::{SimReport, run};
 use weft_sim::wanted::Wanted;
 
 thread_local! {
@@ -21,12 +21,12 @@ thread_local! {
 pub type Which = (u64, Wanted);
 
 /// Runs a seed; a panic is a violation.
-pub fn guarded((seed, wanted): Which, listening: bool) -> Report {
-    let journal = Journal::new(listening);
-    catch_unwind(AssertUnwindSafe(|| run(seed, wanted, &journal))).unwrap_or_else(|_| Report {
+pub fn guarded((seed, wanted): Which, listening: bool) -> SimReport {
+    let journal = SimJournal::new(listening);
+    catch_unwind(AssertUnwindSafe(|| run(seed, wanted, &journal))).unwrap_or_else(|_| SimReport {
         violation: Some(PANIC.take()),
         trace: journal.take_lines(),
-        ..Report::nothing(seed, wanted)
+        ..SimReport::nothing(seed, wanted)
     })
 }
 
@@ -53,8 +53,9 @@ pub fn replay(which: Which, commit: &str) -> ExitCode {
     if report.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn tell(report: &Report, (_, wanted): Which, commit: &str) {
-    let Report { seed, setup, violation, operations: [ended, failed], opened, span, .. } = report;
+fn tell(report: &SimReport, (_, wanted): Which, commit: &str) {
+    let SimReport { seed, setup, violation, operations: [ended, failed], opened, span, .. } =
+        report;
     match violation {
         None => println!(
             "seed {seed}: passed, {ended} operations ({failed} failed), {opened} devices, {span:.1?}: {setup}"
@@ -151,7 +152,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, report: &SimReport) {
         self.runs += 1;
         self.failed += u64::from(report.violation.is_some());
         self.operations = [0, 1].map(|n| self.operations[n] + report.operations[n]);

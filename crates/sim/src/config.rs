@@ -20,7 +20,7 @@ const TIME_2_WAIT_AND_RETAIN: Duration = Duration::from_secs(2);
 
 /// A protocol between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum SimProtocol {
     /// NVMe/TCP.
     NvmeTcp,
     /// NVMe over RDMA.
@@ -31,14 +31,14 @@ pub enum Protocol {
     Nbd,
 }
 
-impl Protocol {
+impl SimProtocol {
     /// Returns whether it is NVMe, over whatever transport.
     pub fn is_nvme(self) -> bool {
         matches!(self, Self::NvmeTcp | Self::NvmeRdma)
     }
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for SimProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NvmeTcp => "NVMe/TCP",
@@ -55,9 +55,9 @@ pub struct Config {
     /// Its scene.
     pub scene: Scene,
     /// Between the initiators and what they connect to.
-    pub protocol: Protocol,
+    pub protocol: SimProtocol,
     /// Between a gateway and the targets, if there is a gateway between them and the initiators.
-    pub behind_gateway: Option<Protocol>,
+    pub behind_gateway: Option<SimProtocol>,
     /// Processes that serve the store: 1 or 2.
     pub targets: usize,
     /// Hosts reserve what the gateways of a group serve.
@@ -204,16 +204,16 @@ impl Config {
     }
 
     /// The same between one pair of hosts: each of the paths may turn out to be lost in its turn.
-    fn worst(&self, protocol: Protocol, quiesce: Duration, paths: usize) -> Duration {
+    fn worst(&self, protocol: SimProtocol, quiesce: Duration, paths: usize) -> Duration {
         let keep_alive = Duration::from_millis(self.keep_alive_ms.into());
         // An answer that does not come: to the command, then to its abort.
         let unanswered = self.io_timeout + self.io_timeout.min(ABORT);
         let (noticed, settled) = match protocol {
-            Protocol::NvmeTcp | Protocol::NvmeRdma => {
+            SimProtocol::NvmeTcp | SimProtocol::NvmeRdma => {
                 (keep_alive * 2 + unanswered, keep_alive * 2 + self.told().max(quiesce))
             }
-            Protocol::Iscsi => (keep_alive * 2 + unanswered, TIME_2_WAIT_AND_RETAIN + quiesce),
-            Protocol::Nbd => (unanswered, quiesce),
+            SimProtocol::Iscsi => (keep_alive * 2 + unanswered, TIME_2_WAIT_AND_RETAIN + quiesce),
+            SimProtocol::Nbd => (unanswered, quiesce),
         };
         // An attempt that fails still, a pause, and one that does not.
         let back = CONNECT_TIMEOUT * 2 + self.reconnect_delay;
@@ -222,7 +222,7 @@ impl Config {
     }
 
     /// Returns the protocol of the targets, to initiators or to the gateways before them.
-    pub fn inner(&self) -> Protocol {
+    pub fn inner(&self) -> SimProtocol {
         self.behind_gateway.unwrap_or(self.protocol)
     }
 
@@ -246,7 +246,7 @@ impl Config {
 
     /// Returns whether every byte behind the handshakes is covered by a digest.
     pub fn is_covered(&self) -> bool {
-        let has = |protocol: Protocol| protocol != Protocol::Nbd;
+        let has = |protocol: SimProtocol| protocol != SimProtocol::Nbd;
         self.header_digest
             && self.data_digest
             && has(self.protocol)

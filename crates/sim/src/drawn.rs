@@ -1,13 +1,13 @@
 //! The set-up that a seed chooses, by chance, and as its scene needs it.
 
-use crate::config::{Config, Protocol};
+use crate::config::{Config, SimProtocol};
 use crate::scene::Scene;
 use crate::wanted::Transport;
 use core::time::Duration;
 use weft_endpoint::paths::{Failover, IoPolicy};
 use weft_io::sim::Rng;
 
-impl Protocol {
+impl SimProtocol {
     fn drawn(rng: &mut Rng) -> Self {
         *rng.pick(&[Self::NvmeTcp, Self::NvmeTcp, Self::Iscsi, Self::Nbd])
     }
@@ -22,14 +22,14 @@ impl Config {
         if transport == Transport::Rdma && scene != Scene::Damage {
             let both = [&mut config.protocol].into_iter().chain(&mut config.behind_gateway);
             both.filter(|protocol| protocol.is_nvme())
-                .for_each(|protocol| *protocol = Protocol::NvmeRdma);
+                .for_each(|protocol| *protocol = SimProtocol::NvmeRdma);
         }
         config
     }
 
     fn drawn(rng: &mut Rng) -> Self {
-        let protocol = Protocol::drawn(rng);
-        let behind_gateway = rng.one_in(4).then(|| Protocol::drawn(rng));
+        let protocol = SimProtocol::drawn(rng);
+        let behind_gateway = rng.one_in(4).then(|| SimProtocol::drawn(rng));
         let queues = rng.within(1, 2) as usize;
         let trouble = Duration::from_secs(rng.within(8, 30));
         let operations = rng.within(60, 200) as u32;
@@ -102,7 +102,7 @@ impl Scene {
 /// once.
 fn shape_late_writes(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol = *rng.pick(&[SimProtocol::NvmeTcp, SimProtocol::NvmeTcp, SimProtocol::Iscsi]);
     (config.targets, config.initiators, config.reconnects) = (rng.within(1, 2) as usize, 1, true);
     (config.slots, config.slot_blocks) = (rng.within(2, 4) as u32, 1);
     (config.operations, config.trouble) = (200, Duration::from_secs(10));
@@ -111,11 +111,12 @@ fn shape_late_writes(config: &mut Config, rng: &mut Rng) {
     config.reconnect_delay = Duration::from_millis(100);
 }
 
-/// As with late writes. What a process has not flushed, the next one cannot write again, so there is
-/// no cache.
+/// As with late writes. What a process has not flushed, the next one cannot write again, so there
+/// is no cache.
 fn shape_taken_over(config: &mut Config, rng: &mut Rng) {
     shape_late_writes(config, rng);
-    let protocols = [Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi, Protocol::Nbd];
+    let protocols =
+        [SimProtocol::NvmeTcp, SimProtocol::NvmeTcp, SimProtocol::Iscsi, SimProtocol::Nbd];
     (config.protocol, config.volatile) = (*rng.pick(&protocols), false);
     config.reconnects = rng.one_in(2);
 }
@@ -123,7 +124,7 @@ fn shape_taken_over(config: &mut Config, rng: &mut Rng) {
 /// Both processes have the same subsystem, and controllers of their own.
 fn shape_shared(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol = *rng.pick(&[SimProtocol::NvmeTcp, SimProtocol::NvmeTcp, SimProtocol::Iscsi]);
     (config.targets, config.reconnects) = (2, true);
 }
 
@@ -137,8 +138,12 @@ fn shape_restarts(config: &mut Config, rng: &mut Rng) {
 /// One process, which serves by NVMe and iSCSI, to two hosts.
 fn shape_reservations(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol =
-        *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol = *rng.pick(&[
+        SimProtocol::NvmeTcp,
+        SimProtocol::NvmeTcp,
+        SimProtocol::NvmeTcp,
+        SimProtocol::Iscsi,
+    ]);
     (config.targets, config.initiators, config.reconnects) = (1, 2, true);
     config.block_bytes = crate::reserving::BLOCK as u32;
     config.unflushed_bytes = None;
@@ -147,7 +152,7 @@ fn shape_reservations(config: &mut Config, rng: &mut Rng) {
 /// Digests of all that has them.
 fn shape_damage(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol = *rng.pick(&[SimProtocol::NvmeTcp, SimProtocol::NvmeTcp, SimProtocol::Iscsi]);
     (config.header_digest, config.data_digest) = (true, true);
 }
 
@@ -168,7 +173,7 @@ fn shape_writers(config: &mut Config, rng: &mut Rng) {
 /// Two or three targets, and blocks in several regions of a mirror.
 fn shape_mirror(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol = *rng.pick(&[SimProtocol::NvmeTcp, SimProtocol::NvmeTcp, SimProtocol::Iscsi]);
     (config.targets, config.initiators, config.reconnects) = (rng.within(2, 3) as usize, 1, false);
     config.slot_blocks = 24 * 1024 / config.block_bytes;
     config.unflushed_bytes = None;
@@ -183,7 +188,7 @@ fn shape_mirror(config: &mut Config, rng: &mut Rng) {
 /// Two or three gateways, and hosts with a path to each.
 fn shape_group(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
-    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::Iscsi]);
+    config.protocol = *rng.pick(&[SimProtocol::NvmeTcp, SimProtocol::Iscsi]);
     (config.targets, config.reconnects) = (rng.within(2, 3) as usize, true);
     (config.volatile, config.compare, config.unflushed_bytes) = (false, false, None);
     config.trouble = Duration::from_secs(rng.within(20, 60));
@@ -196,8 +201,12 @@ fn shape_group(config: &mut Config, rng: &mut Rng) {
     if config.fences {
         (config.initiators, config.block_bytes) = (2, crate::reserving::BLOCK as u32);
         // The initiators of iSCSI have no part in what is reserved, but that they are kept out.
-        config.protocol =
-            *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+        config.protocol = *rng.pick(&[
+            SimProtocol::NvmeTcp,
+            SimProtocol::NvmeTcp,
+            SimProtocol::NvmeTcp,
+            SimProtocol::Iscsi,
+        ]);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Shared by runs of all kinds: times, a report, a network, options, and the last look at a store.
 
-use crate::config::{CONNECT_TIMEOUT, Config, Protocol};
+use crate::config::{CONNECT_TIMEOUT, Config, SimProtocol};
 use crate::holds;
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
 use crate::scene::Scene;
 use crate::stamp::UNIT_BYTES;
-use crate::store::Store;
+use crate::store::BlockStore;
 use crate::wanted::{Transport, Wanted};
-use crate::workload::{Shared, Workload};
+use crate::workload::{Shared, SharedWorkload};
 use core::time::Duration;
 use weft_endpoint::identity::Identities;
 use weft_endpoint::{ConnectOptions, Control, Names};
@@ -28,7 +28,7 @@ pub(crate) const QUIET: Duration = Duration::from_secs(300);
 
 /// Report of a run.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SimReport {
     /// The seed.
     pub seed: u64,
     /// The set-up, in a line.
@@ -52,17 +52,18 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
-impl Report {
+impl SimReport {
     /// The report of a run that has come to its end, by its seed and set-up, the workloads and the
     /// devices that were opened for them.
     pub(crate) fn of<'a>(
         (seed, setup): (u64, String),
         workloads: impl Iterator<Item = &'a Shared> + Clone,
         opened: u64,
-        (world, journal): (&World, &Journal),
+        (world, journal): (&World, &SimJournal),
     ) -> Self {
-        let count =
-            |of: fn(&Workload) -> u64| workloads.clone().map(|it| of(&it.borrow())).sum::<u64>();
+        let count = |of: fn(&SharedWorkload) -> u64| {
+            workloads.clone().map(|it| of(&it.borrow())).sum::<u64>()
+        };
         Self {
             seed,
             setup,
@@ -107,10 +108,10 @@ pub(crate) fn seeded(seed: u64) -> Rng {
 
 /// Tells the journal where a store does not hold what the oracle expects, looked at directly.
 pub(crate) fn check_store(
-    store: &Store,
+    store: &BlockStore,
     (config, oracle): (&Config, &Oracle),
     now: Time,
-    journal: &Journal,
+    journal: &SimJournal,
 ) {
     let units = u64::from(config.units());
     for lba in 0..u64::from(config.blocks()) {
@@ -124,8 +125,8 @@ pub(crate) fn check_store(
 }
 
 /// The options of everybody who opens something.
-pub(crate) fn options(config: &Config, protocol: Protocol, quiesce: Duration) -> ConnectOptions {
-    let has_digests = protocol != Protocol::NvmeRdma;
+pub(crate) fn options(config: &Config, protocol: SimProtocol, quiesce: Duration) -> ConnectOptions {
+    let has_digests = protocol != SimProtocol::NvmeRdma;
     ConnectOptions {
         nr_io_queues: config.queues as u16,
         queue_size: config.queue_size,

@@ -4,7 +4,7 @@
 //! was lost. There the user states one (the quiesce time), and whatever holds writes back here
 //! stays below it: see [`Faults::stall_max`].
 
-use crate::config::{Config, Protocol};
+use crate::config::{Config, SimProtocol};
 use crate::scene::Scene;
 use core::fmt;
 use core::time::Duration;
@@ -141,7 +141,7 @@ impl Faults {
         if config.scene == Scene::Reservations {
             return RESERVATIONS_STALL;
         }
-        if config.protocol.is_nvme() && config.behind_gateway.is_none_or(Protocol::is_nvme) {
+        if config.protocol.is_nvme() && config.behind_gateway.is_none_or(SimProtocol::is_nvme) {
             // The keep alive timer ends what is older.
             Duration::from_millis(u64::from(config.keep_alive_ms) * 4)
         } else {
@@ -151,7 +151,7 @@ impl Faults {
 
     fn draw(&self, config: &Config, rng: &mut Rng) -> Fault {
         let by_nbd =
-            config.protocol == Protocol::Nbd || config.behind_gateway == Some(Protocol::Nbd);
+            config.protocol == SimProtocol::Nbd || config.behind_gateway == Some(SimProtocol::Nbd);
         let cut = *rng.pick(if by_nbd { &HEARD_CUTS[..] } else { &CUTS });
         let which = rng.bits();
         let stall = fraction(Self::stall_max(config), rng);

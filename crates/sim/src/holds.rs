@@ -2,7 +2,7 @@
 //! not a part of it, so that who waits for half of a bound is found out. Which seeds these are
 //! depends on nothing else that a seed chooses.
 
-use crate::config::{Config, Protocol};
+use crate::config::{Config, SimProtocol};
 use crate::scene::Scene;
 use crate::store::Behaviour;
 use core::time::Duration;
@@ -35,7 +35,7 @@ pub fn until_bound(config: &Config) -> Duration {
         // Nothing stalls there.
         (Scene::LateWrites, _) => Duration::ZERO,
         // Some of the legs are iSCSI targets.
-        (Scene::Mirror, _) | (_, Protocol::Iscsi | Protocol::Nbd) => config.quiesce / 4,
+        (Scene::Mirror, _) | (_, SimProtocol::Iscsi | SimProtocol::Nbd) => config.quiesce / 4,
         _ => Duration::ZERO,
     };
     config.quiesce - elsewhere - MARGIN

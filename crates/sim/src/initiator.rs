@@ -3,10 +3,10 @@
 
 use crate::config::Config;
 use crate::every_run::{control, loops};
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
 use crate::scene::Scene;
-use crate::workload::{self, Plan, Shared, Workload};
+use crate::workload::{self, Shared, SharedWorkload, WorkloadPlan};
 use core::cell::RefCell;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -43,7 +43,7 @@ enum State {
 }
 
 /// A host with workloads.
-pub struct Initiator {
+pub struct SimInitiator {
     /// For the journal.
     pub name: String,
     /// The host.
@@ -66,7 +66,7 @@ pub struct Initiator {
     pub opened: u64,
 }
 
-impl Initiator {
+impl SimInitiator {
     /// The `n`th initiator, which reaches its blocks by any of these URLs.
     pub fn new(
         world: &mut World,
@@ -74,7 +74,7 @@ impl Initiator {
         config: &Config,
         options: ConnectOptions,
         oracle: &Rc<RefCell<Oracle>>,
-        journal: &Journal,
+        journal: &SimJournal,
         mut rng: Rng,
     ) -> Self {
         let name = format!("initiator-{n}");
@@ -87,7 +87,7 @@ impl Initiator {
         let own = per_queue * config.queues as u32;
         let first = u64::from(own) * n as u64;
         let workloads = (0..config.queues).map(|q| {
-            let plan = Plan {
+            let plan = WorkloadPlan {
                 name: format!("{name}/{q}"),
                 host: n,
                 first: if overlap { 0 } else { first + u64::from(per_queue) * q as u64 },
@@ -100,7 +100,7 @@ impl Initiator {
                 is_taken_over: config.scene == Scene::TakenOver,
                 may_fail: true,
             };
-            Workload::new(plan, config.operations, rng.fork(), oracle, journal)
+            SharedWorkload::new(plan, config.operations, rng.fork(), oracle, journal)
         });
         Self {
             workloads: workloads.collect(),
@@ -125,7 +125,7 @@ impl Initiator {
     }
 
     /// Goes on: opens, starts workloads, notices that a device is lost.
-    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+    pub fn look_after(&mut self, world: &mut World, journal: &SimJournal) {
         match &mut self.state {
             State::Waiting(until) if *until <= world.now() => self.open(journal),
             State::Opening(opening) => {
@@ -167,7 +167,7 @@ impl Initiator {
         self.state = State::Waiting(world.now() + pause);
     }
 
-    fn open(&mut self, journal: &Journal) {
+    fn open(&mut self, journal: &SimJournal) {
         let url = self.rng.pick(&self.urls);
         journal.tell(&self.name, format_args!("opens {url}"));
         let opening =
@@ -176,7 +176,7 @@ impl Initiator {
     }
 
     /// Goes on with a device, when nothing of a process before this one is executed any more.
-    fn take_over(&mut self, world: &World, device: Device, journal: &Journal) {
+    fn take_over(&mut self, world: &World, device: Device, journal: &SimJournal) {
         if self.watch.is_some() {
             return self.run(world, device, journal);
         }
@@ -187,7 +187,7 @@ impl Initiator {
     }
 
     /// Starts the workloads on a device.
-    fn run(&mut self, world: &World, device: Device, journal: &Journal) {
+    fn run(&mut self, world: &World, device: Device, journal: &SimJournal) {
         self.opened += 1;
         self.keep(&device);
         journal.tell(&self.name, format_args!("has {}", device.url()));
@@ -214,7 +214,7 @@ impl Initiator {
     }
 
     /// Its process ends at once; whether there was one.
-    pub fn kill(&mut self, world: &mut World, journal: &Journal) -> bool {
+    pub fn kill(&mut self, world: &mut World, journal: &SimJournal) -> bool {
         if matches!(self.state, State::Down | State::Closed) {
             return false;
         }

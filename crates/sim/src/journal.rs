@@ -5,24 +5,24 @@ use core::fmt;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_io::Time;
-use weft_io::sim::{Record, World};
+use weft_io::sim::{TraceRecord, World};
 
 /// The journal of a run; clones are the same one.
 #[derive(Clone)]
-pub struct Journal(Rc<Inner>);
+pub struct SimJournal(Rc<Inner>);
 
 struct Inner {
     listening: bool,
     lines: RefCell<Vec<String>>,
     violation: RefCell<Option<String>>,
     now: Cell<Time>,
-    records: Option<Receiver<Record>>,
-    give: Option<Sender<Record>>,
+    records: Option<Receiver<TraceRecord>>,
+    give: Option<Sender<TraceRecord>>,
     /// Ends of connections, by number.
     connections: RefCell<std::collections::BTreeMap<u64, String>>,
 }
 
-impl Journal {
+impl SimJournal {
     /// A journal, which keeps its lines if somebody listens.
     pub fn new(listening: bool) -> Self {
         let (give, records) = if listening { Some(channel()).unzip() } else { (None, None) };

@@ -1,9 +1,9 @@
 //! A host whose process serves something: a target with the store, or a gateway with what it has
 //! opened itself.
 
-use crate::config::{Config, Protocol};
+use crate::config::{Config, SimProtocol};
 use crate::every_run::control;
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ const CONTROLLERS: u16 = 1000;
 const REOPEN: Duration = Duration::from_millis(300);
 
 /// Contents of a process.
-pub enum Served {
+pub enum ServedContents {
     /// A device of its own, the same after each start.
     Own(Arc<dyn BlockDevice>),
     /// What these URLs name.
@@ -62,18 +62,18 @@ struct Running {
 }
 
 /// A host that serves.
-pub struct Server {
+pub struct ServingHost {
     /// For the journal.
     pub name: String,
     /// The host.
     pub host: HostId,
     /// Its address.
     pub at: SocketAddr,
-    protocol: Protocol,
+    protocol: SimProtocol,
     /// Another protocol by which it serves the same, and where.
-    also: Option<(Protocol, SocketAddr)>,
+    also: Option<(SimProtocol, SocketAddr)>,
     range: ControllerRange,
-    served: Served,
+    served: ServedContents,
     reservations: ReservationTable,
     /// What NVMe targets say (CQT).
     told: Duration,
@@ -87,14 +87,14 @@ pub struct Server {
     control: Option<Control>,
 }
 
-impl Server {
+impl ServingHost {
     /// A host at an address, where nothing runs yet.
     pub fn new(
         world: &mut World,
         name: &str,
         ip: &str,
-        protocol: Protocol,
-        served: Served,
+        protocol: SimProtocol,
+        served: ServedContents,
         config: &Config,
         seed: u64,
     ) -> Self {
@@ -119,12 +119,12 @@ impl Server {
     }
 
     /// Serves by another protocol as well, at the port behind.
-    pub fn serve_also(&mut self, protocol: Protocol) {
+    pub fn serve_also(&mut self, protocol: SimProtocol) {
         self.also = Some((protocol, SocketAddr::new(self.at.ip(), self.at.port() + 1)));
     }
 
     /// Returns the address for a protocol.
-    pub fn place_of(&self, protocol: Protocol) -> SocketAddr {
+    pub fn place_of(&self, protocol: SimProtocol) -> SocketAddr {
         self.also.filter(|(also, _)| *also == protocol).map_or(self.at, |(_, at)| at)
     }
 
@@ -149,7 +149,7 @@ impl Server {
     }
 
     /// Serves something else after the next start.
-    pub fn serve_instead(&mut self, served: Served) {
+    pub fn serve_instead(&mut self, served: ServedContents) {
         self.served = served;
     }
 
@@ -157,15 +157,15 @@ impl Server {
     pub fn url(&self) -> String {
         let at = self.at;
         match self.protocol {
-            Protocol::NvmeRdma => format!("nvme+rdma://{at}/{NQN}"),
-            Protocol::NvmeTcp => format!("nvme+tcp://{at}/{NQN}"),
-            Protocol::Iscsi => format!("iscsi://{at}/{IQN}/0"),
-            Protocol::Nbd => format!("nbd://{at}/1"),
+            SimProtocol::NvmeRdma => format!("nvme+rdma://{at}/{NQN}"),
+            SimProtocol::NvmeTcp => format!("nvme+tcp://{at}/{NQN}"),
+            SimProtocol::Iscsi => format!("iscsi://{at}/{IQN}/0"),
+            SimProtocol::Nbd => format!("nbd://{at}/1"),
         }
     }
 
     /// Starts the process.
-    pub fn start(&mut self, world: &mut World, journal: &Journal) {
+    pub fn start(&mut self, world: &mut World, journal: &SimJournal) {
         let config = LoopConfig {
             spin: Duration::from_micros(2),
             pool_bytes: self.pool_bytes,
@@ -176,7 +176,7 @@ impl Server {
         // The system has closed the descriptors of the process before.
         world.set_exhausted(self.host, false);
         journal.tell(&self.name, format_args!("starts"));
-        if let Served::Own(device) = &self.served {
+        if let ServedContents::Own(device) = &self.served {
             let device = Arc::clone(device);
             self.serve(world, device);
         } else {
@@ -194,14 +194,14 @@ impl Server {
     }
 
     /// The process ends without ceremony. Peers hear of it from the system.
-    pub fn kill(&mut self, world: &mut World, journal: &Journal) {
+    pub fn kill(&mut self, world: &mut World, journal: &SimJournal) {
         journal.tell(&self.name, format_args!("is killed"));
         world.kill(self.host);
         self.ended();
     }
 
     /// The host loses its power. Peers hear nothing.
-    pub fn lose_power(&mut self, world: &mut World, journal: &Journal) {
+    pub fn lose_power(&mut self, world: &mut World, journal: &SimJournal) {
         journal.tell(&self.name, format_args!("loses its power"));
         world.crash(self.host);
         self.ended();
@@ -215,8 +215,9 @@ impl Server {
         self.loops.clear();
     }
 
-    fn open(&mut self, journal: &Journal) {
-        let (Served::Remote(urls, options), Some(control)) = (&self.served, &self.control) else {
+    fn open(&mut self, journal: &SimJournal) {
+        let (ServedContents::Remote(urls, options), Some(control)) = (&self.served, &self.control)
+        else {
             return;
         };
         let options = ConnectOptions { control: control.clone(), ..(**options).clone() };
@@ -233,7 +234,7 @@ impl Server {
         let remotes: Vec<RemoteLoop> =
             self.loops[..self.loop_count].iter().map(|&id| world.handle(id).remote()).collect();
         let nqn = Nqn::new(NQN).expect("a name");
-        let is_own = matches!(self.served, Served::Own(_));
+        let is_own = matches!(self.served, ServedContents::Own(_));
         let device = if is_own { device } else { weft_block::sharing::share(device, &remotes) };
         let inventory = inventory(nqn, device, self.range).expect("one device");
         let inventory = LiveInventory::with_reservations(inventory, self.reservations.clone())
@@ -252,7 +253,7 @@ impl Server {
     }
 
     /// Looks after a process that opens what it serves.
-    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+    pub fn look_after(&mut self, world: &mut World, journal: &SimJournal) {
         match &mut self.process {
             Process::Opening(opening) => {
                 match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -293,7 +294,7 @@ impl Server {
     /// How many listeners it has.
     fn listeners(&self) -> usize {
         // NVMe over RDMA comes with NVMe/TCP.
-        1 + usize::from(self.also.is_some()) + usize::from(self.protocol == Protocol::NvmeRdma)
+        1 + usize::from(self.also.is_some()) + usize::from(self.protocol == SimProtocol::NvmeRdma)
     }
 
     /// Returns a text with the remains of connections; `counts_drivers`: also drivers beyond those
@@ -336,14 +337,14 @@ fn inventory(
 
 /// Serves by a protocol at an address. `quiesce`: what NVMe targets say.
 fn start(
-    (protocol, at): (Protocol, SocketAddr),
+    (protocol, at): (SimProtocol, SocketAddr),
     on: &Handle,
     inventory: Arc<LiveInventory>,
     loops: Vec<RemoteLoop>,
     (seed, quiesce): (u64, Duration),
 ) -> Box<dyn Export> {
     match protocol {
-        Protocol::NvmeTcp | Protocol::NvmeRdma => {
+        SimProtocol::NvmeTcp | SimProtocol::NvmeRdma => {
             // Each start has numbers of its own.
             let identities = Identities::seeded(seed ^ on.now().since_epoch().as_nanos() as u64);
             let config = nvme::TargetConfig {
@@ -354,12 +355,12 @@ fn start(
             };
             let limits = nvme::TargetLimits { quiesce, ..nvme::TargetLimits::default() };
             let target = nvme::Target::start_on(on, config, limits, loops).expect("a free port");
-            if protocol == Protocol::NvmeRdma {
+            if protocol == SimProtocol::NvmeRdma {
                 target.listen_on(on, &format!("nvme+rdma://{at}")).expect("a free port");
             }
             Box::new(target)
         }
-        Protocol::Iscsi => {
+        SimProtocol::Iscsi => {
             let name = Some(Name::new(IQN).expect("a name"));
             let settings = iscsi::Settings {
                 name,
@@ -373,7 +374,7 @@ fn start(
                     .expect("a free port"),
             )
         }
-        Protocol::Nbd => {
+        SimProtocol::Nbd => {
             let url = format!("nbd://{at}");
             Box::new(
                 NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops)

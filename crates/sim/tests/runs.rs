@@ -1,12 +1,12 @@
 //! A seed is one history, and sound products pass.
 
-use weft_sim::journal::Journal;
-use weft_sim::run::{Report, run};
+use weft_sim::journal::SimJournal;
+use weft_sim::run::{SimReport, run};
 use weft_sim::scene::Scene;
 use weft_sim::wanted::Wanted;
 
-fn traced(seed: u64) -> Report {
-    run(seed, Wanted::default(), &Journal::new(true))
+fn traced(seed: u64) -> SimReport {
+    run(seed, Wanted::default(), &SimJournal::new(true))
 }
 
 #[test]
@@ -26,8 +26,10 @@ fn mirror() -> Wanted {
 #[test]
 fn mirrors_keep_their_promises_and_have_one_history() {
     for seed in 0..10 {
-        let (first, second) =
-            (run(seed, mirror(), &Journal::new(true)), run(seed, mirror(), &Journal::new(false)));
+        let (first, second) = (
+            run(seed, mirror(), &SimJournal::new(true)),
+            run(seed, mirror(), &SimJournal::new(false)),
+        );
         assert_eq!(first.violation, None, "seed {seed}: {}", first.setup);
         assert!(first.operations[0] > 0 && first.opened > 0, "seed {seed}");
         assert_eq!(first.hash, second.hash, "seed {seed} has two histories");
@@ -39,7 +41,7 @@ fn groups_keep_their_promises_and_have_one_history() {
     let wanted = Wanted { scene: Some(Scene::Group), ..Wanted::default() };
     for seed in 0..10 {
         let (first, second) =
-            (run(seed, wanted, &Journal::new(true)), run(seed, wanted, &Journal::new(false)));
+            (run(seed, wanted, &SimJournal::new(true)), run(seed, wanted, &SimJournal::new(false)));
         assert_eq!(first.violation, None, "seed {seed}: {}", first.setup);
         assert!(
             first.operations[0] > 0 && first.trace.iter().any(|line| line.contains("is Optimized")),
@@ -53,7 +55,7 @@ fn groups_keep_their_promises_and_have_one_history() {
 #[test]
 fn gateways_that_lose_the_cluster_end() {
     let wanted = Wanted { scene: Some(Scene::Group), ..Wanted::default() };
-    let reports: Vec<_> = (0..7).map(|seed| run(seed, wanted, &Journal::new(false))).collect();
+    let reports: Vec<_> = (0..7).map(|seed| run(seed, wanted, &SimJournal::new(false))).collect();
     assert!(reports.iter().any(|report| report.losses > 0));
     assert!(reports.iter().all(|report| report.violation.is_none()));
 }
@@ -63,7 +65,7 @@ fn who_listens_changes_nothing() {
     for seed in 0..6 {
         assert_eq!(
             traced(seed).hash,
-            run(seed, Wanted::default(), &Journal::new(false)).hash,
+            run(seed, Wanted::default(), &SimJournal::new(false)).hash,
             "seed {seed}"
         );
     }
@@ -72,7 +74,7 @@ fn who_listens_changes_nothing() {
 #[test]
 fn nothing_is_wrong() {
     for seed in 100..120 {
-        let report = run(seed, Wanted::default(), &Journal::new(false));
+        let report = run(seed, Wanted::default(), &SimJournal::new(false));
         assert_eq!(report.violation, None, "seed {seed}: {}", report.setup);
         assert!(report.operations[0] > 0);
     }

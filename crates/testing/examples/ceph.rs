@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
-    let Some(cluster) = weft_testing::ceph::Cluster::start(1) else { return ExitCode::from(77) };
+    let Some(cluster) = weft_testing::ceph::CephCluster::start(1) else {
+        return ExitCode::from(77);
+    };
     println!("cluster in {}", cluster.dir().display());
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     ExitCode::SUCCESS

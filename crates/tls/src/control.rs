@@ -2,8 +2,8 @@
 //! §4.6, §5.1, §6). What they mean is the same whoever has the records.
 
 use crate::limits::TLS_CONTROL_RECORDS_MAX;
-use crate::openssl::Failure;
-use crate::reason::Role;
+use crate::openssl::SslFailure;
+use crate::reason::TlsRole;
 
 /// Types of records.
 pub(crate) mod record {
@@ -58,7 +58,7 @@ pub(crate) enum Said {
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Breach {
-    pub(crate) failure: Failure,
+    pub(crate) failure: SslFailure,
     /// The alert that tells the other end.
     pub(crate) alert: Option<u8>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Breach {
 impl Breach {
     /// One that the other end is told of.
     pub(crate) fn new(why: &str, alert: u8) -> Self {
-        Self { failure: Failure::Reason(0, why.into()), alert: Some(alert) }
+        Self { failure: SslFailure::Reason(0, why.into()), alert: Some(alert) }
     }
 
     /// A record that is not authentic.
@@ -89,7 +89,7 @@ impl Breach {
     }
 
     fn flood() -> Self {
-        Self { failure: Failure::Flood, alert: Some(alert::UNEXPECTED_MESSAGE) }
+        Self { failure: SslFailure::Flood, alert: Some(alert::UNEXPECTED_MESSAGE) }
     }
 }
 
@@ -99,7 +99,7 @@ const HEADER_BYTES: usize = 4;
 /// What the records of the other end have said so far. Nothing is kept of a message but its header,
 /// however long it is.
 pub(crate) struct ControlRecords {
-    role: Role,
+    role: TlsRole,
     /// Records without data since there was some.
     in_a_row: u32,
     /// The header of the message that is being received, of which so many bytes have come.
@@ -110,7 +110,7 @@ pub(crate) struct ControlRecords {
 }
 
 impl ControlRecords {
-    pub(crate) fn new(role: Role) -> Self {
+    pub(crate) fn new(role: TlsRole) -> Self {
         Self { role, in_a_row: 0, header: [0; HEADER_BYTES], have: 0, left: 0 }
     }
 
@@ -149,7 +149,7 @@ impl ControlRecords {
             (record::ALERT, &[_, alert::CLOSE_NOTIFY]) => Ok(Said::End),
             (record::ALERT, &[_, alert::USER_CANCELED]) => Ok(Said::Nothing),
             (record::ALERT, &[_, number]) => Err(Breach {
-                failure: Failure::Reason(
+                failure: SslFailure::Reason(
                     alert::RECEIVED + u32::from(number),
                     format!("the peer ended it with alert {number}"),
                 ),
@@ -202,7 +202,7 @@ impl ControlRecords {
         let len = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         let is_taken = match kind {
             // Tickets are not used, only clients get them, and none is empty.
-            message::NEW_SESSION_TICKET => self.role == Role::Client && len > 0,
+            message::NEW_SESSION_TICKET => self.role == TlsRole::Client && len > 0,
             message::KEY_UPDATE if len != 1 => return Err(Breach::message(alert::DECODE_ERROR)),
             message::KEY_UPDATE => true,
             _ => false,
@@ -218,7 +218,7 @@ mod tests {
 
     /// What a client makes of records of the handshake, up to the first failure.
     fn says(records: &[&[u8]]) -> Vec<Result<Said, Option<u8>>> {
-        let mut control = ControlRecords::new(Role::Client);
+        let mut control = ControlRecords::new(TlsRole::Client);
         let mut results = Vec::new();
         for content in records {
             results.push(control.take(record::HANDSHAKE, content).map_err(|breach| breach.alert));
@@ -264,14 +264,14 @@ mod tests {
         ] {
             assert_eq!(says(&[message]), [Err(Some(alert))], "{message:?}");
         }
-        let mut server = ControlRecords::new(Role::Server);
+        let mut server = ControlRecords::new(TlsRole::Server);
         assert!(server.take(record::HANDSHAKE, &TICKET).is_err(), "a ticket for a server");
     }
 
     #[test]
     fn a_message_is_not_interrupted() {
         for kind in [record::ALERT, record::APPLICATION_DATA] {
-            let mut control = ControlRecords::new(Role::Client);
+            let mut control = ControlRecords::new(TlsRole::Client);
             control.take(record::HANDSHAKE, &TICKET[..7]).unwrap();
             let result = match kind {
                 record::ALERT => control.take(kind, &[1, 0]).map(drop),
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn alerts_end_a_direction_or_the_connection() {
         let take = |kind, content: &[u8]| {
-            ControlRecords::new(Role::Client).take(kind, content).map_err(|breach| breach.alert)
+            ControlRecords::new(TlsRole::Client).take(kind, content).map_err(|breach| breach.alert)
         };
         assert_eq!(take(record::ALERT, &[1, 0]), Ok(Said::End));
         assert_eq!(take(record::ALERT, &[2, 0]), Ok(Said::End), "the level means nothing");
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn records_without_data_are_bounded() {
-        let mut control = ControlRecords::new(Role::Client);
+        let mut control = ControlRecords::new(TlsRole::Client);
         let rounds = |control: &mut ControlRecords, with_data: bool| {
             (0..TLS_CONTROL_RECORDS_MAX * 3)
                 .take_while(|round| {

@@ -4,7 +4,7 @@ use crate::key::{Keys, Psk};
 use crate::openssl::{Context, Secrets, Unavailable, library};
 use crate::optional::OptionalTls;
 use crate::peer::Peer;
-use crate::reason::Role;
+use crate::reason::TlsRole;
 use crate::secured::SecuredStream;
 use std::sync::Arc;
 use weft_io::stream::Stream;
@@ -41,7 +41,7 @@ impl Server {
     /// # Errors
     /// The library refuses one more.
     pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Server, self.1)?;
+        let (stream, peer) = SecuredStream::wrap(stream, &self.0, TlsRole::Server, self.1)?;
         Ok((Box::new(stream), peer))
     }
 
@@ -79,7 +79,7 @@ impl Client {
     /// # Errors
     /// The library refuses one more.
     pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Client, self.1)?;
+        let (stream, peer) = SecuredStream::wrap(stream, &self.0, TlsRole::Client, self.1)?;
         Ok((Box::new(stream), peer))
     }
 }

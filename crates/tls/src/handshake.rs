@@ -1,38 +1,38 @@
 //! A connection during its handshake, which OpenSSL does.
 
-use crate::openssl::{Context, Failure, Machine, Unavailable};
+use crate::openssl::{Context, SslFailure, SslMachine, Unavailable};
 use crate::peer::Peer;
-use crate::reason::{Role, reason};
-use crate::schedule::Secret;
+use crate::reason::{TlsRole, reason};
+use crate::schedule::TrafficSecret;
 use crate::state::as_far_as_it_goes;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use weft_io::stream::Stream;
 
 /// One end, until its handshake is over and sent. Nothing behind the handshake is received, so the
 /// first record of data has the number 0 in both directions.
-pub(crate) struct Handshake {
+pub(crate) struct TlsHandshake {
     socket: Box<dyn Stream>,
-    machine: Machine,
-    role: Role,
+    machine: SslMachine,
+    role: TlsRole,
     is_over: bool,
     /// Why the connection is over.
     failed: Option<String>,
     peer: Peer,
 }
 
-impl Handshake {
+impl TlsHandshake {
     pub(crate) fn new(
         socket: Box<dyn Stream>,
         context: &Context,
-        role: Role,
+        role: TlsRole,
     ) -> Result<Self, Unavailable> {
-        Ok(Self::of(socket, Machine::new(context)?, role, Peer::default()))
+        Ok(Self::of(socket, SslMachine::new(context)?, role, Peer::default()))
     }
 
     /// The server's end of a connection of which the first byte has come.
     pub(crate) fn begun(
         socket: Box<dyn Stream>,
-        mut machine: Machine,
+        mut machine: SslMachine,
         peer: Peer,
         first: u8,
     ) -> Self {
@@ -41,10 +41,10 @@ impl Handshake {
             room[0] = first;
             Ok(1)
         });
-        Self::of(socket, machine, Role::Server, peer)
+        Self::of(socket, machine, TlsRole::Server, peer)
     }
 
-    fn of(socket: Box<dyn Stream>, machine: Machine, role: Role, peer: Peer) -> Self {
+    fn of(socket: Box<dyn Stream>, machine: SslMachine, role: TlsRole, peer: Peer) -> Self {
         Self { socket, machine, role, is_over: false, failed: None, peer }
     }
 
@@ -80,7 +80,7 @@ impl Handshake {
 
     /// It is over. The alert that tells the other end goes out as far as it can.
     #[cold]
-    fn fail(&mut self, failure: &Failure) -> io::Error {
+    fn fail(&mut self, failure: &SslFailure) -> io::Error {
         let _ = self.try_flush();
         self.give_up(reason(failure, self.role))
     }
@@ -144,11 +144,11 @@ impl Handshake {
     }
 
     /// The secrets of what is sent and of what is received, once.
-    pub(crate) fn take_secrets(&mut self) -> Option<(Secret, Secret)> {
+    pub(crate) fn take_secrets(&mut self) -> Option<(TrafficSecret, TrafficSecret)> {
         self.machine.take_secrets()
     }
 
-    pub(crate) fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> TlsRole {
         self.role
     }
 

@@ -2,11 +2,11 @@
 //! that are not data: alerts, and messages of the handshake that come after it (RFC 8446 §4.6, §6).
 
 use crate::control::{Breach, ControlRecords, Said, alert, key_update, record};
-use crate::kernel::{self, Direction, Socket};
+use crate::kernel::{self, Socket, TlsDirection};
 use crate::limits::{TLS_COUNT_BYTES, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES};
-use crate::openssl::Failure;
-use crate::reason::{Role, reason};
-use crate::schedule::Secret;
+use crate::openssl::SslFailure;
+use crate::reason::{TlsRole, reason};
+use crate::schedule::TrafficSecret;
 use crate::state::{ConnectionState, as_far_as_it_goes};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ static CHANGES_KEYS: OnceLock<bool> = OnceLock::new();
 
 /// The traffic secret of one direction.
 struct DirectionSecret {
-    secret: Secret,
+    secret: TrafficSecret,
     /// Bytes since its records were counted.
     bytes: usize,
 }
@@ -28,7 +28,7 @@ struct DirectionSecret {
 /// A stream of records of the kernel.
 pub(crate) struct KernelStream {
     socket: Box<dyn Stream>,
-    role: Role,
+    role: TlsRole,
     state: ConnectionState,
     sent: DirectionSecret,
     received: DirectionSecret,
@@ -40,7 +40,12 @@ pub(crate) struct KernelStream {
 
 impl KernelStream {
     /// Takes a socket over for which [`KernelStream::attach`] has told `true`.
-    pub(crate) fn new(socket: Box<dyn Stream>, role: Role, send: Secret, receive: Secret) -> Self {
+    pub(crate) fn new(
+        socket: Box<dyn Stream>,
+        role: TlsRole,
+        send: TrafficSecret,
+        receive: TrafficSecret,
+    ) -> Self {
         let [sent, received] = [send, receive].map(|secret| DirectionSecret { secret, bytes: 0 });
         let control = ControlRecords::new(role);
         Self { socket, role, state: ConnectionState::Open, sent, received, owed: None, control }
@@ -51,11 +56,15 @@ impl KernelStream {
     ///
     /// # Errors
     /// It has taken one direction only.
-    pub(crate) fn attach(stream: &dyn Stream, send: &Secret, receive: &Secret) -> io::Result<bool> {
+    pub(crate) fn attach(
+        stream: &dyn Stream,
+        send: &TrafficSecret,
+        receive: &TrafficSecret,
+    ) -> io::Result<bool> {
         let Some(socket) = kernel::socket(stream) else { return Ok(false) };
         // Nothing has changed for the socket while it has no keys.
         let begun = kernel::attach(socket)
-            .and_then(|()| kernel::set_keys(socket, Direction::Receive, receive));
+            .and_then(|()| kernel::set_keys(socket, TlsDirection::Receive, receive));
         if let Err(e) = begun {
             // A connection that is over already says nothing about the kernel.
             if e.kind() != ErrorKind::NotConnected && HAS_NONE.set(()).is_ok() {
@@ -63,11 +72,11 @@ impl KernelStream {
             }
             return Ok(false);
         }
-        kernel::set_keys(socket, Direction::Send, send)?;
+        kernel::set_keys(socket, TlsDirection::Send, send)?;
         // As nothing was sent, the same keys can be set once more: a kernel that changes none
         // refuses it.
         CHANGES_KEYS.get_or_init(|| {
-            let changes = kernel::set_keys(socket, Direction::Send, send).is_ok();
+            let changes = kernel::set_keys(socket, TlsDirection::Send, send).is_ok();
             tracing::debug!(
                 "the kernel encrypts the records of TLS{}",
                 if changes { "" } else { "; it cannot change keys" }
@@ -84,7 +93,7 @@ impl KernelStream {
 
     /// It is over. The other end is told by an alert, if there is room for it.
     #[cold]
-    fn fail(&mut self, kind: ErrorKind, failure: &Failure, alert: Option<u8>) -> io::Error {
+    fn fail(&mut self, kind: ErrorKind, failure: &SslFailure, alert: Option<u8>) -> io::Error {
         if let (Some(alert), Ok(socket)) = (alert, self.kernel()) {
             let _ = kernel::send(socket, record::ALERT, &alert::content(alert));
         }
@@ -100,7 +109,7 @@ impl KernelStream {
     /// This kernel does not change keys.
     #[cold]
     fn fail_for_keys(&mut self) -> io::Error {
-        self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY))
+        self.fail(ErrorKind::Unsupported, &SslFailure::KernelKeys, Some(alert::CLOSE_NOTIFY))
     }
 
     /// Announces new keys if that is due, and uses them.
@@ -109,7 +118,7 @@ impl KernelStream {
         kernel::send(self.kernel()?, record::HANDSHAKE, &key_update(demands))?;
         self.owed = None;
         let secret = self.sent.secret.next();
-        if kernel::set_keys(self.kernel()?, Direction::Send, &secret).is_err() {
+        if kernel::set_keys(self.kernel()?, TlsDirection::Send, &secret).is_err() {
             return Err(self.fail_for_keys());
         }
         self.sent = DirectionSecret { secret, bytes: 0 };
@@ -119,8 +128,8 @@ impl KernelStream {
     /// Counts bytes of data. When keys have served for enough records, both ends are to make new
     /// ones; a kernel that cannot ends the connection in order, and the next call tells why.
     #[inline]
-    fn count(&mut self, way: Direction, bytes: usize) {
-        let direction = if way == Direction::Send { &mut self.sent } else { &mut self.received };
+    fn count(&mut self, way: TlsDirection, bytes: usize) {
+        let direction = if way == TlsDirection::Send { &mut self.sent } else { &mut self.received };
         direction.bytes += bytes;
         if direction.bytes >= TLS_COUNT_BYTES {
             direction.bytes = 0;
@@ -129,7 +138,7 @@ impl KernelStream {
     }
 
     #[cold]
-    fn count_records(&mut self, way: Direction) {
+    fn count_records(&mut self, way: TlsDirection) {
         let hash = self.sent.secret.hash();
         let records = self.kernel().and_then(|socket| kernel::records(socket, way, hash));
         if records.is_ok_and(|records| records < TLS_KEY_RECORDS_MAX) || self.owed == Some(true) {
@@ -143,7 +152,7 @@ impl KernelStream {
     pub(crate) fn records(&self) -> [u64; 2] {
         let of =
             |way| kernel::records(self.kernel().unwrap(), way, self.sent.secret.hash()).unwrap();
-        [of(Direction::Send), of(Direction::Receive)]
+        [of(TlsDirection::Send), of(TlsDirection::Receive)]
     }
 
     /// Returns whether this kernel can change keys.
@@ -178,7 +187,7 @@ impl KernelStream {
     /// The other end has made new keys.
     fn take_keys(&mut self, demands: bool) -> io::Result<()> {
         let secret = self.received.secret.next();
-        if kernel::set_keys(self.kernel()?, Direction::Receive, &secret).is_err() {
+        if kernel::set_keys(self.kernel()?, TlsDirection::Receive, &secret).is_err() {
             return Err(self.fail_for_keys());
         }
         self.received = DirectionSecret { secret, bytes: 0 };
@@ -224,7 +233,7 @@ impl StreamFilter for KernelStream {
                     if n > 0 {
                         self.control.data(n).map_err(|breach| self.refuse(&breach))?;
                     }
-                    self.count(Direction::Receive, n);
+                    self.count(TlsDirection::Receive, n);
                     return Ok(n);
                 }
                 // What comes next is not data, so a receive that cannot take its type is refused
@@ -242,7 +251,7 @@ impl StreamFilter for KernelStream {
         self.state.check()?;
         self.pay()?;
         let n = self.socket.send(bufs)?;
-        self.count(Direction::Send, n);
+        self.count(TlsDirection::Send, n);
         Ok(n)
     }
 

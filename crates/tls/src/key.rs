@@ -4,14 +4,14 @@ use zeroize::Zeroizing;
 
 /// The hash function that a key is for, and with it the cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hash {
+pub enum PskHash {
     /// `TLS_AES_128_GCM_SHA256`.
     Sha256,
     /// `TLS_AES_256_GCM_SHA384`.
     Sha384,
 }
 
-impl Hash {
+impl PskHash {
     /// Bytes of what it gives.
     pub(crate) const fn bytes(self) -> usize {
         match self {
@@ -43,12 +43,12 @@ pub struct Psk {
     /// The key.
     pub key: Zeroizing<Vec<u8>>,
     /// Its hash function.
-    pub hash: Hash,
+    pub hash: PskHash,
 }
 
 impl Psk {
     /// A key of these bytes.
-    pub fn new(key: &[u8], hash: Hash) -> Self {
+    pub fn new(key: &[u8], hash: PskHash) -> Self {
         Self { key: Zeroizing::new(key.to_vec()), hash }
     }
 }

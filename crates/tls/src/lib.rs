@@ -44,6 +44,6 @@ mod state;
 mod tests;
 
 pub use endpoint::{Client, Server, available};
-pub use key::{Hash, Keys, Psk};
+pub use key::{Keys, Psk, PskHash};
 pub use openssl::Unavailable;
 pub use peer::{Peer, Records};

@@ -1,8 +1,8 @@
 //! An accepted connection that may speak TLS or not; its first byte decides. If it begins with a
 //! handshake record (RFC 8446 §5.1) it is TLS, and everything else is given to the caller as it is.
 
-use crate::handshake::Handshake;
-use crate::openssl::{Context, Machine};
+use crate::handshake::TlsHandshake;
+use crate::openssl::{Context, SslMachine};
 use crate::peer::Peer;
 use crate::placeholder::Placeholder;
 use crate::secured::SecuredStream;
@@ -59,10 +59,10 @@ impl OptionalTls {
             return Ok(true);
         }
         let machine =
-            Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
+            SslMachine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
         self.speaks = Speaks::Tls;
         let socket = core::mem::replace(&mut self.stream, Box::new(Placeholder));
-        let stream = Handshake::begun(socket, machine, self.peer.clone(), first[0]);
+        let stream = TlsHandshake::begun(socket, machine, self.peer.clone(), first[0]);
         self.stream = Box::new(SecuredStream::of(stream, self.kernel));
         Ok(true)
     }

@@ -1,10 +1,10 @@
 //! Why TLS failed, for people.
 
-use crate::openssl::Failure;
+use crate::openssl::SslFailure;
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum TlsRole {
     /// It accepted the connection.
     Server,
     /// It made the connection.
@@ -36,22 +36,22 @@ mod code {
 const IDENTITY_BYTES_SHOWN: usize = 512;
 
 /// One sentence without its subject, which is the connection.
-pub(crate) fn reason(failure: &Failure, role: Role) -> String {
+pub(crate) fn reason(failure: &SslFailure, role: TlsRole) -> String {
     let text = match failure {
-        Failure::UnknownIdentity(identity) => {
+        SslFailure::UnknownIdentity(identity) => {
             return format!(
                 "TLS: the peer offers the PSK identity \"{}\", for which there is no key here",
                 String::from_utf8_lossy(&identity[..identity.len().min(IDENTITY_BYTES_SHOWN)])
                     .escape_debug()
             );
         }
-        Failure::NoPsk => "the peer did not take the pre-shared key that was offered",
-        Failure::Closed => "the peer closed the connection during the handshake",
-        Failure::Flood => "the peer sends records without data, one after the other",
-        Failure::KernelKeys => {
+        SslFailure::NoPsk => "the peer did not take the pre-shared key that was offered",
+        SslFailure::Closed => "the peer closed the connection during the handshake",
+        SslFailure::Flood => "the peer sends records without data, one after the other",
+        SslFailure::KernelKeys => {
             "the keys have to be changed, which this kernel cannot do (Linux 6.14 can): the connection is opened again"
         }
-        Failure::Reason(number, text) => match known(*number, role) {
+        SslFailure::Reason(number, text) => match known(*number, role) {
             Some(known) => known,
             None => return format!("TLS: {text}"),
         },
@@ -59,23 +59,23 @@ pub(crate) fn reason(failure: &Failure, role: Role) -> String {
     format!("TLS: {text}")
 }
 
-fn known(number: u32, role: Role) -> Option<&'static str> {
+fn known(number: u32, role: TlsRole) -> Option<&'static str> {
     Some(match (number, role) {
         (code::BINDER_DOES_NOT_VERIFY, _) => "the peer has another key for this PSK identity",
         (code::BAD_RECORD_MAC | code::ALERT_BAD_RECORD_MAC, _) => {
             "a record was changed on its way, or the keys differ"
         }
-        (code::ALERT_DECRYPT_ERROR | code::ALERT_ILLEGAL_PARAMETER, Role::Client) => {
+        (code::ALERT_DECRYPT_ERROR | code::ALERT_ILLEGAL_PARAMETER, TlsRole::Client) => {
             "the peer has another key for this PSK identity, and ended the handshake"
         }
         (code::ALERT_UNKNOWN_PSK_IDENTITY, _) => "the peer has no key for this PSK identity",
-        (code::ALERT_HANDSHAKE_FAILURE | code::ALERT_MISSING_EXTENSION, Role::Client) => {
+        (code::ALERT_HANDSHAKE_FAILURE | code::ALERT_MISSING_EXTENSION, TlsRole::Client) => {
             "the peer ended the handshake: it has no key for this PSK identity, or wants another cipher suite or a certificate"
         }
-        (code::CERTIFICATE_VERIFY_FAILED, Role::Client) => {
+        (code::CERTIFICATE_VERIFY_FAILED, TlsRole::Client) => {
             "the peer showed a certificate in place of knowing the pre-shared key"
         }
-        (code::NO_SUITABLE_SIGNATURE_ALGORITHM, Role::Server) => {
+        (code::NO_SUITABLE_SIGNATURE_ALGORITHM, TlsRole::Server) => {
             "the peer offers no pre-shared key that can be used"
         }
         (code::NO_SHARED_CIPHER, _) => {
@@ -98,15 +98,16 @@ mod tests {
 
     #[test]
     fn what_a_peer_says_is_shown_without_its_control_characters() {
-        let text = reason(&Failure::UnknownIdentity(b"a\n\xff".to_vec()), Role::Server);
+        let text = reason(&SslFailure::UnknownIdentity(b"a\n\xff".to_vec()), TlsRole::Server);
         assert!(text.contains(r"a\n") && !text.contains('\n'), "{text}");
     }
 
     #[test]
     fn what_is_not_known_is_told_as_the_library_says_it() {
-        let text = |number, role| reason(&Failure::Reason(number, "length mismatch".into()), role);
-        assert_eq!(text(159, Role::Server), "TLS: length mismatch");
-        assert!(text(1115, Role::Client).contains("no key"));
-        assert!(text(253, Role::Server).contains("another key"));
+        let text =
+            |number, role| reason(&SslFailure::Reason(number, "length mismatch".into()), role);
+        assert_eq!(text(159, TlsRole::Server), "TLS: length mismatch");
+        assert!(text(1115, TlsRole::Client).contains("no key"));
+        assert!(text(253, TlsRole::Server).contains("another key"));
     }
 }

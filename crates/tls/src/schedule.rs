@@ -1,33 +1,33 @@
 //! Keys of records from traffic secrets (RFC 8446 §7.1 to §7.3).
 
-use crate::key::Hash;
+use crate::key::PskHash;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Sha256, Sha384};
 use zeroize::Zeroizing;
 
 /// A secret that one direction's keys are made of. It is wiped when it is dropped, and has no
 /// `Debug`.
-pub(crate) struct Secret {
+pub(crate) struct TrafficSecret {
     bytes: Zeroizing<Vec<u8>>,
-    hash: Hash,
+    hash: PskHash,
 }
 
 /// Bytes of a nonce of AES-GCM.
 const NONCE_BYTES: usize = 12;
 
-impl Secret {
+impl TrafficSecret {
     /// One that the handshake has given.
-    pub(crate) fn new(bytes: &[u8], hash: Hash) -> Self {
+    pub(crate) fn new(bytes: &[u8], hash: PskHash) -> Self {
         Self { bytes: Zeroizing::new(bytes.to_vec()), hash }
     }
 
-    pub(crate) fn hash(&self) -> Hash {
+    pub(crate) fn hash(&self) -> PskHash {
         self.hash
     }
 
     /// Key and nonce of its records.
     pub(crate) fn record_keys(&self) -> (Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>) {
-        let key_bytes = if self.hash == Hash::Sha256 { 16 } else { 32 };
+        let key_bytes = if self.hash == PskHash::Sha256 { 16 } else { 32 };
         (self.expand(b"key", key_bytes), self.expand(b"iv", NONCE_BYTES))
     }
 
@@ -43,8 +43,8 @@ impl Secret {
         let head = [0, len as u8, label_bytes as u8];
         let info: [&[u8]; 5] = [&head, b"tls13 ", label, &[0], &[1]];
         let mut block = match self.hash {
-            Hash::Sha256 => mac::<Hmac<Sha256>>(&self.bytes, &info),
-            Hash::Sha384 => mac::<Hmac<Sha384>>(&self.bytes, &info),
+            PskHash::Sha256 => mac::<Hmac<Sha256>>(&self.bytes, &info),
+            PskHash::Sha384 => mac::<Hmac<Sha384>>(&self.bytes, &info),
         };
         block.truncate(len);
         block
@@ -66,14 +66,14 @@ mod tests {
     /// RFC 8448 §3: the server's application traffic secret and its keys.
     #[test]
     fn the_keys_are_those_of_the_published_trace() {
-        let secret = Secret::new(
+        let secret = TrafficSecret::new(
             &hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643"),
-            Hash::Sha256,
+            PskHash::Sha256,
         );
         let (key, nonce) = secret.record_keys();
         assert_eq!(*key, hex("9f02283b6c9c07efc26bb9f2ac92e356"));
         assert_eq!(*nonce, hex("cf782b88dd83549aadf1e984"));
         assert_ne!(secret.next().bytes, secret.bytes);
-        assert_eq!(Secret::new(&[1; 48], Hash::Sha384).next().bytes.len(), 48);
+        assert_eq!(TrafficSecret::new(&[1; 48], PskHash::Sha384).next().bytes.len(), 48);
     }
 }

@@ -1,14 +1,14 @@
 //! A stream within TLS: OpenSSL does the handshake, and then the kernel has the records, or
 //! [`RecordStream`] has them.
 
-use crate::handshake::Handshake;
+use crate::handshake::TlsHandshake;
 use crate::in_kernel::KernelStream;
 use crate::openssl::{Context, Unavailable};
 use crate::peer::{Peer, Records};
 use crate::placeholder::Placeholder;
-use crate::reason::Role;
+use crate::reason::TlsRole;
 use crate::records::RecordStream;
-use crate::schedule::Secret;
+use crate::schedule::TrafficSecret;
 use std::io::{self, IoSlice, IoSliceMut};
 use weft_io::stream::{Stream, StreamFilter};
 
@@ -22,7 +22,7 @@ pub(crate) struct SecuredStream {
 
 enum Now {
     /// The handshake is not over, or nobody could take the records.
-    Handshake(Box<Handshake>),
+    Handshake(Box<TlsHandshake>),
     /// The records are sealed and opened here.
     UserSpace(Box<RecordStream>),
     /// The kernel has the records.
@@ -40,16 +40,16 @@ impl SecuredStream {
     pub(crate) fn wrap(
         socket: Box<dyn Stream>,
         context: &Context,
-        role: Role,
+        role: TlsRole,
         kernel: bool,
     ) -> Result<(Self, Peer), Unavailable> {
-        let stream = Handshake::new(socket, context, role)?;
+        let stream = TlsHandshake::new(socket, context, role)?;
         let peer = stream.whom().clone();
         Ok((Self::of(stream, kernel), peer))
     }
 
     /// One whose handshake has not got further than its first byte.
-    pub(crate) fn of(stream: Handshake, kernel: bool) -> Self {
+    pub(crate) fn of(stream: TlsHandshake, kernel: bool) -> Self {
         Self { peer: stream.whom().clone(), now: Now::Handshake(Box::new(stream)), kernel }
     }
 
@@ -88,7 +88,10 @@ impl SecuredStream {
     ///
     /// # Errors
     /// Why nobody can take them.
-    fn hand_over(&self, stream: &mut Handshake) -> Result<(bool, Secret, Secret), String> {
+    fn hand_over(
+        &self,
+        stream: &mut TlsHandshake,
+    ) -> Result<(bool, TrafficSecret, TrafficSecret), String> {
         let secrets = stream.take_secrets();
         let (send, receive) =
             secrets.ok_or("TLS: this OpenSSL does not tell the keys of a connection")?;

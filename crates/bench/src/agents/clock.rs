@@ -6,13 +6,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// then. Steps of the system's time during a study do not matter to it, and its difference to that
 /// of another machine means something to people.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct AgentClock {
     begin: Instant,
     /// Nanoseconds since 1970 at `begin`.
     begin_ns: i64,
 }
 
-impl Clock {
+impl AgentClock {
     /// Made now.
     pub fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-impl Default for Clock {
+impl Default for AgentClock {
     fn default() -> Self {
         Self::new()
     }
@@ -120,13 +120,13 @@ mod tests {
         for theirs_ns in [i64::MIN, -1, 0, i64::MAX] {
             let offset = Offset::of(&[Trip { asked_ns: 5, theirs_ns, answered_ns: 3 }]).unwrap();
             let _ = (offset.to_ours(i64::MIN), offset.to_theirs(i64::MAX));
-            let _ = Clock::new().instant(theirs_ns);
+            let _ = AgentClock::new().instant(theirs_ns);
         }
     }
 
     #[test]
     fn a_clock_translates_both_ways() {
-        let clock = Clock::new();
+        let clock = AgentClock::new();
         let at = Instant::now();
         assert_eq!(clock.instant(clock.of(at)), Some(at));
         assert!(clock.now_ns() >= clock.of(at));

@@ -1,9 +1,9 @@
 //! Result of a run of an agent, with its histograms.
 
 use crate::results::Processors;
-use crate::stats::Latency;
+use crate::stats::Latencies;
 use crate::study::ticks::Ticks;
-use crate::workload::{self, Direction, DirectionReport, JobReport, LoopReport, Report};
+use crate::workload::{self, Direction, DirectionReport, JobReport, RunLoopReport, RunReport};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use weft_block::{Status, StatusKind};
@@ -19,11 +19,11 @@ const TIME_MAX: Duration = Duration::from_secs(1 << 32);
 
 /// Result of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct Measured {
+pub struct MeasuredRun {
     /// When its jobs started, on the agent's clock; none if they did not.
     pub started_ns: Option<i64>,
     /// Reads and writes.
-    pub directions: [Part; 2],
+    pub directions: [MeasuredDirection; 2],
     /// Operations that failed or never completed.
     pub failed: u64,
     /// The first of them, in words.
@@ -49,7 +49,7 @@ pub const COUNTED: usize = 10;
 
 /// The operations of one direction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct Part {
+pub struct MeasuredDirection {
     /// Completed operations.
     pub ios: u64,
     /// Their bytes.
@@ -77,14 +77,15 @@ fn counted(counters: &mut Snapshot) -> [&mut u64; COUNTED] {
     ]
 }
 
-impl Part {
+impl MeasuredDirection {
     fn of(report: &DirectionReport) -> Self {
         let latencies = report.total.recorded().collect();
         Self { ios: report.ios, bytes: report.bytes, runtime: report.runtime, latencies }
     }
 
     fn report(&self) -> DirectionReport {
-        let mut total = if self.latencies.is_empty() { Latency::unused() } else { Latency::new() };
+        let mut total =
+            if self.latencies.is_empty() { Latencies::unused() } else { Latencies::new() };
         // Of a peer: what no histogram of ours has is not taken, and no sum overflows.
         let mut left = u64::from(u32::MAX) << 16;
         for &(ns, count) in self.latencies.iter().take(BUCKETS_MAX) {
@@ -107,15 +108,15 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Measured {
+impl MeasuredRun {
     /// From a report; `started_ns` is when its jobs started.
-    pub fn of(report: &Report, started_ns: Option<i64>) -> Self {
+    pub fn of(report: &RunReport, started_ns: Option<i64>) -> Self {
         let mut counters = report.counters();
         let failure = report.jobs.iter().find_map(|job| job.errors.first());
         Self {
             started_ns,
             directions: [Direction::Read, Direction::Write]
-                .map(|direction| Part::of(&report.total(direction))),
+                .map(|direction| MeasuredDirection::of(&report.total(direction))),
             failed: report.failed(),
             failure: failure
                 .map(|error| format!("{:?} at LBA {}", error.status.kind, error.first_lba)),
@@ -148,7 +149,7 @@ impl Measured {
     }
 
     /// The agent's process as a loop of a report.
-    pub(super) fn process(&self) -> LoopReport {
+    pub(super) fn process(&self) -> RunLoopReport {
         let mut counters = Snapshot::default();
         // The sums of several machines stay within bounds, whatever one of them says.
         counted(&mut counters)
@@ -159,15 +160,22 @@ impl Measured {
         let context_switches = self.context_switches.min(1 << 56);
         let thread = Usage { user, system, context_switches, ..Usage::default() };
         let machine = self.processors.map(bounded);
-        LoopReport { cpu: None, jobs: 1, time: self.loops.min(TIME_MAX), thread, counters, machine }
+        RunLoopReport {
+            cpu: None,
+            jobs: 1,
+            time: self.loops.min(TIME_MAX),
+            thread,
+            counters,
+            machine,
+        }
     }
 }
 
 /// Parts of a time, whatever a peer says.
-fn bounded(of: Processors) -> workload::Processors {
+fn bounded(of: Processors) -> workload::ProcessorTimes {
     let part = |value: f64| value.clamp(0.0, 1.0);
     let Processors { user, system, interrupts, soft_interrupts, steal } = of;
-    workload::Processors {
+    workload::ProcessorTimes {
         user: part(user),
         system: part(system),
         interrupts: part(interrupts),
@@ -178,9 +186,9 @@ fn bounded(of: Processors) -> workload::Processors {
 
 /// Watches the processors of this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch(Option<Ticks>);
+pub struct ProcessorWatch(Option<Ticks>);
 
-impl Watch {
+impl ProcessorWatch {
     /// From now on.
     pub fn start() -> Self {
         Self(Ticks::now())
@@ -195,24 +203,24 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::message::{self, Answer};
+    use crate::agents::message::{self, AgentMessage};
 
     #[test]
     fn whatever_a_peer_says_it_found_is_taken_without_overflow() {
-        let part = Part {
+        let part = MeasuredDirection {
             ios: u64::MAX,
             bytes: u64::MAX,
             runtime: Duration::MAX,
             latencies: vec![(0, u64::MAX), (u64::MAX, u64::MAX), (5, 1)],
         };
-        let measured = Measured {
+        let measured = MeasuredRun {
             directions: [part.clone(), part],
             failed: u64::MAX,
             cpu_ns: [u64::MAX; 2],
             context_switches: u64::MAX,
             counters: [u64::MAX; COUNTED],
             processors: Some(Processors { user: -1.0, system: f64::MAX, ..Processors::default() }),
-            ..Measured::default()
+            ..MeasuredRun::default()
         };
         let job = measured.job(0);
         let mut sum = job.directions[0].clone();
@@ -226,21 +234,25 @@ mod tests {
     /// A histogram with a value in each of its buckets is the longest that there is.
     #[test]
     fn the_longest_answer_fits_into_a_message() {
-        let mut total = Latency::new();
+        let mut total = Latencies::new();
         let mut ns = 1u64;
         while ns < LATENCY_NS_MAX {
             total.record_n(ns, 1_000_000_007);
             ns += (ns / 200).max(1);
         }
-        let part =
-            Part::of(&DirectionReport { ios: u64::MAX, total, ..DirectionReport::default() });
+        let part = MeasuredDirection::of(&DirectionReport {
+            ios: u64::MAX,
+            total,
+            ..DirectionReport::default()
+        });
         assert!(part.latencies.len() < BUCKETS_MAX);
-        let measured = Measured { directions: [part.clone(), part], ..Measured::default() };
-        let answer = Answer::Ended { measured: Box::new(measured) };
+        let measured = MeasuredRun { directions: [part.clone(), part], ..MeasuredRun::default() };
+        let answer = AgentMessage::Ended { measured: Box::new(measured) };
         let bytes = message::encode(&answer).unwrap();
-        let (back, _) = message::decode::<Answer>(&bytes, crate::limits::AGENT_MESSAGE_BYTES_MAX)
-            .unwrap()
-            .unwrap();
+        let (back, _) =
+            message::decode::<AgentMessage>(&bytes, crate::limits::AGENT_MESSAGE_BYTES_MAX)
+                .unwrap()
+                .unwrap();
         assert_eq!(back, answer);
     }
 }

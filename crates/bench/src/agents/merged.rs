@@ -1,7 +1,7 @@
 //! One report of several machines.
 
-use super::Measured;
-use crate::workload::{Direction, JobSpec, Report};
+use super::MeasuredRun;
+use crate::workload::{Direction, JobSpec, RunReport};
 use std::time::SystemTime;
 use weft_block::Geometry;
 use weft_io::cpu_usage::Usage;
@@ -9,9 +9,14 @@ use weft_io::cpu_usage::Usage;
 /// Returns the results of several agents that measured at the same time as one report: each is a
 /// job, whose index is the number that stands with it, and a loop, whose thread is its process.
 /// Operations and processor time are sums, histograms are merged, and the longest time counts.
-pub fn merged(url: &str, geometry: Geometry, spec: &JobSpec, all: &[(u32, Measured)]) -> Report {
+pub fn merged(
+    url: &str,
+    geometry: Geometry,
+    spec: &JobSpec,
+    all: &[(u32, MeasuredRun)],
+) -> RunReport {
     let loops: Vec<_> = all.iter().map(|(_, measured)| measured.process()).collect();
-    Report {
+    RunReport {
         url: url.to_owned(),
         geometry,
         spec: spec.clone(),
@@ -26,30 +31,30 @@ pub fn merged(url: &str, geometry: Geometry, spec: &JobSpec, all: &[(u32, Measur
 
 /// Returns the result of the agent that wrote the fewest bytes, for agents that wrote to devices of
 /// their own: that much was written to each device.
-pub fn least(all: Vec<(u32, Measured)>) -> Vec<(u32, Measured)> {
-    let written = |measured: &Measured| measured.directions[Direction::Write.index()].bytes;
+pub fn least(all: Vec<(u32, MeasuredRun)>) -> Vec<(u32, MeasuredRun)> {
+    let written = |measured: &MeasuredRun| measured.directions[Direction::Write.index()].bytes;
     // A failure must not vanish behind an agent that wrote less.
-    let worst = |(_, measured): &(u32, Measured)| (measured.failed == 0, written(measured));
+    let worst = |(_, measured): &(u32, MeasuredRun)| (measured.failed == 0, written(measured));
     all.into_iter().min_by_key(worst).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::measured::Part;
+    use super::super::measured::MeasuredDirection;
     use super::*;
     use core::time::Duration;
 
-    fn measured(ios: u64, ns: u64) -> Measured {
-        let reads = Part {
+    fn measured(ios: u64, ns: u64) -> MeasuredRun {
+        let reads = MeasuredDirection {
             ios,
             bytes: ios * 4096,
             runtime: Duration::from_secs(2),
             latencies: vec![(ns, ios)],
         };
-        Measured {
-            directions: [reads, Part::default()],
+        MeasuredRun {
+            directions: [reads, MeasuredDirection::default()],
             cpu_ns: [ios * 1000, ios * 500],
-            ..Measured::default()
+            ..MeasuredRun::default()
         }
     }
 
@@ -85,8 +90,12 @@ mod tests {
     #[test]
     fn of_several_devices_the_least_that_was_written_counts_and_a_failure_before_it() {
         let wrote = |bytes, failed| {
-            let part = Part { bytes, ..Part::default() };
-            Measured { directions: [Part::default(), part], failed, ..Measured::default() }
+            let part = MeasuredDirection { bytes, ..MeasuredDirection::default() };
+            MeasuredRun {
+                directions: [MeasuredDirection::default(), part],
+                failed,
+                ..MeasuredRun::default()
+            }
         };
         assert_eq!(least(vec![(0, wrote(9, 0)), (1, wrote(4, 0))])[0].0, 1);
         assert_eq!(least(vec![(0, wrote(9, 2)), (1, wrote(4, 0))])[0].0, 0);

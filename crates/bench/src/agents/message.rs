@@ -2,10 +2,10 @@
 //! endian).
 //!
 //! The study asks and the agent answers; while a run goes on, the agent also reports its progress.
-//! The first request is [`Request::Hello`] and its answer [`Answer::Welcome`]: they carry the
-//! proofs. Nothing else is answered before.
+//! The first request is [`StudyMessage::Hello`] and its answer [`AgentMessage::Welcome`]: they
+//! carry the proofs. Nothing else is answered before.
 
-use super::{Measured, Order};
+use super::{MeasuredRun, RunOrder};
 use crate::limits::AGENT_MESSAGE_BYTES_MAX;
 use crate::results::Machine;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ pub const VERSION: u32 = 1;
 /// Message of a study.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "request", rename_all = "kebab-case")]
-pub enum Request {
+pub enum StudyMessage {
     /// The first one.
     Hello {
         /// [`VERSION`].
@@ -46,7 +46,7 @@ pub enum Request {
     /// Connects the jobs of a run.
     Prepare {
         /// The run.
-        order: Order,
+        order: RunOrder,
     },
     /// Starts the prepared run.
     Start {
@@ -60,7 +60,7 @@ pub enum Request {
 /// Message of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
-pub enum Answer {
+pub enum AgentMessage {
     /// Of `Hello`.
     Welcome {
         /// The agent's proof that it has the key, hexadecimal.
@@ -102,12 +102,12 @@ pub enum Answer {
     /// The run has ended.
     Ended {
         /// What it found.
-        measured: Box<Measured>,
+        measured: Box<MeasuredRun>,
     },
     /// A request is not fulfilled, or a run failed.
     Refused {
         /// What kind of failure it is.
-        kind: Kind,
+        kind: WireErrorKind,
         /// In a sentence, without a secret.
         why: String,
     },
@@ -117,7 +117,7 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "they are those of ErrorKind")]
-pub enum Kind {
+pub enum WireErrorKind {
     Usage,
     NotFound,
     PermissionDenied,
@@ -132,15 +132,15 @@ pub enum Kind {
 
 macro_rules! kinds {
     ($($kind:ident)*) => {
-        impl From<weft_block::ErrorKind> for Kind {
+        impl From<weft_block::ErrorKind> for WireErrorKind {
             fn from(kind: weft_block::ErrorKind) -> Self {
                 match kind { $(weft_block::ErrorKind::$kind => Self::$kind,)* }
             }
         }
 
-        impl From<Kind> for weft_block::ErrorKind {
-            fn from(kind: Kind) -> Self {
-                match kind { $(Kind::$kind => Self::$kind,)* }
+        impl From<WireErrorKind> for weft_block::ErrorKind {
+            fn from(kind: WireErrorKind) -> Self {
+                match kind { $(WireErrorKind::$kind => Self::$kind,)* }
             }
         }
     };
@@ -150,7 +150,7 @@ kinds!(Usage NotFound PermissionDenied InUse NoResources Refused TimedOut Protoc
 
 /// Reason why bytes are not a message.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MessageError {
     /// It says that it is longer than allowed.
     #[error("a message of {bytes} bytes, of which at most {most} are allowed")]
     TooLong {
@@ -172,11 +172,11 @@ pub const LENGTH_BYTES: usize = 4;
 ///
 /// # Errors
 /// It is longer than [`AGENT_MESSAGE_BYTES_MAX`].
-pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
-    let text = serde_json::to_vec(message).map_err(|e| Malformed::Form(e.column()))?;
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, MessageError> {
+    let text = serde_json::to_vec(message).map_err(|e| MessageError::Form(e.column()))?;
     let most = AGENT_MESSAGE_BYTES_MAX;
     let length = u32::try_from(text.len()).ok().filter(|_| text.len() <= most);
-    let length = length.ok_or(Malformed::TooLong { bytes: text.len(), most })?;
+    let length = length.ok_or(MessageError::TooLong { bytes: text.len(), most })?;
     Ok([&length.to_be_bytes()[..], &text].concat())
 }
 
@@ -188,14 +188,14 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
 pub fn decode<M: DeserializeOwned>(
     bytes: &[u8],
     most: usize,
-) -> Result<Option<(M, usize)>, Malformed> {
+) -> Result<Option<(M, usize)>, MessageError> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
     if length > most {
-        return Err(Malformed::TooLong { bytes: length, most });
+        return Err(MessageError::TooLong { bytes: length, most });
     }
     let Some(text) = rest.get(..length) else { return Ok(None) };
-    let message = serde_json::from_slice(text).map_err(|e| Malformed::Form(e.column()))?;
+    let message = serde_json::from_slice(text).map_err(|e| MessageError::Form(e.column()))?;
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 
@@ -206,17 +206,17 @@ mod tests {
 
     #[test]
     fn messages_arrive_whole_or_not_at_all() {
-        let hello = Request::Hello { version: VERSION, proof: "00".repeat(32) };
+        let hello = StudyMessage::Hello { version: VERSION, proof: "00".repeat(32) };
         let bytes = encode(&hello).unwrap();
         for cut in 0..bytes.len() {
-            assert_eq!(decode::<Request>(&bytes[..cut], AGENT_FIRST_BYTES_MAX), Ok(None));
+            assert_eq!(decode::<StudyMessage>(&bytes[..cut], AGENT_FIRST_BYTES_MAX), Ok(None));
         }
-        let two = [&bytes[..], &encode(&Request::Clock { number: 7 }).unwrap()].concat();
-        let (first, length) = decode::<Request>(&two, AGENT_FIRST_BYTES_MAX).unwrap().unwrap();
+        let two = [&bytes[..], &encode(&StudyMessage::Clock { number: 7 }).unwrap()].concat();
+        let (first, length) = decode::<StudyMessage>(&two, AGENT_FIRST_BYTES_MAX).unwrap().unwrap();
         assert_eq!((first, length), (hello, bytes.len()));
         assert_eq!(
-            decode::<Request>(&two[length..], AGENT_FIRST_BYTES_MAX).unwrap().unwrap().0,
-            Request::Clock { number: 7 }
+            decode::<StudyMessage>(&two[length..], AGENT_FIRST_BYTES_MAX).unwrap().unwrap().0,
+            StudyMessage::Clock { number: 7 }
         );
     }
 
@@ -224,14 +224,17 @@ mod tests {
     fn long_ones_are_refused_by_their_length_alone_and_others_by_their_form() {
         let long = (AGENT_FIRST_BYTES_MAX as u32 + 1).to_be_bytes();
         assert!(matches!(
-            decode::<Request>(&long, AGENT_FIRST_BYTES_MAX),
-            Err(Malformed::TooLong { .. })
+            decode::<StudyMessage>(&long, AGENT_FIRST_BYTES_MAX),
+            Err(MessageError::TooLong { .. })
         ));
         let nested = "[".repeat(4000);
         for text in ["", "{}", "null", "{\"request\":\"format\"}", "\u{7f}", nested.as_str()] {
             let bytes = [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
             assert!(
-                matches!(decode::<Request>(&bytes, AGENT_FIRST_BYTES_MAX), Err(Malformed::Form(_))),
+                matches!(
+                    decode::<StudyMessage>(&bytes, AGENT_FIRST_BYTES_MAX),
+                    Err(MessageError::Form(_))
+                ),
                 "{text:.20}"
             );
         }
@@ -242,7 +245,7 @@ mod tests {
         for kind in
             [weft_block::ErrorKind::Usage, weft_block::ErrorKind::InUse, weft_block::ErrorKind::Io]
         {
-            assert_eq!(weft_block::ErrorKind::from(Kind::from(kind)), kind);
+            assert_eq!(weft_block::ErrorKind::from(WireErrorKind::from(kind)), kind);
         }
     }
 }

@@ -12,8 +12,8 @@ mod merged;
 pub mod message;
 pub mod order;
 
-pub use clock::{Clock, Offset, Trip};
-pub use measured::{Measured, Watch};
+pub use clock::{AgentClock, Offset, Trip};
+pub use measured::{MeasuredRun, ProcessorWatch};
 pub use merged::{least, merged};
-pub use message::{Answer, Request};
-pub use order::Order;
+pub use message::{AgentMessage, StudyMessage};
+pub use order::RunOrder;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A run.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct RunOrder {
     /// Name, only reported.
     pub name: String,
     /// fio's `rw`.
@@ -45,7 +45,7 @@ pub struct Order {
     pub seed: Option<u64>,
 }
 
-impl Order {
+impl RunOrder {
     /// Orders a run as `spec` has it, on the agent's processors.
     pub fn of(spec: &JobSpec) -> Self {
         Self {
@@ -143,14 +143,14 @@ mod tests {
     #[test]
     fn an_order_is_what_the_study_would_run_itself() {
         let expected = JobSpec { threads: 2, cpus_allowed: vec![3, 5], ..spec() };
-        assert_eq!(Order::of(&spec()).job(&[3, 5]).unwrap(), expected);
-        assert!(Order::writes(&expected) && !Order::writes(&JobSpec::default()));
+        assert_eq!(RunOrder::of(&spec()).job(&[3, 5]).unwrap(), expected);
+        assert!(RunOrder::writes(&expected) && !RunOrder::writes(&JobSpec::default()));
     }
 
     #[test]
     fn an_agent_gives_memory_and_time_up_to_its_limits() {
-        let refused = |change: fn(&mut Order)| {
-            let mut order = Order::of(&spec());
+        let refused = |change: fn(&mut RunOrder)| {
+            let mut order = RunOrder::of(&spec());
             change(&mut order);
             order.job(&[]).is_err()
         };
@@ -161,7 +161,7 @@ mod tests {
                 && refused(|o| o.run = None)
                 && refused(|o| o.rw = "format".into())
         );
-        let endless = Order { run: None, time_based: false, ..Order::of(&spec()) };
+        let endless = RunOrder { run: None, time_based: false, ..RunOrder::of(&spec()) };
         assert_eq!(
             endless.job(&[]).unwrap().runtime,
             Some(AGENT_RUN_MAX),

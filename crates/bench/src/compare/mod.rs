@@ -24,14 +24,14 @@ pub struct Comparison {
     /// The relations that both have.
     pub relations: Vec<Related>,
     /// Rows that both have.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ComparedRow>,
     /// Other differences, in whole sentences.
     pub notes: Vec<String>,
 }
 
 /// A row in both studies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct ComparedRow {
     /// Lane.
     pub lane: String,
     /// Workload.
@@ -43,12 +43,12 @@ pub struct Change {
     /// CPU time per operation of the initiator before and after, nanoseconds.
     pub cpu_ns: (f64, f64),
     /// The verdict of the intervals.
-    pub verdict: Verdict,
+    pub verdict: RateVerdict,
 }
 
 /// The verdict on the difference of two rates: more than noise, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RateVerdict {
     /// Its relations decide.
     Related,
     /// The second is faster.
@@ -61,7 +61,7 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl RateVerdict {
     fn of(before: &Row, after: &Row) -> Self {
         match before.interval.zip(after.interval) {
             None => Self::Unknown,
@@ -92,8 +92,9 @@ pub fn compare(before: &Results, after: &Results) -> Comparison {
     {
         let Some(then) = before.row(&row.lane, &row.workload) else { continue };
         let of_row = related::of_row(before, after, row);
-        let verdict = if of_row.is_empty() { Verdict::of(then, row) } else { Verdict::Related };
-        changes.push(Change {
+        let verdict =
+            if of_row.is_empty() { RateVerdict::of(then, row) } else { RateVerdict::Related };
+        changes.push(ComparedRow {
             lane: row.lane.clone(),
             workload: row.workload.clone(),
             iops: (then.iops, row.iops),

@@ -1,6 +1,6 @@
 //! A comparison as text.
 
-use super::{Change, Comparison, Related, Verdict};
+use super::{ComparedRow, Comparison, RateVerdict, Related};
 use crate::relation::{level, stated};
 use crate::report::units::{NONE, count, micros, or_none};
 use crate::results::Quantity;
@@ -100,12 +100,16 @@ impl Comparison {
     }
 
     fn of_rates(&self) -> Option<String> {
-        let of = |verdict: Verdict| {
+        let of = |verdict: RateVerdict| {
             self.changes.iter().filter(|change| change.verdict == verdict).count()
         };
-        let (faster, slower, noise, unknown) =
-            (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::Noise), of(Verdict::Unknown));
-        let all = self.changes.len() - of(Verdict::Related);
+        let (faster, slower, noise, unknown) = (
+            of(RateVerdict::Faster),
+            of(RateVerdict::Slower),
+            of(RateVerdict::Noise),
+            of(RateVerdict::Unknown),
+        );
+        let all = self.changes.len() - of(RateVerdict::Related);
         (all > 0 || self.relations.is_empty()).then(|| {
             format!(
                 "{all} rows have no relation in common: {faster} are faster and {slower} slower by more than noise (their 95 % intervals do not \
@@ -115,17 +119,17 @@ impl Comparison {
     }
 
     fn of_cpu(&self) -> Option<String> {
-        let judged = |change: &Change| {
+        let judged = |change: &ComparedRow| {
             let of_row = |it: &&Related| it.lane == change.lane && it.workload == change.workload;
             self.relations
                 .iter()
                 .filter(of_row)
                 .any(|it| matches!(it.quantity, Quantity::Cpu | Quantity::Cycles))
         };
-        let differs = |change: &&Change| {
+        let differs = |change: &&ComparedRow| {
             !judged(change) && (change.cpu_ns.1 / change.cpu_ns.0 - 1.0).abs() > CPU
         };
-        let name = |change: &Change| {
+        let name = |change: &ComparedRow| {
             format!("{} {} ({})", change.lane, change.workload, percent(change.cpu_ns))
         };
         let names: Vec<String> = self.changes.iter().filter(differs).map(name).collect();

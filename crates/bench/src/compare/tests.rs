@@ -66,8 +66,11 @@ fn intervals_decide_where_there_is_no_relation() {
     ]);
     after.machine.system = "y".into();
     let compared = compare(&before, &after);
-    let verdicts: Vec<Verdict> = compared.changes.iter().map(|change| change.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Faster, Verdict::Slower, Verdict::Noise, Verdict::Unknown]);
+    let verdicts: Vec<RateVerdict> = compared.changes.iter().map(|change| change.verdict).collect();
+    assert_eq!(
+        verdicts,
+        [RateVerdict::Faster, RateVerdict::Slower, RateVerdict::Noise, RateVerdict::Unknown]
+    );
     let text = compared.render();
     for words in [
         "4 rows have no relation in common: 1 are faster and 1 slower by more than noise",
@@ -97,7 +100,7 @@ fn relations_decide_where_both_studies_have_them() {
     let after =
         related(200.0, vec![bare(0.64, 0.66), adds(9_100.0, 9_300.0), cpu(1_500.0, 2_600.0)]);
     let compared = compare(&before, &after);
-    assert_eq!(compared.changes[0].verdict, Verdict::Related);
+    assert_eq!(compared.changes[0].verdict, RateVerdict::Related);
     let said: Vec<String> =
         compared.relations.iter().map(|it| it.words().replace('\u{a0}', " ")).collect();
     assert_eq!(

@@ -22,12 +22,12 @@ pub struct Check {
     /// where there is no part.
     pub half: Option<f64>,
     /// The verdict on the change.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
 }
 
 /// The kind of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CheckKind {
     /// A relation of two lanes, with an interval.
     Relation,
     /// A count, without noise.
@@ -36,7 +36,7 @@ pub enum Kind {
 
 /// The verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// It is worse by more than the given part, with all of its interval.
     Worse,
     /// The interval holds the given part: it may be worse by more, or not.
@@ -49,7 +49,7 @@ pub enum Verdict {
     Shown,
 }
 
-impl Verdict {
+impl CheckVerdict {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
@@ -64,8 +64,8 @@ impl Verdict {
 
 impl Check {
     /// Returns the kind: a relation or a count.
-    pub fn kind(&self) -> Kind {
-        if self.to.is_some() { Kind::Relation } else { Kind::Count }
+    pub fn kind(&self) -> CheckKind {
+        if self.to.is_some() { CheckKind::Relation } else { CheckKind::Count }
     }
 
     /// The two sides of the comparison: `rate : bare TCP`, `median latency : local`. The name of

@@ -1,6 +1,6 @@
 //! Counts of rows that both studies have. They have no noise, and so no interval.
 
-use super::check::{Check, Verdict, percent};
+use super::check::{Check, CheckVerdict, percent};
 use crate::report::units::count;
 use crate::results::{Counts, Results, Row};
 
@@ -37,7 +37,7 @@ pub(super) fn checks(before: &Row, after: &Row, results: &Results, lose: f64) ->
     let mut checks = Vec::new();
     if after.failed > 0 {
         let worse = after.failed > before.failed;
-        let verdict = if worse { Verdict::Worse } else { Verdict::Kept };
+        let verdict = if worse { CheckVerdict::Worse } else { CheckVerdict::Kept };
         checks.push(check(FAILED, before.failed as f64, after.failed as f64, verdict));
     }
     let Some((then, now)) = before.counts.as_ref().zip(after.counts.as_ref()) else {
@@ -47,7 +47,7 @@ pub(super) fn checks(before: &Row, after: &Row, results: &Results, lose: f64) ->
         let Some((then, now)) = of(then).zip(of(now)) else { continue };
         // Where several operations are in flight, a call takes as many as there are.
         let is_judged = at < STEADY || is_alone;
-        let verdict = if is_judged { judged(then, now, lose) } else { Verdict::Shown };
+        let verdict = if is_judged { judged(then, now, lose) } else { CheckVerdict::Shown };
         checks.push(check(what, then, now, verdict));
     }
     checks
@@ -61,11 +61,11 @@ pub(super) fn names(row: &Row) -> impl Iterator<Item = &'static str> {
     COUNTED.into_iter().filter_map(move |(what, of)| of(counts.as_ref()?).map(|_| what))
 }
 
-fn judged(before: f64, after: f64, lose: f64) -> Verdict {
+fn judged(before: f64, after: f64, lose: f64) -> CheckVerdict {
     match () {
-        () if after > before * (1.0 + lose) => Verdict::Worse,
-        () if after < before * (1.0 - lose) => Verdict::Better,
-        () => Verdict::Kept,
+        () if after > before * (1.0 + lose) => CheckVerdict::Worse,
+        () if after < before * (1.0 - lose) => CheckVerdict::Better,
+        () => CheckVerdict::Kept,
     }
 }
 

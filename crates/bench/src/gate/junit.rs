@@ -1,20 +1,20 @@
 //! A gate as JUnit's XML, which most CI systems read.
 
-use super::check::{Check, Verdict};
-use super::outcome::{Name, Outcome};
+use super::check::{Check, CheckVerdict};
+use super::outcome::{GateOutcome, RowName};
 use core::fmt::Write;
 
 /// The outcome as a document: a test case for each relation and count. Their names do not depend on
 /// what was measured.
-pub fn junit(outcome: &Outcome) -> String {
+pub fn junit(outcome: &GateOutcome) -> String {
     let is_strict = outcome.rule.strict;
     let failing = |check: &&Check| {
-        check.verdict == Verdict::Worse || is_strict && check.verdict == Verdict::Unclear
+        check.verdict == CheckVerdict::Worse || is_strict && check.verdict == CheckVerdict::Unclear
     };
     let failures = outcome.checks.iter().filter(failing).count()
         + if is_strict { outcome.missing.len() } else { 0 };
-    let open = outcome.of(Verdict::Unclear) + outcome.missing.len();
-    let skipped = outcome.of(Verdict::Shown) + if is_strict { 0 } else { open };
+    let open = outcome.of(CheckVerdict::Unclear) + outcome.missing.len();
+    let skipped = outcome.of(CheckVerdict::Shown) + if is_strict { 0 } else { open };
     let tests = outcome.checks.len() + outcome.missing.len();
     let counted =
         format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"");
@@ -24,20 +24,20 @@ pub fn junit(outcome: &Outcome) -> String {
         escaped(&outcome.suite)
     );
     for check in &outcome.checks {
-        let name = Name {
+        let name = RowName {
             lane: check.lane.clone(),
             workload: check.workload.clone(),
             what: Some(check.name()),
         };
         let words = format!("{}: {} was {}", check.change, check.after, check.before);
         let ending = match check.verdict {
-            Verdict::Worse => {
+            CheckVerdict::Worse => {
                 Some(("failure", format!("worse by more than {}: {words}", outcome.lose())))
             }
-            Verdict::Unclear if is_strict => Some(("failure", format!("unclear: {words}"))),
-            Verdict::Unclear => Some(("skipped", format!("unclear: {words}"))),
-            Verdict::Shown => Some(("skipped", format!("not judged: {words}"))),
-            Verdict::Kept | Verdict::Better => None,
+            CheckVerdict::Unclear if is_strict => Some(("failure", format!("unclear: {words}"))),
+            CheckVerdict::Unclear => Some(("skipped", format!("unclear: {words}"))),
+            CheckVerdict::Shown => Some(("skipped", format!("not judged: {words}"))),
+            CheckVerdict::Kept | CheckVerdict::Better => None,
         };
         case(&mut out, outcome, &name, ending);
     }
@@ -49,7 +49,7 @@ pub fn junit(outcome: &Outcome) -> String {
     out
 }
 
-fn case(out: &mut String, outcome: &Outcome, name: &Name, ending: Option<(&str, String)>) {
+fn case(out: &mut String, outcome: &GateOutcome, name: &RowName, ending: Option<(&str, String)>) {
     // A dot parts packages and classes.
     let part = |text: &str| escaped(&text.replace('.', "_"));
     let class = format!("weft.study.{}.{}", part(&outcome.suite), part(&name.lane));

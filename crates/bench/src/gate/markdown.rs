@@ -1,11 +1,11 @@
 //! A gate in Markdown, for the summary of a CI job.
 
-use super::outcome::Outcome;
+use super::outcome::GateOutcome;
 use crate::report::escaped;
 use core::fmt::Write;
 
 /// The outcome in Markdown: the sentences, and a table of everything that was compared.
-pub fn markdown(outcome: &Outcome) -> String {
+pub fn markdown(outcome: &GateOutcome) -> String {
     let mut out = format!("### weft study gate: {}\n\n", escaped(&outcome.suite));
     for sentence in outcome.sentences() {
         let _ = writeln!(out, "- {}", escaped(&sentence));

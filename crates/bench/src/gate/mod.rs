@@ -15,9 +15,9 @@ mod rule;
 mod tests;
 mod text;
 
-pub use check::{Check, Kind, Verdict};
+pub use check::{Check, CheckKind, CheckVerdict};
 pub use junit::junit;
 pub use markdown::markdown;
-pub use outcome::{Name, Outcome, judge};
+pub use outcome::{GateOutcome, RowName, judge};
 pub use rule::Rule;
 pub use text::text;

@@ -1,6 +1,6 @@
 //! The whole of a gate: all checks, what could not be compared, and what else differs.
 
-use super::check::{Check, Kind, Verdict, percent};
+use super::check::{Check, CheckKind, CheckVerdict, percent};
 use super::relations::Relations;
 use super::rule::Rule;
 use super::{counts, relations};
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The outcome of a gate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct GateOutcome {
     /// Name of the later study's suite.
     pub suite: String,
     /// The rule that was applied.
@@ -19,16 +19,16 @@ pub struct Outcome {
     /// Everything that both studies have, row by row.
     pub checks: Vec<Check>,
     /// Rows and checks that only the baseline has, by name.
-    pub missing: Vec<Name>,
+    pub missing: Vec<RowName>,
     /// Rows and checks that only the later study has.
-    pub added: Vec<Name>,
+    pub added: Vec<RowName>,
     /// Other differences, in whole sentences.
     pub notes: Vec<String>,
 }
 
 /// Name of a row, or of one thing in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub struct RowName {
     /// Lane.
     pub lane: String,
     /// Workload.
@@ -37,20 +37,20 @@ pub struct Name {
     pub what: Option<String>,
 }
 
-impl Outcome {
+impl GateOutcome {
     /// Returns whether the study fails.
     pub fn fails(&self) -> bool {
         let is_strict = self.rule.strict;
         let fails = |check: &Check| match check.verdict {
-            Verdict::Worse => true,
-            Verdict::Unclear => is_strict,
-            Verdict::Kept | Verdict::Better | Verdict::Shown => false,
+            CheckVerdict::Worse => true,
+            CheckVerdict::Unclear => is_strict,
+            CheckVerdict::Kept | CheckVerdict::Better | CheckVerdict::Shown => false,
         };
         self.checks.iter().any(fails) || is_strict && !self.missing.is_empty()
     }
 
     /// Number of checks with a verdict.
-    pub fn of(&self, verdict: Verdict) -> usize {
+    pub fn of(&self, verdict: CheckVerdict) -> usize {
         self.checks.iter().filter(|check| check.verdict == verdict).count()
     }
 
@@ -63,8 +63,8 @@ impl Outcome {
     pub fn sentences(&self) -> Vec<String> {
         let verdict = if self.fails() { "Failed" } else { "Passed" };
         let of = |kind| self.checks.iter().filter(|check| check.kind() == kind).count();
-        let (all, worse) = (self.checks.len(), self.of(Verdict::Worse));
-        let kinds = [(of(Kind::Relation), "relation"), (of(Kind::Count), "count")];
+        let (all, worse) = (self.checks.len(), self.of(CheckVerdict::Worse));
+        let kinds = [(of(CheckKind::Relation), "relation"), (of(CheckKind::Count), "count")];
         let kinds = kinds
             .iter()
             .filter(|(many, _)| *many > 0)
@@ -76,7 +76,7 @@ impl Outcome {
             1 => "1 is".to_owned(),
             _ => format!("{worse} are"),
         };
-        let unclear = match self.of(Verdict::Unclear) {
+        let unclear = match self.of(CheckVerdict::Unclear) {
             0 => String::new(),
             many if many == all => ", and all are unclear".to_owned(),
             many => format!(", and {many} unclear"),
@@ -115,8 +115,8 @@ impl Outcome {
 /// Most names in a sentence.
 const NAMED_MAX: usize = 12;
 
-fn named(lead: &str, names: &[Name]) -> Option<String> {
-    let name = |name: &Name| match &name.what {
+fn named(lead: &str, names: &[RowName]) -> Option<String> {
+    let name = |name: &RowName| match &name.what {
         Some(what) => format!("{} {} ({what})", name.lane, name.workload),
         None => format!("{} {}", name.lane, name.workload),
     };
@@ -132,7 +132,7 @@ fn named(lead: &str, names: &[Name]) -> Option<String> {
 /// # Errors
 /// Neither study has a lane that was asked for, or the two have nothing in common that could be
 /// judged.
-pub fn judge(before: &Results, after: &Results, rule: &Rule) -> Result<Outcome, Error> {
+pub fn judge(before: &Results, after: &Results, rule: &Rule) -> Result<GateOutcome, Error> {
     let known = |name: &&String| {
         [before, after].iter().any(|of| of.lanes.iter().any(|lane| lane.name == **name))
     };
@@ -140,17 +140,17 @@ pub fn judge(before: &Results, after: &Results, rule: &Rule) -> Result<Outcome, 
         return Err(Error::option("--lanes", format!("neither study has the lane {unknown}")));
     }
     let checks = checks(before, after, rule);
-    if !checks.iter().any(|check| check.verdict != Verdict::Shown) {
+    if !checks.iter().any(|check| check.verdict != CheckVerdict::Shown) {
         let what = if rule.counts_only { "count" } else { "relation or count" };
         let problem = format!(
             "the two studies have no {what} of the same lane and workload, so nothing can be judged"
         );
         return Err(Error::option("--baseline", problem));
     }
-    let compared: BTreeSet<Name> = checks.iter().map(name_of).collect();
+    let compared: BTreeSet<RowName> = checks.iter().map(name_of).collect();
     let relations = before.relations.iter().chain(&after.relations).map(|it| &it.estimate);
     let single = single_block(relations).filter(|_| !rule.counts_only);
-    Ok(Outcome {
+    Ok(GateOutcome {
         suite: after.suite.clone(),
         missing: alone(before, after, rule, &compared),
         added: alone(after, before, rule, &compared),
@@ -191,18 +191,18 @@ fn checks(before: &Results, after: &Results, rule: &Rule) -> Vec<Check> {
     checks
 }
 
-fn name_of(check: &Check) -> Name {
+fn name_of(check: &Check) -> RowName {
     let (lane, workload) = (check.lane.clone(), check.workload.clone());
-    Name { lane, workload, what: Some(check.name()) }
+    RowName { lane, workload, what: Some(check.name()) }
 }
 
 /// Rows and checks of a study that the gate has not compared. A row that the other study lacks is
 /// named as a whole.
-fn alone(of: &Results, other: &Results, rule: &Rule, compared: &BTreeSet<Name>) -> Vec<Name> {
+fn alone(of: &Results, other: &Results, rule: &Rule, compared: &BTreeSet<RowName>) -> Vec<RowName> {
     let there = rows(other);
     let mut names = BTreeSet::new();
     let mut add = |lane: &str, workload: &str, aliases: &[String]| {
-        let name = |what: Option<&String>| Name {
+        let name = |what: Option<&String>| RowName {
             lane: lane.to_owned(),
             workload: workload.to_owned(),
             what: what.cloned(),

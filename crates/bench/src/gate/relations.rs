@@ -1,6 +1,6 @@
 //! Relations that both studies have.
 
-use super::check::{Check, Verdict, percent};
+use super::check::{Check, CheckVerdict, percent};
 use crate::relation::{Estimate, Scale, stated};
 use crate::report::tables::CEILING;
 use crate::report::units::{Unit, count};
@@ -83,7 +83,7 @@ struct Judged {
     /// Estimate and interval, more than before being greater than 0; none where there is no part of
     /// what there was, as it may be nothing.
     parts: Option<[f64; 3]>,
-    verdict: Verdict,
+    verdict: CheckVerdict,
 }
 
 impl Judged {
@@ -102,10 +102,10 @@ impl Judged {
         // More is better for a rate, and worse for what an operation costs.
         let (low, high) = if quantity == Quantity::Rate { (-high, -low) } else { (low, high) };
         let verdict = match () {
-            () if low > limit => Verdict::Worse,
-            () if high < 0.0 => Verdict::Better,
-            () if high <= limit => Verdict::Kept,
-            () => Verdict::Unclear,
+            () if low > limit => CheckVerdict::Worse,
+            () if high < 0.0 => CheckVerdict::Better,
+            () if high <= limit => CheckVerdict::Kept,
+            () => CheckVerdict::Unclear,
         };
         Self { parts: is_part.then_some(scaled), verdict }
     }

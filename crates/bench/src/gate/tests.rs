@@ -48,38 +48,38 @@ fn rule(lose: f64) -> Rule {
 }
 
 /// The verdict on a relation that was and is between these.
-fn verdict(quantity: Quantity, was: (f64, f64), is: (f64, f64), lose: f64) -> Verdict {
+fn verdict(quantity: Quantity, was: (f64, f64), is: (f64, f64), lose: f64) -> CheckVerdict {
     let [before, after] =
         [was, is].map(|(low, high)| study(vec![relation(Some("local"), quantity, low, high)]));
     let outcome = judge(&before, &after, &rule(lose)).unwrap();
-    assert_eq!(outcome.fails(), outcome.checks[0].verdict == Verdict::Worse);
+    assert_eq!(outcome.fails(), outcome.checks[0].verdict == CheckVerdict::Worse);
     outcome.checks[0].verdict
 }
 
 #[test]
 fn a_rate_is_worse_where_all_of_the_change_is_beyond_the_part() {
     let rate = |is| verdict(Quantity::Rate, (0.99, 1.01), is, 0.05);
-    assert_eq!(rate((0.80, 0.82)), Verdict::Worse);
+    assert_eq!(rate((0.80, 0.82)), CheckVerdict::Worse);
     // A tenth less, and known within a tenth only.
-    assert_eq!(rate((0.81, 0.99)), Verdict::Unclear);
-    assert_eq!(rate((0.97, 0.99)), Verdict::Kept);
-    assert_eq!(rate((1.10, 1.12)), Verdict::Better);
+    assert_eq!(rate((0.81, 0.99)), CheckVerdict::Unclear);
+    assert_eq!(rate((0.97, 0.99)), CheckVerdict::Kept);
+    assert_eq!(rate((1.10, 1.12)), CheckVerdict::Better);
 }
 
 #[test]
 fn a_cost_is_worse_where_it_is_more() {
     for quantity in [Quantity::Latency, Quantity::Cpu, Quantity::Cycles, Quantity::TargetCpu] {
         let cost = |is| verdict(quantity, (9_900.0, 10_100.0), is, 0.05);
-        assert_eq!(cost((11_000.0, 11_200.0)), Verdict::Worse);
-        assert_eq!(cost((10_000.0, 11_000.0)), Verdict::Unclear);
-        assert_eq!(cost((10_000.0, 10_200.0)), Verdict::Kept);
-        assert_eq!(cost((9_000.0, 9_200.0)), Verdict::Better);
+        assert_eq!(cost((11_000.0, 11_200.0)), CheckVerdict::Worse);
+        assert_eq!(cost((10_000.0, 11_000.0)), CheckVerdict::Unclear);
+        assert_eq!(cost((10_000.0, 10_200.0)), CheckVerdict::Kept);
+        assert_eq!(cost((9_000.0, 9_200.0)), CheckVerdict::Better);
     }
     // The time that the network saves may become less.
     let less = |is| verdict(Quantity::Latency, (-2_100.0, -2_000.0), is, 0.05);
     assert_eq!(
         (less((-1_000.0, -900.0)), less((-3_000.0, -2_900.0))),
-        (Verdict::Worse, Verdict::Better)
+        (CheckVerdict::Worse, CheckVerdict::Better)
     );
 }
 
@@ -87,9 +87,9 @@ fn a_cost_is_worse_where_it_is_more() {
 #[test]
 fn what_may_be_nothing_is_worse_beyond_what_it_may_have_been() {
     let cost = |is| verdict(Quantity::Latency, (-100.0, 150.0), is, 0.05);
-    assert_eq!(cost((9_000.0, 9_200.0)), Verdict::Worse);
-    assert_eq!(cost((-100.0, 120.0)), Verdict::Unclear);
-    assert_eq!(cost((20.0, 60.0)), Verdict::Kept);
+    assert_eq!(cost((9_000.0, 9_200.0)), CheckVerdict::Worse);
+    assert_eq!(cost((-100.0, 120.0)), CheckVerdict::Unclear);
+    assert_eq!(cost((20.0, 60.0)), CheckVerdict::Kept);
 }
 
 #[test]
@@ -130,10 +130,14 @@ fn counts_are_compared_without_an_interval() {
     };
     let outcome = verdicts(106.0, true);
     // Calls of many operations in flight depend on what arrives together.
-    assert_eq!((outcome.of(Verdict::Worse), outcome.of(Verdict::Shown)), (8, 2), "{outcome:?}");
-    assert!(outcome.checks.iter().all(|check| check.kind() == Kind::Count));
-    assert_eq!(verdicts(105.0, true).of(Verdict::Kept), 8);
-    assert_eq!(verdicts(94.0, true).of(Verdict::Better), 8);
+    assert_eq!(
+        (outcome.of(CheckVerdict::Worse), outcome.of(CheckVerdict::Shown)),
+        (8, 2),
+        "{outcome:?}"
+    );
+    assert!(outcome.checks.iter().all(|check| check.kind() == CheckKind::Count));
+    assert_eq!(verdicts(105.0, true).of(CheckVerdict::Kept), 8);
+    assert_eq!(verdicts(94.0, true).of(CheckVerdict::Better), 8);
     let all = verdicts(100.0, false);
     assert!(all.fails() && all.checks.len() == 11, "the rate is worse: {all:?}");
     let nothing = judge(&counted(before.clone(), 0.0), &counted(before.clone(), 1.0), &rule(0.05));
@@ -146,7 +150,7 @@ fn operations_that_failed_fail_it() {
     let mut after = before.clone();
     after.rows[0].failed = 3;
     let outcome = judge(&before, &after, &rule(0.05)).unwrap();
-    let worse = outcome.checks.iter().filter(|check| check.verdict == Verdict::Worse);
+    let worse = outcome.checks.iter().filter(|check| check.verdict == CheckVerdict::Worse);
     assert_eq!(worse.map(|check| check.what).collect::<Vec<_>>(), ["failed operations"]);
     assert!(!judge(&after, &before, &rule(0.05)).unwrap().fails());
 }
@@ -199,7 +203,7 @@ fn another_workload_of_the_same_name_is_not_compared() {
 }
 
 /// A gate with everything, and names that are not plain.
-fn all_verdicts() -> Outcome {
+fn all_verdicts() -> GateOutcome {
     let study = |rate: (f64, f64), latency: (f64, f64), each: f64| {
         let mut of = counted(
             study(vec![
@@ -261,7 +265,7 @@ fn junit_has_a_case_for_each_check() {
     assert_eq!((cases.count(), said.contains('\u{1b}')), (12, false));
     let mut strict = all_verdicts();
     strict.rule.strict = true;
-    strict.missing.push(Name { lane: "l".into(), workload: "w".into(), what: None });
+    strict.missing.push(RowName { lane: "l".into(), workload: "w".into(), what: None });
     let said = junit(&strict);
     assert!(said.contains("tests=\"13\" failures=\"3\" errors=\"0\" skipped=\"2\""), "{said}");
     assert!(said.contains("name=\"w\"><failure message=\"only the baseline has it\"/>"), "{said}");

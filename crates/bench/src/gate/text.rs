@@ -1,7 +1,7 @@
 //! A gate for the terminal: at most 80 columns.
 
-use super::check::{Check, Verdict};
-use super::outcome::Outcome;
+use super::check::{Check, CheckVerdict};
+use super::outcome::GateOutcome;
 use crate::text_table::{Align, draw, wrap};
 use core::fmt::Write;
 
@@ -15,10 +15,11 @@ const ALL_MAX: usize = 24;
 const NAME_MAX: usize = 28;
 
 /// The outcome as lines of text.
-pub fn text(outcome: &Outcome) -> String {
+pub fn text(outcome: &GateOutcome) -> String {
     let all = outcome.checks.len() <= ALL_MAX;
-    let is_shown =
-        |check: &&Check| all || matches!(check.verdict, Verdict::Worse | Verdict::Unclear);
+    let is_shown = |check: &&Check| {
+        all || matches!(check.verdict, CheckVerdict::Worse | CheckVerdict::Unclear)
+    };
     let shown: Vec<&Check> = outcome.checks.iter().filter(is_shown).collect();
     let mut out = String::new();
     if !shown.is_empty() {

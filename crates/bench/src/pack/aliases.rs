@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The kind of a removed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum AliasKind {
     /// The name of a host.
     Host,
     /// An IP address.
@@ -25,7 +25,7 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl AliasKind {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Kind {
 pub(super) struct Aliases {
     by: BTreeMap<String, String>,
     numbers: BTreeMap<&'static str, usize>,
-    removed: BTreeMap<(Kind, String), usize>,
+    removed: BTreeMap<(AliasKind, String), usize>,
     /// The place of the current text.
     place: String,
 }
@@ -59,24 +59,24 @@ impl Aliases {
     }
 
     /// Counts something that goes without a replacement of its own.
-    pub(super) fn removed(&mut self, kind: Kind) {
+    pub(super) fn removed(&mut self, kind: AliasKind) {
         *self.removed.entry((kind, self.place.clone())).or_default() += 1;
     }
 
     /// The number of removals of each kind in each place.
-    pub(super) fn into_removed(self) -> BTreeMap<(Kind, String), usize> {
+    pub(super) fn into_removed(self) -> BTreeMap<(AliasKind, String), usize> {
         self.removed
     }
 
     /// The replacement of a text that has one already, in whatever case it is written.
-    pub(super) fn known(&mut self, kind: Kind, text: &str) -> Option<String> {
+    pub(super) fn known(&mut self, kind: AliasKind, text: &str) -> Option<String> {
         let alias = self.by.get(&text.to_lowercase()).cloned()?;
         self.removed(kind);
         Some(alias)
     }
 
     /// The replacement of a text: the same one each time.
-    pub(super) fn of(&mut self, kind: Kind, prefix: &'static str, text: &str) -> String {
+    pub(super) fn of(&mut self, kind: AliasKind, prefix: &'static str, text: &str) -> String {
         if let Some(known) = self.known(kind, text) {
             return known;
         }
@@ -97,6 +97,6 @@ impl Aliases {
             core::net::IpAddr::V4(_) => "address-",
             core::net::IpAddr::V6(_) => "2001:db8::",
         };
-        self.of(Kind::Address, prefix, &address.to_string())
+        self.of(AliasKind::Address, prefix, &address.to_string())
     }
 }

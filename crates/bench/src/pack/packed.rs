@@ -1,6 +1,6 @@
 //! Results without what says whose they are.
 
-use super::aliases::{Aliases, Kind};
+use super::aliases::{AliasKind, Aliases};
 use super::fields::{Rule, each_text, rule};
 use super::known::Known;
 use super::parts;
@@ -11,7 +11,7 @@ use crate::results::Results;
 
 /// Removed texts of one kind, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedTexts {
     /// The kind: `host name`.
     pub kind: &'static str,
     /// The place: `lanes[].url`.
@@ -26,7 +26,7 @@ pub struct Packed {
     /// The results.
     pub results: Results,
     /// The removed texts, by kind and place only.
-    pub removed: Vec<Removed>,
+    pub removed: Vec<RemovedTexts>,
 }
 
 /// The replacement of a removed text that has none of its own.
@@ -41,7 +41,7 @@ pub fn pack(mut results: Results, keep: &[String]) -> Result<Packed, Error> {
     let known = Known::new(keep);
     let mut aliases = Aliases::default();
     aliases.at("published[]");
-    (0..known.keep_published(&mut results)).for_each(|_| aliases.removed(Kind::Text));
+    (0..known.keep_published(&mut results)).for_each(|_| aliases.removed(AliasKind::Text));
     let wrong = |error: serde_json::Error| Error::Results {
         place: "to be packed".to_owned(),
         problem: error.to_string(),
@@ -60,7 +60,7 @@ pub fn pack(mut results: Results, keep: &[String]) -> Result<Packed, Error> {
     let results = serde_json::from_value(value).map_err(wrong)?;
     let removed = aliases.into_removed().into_iter();
     let removed =
-        removed.map(|((kind, place), count)| Removed { kind: kind.words(), place, count });
+        removed.map(|((kind, place), count)| RemovedTexts { kind: kind.words(), place, count });
     Ok(Packed { results, removed: removed.collect() })
 }
 
@@ -75,7 +75,7 @@ fn turn_of(rule: Option<Rule>) -> u8 {
 fn applied(rule: Option<Rule>, text: &str, known: &Known, aliases: &mut Aliases) -> String {
     let name = |is_known: bool, prefix: &'static str, aliases: &mut Aliases| match is_known {
         true => text.to_owned(),
-        false => aliases.of(Kind::Name, prefix, text),
+        false => aliases.of(AliasKind::Name, prefix, text),
     };
     match rule {
         Some(Rule::Kept) => text.to_owned(),
@@ -91,9 +91,9 @@ fn applied(rule: Option<Rule>, text: &str, known: &Known, aliases: &mut Aliases)
         Some(Rule::Host) => parts::host(text, aliases),
         Some(Rule::Interface) => match text {
             "lo" => text.to_owned(),
-            text => aliases.of(Kind::Interface, "nic-", text),
+            text => aliases.of(AliasKind::Interface, "nic-", text),
         },
-        Some(Rule::Fingerprint) => aliases.of(Kind::Fingerprint, "fingerprint-", text),
+        Some(Rule::Fingerprint) => aliases.of(AliasKind::Fingerprint, "fingerprint-", text),
         Some(Rule::Url) => url::scrub(text, known, aliases),
         Some(Rule::Command) => words::scrub(text, Mode::Command, known, aliases),
         None => checked(text, |_| false, aliases),
@@ -104,7 +104,7 @@ fn checked(text: &str, is_kept: fn(&str) -> bool, aliases: &mut Aliases) -> Stri
     if text.is_empty() || is_kept(text) {
         return text.to_owned();
     }
-    aliases.removed(Kind::Text);
+    aliases.removed(AliasKind::Text);
     REMOVED.to_owned()
 }
 

@@ -1,6 +1,6 @@
 //! Hosts, addresses, identifiers and paths, wherever they stand.
 
-use super::aliases::{Aliases, Kind};
+use super::aliases::{AliasKind, Aliases};
 use core::net::{IpAddr, SocketAddr};
 
 /// An IP address, with or without a port; those of the loopback stay.
@@ -28,7 +28,7 @@ pub(super) fn host(text: &str, aliases: &mut Aliases) -> String {
     match name {
         // The latter is in examples of weft.
         "localhost" | "HOST" => text.to_owned(),
-        name => format!("{}{port}", aliases.of(Kind::Host, "host-", name)),
+        name => format!("{}{port}", aliases.of(AliasKind::Host, "host-", name)),
     }
 }
 
@@ -49,9 +49,9 @@ pub(super) fn identifier(text: &str, aliases: &mut Aliases) -> String {
         // That of discovery is the same everywhere.
         "nqn.2014-08.org.nvmexpress.discovery" => text.to_owned(),
         iqn if iqn.starts_with("iqn.") => {
-            aliases.of(Kind::Identifier, "iqn.2014-08.org.example:name-", iqn)
+            aliases.of(AliasKind::Identifier, "iqn.2014-08.org.example:name-", iqn)
         }
-        other => aliases.of(Kind::Identifier, "nqn.2014-08.org.example:name-", other),
+        other => aliases.of(AliasKind::Identifier, "nqn.2014-08.org.example:name-", other),
     }
 }
 
@@ -66,5 +66,5 @@ pub(super) fn path(text: &str, aliases: &mut Aliases) -> String {
     if ["sd", "vd", "nvme", "nbd", "md", "loop", "ublkb"].into_iter().any(is_numbered) {
         return text.to_owned();
     }
-    aliases.of(Kind::Path, "/path-", text)
+    aliases.of(AliasKind::Path, "/path-", text)
 }

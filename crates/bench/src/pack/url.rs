@@ -1,6 +1,6 @@
 //! URLs of devices.
 
-use super::aliases::{Aliases, Kind};
+use super::aliases::{AliasKind, Aliases};
 use super::known::{Known, is_number};
 use super::parts::{host, identifier, path};
 
@@ -53,7 +53,7 @@ fn one(piece: &str, known: &Known, aliases: &mut Aliases) -> String {
     }
     match rest.split_once('=') {
         _ if rest.contains("://") => {
-            aliases.removed(Kind::Name);
+            aliases.removed(AliasKind::Name);
             out += "removed";
         }
         Some((name, value)) if name.bytes().all(|letter| letter.is_ascii_lowercase()) => {
@@ -75,7 +75,7 @@ fn leaf(text: &str, known: &Known, aliases: &mut Aliases) -> String {
 
 /// A name that is not known.
 fn name(text: &str, known: &Known, aliases: &mut Aliases) -> String {
-    if known.lane(text) { text.to_owned() } else { aliases.of(Kind::Name, "name-", text) }
+    if known.lane(text) { text.to_owned() } else { aliases.of(AliasKind::Name, "name-", text) }
 }
 
 /// `HOST/NAME?QUERY`.
@@ -85,7 +85,7 @@ fn behind_scheme(rest: &str, known: &Known, aliases: &mut Aliases) -> String {
     let authority = parts.next().unwrap_or_default();
     let at = match authority.rsplit_once('@') {
         Some((_, at)) => {
-            aliases.removed(Kind::Secret);
+            aliases.removed(AliasKind::Secret);
             at
         }
         None => authority,
@@ -101,7 +101,7 @@ fn behind_scheme(rest: &str, known: &Known, aliases: &mut Aliases) -> String {
         };
     }
     if query.is_some() {
-        aliases.removed(Kind::Secret);
+        aliases.removed(AliasKind::Secret);
     }
     out
 }

@@ -1,6 +1,6 @@
 //! Texts word by word.
 
-use super::aliases::{Aliases, Kind};
+use super::aliases::{AliasKind, Aliases};
 use super::fields::each_text;
 use super::known::{Known, is_number};
 use super::parts::{address, host, identifier, is_identifier, path, port_of};
@@ -96,7 +96,7 @@ fn atom(text: &str, mode: Mode, known: &Known, aliases: &mut Aliases) -> String 
     if port_of(text).is_some() {
         return host(text, aliases);
     }
-    if let Some(alias) = aliases.known(Kind::Name, text) {
+    if let Some(alias) = aliases.known(AliasKind::Name, text) {
         return alias;
     }
     // A hyphen makes a name of it: db-server.
@@ -104,7 +104,7 @@ fn atom(text: &str, mode: Mode, known: &Known, aliases: &mut Aliases) -> String 
     if mode == Mode::Prose && text.chars().all(is_plain) {
         return text.to_owned();
     }
-    aliases.of(Kind::Name, "name-", text)
+    aliases.of(AliasKind::Name, "name-", text)
 }
 
 fn is_number_or_marks(text: &str) -> bool {
@@ -142,7 +142,7 @@ fn option(text: &str, known: &Known, aliases: &mut Aliases) -> Option<String> {
     let dashes = &text[..text.len() - text.trim_start_matches('-').len()];
     let Some(value) = value else { return Some(text.to_owned()) };
     if SECRET.iter().any(|part| name.contains(part)) {
-        aliases.removed(Kind::Secret);
+        aliases.removed(AliasKind::Secret);
         return Some(format!("{dashes}{name}=removed"));
     }
     Some(format!("{dashes}{name}={}", list(value, known, aliases)))

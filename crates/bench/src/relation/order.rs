@@ -1,6 +1,6 @@
 //! In which order the lanes take turns.
 
-use crate::random::Random;
+use crate::random::Pcg;
 
 /// Returns the order of the lanes in a round of a block. It is random; each odd round is the
 /// previous round backwards, so that over both every lane lies in the middle of the same time and a
@@ -16,7 +16,7 @@ pub fn turns(lanes: usize, seed: u64, block: u32, round: u32) -> Vec<usize> {
 
 /// Puts items into an order that a seed and a name choose.
 fn shuffle<T>(items: &mut [T], seed: u64, name: u64) {
-    let mut random = Random::new(seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut random = Pcg::new(seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     for last in (1..items.len()).rev() {
         items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
     }

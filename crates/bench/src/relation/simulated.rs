@@ -5,7 +5,7 @@ use super::estimate::BLOCKS_FIRST;
 use super::estimate::{Estimate, Pair, Scale, estimate};
 use super::order::turns;
 use super::plan::blocks_for;
-use crate::random::Random;
+use crate::random::Pcg;
 
 /// What a machine does to its lanes.
 #[derive(Clone, Copy, Default)]
@@ -47,17 +47,17 @@ const WANDERS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 const CLOCK: f64 = 0.01;
 
 /// Sums of uniform values are near enough to normal.
-fn normal(rng: &mut Random) -> f64 {
+fn normal(rng: &mut Pcg) -> f64 {
     (0..12).map(|_| uniform(rng)).sum::<f64>() - 6.0
 }
 
-fn uniform(rng: &mut Random) -> f64 {
+fn uniform(rng: &mut Pcg) -> f64 {
     f64::from(rng.next_u32()) / f64::from(u32::MAX)
 }
 
 struct Run {
     machine: Machine,
-    rng: Random,
+    rng: Pcg,
     seed: u64,
     now: f64,
     /// The phase, and when it ends.
@@ -68,7 +68,7 @@ struct Run {
 
 impl Run {
     fn new(machine: Machine, seed: u64) -> Self {
-        let mut rng = Random::new(seed);
+        let mut rng = Pcg::new(seed);
         let clock = WANDERS.map(|_| if machine.clock { CLOCK * normal(&mut rng) } else { 0.0 });
         Self { machine, rng, seed, now: 0.0, phase: (1.0, 0.0), clock }
     }

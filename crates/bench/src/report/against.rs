@@ -1,7 +1,7 @@
 //! The suite's reference against each other lane: what the network adds to the device, and what
 //! another protocol or another program does with the same device.
 
-use super::findings::{Finding, LINKS, Link, title};
+use super::findings::{ByteCost, Finding, LINKS, title};
 use super::units::{NBSP, NONE, brief, count, gigabytes, micros, time};
 use crate::relation::{Estimate, does, is_narrow, narrower, times_between};
 use crate::results::{Drawing, Lane, Quantity, Results, Workload};
@@ -11,7 +11,7 @@ use core::cmp::Ordering;
 pub(crate) const HEADS: [&str; 4] = ["rate\n×", "latency\nµs", "CPU\nµs", "large\n×"];
 
 /// A line: another lane, or bare TCP.
-pub(crate) struct Line {
+pub(crate) struct AgainstRow {
     /// The number of the lane; none: bare TCP.
     pub at: Option<usize>,
     /// The other side of the comparison.
@@ -66,7 +66,7 @@ fn compared(results: &Results) -> [(Option<&Workload>, Quantity); HEADS.len()] {
 }
 
 /// A line for each lane that the subject is compared with, and for bare TCP.
-pub(crate) fn lines(results: &Results, subject: &Lane) -> Vec<Line> {
+pub(crate) fn lines(results: &Results, subject: &Lane) -> Vec<AgainstRow> {
     let cells = |to: Option<&Lane>| {
         compared(results).map(|(workload, quantity)| {
             let found = workload.and_then(|it| relation(results, subject, to, it, quantity));
@@ -77,12 +77,12 @@ pub(crate) fn lines(results: &Results, subject: &Lane) -> Vec<Line> {
         true => "the device, without a network".to_owned(),
         false => lane.short_title().to_owned(),
     };
-    let lanes = others(results, subject).map(|(at, lane)| Line {
+    let lanes = others(results, subject).map(|(at, lane)| AgainstRow {
         at: Some(at),
         name: name(lane),
         cells: cells(Some(lane)),
     });
-    let bare = (!results.ceiling.is_empty()).then(|| Line {
+    let bare = (!results.ceiling.is_empty()).then(|| AgainstRow {
         at: None,
         name: "bare TCP".to_owned(),
         cells: cells(None),
@@ -156,8 +156,8 @@ pub(crate) fn sentences(results: &Results, findings: &[Finding<'_>]) -> Vec<Stri
     adds.into_iter().chain(compared.into_iter().flatten()).chain(links).chain(flash).collect()
 }
 
-/// The factor by which a single operation takes longer than at the device. A time changes with the clock
-/// of the processor, and this does not.
+/// The factor by which a single operation takes longer than at the device. A time changes with the
+/// clock of the processor, and this does not.
 fn times_as_long(results: &Results, subject: &Lane) -> Option<String> {
     let (_, device) = others(results, subject).find(|(_, lane)| lane.is_local())?;
     let single = Workload::quoted(results.latencies())?;
@@ -185,7 +185,7 @@ fn against(results: &Results, subject: &Lane, to: &Lane) -> Option<String> {
 }
 
 fn links(results: &Results, subject: &Lane) -> Option<String> {
-    let link = Link::all(results, subject).into_iter().last()?;
+    let link = ByteCost::all(results, subject).into_iter().last()?;
     let [small, large] = LINKS.map(|gigabits| link.words(gigabits));
     let ends = if link.target_ns.is_some() { "initiator + target" } else { "initiator" };
     Some(format!(

@@ -25,7 +25,7 @@ const HEADS: [&str; 15] = [
 ];
 
 /// A line of the table.
-pub(crate) struct Line {
+pub(crate) struct ComparisonRow {
     /// The lane.
     pub lane: String,
     /// The number of the lane.
@@ -44,7 +44,7 @@ pub(crate) fn heads(results: &Results) -> Vec<String> {
 }
 
 /// A line for each lane that was measured.
-pub(crate) fn lines(results: &Results) -> Vec<Line> {
+pub(crate) fn lines(results: &Results) -> Vec<ComparisonRow> {
     let base =
         results.reference.as_ref().and_then(|name| row_of(results, name)).map(|row| row.iops);
     let lanes = results.lanes.iter().enumerate();
@@ -56,10 +56,10 @@ fn row_of<'a>(results: &'a Results, lane: &str) -> Option<&'a Row> {
     results.row(lane, &results.workloads.first()?.name)
 }
 
-fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
+fn measured(at: usize, row: &Row, base: Option<f64>) -> ComparisonRow {
     let counts = row.counts.as_ref();
     let target = counts.and_then(|counts| counts.target.as_ref());
-    Line {
+    ComparisonRow {
         lane: row.lane.clone(),
         at,
         cells: [

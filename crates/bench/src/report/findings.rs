@@ -16,15 +16,15 @@ pub(crate) struct Finding<'a> {
     /// The same device without a network.
     pub base: Option<&'a Lane>,
     /// Share of the IOPS of that, over the patterns.
-    pub of_base: Option<Span<'a>>,
+    pub of_base: Option<ShareSpan<'a>>,
     /// Share of the ceiling's IOPS, over the patterns.
-    pub of_ceiling: Option<Span<'a>>,
+    pub of_ceiling: Option<ShareSpan<'a>>,
     /// At queue depth 1.
     pub depth_one: Option<DepthOne<'a>>,
     /// Processor time.
     pub cpu: Option<Cpu<'a>>,
     /// The cost of a fast link.
-    pub link: Option<Link<'a>>,
+    pub link: Option<ByteCost<'a>>,
     /// Patterns in which the generator was the limit.
     pub limited: Vec<&'a Workload>,
     /// Rows whose rounds lie too far apart.
@@ -38,7 +38,7 @@ pub(crate) struct Finding<'a> {
 }
 
 /// A share over all patterns.
-pub(crate) struct Span<'a> {
+pub(crate) struct ShareSpan<'a> {
     /// The lowest, and where.
     pub low: (f64, &'a Workload),
     /// Half of the patterns have less.
@@ -87,7 +87,7 @@ pub(crate) struct Cpu<'a> {
 }
 
 /// Processor time per byte, ns.
-pub(crate) struct Link<'a> {
+pub(crate) struct ByteCost<'a> {
     /// Of which workload.
     pub workload: &'a Workload,
     /// At the initiator.
@@ -99,7 +99,7 @@ pub(crate) struct Link<'a> {
 /// Links, Gbit/s.
 pub(crate) const LINKS: [f64; 2] = [25.0, 100.0];
 
-impl Link<'_> {
+impl ByteCost<'_> {
     /// Cores of initiator and target that a link of `gigabits` Gbit/s takes, full of data one way.
     pub(crate) fn cores(&self, gigabits: f64) -> (f64, Option<f64>) {
         // A Gbit/s is an eighth of a byte in each ns.
@@ -153,13 +153,16 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
     }
 }
 
-fn span<'a>(measured: &[(&'a Workload, &Row)], value: fn(&Row) -> Option<f64>) -> Option<Span<'a>> {
+fn span<'a>(
+    measured: &[(&'a Workload, &Row)],
+    value: fn(&Row) -> Option<f64>,
+) -> Option<ShareSpan<'a>> {
     let mut shares: Vec<(f64, &Workload)> =
         measured.iter().filter_map(|(at, row)| Some((value(row)?, *at))).collect();
     shares.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (low, high) = (*shares.first()?, *shares.last()?);
     let (below, above) = (shares[(shares.len() - 1) / 2].0, shares[shares.len() / 2].0);
-    Some(Span { low, median: f64::midpoint(below, above), high })
+    Some(ShareSpan { low, median: f64::midpoint(below, above), high })
 }
 
 fn of_base<'a>(results: &'a Results, lane: &Lane, workload: &Workload) -> Option<&'a Row> {
@@ -229,24 +232,24 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
     })
 }
 
-fn link<'a>(results: &'a Results, lane: &Lane) -> Option<Link<'a>> {
+fn link<'a>(results: &'a Results, lane: &Lane) -> Option<ByteCost<'a>> {
     let reads = results.patterns().filter(|pattern| pattern.rw == "read");
-    Link::of(results, lane, reads.max_by_key(|pattern| pattern.bs_bytes)?)
+    ByteCost::of(results, lane, reads.max_by_key(|pattern| pattern.bs_bytes)?)
 }
 
-impl<'a> Link<'a> {
-    fn of(results: &'a Results, lane: &Lane, workload: &'a Workload) -> Option<Link<'a>> {
+impl<'a> ByteCost<'a> {
+    fn of(results: &'a Results, lane: &Lane, workload: &'a Workload) -> Option<ByteCost<'a>> {
         let row = results.row(&lane.name, &workload.name)?;
         let per_byte = |ns: f64| ns / f64::from(workload.bs_bytes);
         let target_ns = row.target.map(|cpu| per_byte(cpu.total_ns()));
-        Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns })
+        Some(ByteCost { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns })
     }
 
     /// Those of the smallest random read, and of the largest sequential one; of the largest read at
     /// all where there is none.
-    pub(crate) fn all(results: &'a Results, lane: &Lane) -> Vec<Link<'a>> {
+    pub(crate) fn all(results: &'a Results, lane: &Lane) -> Vec<ByteCost<'a>> {
         let ends = Workload::quoted(results.patterns()).into_iter().chain(results.largest_read());
-        ends.filter_map(|workload| Link::of(results, lane, workload)).collect()
+        ends.filter_map(|workload| ByteCost::of(results, lane, workload)).collect()
     }
 }
 

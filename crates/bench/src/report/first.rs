@@ -1,9 +1,9 @@
 //! The first screen: a headline, how the lanes relate, what limits, what a fast link takes, and how
 //! sure that is.
 
-use super::findings::{Finding, LINKS, Link};
+use super::findings::{ByteCost, Finding, LINKS};
 use super::markup::{Markup, html};
-use super::shown::{self, Shown};
+use super::shown::{self, ShownRelation};
 use super::units::{NBSP, date, duration, percent, rounds, seconds, share};
 use super::{against, chart, comparison, limits, matrix};
 use crate::results::{Drawing, Lane, Results};
@@ -48,7 +48,7 @@ pub(super) fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     }
 }
 
-fn relations(shown: &[Shown<'_>], results: &Results, findings: &[Finding<'_>]) -> Markup {
+fn relations(shown: &[ShownRelation<'_>], results: &Results, findings: &[Finding<'_>]) -> Markup {
     let has_intervals = shown.iter().any(|it| it.estimate.is_some());
     html! {
         section.relations {
@@ -70,7 +70,7 @@ fn answer(name: &str, sentences: &[String]) -> Markup {
 
 /// Cores of both ends, for small and for large blocks.
 fn fast_links(results: &Results, lane: &Lane) -> Markup {
-    let links = Link::all(results, lane);
+    let links = ByteCost::all(results, lane);
     let both = links.iter().any(|link| link.target_ns.is_some());
     html! {
         @if !links.is_empty() {
@@ -92,7 +92,7 @@ fn fast_links(results: &Results, lane: &Lane) -> Markup {
 }
 
 /// The basis of the statements, and their disturbances.
-fn sure(results: &Results, shown: &[Shown<'_>]) -> Vec<String> {
+fn sure(results: &Results, shown: &[ShownRelation<'_>]) -> Vec<String> {
     let failed: u64 = results.rows.iter().map(|row| row.failed).sum();
     let failures = (failed > 0).then(|| {
         format!("{failed} operations failed: do not trust these numbers before you know why.")
@@ -101,7 +101,7 @@ fn sure(results: &Results, shown: &[Shown<'_>]) -> Vec<String> {
     [failures, Some(basis(results, shown)), noise(results), quick].into_iter().flatten().collect()
 }
 
-fn basis(results: &Results, shown: &[Shown<'_>]) -> String {
+fn basis(results: &Results, shown: &[ShownRelation<'_>]) -> String {
     let Some(first) = shown.iter().find_map(|it| it.estimate) else {
         return format!(
             "No interval is known: the lanes were not compared side by side. Figures are medians of {} rounds of {} s.",

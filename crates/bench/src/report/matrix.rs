@@ -10,15 +10,15 @@ pub(crate) const HEADS: [&str; 6] =
     ["target", "initiator", "rate ×", "latency µs", "init. CPU µs", "target CPU µs"];
 
 /// The lines of a protocol.
-pub(crate) struct Protocol<'a> {
+pub(crate) struct MatrixSection<'a> {
     /// Its name, for people.
     pub name: &'a str,
     /// A line for each pair, by target.
-    pub lines: Vec<Line<'a>>,
+    pub lines: Vec<MatrixRow<'a>>,
 }
 
 /// A target with an initiator.
-pub(crate) struct Line<'a> {
+pub(crate) struct MatrixRow<'a> {
     /// The number of the lane; none if it was not measured.
     pub at: Option<usize>,
     /// The target.
@@ -30,10 +30,10 @@ pub(crate) struct Line<'a> {
 }
 
 /// All protocols, in the order of their lanes.
-pub(crate) fn protocols(results: &Results) -> Vec<Protocol<'_>> {
+pub(crate) fn protocols(results: &Results) -> Vec<MatrixSection<'_>> {
     let known = places(results);
     let names = unique(known.iter().map(|cell| cell.protocol.as_str()));
-    let lines = |name: &str| -> Vec<Line<'_>> {
+    let lines = |name: &str| -> Vec<MatrixRow<'_>> {
         let of_it = || known.iter().filter(|cell| cell.protocol == name);
         let targets = unique(of_it().filter_map(|cell| cell.target.as_deref()));
         let initiators = unique(of_it().filter_map(|cell| cell.initiator.as_deref()));
@@ -41,7 +41,7 @@ pub(crate) fn protocols(results: &Results) -> Vec<Protocol<'_>> {
             targets.iter().flat_map(|target| initiators.iter().map(move |by| (*target, *by)));
         pairs.map(|(target, by)| line(results, name, target, by)).collect()
     };
-    names.iter().map(|name| Protocol { name, lines: lines(name) }).collect()
+    names.iter().map(|name| MatrixSection { name, lines: lines(name) }).collect()
 }
 
 /// The places of all lanes, and those of what was skipped.
@@ -60,7 +60,7 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     all
 }
 
-fn line<'a>(results: &'a Results, protocol: &str, target: &'a str, by: &'a str) -> Line<'a> {
+fn line<'a>(results: &'a Results, protocol: &str, target: &'a str, by: &'a str) -> MatrixRow<'a> {
     let is_it = |cell: &Cell| {
         cell.protocol == protocol
             && cell.target.as_deref() == Some(target)
@@ -69,7 +69,7 @@ fn line<'a>(results: &'a Results, protocol: &str, target: &'a str, by: &'a str) 
     let at = results.lanes.iter().position(|lane| lane.cell.as_ref().is_some_and(is_it));
     let cells =
         at.map_or_else(|| [NONE; 4].map(str::to_owned), |at| cells(results, &results.lanes[at]));
-    Line { at, target, initiator: by, cells }
+    MatrixRow { at, target, initiator: by, cells }
 }
 
 /// A comparison: a workload and a quantity.

@@ -35,7 +35,7 @@ use findings::Finding;
 pub(crate) use markdown::text as escaped;
 pub use markdown::{csv, markdown};
 use markup::{DOCTYPE, Markup, Raw, html};
-pub use site::{INDEX, Page, site};
+pub use site::{INDEX, SiteFile, site};
 use units::date;
 
 /// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the

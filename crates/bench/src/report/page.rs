@@ -114,7 +114,7 @@ fn one_against_others(results: &Results, subject: &Lane) -> Markup {
 
 /// Each target with each initiator.
 fn targets_and_initiators(results: &Results) -> Markup {
-    let table = |protocol: &matrix::Protocol<'_>| {
+    let table = |protocol: &matrix::MatrixSection<'_>| {
         html! {
             thead { tr { @for (at, head) in matrix::HEADS.iter().enumerate() { th.word[at < 2] scope="col" { (head) } } } }
             tbody {
@@ -386,7 +386,7 @@ fn published_elsewhere(results: &Results) -> Markup {
     }
 }
 
-fn published_table(lines: &[published::Line<'_>]) -> Markup {
+fn published_table(lines: &[published::PublishedRow<'_>]) -> Markup {
     tables::scrolling(
         "Published ratios",
         html! {

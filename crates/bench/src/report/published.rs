@@ -7,7 +7,7 @@ use crate::results::{Lane, Metric, Published, Results};
 pub(crate) const PUBLISHED: &str = "†";
 
 /// A published ratio, and the one of this study.
-pub(crate) struct Line<'a> {
+pub(crate) struct PublishedRow<'a> {
     /// The measurement, in the words of the source.
     pub of: &'a str,
     /// Of what.
@@ -22,7 +22,7 @@ pub(crate) struct Line<'a> {
     pub lane: Option<usize>,
 }
 
-impl Line<'_> {
+impl PublishedRow<'_> {
     /// The published ratio.
     pub(crate) fn published_text(&self) -> String {
         let (low, high) = self.published;
@@ -41,8 +41,8 @@ pub(crate) fn times(ratio: f64) -> String {
 }
 
 /// All relations, by source.
-pub(crate) fn sources(results: &Results) -> Vec<(&Published, Vec<Line<'_>>)> {
-    let mut sources: Vec<(&Published, Vec<Line<'_>>)> = Vec::new();
+pub(crate) fn sources(results: &Results) -> Vec<(&Published, Vec<PublishedRow<'_>>)> {
+    let mut sources: Vec<(&Published, Vec<PublishedRow<'_>>)> = Vec::new();
     for published in &results.published {
         let lines = lines(published, results);
         match sources.last_mut().filter(|(first, _)| first.source == published.source) {
@@ -53,12 +53,12 @@ pub(crate) fn sources(results: &Results) -> Vec<(&Published, Vec<Line<'_>>)> {
     sources
 }
 
-fn lines<'a>(published: &'a Published, results: &Results) -> Vec<Line<'a>> {
+fn lines<'a>(published: &'a Published, results: &Results) -> Vec<PublishedRow<'a>> {
     let Some((reference, others)) = published.figures.split_first() else { return Vec::new() };
     let lane = |name: &Option<String>| {
         results.lanes.iter().position(|lane| Some(&lane.name) == name.as_ref())
     };
-    let line = |figure: &crate::results::Figure| Line {
+    let line = |figure: &crate::results::Figure| PublishedRow {
         of: &published.of,
         metric: published.metric,
         names: format!("{} : {}", figure.name, reference.name),

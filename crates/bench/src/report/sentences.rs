@@ -1,6 +1,6 @@
 //! Findings in words: one line for a headline, and the sentences under the table.
 
-use super::findings::{DepthOne, Finding, LINKS, Span, title};
+use super::findings::{DepthOne, Finding, LINKS, ShareSpan, title};
 use super::units::{NBSP, Unit, between, share, time};
 use crate::relation::{Estimate, adds};
 use crate::results::{Lane, STEADY_WITHIN};
@@ -212,7 +212,7 @@ impl Finding<'_> {
     }
 }
 
-impl Span<'_> {
+impl ShareSpan<'_> {
     fn range(&self, of: &str) -> Option<String> {
         let ((low, least), (high, most)) = (self.low, self.high);
         (least.name != most.name).then(|| {

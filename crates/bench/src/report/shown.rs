@@ -10,7 +10,7 @@ use crate::results::{Lane, Quantity, Results, Row, Workload};
 const MOST: usize = 5;
 
 /// A relation that is shown.
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownRelation<'a> {
     /// The lane, and its number.
     pub lane: &'a Lane,
     /// See `lane`.
@@ -28,13 +28,13 @@ pub(crate) struct Shown<'a> {
 
 /// The relations to show: what is compared with the reference, else the first of each lane, then
 /// the second of each.
-pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
+pub(crate) fn pick(results: &Results) -> Vec<ShownRelation<'_>> {
     if let Some(subject) = against::subject(results) {
         return of_subject(results, subject);
     }
     let is_compared = comparison::compared(results).is_some();
     let lanes = lanes(results).into_iter().enumerate();
-    let mut all: Vec<(usize, usize, Shown<'_>)> = lanes
+    let mut all: Vec<(usize, usize, ShownRelation<'_>)> = lanes
         .flat_map(|(at, lane)| {
             of_lane(results, lane).into_iter().enumerate().map(move |(nth, shown)| (at, nth, shown))
         })
@@ -45,7 +45,7 @@ pub(crate) fn pick(results: &Results) -> Vec<Shown<'_>> {
 
 /// The answers about one lane: what the network adds to a read and to the processor time, and its
 /// rate against another protocol and against the best of the other projects' targets.
-fn of_subject<'a>(results: &'a Results, subject: &'a Lane) -> Vec<Shown<'a>> {
+fn of_subject<'a>(results: &'a Results, subject: &'a Lane) -> Vec<ShownRelation<'a>> {
     let pattern = Workload::quoted(results.patterns());
     let base = results.base_of(subject);
     let wanted = [
@@ -75,7 +75,7 @@ fn lanes(results: &Results) -> Vec<&Lane> {
 }
 
 /// Answers to the usual questions about a lane, the most telling first.
-fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
+fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<ShownRelation<'a>> {
     let named = |name: &String| {
         results.lanes.iter().find(|other| other.name == *name && other.name != lane.name)
     };
@@ -106,7 +106,7 @@ fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Vec<Shown<'a>> {
         wanted.insert(0, (rival, read, Quantity::Latency));
         wanted.insert(0, (rival, pattern, Quantity::Rate));
     }
-    let mut shown: Vec<Shown<'_>> = wanted
+    let mut shown: Vec<ShownRelation<'_>> = wanted
         .iter()
         .filter_map(|(to, workload, quantity)| one(results, lane, (*to)?, (*workload)?, *quantity))
         .collect();
@@ -125,7 +125,7 @@ fn one<'a>(
     to: Option<&'a Lane>,
     workload: &'a Workload,
     quantity: Quantity,
-) -> Option<Shown<'a>> {
+) -> Option<ShownRelation<'a>> {
     let estimate = against::relation(results, lane, to, workload, quantity);
     let value = match &estimate {
         Some(estimate) => estimate.value,
@@ -134,7 +134,7 @@ fn one<'a>(
     };
     let at = results.lanes.iter().position(|other| other.name == lane.name)?;
     let is_told = value.is_finite() && (value > 0.0 || quantity != Quantity::Rate);
-    is_told.then_some(Shown { lane, at, to, workload, quantity, value, estimate })
+    is_told.then_some(ShownRelation { lane, at, to, workload, quantity, value, estimate })
 }
 
 /// The same from two rows, without an interval: an older study has nothing else.
@@ -162,7 +162,7 @@ fn of_rows(
     }
 }
 
-impl Shown<'_> {
+impl ShownRelation<'_> {
     /// The workload and the compared quantity: `4 KiB random read: median latency`.
     pub(crate) fn what(&self) -> String {
         let quantity = match self.quantity {

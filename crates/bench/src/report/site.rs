@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// A file of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct SiteFile {
     /// Its path below the site, with `/`.
     pub path: String,
     /// Its content.
@@ -33,7 +33,7 @@ struct Entry {
 ///
 /// # Errors
 /// A study cannot be written as JSON.
-pub fn site(studies: Vec<Results>) -> Result<Vec<Page>, Error> {
+pub fn site(studies: Vec<Results>) -> Result<Vec<SiteFile>, Error> {
     let mut entries = BTreeMap::new();
     let mut pages = Vec::new();
     for results in studies {
@@ -44,14 +44,14 @@ pub fn site(studies: Vec<Results>) -> Result<Vec<Page>, Error> {
         if entries.contains_key(&key) {
             continue;
         }
-        let page = |name: &str, content: String| Page { path: format!("{id}/{name}"), content };
+        let page = |name: &str, content: String| SiteFile { path: format!("{id}/{name}"), content };
         pages.push(page("report.html", report(&results)));
         pages.push(page("results.json", json + "\n"));
         entries.insert(key, Entry { id, results });
     }
     let entries: Vec<Entry> = entries.into_values().collect();
     pages.sort_by(|a, b| a.path.cmp(&b.path));
-    pages.push(Page { path: INDEX.to_owned(), content: index(&entries) });
+    pages.push(SiteFile { path: INDEX.to_owned(), content: index(&entries) });
     Ok(pages)
 }
 

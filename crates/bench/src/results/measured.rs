@@ -213,9 +213,10 @@ pub struct Processors {
     pub steal: f64,
 }
 
-impl From<crate::workload::Processors> for Processors {
-    fn from(of: crate::workload::Processors) -> Self {
-        let crate::workload::Processors { user, system, interrupts, soft_interrupts, steal } = of;
+impl From<crate::workload::ProcessorTimes> for Processors {
+    fn from(of: crate::workload::ProcessorTimes) -> Self {
+        let crate::workload::ProcessorTimes { user, system, interrupts, soft_interrupts, steal } =
+            of;
         Self { user, system, interrupts, soft_interrupts, steal }
     }
 }

@@ -8,12 +8,12 @@
 
 use super::clock::TimeSlot;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
-use super::{KnownDevice, Lane, LaneSet, StudyProgress, StudySpec, notes};
+use super::{KnownDevice, LaneSet, StudyLane, StudyProgress, StudySpec, notes};
 use crate::error::Error;
 use crate::relation::{BLOCKS_FIRST, adds, blocks_for, does};
 use crate::report::units::Unit;
 use crate::results::{self, Quantity, Relation, Workload};
-use crate::suite::{Mode, Times};
+use crate::suite::{SuiteMode, Times};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl StudySpec<'_> {
     /// of the difference, of a ratio as a part of the whole.
     pub fn within(&self) -> f64 {
         let usual = if self.suite.reference.is_some() { WITHIN_RATIO } else { WITHIN };
-        if self.mode == Mode::Full { usual / 5.0 } else { usual }
+        if self.mode == SuiteMode::Full { usual / 5.0 } else { usual }
     }
 }
 
@@ -250,8 +250,8 @@ impl Rounds<'_> {
         }
     }
 
-    /// Replaces the lanes of the last block, in their order. A lane that is missing is given up, and
-    /// one that was missing in the first block stays so.
+    /// Replaces the lanes of the last block, in their order. A lane that is missing is given up,
+    /// and one that was missing in the first block stays so.
     fn take_lanes(&mut self, mut stage: LaneSet) -> Result<(), Error> {
         let mut missing = Vec::new();
         for (at, lane) in self.spec.stage.lanes.iter_mut().enumerate() {
@@ -359,7 +359,7 @@ impl Rounds<'_> {
 impl LaneSet {
     /// Closes all devices, then ends the processes behind them. Several lanes may have one device.
     pub(super) fn close(&mut self) {
-        let awake: Vec<_> = self.lanes.iter().filter_map(Lane::awake).collect();
+        let awake: Vec<_> = self.lanes.iter().filter_map(StudyLane::awake).collect();
         for lane in &mut self.lanes {
             lane.device = Arc::new(KnownDevice::of(&*lane.device));
             lane.generator = None;

@@ -13,7 +13,7 @@ const WARM_UP: f64 = 0.25;
 
 /// The time of a study.
 #[derive(Debug)]
-pub struct Clock {
+pub struct StudyClock {
     start: Instant,
     budget: Duration,
     /// When it is likely to end.
@@ -40,7 +40,7 @@ impl TimeSlot {
     }
 }
 
-impl Clock {
+impl StudyClock {
     /// Starts now.
     pub fn start(budget: Duration) -> Self {
         Self {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_a_measurement_takes_beyond_its_time_is_learnt() {
-        let mut clock = Clock::start(Duration::from_secs(100));
+        let mut clock = StudyClock::start(Duration::from_secs(100));
         for _ in 0..100 {
             clock
                 .learn(TimeSlot::measuring(Duration::from_millis(300)), Duration::from_millis(450));

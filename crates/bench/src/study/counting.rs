@@ -1,6 +1,6 @@
 //! A run of a fixed number of operations, of which everything is counted at both ends.
 
-use super::{Lane, Purpose, ReadCounters};
+use super::{Purpose, ReadCounters, StudyLane};
 use crate::error::Error;
 use crate::results::{Counts, EndCounts};
 use crate::workload::{self, JobSpec};
@@ -11,7 +11,11 @@ use weft_io::counters::Snapshot;
 const IOS_PER_JOB: u64 = 200;
 
 /// Runs `job` on the lane's device; none when it was stopped before its end.
-pub(super) fn run(lane: &Lane, job: JobSpec, stop: &AtomicBool) -> Result<Option<Counts>, Error> {
+pub(super) fn run(
+    lane: &StudyLane,
+    job: JobSpec,
+    stop: &AtomicBool,
+) -> Result<Option<Counts>, Error> {
     if lane.generator.as_ref().is_some_and(|generator| generator.is_here()) {
         // Another program does not report its counts.
         return Ok(None);

@@ -1,8 +1,8 @@
 //! Generators of the load of a lane: this process, another program, or other machines.
 
-use super::{ForeignTarget, Lane};
+use super::{ForeignTarget, StudyLane};
 use crate::error::Error;
-use crate::workload::{self, JobSpec, Progress, Report};
+use crate::workload::{self, JobSpec, Progress, RunReport};
 use core::time::Duration;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub trait Generator {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error>;
+    ) -> Result<RunReport, Error>;
 
     /// The machines, also those that are lost; none if it is a program of this one.
     fn names(&self) -> Vec<String>;
@@ -58,7 +58,7 @@ pub trait Generator {
     /// Its name, for people.
     fn title(&self) -> &str;
 
-    /// [`Lane::name`] of the lane on which this process puts load on the same device.
+    /// [`StudyLane::name`] of the lane on which this process puts load on the same device.
     fn twin(&self) -> Option<&str> {
         None
     }
@@ -69,7 +69,7 @@ pub trait Generator {
     }
 }
 
-impl Lane {
+impl StudyLane {
     /// Returns whether other machines put the load on.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.generator.as_ref().is_some_and(|generator| !generator.is_here())
@@ -87,7 +87,7 @@ impl Lane {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let _awake = self.awake();
         match &self.generator {
             Some(generator) if purpose == Purpose::Load || self.is_elsewhere() => {

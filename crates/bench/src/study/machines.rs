@@ -70,21 +70,21 @@ fn processors(rounds: &[&OfMachine]) -> Option<Processors> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::measured::Part;
-    use crate::agents::{Measured, merged};
+    use crate::agents::measured::MeasuredDirection;
+    use crate::agents::{MeasuredRun, merged};
     use crate::workload::JobSpec;
     use core::time::Duration;
 
     fn sample(round: u32, machines: &[u32]) -> Sample {
-        let part = |ios| Part {
+        let part = |ios| MeasuredDirection {
             ios,
             bytes: ios * 512,
             runtime: Duration::from_secs(1),
             latencies: vec![(1000, ios)],
         };
         let one = |number: u32| {
-            let directions = [part(100 * u64::from(number + 1)), Part::default()];
-            (number, Measured { directions, cpu_ns: [1_000_000, 0], ..Measured::default() })
+            let directions = [part(100 * u64::from(number + 1)), MeasuredDirection::default()];
+            (number, MeasuredRun { directions, cpu_ns: [1_000_000, 0], ..MeasuredRun::default() })
         };
         let all: Vec<_> = machines.iter().copied().map(one).collect();
         let geometry = weft_block::Geometry {

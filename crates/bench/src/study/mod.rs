@@ -36,7 +36,7 @@ pub use generator::{Generator, KnownDevice, Purpose};
 
 use crate::error::Error;
 use crate::results::{self, Results, SCHEMA};
-use crate::suite::{Mode, Suite};
+use crate::suite::{Suite, SuiteMode};
 use core::any::Any;
 use core::time::Duration;
 use rounds::Rounds;
@@ -52,7 +52,7 @@ use weft_io::counters::Snapshot;
 pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
 
 /// A way to a device.
-pub struct Lane {
+pub struct StudyLane {
     /// Short name; [`results::Lane::LOCAL`] for the one that others are a share of where they name
     /// none.
     pub name: String,
@@ -73,23 +73,23 @@ pub struct Lane {
     pub initiator_cpus: Vec<usize>,
     /// Cores that the target runs on; only reported.
     pub target_cpus: Vec<usize>,
-    /// [`Lane::name`] of the lane to the same device without a network.
+    /// [`StudyLane::name`] of the lane to the same device without a network.
     pub base: Option<String>,
     /// The device is a disk, a file or another machine's, rather than memory or a model.
     pub real: bool,
     /// The load generator, if that is not this process.
     pub generator: Option<Rc<dyn Generator>>,
-    /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its
+    /// [`StudyLane::name`] of a lane to the same devices: as that one is filled and brought to its
     /// steady state, this one is not.
     pub prepared_by: Option<String>,
     /// Target of another project, if the lane has one or is compared with one.
-    pub peer: Peer,
+    pub peer: LanePeer,
 }
 
 /// Properties of a lane in a comparison of targets.
 #[derive(Default)]
-pub struct Peer {
-    /// [`Lane::name`] of the lane to weft's target that this one is compared with.
+pub struct LanePeer {
+    /// [`StudyLane::name`] of the lane to weft's target that this one is compared with.
     pub rival: Option<String>,
     /// Commands and configuration of the target, in order; only reported.
     pub setup: Vec<String>,
@@ -113,16 +113,16 @@ pub trait ForeignTarget {
 /// The lanes of a block, and its ceiling.
 pub struct LaneSet {
     /// Lanes to measure, at least one.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<StudyLane>,
     /// A server of the ceiling, whose region is as large as the device.
-    pub ceiling: Option<Server>,
+    pub ceiling: Option<CeilingServer>,
     /// Lanes that could not be set up, each with the reason. In a later block these lanes are given
     /// up and the others go on.
     pub missing: Vec<results::Skipped>,
 }
 
 /// A server of the ceiling.
-pub struct Server {
+pub struct CeilingServer {
     /// The address at which it listens.
     pub address: SocketAddr,
     /// Its process, if that is not this one.
@@ -140,7 +140,7 @@ pub struct StudySpec<'a> {
     /// Workloads to run on the lanes.
     pub suite: Suite,
     /// Length and number of the measurements.
-    pub mode: Mode,
+    pub mode: SuiteMode,
     /// Limit of its time in all; by default as the suite has it.
     pub budget: Option<Duration>,
     /// Seed for the order of the lanes.
@@ -261,12 +261,12 @@ struct Facts {
 impl Facts {
     fn of(spec: &StudySpec) -> Self {
         let (command, skipped) = (spec.command.clone(), spec.skipped.clone());
-        let (quick, commit) = (spec.mode == Mode::Quick, spec.commit.clone());
+        let (quick, commit) = (spec.mode == SuiteMode::Quick, spec.commit.clone());
         Self { quick, seed: spec.seed, commit, command, skipped }
     }
 }
 
-impl Lane {
+impl StudyLane {
     fn facts(&self) -> results::Lane {
         results::Lane {
             name: self.name.clone(),

@@ -4,7 +4,7 @@ use super::agreement;
 use super::rounds::Rounds;
 use super::running::{Load, command_of};
 use super::sample;
-use super::{Lane, machines, notes};
+use super::{StudyLane, machines, notes};
 use crate::results::{self, Ceiling, Drawing, Results, Row, Skipped, Workload};
 
 /// A lane that did this part of what was due kept up.
@@ -12,7 +12,7 @@ const DUE: f64 = 0.98;
 
 impl Rounds<'_> {
     pub fn lanes(&self) -> Vec<results::Lane> {
-        self.spec.stage.lanes.iter().map(Lane::facts).collect()
+        self.spec.stage.lanes.iter().map(StudyLane::facts).collect()
     }
 
     pub fn workloads(&self) -> Vec<Workload> {

@@ -1,6 +1,6 @@
 //! Going through the rounds.
 
-use super::clock::{Clock, TimeSlot};
+use super::clock::{StudyClock, TimeSlot};
 use super::machine;
 use super::processor_use::ProcessorUse;
 use super::running::Load;
@@ -11,7 +11,7 @@ use super::{StudyProgress, StudySpec};
 use crate::error::Error;
 use crate::relation::turns;
 use crate::results::{self, Counts, Curve, Preconditioned, Workload};
-use crate::suite::Order;
+use crate::suite::LaneOrder;
 use core::time::Duration;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub(super) enum Who {
 
 pub(super) struct Rounds<'a> {
     pub(super) spec: StudySpec<'a>,
-    pub(super) clock: Clock,
+    pub(super) clock: StudyClock,
     pub(super) workloads: Vec<Workload>,
     pub(super) progress: &'a mut dyn FnMut(StudyProgress<'_>),
     /// Bytes of the devices that are used, which is what was filled of each.
@@ -84,7 +84,7 @@ impl<'a> Rounds<'a> {
             failures[series - 1] = None;
         }
         Ok(Self {
-            clock: Clock::start(spec.budget()),
+            clock: StudyClock::start(spec.budget()),
             processor_use: ProcessorUse::start(&spec.stage),
             samples: workloads.iter().map(|_| vec![Vec::new(); series]).collect(),
             tails: vec![vec![Tails::new(); series - 1]; workloads.len()],
@@ -186,11 +186,11 @@ impl<'a> Rounds<'a> {
     /// always hit the same.
     fn order(&self, at: usize, round: u32, who: &mut [Who]) {
         match self.spec.suite.order {
-            Order::InTurn => {
+            LaneOrder::InTurn => {
                 let first = (round as usize + at) % who.len().max(1);
                 who.rotate_left(first);
             }
-            Order::Random => {
+            LaneOrder::Random => {
                 let turns =
                     turns(who.len(), self.spec.seed.wrapping_add(at as u64), self.block, round);
                 let sorted = who.to_vec();

@@ -3,11 +3,11 @@
 use super::clock::TimeSlot;
 use super::rounds::{Rounds, Who};
 use super::sample::{OfMachine, Sample};
-use super::{Lane, Purpose, StudyProgress, counting};
-use crate::ceiling::{self, CeilingSpec, Tuning};
+use super::{Purpose, StudyLane, StudyProgress, counting};
+use crate::ceiling::{self, CeilingSpec, CeilingTuning};
 use crate::error::Error;
 use crate::results::Workload;
-use crate::workload::{Direction, JobSpec, Phase, Report, Rw};
+use crate::workload::{Direction, JobSpec, Phase, RunReport, Rw};
 use core::time::Duration;
 
 /// Before an operation is due, its job stops sleeping: otherwise the latency would be that of the
@@ -36,7 +36,7 @@ impl Load {
 
 /// A run, and its IOPS over time.
 pub(super) struct Ran {
-    pub report: Report,
+    pub report: RunReport,
     series: Vec<(f64, f64)>,
 }
 
@@ -152,7 +152,7 @@ impl Rounds<'_> {
             ramp_time: slot.warm_up,
             runtime: slot.run,
             cpu: self.spec.ceiling_cpu,
-            tuning: Tuning::typical(workload.bs_bytes, workload.read_percent),
+            tuning: CeilingTuning::typical(workload.bs_bytes, workload.read_percent),
             ..CeilingSpec::default()
         };
         let sample =
@@ -190,7 +190,7 @@ impl Rounds<'_> {
 }
 
 /// The common parts of all runs of a workload on a lane.
-pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) -> JobSpec {
+pub(super) fn job_of(workload: &Workload, lane: &StudyLane, load: Load, size: u64) -> JobSpec {
     // A region for each job, if each has one of its own; they shrink until all fit.
     let own = workload.job_bytes.map(|bytes| {
         let room = size / u64::from(load.jobs.max(1));
@@ -217,7 +217,7 @@ pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) ->
 /// The command that measures the same on the same device.
 pub(super) fn command_of(
     workload: &Workload,
-    lane: &Lane,
+    lane: &StudyLane,
     load: Load,
     size: u64,
     slot: TimeSlot,

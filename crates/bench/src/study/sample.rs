@@ -6,7 +6,7 @@ use crate::ceiling::CeilingReport;
 use crate::limits::{P999_IOS_MIN, P9999_IOS_MIN, SERIES_POINTS_MAX};
 use crate::results::{Ceiling, CpuPerIo, Latency, Processors, Quantity, Row};
 use crate::stats::{self, median, median_interval};
-use crate::workload::{Direction, DirectionReport, LoopReport, Report};
+use crate::workload::{Direction, DirectionReport, RunLoopReport, RunReport};
 use core::time::Duration;
 use weft_io::cpu_usage::Usage;
 
@@ -21,7 +21,7 @@ const BUSY_TIME: f64 = 0.5;
 /// Returns the busy part of a generator: of its turns, those in which it found something to do. Its
 /// processor time shows nothing, as it polls while it waits. A generator that sleeps while it waits
 /// has few turns without work; then it is the processor time as a part of the whole time.
-pub fn busy(report: &Report) -> f64 {
+pub fn busy(report: &RunReport) -> f64 {
     let counters = report.counters();
     let turns = counters.turns_busy as f64 / counters.turns.max(1) as f64;
     let time: f64 = report.loops.iter().map(|one| one.time.as_secs_f64()).sum();
@@ -43,12 +43,12 @@ pub struct OfMachine {
 
 impl OfMachine {
     /// All machines of a run.
-    pub fn all(report: &Report) -> Vec<Self> {
+    pub fn all(report: &RunReport) -> Vec<Self> {
         let each = report.jobs.iter().zip(&report.loops);
         each.map(|(job, process)| Self::new(job.index, &job.directions, process)).collect()
     }
 
-    fn new(number: u32, directions: &[DirectionReport; 3], process: &LoopReport) -> Self {
+    fn new(number: u32, directions: &[DirectionReport; 3], process: &RunLoopReport) -> Self {
         let mut all = DirectionReport::default();
         directions.iter().for_each(|direction| all.merge(direction));
         Self {
@@ -104,7 +104,7 @@ pub struct Sample {
 
 impl Sample {
     /// From a run of the workload engine.
-    pub fn of_run(round: u32, report: &Report) -> Self {
+    pub fn of_run(round: u32, report: &RunReport) -> Self {
         let all = report.all();
         Self {
             round,
@@ -126,7 +126,7 @@ impl Sample {
             latency: latency(&all.total),
             initiator: report.process,
             target: report.watched,
-            system_calls: report.loops.iter().map(LoopReport::system_calls).sum(),
+            system_calls: report.loops.iter().map(RunLoopReport::system_calls).sum(),
             busy: busy(report),
             failed: report.failed(),
             machines: Vec::new(),
@@ -190,7 +190,7 @@ impl Sample {
 }
 
 /// A percentile is reported only if enough operations lie above it.
-pub fn latency(all: &stats::Latency) -> Latency {
+pub fn latency(all: &stats::Latencies) -> Latency {
     Latency {
         mean_ns: all.mean_ns(),
         p50_ns: all.percentile_ns(50.0) as f64,

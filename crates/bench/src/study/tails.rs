@@ -4,18 +4,18 @@
 use super::sample::latency;
 use crate::results::{Latency, Row};
 use crate::stats;
-use crate::workload::{Direction, Report};
+use crate::workload::{Direction, RunReport};
 
 /// Records of all slices of a row, reads and writes.
 #[derive(Clone)]
-pub(super) struct Tails([stats::Latency; 2]);
+pub(super) struct Tails([stats::Latencies; 2]);
 
 impl Tails {
     pub fn new() -> Self {
-        Self([stats::Latency::unused(), stats::Latency::unused()])
+        Self([stats::Latencies::unused(), stats::Latencies::unused()])
     }
 
-    pub fn add(&mut self, report: &Report) {
+    pub fn add(&mut self, report: &RunReport) {
         for (all, direction) in self.0.iter_mut().zip([Direction::Read, Direction::Write]) {
             all.merge(&report.total(direction).total);
         }

@@ -4,7 +4,7 @@ use super::lane::LaneTemplate;
 use super::published::PublishedEntry;
 use super::times::TimesEntry;
 use super::workload::WorkloadEntry;
-use super::{Machines, Order, Peers, Saturation, Suite};
+use super::{LaneOrder, Machines, Saturation, Suite, SuitePeers};
 use crate::error::Error;
 use crate::results::Drawing;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub(super) struct File {
     queues: Option<u16>,
     queue_size: Option<u16>,
     #[serde(default)]
-    order: Order,
+    order: LaneOrder,
     draw: Vec<Drawing>,
     reference: Option<String>,
     quick: TimesEntry,
@@ -39,7 +39,7 @@ pub(super) struct File {
     #[serde(default)]
     agents: Machines,
     #[serde(default)]
-    peers: Peers,
+    peers: SuitePeers,
     #[serde(default)]
     published: Vec<PublishedEntry>,
 }

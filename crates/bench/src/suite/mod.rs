@@ -11,7 +11,7 @@ mod times;
 mod workload;
 
 pub use lane::{LaneTemplate, Policy, Through};
-pub use times::{Mode, Times};
+pub use times::{SuiteMode, Times};
 
 use crate::error::Error;
 use crate::limits::{SUITE_BYTES_MAX, SUITE_ENTRIES_MAX};
@@ -43,12 +43,12 @@ pub struct Suite {
     /// Least number of entries of their queues.
     pub queue_size: Option<u16>,
     /// The order of the lanes within a round.
-    pub order: Order,
+    pub order: LaneOrder,
     /// The drawings of the report.
     pub draw: Vec<Drawing>,
     /// The lane that others are a multiple of, side by side.
     pub reference: Option<String>,
-    /// Its times, by [`Mode`].
+    /// Its times, by [`SuiteMode`].
     pub times: [Times; 3],
     /// The lanes.
     pub lanes: Vec<LaneTemplate>,
@@ -59,7 +59,7 @@ pub struct Suite {
     /// The lanes that several machines make.
     pub agents: Machines,
     /// Targets of other projects that are measured, too, if the user does not say which.
-    pub peers: Peers,
+    pub peers: SuitePeers,
     /// Figures that others have published.
     pub published: Vec<Published>,
     /// The file.
@@ -69,7 +69,7 @@ pub struct Suite {
 /// The order of the lanes within a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum LaneOrder {
     /// Another one in each round, from the seed of the study.
     #[default]
     Random,
@@ -80,7 +80,7 @@ pub enum Order {
 /// Targets and load generators of other projects that a suite measures together with weft's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Peers {
+pub enum SuitePeers {
     /// None.
     #[default]
     None,
@@ -199,7 +199,7 @@ impl Suite {
     }
 
     /// Its times in a mode.
-    pub fn times(&self, mode: Mode) -> &Times {
+    pub fn times(&self, mode: SuiteMode) -> &Times {
         &self.times[mode as usize]
     }
 

@@ -22,7 +22,7 @@ fn shipped_suites_are_correct_and_named_as_their_files() {
         assert!(!suite.title.is_empty() && !suite.about.is_empty(), "{}", suite.name);
         let [quick, usual, _] = suite.times;
         // Load generators of other projects measure for a second at least.
-        let most = Duration::from_secs(if suite.peers == Peers::All { 240 } else { 45 });
+        let most = Duration::from_secs(if suite.peers == SuitePeers::All { 240 } else { 45 });
         assert!(quick.budget.unwrap() <= most && quick.budget < usual.budget, "{}", suite.name);
         for workload in &suite.workloads {
             let rw: Rw = workload.rw.parse().unwrap();

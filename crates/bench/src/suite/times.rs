@@ -6,7 +6,7 @@ use weft_block::units::parse_duration;
 
 /// `--quick`, nothing, or `--full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum SuiteMode {
     /// For a first look.
     Quick,
     /// As usual.

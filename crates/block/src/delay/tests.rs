@@ -1,6 +1,6 @@
 //! On virtual time, so that every time is exact.
 
-use crate::testing::{Plan, Rig};
+use crate::testing::{Rig, TestPlan};
 use crate::{BlockQueue, Completion, Device, Op, OpKind, OpenOptions, Refusal, open};
 use core::cell::RefCell;
 use core::time::Duration;
@@ -133,7 +133,7 @@ fn what_is_cancelled_is_not_kept_back() {
 #[test]
 fn it_takes_more_when_there_is_room_again() {
     let device = device("read=20us,depth=64");
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let reads = (0..5000).map(|n| rig.request(OpKind::Read, n % 2048, vec![0; 512])).collect();
     assert!(rig.run(0, reads).iter().all(|answer| answer.outcome.is_success()));
     rig.end();

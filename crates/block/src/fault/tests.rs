@@ -1,5 +1,5 @@
 use crate::Refusal;
-use crate::testing::{Plan, Request, Rig};
+use crate::testing::{Rig, TestOp, TestPlan};
 use crate::{BlockQueue, Device, Op, OpKind, OpenOptions, Opening, Outcome, StatusKind, open};
 use std::collections::VecDeque;
 use weft_io::segment::Divided;
@@ -20,8 +20,8 @@ fn block(n: u64) -> Vec<u8> {
 /// Writes a number into every block and reads them all; the outcomes of both and what was read.
 fn run(options: &str) -> (Vec<StatusKind>, Vec<StatusKind>, Vec<Vec<u8>>) {
     let device = device(options);
-    let rig = Rig::new(&device, Plan::default());
-    let kinds = |answers: &[crate::testing::Answer]| {
+    let rig = Rig::new(&device, TestPlan::default());
+    let kinds = |answers: &[crate::testing::TestOutcome]| {
         answers.iter().map(|a| a.outcome.status().kind).collect()
     };
     let writes = rig.run(0, (0..BLOCKS).map(|n| rig.request(WRITE, n, block(n))).collect());
@@ -122,7 +122,7 @@ fn misplaced_and_stale_blocks() {
 #[test]
 fn what_is_not_answered_can_be_cancelled() {
     let device = device("rate=1,kind=timeout,ops=read");
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     rig.write(0, 3, &block(3));
     let names = rig.start(
         0,
@@ -140,8 +140,8 @@ fn what_is_not_answered_can_be_cancelled() {
 #[test]
 fn flushes_and_discards_can_be_struck() {
     let device = device("rate=1,kind=internal,ops=flush+discard");
-    let rig = Rig::new(&device, Plan::default());
-    let bare = |kind| Request {
+    let rig = Rig::new(&device, TestPlan::default());
+    let bare = |kind| TestOp {
         kind,
         lba: 0,
         blocks: u32::from(kind == OpKind::Discard),
@@ -166,7 +166,7 @@ fn as_many_are_affected_as_may_be() {
     assert_eq!(count(&reads, StatusKind::Success), 2048);
     // All queues together.
     let device = device("rate=1,kind=nospace,count=1");
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     rig.fails(0, rig.request(WRITE, 1, block(1)), StatusKind::NoSpace);
     rig.reopen(0);
     rig.write(0, 1, &block(1));

@@ -5,7 +5,7 @@ use crate::naming::Naming;
 
 /// See the module.
 #[derive(Clone, Copy)]
-pub(crate) struct Access<'a> {
+pub(crate) struct FileAccess<'a> {
     /// A `readonly:` filter precedes.
     pub(crate) read_only: bool,
     /// Other processes serve it as well.

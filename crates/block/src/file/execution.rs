@@ -5,7 +5,7 @@ use super::room::ReservedRoom;
 use super::scratch::{self, Use};
 use super::shared::SharedFile;
 use crate::check;
-use crate::interlock::{Mode, Span};
+use crate::interlock::{LockMode, Span};
 use crate::limits::{DISK_LOOK_MS, FILE_LOOK_MS};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::slots::Slots;
@@ -63,7 +63,7 @@ pub(super) struct Flying {
 /// Execution of an operation.
 struct Plan {
     kind: DiskKind,
-    mode: Option<Mode>,
+    mode: Option<LockMode>,
     /// It uses the queue's buffer instead of its own memory.
     scratch: Option<Use>,
     /// Bytes at the end of its blocks that the file does not have; they are not read.
@@ -105,21 +105,23 @@ impl Core {
         };
         let reads_part = direct || padding > 0;
         let (kind, mode, scratch) = match op.kind {
-            OpKind::Read => (DiskKind::Read, Some(Mode::Shared), reads_part.then_some(Use::Read)),
+            OpKind::Read => {
+                (DiskKind::Read, Some(LockMode::Shared), reads_part.then_some(Use::Read))
+            }
             OpKind::Write { fua } => (
                 DiskKind::Write { dsync: fua },
-                Some(Mode::Exclusive),
+                Some(LockMode::Exclusive),
                 direct.then_some(Use::Write),
             ),
             OpKind::Flush => (DiskKind::Sync, None, None),
-            OpKind::Discard => (DiskKind::Discard, Some(Mode::Exclusive), None),
+            OpKind::Discard => (DiskKind::Discard, Some(LockMode::Exclusive), None),
             OpKind::WriteZeroes { deallocate, fua } => {
                 let free = deallocate && self.shared.features.discard;
-                (DiskKind::WriteZeroes { free, dsync: fua }, Some(Mode::Exclusive), None)
+                (DiskKind::WriteZeroes { free, dsync: fua }, Some(LockMode::Exclusive), None)
             }
-            OpKind::Compare => (DiskKind::Read, Some(Mode::Shared), Some(Use::Compare)),
+            OpKind::Compare => (DiskKind::Read, Some(LockMode::Shared), Some(Use::Compare)),
             OpKind::CompareAndWrite { fua } => {
-                (DiskKind::Read, Some(Mode::Exclusive), Some(Use::CompareAndWrite { fua }))
+                (DiskKind::Read, Some(LockMode::Exclusive), Some(Use::CompareAndWrite { fua }))
             }
             OpKind::Reserve(_) | OpKind::ReservationReport => {
                 unreachable!("a file refuses them before it plans")
@@ -346,8 +348,8 @@ impl Core {
         self.stalled = self.disk.submit(disk_op).err();
     }
 
-    /// Looks after the disk or file from time to time, also while nothing is in flight. All queues of
-    /// a loop do so in the same turn.
+    /// Looks after the disk or file from time to time, also while nothing is in flight. All queues
+    /// of a loop do so in the same turn.
     pub(super) fn look(&mut self) {
         let now = self.on.now();
         if now >= self.look_at {

@@ -67,19 +67,19 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use access::Access;
+pub(crate) use access::FileAccess;
 pub use created::CreatedFiles;
 pub use holders::user_of;
 pub use open::no_permission_to_write;
 
 /// Returns whether a path names a device of Windows, and no file; never on other systems.
 pub fn is_windows_device(path: &str) -> bool {
-    cfg!(windows) && drive::name::read(path) != drive::name::Name::File
+    cfg!(windows) && drive::name::read(path) != drive::name::DriveName::File
 }
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence, SizeAnswer};
 use crate::error::Error;
-use crate::extent::{CurrentExtent, Extent};
+use crate::extent::{CurrentExtent, PaddedSize};
 use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
@@ -104,7 +104,7 @@ impl FileDevice {
     }
 
     /// Opens `rest`, a path with options, for `url`.
-    pub(crate) fn open(url: &str, rest: &str, access: &Access<'_>) -> Result<Self, Error> {
+    pub(crate) fn open(url: &str, rest: &str, access: &FileAccess<'_>) -> Result<Self, Error> {
         let opened = open::open(url, rest, access)?;
         let is_remote = opened.disk.is_none() && !weft_io::file_system::is_local(&opened.file);
         let ask = is_remote.then(|| system::question(&opened.file)).transpose();
@@ -113,7 +113,7 @@ impl FileDevice {
     }
 
     fn new(url: &str, opened: Opened, shared: bool, ask: Option<Ask>) -> std::io::Result<Self> {
-        let extent = Extent::of(opened.bytes, opened.block_bytes);
+        let extent = PaddedSize::of(opened.bytes, opened.block_bytes);
         let write = !opened.read_only;
         let facts = opened.disk.as_ref().map(|(_, facts)| facts.clone());
         let holes =

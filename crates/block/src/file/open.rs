@@ -1,6 +1,6 @@
 //! Opens a file or disk: creates, locks and measures it, or refuses with a reason.
 
-use super::access::Access;
+use super::access::FileAccess;
 use super::disk::{Disk, Sysfs};
 use super::drive;
 use super::facts::Facts;
@@ -8,9 +8,9 @@ use super::holders;
 use super::subject::{name_disk, name_file};
 use super::system::{self, Direct};
 use crate::error::Error;
-use crate::extent::Extent;
+use crate::extent::PaddedSize;
 use crate::limits::{BLOCK_BYTES_DEFAULT, DRIVE_MEMORY_ALIGN};
-use crate::naming::{Name, Naming};
+use crate::naming::{DeviceName, Naming};
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::units::format_size;
@@ -42,7 +42,7 @@ pub(super) struct Opened {
     pub(super) read_only: bool,
     /// Properties that the system reports, if it is a disk.
     pub(super) disk: Option<(Disk, Facts)>,
-    pub(super) name: Name,
+    pub(super) name: DeviceName,
 }
 
 /// Kind of a path.
@@ -56,8 +56,8 @@ enum PathKind {
 
 /// Opens `url`; `rest` is the path with its options. A file that is created is added to those that
 /// were, or removed again if it cannot be used.
-pub(super) fn open(url: &str, rest: &str, access: &Access<'_>) -> Result<Opened, Error> {
-    let Access { read_only, shared, created, names } = *access;
+pub(super) fn open(url: &str, rest: &str, access: &FileAccess<'_>) -> Result<Opened, Error> {
+    let FileAccess { read_only, shared, created, names } = *access;
     let wanted = parse(url, rest, read_only)?;
     let check = || may_be_device(url, &wanted, shared);
     if let Some(opened) = drive::open(url, &wanted.path, wanted.read_only, check)? {
@@ -116,7 +116,7 @@ fn inspect(
         return Err(Error::refused(url, Refusal::NotDirect { block_bytes }));
     }
     let name = match (wanted.uuid, &disk) {
-        (Some(uuid), _) => Name { uuid, passing: None },
+        (Some(uuid), _) => DeviceName { uuid, passing: None },
         (None, Some((disk, facts))) => name_disk(names, &wanted.path, disk, facts),
         (None, None) => name_file(names, &wanted.path, &file, kind == PathKind::Created),
     };
@@ -300,7 +300,7 @@ fn extent(
     is_disk: bool,
     bytes: u64,
     block_bytes: u32,
-) -> Result<Extent, Error> {
+) -> Result<PaddedSize, Error> {
     let wrong = |refusal| Err(Error::refused(url, refusal));
     if let Some(asked) = wanted.bytes.filter(|&size| size != bytes) {
         return wrong(Refusal::OtherSize { has: bytes, asked });
@@ -308,7 +308,7 @@ fn extent(
     if bytes == 0 {
         return wrong(Refusal::NotWholeBlocks { bytes, block_bytes });
     }
-    let extent = Extent::of(bytes, block_bytes);
+    let extent = PaddedSize::of(bytes, block_bytes);
     match (extent.padding_bytes, wanted.read_only, is_disk) {
         (0, ..) | (_, true, _) => Ok(extent),
         (_, false, true) => wrong(Refusal::OddSize { bytes, block_bytes }),
@@ -331,11 +331,11 @@ mod tests {
         let bytes = (4 << 40) + 512;
         for is_disk in [false, true] {
             for read_only in [false, true] {
-                assert_eq!(of(read_only, is_disk, bytes, 512), Ok(Extent::of(bytes, 512)));
+                assert_eq!(of(read_only, is_disk, bytes, 512), Ok(PaddedSize::of(bytes, 512)));
                 let empty = Err(Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
                 assert_eq!(of(read_only, is_disk, 0, 512), empty);
             }
-            let padded = Extent { blocks: (1 << 30) + 1, padding_bytes: 4096 - 512 };
+            let padded = PaddedSize { blocks: (1 << 30) + 1, padding_bytes: 4096 - 512 };
             assert_eq!(of(true, is_disk, bytes, 4096), Ok(padded));
         }
         let block_bytes = 4096;

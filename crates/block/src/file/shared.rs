@@ -8,7 +8,7 @@ use super::server::Server;
 use super::system::{self, Direct};
 use crate::device::{Features, Geometry, Identity};
 use crate::error::{Error, ErrorKind};
-use crate::extent::{CurrentExtent, Extent};
+use crate::extent::{CurrentExtent, PaddedSize};
 use crate::interlock::Interlock;
 use crate::op::Op;
 use crate::owners::Owners;
@@ -46,7 +46,7 @@ pub(super) struct SharedFile {
 
 impl SharedFile {
     pub(super) fn geometry(&self) -> Geometry {
-        let Extent { blocks, padding_bytes } = self.extent.now();
+        let PaddedSize { blocks, padding_bytes } = self.extent.now();
         Geometry { blocks, padding_bytes, ..self.geometry }
     }
 
@@ -68,10 +68,10 @@ impl SharedFile {
             return;
         }
         let Ok(bytes) = disk.bytes(&self.file) else { return };
-        self.set_extent("disk", Extent::of(bytes, self.geometry.block_bytes));
+        self.set_extent("disk", PaddedSize::of(bytes, self.geometry.block_bytes));
     }
 
-    fn set_extent(&self, what: &str, now: Extent) {
+    fn set_extent(&self, what: &str, now: PaddedSize) {
         let before = self.extent.replace(now);
         if before != now {
             let (is, was) = (now.blocks, before.blocks);
@@ -94,7 +94,7 @@ impl SharedFile {
         let bytes = system::end(&self.file).map_err(of)?;
         self.length.found(bytes);
         let (block_bytes, had) = (self.geometry.block_bytes, self.geometry().data_bytes());
-        let now = Extent::of(bytes, block_bytes);
+        let now = PaddedSize::of(bytes, block_bytes);
         if now.padding_bytes > 0 && self.features.write && !self.length.is_cut() {
             return Err(Error::refused(&self.url, Refusal::OddFile { bytes, block_bytes }));
         }

@@ -5,7 +5,7 @@
 use super::disk::Disk;
 use super::facts::{DiskName, Facts};
 use super::system;
-use crate::naming::{Inode, Name, Naming, Subject, number_and_device};
+use crate::naming::{DeviceName, Inode, Naming, Subject, number_and_device};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -18,14 +18,14 @@ const PATHS: Uuid = Uuid::from_u128(0x6c1f_3a52_7d0e_4b7b_9c55_2f6f_1e80_a9d4);
 const DISKS: Uuid = Uuid::from_u128(0x0c9e_5b1f_2a67_4d83_b4e0_71d3_96fa_c258);
 
 /// The name of a file that was just created, or that existed before.
-pub(super) fn name_file(names: &dyn Naming, path: &Path, file: &File, is_new: bool) -> Name {
+pub(super) fn name_file(names: &dyn Naming, path: &Path, file: &File, is_new: bool) -> DeviceName {
     names.name(&of_file(path, file, is_new))
 }
 
 /// The name of a disk.
-pub(super) fn name_disk(names: &dyn Naming, path: &Path, disk: &Disk, facts: &Facts) -> Name {
+pub(super) fn name_disk(names: &dyn Naming, path: &Path, disk: &Disk, facts: &Facts) -> DeviceName {
     let subject = match &facts.name {
-        Some(DiskName::Own(name)) => return Name { uuid: of_name(name), passing: None },
+        Some(DiskName::Own(name)) => return DeviceName { uuid: of_name(name), passing: None },
         Some(DiskName::Here { place, former }) => Subject {
             place: place.into(),
             former: system::machine().and(former.as_deref()).map(of_name),

@@ -1,7 +1,7 @@
 //! A file on a server that is cut elsewhere: this system has the old length until it has asked.
 
-use super::{Access, FileDevice, open, system};
-use crate::testing::{Plan, Rig};
+use super::{FileAccess, FileDevice, open, system};
+use crate::testing::{Rig, TestPlan};
 use crate::{Device, OpKind, StatusKind, naming};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl Server {
         let rest = format!("{},size=1MiB,direct=off", self.path.display());
         let url = format!("file:{rest}");
         let names = naming::of_this_process();
-        let access = Access { read_only: false, shared: false, created: None, names };
+        let access = FileAccess { read_only: false, shared: false, created: None, names };
         let opened = open::open(&url, &rest, &access).unwrap_or_else(|e| panic!("{e}"));
         let mut question = system::question(&opened.file).unwrap();
         let server = Arc::clone(self);
@@ -59,7 +59,7 @@ impl Drop for Server {
 fn a_flush_alone_waits_for_the_length_that_the_server_has() {
     let server = Server::new("flush");
     let device = server.device();
-    let rig = Rig::new(&device, Plan { loops: 2, ..Plan::default() });
+    let rig = Rig::new(&device, TestPlan { loops: 2, ..TestPlan::default() });
     let flush = || rig.request(OpKind::Flush, 0, vec![]);
     let before = server.questions();
     rig.one(0, flush());

@@ -14,7 +14,7 @@ use crate::device::{
     SizeAnswer,
 };
 use crate::error::Error;
-use crate::offload::{Offload, Served};
+use crate::offload::{Offload, OffloadSource};
 use crate::op::{Completion, Op};
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
@@ -64,14 +64,15 @@ pub trait Filter: Send + Sync {
         self.inner().counted()
     }
 
-    /// See [`BlockDevice::served`]. The default is that of a filter which others must not read past.
-    fn served(&self) -> Option<Served> {
+    /// See [`BlockDevice::served`]. The default is that of a filter which others must not read
+    /// past.
+    fn served(&self) -> Option<OffloadSource> {
         None
     }
 
     /// See [`BlockDevice::offload`]. The default is that of a filter which others must not write
     /// past.
-    fn offload(&self, _from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, _from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         None
     }
 
@@ -204,11 +205,11 @@ impl<F: Filter> BlockDevice for F {
         self.inner().data_runs()
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         Filter::served(self)
     }
 
-    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         Filter::offload(self, from)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Limit, Rate};
 use crate::limits::LIMIT_BURST_MS;
-use crate::testing::{Plan, Rig};
+use crate::testing::{Rig, TestPlan};
 use crate::{OpKind, OpenOptions, Refusal, open};
 use core::time::Duration;
 use weft_io::Time;
@@ -62,7 +62,7 @@ fn limits_are_written_as_everywhere() {
 #[test]
 fn it_takes_more_when_there_is_room_again() {
     let device = open("limit:iops=1M,ram:1MiB", &OpenOptions::default()).unwrap();
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let reads = (0..5000).map(|n| rig.request(OpKind::Read, n % 2048, vec![0; 512])).collect();
     assert!(rig.run(0, reads).iter().all(|answer| answer.outcome.is_success()));
     rig.end();
@@ -80,7 +80,7 @@ fn a_longer_burst_begins_at_once() {
 fn reads_do_not_wait_for_writes_that_exceed_their_own_limit() {
     let device =
         open("limit:write-iops=1,read-bw=100MB,ram:1MiB", &OpenOptions::default()).unwrap();
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let write = OpKind::Write { fua: false };
     let writes = rig.start(0, (0..100).map(|n| rig.request(write, n, vec![1; 512])).collect());
     assert!(

@@ -1,7 +1,7 @@
 //! Work of the core for the engine: actions on ports, their outcomes, and the log.
 
 use super::core::Core;
-use super::engine::{Event, Fault, Io, Target, fault};
+use super::engine::{FailureMeaning, Io, IoTarget, MirrorEvent, fault};
 use super::port::{ActionPurpose, Port, memory};
 use super::start::names;
 use super::user_op::UserOp;
@@ -12,10 +12,10 @@ use weft_io::{Pool, Segments};
 
 impl Core {
     /// Begins an action of the engine.
-    pub(super) fn act(&mut self, name: u64, target: Target, io: Io) {
+    pub(super) fn act(&mut self, name: u64, target: IoTarget, io: Io) {
         let place = match target {
-            Target::Leg(number) => self.place_of(number),
-            Target::State => Some(self.legs.len()),
+            IoTarget::Leg(number) => self.place_of(number),
+            IoTarget::State => Some(self.legs.len()),
         };
         let (legs, state) = (&mut self.legs, &mut self.state);
         let port = place.and_then(|place| match legs.get_mut(place) {
@@ -37,7 +37,7 @@ impl Core {
             Io::Flush => port.send(OpKind::Flush, 0, 0, Segments::new(), plain),
             Io::Page { offset, bytes } => port.write_page(pool, offset, &bytes, plain),
             Io::Label { slot, old, new } => {
-                port.write_slot(pool, (run, name), slot, [old, new], target == Target::State)
+                port.write_slot(pool, (run, name), slot, [old, new], target == IoTarget::State)
             }
             Io::Fetch { copy, lba, blocks } => {
                 let data = memory(pool, blocks as usize * block);
@@ -142,14 +142,14 @@ impl Core {
 
     /// The end of a read for a user: what the request itself is to blame for decides nothing.
     fn read_done(&mut self, run: u32, name: u64, outcome: Outcome) {
-        if !outcome.is_success() && fault(&outcome) == Fault::Request {
+        if !outcome.is_success() && fault(&outcome) == FailureMeaning::Request {
             self.tell_engine(run, name, outcome);
         } else {
             self.engine_done(run, name, outcome);
         }
     }
 
-    pub(super) fn say(&self, event: Event) {
+    pub(super) fn say(&self, event: MirrorEvent) {
         let url = &self.options.url;
         let leg_url = |number: usize| {
             self.place_of(number).map_or_else(
@@ -158,14 +158,14 @@ impl Core {
             )
         };
         match event {
-            Event::Dropped { leg, why } => {
+            MirrorEvent::Dropped { leg, why } => {
                 tracing::error!(
                     "{url}: {} failed ({:?}) and is out of sync; the others serve alone",
                     leg_url(leg),
                     why.kind
                 );
             }
-            Event::Resync { leg, regions, bytes, is_whole } => {
+            MirrorEvent::Resync { leg, regions, bytes, is_whole } => {
                 let how = if is_whole {
                     "its label is not the one with which it left (an older copy, or a new leg), so all of it is copied"
                 } else {
@@ -176,25 +176,25 @@ impl Core {
                     leg_url(leg)
                 );
             }
-            Event::InSync { leg, copied } => {
+            MirrorEvent::InSync { leg, copied } => {
                 tracing::warn!(
                     "{url}: {} is in sync again; {copied} bytes were copied",
                     leg_url(leg)
                 )
             }
-            Event::Equalising { regions } => {
+            MirrorEvent::Equalising { regions } => {
                 tracing::warn!(
                     "{url}: it was not closed in order; {regions} regions in which the legs may differ are made equal"
                 );
             }
-            Event::Unreadable { lba, blocks } => tracing::error!(
+            MirrorEvent::Unreadable { lba, blocks } => tracing::error!(
                 "{url}: {blocks} blocks from block {lba} on can be read from no leg; they fail with a medium error until they are written"
             ),
-            Event::TooManyUnreadable => tracing::error!(
+            MirrorEvent::TooManyUnreadable => tracing::error!(
                 "{url}: more blocks can be read from no leg than a mirror remembers; legs that are copied to stay out of sync until some of them \
                  are written"
             ),
-            Event::Equal { compared } => {
+            MirrorEvent::Equal { compared } => {
                 tracing::warn!("{url}: the legs are equal; {compared} bytes were compared")
             }
         }

@@ -2,7 +2,7 @@
 
 use super::labels::{FoundLeg, read};
 use super::layout::{AREA_BYTES, area_of_leg, data_bytes};
-use super::record::{LEGS_MAX, Record, Slots, Unreadable};
+use super::record::{LEGS_MAX, MirrorRecord, NoRecord, RecordSlots};
 use super::start::{first_area, first_record};
 use crate::error::{Error, ErrorKind};
 use uuid::Uuid;
@@ -49,7 +49,7 @@ pub struct Label {
 /// # Errors
 /// A label that is damaged or of a later version.
 pub fn label(url: &str, area: &[u8], block_bytes: u32) -> Result<Option<Label>, Error> {
-    if matches!(Slots::of(area, block_bytes).newest(), Err(Unreadable::Nothing)) {
+    if matches!(RecordSlots::of(area, block_bytes).newest(), Err(NoRecord::Nothing)) {
         return Ok(None);
     }
     let found = FoundLeg { url: url.to_owned(), area: area.to_vec(), block_bytes };
@@ -113,7 +113,7 @@ pub fn create(
     let record = first_record(mirror, count as u8, min_legs as u8, block_bytes, bytes, tag | 1);
     let is_clean = holding == Holding::TheSame;
     Ok((0..count)
-        .map(|leg| first_area(&Record { leg: leg as u8, is_clean, ..record.clone() }))
+        .map(|leg| first_area(&MirrorRecord { leg: leg as u8, is_clean, ..record.clone() }))
         .collect())
 }
 
@@ -144,7 +144,7 @@ pub fn replace(
             record.data_bytes
         ));
     }
-    let fresh = Record {
+    let fresh = MirrorRecord {
         leg: leg as u8,
         sequence: 1,
         generation: Default::default(),

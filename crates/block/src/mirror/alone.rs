@@ -7,9 +7,9 @@
 
 use super::core::{Core, Mode};
 use super::direct::locks::Locks;
-use super::direct::{Answer, Direct, DirectLeg, Undecided};
+use super::direct::{Direct, DirectLeg, HomeVerdict, Undecided};
 use super::record::{LEGS_MAX, LegMask};
-use super::start::Start;
+use super::start::MirrorStart;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::op::Outcome;
@@ -45,7 +45,7 @@ pub(super) struct Loops {
 
 impl Loops {
     /// For a mirror of this shape.
-    pub(super) fn begin(&mut self, core: &weft_io::Handle, keeper: DriverId, start: &Start) {
+    pub(super) fn begin(&mut self, core: &weft_io::Handle, keeper: DriverId, start: &MirrorStart) {
         self.direct = Some(Arc::new(Direct::new(&start.record, core.remote(), keeper)));
     }
 
@@ -104,10 +104,12 @@ impl Core {
 
     /// Returns the answer for writes of loops when there is no engine: the next one gets them from
     /// the beginning, if there will be one.
-    fn without_engine(&self) -> Answer {
+    fn without_engine(&self) -> HomeVerdict {
         match self.mode {
-            Mode::Leaving | Mode::Ended => Answer::Ends(Outcome::settled(Status::new(self.gone))),
-            Mode::Gathering | Mode::Running => Answer::Again,
+            Mode::Leaving | Mode::Ended => {
+                HomeVerdict::Ends(Outcome::settled(Status::new(self.gone)))
+            }
+            Mode::Gathering | Mode::Running => HomeVerdict::Again,
         }
     }
 
@@ -126,7 +128,7 @@ impl Core {
         if outcome.is_success() {
             self.unflushed.ended(one.kind, 0);
         }
-        one.of.answer(one.name, Answer::Ends(outcome));
+        one.of.answer(one.name, HomeVerdict::Ends(outcome));
         true
     }
 

@@ -2,10 +2,10 @@
 //! operations of users.
 
 use super::alone::Loops;
-use super::engine::{Engine, Output};
+use super::engine::{MirrorEngine, MirrorOutput};
 use super::gather::millis;
 use super::leg::{Leg, Phase, Store, pause};
-use super::options::Options;
+use super::options::MirrorOptions;
 use super::port::{ActionPurpose, Port};
 use super::status::MirrorStatus;
 use super::unflushed::Unflushed;
@@ -54,9 +54,9 @@ pub(super) enum Before {
 pub(super) struct Core {
     pub(super) on: Handle,
     pub(super) id: DriverId,
-    pub(super) options: Options,
+    pub(super) options: MirrorOptions,
     pub(super) mode: Mode,
-    pub(super) engine: Option<Engine>,
+    pub(super) engine: Option<MirrorEngine>,
     /// Number of the engine.
     pub(super) run: u32,
     pub(super) legs: Vec<Leg>,
@@ -105,7 +105,7 @@ impl Core {
     pub(super) fn new(
         on: &Handle,
         id: DriverId,
-        options: Options,
+        options: MirrorOptions,
         promise: Promise<Device>,
         waker: Waker,
     ) -> Self {
@@ -249,7 +249,7 @@ impl Core {
     fn turn_engine(&mut self) -> bool {
         let mut some = false;
         while let Some(outputs) =
-            self.engine.as_mut().map(Engine::outputs).filter(|outputs| !outputs.is_empty())
+            self.engine.as_mut().map(MirrorEngine::outputs).filter(|outputs| !outputs.is_empty())
         {
             some = true;
             outputs.into_iter().for_each(|output| self.follow(output));
@@ -257,10 +257,10 @@ impl Core {
         some
     }
 
-    fn follow(&mut self, output: Output) {
+    fn follow(&mut self, output: MirrorOutput) {
         match output {
-            Output::Io { name, target, io } => self.act(name, target, io),
-            Output::Complete { op, outcome } => {
+            MirrorOutput::Io { name, target, io } => self.act(name, target, io),
+            MirrorOutput::Complete { op, outcome } => {
                 if self.answered(op, outcome) {
                     return;
                 }
@@ -273,14 +273,14 @@ impl Core {
                     self.ready.push(held.op.done(outcome));
                 }
             }
-            Output::Release { copy } => drop(self.copies.remove(&copy)),
-            Output::Opened => self.opened(),
-            Output::Forgotten => self.forgotten(),
-            Output::Leave { leg } => self.leave(leg),
-            Output::Joined { leg } => self.joined(leg),
-            Output::Say(event) => self.say(event),
-            Output::Halted(why) => self.halted(why),
-            Output::Closed => self.closed(),
+            MirrorOutput::Release { copy } => drop(self.copies.remove(&copy)),
+            MirrorOutput::Opened => self.opened(),
+            MirrorOutput::Forgotten => self.forgotten(),
+            MirrorOutput::Leave { leg } => self.leave(leg),
+            MirrorOutput::Joined { leg } => self.joined(leg),
+            MirrorOutput::Say(event) => self.say(event),
+            MirrorOutput::Halted(why) => self.halted(why),
+            MirrorOutput::Closed => self.closed(),
         }
     }
 

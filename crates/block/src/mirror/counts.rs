@@ -1,8 +1,8 @@
 //! Counts of what the legs of a mirror do, for its status.
 //!
 //! The home and each loop have a queue of a leg, and each queue counts for itself
-//! ([`QueueCounts`]): one pass over each batch of completions, then one store for each counter. No
-//! other thread writes these counters, so counting needs no synchronisation, and the counts are
+//! ([`LegQueueCounts`]): one pass over each batch of completions, then one store for each counter.
+//! No other thread writes these counters, so counting needs no synchronisation, and the counts are
 //! exact when nothing is in flight.
 //!
 //! The latency is sampled: a queue times one read or write of a user at a time, and begins the next
@@ -105,7 +105,7 @@ impl LegCounts {
 }
 
 /// Counts what one queue of a leg does. When it is dropped, the leg keeps the counts.
-pub(crate) struct QueueCounts {
+pub(crate) struct LegQueueCounts {
     of: Arc<LegCounts>,
     own: Arc<Counters>,
     block_bytes: u64,
@@ -115,7 +115,7 @@ pub(crate) struct QueueCounts {
     due: Time,
 }
 
-impl QueueCounts {
+impl LegQueueCounts {
     pub(crate) fn new(of: &Arc<LegCounts>, block_bytes: u32) -> Self {
         let own = Arc::<Counters>::default();
         of.queues().open.push(Arc::clone(&own));
@@ -171,7 +171,7 @@ impl QueueCounts {
     }
 }
 
-impl Drop for QueueCounts {
+impl Drop for LegQueueCounts {
     fn drop(&mut self) {
         let mut queues = self.of.queues();
         queues.open.retain(|one| !Arc::ptr_eq(one, &self.own));
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_queues_of_a_leg_count_together_and_keep_counting_when_closed() {
         let leg = Arc::<LegCounts>::default();
-        let mut queues = [(); 2].map(|()| QueueCounts::new(&leg, 512));
+        let mut queues = [(); 2].map(|()| LegQueueCounts::new(&leg, 512));
         queues[0].ended(&[], Time::ZERO);
         assert_eq!(status(&leg).operations, 0);
         let done = [op(1, 8).done(Outcome::SUCCESS), op(2, 0).done(Outcome::SUCCESS)];
@@ -231,7 +231,7 @@ mod tests {
         is_as_counted(status(&leg));
         drop(queues);
         is_as_counted(status(&leg));
-        let mut again = QueueCounts::new(&leg, 512);
+        let mut again = LegQueueCounts::new(&leg, 512);
         again.ended(&[op(1, 1).done(Outcome::SUCCESS)], Time::ZERO);
         assert_eq!(status(&leg).operations, 5);
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn one_operation_at_a_time_is_timed_and_then_none_for_a_while() {
         let leg = Arc::<LegCounts>::default();
-        let mut queue = QueueCounts::new(&leg, 512);
+        let mut queue = LegQueueCounts::new(&leg, 512);
         let at = |us| Time::ZERO + Duration::from_micros(us);
         let (timed, other) = (op(7, 1), op(8, 1));
         assert!(queue.is_due(at(0)));

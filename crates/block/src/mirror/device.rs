@@ -4,7 +4,7 @@
 use super::core::Core;
 use super::direct::DirectDevice;
 use super::record::LEGS_MAX;
-use super::start::Start;
+use super::start::MirrorStart;
 use super::status::MirrorStatus;
 use crate::device::{
     Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, Presence,
@@ -42,7 +42,7 @@ impl OnLoop {
 
 impl Core {
     /// Returns the properties of the device for its users.
-    pub(super) fn shape(&self, start: &Start) -> (Geometry, Features) {
+    pub(super) fn shape(&self, start: &MirrorStart) -> (Geometry, Features) {
         let members = (0..LEGS_MAX)
             .filter(|leg| start.members >> leg & 1 != 0)
             .filter_map(|leg| start.places[leg]);

@@ -3,7 +3,7 @@
 
 use super::core::{Core, Mode};
 use super::engine::Halt;
-use super::record::Record;
+use super::record::MirrorRecord;
 use super::start::names;
 use crate::device::{Change, Presence};
 use crate::error::{Error, ErrorKind};
@@ -60,14 +60,14 @@ impl Core {
 
     /// Remembers the runs of this process for the time when it comes back to legs that it had lost.
     fn remember_runs(&mut self) {
-        let of = |record: &Record| [record.run.tag, record.base];
+        let of = |record: &MirrorRecord| [record.run.tag, record.base];
         self.runs = self.engine.as_ref().map(|engine| of(engine.durable())).or(self.runs);
     }
 
     /// Returns whether the last run in which the mirror was used, by this record, was one of this
     /// process, as far as it has had the mirror open. Runs that only began do not count: nothing
     /// was written in them.
-    pub(super) fn is_own_run(&self, record: &Record) -> bool {
+    pub(super) fn is_own_run(&self, record: &MirrorRecord) -> bool {
         self.runs.is_none_or(|runs| runs.contains(&record.base))
     }
 

@@ -2,10 +2,10 @@
 //! might return them, read, and started from.
 
 use super::bitmap::checksum;
-use super::engine::Engine;
+use super::engine::MirrorEngine;
 use super::labels::FoundLeg;
 use super::layout::{AREA_BYTES, HotLimit, SLOTS, slot_offset};
-use super::record::{Claim, LEGS_MAX, RECORD_BYTES, Record, Slots};
+use super::record::{Claim, LEGS_MAX, MirrorRecord, RECORD_BYTES, RecordSlots};
 use super::start::decide;
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ pub fn start(mut bytes: &[u8]) {
         let Ok(start) = decide(&found, state.as_ref(), None, force) else { continue };
         assert!(start.members != 0 && start.members & !start.record.all() == 0);
         let claim = Claim { opener: Uuid::from_u128(1), time: 0, host: String::new() };
-        let mut engine = Engine::new(start, claim, 1, HotLimit::default());
+        let mut engine = MirrorEngine::new(start, claim, 1, HotLimit::default());
         drop(engine.outputs());
         if let Some(late) = &late {
             let _ = engine.leg_back(late);
@@ -62,10 +62,10 @@ fn found(bytes: &mut &[u8]) -> FoundLeg {
         }
         area[slot_offset(slot) as usize..][..RECORD_BYTES].copy_from_slice(&record);
     }
-    if let Ok((_, record)) = Slots::of(&area, BLOCK_BYTES).newest() {
+    if let Ok((_, record)) = RecordSlots::of(&area, BLOCK_BYTES).newest() {
         let is_known = record.claim.as_ref().is_none_or(|claim| claim.host.is_ascii());
         assert!(
-            !is_known || Record::decode(&record.encode(BLOCK_BYTES)) == Ok(record.clone()),
+            !is_known || MirrorRecord::decode(&record.encode(BLOCK_BYTES)) == Ok(record.clone()),
             "{record:?}"
         );
         assert!(usize::from(record.legs) <= LEGS_MAX);

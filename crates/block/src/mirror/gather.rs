@@ -3,12 +3,12 @@
 
 use super::claim::name;
 use super::core::{Before, Core, Mode};
-use super::engine::Engine;
+use super::engine::MirrorEngine;
 use super::labels::FoundLeg;
 use super::leg::{Leg, Phase, kind_of};
 use super::port::Port;
 use super::record::{Claim, LEGS_MAX, LegMask};
-use super::start::{Start, decide};
+use super::start::{MirrorStart, decide};
 use crate::error::{Error, ErrorKind};
 use crate::op::Completion;
 use core::future::Future;
@@ -197,7 +197,7 @@ impl Core {
     /// The longest that any target may go on with what the last process has sent: by what that one
     /// has stored, by what the targets state to this one, and by its options for those that cannot
     /// be reached.
-    fn learn_bound(&mut self, start: &Start) {
+    fn learn_bound(&mut self, start: &MirrorStart) {
         self.bound = self.options.settle.max(start.bound).max(self.stated_bound());
     }
 
@@ -264,7 +264,7 @@ impl Core {
     }
 
     /// Checks that the legs fit their labels and the properties that users have seen.
-    fn check(&self, start: &Start) -> Result<(), String> {
+    fn check(&self, start: &MirrorStart) -> Result<(), String> {
         let record = &start.record;
         for place in (0..LEGS_MAX)
             .filter(|leg| start.members >> leg & 1 != 0)
@@ -283,7 +283,7 @@ impl Core {
         Ok(())
     }
 
-    fn start(&mut self, mut start: Start) {
+    fn start(&mut self, mut start: MirrorStart) {
         let now = self.on.now();
         // From now on this process counts, and what the last one has sent is over.
         let own = self.options.settle.max(self.stated_bound());
@@ -325,14 +325,14 @@ impl Core {
         // that ended.
         self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.bound) });
         let seed = options.seed.wrapping_add(u64::from(self.run));
-        self.engine = Some(Engine::new(start, claim, seed, options.hot));
+        self.engine = Some(MirrorEngine::new(start, claim, seed, options.hot));
         self.trust(kept);
         self.give_all();
     }
 
     /// The members that have all that was acknowledged, by what their devices say: those whose
     /// targets have not started again.
-    fn kept(&self, start: &Start) -> LegMask {
+    fn kept(&self, start: &MirrorStart) -> LegMask {
         let has_kept =
             |leg: &usize| start.places[*leg].is_some_and(|place| self.legs[place].has_kept());
         (0..LEGS_MAX)
@@ -343,7 +343,7 @@ impl Core {
 
     /// Returns whether a leg that is not here may be busy still with what an earlier process has
     /// sent.
-    fn is_left_behind(&self, start: &Start) -> bool {
+    fn is_left_behind(&self, start: &MirrorStart) -> bool {
         start.members != start.record.all()
     }
 

@@ -1,7 +1,7 @@
 //! The labels of the legs of one mirror, as they were read, and which of them hold what was
 //! acknowledged.
 
-use super::record::{Generation, LEGS_MAX, LegMask, Record, Slots, Unreadable};
+use super::record::{Generation, LEGS_MAX, LegMask, MirrorRecord, NoRecord, RecordSlots};
 use uuid::Uuid;
 
 /// A leg that was opened, or the state file.
@@ -19,32 +19,32 @@ pub(crate) struct FoundLeg {
 pub(super) struct Labels<'a> {
     pub(super) found: &'a [Option<FoundLeg>],
     pub(super) places: [Option<usize>; LEGS_MAX],
-    pub(super) records: [Option<Record>; LEGS_MAX],
-    pub(super) slots: [Option<Slots>; LEGS_MAX],
+    pub(super) records: [Option<MirrorRecord>; LEGS_MAX],
+    pub(super) slots: [Option<RecordSlots>; LEGS_MAX],
 }
 
 /// The record of an area.
-pub(crate) fn read(found: &FoundLeg) -> Result<(Slots, Record), String> {
-    let slots = Slots::of(&found.area, found.block_bytes);
+pub(crate) fn read(found: &FoundLeg) -> Result<(RecordSlots, MirrorRecord), String> {
+    let slots = RecordSlots::of(&found.area, found.block_bytes);
     match slots.newest() {
         Ok((_, record)) => Ok((slots, record)),
         Err(why) => Err(explain(&found.url, why)),
     }
 }
 
-fn explain(url: &str, why: Unreadable) -> String {
+fn explain(url: &str, why: NoRecord) -> String {
     match why {
-        Unreadable::Nothing => format!(
+        NoRecord::Nothing => format!(
             "{url} has no label of a mirror in its last MiB; if it was made larger or smaller, give it its old size again, or label it again with \
              \"weft mirror replace\"; otherwise make a mirror with \"weft mirror create\", or put this leg in the place of a lost one with \
              \"weft mirror replace\""
         ),
-        Unreadable::Version(version) => {
+        NoRecord::Version(version) => {
             format!(
                 "the label of {url} has version {version}, which this weft does not know; use the weft that wrote it, or a later one"
             )
         }
-        Unreadable::Damaged => {
+        NoRecord::Damaged => {
             format!(
                 "the label of {url} is damaged; if the other legs are good, label this one again with \"weft mirror replace\""
             )
@@ -110,12 +110,12 @@ impl<'a> Labels<'a> {
         self.found[place].as_ref().map_or("", |leg| &leg.url)
     }
 
-    pub(super) fn present(&self) -> impl Iterator<Item = (usize, &Record)> {
+    pub(super) fn present(&self) -> impl Iterator<Item = (usize, &MirrorRecord)> {
         self.records.iter().enumerate().filter_map(|(leg, record)| Some((leg, record.as_ref()?)))
     }
 
     /// Legs from which a start is possible: they were in sync at some time.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = &Record> {
+    pub(super) fn candidates(&self) -> impl Iterator<Item = &MirrorRecord> {
         self.present()
             .map(|(_, label)| label)
             .filter(|label| !label.is_syncing && label.generation.number > 0)
@@ -133,14 +133,14 @@ impl<'a> Labels<'a> {
     }
 
     /// Returns whether any leg that holds what a record speaks of was last open with a state file.
-    pub(super) fn is_any_in_state(&self, record: &Record) -> bool {
+    pub(super) fn is_any_in_state(&self, record: &MirrorRecord) -> bool {
         let holders = self.holders(record);
         self.present().any(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state)
     }
 
     /// Returns whether as many legs as the mirror needs hold what the state file speaks of, and say
     /// that there is one: since then nobody has started without it.
-    pub(super) fn follow_state(&self, said: &Record) -> bool {
+    pub(super) fn follow_state(&self, said: &MirrorRecord) -> bool {
         let holders = self.holders(said);
         let following =
             self.present().filter(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state);
@@ -149,9 +149,9 @@ impl<'a> Labels<'a> {
 
     /// Returns whether no leg was in sync later than the state file says, or at the same time apart
     /// from it.
-    pub(super) fn is_newest(&self, said: &Record) -> bool {
+    pub(super) fn is_newest(&self, said: &MirrorRecord) -> bool {
         let is_not_later =
-            |label: &Record| label.run.number < said.run.number || said.is_same_run(label);
+            |label: &MirrorRecord| label.run.number < said.run.number || said.is_same_run(label);
         let generation = said.generation;
         self.candidates().all(|label| {
             label.generation.number < generation.number
@@ -160,13 +160,13 @@ impl<'a> Labels<'a> {
     }
 
     /// The newest label comes last in this order.
-    pub(super) fn rank(&self, label: &Record) -> (u64, u64, bool, u32, u64) {
+    pub(super) fn rank(&self, label: &MirrorRecord) -> (u64, u64, bool, u32, u64) {
         let holders = self.holders(label).count_ones();
         (label.generation.number, label.run.number, label.is_run_settled(), holders, label.sequence)
     }
 
     /// Refuses legs that have data which the newest record knows nothing of.
-    pub(super) fn refuse_diverged(&self, said: Option<&Record>) -> Result<(), String> {
+    pub(super) fn refuse_diverged(&self, said: Option<&MirrorRecord>) -> Result<(), String> {
         let newest = self.candidates().max_by_key(|label| self.rank(label)).into_iter().chain(said);
         let Some(newest) =
             newest.max_by_key(|record| (record.generation.number, record.run.number))
@@ -193,13 +193,13 @@ impl<'a> Labels<'a> {
     }
 
     /// Returns whether as many legs as the mirror needs hold what a record speaks of.
-    pub(super) fn are_enough(&self, record: &Record) -> bool {
+    pub(super) fn are_enough(&self, record: &MirrorRecord) -> bool {
         self.holders(record).count_ones() >= u32::from(record.min_legs)
     }
 
     /// Returns the record of the highest generation, if enough legs are here that it must be the
     /// last one.
-    pub(super) fn by_quorum(&self) -> Option<&Record> {
+    pub(super) fn by_quorum(&self) -> Option<&MirrorRecord> {
         let top = || self.candidates().filter(|label| label.generation.number == self.newest());
         let most = top().max_by_key(|label| self.rank(label))?;
         let needed = usize::from(most.legs - most.min_legs) + 1;
@@ -215,12 +215,12 @@ impl<'a> Labels<'a> {
     }
 
     /// The legs that hold everything that was acknowledged up to the generation of `record`.
-    pub(super) fn holders(&self, record: &Record) -> LegMask {
+    pub(super) fn holders(&self, record: &MirrorRecord) -> LegMask {
         let before = Generation {
             number: record.generation.number.wrapping_sub(1),
             tag: record.previous_tag,
         };
-        let holds = |leg: usize, label: &Record| {
+        let holds = |leg: usize, label: &MirrorRecord| {
             let is_member = record.members >> leg & 1 != 0 && !label.is_syncing;
             is_member
                 && (label.generation == record.generation || label.generation == before)
@@ -235,10 +235,10 @@ impl<'a> Labels<'a> {
 /// Returns the record of the state file, if it can be read and belongs to the mirror of this label.
 pub(super) fn state_record(
     state: Option<&FoundLeg>,
-    label: &Record,
-) -> Result<Option<Record>, String> {
+    label: &MirrorRecord,
+) -> Result<Option<MirrorRecord>, String> {
     let Some(state) = state else { return Ok(None) };
-    match Slots::of(&state.area, state.block_bytes).newest() {
+    match RecordSlots::of(&state.area, state.block_bytes).newest() {
         Ok((_, record)) if record.is_of_mirror_of(label) => Ok(Some(record)),
         Ok((_, record)) if record.mirror == label.mirror => {
             Err(other_sizes(&format!("the state file {}", state.url), "the labels of the legs"))
@@ -247,14 +247,14 @@ pub(super) fn state_record(
             "the state file {} belongs to mirror {}, not to mirror {}",
             state.url, record.mirror, label.mirror
         )),
-        Err(Unreadable::Nothing) => Ok(None),
-        Err(Unreadable::Version(version)) => Err(explain(&state.url, Unreadable::Version(version))),
-        Err(Unreadable::Damaged) => Ok(None),
+        Err(NoRecord::Nothing) => Ok(None),
+        Err(NoRecord::Version(version)) => Err(explain(&state.url, NoRecord::Version(version))),
+        Err(NoRecord::Damaged) => Ok(None),
     }
 }
 
 /// Returns whether two labels of the same age do not come from one history.
-pub(super) fn is_apart(one: &Record, other: &Record) -> bool {
+pub(super) fn is_apart(one: &MirrorRecord, other: &MirrorRecord) -> bool {
     let are_as_old = one.generation.number == other.generation.number;
     are_as_old && one.generation.tag != other.generation.tag
         || are_as_old && one.run.number == other.run.number && !one.is_same_run(other)

@@ -92,7 +92,7 @@ pub(crate) const fn slot_offset(slot: usize) -> u64 {
 
 /// Kind of a bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Map {
+pub(crate) enum BitmapKind {
     /// Regions that may differ between the legs in sync.
     Written,
     /// Regions that were written since the oldest absent leg left.
@@ -100,10 +100,10 @@ pub(crate) enum Map {
 }
 
 /// Offset of a page within an area.
-pub(crate) const fn page_offset(map: Map, page: usize) -> u64 {
+pub(crate) const fn page_offset(map: BitmapKind, page: usize) -> u64 {
     let first = match map {
-        Map::Written => SLOTS,
-        Map::Missed => SLOTS + PAGES,
+        BitmapKind::Written => SLOTS,
+        BitmapKind::Missed => SLOTS + PAGES,
     };
     ((first + page) * UNIT) as u64
 }
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(region_bytes_before_3(1 << 20), 64 << 10);
         assert_eq!(region_bytes_before_3(1 << 40), 16 << 20);
         assert!((1u64 << 50).div_ceil(region_bytes_before_3((1 << 50) - 1)) <= REGIONS_MAX);
-        assert_eq!(page_offset(Map::Missed, PAGES - 1) as usize + UNIT, AREA_BYTES);
+        assert_eq!(page_offset(BitmapKind::Missed, PAGES - 1) as usize + UNIT, AREA_BYTES);
     }
 
     #[test]

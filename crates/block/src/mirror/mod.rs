@@ -52,7 +52,7 @@ mod unreadable;
 mod user_op;
 
 pub use layout::HotLimit;
-pub use options::{LegSource, MirrorUrl, Opener, Options};
+pub use options::{LegSource, MirrorOptions, MirrorUrl, Opener};
 
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Opening, Pending};
@@ -68,7 +68,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 ///
 /// # Errors
 /// A wrong number of legs. Later: why the mirror cannot start, and what to do.
-pub fn begin(home: &RemoteLoop, options: Options) -> Result<Opening, Error> {
+pub fn begin(home: &RemoteLoop, options: MirrorOptions) -> Result<Opening, Error> {
     if !(2..=LEGS_MAX).contains(&options.legs.len()) {
         let text =
             format!("{}: a mirror has two or three legs, not {}", options.url, options.legs.len());

@@ -24,7 +24,7 @@ pub struct LegSource {
 }
 
 /// See [`super::begin`].
-pub struct Options {
+pub struct MirrorOptions {
     /// The URL of the mirror.
     pub url: String,
     /// All legs, in any order.

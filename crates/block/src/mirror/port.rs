@@ -1,6 +1,6 @@
 //! The queue of a leg or of the state file, and what is under way there.
 
-use super::counts::{LegCounts, QueueCounts};
+use super::counts::{LegCounts, LegQueueCounts};
 use super::equalise::Equalising;
 use super::layout::{AREA_BYTES, UNIT, area_of_leg, slot_offset};
 use crate::device::{BlockQueue, Change, Device, Presence};
@@ -66,7 +66,7 @@ pub(super) struct Port {
     is_used: bool,
     /// Others than the mirror itself have it while a loop may have something under way there.
     pub(super) uses: Arc<()>,
-    counts: QueueCounts,
+    counts: LegQueueCounts,
 }
 
 impl Port {
@@ -110,7 +110,7 @@ impl Port {
             is_gone: false,
             is_used: false,
             uses: Arc::default(),
-            counts: QueueCounts::new(counts, block_bytes),
+            counts: LegQueueCounts::new(counts, block_bytes),
         })
     }
 

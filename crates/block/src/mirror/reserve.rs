@@ -13,7 +13,7 @@ use super::ending::reserved;
 use super::leg::Phase;
 use super::port::{ActionPurpose, Port, memory};
 use super::record::LEGS_MAX;
-use super::start::Start;
+use super::start::MirrorStart;
 use crate::limits::RESERVATION_REPORT_BYTES;
 use crate::op::{Completion, OpKind};
 use crate::reservation::{ReservationKind, ReservationReport, ReserveAction};
@@ -74,7 +74,7 @@ impl Port {
 impl Core {
     /// Begins to reserve the legs that the mirror starts with; `false` if all of them are, or
     /// cannot be.
-    pub(super) fn reserve_members(&mut self, start: &Start) -> bool {
+    pub(super) fn reserve_members(&mut self, start: &MirrorStart) -> bool {
         let members = (0..LEGS_MAX)
             .filter(|leg| start.members >> leg & 1 != 0)
             .filter_map(|leg| start.places[leg]);

@@ -9,9 +9,9 @@
 //! base, and a leg whose label is a run behind counts as long as that run is the base: the crash
 //! came between two labels.
 
-use super::record::{LEGS_MAX, Record};
+use super::record::{LEGS_MAX, MirrorRecord};
 
-impl Record {
+impl MirrorRecord {
     /// Returns whether all legs in sync have this run in their labels.
     pub(crate) const fn is_run_settled(&self) -> bool {
         self.base == self.run.tag
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn two_legs_that_were_used_together_elsewhere_have_diverged() {
         let of = |number| Generation { number, tag: number * 10 };
-        let here = Record {
+        let here = MirrorRecord {
             leg: 1,
             members: 0b010,
             generation: of(5),
@@ -67,7 +67,7 @@ mod tests {
             ..example()
         };
         let elsewhere = Generation { number: 4, tag: 99 };
-        let label = |run, base| Record {
+        let label = |run, base| MirrorRecord {
             leg: 0,
             members: 0b101,
             generation: elsewhere,

@@ -9,23 +9,23 @@
 
 use super::bitmap::Bitmap;
 use super::labels::{FoundLeg, Labels, is_apart, state_record};
-use super::layout::{Map, PAGES, UNIT, page_offset, region_bytes};
-use super::record::{Claim, Format, Generation, LEGS_MAX, LegMask, Record, Slots};
+use super::layout::{BitmapKind, PAGES, UNIT, page_offset, region_bytes};
+use super::record::{Claim, Format, Generation, LEGS_MAX, LegMask, MirrorRecord, RecordSlots};
 use core::time::Duration;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
 /// Parameters of a start.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(crate) struct MirrorStart {
     /// The newest record of the run before.
-    pub(crate) record: Record,
+    pub(crate) record: MirrorRecord,
     /// The legs to start with.
     pub(crate) members: LegMask,
     /// For each leg that was found, its place in what was found.
     pub(crate) places: [Option<usize>; LEGS_MAX],
-    pub(crate) slots: [Option<Slots>; LEGS_MAX],
-    pub(crate) state: Option<Slots>,
+    pub(crate) slots: [Option<RecordSlots>; LEGS_MAX],
+    pub(crate) state: Option<RecordSlots>,
     /// Regions in which the members may differ.
     pub(crate) suspect: Bitmap,
     /// Regions that absent legs may have missed.
@@ -55,7 +55,7 @@ pub(crate) fn decide(
     state: Option<&FoundLeg>,
     own: Option<Uuid>,
     force: bool,
-) -> Result<Start, String> {
+) -> Result<MirrorStart, String> {
     let labels = Labels::of(found)?;
     let Some((_, first)) = labels.present().next() else {
         return Err("no leg can be reached; connect at least one".into());
@@ -103,21 +103,21 @@ pub(crate) fn decide(
     check_claims(&labels, members, said.as_ref(), own, force)?;
     let is_clean =
         record.is_clean && !is_forced && (by_state.is_some() || labels.are_clean(members));
-    let record = Record { is_clean, ..record.clone() };
+    let record = MirrorRecord { is_clean, ..record.clone() };
     Ok(begin(labels, record, members, is_forced, state, said.as_ref()))
 }
 
 /// Returns whether a state file knows which regions were being written when this record was the
 /// newest one.
-fn speaks_of(said: &Record, record: &Record) -> bool {
+fn speaks_of(said: &MirrorRecord, record: &MirrorRecord) -> bool {
     said.bitmap_in_state && said.generation == record.generation && record.is_same_run(said)
 }
 
 /// Refuses legs or a state file that were put back from an older copy.
 fn refuse_older(
-    record: &Record,
+    record: &MirrorRecord,
     state: Option<&FoundLeg>,
-    said: Option<&Record>,
+    said: Option<&MirrorRecord>,
 ) -> Result<(), String> {
     let (Some(said), Some(state)) = (said, state) else { return Ok(()) };
     if record.is_same_run(said) || !record.bitmap_in_state && record.run.number > said.run.number {
@@ -136,7 +136,7 @@ fn refuse_older(
 }
 
 /// Why no start is possible: which leg is old, or how many are missing.
-fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
+fn refusal(labels: &Labels<'_>, said: Option<&MirrorRecord>) -> String {
     let newest = labels
         .present()
         .map(|(_, record)| record)
@@ -191,7 +191,7 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
 fn check_claims(
     labels: &Labels<'_>,
     members: LegMask,
-    said: Option<&Record>,
+    said: Option<&MirrorRecord>,
     own: Option<Uuid>,
     force: bool,
 ) -> Result<(), String> {
@@ -214,12 +214,12 @@ fn check_claims(
 
 fn begin(
     labels: Labels<'_>,
-    record: Record,
+    record: MirrorRecord,
     members: LegMask,
     is_forced: bool,
     state: Option<&FoundLeg>,
-    said: Option<&Record>,
-) -> Start {
+    said: Option<&MirrorRecord>,
+) -> MirrorStart {
     let regions = record.regions();
     // The state file knows the regions if it was in use until the end.
     let is_state_current = said.is_some_and(|said| speaks_of(said, &record));
@@ -233,12 +233,13 @@ fn begin(
         };
         Some((0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).filter_map(of_leg).collect())
     };
-    let map = |map: Map| match &areas {
+    let map = |map: BitmapKind| match &areas {
         Some(areas) => stored(areas, map, regions),
         None => Bitmap::full(regions),
     };
-    let suspect = if record.is_clean { Bitmap::new(regions) } else { map(Map::Written) };
-    let mut missed = if members == record.all() { Bitmap::new(regions) } else { map(Map::Missed) };
+    let suspect = if record.is_clean { Bitmap::new(regions) } else { map(BitmapKind::Written) };
+    let mut missed =
+        if members == record.all() { Bitmap::new(regions) } else { map(BitmapKind::Missed) };
     if members != record.all() {
         missed.add(&suspect);
     }
@@ -254,12 +255,12 @@ fn begin(
             names(lost | record.all() & !members)
         )
     });
-    Start {
+    MirrorStart {
         record,
         members,
         places: labels.places,
         slots: labels.slots,
-        state: state.map(|state| Slots::of(&state.area, state.block_bytes)),
+        state: state.map(|state| RecordSlots::of(&state.area, state.block_bytes)),
         suspect,
         missed,
         opener: said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener),
@@ -278,7 +279,7 @@ pub(crate) fn names(mask: LegMask) -> String {
 }
 
 /// Returns the union of a bitmap in these areas.
-fn stored(areas: &[&[u8]], map: Map, regions: usize) -> Bitmap {
+fn stored(areas: &[&[u8]], map: BitmapKind, regions: usize) -> Bitmap {
     let mut all = Bitmap::new(regions);
     for area in areas {
         for page in 0..PAGES {
@@ -297,8 +298,8 @@ pub(crate) fn first_record(
     block_bytes: u32,
     data_bytes: u64,
     tag: u64,
-) -> Record {
-    Record {
+) -> MirrorRecord {
+    MirrorRecord {
         format: Format::Three,
         mirror,
         leg: 0,
@@ -326,11 +327,11 @@ pub(crate) fn first_record(
 
 /// The area of a leg with this record, in which no region counts as equal, unless the record says
 /// that the mirror is clean.
-pub(crate) fn first_area(record: &Record) -> Vec<u8> {
+pub(crate) fn first_area(record: &MirrorRecord) -> Vec<u8> {
     let regions = record.regions();
     let all = if record.is_clean { Bitmap::new(regions) } else { Bitmap::full(regions) };
     let mut area = vec![0; super::layout::AREA_BYTES];
-    for map in [Map::Written, Map::Missed] {
+    for map in [BitmapKind::Written, BitmapKind::Missed] {
         for page in 0..PAGES {
             let at = page_offset(map, page) as usize;
             area[at..at + UNIT].copy_from_slice(&all.page(page));

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::counts::LegCounts;
-use super::engine::{Engine, Role};
+use super::engine::{LegRole, MirrorEngine};
 use super::leg::Leg;
 use super::record::LEGS_MAX;
 use crate::device::{BlockDevice, Presence};
@@ -64,7 +64,7 @@ impl Core {
 }
 
 /// Returns a text with the blocks that no leg can be read from.
-fn unreadable(engine: &Engine) -> Option<String> {
+fn unreadable(engine: &MirrorEngine) -> Option<String> {
     let unreadable = engine.unreadable();
     let first = unreadable.ranges().next()?.0;
     Some(format!(
@@ -74,15 +74,15 @@ fn unreadable(engine: &Engine) -> Option<String> {
 }
 
 /// The status of a leg without its counts ([`MirrorStatus::paths`]).
-fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
+fn status(leg: &Leg, engine: Option<&MirrorEngine>) -> PathStatus {
     let number = leg.phase.number().filter(|number| *number < LEGS_MAX);
     let (state, why) =
         match engine.zip(number).map(|(engine, number)| (engine, number, engine.roles()[number])) {
-            Some((engine, _, Role::Member)) => (PathState::Live, unreadable(engine)),
-            Some((_, _, Role::Greeted)) => {
+            Some((engine, _, LegRole::Member)) => (PathState::Live, unreadable(engine)),
+            Some((_, _, LegRole::Greeted)) => {
                 (PathState::Connecting, Some("is about to be made equal".into()))
             }
-            Some((engine, number, Role::Copying)) => {
+            Some((engine, number, LegRole::Copying)) => {
                 let (left, all) = (engine.backlog()[number], engine.regions());
                 let equal = 100.0 * (all - left.min(all)) as f64 / all.max(1) as f64;
                 // Never 100 while anything is left.

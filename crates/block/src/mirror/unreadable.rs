@@ -31,9 +31,9 @@ impl Range {
 
 /// See the module. In order, and none touches the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unreadable(Vec<Range>);
+pub(crate) struct UnreadableBlocks(Vec<Range>);
 
-impl Unreadable {
+impl UnreadableBlocks {
     /// Returns whether there are none.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_empty()
@@ -132,14 +132,14 @@ impl Unreadable {
 }
 
 #[cfg(test)]
-impl Unreadable {
+impl UnreadableBlocks {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 #[cfg(test)]
-impl FromIterator<(u64, u64)> for Unreadable {
+impl FromIterator<(u64, u64)> for UnreadableBlocks {
     /// From first blocks and numbers of blocks.
     fn from_iter<T: IntoIterator<Item = (u64, u64)>>(ranges: T) -> Self {
         let mut all = Self::default();
@@ -152,13 +152,13 @@ impl FromIterator<(u64, u64)> for Unreadable {
 mod tests {
     use super::*;
 
-    fn ranges(all: &Unreadable) -> Vec<(u64, u64)> {
+    fn ranges(all: &UnreadableBlocks) -> Vec<(u64, u64)> {
         all.ranges().collect()
     }
 
     #[test]
     fn ranges_that_touch_are_one_and_what_is_written_is_taken_away() {
-        let mut all: Unreadable = [(8, 8), (32, 8), (16, 8)].into_iter().collect();
+        let mut all: UnreadableBlocks = [(8, 8), (32, 8), (16, 8)].into_iter().collect();
         assert_eq!((ranges(&all), all.blocks()), (vec![(8, 16), (32, 8)], 24));
         assert_eq!(
             [all.overlaps(0, 8), all.overlaps(7, 9), all.overlaps(24, 32)],
@@ -172,26 +172,26 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_there_is_room_for() {
-        let mut all: Unreadable =
+        let mut all: UnreadableBlocks =
             (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
         let full = all.clone();
         assert!(!all.add(1000, 1001) && !all.remove(1, 2));
         assert_eq!(all, full);
         assert!(all.add(4, 8), "two become one");
         let stored = full.encode();
-        assert_eq!(Unreadable::decode(&stored, 124), Some(full));
-        assert_eq!(Unreadable::decode(&stored, 123), None, "it is outside the mirror");
-        assert_eq!(Unreadable::decode(&[0xff; UNREADABLE_BYTES], u64::MAX), None);
+        assert_eq!(UnreadableBlocks::decode(&stored, 124), Some(full));
+        assert_eq!(UnreadableBlocks::decode(&stored, 123), None, "it is outside the mirror");
+        assert_eq!(UnreadableBlocks::decode(&[0xff; UNREADABLE_BYTES], u64::MAX), None);
     }
 
     #[test]
     fn a_range_of_more_blocks_than_a_number_holds_is_stored_whole() {
         let long = 1 << 32;
         for end in [long - 1, long, long + 8, 2 * long] {
-            let all: Unreadable = [(8, end - 8), (end + 8, 1)].into_iter().collect();
-            assert_eq!(Unreadable::decode(&all.encode(), u64::MAX), Some(all));
+            let all: UnreadableBlocks = [(8, end - 8), (end + 8, 1)].into_iter().collect();
+            assert_eq!(UnreadableBlocks::decode(&all.encode(), u64::MAX), Some(all));
         }
-        let mut all: Unreadable =
+        let mut all: UnreadableBlocks =
             (0..MIRROR_UNREADABLE_RANGES as u64).map(|n| (n * 8, 4)).collect();
         let full = all.clone();
         assert!(

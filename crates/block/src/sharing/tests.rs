@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Plan, Rig, conformance_of};
+use crate::testing::{Rig, TestPlan, conformance_of};
 use crate::{
     Change, Completion, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind, open,
 };
@@ -191,8 +191,8 @@ fn names(done: &[Completion]) -> Vec<u64> {
 fn however_few_queues_there_are_every_loop_has_one() {
     for (queues, loops) in [(1, 1), (1, 2), (2, 4), (3, 2)] {
         let (device, knobs) = few("ram:16MiB,block=4096", queues);
-        let rig =
-            Rig::with(Plan { loops, rounds: 100, ..Plan::default() }, |loops| share(device, loops));
+        let plan = TestPlan { loops, rounds: 100, ..TestPlan::default() };
+        let rig = Rig::with(plan, |loops| share(device, loops));
         conformance_of(rig);
         assert_eq!(
             knobs.most_open.load(Ordering::SeqCst),
@@ -206,7 +206,7 @@ fn however_few_queues_there_are_every_loop_has_one() {
 #[test]
 fn queues_that_are_granted_are_all_used() {
     let (device, knobs) = few("ram:16MiB", 2);
-    let rig = Rig::with(Plan { loops: 4, ..Plan::default() }, |loops| share(device, loops));
+    let rig = Rig::with(TestPlan { loops: 4, ..TestPlan::default() }, |loops| share(device, loops));
     (0..4).for_each(|on_loop| drop(rig.read(on_loop, 0, 1)));
     assert_eq!(knobs.open.load(Ordering::SeqCst), 2);
     rig.end();
@@ -217,7 +217,7 @@ fn a_loop_that_is_none_of_those_gets_a_queue_too() {
     let (device, knobs) = few("ram:16MiB", 1);
     let home = weft_io::event_loop::spawn(LoopConfig::default(), |_| ()).unwrap();
     let shared = share(device, std::slice::from_ref(&home.1));
-    let rig = Rig::new(&shared, Plan { loops: 2, ..Plan::default() });
+    let rig = Rig::new(&shared, TestPlan { loops: 2, ..TestPlan::default() });
     rig.write(0, 9, &[7; 512]);
     assert_eq!(rig.read(1, 9, 1), [7; 512]);
     rig.end();
@@ -237,7 +237,7 @@ fn what_the_loop_of_the_queue_takes_with_it_completes_all_the_same() {
     let (device, _) = few("error:rate=1,kind=timeout,ops=read,ram:16MiB", 1);
     let home = weft_io::event_loop::spawn(LoopConfig::default(), |_| ()).unwrap();
     let shared = share(device, std::slice::from_ref(&home.1));
-    let rig = Rig::new(&shared, Plan::default());
+    let rig = Rig::new(&shared, TestPlan::default());
     let reads = rig.start(0, (0..3).map(|n| rig.request(OpKind::Read, n, vec![0; 512])).collect());
     rig.write(0, 9, &[1; 512]);
     home.1.post(|on| on.stop());
@@ -257,7 +257,7 @@ fn what_the_loop_of_the_queue_takes_with_it_completes_all_the_same() {
 #[test]
 fn every_sharer_on_every_loop_is_told_of_changes() {
     let (device, knobs) = few("ram:16MiB", 2);
-    let rig = Rig::with(Plan { loops: 3, ..Plan::default() }, |loops| share(device, loops));
+    let rig = Rig::with(TestPlan { loops: 3, ..TestPlan::default() }, |loops| share(device, loops));
     // The queue of a loop without one of its own is there by the time it has answered.
     (0..3).for_each(|on_loop| drop(rig.read(on_loop, 0, 1)));
     knobs.changes.lock().push(Change::Resized { blocks: 77 });

@@ -1,7 +1,7 @@
 //! Over a device that takes 4 KiB at once, and panics where it is given more.
 
 use super::*;
-use crate::testing::{Plan, Rig, conformance};
+use crate::testing::{Rig, TestPlan, conformance};
 use crate::{Features, OpenOptions, open};
 use weft_base::lock::Lock;
 
@@ -81,7 +81,7 @@ fn a_device_with_a_greater_limit_keeps_the_contract() {
     // Comparing and writing in one goes to the limit of the device itself.
     conformance(
         &Small::open("ram:4MiB").0,
-        Plan { loops: 2, rounds: 20, compare_blocks: 3, ..Plan::default() },
+        TestPlan { loops: 2, rounds: 20, compare_blocks: 3, ..TestPlan::default() },
     );
 }
 
@@ -89,7 +89,7 @@ fn a_device_with_a_greater_limit_keeps_the_contract() {
 fn long_operations_go_in_parts_and_in_order() {
     let (device, given) = Small::open("ram:1MiB");
     assert_eq!(device.geometry().max_transfer_bytes, 1 << 20);
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let data: Vec<u8> = (0..(9 << 9) + 4096u32).map(|n| (n / 7) as u8).collect();
     rig.write(0, 5, &data);
     assert_eq!(*given.lock(), [(5, 8), (13, 8), (21, 1)]);
@@ -104,7 +104,7 @@ fn long_operations_go_in_parts_and_in_order() {
 #[test]
 fn a_part_that_fails_fails_the_whole() {
     let (device, _) = Small::open("error:rate=1,ram:1MiB");
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let answers = rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 64 << 10])]);
     assert!(answers.iter().all(|answer| !answer.outcome.is_success()));
     rig.end();

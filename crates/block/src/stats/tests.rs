@@ -1,7 +1,7 @@
 //! Over a RAM disk.
 
 use super::*;
-use crate::testing::{Plan, Request, Rig};
+use crate::testing::{Rig, TestOp, TestPlan};
 use crate::{OpKind, OpenOptions, Refusal, open};
 use weft_base::lock::Lock;
 
@@ -19,15 +19,16 @@ fn stats(inner: &str) -> Arc<StatsDevice> {
 #[test]
 fn operations_are_counted_by_kind_over_all_queues() {
     let device = stats("error:rate=1,ops=discard,ram:1MiB");
-    let rig = Rig::new(&(Arc::clone(&device) as Device), Plan { loops: 2, ..Plan::default() });
+    let rig =
+        Rig::new(&(Arc::clone(&device) as Device), TestPlan { loops: 2, ..TestPlan::default() });
     for n in 0..20 {
         rig.write((n % 2) as usize, n, &[1; 1024]);
     }
     rig.read(0, 0, 8);
-    rig.one(1, Request { kind: OpKind::Flush, lba: 0, blocks: 0, data: vec![], cuts: vec![] });
+    rig.one(1, TestOp { kind: OpKind::Flush, lba: 0, blocks: 0, data: vec![], cuts: vec![] });
     rig.run(
         0,
-        vec![Request { kind: OpKind::Discard, lba: 0, blocks: 8, data: vec![], cuts: vec![] }],
+        vec![TestOp { kind: OpKind::Discard, lba: 0, blocks: 8, data: vec![], cuts: vec![] }],
     );
     rig.reopen(0);
     rig.write(0, 0, &[2; 512]);
@@ -51,7 +52,7 @@ fn operations_are_counted_by_kind_over_all_queues() {
 #[test]
 fn times_are_those_of_the_device() {
     let device = stats("delay:read=2ms,ram:1MiB");
-    let rig = Rig::new(&(Arc::clone(&device) as Device), Plan::default());
+    let rig = Rig::new(&(Arc::clone(&device) as Device), TestPlan::default());
     rig.read(0, 0, 1);
     rig.end();
     let totals = device.totals();

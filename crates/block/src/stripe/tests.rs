@@ -6,7 +6,7 @@ use crate::filter::Filter;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::owners::Owners;
 use crate::status::{Raw, RawScsi, Status, StatusKind};
-use crate::testing::{Plan, Request, Rig};
+use crate::testing::{Rig, TestOp, TestPlan};
 use crate::{OpenOptions, open};
 use std::collections::VecDeque;
 use weft_base::lock::Lock;
@@ -138,11 +138,11 @@ fn stripe() -> (Device, [Watched; 3]) {
 
 fn rig() -> (Rig, [Watched; 3]) {
     let (device, members) = stripe();
-    (Rig::new(&device, Plan::default()), members)
+    (Rig::new(&device, TestPlan::default()), members)
 }
 
-fn bare(kind: OpKind, lba: u64, blocks: u32) -> Request {
-    Request { kind, lba, blocks, data: Vec::new(), cuts: Vec::new() }
+fn bare(kind: OpKind, lba: u64, blocks: u32) -> TestOp {
+    TestOp { kind, lba, blocks, data: Vec::new(), cuts: Vec::new() }
 }
 
 const WRITE: OpKind = OpKind::Write { fua: true };
@@ -175,15 +175,15 @@ fn each_member_gets_at_most_one_part() {
 fn blocks_are_where_the_layout_has_them() {
     let (rig, members) = rig();
     let data: Vec<u8> = (0..60 * 512u32).map(|n| (n / 7) as u8).collect();
-    rig.one(0, Request { cuts: vec![100, 5000, 5001], ..rig.request(WRITE, 3, data.clone()) });
-    let disks = members.map(|member| Rig::new(&(Arc::new(member) as Device), Plan::default()));
+    rig.one(0, TestOp { cuts: vec![100, 5000, 5001], ..rig.request(WRITE, 3, data.clone()) });
+    let disks = members.map(|member| Rig::new(&(Arc::new(member) as Device), TestPlan::default()));
     for (nth, block) in data.chunks(512).enumerate() {
         let lba = nth as u64 + 3;
         let (member, at) = ((lba / 8 % 3) as usize, lba / 24 * 8 + lba % 8);
         assert!(disks[member].read(0, at, 1) == block, "block {lba}");
     }
     let read =
-        Request { cuts: vec![512, 4097], ..rig.request(OpKind::Read, 3, vec![0xee; data.len()]) };
+        TestOp { cuts: vec![512, 4097], ..rig.request(OpKind::Read, 3, vec![0xee; data.len()]) };
     assert!(rig.one(0, read) == data);
     disks.into_iter().chain([rig]).for_each(Rig::end);
 }
@@ -267,7 +267,7 @@ fn what_a_full_member_has_not_taken_can_be_cancelled() {
 #[test]
 fn changes_of_members_are_told() {
     let (device, members) = stripe();
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     assert_eq!((device.geometry().blocks, device.presence()), (3 * 2048, Presence::Here));
     members[0].change(Change::Resized { blocks: 4096 });
     members[1].change(Change::Resized { blocks: 1023 });

@@ -1,5 +1,5 @@
 use super::Switch;
-use crate::testing::{Plan, Rig, conformance};
+use crate::testing::{Rig, TestPlan, conformance};
 use crate::{Device, OpKind, OpenOptions, StatusKind, open};
 
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -11,15 +11,15 @@ fn ram() -> Device {
 #[test]
 fn the_device_keeps_the_contract() {
     let (switch, device) = Switch::new(ram());
-    conformance(&device, Plan::default());
+    conformance(&device, TestPlan::default());
     switch.set("delay:read=1us,write=1us").unwrap();
-    conformance(&device, Plan::default());
+    conformance(&device, TestPlan::default());
 }
 
 #[test]
 fn filters_are_exchanged_while_the_device_is_in_use() {
     let (switch, device) = Switch::new(ram());
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let block = vec![7; 512];
     rig.write(0, 1, &block);
     switch.set("error:rate=1,kind=media,ops=read,").unwrap();
@@ -37,7 +37,7 @@ fn filters_are_exchanged_while_the_device_is_in_use() {
 #[test]
 fn operations_stay_under_the_filters_with_which_they_began() {
     let (switch, device) = Switch::new(ram());
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     switch.set("error:rate=1,kind=timeout,ops=read").unwrap();
     let held = rig.start(0, vec![rig.request(OpKind::Read, 3, vec![0; 512])]);
     // Submitted behind the read, on the same loop.
@@ -64,7 +64,7 @@ fn only_some_filters_are_exchanged_and_mistakes_change_nothing() {
     ] {
         assert!(switch.set(wrong).is_err(), "{wrong}");
     }
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     rig.write(0, 0, &[1; 512]);
     rig.end();
 }

@@ -1,7 +1,7 @@
 //! Checks of a device with one user at a time.
 
 use super::rig::Rig;
-use super::worker::Request;
+use super::worker::TestOp;
 use crate::op::{OpKind, Outcome};
 use crate::status::StatusKind;
 
@@ -19,8 +19,8 @@ pub(super) fn pattern(len: usize, seed: u64) -> Vec<u8> {
     (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
 }
 
-fn bare(kind: OpKind, lba: u64, blocks: u32) -> Request {
-    Request { kind, lba, blocks, data: Vec::new(), cuts: Vec::new() }
+fn bare(kind: OpKind, lba: u64, blocks: u32) -> TestOp {
+    TestOp { kind, lba, blocks, data: Vec::new(), cuts: Vec::new() }
 }
 
 pub(super) fn geometry(rig: &Rig) {
@@ -120,10 +120,10 @@ pub(super) fn memory_in_pieces(rig: &Rig) {
         vec![8 * size - 1],
     ] {
         rig.write(0, 40, &pattern(8 * size, 5));
-        rig.one(0, Request { cuts: cuts.clone(), ..rig.request(WRITE, 40, data.clone()) });
+        rig.one(0, TestOp { cuts: cuts.clone(), ..rig.request(WRITE, 40, data.clone()) });
         let back = rig.one(
             0,
-            Request { cuts: cuts.clone(), ..rig.request(OpKind::Read, 40, vec![0xee; 8 * size]) },
+            TestOp { cuts: cuts.clone(), ..rig.request(OpKind::Read, 40, vec![0xee; 8 * size]) },
         );
         assert!(back == rig.kept(&data), "cut at {cuts:?}");
     }
@@ -202,10 +202,8 @@ pub(super) fn comparing(rig: &Rig) {
     let pair = [old, new.clone()].concat();
     for cuts in [vec![], vec![bytes], vec![100, bytes + size / 2 + 5]] {
         rig.write(0, 21, &pair[..bytes]);
-        let request = Request {
-            cuts,
-            ..rig.request(OpKind::CompareAndWrite { fua: true }, 21, pair.clone())
-        };
+        let request =
+            TestOp { cuts, ..rig.request(OpKind::CompareAndWrite { fua: true }, 21, pair.clone()) };
         assert!(rig.one(0, request) == pair);
         assert!(
             rig.read(0, 21, count as u32) == rig.kept(&new),

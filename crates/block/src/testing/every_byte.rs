@@ -1,18 +1,18 @@
 //! A device has every byte of its source, and no other ones.
 
-use super::plan::Plan;
+use super::plan::TestPlan;
 use super::rig::Rig;
-use super::worker::Request;
+use super::worker::TestOp;
 use crate::device::Device;
 use crate::op::OpKind;
 use crate::status::StatusKind;
 
-/// Checks that a device has all of `data`, followed only by the zeroes that fill its last block, and
-/// that nobody can write to a block of which it has only the beginning.
+/// Checks that a device has all of `data`, followed only by the zeroes that fill its last block,
+/// and that nobody can write to a block of which it has only the beginning.
 ///
 /// # Panics
 /// If a byte is missing, or another one is there.
-pub fn holds_every_byte(device: &Device, data: &[u8], plan: Plan) {
+pub fn holds_every_byte(device: &Device, data: &[u8], plan: TestPlan) {
     let rig = Rig::new(device, plan);
     let (geometry, size) = (rig.geometry(), rig.block_bytes());
     let url = device.url();
@@ -41,7 +41,7 @@ fn at_the_end(rig: &Rig, expected: &[u8]) {
         (geometry.blocks - blocks as u64, &expected[expected.len() - blocks * size..]);
     for cuts in [vec![1], vec![size - 1], vec![size / 2, blocks * size - 2]] {
         let request = rig.request(OpKind::Read, first, vec![0xee; blocks * size]);
-        let read = rig.one(0, Request { cuts: cuts.clone(), ..request });
+        let read = rig.one(0, TestOp { cuts: cuts.clone(), ..request });
         assert!(read == end, "in memory that is cut at {cuts:?}");
     }
     let last = (geometry.blocks - 1, &end[end.len() - size..]);
@@ -56,6 +56,6 @@ fn at_the_end(rig: &Rig, expected: &[u8]) {
         let write = OpKind::Write { fua: false };
         rig.fails(0, rig.request(write, first, end.to_vec()), StatusKind::WriteProtected);
         let discard = rig.request(OpKind::Discard, last.0, Vec::new());
-        rig.fails(0, Request { blocks: 1, ..discard }, StatusKind::WriteProtected);
+        rig.fails(0, TestOp { blocks: 1, ..discard }, StatusKind::WriteProtected);
     }
 }

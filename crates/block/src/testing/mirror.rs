@@ -1,10 +1,10 @@
 //! A mirror whose legs are disks in memory.
 
-use super::{Plan, Rig};
+use super::{Rig, TestPlan};
 use crate::device::Device;
 use crate::mirror::HotLimit;
 use crate::mirror::admin::{self, Holding};
-use crate::mirror::{self, LegSource, Options};
+use crate::mirror::{self, LegSource, MirrorOptions};
 use crate::opening::Opening;
 use crate::registry::{OpenOptions, open};
 use core::time::Duration;
@@ -38,7 +38,7 @@ pub fn begin_mirror(home: &RemoteLoop, disks: &[Device]) -> (Opening, Receiver<(
         LegSource { url, is_remote: false, open: Box::new(open) }
     };
     let (guard, closed) = channel();
-    let options = Options {
+    let options = MirrorOptions {
         url: "mirror:of RAM".into(),
         legs: disks.iter().map(leg).collect(),
         state: None,
@@ -68,7 +68,7 @@ pub fn mirror_of_ram(
     let disk = |area: Vec<u8>| {
         let url = format!("ram:{leg_bytes},block={block_bytes}");
         let disk = open(&url, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"));
-        let rig = Rig::new(&disk, Plan::default());
+        let rig = Rig::new(&disk, TestPlan::default());
         rig.write(0, lba, &area);
         rig.end();
         disk

@@ -15,9 +15,9 @@ mod worker;
 
 pub use every_byte::holds_every_byte;
 pub use mirror::{begin_mirror, mirror_labels, mirror_of_ram};
-pub use plan::Plan;
+pub use plan::TestPlan;
 pub use rig::Rig;
-pub use worker::{Answer, Request};
+pub use worker::{TestOp, TestOutcome};
 
 use crate::device::BlockDevice;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 ///
 /// # Panics
 /// When the device breaks the contract; the message says how.
-pub fn conformance(device: &Arc<dyn BlockDevice>, plan: Plan) {
+pub fn conformance(device: &Arc<dyn BlockDevice>, plan: TestPlan) {
     conformance_of(Rig::new(device, plan));
 }
 

@@ -2,7 +2,7 @@
 
 /// Plan of the tests of a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct TestPlan {
     /// Event loops, each with a queue of its own; at least 1. Two or more are needed to see whether
     /// blocks are torn.
     pub loops: usize,
@@ -17,7 +17,7 @@ pub struct Plan {
     pub compare_blocks: usize,
 }
 
-impl Default for Plan {
+impl Default for TestPlan {
     fn default() -> Self {
         Self {
             loops: 1,

@@ -1,7 +1,7 @@
 //! A device under test, with a queue on each of several event loops.
 
-use super::plan::Plan;
-use super::worker::{Answer, Command, Request, Worker};
+use super::plan::TestPlan;
+use super::worker::{Command, TestOp, TestOutcome, Worker};
 use crate::device::{BlockDevice, Change, Features, Geometry};
 use crate::op::{OpKind, Outcome};
 use crate::status::StatusKind;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Loops with a queue of one device each, driven from the test's thread.
 pub struct Rig {
     device: Arc<dyn BlockDevice>,
-    plan: Plan,
+    plan: TestPlan,
     ends: Vec<QueueUser>,
 }
 
@@ -27,7 +27,7 @@ struct QueueUser {
     driver: DriverId,
     remote: RemoteLoop,
     commands: Sender<Command>,
-    answers: Receiver<(u64, Answer)>,
+    answers: Receiver<(u64, TestOutcome)>,
     next: Cell<u64>,
     thread: JoinHandle<std::io::Result<()>>,
 }
@@ -37,12 +37,12 @@ impl Rig {
     ///
     /// # Panics
     /// If that fails.
-    pub fn new(device: &Arc<dyn BlockDevice>, plan: Plan) -> Self {
+    pub fn new(device: &Arc<dyn BlockDevice>, plan: TestPlan) -> Self {
         Self::with(plan, |_| Arc::clone(device))
     }
 
     /// As [`Rig::new`], for a device that `make` makes when the loops are there.
-    pub fn with(plan: Plan, make: impl FnOnce(&[RemoteLoop]) -> Arc<dyn BlockDevice>) -> Self {
+    pub fn with(plan: TestPlan, make: impl FnOnce(&[RemoteLoop]) -> Arc<dyn BlockDevice>) -> Self {
         let loops: Vec<_> = (0..plan.loops).map(|index| start_loop(plan, index)).collect();
         let device = make(&loops.iter().map(|(_, remote, _)| remote.clone()).collect::<Vec<_>>());
         let ends = loops.into_iter().map(|empty| QueueUser::start(&device, empty)).collect();
@@ -50,7 +50,7 @@ impl Rig {
     }
 
     /// Plan of the tests of the device.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> TestPlan {
         self.plan
     }
 
@@ -75,13 +75,13 @@ impl Rig {
     }
 
     /// A request on whole blocks, as many as the data has.
-    pub fn request(&self, kind: OpKind, lba: u64, data: Vec<u8>) -> Request {
+    pub fn request(&self, kind: OpKind, lba: u64, data: Vec<u8>) -> TestOp {
         let blocks = data.len() / self.block_bytes() / kind.data_factor().max(1);
-        Request { kind, lba, blocks: blocks as u32, data, cuts: Vec::new() }
+        TestOp { kind, lba, blocks: blocks as u32, data, cuts: Vec::new() }
     }
 
     /// Submits on one loop, all at once; the names of the requests.
-    pub fn start(&self, on_loop: usize, requests: Vec<Request>) -> Vec<u64> {
+    pub fn start(&self, on_loop: usize, requests: Vec<TestOp>) -> Vec<u64> {
         let end = &self.ends[on_loop];
         let names = requests.into_iter().map(|request| {
             let name = end.next.get();
@@ -98,7 +98,7 @@ impl Rig {
     ///
     /// # Panics
     /// If they do not come.
-    pub fn wait(&self, on_loop: usize, names: &[u64]) -> Vec<Answer> {
+    pub fn wait(&self, on_loop: usize, names: &[u64]) -> Vec<TestOutcome> {
         let mut answers = HashMap::new();
         while names.iter().any(|name| !answers.contains_key(name)) {
             let Ok((name, answer)) = self.ends[on_loop].answers.recv_timeout(PATIENCE) else {
@@ -111,13 +111,13 @@ impl Rig {
     }
 
     /// Submits all at once and waits.
-    pub fn run(&self, on_loop: usize, requests: Vec<Request>) -> Vec<Answer> {
+    pub fn run(&self, on_loop: usize, requests: Vec<TestOp>) -> Vec<TestOutcome> {
         let names = self.start(on_loop, requests);
         self.wait(on_loop, &names)
     }
 
     /// One request, which succeeds; its memory.
-    pub fn one(&self, on_loop: usize, request: Request) -> Vec<u8> {
+    pub fn one(&self, on_loop: usize, request: TestOp) -> Vec<u8> {
         let what = format!("{:?} of {} blocks at {}", request.kind, request.blocks, request.lba);
         let answer = self.run(on_loop, vec![request]).remove(0);
         assert_eq!(answer.outcome, Outcome::SUCCESS, "{what}");
@@ -125,7 +125,7 @@ impl Rig {
     }
 
     /// One request, which ends with this status.
-    pub fn fails(&self, on_loop: usize, request: Request, kind: StatusKind) {
+    pub fn fails(&self, on_loop: usize, request: TestOp, kind: StatusKind) {
         let what = format!("{:?} of {} blocks at {}", request.kind, request.blocks, request.lba);
         let answer = self.run(on_loop, vec![request]).remove(0);
         assert_eq!(answer.outcome.status().kind, kind, "{what}");
@@ -200,7 +200,7 @@ impl Rig {
 /// A loop on which nothing lives yet.
 type EmptyLoop = ((), RemoteLoop, JoinHandle<std::io::Result<()>>);
 
-fn start_loop(plan: Plan, index: usize) -> EmptyLoop {
+fn start_loop(plan: TestPlan, index: usize) -> EmptyLoop {
     let config =
         LoopConfig { name: format!("rig-{index}"), disk: plan.disk, ..LoopConfig::default() };
     weft_io::event_loop::spawn(config, |_| ()).expect("a loop starts")

@@ -12,7 +12,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
 /// An operation to be done, with its data as plain bytes.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct TestOp {
     /// Kind of the operation.
     pub kind: OpKind,
     /// First block.
@@ -27,7 +27,7 @@ pub struct Request {
 
 /// Outcome of a request.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct TestOutcome {
     /// The outcome.
     pub outcome: Outcome,
     /// The memory of the operation.
@@ -36,7 +36,7 @@ pub struct Answer {
 
 pub(super) enum Command {
     /// Submit, and answer under this name.
-    Submit(u64, Request),
+    Submit(u64, TestOp),
     Cancel(u64),
     /// Drop the queue and what waits for it, and open another; answer when the memory has come
     /// back.
@@ -51,7 +51,7 @@ pub(super) struct Worker {
     queue: Box<dyn BlockQueue>,
     id: DriverId,
     commands: Receiver<Command>,
-    answers: Sender<(u64, Answer)>,
+    answers: Sender<(u64, TestOutcome)>,
     waiting: VecDeque<Op>,
     /// Requests, and the places of their memory.
     asked: HashMap<u64, (OpKind, u64, u32, Vec<usize>)>,
@@ -66,7 +66,7 @@ impl Worker {
         on: &Handle,
         id: DriverId,
         commands: Receiver<Command>,
-        answers: Sender<(u64, Answer)>,
+        answers: Sender<(u64, TestOutcome)>,
     ) -> Self {
         let queue = device.open_queue(on, id).unwrap_or_else(|e| panic!("no queue: {e}"));
         Self {
@@ -129,7 +129,7 @@ impl Worker {
         assert!(places == asked.3 || lost, "an operation comes back with its own memory");
         let mut data = Vec::with_capacity(total_len(&op.data));
         op.data.iter().for_each(|segment| data.extend_from_slice(segment));
-        let _ = self.answers.send((op.user, Answer { outcome, data }));
+        let _ = self.answers.send((op.user, TestOutcome { outcome, data }));
     }
 }
 
@@ -139,7 +139,7 @@ impl Drop for Worker {
     }
 }
 
-fn segments(on: &Handle, request: &Request) -> Segments {
+fn segments(on: &Handle, request: &TestOp) -> Segments {
     let ends = request.cuts.iter().copied().chain([request.data.len()]);
     let mut start = 0;
     let mut all = Segments::new();

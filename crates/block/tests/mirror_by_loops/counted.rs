@@ -9,7 +9,7 @@ use uuid::Uuid;
 use weft_block::mirror::HotLimit;
 use weft_block::mirror::admin;
 use weft_block::path::PathStatus;
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{Device, OpKind};
 use weft_testing::wait::until;
 
@@ -43,7 +43,7 @@ fn the_operations_of_the_home_and_of_all_loops_are_counted() {
     until("the legs are equal", || is_whole(&device));
     are_exact(&device, &legs);
     let before: u64 = device.paths().iter().map(|path| path.operations).sum();
-    let rig = Rig::new(&device, Plan { loops: LOOPS, ..Plan::default() });
+    let rig = Rig::new(&device, TestPlan { loops: LOOPS, ..TestPlan::default() });
     for on_loop in 0..LOOPS {
         let lba = |n: u64| (on_loop as u64 * EACH + n) * 8;
         let write = |n| rig.request(OpKind::Write { fua: false }, lba(n), vec![7; 4096]);
@@ -76,7 +76,7 @@ fn errors_and_returns_of_a_leg_are_counted_and_the_other_leg_has_none() {
     let legs = two_legs();
     let (device, closed) = opened(&legs, HotLimit::default());
     until("the legs are equal", || is_whole(&device));
-    let rig = Rig::new(&device, Plan { loops: 2, ..Plan::default() });
+    let rig = Rig::new(&device, TestPlan { loops: 2, ..TestPlan::default() });
     let come_back = |reconnects| {
         until("the leg is back", || {
             rig.write(0, 0, &[1; 512]);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use weft_block::filter::Filter;
 use weft_block::mirror::{LegSource, admin};
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{
     BlockDevice, BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpKind, OpenOptions,
     Opening, Outcome, Presence, Status, StatusKind, open,
@@ -40,7 +40,7 @@ pub(super) struct Leg {
 impl Leg {
     pub(super) fn new(area: &[u8]) -> Self {
         let disk = open(&format!("ram:{LEG_BYTES}"), &OpenOptions::default()).unwrap();
-        let rig = Rig::new(&disk, Plan::default());
+        let rig = Rig::new(&disk, TestPlan::default());
         rig.write(0, admin::area(LEG_BYTES).unwrap().0 / 512, area);
         rig.end();
         Self {

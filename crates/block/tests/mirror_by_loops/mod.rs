@@ -13,9 +13,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::HotLimit;
-use weft_block::mirror::{self, Options, admin};
+use weft_block::mirror::{self, MirrorOptions, admin};
 use weft_block::path::PathState;
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{BlockQueue, Completion, Device, Op, OpKind, Opening};
 use weft_io::event_loop::spawn;
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, RemoteLoop};
@@ -164,7 +164,7 @@ fn event_loop() -> RemoteLoop {
 
 fn opened(legs: &[Leg], hot: HotLimit) -> (Device, mpsc::Receiver<()>) {
     let (guard, closed) = mpsc::channel();
-    let options = Options {
+    let options = MirrorOptions {
         url: "mirror:test".into(),
         legs: legs.iter().map(Leg::source).collect(),
         state: None,
@@ -187,7 +187,7 @@ fn is_whole(device: &Device) -> bool {
 }
 
 fn data(leg: &Leg, stride: u64) -> Vec<u8> {
-    let rig = Rig::new(&leg.disk, Plan::default());
+    let rig = Rig::new(&leg.disk, TestPlan::default());
     let bytes = (0..PLACES).flat_map(|place| rig.read(0, place * stride, 8)).collect();
     rig.end();
     bytes
@@ -266,7 +266,7 @@ fn what_a_leg_cannot_read_is_written_there_again() {
     let (device, closed) = opened(&legs, HotLimit::default());
     until("the legs are equal", || is_whole(&device));
     let blocks = device.geometry().blocks;
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     let bytes: Vec<u8> = (0..blocks * 512).map(|at| (at / 512) as u8).collect();
     for (n, part) in (0..).zip(bytes.chunks(64 << 10)) {
         rig.write(0, n * 128, part);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 use weft_block::mirror::{LegSource, admin};
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{
     BlockDevice, BlockQueue, Completion, Device, Error, ErrorKind, Features, Geometry, Op, OpKind,
     OpenOptions, Opening, Outcome, Presence, ReservationKind, ReserveAction, Status, StatusKind,
@@ -87,7 +87,7 @@ pub(super) struct Leg {
 impl Leg {
     pub(super) fn new(area: &[u8], has_reservations: bool) -> Self {
         let disk = open(&format!("ram:{LEG_BYTES}"), &OpenOptions::default()).unwrap();
-        let rig = Rig::new(&disk, Plan::default());
+        let rig = Rig::new(&disk, TestPlan::default());
         rig.write(
             0,
             admin::area(LEG_BYTES).unwrap().0 / u64::from(disk.geometry().block_bytes),

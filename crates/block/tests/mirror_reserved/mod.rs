@@ -9,9 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::HotLimit;
-use weft_block::mirror::{self, LegSource, Options, admin};
+use weft_block::mirror::{self, LegSource, MirrorOptions, admin};
 use weft_block::path::PathState;
-use weft_block::testing::{Plan, Rig};
+use weft_block::testing::{Rig, TestPlan};
 use weft_block::{
     Device, Error, OpKind, OpenOptions, Opening, Outcome, Presence, ReservationKind, ReserveAction,
     StatusKind, open,
@@ -54,7 +54,7 @@ impl Bench {
             is_remote: false,
             open: Box::new(move |_| Ok(Opening::ready(Ok(Arc::clone(&disk))))),
         });
-        let options = Options {
+        let options = MirrorOptions {
             url: "mirror:test".into(),
             legs: self.legs.iter().map(|leg| leg.source(self.host)).collect(),
             state,
@@ -96,10 +96,10 @@ fn who_is_superseded_by_force_acknowledges_nothing_any_more() {
     for can_reserve in [&[true, true][..], &[true, false], &[true, true, true]] {
         let bench = Bench::new(can_reserve, false);
         let first = bench.open(1, false);
-        let old = Rig::new(&first.0, Plan::default());
+        let old = Rig::new(&first.0, TestPlan::default());
         assert_eq!(write(&old, 7, 1), StatusKind::Success);
         let second = bench.open(2, true);
-        let new = Rig::new(&second.0, Plan::default());
+        let new = Rig::new(&second.0, TestPlan::default());
         assert_eq!(write(&new, 7, 2), StatusKind::Success);
         assert_eq!(write(&old, 7, 3), StatusKind::ReservationConflict, "{can_reserve:?}");
         assert_eq!(write(&old, 8, 3), StatusKind::ReservationConflict);
@@ -146,7 +146,7 @@ fn a_start_with_the_state_file_takes_what_a_killed_owner_has_reserved() {
     let mirror = bench.open(2, false);
     assert_eq!(bench.holders(), [Some(2), Some(2)]);
     assert!(bench.legs.iter().all(|leg| leg.table.lock().unwrap().keys.len() == 1));
-    let rig = Rig::new(&mirror.0, Plan::default());
+    let rig = Rig::new(&mirror.0, TestPlan::default());
     assert_eq!(write(&rig, 0, 1), StatusKind::Success);
     rig.end();
     close(mirror.0, &mirror.1);
@@ -175,7 +175,7 @@ fn a_start_takes_legs_of_targets_that_let_only_the_holder_change_a_reservation()
     let mirror = bench.open(2, false);
     assert_eq!(bench.holders(), [Some(2), Some(2)]);
     assert!(bench.legs.iter().all(|leg| leg.table.lock().unwrap().keys.len() == 1));
-    let old = Rig::new(&killed.0, Plan::default());
+    let old = Rig::new(&killed.0, TestPlan::default());
     assert_ne!(write(&old, 9, 1), StatusKind::Success);
     old.end();
     close(mirror.0, &mirror.1);
@@ -221,7 +221,7 @@ fn a_leg_whose_target_forgot_the_reservation_is_reserved_before_it_is_written_to
     let mirror = bench.open(1, false);
     bench.legs[1].cut();
     *bench.legs[1].table.lock().unwrap() = Table::default();
-    let rig = Rig::new(&mirror.0, Plan::default());
+    let rig = Rig::new(&mirror.0, TestPlan::default());
     assert_eq!(write(&rig, 9, 1), StatusKind::Success);
     bench.legs[1].back();
     until("the leg is in sync", || mirror.0.paths().iter().all(|leg| leg.state == PathState::Live));
@@ -235,7 +235,7 @@ fn who_lost_all_legs_and_finds_them_used_by_another_process_ends() {
     for can_reserve in [true, false] {
         let bench = Bench::new(&[can_reserve, can_reserve], false);
         let first = bench.open(1, false);
-        let old = Rig::new(&first.0, Plan::default());
+        let old = Rig::new(&first.0, TestPlan::default());
         assert_eq!(write(&old, 9, 1), StatusKind::Success);
         let is_shut_out = |it| bench.legs.iter().for_each(|leg| *leg.shut_out.lock().unwrap() = it);
         is_shut_out(Some(1));
@@ -248,7 +248,7 @@ fn who_lost_all_legs_and_finds_them_used_by_another_process_ends() {
         );
         until("the first one has no leg", || first.0.presence() == Presence::Away);
         let second = bench.open(2, true);
-        let new = Rig::new(&second.0, Plan::default());
+        let new = Rig::new(&second.0, TestPlan::default());
         assert_eq!(write(&new, 9, 3), StatusKind::Success);
         new.end();
         close(second.0, &second.1);
@@ -258,7 +258,7 @@ fn who_lost_all_legs_and_finds_them_used_by_another_process_ends() {
         old.end();
         close(first.0, &first.1);
         let third = bench.open(3, false);
-        let rig = Rig::new(&third.0, Plan::default());
+        let rig = Rig::new(&third.0, TestPlan::default());
         assert_eq!(rig.read(0, 9, 1)[0], 3, "what the second one was told is there");
         rig.end();
         close(third.0, &third.1);
@@ -270,7 +270,7 @@ fn who_lost_a_leg_and_finds_it_taken_over_ends() {
     let bench = Bench::new(&[true, true], false);
     let first = bench.open(1, false);
     bench.legs[1].cut();
-    let old = Rig::new(&first.0, Plan::default());
+    let old = Rig::new(&first.0, TestPlan::default());
     assert_eq!(write(&old, 9, 1), StatusKind::Success);
     bench.legs[1].table.lock().unwrap().change(2, ReserveAction::Register { key: 5 << 32 | 2 });
     let preempt =

@@ -4,7 +4,7 @@ use super::disk::WeftDisk;
 use super::queue::WeftQueue;
 use super::{give, give_handle, handle};
 use crate::caller_loop::CallerLoop;
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::guard;
 use crate::limits::POOL_BYTES;
 use crate::queue::Queue;
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn weft_loop_free(own: *mut WeftLoop) -> c_int {
         let queues = CallerLoop::queues(&held.0);
         if queues > 0 {
             let text = format!("the event loop has {queues} queues: free them first");
-            return Err(Failure::new(Code::InUse, text));
+            return Err(CallFailure::new(Code::InUse, text));
         }
         // SAFETY: made by `weft_loop_new`, and not freed before.
         drop(unsafe { Box::from_raw(own) });

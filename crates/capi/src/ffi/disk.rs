@@ -3,11 +3,11 @@
 use super::options::WeftOptions;
 use super::{copy_text, give, give_handle, handle, text};
 use crate::disk::{DiskInner, close, pair};
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::guard;
 use crate::memory::CallerBytes;
-use crate::options::Options;
-use crate::properties::{Property, property};
+use crate::options::LibraryOptions;
+use crate::properties::{PropertyValue, property};
 use crate::worker::Data;
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -23,34 +23,34 @@ pub const WEFT_MAY_UNMAP: u32 = 2;
 pub struct WeftDisk(pub(super) Arc<DiskInner>);
 
 /// The kind of a write with these flags.
-pub(super) fn write_kind(flags: u32) -> Result<OpKind, Failure> {
+pub(super) fn write_kind(flags: u32) -> Result<OpKind, CallFailure> {
     match flags {
         0 | WEFT_FUA => Ok(OpKind::Write { fua: flags != 0 }),
-        _ => Err(Failure::usage(format!("{flags:#x}: a write takes WEFT_FUA only"))),
+        _ => Err(CallFailure::usage(format!("{flags:#x}: a write takes WEFT_FUA only"))),
     }
 }
 
 /// The kind of writing zeroes with these flags.
-pub(super) fn zeroes_kind(flags: u32) -> Result<OpKind, Failure> {
+pub(super) fn zeroes_kind(flags: u32) -> Result<OpKind, CallFailure> {
     if flags & !(WEFT_FUA | WEFT_MAY_UNMAP) != 0 {
         let text = format!("{flags:#x}: writing zeroes takes WEFT_FUA and WEFT_MAY_UNMAP only");
-        return Err(Failure::usage(text));
+        return Err(CallFailure::usage(text));
     }
     let (deallocate, fua) = (flags & WEFT_MAY_UNMAP != 0, flags & WEFT_FUA != 0);
     Ok(OpKind::WriteZeroes { deallocate, fua })
 }
 
 /// The kind of compare-and-write with these flags.
-pub(super) fn compare_kind(flags: u32) -> Result<OpKind, Failure> {
+pub(super) fn compare_kind(flags: u32) -> Result<OpKind, CallFailure> {
     match flags {
         0 | WEFT_FUA => Ok(OpKind::CompareAndWrite { fua: flags != 0 }),
-        _ => Err(Failure::usage(format!("{flags:#x}: compare-and-write takes WEFT_FUA only"))),
+        _ => Err(CallFailure::usage(format!("{flags:#x}: compare-and-write takes WEFT_FUA only"))),
     }
 }
 
 /// Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
-/// "file:/srv/disk.img" or "iscsi://host/IQN/0"; docs/sources.md lists all of them. `options` may be
-/// NULL. Waits until the device is open, for the option "connect-timeout" at most, or until
+/// "file:/srv/disk.img" or "iscsi://host/IQN/0"; docs/sources.md lists all of them. `options` may
+/// be NULL. Waits until the device is open, for the option "connect-timeout" at most, or until
 /// `weft_options_cancel`. Free it with `weft_close`.
 ///
 /// # Safety
@@ -63,12 +63,13 @@ pub unsafe extern "C" fn weft_open(
 ) -> c_int {
     guard::done(|| {
         if disk.is_null() {
-            return Err(Failure::usage("the place for the disk is NULL"));
+            return Err(CallFailure::usage("the place for the disk is NULL"));
         }
         // SAFETY: the caller's promise.
         let (url, options) = unsafe { (text(url, "URL")?, options.as_ref()) };
         // A copy: other threads may set, or cancel, while this one waits.
-        let options = options.map_or_else(Options::default, |options| options.lock().clone());
+        let options =
+            options.map_or_else(LibraryOptions::default, |options| options.lock().clone());
         let opened = DiskInner::open(url, &options);
         // SAFETY: the caller's promise.
         unsafe { give_handle(disk, WeftDisk(Arc::new(opened?)), "disk") }
@@ -89,7 +90,7 @@ pub unsafe extern "C" fn weft_close(disk: *mut WeftDisk) -> c_int {
         }
         // SAFETY: made by `weft_open`, and not closed before.
         if Arc::strong_count(&unsafe { handle(disk, "disk")? }.0) > 1 {
-            return Err(Failure::new(Code::InUse, "the disk has queues: free them first"));
+            return Err(CallFailure::new(Code::InUse, "the disk has queues: free them first"));
         }
         // SAFETY: as above.
         let WeftDisk(inner) = *unsafe { Box::from_raw(disk) };
@@ -114,9 +115,9 @@ pub unsafe extern "C" fn weft_get_u64(
         let (disk, name) = unsafe { (handle(disk, "disk")?, text(name, "name")?) };
         match property(&disk.0, name)? {
             // SAFETY: the caller's promise.
-            Property::Number(number) => unsafe { give(value, number, "value") },
-            Property::Text(_) => {
-                Err(Failure::usage(format!("{name} is a text: use weft_get_text")))
+            PropertyValue::Number(number) => unsafe { give(value, number, "value") },
+            PropertyValue::Text(_) => {
+                Err(CallFailure::usage(format!("{name} is a text: use weft_get_text")))
             }
         }
     })
@@ -139,8 +140,8 @@ pub unsafe extern "C" fn weft_get_text(
         // SAFETY: the caller's promise.
         let (disk, name) = unsafe { (handle(disk, "disk")?, text(name, "name")?) };
         let value = match property(&disk.0, name)? {
-            Property::Number(number) => number.to_string(),
-            Property::Text(text) => text,
+            PropertyValue::Number(number) => number.to_string(),
+            PropertyValue::Text(text) => text,
         };
         // SAFETY: the caller's promise.
         unsafe { copy_text(&value, buffer, bytes) }
@@ -308,6 +309,6 @@ pub unsafe extern "C" fn weft_compare_and_write(
         if ended.is_success() {
             return Ok(1);
         }
-        Err(Failure::of(&ended, &format!("comparing and writing {bytes} bytes at {offset}")))
+        Err(CallFailure::of(&ended, &format!("comparing and writing {bytes} bytes at {offset}")))
     })
 }

@@ -1,7 +1,7 @@
 //! Errors and the version.
 
 use super::copy_text;
-use crate::failure::{Code, Completion, Failure, last_code, last_status, with_last_text};
+use crate::failure::{CallFailure, Code, Completion, last_code, last_status, with_last_text};
 use crate::guard;
 use core::ffi::{c_char, c_int};
 
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn weft_completion_message(
     guard::number(|| {
         // SAFETY: the caller's promise.
         let completion = unsafe { completion.as_ref() };
-        let none = || Failure::usage("the completion is NULL");
+        let none = || CallFailure::usage("the completion is NULL");
         // SAFETY: the caller's promise.
         unsafe { copy_text(&completion.ok_or_else(none)?.sentence(), buffer, bytes) }
     })

@@ -1,14 +1,14 @@
 //! Memory that operations use without a copy.
 
 use super::{give_handle, handle};
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::guard;
-use crate::memory::Region;
+use crate::memory::LentRegion;
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// Memory that operations of any device use without a copy.
-pub struct WeftMemory(pub(super) Arc<Region>);
+pub struct WeftMemory(pub(super) Arc<LentRegion>);
 
 /// Allocates `bytes` bytes of zeroes, aligned to 4096 bytes. Free them with `weft_memory_free`.
 ///
@@ -17,7 +17,7 @@ pub struct WeftMemory(pub(super) Arc<Region>);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_memory_new(bytes: usize, memory: *mut *mut WeftMemory) -> c_int {
     guard::done(|| {
-        let region = Region::allocate(bytes)?;
+        let region = LentRegion::allocate(bytes)?;
         // SAFETY: the caller's promise.
         unsafe { give_handle(memory, WeftMemory(region), "memory") }
     })
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn weft_memory_register(
     guard::done(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let region = Region::of(start.cast(), bytes)?;
+            let region = LentRegion::of(start.cast(), bytes)?;
             give_handle(memory, WeftMemory(region), "memory")
         }
     })
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn weft_memory_free(memory: *mut WeftMemory) -> c_int {
         let region = &unsafe { handle(memory, "memory")? }.0;
         if !region.is_allocated() && Arc::strong_count(region) > 1 {
             let text = "operations use the memory: reap them, or free their queues, first";
-            return Err(Failure::new(Code::InUse, text));
+            return Err(CallFailure::new(Code::InUse, text));
         }
         // SAFETY: as above.
         drop(unsafe { Box::from_raw(memory) });

@@ -2,7 +2,7 @@
 
 use super::{give_handle, handle, text};
 use crate::guard;
-use crate::options::Options;
+use crate::options::LibraryOptions;
 use core::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -10,18 +10,18 @@ use weft_base::lock::Lock;
 
 /// Options for opening a device. One may serve any number of devices.
 pub struct WeftOptions {
-    options: Lock<Options>,
+    options: Lock<LibraryOptions>,
     /// That of the options. Setting it needs no lock.
     cancelled: Arc<AtomicBool>,
 }
 
 impl WeftOptions {
     fn new() -> Self {
-        let options = Options::default();
+        let options = LibraryOptions::default();
         Self { cancelled: Arc::clone(options.cancelled()), options: Lock::new(options) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Options> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LibraryOptions> {
         self.options.lock()
     }
 }

@@ -4,7 +4,7 @@ use super::disk::{WeftDisk, compare_kind, write_kind, zeroes_kind};
 use super::memory::WeftMemory;
 use super::{give_handle, handle};
 use crate::disk::pair;
-use crate::failure::{Completion, Failure};
+use crate::failure::{CallFailure, Completion};
 use crate::guard;
 use crate::limits::QUEUE_DEPTH_MAX;
 use crate::memory::{CallerBytes, RegionBytes};
@@ -310,11 +310,11 @@ unsafe fn reap(
     completions: *mut Completion,
     most: u32,
     wait: (usize, Option<Duration>),
-) -> Result<i32, Failure> {
+) -> Result<i32, CallFailure> {
     // SAFETY: the caller's promise.
     let queue = &unsafe { handle(queue, "queue")? }.0;
     if completions.is_null() && most > 0 {
-        return Err(Failure::usage("the place for completions is NULL"));
+        return Err(CallFailure::usage("the place for completions is NULL"));
     }
     // No queue has more, so the number fits the result.
     let most = most.min(QUEUE_DEPTH_MAX) as usize;

@@ -1,7 +1,7 @@
 //! Targets in this process.
 
 use super::{copy_text, give, give_handle, handle, text};
-use crate::failure::{Code, Failure};
+use crate::failure::{CallFailure, Code};
 use crate::guard;
 use crate::target::Target;
 use core::ffi::{c_char, c_int};
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn weft_target_start(
 ) -> c_int {
     guard::done(|| {
         if target.is_null() {
-            return Err(Failure::usage("the place for the target is NULL"));
+            return Err(CallFailure::usage("the place for the target is NULL"));
         }
         // SAFETY: the caller's promise.
         let started = Target::start(unsafe { text(configuration, "configuration")? })?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn weft_target_url(
     guard::number(|| {
         // SAFETY: the caller's promise.
         let url = unsafe { handle(target, "target")? }.0.url(number as usize);
-        let none = || Failure::new(Code::NotFound, format!("there is no listener {number}"));
+        let none = || CallFailure::new(Code::NotFound, format!("there is no listener {number}"));
         // SAFETY: the caller's promise.
         unsafe { copy_text(&url.ok_or_else(none)?, buffer, bytes) }
     })

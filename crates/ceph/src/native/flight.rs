@@ -3,7 +3,7 @@
 //! descriptor; the loop that began it takes it from there.
 
 use super::image::Image;
-use super::library::Library;
+use super::library::CephLibrary;
 use super::types::{CompletionHandle, Vector, WRITE_ZEROES_THICK};
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -23,7 +23,7 @@ const SPARE: usize = 1024;
 
 /// What to do with bytes of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum ImageRequest {
     /// Read from this offset into the memory, which is writable.
     Read { offset: u64 },
     /// Write the memory from this offset on.
@@ -39,7 +39,7 @@ pub(crate) enum Request {
 }
 
 /// An operation that the library has not taken: its error number, and what came with it.
-pub(crate) struct Refused<R> {
+pub(crate) struct RefusedRequest<R> {
     pub(crate) error: i32,
     pub(crate) memory: Segments,
     pub(crate) rest: R,
@@ -61,7 +61,7 @@ struct Flight<R> {
     next: *mut Flight<R>,
     result: i64,
     inbox: Arc<Inbox<R>>,
-    library: &'static Library,
+    library: &'static CephLibrary,
     /// The image that it is on: open until it has ended.
     image: Option<Image>,
     memory: Segments,
@@ -120,10 +120,10 @@ impl<R> Arrivals<R> {
     pub(crate) fn start(
         &self,
         image: &Image,
-        request: Request,
+        request: ImageRequest,
         memory: Segments,
         rest: R,
-    ) -> Result<(), Refused<R>> {
+    ) -> Result<(), RefusedRequest<R>> {
         let mut flight = self
             .spare
             .borrow_mut()
@@ -141,7 +141,7 @@ impl<R> Arrivals<R> {
             Err(error) => {
                 // SAFETY: it comes from `into_raw` above, and the library has not taken it.
                 let Landed { memory, rest, .. } = self.unload(unsafe { Box::from_raw(flight) });
-                Err(Refused { error, memory, rest })
+                Err(RefusedRequest { error, memory, rest })
             }
         }
     }
@@ -195,7 +195,7 @@ impl<R> Arrivals<R> {
 }
 
 impl<R> Flight<R> {
-    fn empty(inbox: &Arc<Inbox<R>>, library: &'static Library) -> Self {
+    fn empty(inbox: &Arc<Inbox<R>>, library: &'static CephLibrary) -> Self {
         Self {
             next: null_mut(),
             result: 0,
@@ -211,18 +211,20 @@ impl<R> Flight<R> {
     }
 
     /// Writes down where the memory lies.
-    fn prepare(&mut self, request: Request) {
+    fn prepare(&mut self, request: ImageRequest) {
         match request {
-            Request::Read { .. } => self.vectors.extend(self.memory.iter_mut().map(|segment| {
-                let bytes: &mut [u8] = segment;
-                Vector { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
-            })),
-            Request::Write { .. } => self.vectors.extend(self.memory.iter().map(|segment| {
+            ImageRequest::Read { .. } => {
+                self.vectors.extend(self.memory.iter_mut().map(|segment| {
+                    let bytes: &mut [u8] = segment;
+                    Vector { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+                }))
+            }
+            ImageRequest::Write { .. } => self.vectors.extend(self.memory.iter().map(|segment| {
                 let bytes: &[u8] = segment;
                 // The library does not write to it.
                 Vector { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
             })),
-            Request::CompareAndWrite { .. } if self.memory.len() > 1 => {
+            ImageRequest::CompareAndWrite { .. } if self.memory.len() > 1 => {
                 pieces(&self.memory, 0, total_len(&self.memory))
                     .for_each(|piece| self.gathered.extend_from_slice(piece));
             }
@@ -245,7 +247,11 @@ impl<R> Flight<R> {
 /// # Safety
 /// `flight` points to a complete record that was boxed, is in no list and is used by nobody else;
 /// unless this fails it belongs to the library until it has called `ended`.
-unsafe fn begin<R>(image: &Image, flight: *mut Flight<R>, request: Request) -> Result<(), i32> {
+unsafe fn begin<R>(
+    image: &Image,
+    flight: *mut Flight<R>,
+    request: ImageRequest,
+) -> Result<(), i32> {
     let (library, handle) = (image.library(), image.raw());
     let mut completion: CompletionHandle = null_mut();
     // SAFETY: `completion` is written to; the record stays until `ended` has been called with it.
@@ -263,21 +269,21 @@ unsafe fn begin<R>(image: &Image, flight: *mut Flight<R>, request: Request) -> R
     // them is moved, used or freed before that. Memory that is read into is writable.
     let begun = unsafe {
         match request {
-            Request::Read { offset } => {
+            ImageRequest::Read { offset } => {
                 (library.rbd_aio_readv)(handle, vectors, count, offset, completion)
             }
-            Request::Write { offset } => {
+            ImageRequest::Write { offset } => {
                 (library.rbd_aio_writev)(handle, vectors, count, offset, completion)
             }
-            Request::Flush => (library.rbd_aio_flush)(handle, completion),
-            Request::Discard { offset, len } => {
+            ImageRequest::Flush => (library.rbd_aio_flush)(handle, completion),
+            ImageRequest::Discard { offset, len } => {
                 (library.rbd_aio_discard)(handle, offset, len, completion)
             }
-            Request::WriteZeroes { offset, len, thick } => {
+            ImageRequest::WriteZeroes { offset, len, thick } => {
                 let flags = if thick { WRITE_ZEROES_THICK } else { 0 };
                 (library.rbd_aio_write_zeroes)(handle, offset, len as usize, completion, flags, 0)
             }
-            Request::CompareAndWrite { offset } => {
+            ImageRequest::CompareAndWrite { offset } => {
                 let (first, second, len) = (old.as_ptr().cast(), new.as_ptr().cast(), old.len());
                 let mismatch = &raw mut (*flight).mismatch;
                 (library.rbd_aio_compare_and_write)(

@@ -1,8 +1,8 @@
 //! An open image: its properties, the watch that reports its changes, and closing, which may wait
 //! for the cluster and therefore happens on a thread of its own.
 
-use super::library::Library;
-use super::rados::Pool;
+use super::library::CephLibrary;
+use super::rados::RadosPool;
 use super::types::{ConfigOption, ID_BYTES, ImageHandle, ImageInfo};
 use super::{c_string, check, text};
 use core::ffi::{CStr, c_int, c_void};
@@ -29,7 +29,7 @@ struct Open {
 /// What has to be closed.
 struct Handle {
     image: ImageHandle,
-    pool: Pool,
+    pool: RadosPool,
 }
 
 // SAFETY: librbd permits the use of an image by several threads at a time.
@@ -38,7 +38,7 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 /// An image that was opened just now.
-pub(crate) struct Opened {
+pub(crate) struct OpenedImage {
     /// The image.
     pub(crate) image: Image,
     /// The end of its keeper.
@@ -58,14 +58,14 @@ struct Post {
 pub(crate) struct Keeper {
     post: Arc<Post>,
     watch: Option<u64>,
-    library: &'static Library,
+    library: &'static CephLibrary,
 }
 
 /// `RBD_FEATURE_EXCLUSIVE_LOCK`.
 const EXCLUSIVE_LOCK: u64 = 1 << 2;
 
 /// What a keeper waits for.
-pub(crate) enum News {
+pub(crate) enum ImageNews {
     /// The image may have another size.
     Updated,
     /// The image was not used any more, and is closed.
@@ -74,7 +74,7 @@ pub(crate) enum News {
 
 /// Size and layout of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct ImageShape {
     /// Bytes.
     pub(crate) bytes: u64,
     /// Bytes of an object.
@@ -85,11 +85,11 @@ impl Image {
     /// Opens an image by its name, or a snapshot of one, which is only read. Waits for the cluster.
     /// This thread is its keeper from now on.
     pub(crate) fn open(
-        pool: Pool,
+        pool: RadosPool,
         name: &str,
         snapshot: Option<&str>,
         read_only: bool,
-    ) -> Result<Opened, (Pool, i32)> {
+    ) -> Result<OpenedImage, (RadosPool, i32)> {
         let library = pool.cluster.library;
         let (name, snapshot) = (c_string(name), snapshot.map(c_string));
         let snapshot = snapshot.as_ref().map_or(null(), |name| name.as_ptr());
@@ -120,7 +120,7 @@ impl Image {
         };
         let keeper =
             Keeper { post: Arc::clone(&post), watch: check(watched).ok().map(|_| watch), library };
-        Ok(Opened {
+        Ok(OpenedImage {
             image: Self(Arc::new(Open {
                 handle: Some(Handle { image, pool }),
                 read_only,
@@ -138,7 +138,7 @@ impl Image {
         self.handle().image
     }
 
-    pub(super) fn library(&self) -> &'static Library {
+    pub(super) fn library(&self) -> &'static CephLibrary {
         self.pool().cluster.library
     }
 
@@ -148,12 +148,12 @@ impl Image {
     }
 
     /// Its pool.
-    pub(crate) fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &RadosPool {
         &self.handle().pool
     }
 
     /// Its size and layout at present. May wait for the cluster.
-    pub(crate) fn shape(&self) -> Result<Shape, i32> {
+    pub(crate) fn shape(&self) -> Result<ImageShape, i32> {
         let mut info = MaybeUninit::<ImageInfo>::zeroed();
         // SAFETY: the image is open; `info` has as many bytes as are stated.
         check(unsafe {
@@ -161,7 +161,7 @@ impl Image {
         })?;
         // SAFETY: all bytes are zero or were written by the library, and every such value is valid.
         let info = unsafe { info.assume_init() };
-        Ok(Shape { bytes: info.size, object_bytes: info.object_size })
+        Ok(ImageShape { bytes: info.size, object_bytes: info.object_size })
     }
 
     /// Whether one client at a time may write, with a lock that is passed on. May wait for the
@@ -228,15 +228,15 @@ impl Drop for Open {
 impl Keeper {
     /// Waits for the next news of the image. It is to be called until it says that the image is
     /// closed.
-    pub(crate) fn wait(&mut self) -> News {
+    pub(crate) fn wait(&mut self) -> ImageNews {
         loop {
             let over = self.post.over.lock().take();
             if let Some(handle) = over {
                 self.close(handle);
-                return News::Closed;
+                return ImageNews::Closed;
             }
             if self.post.updated.swap(false, Ordering::AcqRel) {
-                return News::Updated;
+                return ImageNews::Updated;
             }
             std::thread::park();
         }

@@ -23,11 +23,11 @@ pub enum Unavailable {
 macro_rules! library {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?, of $of:ident;)*) => {
         /// The functions of both libraries, which stay loaded as long as the process lives.
-        pub(crate) struct Library {
+        pub(crate) struct CephLibrary {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
-        impl Library {
+        impl CephLibrary {
             fn of(files: &Files) -> Result<Self, Unavailable> {
                 $(
                     // SAFETY: the function has this type in the headers of version 2 of librados's
@@ -114,7 +114,7 @@ library! {
         fn(ImageHandle, u64, usize, *const c_char, *const c_char, CompletionHandle, *mut u64, c_int) -> isize, of rbd;
 }
 
-static LIBRARY: OnceLock<Library> = OnceLock::new();
+static LIBRARY: OnceLock<CephLibrary> = OnceLock::new();
 
 /// Returns whether the libraries were loaded. Their threads may still be at work then, and what
 /// they use is destroyed by `exit` before they end: a program leaves with `_exit` instead.
@@ -124,7 +124,7 @@ pub fn is_loaded() -> bool {
 
 /// The functions, which the first call loads. If that fails the next one tries again: the libraries
 /// may have been installed meanwhile.
-pub(crate) fn library() -> Result<&'static Library, Unavailable> {
+pub(crate) fn library() -> Result<&'static CephLibrary, Unavailable> {
     static LOADING: Lock<()> = Lock::new(());
     // One at a time: their initialisers take a while, and several images may be opened side by
     // side.
@@ -138,7 +138,7 @@ pub(crate) fn library() -> Result<&'static Library, Unavailable> {
             .and_then(|rados| Ok(Files { rados, rbd: File::new("librbd.so.1")? }))
             .map_err(|e| missing(&e))?
     };
-    let loaded = Library::of(&files)?;
+    let loaded = CephLibrary::of(&files)?;
     // They are never closed: the functions stay where they are, and their threads in them.
     core::mem::forget(files);
     Ok(LIBRARY.get_or_init(|| loaded))

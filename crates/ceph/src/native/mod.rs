@@ -17,14 +17,14 @@ mod rados;
 mod types;
 mod watch;
 
-pub(crate) use flight::{Arrivals, Landed, Refused, Request};
-pub(crate) use image::{Image, Keeper, News, Opened};
+pub(crate) use flight::{Arrivals, ImageRequest, Landed, RefusedRequest};
+pub(crate) use image::{Image, ImageNews, Keeper, OpenedImage};
 pub(crate) use library::library;
 pub use library::{Unavailable, is_loaded};
 pub(crate) use objects::{GENERATION, ObjectRead};
-pub(crate) use rados::{Cluster, Pool};
-pub use watch::Message;
-pub(crate) use watch::Watch;
+pub(crate) use rados::{RadosClient, RadosPool};
+pub use watch::NotifyMessage;
+pub(crate) use watch::RadosWatch;
 
 use core::ffi::CStr;
 use std::ffi::CString;

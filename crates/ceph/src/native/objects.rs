@@ -1,8 +1,8 @@
 //! Objects of a pool: small ones that several clients change by compare-and-set. And keeping a
 //! client out of the cluster.
 
-use super::library::Library;
-use super::rados::{Cluster, Pool};
+use super::library::CephLibrary;
+use super::rados::{RadosClient, RadosPool};
 use super::types::{ATTRIBUTE_EQUALS, AttributesHandle, CREATE_EXCLUSIVE, ReadHandle, WriteHandle};
 use super::{c_string, check};
 use crate::limits::RADOS_FENCE_S;
@@ -11,7 +11,7 @@ use core::ptr::{null, null_mut};
 use std::collections::BTreeMap;
 
 /// The attribute of an object that counts its changes, as decimal digits. An object without it was
-/// not made by [`Pool::replace`].
+/// not made by [`RadosPool::replace`].
 pub(crate) const GENERATION: &str = "generation";
 const GENERATION_C: &CStr = c"generation";
 
@@ -34,7 +34,7 @@ pub(crate) enum ObjectRead {
     Bytes(u64, Vec<u8>),
 }
 
-impl Cluster {
+impl RadosClient {
     /// By what the cluster keeps this client out: its address.
     pub(crate) fn address(&self) -> Result<String, i32> {
         let mut text = null_mut();
@@ -70,7 +70,7 @@ impl Cluster {
 
 /// Attributes of an object, as the library has them.
 struct Attributes {
-    library: &'static Library,
+    library: &'static CephLibrary,
     handle: AttributesHandle,
 }
 
@@ -111,7 +111,7 @@ impl Drop for Attributes {
 
 /// Several reads of one object, at one instant.
 struct Reading {
-    library: &'static Library,
+    library: &'static CephLibrary,
     handle: ReadHandle,
 }
 
@@ -124,7 +124,7 @@ impl Drop for Reading {
 
 /// A change of one object: all of it or nothing.
 struct Change {
-    library: &'static Library,
+    library: &'static CephLibrary,
     handle: WriteHandle,
 }
 
@@ -145,7 +145,7 @@ enum Unless<'a> {
 }
 
 impl Change {
-    fn new(library: &'static Library, unless: Unless<'_>) -> Self {
+    fn new(library: &'static CephLibrary, unless: Unless<'_>) -> Self {
         // SAFETY: the function has no requirements.
         let change = Self { library, handle: unsafe { (library.rados_create_write_op)() } };
         // SAFETY: the operation was made just now; the library copies the strings.
@@ -192,7 +192,7 @@ impl Change {
     }
 
     /// Makes the change; whether what has to hold did. Waits for the cluster.
-    fn make(self, pool: &Pool, object: &CStr) -> Result<bool, i32> {
+    fn make(self, pool: &RadosPool, object: &CStr) -> Result<bool, i32> {
         // SAFETY: operation and context exist; the string lives until the call returns; null stands
         // for the present time.
         let made = unsafe {
@@ -216,7 +216,7 @@ fn number(digits: &[u8]) -> Result<u64, i32> {
     core::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).ok_or(EINVAL)
 }
 
-impl Pool {
+impl RadosPool {
     /// An object of at most `most` bytes, and the generation that these bytes have. Waits for the
     /// cluster.
     pub(crate) fn read(&self, object: &str, most: usize) -> Result<ObjectRead, i32> {
@@ -276,7 +276,7 @@ impl Pool {
     }
 
     /// Replaces what an object holds, if it has the generation `before` (0: see
-    /// [`Pool::generation`]); whether it had. Waits for the cluster.
+    /// [`RadosPool::generation`]); whether it had. Waits for the cluster.
     pub(crate) fn replace(
         &self,
         object: &str,

@@ -1,6 +1,6 @@
 //! A client of a cluster, and pools as it sees them.
 
-use super::library::Library;
+use super::library::CephLibrary;
 use super::types::{IoContextHandle, RadosHandle};
 use super::{c_string, check, text};
 use crate::url::Access;
@@ -23,26 +23,26 @@ const SETTINGS: [(&str, &str); 2] = [("rbd_cache", "false"), ("rbd_non_blocking_
 
 /// A client of a cluster. Dropping it says goodbye to the cluster, which may wait: not on a thread
 /// of a loop.
-pub(crate) struct Cluster {
-    pub(super) library: &'static Library,
+pub(crate) struct RadosClient {
+    pub(super) library: &'static CephLibrary,
     handle: RadosHandle,
     /// The cluster's id.
     fsid: String,
 }
 
 /// A client that is configured and not connected.
-pub(crate) struct Unconnected(Cluster);
+pub(crate) struct Unconnected(RadosClient);
 
 // SAFETY: librados permits the use of a client by several threads at a time.
-unsafe impl Send for Cluster {}
+unsafe impl Send for RadosClient {}
 // SAFETY: as above.
-unsafe impl Sync for Cluster {}
+unsafe impl Sync for RadosClient {}
 
-impl Cluster {
+impl RadosClient {
     /// A client that is configured and not connected. One is made at a time: the library has a
     /// static buffer for it.
     pub(crate) fn configured(
-        library: &'static Library,
+        library: &'static CephLibrary,
         access: &Access,
         limit: Duration,
     ) -> Result<Unconnected, i32> {
@@ -95,7 +95,7 @@ impl Cluster {
 
 impl Unconnected {
     /// Connects, and waits until a monitor has let us in, for at most as long as was said.
-    pub(crate) fn connect(self) -> Result<Cluster, i32> {
+    pub(crate) fn connect(self) -> Result<RadosClient, i32> {
         let Self(mut cluster) = self;
         let library = cluster.library;
         // SAFETY: the handle is that of a client which is configured and not connected.
@@ -110,7 +110,7 @@ impl Unconnected {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for RadosClient {
     fn drop(&mut self) {
         // SAFETY: nothing else has the handle: each pool keeps the cluster.
         unsafe { (self.library.rados_shutdown)(self.handle) }
@@ -118,25 +118,29 @@ impl Drop for Cluster {
 }
 
 /// A pool, or a namespace of one.
-pub(crate) struct Pool {
-    pub(super) cluster: Arc<Cluster>,
+pub(crate) struct RadosPool {
+    pub(super) cluster: Arc<RadosClient>,
     pub(super) handle: IoContextHandle,
 }
 
 // SAFETY: librados permits the use of a context by several threads at a time, as long as none
 // changes its settings; those are made in `open`.
-unsafe impl Send for Pool {}
+unsafe impl Send for RadosPool {}
 // SAFETY: as above.
-unsafe impl Sync for Pool {}
+unsafe impl Sync for RadosPool {}
 
-impl Pool {
+impl RadosPool {
     /// Opens a pool by its name, in the namespace of this name. May wait for the cluster.
-    pub(crate) fn open(cluster: Arc<Cluster>, name: &str, namespace: &str) -> Result<Self, i32> {
+    pub(crate) fn open(
+        cluster: Arc<RadosClient>,
+        name: &str,
+        namespace: &str,
+    ) -> Result<Self, i32> {
         let library = cluster.library;
         let (name, namespace) = (c_string(name), c_string(namespace));
         let mut handle = null_mut();
-        // SAFETY: the client is connected, and `Pool` keeps it; `handle` is written to; the string
-        // lives until the call returns.
+        // SAFETY: the client is connected, and `RadosPool` keeps it; `handle` is written to; the
+        // string lives until the call returns.
         check(unsafe { (library.rados_ioctx_create)(cluster.handle, name.as_ptr(), &mut handle) })?;
         // SAFETY: the context was made just now, and nobody else has it.
         unsafe {
@@ -154,12 +158,12 @@ impl Pool {
     }
 
     /// The cluster.
-    pub(crate) fn cluster(&self) -> &Cluster {
+    pub(crate) fn cluster(&self) -> &RadosClient {
         &self.cluster
     }
 }
 
-impl Drop for Pool {
+impl Drop for RadosPool {
     fn drop(&mut self) {
         // SAFETY: nothing else has the handle: an image keeps its pool until it is closed.
         unsafe { (self.cluster.library.rados_ioctx_destroy)(self.handle) }

@@ -1,6 +1,6 @@
 //! Messages between clients about an object, and the watches that receive them.
 
-use super::rados::Pool;
+use super::rados::RadosPool;
 use super::{c_string, check};
 use crate::limits::RADOS_WATCH_S;
 use core::ffi::{c_int, c_void};
@@ -13,23 +13,23 @@ const ETIMEDOUT: i32 = 110;
 const EMSGSIZE: i32 = 90;
 
 /// What is called with each message.
-pub(crate) type Hearing = Box<dyn Fn(Message) + Send + Sync>;
+pub(crate) type Hearing = Box<dyn Fn(NotifyMessage) + Send + Sync>;
 
 /// A message to those who watch an object. Whoever sent it waits for an answer; dropping it is an
 /// empty one.
-pub struct Message {
+pub struct NotifyMessage {
     bytes: Vec<u8>,
     reply: Option<Reply>,
 }
 
 struct Reply {
-    pool: Arc<Pool>,
+    pool: Arc<RadosPool>,
     object: CString,
     id: u64,
     cookie: u64,
 }
 
-impl Message {
+impl NotifyMessage {
     /// Returns the sent bytes. Nothing: the watch is lost, and nobody waits for an answer.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -41,7 +41,7 @@ impl Message {
     }
 }
 
-impl Drop for Message {
+impl Drop for NotifyMessage {
     fn drop(&mut self) {
         self.reply.take().into_iter().for_each(|reply| reply.send(&[]));
     }
@@ -66,7 +66,7 @@ impl Reply {
     }
 }
 
-impl Pool {
+impl RadosPool {
     /// Tells all who watch an object; waits until they have acknowledged it, or for `limit` (whole
     /// seconds, rounded up). Whether all have, and their answers.
     pub(crate) fn notify(
@@ -112,16 +112,16 @@ impl Pool {
 
     /// Has `heard` called, on a thread of the library, with each message to those who watch an
     /// object, and with an empty one when the cluster has ended the watch. Waits for the cluster.
-    pub(crate) fn watch(self: &Arc<Self>, object: &str, heard: Hearing) -> Result<Watch, i32> {
+    pub(crate) fn watch(self: &Arc<Self>, object: &str, heard: Hearing) -> Result<RadosWatch, i32> {
         let library = self.cluster.library;
-        let mut watch = Watch {
+        let mut watch = RadosWatch {
             of: Arc::new(Watched { pool: Arc::clone(self), object: c_string(object), heard }),
             cookie: 0,
         };
         let place = Arc::as_ptr(&watch.of).cast_mut().cast::<c_void>();
         let object = watch.of.object.as_ptr();
         // SAFETY: the context exists; `cookie` is written to; the string, and what the callbacks
-        // get, live until `Watch` is dropped, which waits for them to be over.
+        // get, live until `RadosWatch` is dropped, which waits for them to be over.
         check(unsafe {
             (library.rados_watch3)(
                 self.handle,
@@ -158,19 +158,19 @@ fn answers(mut rest: &[u8]) -> Vec<Vec<u8>> {
 
 /// What a watch's callbacks need.
 struct Watched {
-    pool: Arc<Pool>,
+    pool: Arc<RadosPool>,
     object: CString,
     heard: Hearing,
 }
 
 /// A watch of an object. Dropping it waits for the cluster, and for `heard` to return.
-pub(crate) struct Watch {
+pub(crate) struct RadosWatch {
     of: Arc<Watched>,
     /// The library's name of it; 0 if it was not made.
     cookie: u64,
 }
 
-impl Watch {
+impl RadosWatch {
     /// Returns whether the cluster keeps the watch, as far as is known here.
     pub(crate) fn is_kept(&self) -> bool {
         let Watched { pool, .. } = &*self.of;
@@ -179,7 +179,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RadosWatch {
     fn drop(&mut self) {
         let Watched { pool, .. } = &*self.of;
         let library = pool.cluster.library;
@@ -203,7 +203,7 @@ unsafe extern "C" fn told(
     message: *mut c_void,
     len: usize,
 ) {
-    // SAFETY: it lives until the watch is over: see `Pool::watch`.
+    // SAFETY: it lives until the watch is over: see `RadosPool::watch`.
     let Watched { pool, object, heard } = unsafe { &*of.cast::<Watched>() };
     let bytes = match len {
         0 => &[],
@@ -211,14 +211,14 @@ unsafe extern "C" fn told(
         _ => unsafe { core::slice::from_raw_parts(message.cast::<u8>(), len) },
     };
     let reply = Reply { pool: Arc::clone(pool), object: object.clone(), id, cookie };
-    heard(Message { bytes: bytes.to_vec(), reply: Some(reply) });
+    heard(NotifyMessage { bytes: bytes.to_vec(), reply: Some(reply) });
 }
 
 /// The library calls this when the cluster has ended the watch, or may have.
 unsafe extern "C" fn lost(of: *mut c_void, _: u64, _: c_int) {
     // SAFETY: as in `told`.
     let of = unsafe { &*of.cast::<Watched>() };
-    (of.heard)(Message { bytes: Vec::new(), reply: None });
+    (of.heard)(NotifyMessage { bytes: Vec::new(), reply: None });
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_ceph::ObjectError;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 use weft_testing::wait::until;
 
 /// Objects that the one who is fenced writes to, each from a thread of its own.
@@ -15,7 +15,7 @@ const WRITERS: usize = 4;
 /// What a client had under way when it was fenced is done before the fence holds, or never.
 #[test]
 fn nothing_of_a_fenced_client_arrives_later() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, fenced) = (client(cluster, "user", "fences"), client(cluster, "user", "fenced"));
     let address = fenced.client().unwrap();
     assert_ne!(one.client().unwrap(), address);
@@ -69,7 +69,7 @@ fn nothing_of_a_fenced_client_arrives_later() {
 /// Another one that connects anew is another client.
 #[test]
 fn a_fenced_client_loses_its_watches() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, fenced) = (client(cluster, "admin", "watches"), client(cluster, "user", "watches"));
     one.replace("guarded", 0, b"").unwrap();
     let (tell, told) = channel();
@@ -90,7 +90,7 @@ fn a_fenced_client_loses_its_watches() {
 /// Whoever has no right to fence is told.
 #[test]
 fn guests_do_not_fence() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, guest) = (client(cluster, "admin", "stays"), client(cluster, "guest", "stays"));
     let said = guest.fence(&one.client().unwrap()).unwrap_err().to_string();
     assert!(said.contains("ceph auth caps"), "{said}");

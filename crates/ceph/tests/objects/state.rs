@@ -3,7 +3,7 @@
 use super::client;
 use std::time::Duration;
 use weft_ceph::{Access, ObjectError, Objects};
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 
 const MOST: usize = 1 << 16;
 
@@ -13,7 +13,7 @@ const MOST: usize = 1 << 16;
 fn of_those_who_replace_one_generation_one_wins() {
     const THREADS: u64 = 8;
     const EACH: u64 = 25;
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let clients = [client(cluster, "admin", "counts"), client(cluster, "user", "counts")];
     let add = |objects: &Objects| {
         loop {
@@ -45,7 +45,7 @@ fn of_those_who_replace_one_generation_one_wins() {
 
 #[test]
 fn an_object_comes_and_goes() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (objects, other) = (client(cluster, "admin", "goes"), client(cluster, "user", "goes"));
     assert_eq!((objects.generation("goes"), objects.read("goes", MOST)), (Ok(0), Ok(None)));
     assert_eq!(objects.attributes("goes").unwrap().len(), 0);
@@ -71,7 +71,7 @@ fn an_object_comes_and_goes() {
 /// Attributes need no generation, and an object that has only attributes can be given bytes.
 #[test]
 fn attributes_are_beside_the_bytes() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let objects = client(cluster, "user", "beside");
     objects.set_attribute("beside", "gateway 1", b"here").unwrap();
     assert_eq!((objects.generation("beside"), objects.read("beside", MOST)), (Ok(0), Ok(None)));
@@ -97,7 +97,7 @@ fn attributes_are_beside_the_bytes() {
 
 #[test]
 fn sizes_have_ends() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let objects = client(cluster, "user", "sizes");
     let large: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
     assert_eq!(objects.replace("large", 0, &large), Ok(Some(1)));
@@ -112,7 +112,7 @@ fn sizes_have_ends() {
 
 #[test]
 fn names_are_what_they_are() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let objects = client(cluster, "user", "names");
     let names =
         ["a b", "a/b", "a\nb", "ümläut", "'\"$()", "nqn.2014-08.org.example:disk", "..", "\u{1}"];
@@ -132,7 +132,7 @@ fn names_are_what_they_are() {
 /// A namespace of a pool has objects of its own, and what cannot be opened is told.
 #[test]
 fn pools_and_namespaces_are_apart() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let access = Access { conf: Some(cluster.conf()), id: Some("user".into()), keyring: None };
     let open = |access: &Access, pool, namespace| {
         Objects::open(access, pool, namespace, Duration::from_secs(60))

@@ -4,24 +4,25 @@ use super::client;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
-use weft_ceph::{Message, Objects, Watch};
-use weft_testing::ceph::Cluster;
+use weft_ceph::{CephWatch, NotifyMessage, Objects};
+use weft_testing::ceph::CephCluster;
 use weft_testing::wait::until;
 
 /// So long that a loaded machine has answered.
 const LONG: Duration = Duration::from_secs(100);
 
 /// A watch, and the messages that it has heard.
-fn watch(objects: &Objects, object: &str) -> (Watch, Receiver<Vec<u8>>) {
+fn watch(objects: &Objects, object: &str) -> (CephWatch, Receiver<Vec<u8>>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
-    let heard = move |message: Message| drop(tell.lock().unwrap().send(message.bytes().to_vec()));
+    let heard =
+        move |message: NotifyMessage| drop(tell.lock().unwrap().send(message.bytes().to_vec()));
     (objects.watch(object, heard).unwrap_or_else(|e| panic!("{e}")), told)
 }
 
 #[test]
 fn all_who_watch_hear_it() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, other) = (client(cluster, "admin", "hears"), client(cluster, "user", "hears"));
     one.replace("heard", 0, b"").unwrap();
     assert_eq!(one.notify("heard", b"to nobody", LONG).map(|heard| heard.all), Ok(true));
@@ -48,13 +49,13 @@ fn all_who_watch_hear_it() {
 /// Whoever does not acknowledge holds a message up to its limit, and no longer.
 #[test]
 fn whoever_does_not_acknowledge_is_told_of() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, slow) = (client(cluster, "admin", "slow"), client(cluster, "user", "slow"));
     one.replace("slow", 0, b"").unwrap();
     let (quick, told) = watch(&one, "slow");
     let gate = Arc::new(Barrier::new(2));
     let at = Arc::clone(&gate);
-    let wait = move |_: Message| {
+    let wait = move |_: NotifyMessage| {
         at.wait();
     };
     let watch = slow.watch("slow", wait).unwrap_or_else(|e| panic!("{e}"));
@@ -70,11 +71,11 @@ fn whoever_does_not_acknowledge_is_told_of() {
 /// An answer may come later, from another thread, and says something.
 #[test]
 fn answers_are_told() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let (one, other) = (client(cluster, "admin", "answers"), client(cluster, "user", "answers"));
     one.replace("asked", 0, b"").unwrap();
     let watch = |of: &Objects, name: &'static str| {
-        let heard = move |message: Message| {
+        let heard = move |message: NotifyMessage| {
             std::thread::spawn(move || message.answer(name.as_bytes()));
         };
         of.watch("asked", heard).unwrap_or_else(|e| panic!("{e}"))
@@ -89,7 +90,7 @@ fn answers_are_told() {
 /// Losing a watch is told, and it stays lost; a new one hears again.
 #[test]
 fn a_watch_that_is_lost_is_told() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let objects = client(cluster, "user", "loses");
     objects.replace("lost", 0, b"").unwrap();
     let (first, told) = watch(&objects, "lost");
@@ -106,7 +107,7 @@ fn a_watch_that_is_lost_is_told() {
 /// The library watches again where the daemon is back before it counts as lost.
 #[test]
 fn a_watch_outlives_a_daemon() {
-    let Some(cluster) = Cluster::start(1) else { return };
+    let Some(cluster) = CephCluster::start(1) else { return };
     let (one, other) =
         (client(&cluster, "admin", "outlives"), client(&cluster, "user", "outlives"));
     one.replace("kept", 0, b"").unwrap();

@@ -2,12 +2,12 @@
 
 use super::image::{open, rig};
 use weft_block::{Change, OpKind, StatusKind};
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// Runs `rbd` while blocks behind the first MiB are written.
-fn under_load(cluster: &Cluster, rig: &weft_block::testing::Rig, arguments: &[&str]) {
+fn under_load(cluster: &CephCluster, rig: &weft_block::testing::Rig, arguments: &[&str]) {
     let mut rbd = cluster.command("rbd", arguments).spawn().unwrap();
     loop {
         let writes = (0..64u64).map(|n| rig.request(WRITE, 2048 + n * 8, vec![n as u8; 4096]));
@@ -21,7 +21,7 @@ fn under_load(cluster: &Cluster, rig: &weft_block::testing::Rig, arguments: &[&s
 
 #[test]
 fn another_size_is_told_under_load() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("resized", "16M");
     let rig = rig(&cluster.url(&image), 2);
     rig.write(1, 3, &[9; 512]);
@@ -45,7 +45,7 @@ fn another_size_is_told_under_load() {
 /// An image that is served for writing may get any number of bytes.
 #[test]
 fn the_last_block_of_an_odd_size_can_only_be_read() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("odd", "1000000B");
     let rig = rig(&cluster.url(&image), 2);
     assert_eq!((rig.geometry().blocks, rig.geometry().data_bytes()), (1954, 1_000_000));
@@ -67,7 +67,7 @@ fn the_last_block_of_an_odd_size_can_only_be_read() {
 
 #[test]
 fn a_snapshot_stays_as_it_was() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("snapped", "16M");
     let live = rig(&cluster.url(&image), 1);
     live.write(0, 5, &[1; 4096]);
@@ -91,7 +91,7 @@ fn a_snapshot_stays_as_it_was() {
 
 #[test]
 fn whoever_may_only_read_reads() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("protected", "16M");
     let device = open(&format!("{},id=reader", cluster.url(&image)));
     assert!(!device.features().write);
@@ -105,7 +105,7 @@ fn whoever_may_only_read_reads() {
 /// one.
 #[test]
 fn an_image_keeps_its_uuid() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("named", "16M");
     let uuid = |image: &str, options: &str| {
         open(&format!("{}{options}", cluster.url(image))).identity().uuid.unwrap()

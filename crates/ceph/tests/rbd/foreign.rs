@@ -1,11 +1,11 @@
 //! `rbd` and fio's engine for images read what weft wrote, and the other way round.
 
 use super::image::rig;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 use weft_testing::programs;
 
 /// fio's engine `rbd` on an image, with these further options; it succeeds.
-fn fio(cluster: &Cluster, image: &str, options: &[&str]) {
+fn fio(cluster: &CephCluster, image: &str, options: &[&str]) {
     let name = image.trim_start_matches("rbd/");
     let output = programs::command("fio")
         .args([
@@ -29,7 +29,7 @@ fn fio(cluster: &Cluster, image: &str, options: &[&str]) {
 
 #[test]
 fn the_tool_of_ceph_reads_and_writes_the_same() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("tool", "16M");
     let rig = rig(&cluster.url(&image), 2);
     let data: Vec<u8> =
@@ -56,7 +56,7 @@ fn the_tool_of_ceph_reads_and_writes_the_same() {
 
 #[test]
 fn fio_reads_and_writes_the_same() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     if !programs::have(&["fio"]) {
         return;
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::testing::{Plan, Rig, conformance};
+use weft_block::testing::{Rig, TestPlan, conformance};
 use weft_block::{BlockDevice, Error, OpKind, StatusKind};
 use weft_ceph::RbdUrl;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 
 pub fn try_open(url: &str) -> Result<Arc<dyn BlockDevice>, Error> {
     weft_ceph::begin(&RbdUrl::parse(url).unwrap(), Duration::from_secs(60), ())?.wait()
@@ -17,16 +17,16 @@ pub fn open(url: &str) -> Arc<dyn BlockDevice> {
 
 /// Event loops with a queue of the image on each.
 pub fn rig(url: &str, loops: usize) -> Rig {
-    Rig::new(&open(url), Plan { loops, ..Plan::default() })
+    Rig::new(&open(url), TestPlan { loops, ..TestPlan::default() })
 }
 
-fn plan() -> Plan {
-    Plan { loops: 2, rounds: 20, compare_blocks: 1, ..Plan::default() }
+fn plan() -> TestPlan {
+    TestPlan { loops: 2, rounds: 20, compare_blocks: 1, ..TestPlan::default() }
 }
 
 #[test]
 fn it_does_what_a_block_device_does() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("conformance", "64M");
     let device = open(&cluster.url(&image));
     assert_eq!((device.geometry().bytes(), device.geometry().optimal_blocks), (64 << 20, 8192));
@@ -37,7 +37,7 @@ fn it_does_what_a_block_device_does() {
 /// The image's own configuration counts: then a flush and FUA go through.
 #[test]
 fn one_with_a_cache_of_the_library_tells_of_it() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("cached", "16M");
     cluster.run("rbd", &["config", "image", "set", &image, "rbd_cache", "true"]);
     let device = open(&cluster.url(&image));
@@ -48,7 +48,7 @@ fn one_with_a_cache_of_the_library_tells_of_it() {
 /// Each client has a handle of its own, as two gateways have.
 #[test]
 fn two_clients_without_a_lock_see_the_same_at_once() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("shared", "16M");
     cluster
         .run("rbd", &["feature", "disable", &image, "object-map", "fast-diff", "exclusive-lock"]);
@@ -76,7 +76,7 @@ fn two_clients_without_a_lock_see_the_same_at_once() {
 /// With the lock one writes at a time, and it goes where it is needed.
 #[test]
 fn two_clients_pass_the_lock_on() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("locked", "16M");
     let (one, other) =
         (rig(&cluster.url(&image), 1), rig(&format!("{},id=user", cluster.url(&image)), 1));

@@ -2,11 +2,11 @@
 
 use super::image::{open, try_open};
 use weft_block::ErrorKind;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 
 #[test]
 fn what_is_not_there_is_told_with_a_way_out() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("there", "8M");
     let fails = |url: &str, kind| {
         let error = try_open(url).err().unwrap_or_else(|| panic!("{url} opens"));

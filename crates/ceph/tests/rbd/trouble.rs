@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_block::testing::Rig;
 use weft_block::{Change, ErrorKind, OpKind, Outcome, Presence, StatusKind};
 use weft_ceph::RbdUrl;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
@@ -17,7 +17,7 @@ fn writes(rig: &Rig, count: u64, byte: u8) -> Vec<u64> {
 /// Daemons of a cluster of its own, as the others are not to wait for them.
 #[test]
 fn operations_wait_for_daemons_that_are_killed_or_stop() {
-    let Some(cluster) = Cluster::start(1) else { return };
+    let Some(cluster) = CephCluster::start(1) else { return };
     let image = cluster.image("killed", "16M");
     let device = open(&cluster.url(&image));
     let rig = rig(&cluster.url(&image), 1);
@@ -62,7 +62,7 @@ fn operations_wait_for_daemons_that_are_killed_or_stop() {
 
 #[test]
 fn a_client_that_is_shut_out_says_so() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = CephCluster::shared() else { return };
     let image = cluster.image("fenced", "16M");
     // A client that no other test has.
     let url = format!(
@@ -104,7 +104,7 @@ fn a_client_that_is_shut_out_says_so() {
 /// Everything in this cluster is full. What needs no further space is written all the same.
 #[test]
 fn full_is_an_error_and_not_a_wait() {
-    let Some(cluster) = Cluster::start(1) else { return };
+    let Some(cluster) = CephCluster::start(1) else { return };
     let image = cluster.image("full", "1G");
     let rig = rig(&cluster.url(&image), 1);
     let mut next = 0;
@@ -146,7 +146,7 @@ fn full_is_an_error_and_not_a_wait() {
 /// Opening waits for an answer of a monitor, and not for ever.
 #[test]
 fn a_cluster_without_monitors_is_told() {
-    let Some(cluster) = Cluster::start(0) else { return };
+    let Some(cluster) = CephCluster::start(0) else { return };
     cluster.signal("mon.a", "STOP");
     let url = RbdUrl::parse(&cluster.url("rbd/disk")).unwrap();
     let error = weft_ceph::begin(&url, Duration::from_secs(1), ())

@@ -6,14 +6,14 @@ use weft_endpoint::url::HostPort;
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct AgentAddress {
     /// The address at which it listens.
     pub place: HostPort,
     /// The fingerprint that the user gives, in lower case.
     pub fingerprint: Option<String>,
 }
 
-impl Address {
+impl AgentAddress {
     /// Reads a value of `--agents`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (place, fingerprint) = match text.split_once('@') {
@@ -44,14 +44,14 @@ mod tests {
     #[test]
     fn an_agent_is_a_host_with_or_without_port_and_fingerprint() {
         let digits = "0A".repeat(32);
-        let parsed = Address::parse(&format!("rack1@sha256:{digits}")).unwrap();
+        let parsed = AgentAddress::parse(&format!("rack1@sha256:{digits}")).unwrap();
         assert_eq!(
             (parsed.name(), parsed.fingerprint),
             ("rack1:4430".into(), Some(format!("sha256:{}", digits.to_lowercase())))
         );
-        assert_eq!(Address::parse("[fd00::1]:99").unwrap().name(), "[fd00::1]:99");
+        assert_eq!(AgentAddress::parse("[fd00::1]:99").unwrap().name(), "[fd00::1]:99");
         for wrong in ["", "a@", "a@sha256:00", "a@md5:00", "a@sha256:zz", "a:b"] {
-            assert!(Address::parse(wrong).is_err(), "{wrong}");
+            assert!(AgentAddress::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

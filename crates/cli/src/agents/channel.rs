@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use weft_bench::agents::message::{LENGTH_BYTES, Malformed, decode, encode};
+use weft_bench::agents::message::{LENGTH_BYTES, MessageError, decode, encode};
 use weft_bench::limits::AGENT_FIRST_BYTES_MAX;
 
 /// Bytes that are taken from TLS at a time.
@@ -20,7 +20,7 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// Why a connection is over.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum ChannelLost {
     /// The peer closed it, or went away.
     #[error("the connection was closed")]
     Closed,
@@ -35,10 +35,10 @@ pub enum Lost {
     Tls(rustls::Error),
     /// It sent what is no message.
     #[error("it sent {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MessageError),
 }
 
-impl From<io::Error> for Lost {
+impl From<io::Error> for ChannelLost {
     fn from(e: io::Error) -> Self {
         match e.kind() {
             ErrorKind::UnexpectedEof
@@ -52,7 +52,7 @@ impl From<io::Error> for Lost {
 }
 
 /// A connection.
-pub struct Channel {
+pub struct AgentChannel {
     socket: TcpStream,
     tls: Connection,
     /// Decrypted bytes, at most a message and a piece.
@@ -66,13 +66,13 @@ fn is_wait(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-impl Channel {
+impl AgentChannel {
     /// Shakes hands, until `deadline` at the latest.
     pub fn open(
         socket: TcpStream,
         tls: impl Into<Connection>,
         deadline: Instant,
-    ) -> Result<Self, Lost> {
+    ) -> Result<Self, ChannelLost> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
         let mut channel =
@@ -89,8 +89,8 @@ impl Channel {
     }
 
     /// The keying material of this connection, which both ends derive alike.
-    pub fn exported(&self) -> Result<Exported, Lost> {
-        Exported::of(&self.tls).map_err(Lost::Tls)
+    pub fn exported(&self) -> Result<Exported, ChannelLost> {
+        Exported::of(&self.tls).map_err(ChannelLost::Tls)
     }
 
     /// From now on messages may have up to `most` bytes.
@@ -99,14 +99,14 @@ impl Channel {
     }
 
     /// Sends a message.
-    pub fn send(&mut self, message: &impl Serialize) -> Result<(), Lost> {
+    pub fn send(&mut self, message: &impl Serialize) -> Result<(), ChannelLost> {
         let bytes = encode(message)?;
         self.tls.writer().write_all(&bytes)?;
         self.flush(Instant::now() + Duration::from_secs(AGENT_SEND_S))
     }
 
-    /// The next message; [`Lost::Silent`] if none is there at `deadline`.
-    pub fn receive<M: DeserializeOwned>(&mut self, deadline: Instant) -> Result<M, Lost> {
+    /// The next message; [`ChannelLost::Silent`] if none is there at `deadline`.
+    pub fn receive<M: DeserializeOwned>(&mut self, deadline: Instant) -> Result<M, ChannelLost> {
         loop {
             if let Some((message, length)) = decode(&self.staged, self.most)? {
                 self.staged.drain(..length);
@@ -114,13 +114,13 @@ impl Channel {
             }
             match self.take_in(deadline) {
                 // What came before the end still counts.
-                Err(Lost::Closed) if self.staged.len() > LENGTH_BYTES => {
+                Err(ChannelLost::Closed) if self.staged.len() > LENGTH_BYTES => {
                     match decode(&self.staged, self.most)? {
                         Some((message, _)) => {
                             self.staged.clear();
                             return Ok(message);
                         }
-                        None => return Err(Lost::Closed),
+                        None => return Err(ChannelLost::Closed),
                     }
                 }
                 other => other?,
@@ -129,23 +129,23 @@ impl Channel {
     }
 
     /// The next message, if one arrives within `wait`.
-    pub fn poll<M: DeserializeOwned>(&mut self, wait: Duration) -> Result<Option<M>, Lost> {
+    pub fn poll<M: DeserializeOwned>(&mut self, wait: Duration) -> Result<Option<M>, ChannelLost> {
         match self.receive(Instant::now() + wait) {
             Ok(message) => Ok(Some(message)),
-            Err(Lost::Silent) => Ok(None),
+            Err(ChannelLost::Silent) => Ok(None),
             Err(lost) => Err(lost),
         }
     }
 
     /// Takes in what there is, and waits for it until `deadline`.
-    fn take_in(&mut self, deadline: Instant) -> Result<(), Lost> {
+    fn take_in(&mut self, deadline: Instant) -> Result<(), ChannelLost> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Lost::Silent);
+            return Err(ChannelLost::Silent);
         }
         self.socket.set_read_timeout(Some(left.max(WAIT_MIN)))?;
         match self.tls.read_tls(&mut self.socket) {
-            Ok(0) => return Err(Lost::Closed),
+            Ok(0) => return Err(ChannelLost::Closed),
             Ok(_) => {}
             Err(e) if is_wait(&e) => return Ok(()),
             Err(e) => return Err(e.into()),
@@ -153,7 +153,7 @@ impl Channel {
         if let Err(e) = self.tls.process_new_packets() {
             // The alert tells the peer why; the connection is lost anyway.
             let _ = self.flush(Instant::now() + WAIT_MIN);
-            return Err(Lost::Tls(e));
+            return Err(ChannelLost::Tls(e));
         }
         self.take_decrypted()?;
         if self.tls.is_handshaking() {
@@ -163,12 +163,12 @@ impl Channel {
         }
     }
 
-    fn take_decrypted(&mut self) -> Result<(), Lost> {
+    fn take_decrypted(&mut self) -> Result<(), ChannelLost> {
         let mut piece = [0; PIECE_BYTES];
         loop {
             match self.tls.reader().read(&mut piece) {
                 // Orderly, by close_notify.
-                Ok(0) => return Err(Lost::Closed),
+                Ok(0) => return Err(ChannelLost::Closed),
                 Ok(n) => self.staged.extend_from_slice(&piece[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) => return Err(e.into()),
@@ -176,15 +176,15 @@ impl Channel {
         }
     }
 
-    fn flush(&mut self, deadline: Instant) -> Result<(), Lost> {
+    fn flush(&mut self, deadline: Instant) -> Result<(), ChannelLost> {
         while self.tls.wants_write() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Lost::Silent);
+                return Err(ChannelLost::Silent);
             }
             self.socket.set_write_timeout(Some(left.max(WAIT_MIN)))?;
             match self.tls.write_tls(&mut self.socket) {
-                Ok(0) => return Err(Lost::Closed),
+                Ok(0) => return Err(ChannelLost::Closed),
                 Ok(_) => {}
                 Err(e) if is_wait(&e) => {}
                 Err(e) => return Err(e.into()),
@@ -194,7 +194,7 @@ impl Channel {
     }
 }
 
-impl Drop for Channel {
+impl Drop for AgentChannel {
     fn drop(&mut self) {
         self.tls.send_close_notify();
         let _ = self.flush(Instant::now() + WAIT_MIN);

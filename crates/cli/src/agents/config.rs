@@ -11,20 +11,20 @@ use weft_endpoint::url::without_secret;
 /// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct AgentConfig {
     /// Address and port.
     pub listen: String,
     /// File with the key; a relative path begins at the directory of the configuration.
     pub key_file: Option<PathBuf>,
     /// The devices.
     #[serde(default, rename = "device")]
-    pub devices: Vec<Device>,
+    pub devices: Vec<AgentDevice>,
 }
 
 /// A device that the agent touches.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Device {
+pub struct AgentDevice {
     /// The URL that it opens.
     pub url: String,
     /// A short name, by which a study may ask for it as well.
@@ -34,7 +34,7 @@ pub struct Device {
     pub write: bool,
 }
 
-impl Config {
+impl AgentConfig {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let place = path.display();
@@ -62,7 +62,7 @@ impl Config {
         }
         for (at, device) in self.devices.iter().enumerate() {
             weft_endpoint::check(&device.url).map_err(|e| e.to_string())?;
-            let same = |other: &Device| {
+            let same = |other: &AgentDevice| {
                 other.url == device.url || other.name.is_some() && other.name == device.name
             };
             if self.devices[..at].iter().any(same) {
@@ -84,7 +84,7 @@ impl Config {
 
     /// The device that a study asks for: exactly the URL of one, or its name. A part of a URL, or
     /// another way to write the same, does not match.
-    pub fn device(&self, asked: &str) -> Option<&Device> {
+    pub fn device(&self, asked: &str) -> Option<&AgentDevice> {
         self.devices
             .iter()
             .find(|device| device.url == asked || device.name.as_deref() == Some(asked))
@@ -95,8 +95,8 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn config(text: &str) -> Result<Config, String> {
-        let config: Config = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+    fn config(text: &str) -> Result<AgentConfig, String> {
+        let config: AgentConfig = toml::from_str(text).map_err(|e| e.message().to_owned())?;
         config.check().map(|()| config)
     }
 

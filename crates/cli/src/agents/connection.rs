@@ -1,31 +1,31 @@
 //! A study's connection to one agent: who it is, its clock, and its device.
 
-use super::address::Address;
-use super::channel::{Channel, Lost};
-use super::key::Key;
+use super::address::AgentAddress;
+use super::channel::{AgentChannel, ChannelLost};
+use super::key::AgentKey;
 use super::known_agents::KnownAgents;
-use super::proof::Role;
-use super::tls::{self, Shown};
+use super::proof::ProofSide;
+use super::tls::{self, ShownFingerprint};
 use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_PROOF_S, AGENT_SILENCE_S};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use weft_bench::agents::message::{Kind, VERSION};
-use weft_bench::agents::{Answer, Clock, Offset, Request, Trip};
+use weft_bench::agents::message::{VERSION, WireErrorKind};
+use weft_bench::agents::{AgentClock, AgentMessage, Offset, StudyMessage, Trip};
 use weft_bench::limits::{AGENT_CLOCK_TRIPS, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::results::Machine;
 use weft_block::{Error, ErrorKind, waiting};
 use weft_proto::printable::Printable;
 
 /// An agent that has proved that it has the key.
-pub struct Agent {
+pub struct ProvenAgent {
     pub name: String,
     pub fingerprint: String,
     pub weft: String,
     pub machine: Machine,
-    pub channel: Channel,
+    pub channel: AgentChannel,
     /// Our clock.
-    pub clock: Clock,
+    pub clock: AgentClock,
     /// Its clock against ours.
     pub offset: Offset,
     /// Questions for its clock.
@@ -33,7 +33,7 @@ pub struct Agent {
 }
 
 /// A device that an agent opened.
-pub struct Opened {
+pub struct OpenedDevice {
     pub block_bytes: u32,
     pub blocks: u64,
     pub max_transfer_bytes: u32,
@@ -42,9 +42,9 @@ pub struct Opened {
 }
 
 /// The failure in an answer.
-pub fn failure(name: &str, answer: Answer) -> Failure {
+pub fn failure(name: &str, answer: AgentMessage) -> Failure {
     match answer {
-        Answer::Refused { kind, why } => {
+        AgentMessage::Refused { kind, why } => {
             Failure::of(kind.into(), format!("agent {name}: {}", Printable(&why)))
         }
         _ => Failure::of(
@@ -56,15 +56,15 @@ pub fn failure(name: &str, answer: Answer) -> Failure {
 
 /// The failure that an agent tells of which has not proved that it has the key: anybody may have
 /// said it, so its words are not shown.
-fn refused_unproved(name: &str, answer: &Answer) -> Failure {
+fn refused_unproved(name: &str, answer: &AgentMessage) -> Failure {
     let (kind, why) = match answer {
-        Answer::Refused { kind: Kind::Protocol, .. } => {
+        AgentMessage::Refused { kind: WireErrorKind::Protocol, .. } => {
             (ErrorKind::Protocol, "its version is another one: use the same weft on all machines")
         }
-        Answer::Refused { kind: Kind::PermissionDenied, .. } => {
+        AgentMessage::Refused { kind: WireErrorKind::PermissionDenied, .. } => {
             (ErrorKind::PermissionDenied, "the study does not have its key")
         }
-        Answer::Refused { kind: Kind::InUse, .. } => {
+        AgentMessage::Refused { kind: WireErrorKind::InUse, .. } => {
             (ErrorKind::InUse, "it works for another study; one at a time")
         }
         _ => (ErrorKind::Protocol, "it does not begin with its proof"),
@@ -76,17 +76,17 @@ fn refused_unproved(name: &str, answer: &Answer) -> Failure {
 }
 
 /// The failure of a lost connection.
-pub fn lost(name: &str, lost: &Lost) -> Failure {
+pub fn lost(name: &str, lost: &ChannelLost) -> Failure {
     let kind = match lost {
-        Lost::Closed => ErrorKind::Refused,
-        Lost::Silent => ErrorKind::TimedOut,
-        Lost::Tls(_) | Lost::Malformed(_) => ErrorKind::Protocol,
-        Lost::Io(_) => ErrorKind::Io,
+        ChannelLost::Closed => ErrorKind::Refused,
+        ChannelLost::Silent => ErrorKind::TimedOut,
+        ChannelLost::Tls(_) | ChannelLost::Malformed(_) => ErrorKind::Protocol,
+        ChannelLost::Io(_) => ErrorKind::Io,
     };
     Failure::of(kind, format!("agent {name}: {lost}"))
 }
 
-fn socket(address: &Address, patience: Duration) -> Result<TcpStream, Failure> {
+fn socket(address: &AgentAddress, patience: Duration) -> Result<TcpStream, Failure> {
     let name = address.name();
     let mut last = None;
     for place in address.place.resolve()? {
@@ -127,13 +127,13 @@ fn changed(
     Failure::of(ErrorKind::PermissionDenied, text)
 }
 
-impl Agent {
+impl ProvenAgent {
     /// Connects, compares the fingerprint, exchanges proofs and compares clocks. The fingerprint of
     /// an agent that was met for the first time is kept, once it has proved that it has the key.
     pub fn connect(
-        address: &Address,
-        key: &Key,
-        clock: Clock,
+        address: &AgentAddress,
+        key: &AgentKey,
+        clock: AgentClock,
         patience: Duration,
     ) -> Result<Self, Failure> {
         let name = address.name();
@@ -155,9 +155,9 @@ impl Agent {
         let socket = socket(address, patience)?;
         let wrong =
             |e: rustls::Error| Failure::of(ErrorKind::Protocol, format!("agent {name}: TLS: {e}"));
-        let (tls, shown): (_, Shown) = tls::client(expected.clone()).map_err(wrong)?;
+        let (tls, shown): (_, ShownFingerprint) = tls::client(expected.clone()).map_err(wrong)?;
         let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
-        let channel = Channel::open(socket, tls, deadline).map_err(|e| {
+        let channel = AgentChannel::open(socket, tls, deadline).map_err(|e| {
             match (&expected, shown.fingerprint()) {
                 (Some(expected), Some(shown)) if *expected != shown => {
                     changed(&name, expected, &shown, given, known.as_ref())
@@ -183,25 +183,30 @@ impl Agent {
     fn prove(
         name: String,
         fingerprint: String,
-        mut channel: Channel,
-        key: &Key,
-        clock: Clock,
+        mut channel: AgentChannel,
+        key: &AgentKey,
+        clock: AgentClock,
         deadline: Instant,
     ) -> Result<Self, Failure> {
-        let gone = |e: Lost| lost(&name, &e);
+        let gone = |e: ChannelLost| lost(&name, &e);
         let exported = channel.exported().map_err(gone)?;
         channel
-            .send(&Request::Hello { version: VERSION, proof: exported.proof(key, Role::Study) })
+            .send(&StudyMessage::Hello {
+                version: VERSION,
+                proof: exported.proof(key, ProofSide::Study),
+            })
             .map_err(gone)?;
         channel.allow(AGENT_MESSAGE_BYTES_MAX);
         match channel.receive(deadline).map_err(gone)? {
-            Answer::Welcome { proof, .. } if !exported.is_proof(key, Role::Agent, &proof) => {
+            AgentMessage::Welcome { proof, .. }
+                if !exported.is_proof(key, ProofSide::Agent, &proof) =>
+            {
                 let text = format!(
                     "agent {name} does not have the key: it is not the agent that it seems to be"
                 );
                 Err(Failure::of(ErrorKind::PermissionDenied, text))
             }
-            Answer::Welcome { weft, machine, .. } => {
+            AgentMessage::Welcome { weft, machine, .. } => {
                 let offset = Offset { ns: 0, uncertainty_ns: i64::MAX };
                 let weft = Printable(&weft).to_string();
                 Ok(Self {
@@ -221,7 +226,7 @@ impl Agent {
 
     /// Compares its clock with ours by `trips` round trips. Other answers that arrive until then
     /// are ignored: there is no run.
-    pub fn compare(&mut self, trips: u32) -> Result<(), Lost> {
+    pub fn compare(&mut self, trips: u32) -> Result<(), ChannelLost> {
         let mut all = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(AGENT_SILENCE_S);
         for _ in 0..trips {
@@ -230,10 +235,10 @@ impl Agent {
             // one.
             self.asked += 1;
             let asked = self.asked;
-            self.channel.send(&Request::Clock { number: asked })?;
+            self.channel.send(&StudyMessage::Clock { number: asked })?;
             let theirs_ns = loop {
                 match self.channel.receive(deadline)? {
-                    Answer::Time { number, now_ns } if number == asked => break now_ns,
+                    AgentMessage::Time { number, now_ns } if number == asked => break now_ns,
                     _ => {}
                 }
             };
@@ -244,20 +249,20 @@ impl Agent {
     }
 
     /// Has it open a device.
-    pub fn open(&mut self, request: &Request) -> Result<Opened, Failure> {
-        let gone = |name: &str, e: Lost| lost(name, &e);
+    pub fn open(&mut self, request: &StudyMessage) -> Result<OpenedDevice, Failure> {
+        let gone = |name: &str, e: ChannelLost| lost(name, &e);
         let _waiting = waiting::begin(|| format!("the agent {} to open its device", self.name));
         self.channel.send(request).map_err(|e| gone(&self.name, e))?;
         let deadline = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
         match self.channel.receive(deadline).map_err(|e| gone(&self.name, e))? {
             // What no device has is refused here, before anything is divided by it.
-            Answer::Opened { block_bytes, blocks, max_transfer_bytes, write, cpus }
+            AgentMessage::Opened { block_bytes, blocks, max_transfer_bytes, write, cpus }
                 if block_bytes >= 512
                     && block_bytes.is_power_of_two()
                     && blocks.checked_mul(u64::from(block_bytes)).is_some()
                     && max_transfer_bytes >= block_bytes =>
             {
-                Ok(Opened { block_bytes, blocks, max_transfer_bytes, write, cpus })
+                Ok(OpenedDevice { block_bytes, blocks, max_transfer_bytes, write, cpus })
             }
             other => Err(failure(&self.name, other)),
         }

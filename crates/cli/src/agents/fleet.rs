@@ -1,8 +1,8 @@
 //! All agents of a study: they run the same at the same instant, and what they measured becomes one
 //! report.
 
-use super::connection::{Agent, Opened, lost};
-use super::work::{Event, Order, Over, SharedRun, idle, work};
+use super::connection::{OpenedDevice, ProvenAgent, lost};
+use super::work::{Over, RunOrder, SharedRun, WorkerEvent, idle, work};
 use crate::exit::{Failure, tell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use weft_base::lock::Lock;
 
 use std::time::{Duration, Instant};
-use weft_bench::agents::{Clock, Measured, least, merged};
+use weft_bench::agents::{AgentClock, MeasuredRun, least, merged};
 use weft_bench::limits::PROGRESS_EVERY;
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Error, JobSpec, Phase, Progress, Report, results};
+use weft_bench::{Error, JobSpec, Phase, Progress, RunReport, results};
 use weft_block::{ErrorKind, Geometry};
 
 /// Least time between the word to start and the start.
@@ -26,7 +26,7 @@ const LEAD_TRIPS: u32 = 8;
 
 /// An agent, also one that is lost.
 struct Member {
-    agent: Option<Agent>,
+    agent: Option<ProvenAgent>,
     /// The device, as the study names it.
     asked: String,
     facts: results::Agent,
@@ -35,7 +35,7 @@ struct Member {
 /// The agents.
 pub struct Fleet {
     members: RefCell<Vec<Member>>,
-    clock: Clock,
+    clock: AgentClock,
     began: Instant,
     notes: RefCell<Vec<String>>,
     /// Greatest distance between two starts of a run on our clock, ns.
@@ -63,26 +63,27 @@ impl Fleet {
     /// A fleet of these agents and the devices that they opened; `asked` is the device of each, as
     /// the study names it, and `urls` the same for people.
     pub fn new(
-        clock: Clock,
-        agents: Vec<(Agent, Opened)>,
+        clock: AgentClock,
+        agents: Vec<(ProvenAgent, OpenedDevice)>,
         asked: Vec<String>,
         urls: Vec<String>,
     ) -> Self {
-        let member = |(((agent, opened), asked), url): (((Agent, Opened), String), String)| {
-            let facts = results::Agent {
-                name: agent.name.clone(),
-                fingerprint: agent.fingerprint.clone(),
-                url,
-                weft: agent.weft.clone(),
-                machine: agent.machine.clone(),
-                cpus: opened.cpus,
-                clock_offset_ns: agent.offset.ns as f64,
-                clock_uncertainty_ns: agent.offset.uncertainty_ns as f64,
-                late_ns: 0.0,
-                lost: None,
+        let member =
+            |(((agent, opened), asked), url): (((ProvenAgent, OpenedDevice), String), String)| {
+                let facts = results::Agent {
+                    name: agent.name.clone(),
+                    fingerprint: agent.fingerprint.clone(),
+                    url,
+                    weft: agent.weft.clone(),
+                    machine: agent.machine.clone(),
+                    cpus: opened.cpus,
+                    clock_offset_ns: agent.offset.ns as f64,
+                    clock_uncertainty_ns: agent.offset.uncertainty_ns as f64,
+                    late_ns: 0.0,
+                    lost: None,
+                };
+                Member { agent: Some(agent), asked, facts }
             };
-            Member { agent: Some(agent), asked, facts }
-        };
         let members = agents.into_iter().zip(asked).zip(urls).map(member).collect();
         let (notes, apart_ns) = (RefCell::default(), Cell::new(0));
         Self { members: RefCell::new(members), clock, began: Instant::now(), notes, apart_ns }
@@ -117,7 +118,7 @@ impl Fleet {
     }
 
     /// Notes how a worker ended; what it measured, if it did.
-    fn take(&self, member: &mut Member, over: Over) -> Option<Result<Measured, Failure>> {
+    fn take(&self, member: &mut Member, over: Over) -> Option<Result<MeasuredRun, Failure>> {
         match over {
             Over::Measured(measured) => Some(Ok(*measured)),
             Over::Idle => None,
@@ -139,7 +140,7 @@ impl Fleet {
     }
 
     /// Notes when the machines began.
-    fn compare_starts(&self, members: &mut [Member], at_ns: i64, all: &[(u32, Measured)]) {
+    fn compare_starts(&self, members: &mut [Member], at_ns: i64, all: &[(u32, MeasuredRun)]) {
         let mut starts = Vec::new();
         for (number, measured) in all {
             let member = &mut members[*number as usize];
@@ -177,7 +178,7 @@ fn taking_part(members: &[Member], machines: usize, purpose: Purpose) -> Vec<usi
 /// done; gives the instant of the start.
 fn conduct(
     workers: &mut [Worker],
-    events: &Receiver<(usize, Event)>,
+    events: &Receiver<(usize, WorkerEvent)>,
     shared: &SharedRun<'_>,
     at: impl FnOnce() -> i64,
     progress: &mut dyn FnMut(),
@@ -191,8 +192,8 @@ fn conduct(
                     continue;
                 };
                 match event {
-                    Event::Ready => worker.ready = true,
-                    Event::Over(over) => worker.outcome = Some(over),
+                    WorkerEvent::Ready => worker.ready = true,
+                    WorkerEvent::Over(over) => worker.outcome = Some(over),
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -250,9 +251,9 @@ impl Crew {
                 workers.push(Worker { number, start, ready: false, outcome: None });
                 scope.spawn(move || {
                     // The run listens until all are over.
-                    let ready = || drop(give.send((number, Event::Ready)));
+                    let ready = || drop(give.send((number, WorkerEvent::Ready)));
                     let over = work(agent, number, shared, ready, &word);
-                    let _ = give.send((number, Event::Over(over)));
+                    let _ = give.send((number, WorkerEvent::Over(over)));
                 });
             }
             drop(give);
@@ -283,7 +284,7 @@ impl Generator for Crew {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let mut members = self.fleet.members.borrow_mut();
         let chosen = taking_part(&members, self.machines, purpose);
         if chosen.is_empty() {
@@ -292,7 +293,7 @@ impl Generator for Crew {
         }
         let rates = Lock::new(vec![(0.0, false); members.len()]);
         let shared =
-            SharedRun { order: Order::of(spec), stop, over: AtomicBool::new(false), rates };
+            SharedRun { order: RunOrder::of(spec), stop, over: AtomicBool::new(false), rates };
         let (ends, started) = self.together(&mut members, &chosen, &shared, spec, progress);
         let (mut all, mut failed) = (Vec::new(), None);
         for (number, over) in ends {

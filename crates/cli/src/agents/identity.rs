@@ -17,7 +17,7 @@ const FILES: [&str; 2] = ["agent-certificate.der", "agent-key.der"];
 const NAME: &str = "weft-agent";
 
 /// A certificate and its private key.
-pub struct Identity {
+pub struct AgentIdentity {
     pub certificate: CertificateDer<'static>,
     pub key: PrivateKeyDer<'static>,
 }
@@ -27,7 +27,7 @@ pub fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     format!("sha256:{}", hex(digest::digest(&digest::SHA256, certificate).as_ref()))
 }
 
-impl Identity {
+impl AgentIdentity {
     /// That of this machine's agent; made the first time.
     pub fn lasting() -> Result<Self, Failure> {
         let dir = state_dir().ok_or_else(|| {
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn an_identity_lasts_and_its_key_is_private() {
         let dir = std::env::temp_dir().join(format!("weft-agent-identity-{}", std::process::id()));
-        let first = Identity::in_directory(&dir).unwrap();
-        let again = Identity::in_directory(&dir).unwrap();
+        let first = AgentIdentity::in_directory(&dir).unwrap();
+        let again = AgentIdentity::in_directory(&dir).unwrap();
         assert_eq!(first.fingerprint(), again.fingerprint());
         assert!(first.fingerprint().len() == 7 + 64);
         #[cfg(unix)]
@@ -107,7 +107,7 @@ mod tests {
             );
         }
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_ne!(Identity::in_directory(&dir).unwrap().fingerprint(), first.fingerprint());
+        assert_ne!(AgentIdentity::in_directory(&dir).unwrap().fingerprint(), first.fingerprint());
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

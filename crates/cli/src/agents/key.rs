@@ -15,9 +15,9 @@ pub const VARIABLE: &str = "WEFT_AGENT_KEY";
 const CHARS_MIN: usize = 32;
 
 /// A key.
-pub struct Key(ring::hmac::Key);
+pub struct AgentKey(ring::hmac::Key);
 
-impl Key {
+impl AgentKey {
     /// From a file that only its owner can read, or else from the environment.
     pub fn read(file: Option<&Path>) -> Result<Self, Failure> {
         let (secret, place) = match file {
@@ -65,15 +65,15 @@ mod tests {
     fn a_key_that_was_made_is_private_and_can_be_read() {
         let path = std::env::temp_dir().join(format!("weft-agent-key-{}", std::process::id()));
         make(&path).unwrap();
-        assert!(Key::read(Some(&path)).is_ok());
+        assert!(AgentKey::read(Some(&path)).is_ok());
         assert!(make(&path).is_err(), "it is not overwritten");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-            assert!(Key::read(Some(&path)).err().unwrap().to_string().contains("chmod 600"));
+            assert!(AgentKey::read(Some(&path)).err().unwrap().to_string().contains("chmod 600"));
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(Key::of(b"0123456789abcdef0123456789abcde").is_none());
+        assert!(AgentKey::of(b"0123456789abcdef0123456789abcde").is_none());
     }
 }

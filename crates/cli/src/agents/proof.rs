@@ -5,7 +5,7 @@
 //! each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent
 //! back.
 
-use super::key::Key;
+use super::key::AgentKey;
 use crate::hex::{BYTES, hex, unhex};
 use ring::hmac;
 
@@ -17,12 +17,12 @@ const NAME: &[u8] = b"weft agent proof 1";
 
 /// An end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ProofSide {
     Study,
     Agent,
 }
 
-impl Role {
+impl ProofSide {
     fn name(self) -> &'static [u8] {
         match self {
             Self::Study => b"study",
@@ -40,18 +40,18 @@ impl Exported {
         tls.export_keying_material([0; BYTES], LABEL, None).map(Self)
     }
 
-    fn text(&self, role: Role) -> Vec<u8> {
+    fn text(&self, role: ProofSide) -> Vec<u8> {
         // The parts have fixed lengths or end with a byte that no part has.
         [NAME, &[0], role.name(), &[0], &self.0].concat()
     }
 
     /// The proof of one end, hexadecimal.
-    pub fn proof(&self, key: &Key, role: Role) -> String {
+    pub fn proof(&self, key: &AgentKey, role: ProofSide) -> String {
         hex(hmac::sign(key.hmac(), &self.text(role)).as_ref())
     }
 
     /// Returns whether a proof is that of this end; takes the same time whatever is wrong with it.
-    pub fn is_proof(&self, key: &Key, role: Role, proof: &str) -> bool {
+    pub fn is_proof(&self, key: &AgentKey, role: ProofSide, proof: &str) -> bool {
         unhex(proof).is_some_and(|proof| hmac::verify(key.hmac(), &self.text(role), &proof).is_ok())
     }
 }
@@ -62,17 +62,17 @@ mod tests {
 
     #[test]
     fn a_proof_is_for_one_key_one_connection_and_one_role() {
-        let key = |byte: u8| Key::of(&[byte; 32]).unwrap();
+        let key = |byte: u8| AgentKey::of(&[byte; 32]).unwrap();
         let (here, elsewhere) = (Exported([1; BYTES]), Exported([2; BYTES]));
-        let proof = here.proof(&key(b'k'), Role::Study);
-        assert!(here.is_proof(&key(b'k'), Role::Study, &proof));
-        assert!(!here.is_proof(&key(b'l'), Role::Study, &proof));
-        assert!(!here.is_proof(&key(b'k'), Role::Agent, &proof), "it cannot be sent back");
-        assert!(!elsewhere.is_proof(&key(b'k'), Role::Study, &proof), "nor be passed on");
+        let proof = here.proof(&key(b'k'), ProofSide::Study);
+        assert!(here.is_proof(&key(b'k'), ProofSide::Study, &proof));
+        assert!(!here.is_proof(&key(b'l'), ProofSide::Study, &proof));
+        assert!(!here.is_proof(&key(b'k'), ProofSide::Agent, &proof), "it cannot be sent back");
+        assert!(!elsewhere.is_proof(&key(b'k'), ProofSide::Study, &proof), "nor be passed on");
         for wrong in
             ["", "00", &proof[1..], &format!("{proof}0"), &"é".repeat(32), &"+f".repeat(32)]
         {
-            assert!(!here.is_proof(&key(b'k'), Role::Study, wrong), "{wrong}");
+            assert!(!here.is_proof(&key(b'k'), ProofSide::Study, wrong), "{wrong}");
         }
     }
 }

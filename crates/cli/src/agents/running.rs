@@ -8,46 +8,46 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use weft_base::lock::Lock;
-use weft_bench::agents::{Answer, Clock, Measured, Watch};
+use weft_bench::agents::{AgentClock, AgentMessage, MeasuredRun, ProcessorWatch};
 use weft_bench::workload::{Gate, run_gated};
 use weft_bench::{JobSpec, Phase};
 use weft_block::{Device, ErrorKind};
 
 /// A run.
-pub struct Running {
+pub struct AgentRun {
     stop: Arc<AtomicBool>,
     start: Arc<Lock<Option<Instant>>>,
-    answers: Receiver<Answer>,
+    answers: Receiver<AgentMessage>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Waits for the study's word.
 struct AtWord {
     start: Arc<Lock<Option<Instant>>>,
-    answers: Sender<Answer>,
+    answers: Sender<AgentMessage>,
     said_ready: bool,
     started: Option<Instant>,
-    watch: Option<Watch>,
+    watch: Option<ProcessorWatch>,
 }
 
 impl Gate for AtWord {
     fn opens(&mut self) -> Option<Instant> {
         if !core::mem::replace(&mut self.said_ready, true) {
             // Nobody listens any more: then the run is being ended, too.
-            let _ = self.answers.send(Answer::Ready);
+            let _ = self.answers.send(AgentMessage::Ready);
         }
         *self.start.lock()
     }
 
     fn opened(&mut self, at: Instant) {
         self.started = Some(at);
-        self.watch = Some(Watch::start());
+        self.watch = Some(ProcessorWatch::start());
     }
 }
 
-impl Running {
+impl AgentRun {
     /// Connects the jobs, which then wait.
-    pub fn prepare(device: Device, job: JobSpec, clock: Clock) -> Result<Self, Failure> {
+    pub fn prepare(device: Device, job: JobSpec, clock: AgentClock) -> Result<Self, Failure> {
         let (answers, received) = mpsc::channel();
         let (stop, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Lock::new(None)));
         let gate = AtWord {
@@ -79,7 +79,7 @@ impl Running {
     }
 
     /// Its next answer, if there is one.
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<AgentMessage> {
         self.answers.try_recv().ok()
     }
 
@@ -89,7 +89,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for AgentRun {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {
@@ -102,23 +102,23 @@ impl Drop for Running {
 fn measure(
     device: Device,
     job: &JobSpec,
-    clock: &Clock,
+    clock: &AgentClock,
     mut gate: AtWord,
     stop: &AtomicBool,
-    answers: &Sender<Answer>,
-) -> Answer {
+    answers: &Sender<AgentMessage>,
+) -> AgentMessage {
     let report = run_gated(device, job, &[], &mut gate, stop, &mut |now| {
         if now.phase != Phase::Connecting {
             let measuring = now.phase == Phase::Running && now.elapsed > job.ramp_time;
-            let _ = answers.send(Answer::Progress { iops: now.iops.iter().sum(), measuring });
+            let _ = answers.send(AgentMessage::Progress { iops: now.iops.iter().sum(), measuring });
         }
     });
     match report {
         Ok(report) => {
-            let processors = gate.watch.and_then(Watch::end);
-            let measured = Measured::of(&report, gate.started.map(|at| clock.of(at)));
-            Answer::Ended { measured: Box::new(Measured { processors, ..measured }) }
+            let processors = gate.watch.and_then(ProcessorWatch::end);
+            let measured = MeasuredRun::of(&report, gate.started.map(|at| clock.of(at)));
+            AgentMessage::Ended { measured: Box::new(MeasuredRun { processors, ..measured }) }
         }
-        Err(error) => Answer::Refused { kind: error.kind().into(), why: error.to_string() },
+        Err(error) => AgentMessage::Refused { kind: error.kind().into(), why: error.to_string() },
     }
 }

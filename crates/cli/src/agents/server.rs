@@ -1,11 +1,11 @@
 //! Listening for studies: few strangers at a time, each with little time for its proof, and one
 //! study.
 
-use super::channel::{Channel, Lost};
-use super::identity::Identity;
-use super::key::Key;
-use super::proof::Role;
-use super::session::{Session, Shop};
+use super::channel::{AgentChannel, ChannelLost};
+use super::identity::AgentIdentity;
+use super::key::AgentKey;
+use super::proof::ProofSide;
+use super::session::{Shop, StudySession};
 use super::strangers::{Stranger, Strangers};
 use super::tls;
 use crate::exit::Failure;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use weft_base::lock::Lock;
 use weft_bench::agents::message::VERSION;
-use weft_bench::agents::{Answer, Request};
+use weft_bench::agents::{AgentMessage, StudyMessage};
 use weft_bench::limits::AGENT_MESSAGE_BYTES_MAX;
 use weft_bench::study::machine_facts;
 use weft_block::{Error, ErrorKind};
@@ -27,7 +27,7 @@ use weft_block::{Error, ErrorKind};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// An agent that listens.
-pub struct Server {
+pub struct AgentServer {
     listener: TcpListener,
     desk: Arc<Desk>,
 }
@@ -35,7 +35,7 @@ pub struct Server {
 /// What connections have in common.
 struct Desk {
     tls: Arc<ServerConfig>,
-    key: Key,
+    key: AgentKey,
     shop: Arc<Shop>,
     strangers: Arc<Strangers>,
     busy: AtomicBool,
@@ -51,9 +51,9 @@ impl Drop for Place {
     }
 }
 
-impl Server {
+impl AgentServer {
     /// Listens; nothing is accepted yet.
-    pub fn bind(shop: Arc<Shop>, identity: &Identity, key: Key) -> Result<Self, Failure> {
+    pub fn bind(shop: Arc<Shop>, identity: &AgentIdentity, key: AgentKey) -> Result<Self, Failure> {
         let place = shop.config.listen.as_str();
         let cannot = |e| Error::io(format!("cannot listen on {place}: {e}"), e);
         let listener = TcpListener::bind(place).map_err(cannot)?;
@@ -126,7 +126,7 @@ impl Desk {
         drop(stranger);
         channel.allow(AGENT_MESSAGE_BYTES_MAX);
         tracing::info!("a study of {peer} begins");
-        let end = Session::new(Arc::clone(&desk.shop), channel).run();
+        let end = StudySession::new(Arc::clone(&desk.shop), channel).run();
         drop(place);
         tracing::info!("the study of {peer} has ended: {end}");
     }
@@ -136,19 +136,20 @@ impl Desk {
         self: &Arc<Self>,
         stranger: &Stranger,
         socket: TcpStream,
-    ) -> Result<(Channel, Place), String> {
+    ) -> Result<(AgentChannel, Place), String> {
         let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
         let tls = ServerConnection::new(Arc::clone(&self.tls)).map_err(|e| e.to_string())?;
-        let told = |lost: Lost| lost.to_string();
-        let mut channel = Channel::open(socket, tls, deadline).map_err(told)?;
+        let told = |lost: ChannelLost| lost.to_string();
+        let mut channel = AgentChannel::open(socket, tls, deadline).map_err(told)?;
         stranger.has_spoken();
         let exported = channel.exported().map_err(told)?;
-        let Request::Hello { version, proof } = channel.receive(deadline).map_err(told)? else {
+        let StudyMessage::Hello { version, proof } = channel.receive(deadline).map_err(told)?
+        else {
             return Err("it did not begin with its proof".into());
         };
-        let turn_away = |channel: &mut Channel, kind: ErrorKind, why: String| {
+        let turn_away = |channel: &mut AgentChannel, kind: ErrorKind, why: String| {
             // Whether it arrives does not matter to this end.
-            let _ = channel.send(&Answer::Refused { kind: kind.into(), why: why.clone() });
+            let _ = channel.send(&AgentMessage::Refused { kind: kind.into(), why: why.clone() });
             why
         };
         if version != VERSION {
@@ -157,7 +158,7 @@ impl Desk {
             );
             return Err(turn_away(&mut channel, ErrorKind::Protocol, why));
         }
-        if !exported.is_proof(&self.key, Role::Study, &proof) {
+        if !exported.is_proof(&self.key, ProofSide::Study, &proof) {
             let why = "the study does not have the agent's key".to_owned();
             return Err(turn_away(&mut channel, ErrorKind::PermissionDenied, why));
         }
@@ -166,10 +167,10 @@ impl Desk {
             return Err(turn_away(&mut channel, ErrorKind::InUse, why));
         }
         let place = Place(Arc::clone(self));
-        let proof = exported.proof(&self.key, Role::Agent);
+        let proof = exported.proof(&self.key, ProofSide::Agent);
         let weft = env!("CARGO_PKG_VERSION").to_owned();
         channel
-            .send(&Answer::Welcome { proof, weft, machine: Box::new(machine_facts()) })
+            .send(&AgentMessage::Welcome { proof, weft, machine: Box::new(machine_facts()) })
             .map_err(told)?;
         Ok((channel, place))
     }

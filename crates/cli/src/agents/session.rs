@@ -1,16 +1,16 @@
 //! A study at an agent, after the proof: one device, and one run at a time. When the study goes, so
 //! does the run.
 
-use super::channel::{Channel, Lost};
-use super::config::Config;
-use super::running::Running;
+use super::channel::{AgentChannel, ChannelLost};
+use super::config::AgentConfig;
+use super::running::AgentRun;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::limits::AGENT_SILENCE_S;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use weft_bench::agents::{Answer, Clock, Order, Request};
+use weft_bench::agents::{AgentClock, AgentMessage, RunOrder, StudyMessage};
 use weft_bench::limits::{AGENT_URL_BYTES_MAX, THREADS_MAX};
 use weft_block::{Device, ErrorKind};
 use weft_endpoint::{Control, overwrite};
@@ -20,10 +20,10 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// State that all sessions share.
 pub struct Shop {
-    pub config: Config,
+    pub config: AgentConfig,
     pub connect: ConnectArgs,
     pub control: Control,
-    pub clock: Clock,
+    pub clock: AgentClock,
     /// The agent ends.
     pub stop: AtomicBool,
 }
@@ -36,28 +36,28 @@ struct Opened {
 }
 
 /// A study.
-pub struct Session {
+pub struct StudySession {
     shop: Arc<Shop>,
-    channel: Channel,
+    channel: AgentChannel,
     opened: Option<Opened>,
-    running: Option<Running>,
+    running: Option<AgentRun>,
 }
 
-fn refused(failure: &Failure) -> Answer {
+fn refused(failure: &Failure) -> AgentMessage {
     let kind = failure.kind().unwrap_or(ErrorKind::Io);
-    Answer::Refused { kind: kind.into(), why: failure.to_string() }
+    AgentMessage::Refused { kind: kind.into(), why: failure.to_string() }
 }
 
-impl Session {
-    pub fn new(shop: Arc<Shop>, channel: Channel) -> Self {
+impl StudySession {
+    pub fn new(shop: Arc<Shop>, channel: AgentChannel) -> Self {
         Self { shop, channel, opened: None, running: None }
     }
 
     /// Serves the study until it goes; says why it did.
-    pub fn run(mut self) -> Lost {
+    pub fn run(mut self) -> ChannelLost {
         let mut heard = Instant::now();
         loop {
-            match self.channel.poll::<Request>(STEP) {
+            match self.channel.poll::<StudyMessage>(STEP) {
                 Ok(Some(request)) => {
                     if let Err(lost) = self.answer(request) {
                         return lost;
@@ -66,9 +66,9 @@ impl Session {
                     heard = Instant::now();
                 }
                 Ok(None) if heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) => {
-                    return Lost::Silent;
+                    return ChannelLost::Silent;
                 }
-                Ok(None) if self.shop.stop.load(Relaxed) => return Lost::Closed,
+                Ok(None) if self.shop.stop.load(Relaxed) => return ChannelLost::Closed,
                 Ok(None) => {}
                 Err(lost) => return lost,
             }
@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Passes on what the run says.
-    fn tell(&mut self) -> Result<(), Lost> {
+    fn tell(&mut self) -> Result<(), ChannelLost> {
         let Some(running) = &self.running else { return Ok(()) };
         // Asked before its words are taken: what is over says nothing more.
         let over = running.is_over();
@@ -92,28 +92,28 @@ impl Session {
         Ok(())
     }
 
-    fn answer(&mut self, request: Request) -> Result<(), Lost> {
+    fn answer(&mut self, request: StudyMessage) -> Result<(), ChannelLost> {
         let answer = match request {
-            Request::Clock { number } => {
-                Some(Answer::Time { number, now_ns: self.shop.clock.now_ns() })
+            StudyMessage::Clock { number } => {
+                Some(AgentMessage::Time { number, now_ns: self.shop.clock.now_ns() })
             }
-            Request::Open { url, write, destroy_data, threads, queue_size } => Some(
+            StudyMessage::Open { url, write, destroy_data, threads, queue_size } => Some(
                 self.open(&url, write, destroy_data, threads, queue_size)
                     .unwrap_or_else(|failure| refused(&failure)),
             ),
-            Request::Prepare { order } => {
+            StudyMessage::Prepare { order } => {
                 self.prepare(&order).err().map(|failure| refused(&failure))
             }
-            Request::Start { at_ns } => {
+            StudyMessage::Start { at_ns } => {
                 let at = self.shop.clock.instant(at_ns).unwrap_or_else(Instant::now);
                 self.running.iter().for_each(|running| running.start(at));
                 None
             }
-            Request::Stop => {
-                self.running.iter().for_each(Running::stop);
+            StudyMessage::Stop => {
+                self.running.iter().for_each(AgentRun::stop);
                 None
             }
-            Request::Hello { .. } => {
+            StudyMessage::Hello { .. } => {
                 Some(refused(&Failure::of(ErrorKind::Protocol, "the proof was given already")))
             }
         };
@@ -127,7 +127,7 @@ impl Session {
         destroy_data: bool,
         threads: u32,
         queue_size: Option<u16>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<AgentMessage, Failure> {
         (self.running, self.opened) = (None, None);
         let listed =
             (url.len() <= AGENT_URL_BYTES_MAX).then(|| self.shop.config.device(url)).flatten();
@@ -154,7 +154,7 @@ impl Session {
             if write { " and overwrites it" } else { "" }
         );
         let geometry = device.geometry();
-        let answer = Answer::Opened {
+        let answer = AgentMessage::Opened {
             block_bytes: geometry.block_bytes,
             blocks: geometry.blocks,
             max_transfer_bytes: geometry.max_transfer_bytes,
@@ -165,17 +165,17 @@ impl Session {
         Ok(answer)
     }
 
-    fn prepare(&mut self, order: &Order) -> Result<(), Failure> {
+    fn prepare(&mut self, order: &RunOrder) -> Result<(), Failure> {
         self.running = None;
         let Some(opened) = &self.opened else {
             return Err(Failure::of(ErrorKind::Usage, "no device is open"));
         };
         let job = order.job(&opened.cpus)?;
-        if Order::writes(&job) && !opened.write {
+        if RunOrder::writes(&job) && !opened.write {
             let text = "the agent may not write to this device: its configuration does not say write = true, or the study did not ask for it";
             return Err(Failure::of(ErrorKind::PermissionDenied, text));
         }
-        self.running = Some(Running::prepare(Arc::clone(&opened.device), job, self.shop.clock)?);
+        self.running = Some(AgentRun::prepare(Arc::clone(&opened.device), job, self.shop.clock)?);
         Ok(())
     }
 }

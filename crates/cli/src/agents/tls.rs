@@ -1,7 +1,7 @@
 //! TLS 1.3 with a certificate that is known by its fingerprint. Names, authorities and dates in it
 //! say nothing.
 
-use super::identity::{Identity, fingerprint};
+use super::identity::{AgentIdentity, fingerprint};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -18,7 +18,7 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// The configuration of an agent's connections.
-pub fn server(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
+pub fn server(identity: &AgentIdentity) -> Result<Arc<ServerConfig>, Error> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth();
@@ -31,9 +31,9 @@ pub fn server(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
 
 /// The fingerprint that an agent has shown.
 #[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<Lock<Option<String>>>);
+pub struct ShownFingerprint(Arc<Lock<Option<String>>>);
 
-impl Shown {
+impl ShownFingerprint {
     /// None before the handshake.
     pub fn fingerprint(&self) -> Option<String> {
         self.0.lock().clone()
@@ -42,8 +42,8 @@ impl Shown {
 
 /// A connection of a study. With `expected`, another fingerprint ends the handshake, before
 /// anything that the key made is sent.
-pub fn client(expected: Option<String>) -> Result<(ClientConnection, Shown), Error> {
-    let shown = Shown::default();
+pub fn client(expected: Option<String>) -> Result<(ClientConnection, ShownFingerprint), Error> {
+    let shown = ShownFingerprint::default();
     let verifier = Verifier {
         expected,
         shown: shown.clone(),
@@ -65,7 +65,7 @@ pub fn client(expected: Option<String>) -> Result<(ClientConnection, Shown), Err
 #[derive(Debug)]
 struct Verifier {
     expected: Option<String>,
-    shown: Shown,
+    shown: ShownFingerprint,
     algorithms: WebPkiSupportedAlgorithms,
 }
 

@@ -1,7 +1,7 @@
 //! The work of a study with one agent during a run, on a thread of its own.
 
-use super::channel::Lost;
-use super::connection::{Agent, failure};
+use super::channel::ChannelLost;
+use super::connection::{ProvenAgent, failure};
 use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_SILENCE_S};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use weft_base::lock::Lock;
 
 use std::time::{Duration, Instant};
-pub use weft_bench::agents::Order;
-use weft_bench::agents::{Answer, Measured, Request};
+pub use weft_bench::agents::RunOrder;
+use weft_bench::agents::{AgentMessage, MeasuredRun, StudyMessage};
 use weft_bench::limits::AGENT_CLOCK_TRIPS;
 
 /// How long to listen before looking whether the study was stopped.
@@ -24,7 +24,7 @@ const PING: u64 = 0;
 
 /// State that all workers of a run share.
 pub struct SharedRun<'a> {
-    pub order: Order,
+    pub order: RunOrder,
     pub stop: &'a AtomicBool,
     /// Everybody is done.
     pub over: AtomicBool,
@@ -33,7 +33,7 @@ pub struct SharedRun<'a> {
 }
 
 /// An event of a worker, for its run.
-pub enum Event {
+pub enum WorkerEvent {
     /// Its jobs are connected.
     Ready,
     /// It is over.
@@ -43,56 +43,60 @@ pub enum Event {
 /// The end of a run for an agent.
 pub enum Over {
     /// With a result.
-    Measured(Box<Measured>),
+    Measured(Box<MeasuredRun>),
     /// With nothing, as the study was stopped.
     Idle,
     /// The agent is there and did not do it.
     Refused(Failure),
     /// The agent is gone.
-    Lost(Lost),
+    Lost(ChannelLost),
 }
 
 /// Why a worker ends before its result.
 enum NoResult {
-    Lost(Lost),
-    Refused(Answer),
+    Lost(ChannelLost),
+    Refused(AgentMessage),
     Stopped,
 }
 
-impl From<Lost> for NoResult {
-    fn from(lost: Lost) -> Self {
+impl From<ChannelLost> for NoResult {
+    fn from(lost: ChannelLost) -> Self {
         Self::Lost(lost)
     }
 }
 
 /// A conversation that does not fall silent.
 struct Talk<'a> {
-    agent: &'a mut Agent,
+    agent: &'a mut ProvenAgent,
     heard: Instant,
     pinged: Instant,
     stopped: bool,
 }
 
 impl<'a> Talk<'a> {
-    fn new(agent: &'a mut Agent) -> Self {
+    fn new(agent: &'a mut ProvenAgent) -> Self {
         Self { agent, heard: Instant::now(), pinged: Instant::now(), stopped: false }
     }
 
     /// Listens for a while; passes the user's wish to stop on, once.
-    fn step(&mut self, shared: &SharedRun<'_>, wait: Duration) -> Result<Option<Answer>, Lost> {
+    fn step(
+        &mut self,
+        shared: &SharedRun<'_>,
+        wait: Duration,
+    ) -> Result<Option<AgentMessage>, ChannelLost> {
         if shared.stop.load(Relaxed) && !self.stopped {
             self.stopped = true;
-            self.agent.channel.send(&Request::Stop)?;
+            self.agent.channel.send(&StudyMessage::Stop)?;
         }
         if self.pinged.elapsed() >= PING_EVERY {
             self.pinged = Instant::now();
-            self.agent.channel.send(&Request::Clock { number: PING })?;
+            self.agent.channel.send(&StudyMessage::Clock { number: PING })?;
         }
         let answer = self.agent.channel.poll(wait)?;
         if answer.is_some() {
             self.heard = Instant::now();
         } else if self.heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) {
-            return Err(Lost::Silent);
+            return Err(ChannelLost::Silent);
         }
         Ok(answer)
     }
@@ -101,7 +105,7 @@ impl<'a> Talk<'a> {
 /// Runs the order on one agent. `ready` is called when its jobs are connected; then `start` gives
 /// the instant, on our clock, or nothing.
 pub fn work(
-    agent: &mut Agent,
+    agent: &mut ProvenAgent,
     number: usize,
     shared: &SharedRun<'_>,
     ready: impl FnOnce(),
@@ -117,23 +121,23 @@ pub fn work(
 }
 
 fn converse(
-    agent: &mut Agent,
+    agent: &mut ProvenAgent,
     number: usize,
     shared: &SharedRun<'_>,
     ready: impl FnOnce(),
     start: &Receiver<Option<i64>>,
-) -> Result<Box<Measured>, NoResult> {
+) -> Result<Box<MeasuredRun>, NoResult> {
     agent.compare((AGENT_CLOCK_TRIPS / 8).max(1))?;
-    agent.channel.send(&Request::Prepare { order: shared.order.clone() })?;
+    agent.channel.send(&StudyMessage::Prepare { order: shared.order.clone() })?;
     let mut talk = Talk::new(agent);
     connect(&mut talk, shared)?;
     ready();
     let Some(at_ns) = word(&mut talk, shared, start)? else {
-        talk.agent.channel.send(&Request::Stop)?;
+        talk.agent.channel.send(&StudyMessage::Stop)?;
         return finish(&mut talk, number, shared).and(Err(NoResult::Stopped));
     };
     let at_ns = talk.agent.offset.to_theirs(at_ns);
-    talk.agent.channel.send(&Request::Start { at_ns })?;
+    talk.agent.channel.send(&StudyMessage::Start { at_ns })?;
     finish(&mut talk, number, shared)
 }
 
@@ -142,13 +146,13 @@ fn connect(talk: &mut Talk<'_>, shared: &SharedRun<'_>) -> Result<(), NoResult> 
     let until = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
     while Instant::now() < until {
         match talk.step(shared, STEP)? {
-            Some(Answer::Ready) => return Ok(()),
-            Some(Answer::Ended { .. }) => return Err(NoResult::Stopped),
-            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
+            Some(AgentMessage::Ready) => return Ok(()),
+            Some(AgentMessage::Ended { .. }) => return Err(NoResult::Stopped),
+            Some(refused @ AgentMessage::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
-    Err(Lost::Silent.into())
+    Err(ChannelLost::Silent.into())
 }
 
 /// Until the others are connected, too: the instant of the start, or none.
@@ -165,8 +169,8 @@ fn word(
         }
         // What ends a run before its start was asked for, or is a failure.
         match talk.step(shared, Duration::from_millis(1))? {
-            Some(Answer::Ended { .. }) => return Err(NoResult::Stopped),
-            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
+            Some(AgentMessage::Ended { .. }) => return Err(NoResult::Stopped),
+            Some(refused @ AgentMessage::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
@@ -177,30 +181,30 @@ fn finish(
     talk: &mut Talk<'_>,
     number: usize,
     shared: &SharedRun<'_>,
-) -> Result<Box<Measured>, NoResult> {
+) -> Result<Box<MeasuredRun>, NoResult> {
     let run = shared.order.run.map(|run| {
         shared.order.ramp.saturating_add(run).saturating_add(Duration::from_secs(AGENT_OPEN_S))
     });
     let until = run.and_then(|run| Instant::now().checked_add(run));
     while until.is_none_or(|until| Instant::now() < until) {
         match talk.step(shared, STEP)? {
-            Some(Answer::Ended { measured }) => return Ok(measured),
-            Some(Answer::Progress { iops, measuring }) => {
+            Some(AgentMessage::Ended { measured }) => return Ok(measured),
+            Some(AgentMessage::Progress { iops, measuring }) => {
                 let mut rates = shared.rates.lock();
                 if let Some(rate) = rates.get_mut(number) {
                     *rate = (if iops.is_finite() { iops } else { 0.0 }, measuring);
                 }
             }
-            Some(refused @ Answer::Refused { .. }) => return Err(NoResult::Refused(refused)),
+            Some(refused @ AgentMessage::Refused { .. }) => return Err(NoResult::Refused(refused)),
             _ => {}
         }
     }
-    Err(Lost::Silent.into())
+    Err(ChannelLost::Silent.into())
 }
 
 /// Keeps the connection to an agent that has nothing to do. The loss of the agent is noticed when
 /// it is needed.
-pub fn idle(agent: &mut Agent, shared: &SharedRun<'_>) {
+pub fn idle(agent: &mut ProvenAgent, shared: &SharedRun<'_>) {
     let mut talk = Talk::new(agent);
     // The user's wish to stop is for those that run.
     talk.stopped = true;

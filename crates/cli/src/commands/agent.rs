@@ -1,9 +1,9 @@
 //! `weft agent`: lets studies of other machines put load on devices from here.
 
-use crate::agents::config::Config;
-use crate::agents::identity::Identity;
-use crate::agents::key::{self, Key};
-use crate::agents::server::Server;
+use crate::agents::config::AgentConfig;
+use crate::agents::identity::AgentIdentity;
+use crate::agents::key::{self, AgentKey};
+use crate::agents::server::AgentServer;
 use crate::agents::session::Shop;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use weft_bench::agents::Clock;
+use weft_bench::agents::AgentClock;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 
@@ -56,23 +56,23 @@ pub fn run(args: AgentArgs, control: &Control) -> Result<(), Failure> {
     if let Some(path) = &args.make_key {
         return key::make(path);
     }
-    let identity = Identity::lasting()?;
+    let identity = AgentIdentity::lasting()?;
     let mut out = std::io::stdout().lock();
     if args.fingerprint {
         return Ok(writeln!(out, "{}", identity.fingerprint())?);
     }
     let path = args.config.ok_or_else(|| Failure::of(ErrorKind::Usage, "give --config FILE"))?;
-    let config = Config::read(&path)?;
-    let key = Key::read(args.key_file.as_deref().or(config.key_file.as_deref()))?;
+    let config = AgentConfig::read(&path)?;
+    let key = AgentKey::read(args.key_file.as_deref().or(config.key_file.as_deref()))?;
     let stop = AtomicBool::new(false);
     let shop = Arc::new(Shop {
         config,
         connect: args.connect,
         control: control.clone(),
-        clock: Clock::new(),
+        clock: AgentClock::new(),
         stop,
     });
-    let server = Server::bind(Arc::clone(&shop), &identity, key)?;
+    let server = AgentServer::bind(Arc::clone(&shop), &identity, key)?;
     signals::watch(move || shop.stop.store(true, Relaxed), None::<fn()>)?;
     writeln!(out, "agent at {}\nfingerprint {}", server.address()?, identity.fingerprint())?;
     out.flush()?;

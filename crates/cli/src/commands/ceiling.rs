@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weft_bench::ceiling::{self, CeilingReport, CeilingSpec, Memory, Secure, Tuning, serve};
+use weft_bench::ceiling::{
+    self, CeilingMemory, CeilingReport, CeilingSpec, CeilingTuning, Secure, serve,
+};
 use weft_bench::{Direction, JobSpec};
 use weft_block::{ErrorKind, units};
 use weft_endpoint::TlsPsk;
@@ -61,7 +63,7 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
         })
         .transpose()?;
     let listener = TcpListener::bind(args.listen)?;
-    let memory = Memory::new(args.memory as usize)?;
+    let memory = CeilingMemory::new(args.memory as usize)?;
     writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);
@@ -108,7 +110,7 @@ pub struct Against {
     /// Process ID of a running server.
     pub pid: Option<u32>,
     /// Tuning of the connections; if none, the best one is found by trying.
-    pub tuning: Option<Tuning>,
+    pub tuning: Option<CeilingTuning>,
     /// The keys, to measure a bare TLS stream, and the options for a server that is started.
     pub keys: Option<(TlsPsk, Vec<String>)>,
 }

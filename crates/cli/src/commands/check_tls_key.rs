@@ -1,7 +1,7 @@
 //! `weft check-tls-key`: checks a pre-shared key for NVMe/TCP with TLS, with nvme-cli's options and
 //! results.
 
-use super::gen_tls_key::{InsertArgs, Names};
+use super::gen_tls_key::{InsertArgs, KeyNames};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ pub fn run(args: &CheckTlsKeyArgs) -> Result<(), Failure> {
         key.key_bytes()
     )?;
     if let Some(subsystem) = &args.subsysnqn {
-        let names = Names::of(args.hostnqn.as_deref(), subsystem)?;
+        let names = KeyNames::of(args.hostnqn.as_deref(), subsystem)?;
         let identity = names.identity(&key, args.identity, args.compat)?;
         writeln!(out, "{}", identity.text)?;
         args.insert.run(&identity)?;

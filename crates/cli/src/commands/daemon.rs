@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use weft_server::attach::entries::Runtime;
 use weft_server::connections::attacher::OwnCommands;
-use weft_server::connections::daemon::{Daemon, Settings};
+use weft_server::connections::daemon::{Daemon, DaemonSettings};
 use weft_server::connections::orders::own_place;
-use weft_server::connections::store::Store;
+use weft_server::connections::store::ConnectionStore;
 use weft_server::permitted::Permitted;
 use weft_server::service::notify;
 
@@ -48,8 +48,8 @@ pub fn run(args: &DaemonCommand) -> Result<(), Failure> {
     // After the first signal nobody takes any more.
     watch(move || _ = give.send(()), None::<fn()>)?;
     let attacher = Arc::new(OwnCommands::new(runtime, kind_of));
-    let store = Store::of_this_user()?;
-    let daemon = Daemon::start(Settings { store, attacher, socket, users })?;
+    let store = ConnectionStore::of_this_user()?;
+    let daemon = Daemon::start(DaemonSettings { store, attacher, socket, users })?;
     printed(writeln!(std::io::stdout().lock(), "listening on {}", daemon.socket().display()))?;
     notify::ready(false);
     let watchdog = notify::watch_that(daemon.alive());

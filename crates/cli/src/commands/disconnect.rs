@@ -11,8 +11,8 @@ use weft_block::file::user_of;
 use weft_endpoint::url::{NvmeUrl, means};
 use weft_server::attach::entries::{Entry, Runtime};
 use weft_server::attach::server::end;
-use weft_server::connections::orders::{DISCONNECT, Disconnect, Shown, no_daemon};
-use weft_server::management::client::Client;
+use weft_server::connections::orders::{DISCONNECT, Disconnect, HeldConnection, no_daemon};
+use weft_server::management::client::ManagementClient;
 
 /// Options of `weft disconnect`.
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
 }
 
 /// All connections, each once: those that a daemon holds are its matter.
-fn all(entries: Vec<Entry>, held: Vec<Shown>) -> Vec<Known> {
+fn all(entries: Vec<Entry>, held: Vec<HeldConnection>) -> Vec<Known> {
     let is_own = |entry: &Entry| held.iter().all(|it| it.name != entry.name);
     let own = entries.into_iter().filter(is_own).map(|entry| Known {
         name: entry.name.clone(),
@@ -105,7 +105,7 @@ fn all(entries: Vec<Entry>, held: Vec<Shown>) -> Vec<Known> {
 }
 
 /// Has the daemon end a connection that it holds.
-fn ask(daemon: &mut Client, known: &Known, args: &DisconnectArgs) -> Result<(), Failure> {
+fn ask(daemon: &mut ManagementClient, known: &Known, args: &DisconnectArgs) -> Result<(), Failure> {
     let name = known.name.clone();
     let order = Disconnect { name, forget: args.forget, force: args.force };
     daemon.ask::<()>(DISCONNECT, order)?;

@@ -4,7 +4,7 @@ use super::list::Listing;
 use crate::connection::{Address, ConnectArgs};
 use crate::discovery_ports::first_answer;
 use crate::exit::Failure;
-use crate::mdns::{self, Found};
+use crate::mdns::{self, FoundController};
 use crate::nvme_json;
 use crate::pcap_args::PcapArgs;
 use clap::Args;
@@ -83,7 +83,7 @@ fn everywhere(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     }
     let options = args.connect.options(1, control)?;
     let (mut out, mut all) = (std::io::stdout().lock(), Vec::new());
-    for Found { name, address, nqn } in found {
+    for FoundController { name, address, nqn } in found {
         let url = format!("{NVME_TCP}{address}");
         let log = discover(NvmeTransport::Tcp, &address, &options);
         if args.output_format == Listing::Json {

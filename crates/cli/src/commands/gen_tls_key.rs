@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_io::private_files;
-use weft_proto::nvme::auth::{Derivation, Hash, Identity, IdentityVersion, InterchangeKey};
+use weft_proto::nvme::auth::{Derivation, Hash, IdentityVersion, InterchangeKey, PskIdentity};
 use weft_proto::nvme::types::Nqn;
 use weft_server::secret::{hexadecimal, named_file};
 use weft_server::values::parse_nqn;
@@ -69,7 +69,7 @@ pub struct InsertArgs {
 
 impl InsertArgs {
     /// Puts a TLS PSK into the keyring, if that is asked for.
-    pub fn run(&self, identity: &Identity) -> Result<(), Failure> {
+    pub fn run(&self, identity: &PskIdentity) -> Result<(), Failure> {
         if !self.insert {
             return Ok(());
         }
@@ -88,7 +88,7 @@ pub fn run(args: &GenTlsKeyArgs) -> Result<(), Failure> {
     let key = args.key()?;
     writeln!(std::io::stdout(), "{}", key.text().as_str())?;
     if let Some(subsystem) = &args.subsysnqn {
-        let names = Names::of(args.hostnqn.as_deref(), subsystem)?;
+        let names = KeyNames::of(args.hostnqn.as_deref(), subsystem)?;
         let identity = names.identity(&key, args.identity, args.compat)?;
         args.keyfile.iter().try_for_each(|path| append(path, &identity))?;
         args.insert.run(&identity)?;
@@ -114,12 +114,12 @@ impl GenTlsKeyArgs {
 }
 
 /// For whom a key is derived.
-pub struct Names {
+pub struct KeyNames {
     host: Nqn,
     subsystem: Nqn,
 }
 
-impl Names {
+impl KeyNames {
     /// The names of options.
     pub fn of(host: Option<&str>, subsystem: &str) -> Result<Self, Failure> {
         let host = host.map_or_else(|| Ok(HostIdentity::of_this_host()?.nqn), parse_nqn)?;
@@ -132,13 +132,13 @@ impl Names {
         key: &InterchangeKey,
         version: u8,
         compat: bool,
-    ) -> Result<Identity, Failure> {
+    ) -> Result<PskIdentity, Failure> {
         let derivation = if compat { Derivation::Compat } else { Derivation::Standard };
         let version = IdentityVersion::of(version).unwrap_or_default();
         let names = (self.host.as_str(), self.subsystem.as_str());
         let retained = key.retained(names.0, derivation);
         let identity = retained.and_then(|retained| {
-            Identity::new(&retained, key.cipher_hash(), false, version, names, derivation)
+            PskIdentity::new(&retained, key.cipher_hash(), false, version, names, derivation)
         });
         identity.ok_or_else(|| {
             let text = "these names make no TLS identity: it must not have spaces in them, and one of version 0 has 255 bytes at most; try --identity 1";
@@ -148,7 +148,7 @@ impl Names {
 }
 
 /// Appends an identity and its PSK to a file that only its owner can read, as nvme-cli does.
-fn append(path: &Path, identity: &Identity) -> Result<(), Failure> {
+fn append(path: &Path, identity: &PskIdentity) -> Result<(), Failure> {
     let cannot = |e| Error::io(format!("cannot write to {}: {e}", path.display()), e);
     let mut file = private_files::append(path).map_err(cannot)?;
     let psk = InterchangeKey::of_key(identity.psk.as_bytes(), Some(identity.hash));

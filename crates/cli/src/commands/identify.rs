@@ -18,7 +18,7 @@ use weft_proto::nvme::types::Nsid;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum NvmeOutputFormat {
     /// Readable text.
     #[default]
     Normal,
@@ -35,7 +35,7 @@ pub struct Common {
     address: Address,
     /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output_format: Output,
+    output_format: NvmeOutputFormat,
     /// Print the structure as the controller sent it, like -o binary
     #[arg(short = 'b', long)]
     raw_binary: bool,
@@ -114,16 +114,16 @@ impl Common {
         ))
     }
 
-    fn output(&self) -> Output {
-        if self.raw_binary { Output::Binary } else { self.output_format }
+    fn output(&self) -> NvmeOutputFormat {
+        if self.raw_binary { NvmeOutputFormat::Binary } else { self.output_format }
     }
 
     /// Prints a structure; `raw` is the structure as sent, `vendor` its vendor-specific part.
     fn print(&self, details: &Shown, raw: &[u8], fields: nvme_json::Fields) -> Result<(), Failure> {
         match self.output() {
-            Output::Binary => std::io::stdout().lock().write_all(raw)?,
-            Output::Json => nvme_json::print_json(&nvme_json::object(fields))?,
-            Output::Normal => {
+            NvmeOutputFormat::Binary => std::io::stdout().lock().write_all(raw)?,
+            NvmeOutputFormat::Json => nvme_json::print_json(&nvme_json::object(fields))?,
+            NvmeOutputFormat::Normal => {
                 nvme_json::print_fields(&fields, details.explained)?;
                 if let Some(bytes) = details.vendor.clone().and_then(|range| raw.get(range)) {
                     print_vendor(bytes)?;
@@ -206,11 +206,11 @@ pub fn id_ns(args: &IdNsArgs, verbose: bool, control: &Control) -> Result<(), Fa
 pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
     let (session, _) = args.common.connect(control)?;
     let (raw, mut list) = active(&*session)?;
-    if args.common.output() == Output::Binary {
+    if args.common.output() == NvmeOutputFormat::Binary {
         return Ok(std::io::stdout().lock().write_all(&raw)?);
     }
     list.retain(|nsid| args.namespace_id.is_none_or(|first| *nsid >= first));
-    if args.common.output() == Output::Json {
+    if args.common.output() == NvmeOutputFormat::Json {
         let ids: Vec<_> = list.iter().map(|nsid| json!({"nsid": nsid.0})).collect();
         return Ok(nvme_json::print_json(&json!({"nsid_list": ids}))?);
     }

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use weft_proto::printable::Printable;
 use weft_server::attach::entries::{Entry, Runtime};
-use weft_server::connections::orders::Shown;
+use weft_server::connections::orders::HeldConnection;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -42,7 +42,7 @@ pub struct ListArgs {
 
 impl ListArgs {
     /// The present connections, and those that a daemon holds.
-    pub fn entries(&self, runtime: &Runtime) -> Result<(Vec<Entry>, Vec<Shown>), Failure> {
+    pub fn entries(&self, runtime: &Runtime) -> Result<(Vec<Entry>, Vec<HeldConnection>), Failure> {
         let held = DaemonArgs::held(&mut self.daemon.client(runtime)?)?;
         let mut entries = runtime.list()?;
         let of_daemon = held.iter().filter_map(|it| it.entry.clone());

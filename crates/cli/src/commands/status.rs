@@ -8,7 +8,7 @@ use clap::Args;
 use std::io::Write;
 use weft_endpoint::report::{FilterCounts, NamespaceReport, PathReport, Report, SubsystemReport};
 use weft_endpoint::statistics::Counts;
-use weft_server::management::client::Client;
+use weft_server::management::client::ManagementClient;
 use weft_server::management::methods::NoParams;
 
 /// Options of `weft status`.
@@ -43,7 +43,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
 }
 
 /// The state of a server.
-pub fn ask(client: &mut Client) -> Result<Report, Failure> {
+pub fn ask(client: &mut ManagementClient) -> Result<Report, Failure> {
     Ok(client.ask("server.status", NoParams {})?)
 }
 

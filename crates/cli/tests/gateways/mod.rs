@@ -14,7 +14,7 @@ use network::Link;
 use rig::{NQN, Rig};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 use weft_testing::wait::until;
 
 /// A gateway that is optimized dies. Its hosts go on at the others, which keep it out of the
@@ -200,7 +200,7 @@ fn reservations_hold_at_all_gateways() {
 #[test]
 fn a_gateway_that_is_cut_off_is_replaced() {
     let test = "gateways::a_gateway_that_is_cut_off_is_replaced";
-    if !Cluster::is_installed() || !network::enter(test) {
+    if !CephCluster::is_installed() || !network::enter(test) {
         return;
     }
     let Some(mut rig) = Rig::start_apart("cut", &["a", "b", "far"]) else { return };

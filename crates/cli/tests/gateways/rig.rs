@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use weft_testing::ceph::Cluster;
+use weft_testing::ceph::CephCluster;
 use weft_testing::wait::until;
 use weft_testing::{port, process};
 
@@ -27,14 +27,14 @@ pub const NAMESPACE_MIB: u64 = 32;
 /// The cluster of a rig.
 pub enum ItsCluster {
     /// That of all tests which do it no harm.
-    Shared(&'static Cluster),
-    Own(Cluster),
+    Shared(&'static CephCluster),
+    Own(CephCluster),
 }
 
 impl Deref for ItsCluster {
-    type Target = Cluster;
+    type Target = CephCluster;
 
-    fn deref(&self) -> &Cluster {
+    fn deref(&self) -> &CephCluster {
         match self {
             Self::Shared(cluster) => cluster,
             Self::Own(cluster) => cluster,
@@ -65,32 +65,32 @@ pub struct Gateway {
 }
 
 impl Rig {
-    /// A group of these gateways that serves images of the cluster that tests share. `None`: Ceph is
-    /// not installed.
+    /// A group of these gateways that serves images of the cluster that tests share. `None`: Ceph
+    /// is not installed.
     pub fn start(name: &str, gateways: &[&str]) -> Option<Self> {
-        Some(Self::of(ItsCluster::Shared(Cluster::shared()?), None, name, gateways, false))
+        Some(Self::of(ItsCluster::Shared(CephCluster::shared()?), None, name, gateways, false))
     }
 
     /// The same in front of a cluster of its own.
     pub fn start_alone(name: &str, gateways: &[&str]) -> Option<Self> {
-        Some(Self::of(ItsCluster::Own(Cluster::start(1)?), None, name, gateways, false))
+        Some(Self::of(ItsCluster::Own(CephCluster::start(1)?), None, name, gateways, false))
     }
 
     /// As [`Self::start`], by another program.
     pub fn start_by(program: PathBuf, name: &str, gateways: &[&str]) -> Option<Self> {
-        let cluster = ItsCluster::Shared(Cluster::shared()?);
+        let cluster = ItsCluster::Shared(CephCluster::shared()?);
         Some(Self::by(program, cluster, None, name, gateways, false))
     }
 
     /// As [`Self::start`]; the gateways also listen for iSCSI.
     pub fn start_with_iscsi(name: &str, gateways: &[&str]) -> Option<Self> {
-        Some(Self::of(ItsCluster::Shared(Cluster::shared()?), None, name, gateways, true))
+        Some(Self::of(ItsCluster::Shared(CephCluster::shared()?), None, name, gateways, true))
     }
 
     /// As [`Self::start_alone`] in networks; the gateway `far` is in another one than the others.
     pub fn start_apart(name: &str, gateways: &[&str]) -> Option<Self> {
         let far = Far::make();
-        let cluster = ItsCluster::Own(Cluster::start_at(network::CLUSTER, 1)?);
+        let cluster = ItsCluster::Own(CephCluster::start_at(network::CLUSTER, 1)?);
         Some(Self::of(cluster, Some(far), name, gateways, false))
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::secret_file;
-use weft_proto::capture::pcapng::{self, END_BYTES, Statistics};
+use weft_proto::capture::pcapng::{self, END_BYTES, InterfaceStatistics};
 
 /// Bytes that are collected before they are written.
 const WRITTEN_BYTES: usize = 256 * 1024;
@@ -73,7 +73,7 @@ impl CaptureFile {
         received: u64,
         dropped: u64,
     ) -> Result<(), Error> {
-        pcapng::end(&Statistics { start, end, received, dropped }, &mut self.pending);
+        pcapng::end(&InterfaceStatistics { start, end, received, dropped }, &mut self.pending);
         self.flush()
     }
 

@@ -4,9 +4,9 @@ use super::record::{Bytes, Opened};
 use crate::limits::CAPTURE_WAITING_BYTES;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use weft_proto::capture::packet::{SEGMENT_BYTES_MAX, Segment, flag};
+use weft_proto::capture::packet::{SEGMENT_BYTES_MAX, TcpSegment, flag};
 use weft_proto::capture::pcapng::{self, Way};
-use weft_proto::capture::{End, Output, Redactor};
+use weft_proto::capture::{CaptureBytes, End, Redactor};
 
 /// A connection.
 pub(super) struct Flow {
@@ -87,7 +87,7 @@ impl Flow {
         let skipped = self.skip[end].min(bytes.bytes.len());
         self.skip[end] -= skipped;
         self.shown[end] += skipped as u64;
-        let mut out = Output::default();
+        let mut out = CaptureBytes::default();
         self.redactor.pass(bytes.from, &bytes.bytes[skipped..], &mut out);
         let mut packets = Packets::default();
         for piece in out.bytes.chunks(SEGMENT_BYTES_MAX) {
@@ -145,12 +145,12 @@ impl Flow {
         self.put(&segment, data, at, packets);
     }
 
-    fn segment(&self, from: End, flags: u8, sequence: u32, acknowledgement: u32) -> Segment {
+    fn segment(&self, from: End, flags: u8, sequence: u32, acknowledgement: u32) -> TcpSegment {
         let [from, to] = [from, from.other()].map(|end| self.ends[end.index()]);
-        Segment { from, to, sequence, acknowledgement, flags }
+        TcpSegment { from, to, sequence, acknowledgement, flags }
     }
 
-    fn put(&self, segment: &Segment, data: &[u8], at: Duration, packets: &mut Packets) {
+    fn put(&self, segment: &TcpSegment, data: &[u8], at: Duration, packets: &mut Packets) {
         let is_own = segment.from == self.ends[self.local.index()];
         let way = if is_own { Way::Out } else { Way::In };
         pcapng::packet(at, way, &mut packets.blocks, |out| segment.encode(data, out));

@@ -3,7 +3,7 @@
 use super::configured::{NamespaceConfig, Position, SubsystemConfig, check_group, served_blocks};
 use super::{
     Access, Authentication, ControllerRange, Inventory, InventoryError, Namespace, OtherGateway,
-    Others, Sharing, Subsystem,
+    OtherPorts, Sharing, Subsystem,
 };
 use crate::limits::HOST_LIMITS_MAX;
 use std::collections::{BTreeMap, HashSet};
@@ -204,8 +204,8 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Sets what NVMe hosts of a subsystem have to prove from now on; `None`: nothing. The discovery
-    /// subsystem has its well-known name here.
+    /// Sets what NVMe hosts of a subsystem have to prove from now on; `None`: nothing. The
+    /// discovery subsystem has its well-known name here.
     pub fn authenticate(
         &mut self,
         subsystem: &Nqn,
@@ -261,7 +261,7 @@ impl InventoryBuilder {
     /// reports up to [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of their ports of each
     /// protocol, also to hosts that are connected.
     pub fn set_others(&mut self, others: &[OtherGateway]) -> &mut Self {
-        self.next.discovery.others = Arc::new(Others::new(others));
+        self.next.discovery.others = Arc::new(OtherPorts::new(others));
         self
     }
 

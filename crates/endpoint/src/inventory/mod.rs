@@ -1,9 +1,9 @@
 //! The inventory: one value with what is served, to which hosts and at which addresses; every
 //! export follows it.
 //!
-//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s and visibility, what hosts
-//!   have to prove and may use, what discovery tells, and listen addresses. It never changes, and
-//!   has a generation number.
+//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s and visibility, what
+//!   hosts have to prove and may use, what discovery tells, and listen addresses. It never changes,
+//!   and has a generation number.
 //! * [`InventoryBuilder`] builds one, from nothing or from another one, and rejects an invalid one.
 //! * [`Inventory::changes_since`] lists the differences to another one.
 //! * [`LiveInventory`] is the one that is served at present. Its followers are notified of each
@@ -40,7 +40,7 @@ pub use identifier_owners::Forgotten;
 pub(crate) use identifier_owners::IdentifierRefusal;
 pub use live::{Follower, LiveInventory};
 pub use others::OtherGateway;
-pub(crate) use others::{Others, port_number};
+pub(crate) use others::{OtherPorts, port_number};
 pub use states::{AccessStates, DEFAULT_GROUP};
 
 use crate::reservations::NamespaceReservations;
@@ -78,7 +78,7 @@ pub(crate) struct Discovery {
     /// Other discovery controllers that the log refers to.
     pub referrals: Vec<TransportAddress>,
     /// The other processes that serve the same subsystems.
-    pub others: Arc<Others>,
+    pub others: Arc<OtherPorts>,
 }
 
 /// The part of this process among those that serve the same subsystems.

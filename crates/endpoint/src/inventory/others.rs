@@ -20,14 +20,14 @@ pub struct OtherGateway {
 
 /// Ports of the others in discovery: at most [`OTHER_PORTS_MAX`].
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Others {
+pub(crate) struct OtherPorts {
     given: Vec<OtherGateway>,
     nvme: Vec<(u16, NvmeTransport, SocketAddr)>,
     iscsi: Arc<[(String, u16)]>,
     iscsi_far: Arc<[(String, u16)]>,
 }
 
-impl Others {
+impl OtherPorts {
     pub(super) fn new(given: &[OtherGateway]) -> Self {
         let (mut nvme, mut iscsi) = (Vec::new(), Vec::new());
         for gateway in given {
@@ -108,7 +108,7 @@ mod tests {
             "iscsi://127.0.0.1:7",
         ];
         let others =
-            Others::new(&[gateway(1001, &mixed), gateway(2001, &["nvme+tcp://192.0.2.2:1"])]);
+            OtherPorts::new(&[gateway(1001, &mixed), gateway(2001, &["nvme+tcp://192.0.2.2:1"])]);
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let (tcp, rdma) = (NvmeTransport::Tcp, NvmeTransport::Rdma);
         let told: Vec<_> = others.nvme().collect();
@@ -134,12 +134,13 @@ mod tests {
             "nvme+tcp://",
             "x",
         ];
-        let others = Others::new(&[gateway(1, &[&urls[..], &["nvme+tcp://192.0.2.1:1"]].concat())]);
+        let others =
+            OtherPorts::new(&[gateway(1, &[&urls[..], &["nvme+tcp://192.0.2.1:1"]].concat())]);
         assert_eq!(others.nvme().map(|(number, ..)| number).collect::<Vec<_>>(), [6]);
         let many: Vec<_> = (0..=OTHER_PORTS_MAX)
             .map(|n| gateway(1, &[&format!("iscsi://192.0.2.1:{}", n + 1)]))
             .collect();
-        assert_eq!(Others::new(&many).iscsi(true).len(), OTHER_PORTS_MAX);
+        assert_eq!(OtherPorts::new(&many).iscsi(true).len(), OTHER_PORTS_MAX);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use record::{DISKS, Record};
 use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
-use weft_block::naming::{Inode, Name, Naming, PassingNames, Subject};
+use weft_block::naming::{DeviceName, Inode, Naming, PassingNames, Subject};
 use weft_io::file_system;
 
 /// The namespace of UUIDs by which records are found.
@@ -59,13 +59,13 @@ impl StateNames {
 }
 
 impl Naming for StateNames {
-    fn name(&self, subject: &Subject) -> Name {
+    fn name(&self, subject: &Subject) -> DeviceName {
         // A process gives one name, also if another one could be recorded by now.
         if let Some(name) = self.passing.known(subject) {
             return name;
         }
         match self.lasting(subject) {
-            Ok(uuid) => Name { uuid, passing: None },
+            Ok(uuid) => DeviceName { uuid, passing: None },
             Err(why) => self.passing.give(subject, &why),
         }
     }

@@ -5,10 +5,10 @@ use crate::limits::RDMA_EVENTS_PER_TURN;
 use crate::refusals::Refusals;
 use std::io;
 use weft_io::event_loop::TimerSlot;
-use weft_io::rdma::{DeviceLimits, Event, NotLent, QueuePair};
+use weft_io::rdma::{DeviceLimits, NotLent, QueuePair, QueuePairEvent};
 use weft_io::{Activity, DriverId, Handle, Segments};
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, QueuePairEngine, QueuePairLimits, Received, Work, WorkError, WorkId,
+    QueuePairEngine, QueuePairLimits, ReceiveBuffer, Received, Work, WorkError, WorkId, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -161,25 +161,32 @@ impl Wire {
     }
 
     #[inline]
-    fn pass(&mut self, event: Event, end: &mut impl QueuePairEngine) {
+    fn pass(&mut self, event: QueuePairEvent, end: &mut impl QueuePairEngine) {
         match event {
-            Event::Received { buffer, immediate, invalidated } => {
+            QueuePairEvent::Received { buffer, immediate, invalidated } => {
                 let bytes = self.pair.received(buffer);
-                end.received(&Received { buffer: Buffer(buffer), bytes, immediate, invalidated });
+                end.received(&Received {
+                    buffer: ReceiveBuffer(buffer),
+                    bytes,
+                    immediate,
+                    invalidated,
+                });
             }
-            Event::WorkEnded { id, ended } => match WorkId::from_number(id) {
+            QueuePairEvent::WorkEnded { id, ended } => match WorkId::from_number(id) {
                 Some(id) => end.completed(id, ended),
                 None => end.disconnected(),
             },
-            Event::ReceiveEnded { buffer, error } => end.receive_ended(Buffer(buffer), error),
-            Event::Established => end.established(self.pair.private_data()),
-            Event::Disconnected => end.disconnected(),
-            Event::Rejected | Event::Failed => {
+            QueuePairEvent::ReceiveEnded { buffer, error } => {
+                end.receive_ended(ReceiveBuffer(buffer), error)
+            }
+            QueuePairEvent::Established => end.established(self.pair.private_data()),
+            QueuePairEvent::Disconnected => end.disconnected(),
+            QueuePairEvent::Rejected | QueuePairEvent::Failed => {
                 self.refused = true;
                 self.destroy(end);
             }
-            Event::DeviceRemoved => self.destroy(end),
-            Event::Resolved => {}
+            QueuePairEvent::DeviceRemoved => self.destroy(end),
+            QueuePairEvent::Resolved => {}
         }
     }
 
@@ -299,7 +306,7 @@ impl Wire {
     pub(crate) fn fail(&mut self, id: WorkId, why: io::Error, end: &mut impl QueuePairEngine) {
         FAILED.log_now(|| format!("{}: {why}", self.pair.peer()));
         self.error.get_or_insert(why);
-        end.completed(id, Ended::Failed(WorkError::LocalProtection));
+        end.completed(id, WorkOutcome::Failed(WorkError::LocalProtection));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Check that a device that was opened again still has the unflushed data: it is read back and
 //! compared, and nothing is written.
 
-use super::unflushed::{Piece, Unflushed};
+use super::unflushed::{Unflushed, UnflushedPiece};
 use crate::limits::{LOOK_BYTES, LOOK_ZEROES_BYTES_MAX, REPLAY_OPS};
 use std::collections::VecDeque;
 use weft_block::{Completion, Op, OpKind, Outcome, StatusKind};
@@ -16,7 +16,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    pub(super) fn add(&mut self, piece: &Piece) {
+    pub(super) fn add(&mut self, piece: &UnflushedPiece) {
         self.first = if self.blocks == 0 { piece.lba } else { self.first.min(piece.lba) };
         self.blocks += u64::from(piece.blocks);
     }
@@ -26,10 +26,10 @@ impl Lost {
 pub(super) struct Look {
     block_bytes: u32,
     /// What is being read, by the names of the operations.
-    reading: [Option<Piece>; REPLAY_OPS],
+    reading: [Option<UnflushedPiece>; REPLAY_OPS],
     /// Bytes of zeroes that may still be read.
     zeroes: u64,
-    lost: Vec<Piece>,
+    lost: Vec<UnflushedPiece>,
 }
 
 impl Look {
@@ -43,7 +43,7 @@ impl Look {
     }
 
     /// Takes what is read next from the pieces, at most [`LOOK_BYTES`] of it.
-    pub(super) fn next(&mut self, pieces: &mut VecDeque<Piece>) -> Option<Piece> {
+    pub(super) fn next(&mut self, pieces: &mut VecDeque<UnflushedPiece>) -> Option<UnflushedPiece> {
         while let Some(piece) = pieces.pop_front() {
             let bytes = u64::from(piece.blocks) * u64::from(self.block_bytes);
             if piece.len == 0 && bytes > self.zeroes {
@@ -57,12 +57,12 @@ impl Look {
         None
     }
 
-    pub(super) fn bytes(&self, piece: &Piece) -> usize {
+    pub(super) fn bytes(&self, piece: &UnflushedPiece) -> usize {
         piece.blocks as usize * self.block_bytes as usize
     }
 
     /// The read of a piece; fewer than [`REPLAY_OPS`] others are under way.
-    pub(super) fn read(&mut self, piece: Piece, into: Buf) -> Option<Op> {
+    pub(super) fn read(&mut self, piece: UnflushedPiece, into: Buf) -> Option<Op> {
         let slot = self.reading.iter().position(Option::is_none)?;
         if piece.len == 0 {
             self.zeroes -= self.bytes(&piece) as u64;
@@ -109,8 +109,8 @@ impl Look {
 
     /// All was compared: what the device does not have is not looked for again, unless it lies
     /// below an unresolved write.
-    pub(super) fn lost(&mut self, log: &Unflushed) -> (Lost, Vec<Piece>) {
-        let (below, certain): (Vec<Piece>, Vec<Piece>) =
+    pub(super) fn lost(&mut self, log: &Unflushed) -> (Lost, Vec<UnflushedPiece>) {
+        let (below, certain): (Vec<UnflushedPiece>, Vec<UnflushedPiece>) =
             self.lost.drain(..).partition(|piece| piece.is_under);
         let mut lost = Lost::default();
         for piece in &certain {

@@ -6,7 +6,7 @@ use super::queue::PathsQueue;
 use core::ops::Range;
 use core::time::Duration;
 use std::sync::Arc;
-use weft_block::offload::{Offload, Served};
+use weft_block::offload::{Offload, OffloadSource};
 use weft_block::path::PathStatus;
 use weft_block::{
     BlockDevice, BlockQueue, Device, Error, ErrorKind, Features, Geometry, Identity, Presence,
@@ -121,12 +121,12 @@ impl BlockDevice for PathsDevice {
             .max()
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         self.live().find_map(|device| device.served())
     }
 
     /// It ends with the path that it uses; who uses it goes on by the queues then.
-    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         self.live().find_map(|device| device.offload(from))
     }
 

@@ -46,7 +46,7 @@ mod unflushed;
 mod unresolved;
 mod verdict;
 
-pub(crate) use opener::{Begin, Opener};
+pub(crate) use opener::{Begin, PathOpener};
 pub use options::{Failover, IoPolicy, PathOptions};
 
 use crate::source::ConnectOptions;
@@ -71,7 +71,7 @@ use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 /// # Errors
 /// What is wrong with a URL or the options. Later: that no path could be opened, and why the first
 /// one could not.
-pub(crate) fn begin(mut openers: Vec<Opener>) -> Result<Opening, Error> {
+pub(crate) fn begin(mut openers: Vec<PathOpener>) -> Result<Opening, Error> {
     let Some(options) = openers.first().map(|opener| opener.options.clone()) else {
         return Err(Error::new(ErrorKind::Usage, "a device needs at least one path"));
     };
@@ -145,7 +145,7 @@ fn first_opened(
 
 /// What the paths of the device share, of which one is open.
 fn assemble(
-    mut openers: Vec<Opener>,
+    mut openers: Vec<PathOpener>,
     openings: Vec<Option<Opening>>,
     problems: Vec<Option<Error>>,
     open: usize,

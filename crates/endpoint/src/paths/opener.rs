@@ -10,13 +10,13 @@ pub(crate) type Begin = fn(&str, &ConnectOptions) -> Result<Opening, Error>;
 
 /// A URL, the options, and what opens it. The name of the host is looked up each time.
 #[derive(Clone)]
-pub(crate) struct Opener {
+pub(crate) struct PathOpener {
     pub(crate) url: String,
     pub(crate) options: ConnectOptions,
     pub(crate) begin: Begin,
 }
 
-impl Opener {
+impl PathOpener {
     pub(super) fn begin(&self) -> Result<Opening, Error> {
         (self.begin)(&self.url, &self.options)
     }

@@ -3,7 +3,7 @@
 
 use super::compare::{Look, Lost};
 use super::path_group::PathGroup;
-use super::unflushed::{Piece, Unflushed};
+use super::unflushed::{Unflushed, UnflushedPiece};
 use crate::limits::REPLAY_OPS;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) enum Ended {
     /// was found in these blocks.
     Written(usize, Lost),
     /// All were looked for; this was not found, and these, which lie below unresolved writes.
-    Looked(Lost, Vec<Piece>),
+    Looked(Lost, Vec<UnflushedPiece>),
 }
 
 impl Ended {
@@ -117,7 +117,7 @@ struct Replay {
     /// What was found; nothing is written meanwhile.
     look: Option<Look>,
     /// What is still to be written or looked for.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<UnflushedPiece>,
     ops: VecDeque<Op>,
     under_way: usize,
     count: usize,

@@ -7,7 +7,7 @@
 //! takes the place of an earlier one, which is shut out by that, whether it still runs or not.
 
 use super::asking::{Answer, ask_from};
-use super::opener::Opener;
+use super::opener::PathOpener;
 use uuid::Uuid;
 use weft_block::{
     Device, Error, ErrorKind, OpKind, ReservationKind, ReservationReport, ReserveAction,
@@ -28,7 +28,7 @@ fn half(name: Uuid) -> u64 {
 
 /// Gives the reservation of an earlier opening back in its place, where a target lets no other
 /// session of a host take it ([`opener_of`]).
-async fn displace(opener: &Opener, key: u64) -> Result<(), Error> {
+async fn displace(opener: &PathOpener, key: u64) -> Result<(), Error> {
     let device = opener.begin_as(opener_of(key))?.await?;
     tracing::warn!(
         "{}: its target lets nobody take the reservation of an earlier connection of this host; weft has connected in that one's place and gives it back",
@@ -102,7 +102,7 @@ impl Key {
     ///
     /// # Errors
     /// That it cannot be reserved, and why.
-    pub(super) async fn take(self, opener: &Opener, device: &Device) -> Result<(), Error> {
+    pub(super) async fn take(self, opener: &PathOpener, device: &Device) -> Result<(), Error> {
         let control = &opener.options.control;
         let fail = |why: &str, kind| {
             let text = format!(

@@ -1,7 +1,7 @@
 //! Parts that the reservations of all namespaces share: the exports that are notified of changes,
 //! and the thread that writes state files.
 
-use super::Follower;
+use super::ReservationFollower;
 use super::pending::Pending;
 use super::pool::Pool;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use weft_proto::reservation::Changes;
 
 /// What the reservations of all namespaces have in common.
 pub(super) struct Common {
-    followers: Lock<Vec<Weak<dyn Follower>>>,
+    followers: Lock<Vec<Weak<dyn ReservationFollower>>>,
     /// Writes state files.
     pub storing: Pool,
 }
@@ -35,7 +35,7 @@ impl Common {
     }
 
     /// Adds an export, for as long as it is there.
-    pub(super) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
+    pub(super) fn join<F: ReservationFollower + 'static>(&self, follower: &Arc<F>) {
         let weak: Weak<F> = Arc::downgrade(follower);
         self.followers.lock().push(weak);
     }

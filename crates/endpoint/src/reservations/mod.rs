@@ -4,8 +4,9 @@
 //! * [`ReservationTable`] finds the [`NamespaceReservations`] of a UUID. It belongs to the
 //!   inventory, so all exports use the same.
 //! * [`NamespaceReservations`] executes operations, one after the other: the new state is stored if
-//!   it has to outlast a restart, put in force, and reported to all exports (`Follower`). The
-//!   operation is answered when no device holds any command that it aborts (`Pending`).
+//!   it has to outlast a restart, put in force, and reported to all exports
+//!   (`ReservationFollower`). The operation is answered when no device holds any command that it
+//!   aborts (`Pending`).
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
 //! * [`GroupStore`] is what a group of gateways has in its place, or [`SharedStore`] if its calls
 //!   wait: all gateways keep each other's hosts out. `group` does that with the engine of
@@ -37,7 +38,7 @@ use uuid::Uuid;
 use weft_proto::reservation::Changes;
 
 /// An export, which has hosts to tell of changes.
-pub(crate) trait Follower: Send + Sync {
+pub(crate) trait ReservationFollower: Send + Sync {
     /// The reservations of a namespace have changed. Who has commands to abort keeps `pending`
     /// until no device holds any of them.
     fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>);

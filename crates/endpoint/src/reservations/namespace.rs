@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use uuid::Uuid;
 use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
-use weft_group::reservations::Step;
+use weft_group::reservations::ReservationStep;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Changes, Operation, Refusal, ReservationState, Reservations};
 
@@ -65,16 +65,16 @@ impl NamespaceReservations {
         proven: Option<Nqn>,
         answer: Answer,
     ) {
-        self.take(Step::Operation { operation, proven }, answer);
+        self.take(ReservationStep::Operation { operation, proven }, answer);
     }
 
     /// Forgets which name the host has proved that is registered with this identifier; answers like
     /// [`Self::execute`].
     pub(crate) fn forget(self: &Arc<Self>, id: Id128, answer: Answer) {
-        self.take(Step::Forget(id), answer);
+        self.take(ReservationStep::Forget(id), answer);
     }
 
-    fn take(self: &Arc<Self>, step: Step, answer: Answer) {
+    fn take(self: &Arc<Self>, step: ReservationStep, answer: Answer) {
         match &self.keeping {
             Keeping::Group(group) => group.execute(Some(step), answer),
             Keeping::Here(file) if !self.shared.can_persist() => {
@@ -129,7 +129,7 @@ impl NamespaceReservations {
         }
     }
 
-    fn execute_here(&self, file: &Lock<Option<StateFile>>, step: &Step, answer: Answer) {
+    fn execute_here(&self, file: &Lock<Option<StateFile>>, step: &ReservationStep, answer: Answer) {
         let mut file = file.lock();
         let (next, changes) = match prepare(step, &self.shared) {
             Ok(prepared) => prepared,
@@ -157,8 +157,12 @@ impl NamespaceReservations {
 ///
 /// # Errors
 /// Why it is not executed.
-fn prepare(step: &Step, now: &Reservations) -> Result<(ReservationState, Changes), Refusal> {
-    if let Step::Operation { operation: Operation { persist: Some(true), .. }, .. } = step
+fn prepare(
+    step: &ReservationStep,
+    now: &Reservations,
+) -> Result<(ReservationState, Changes), Refusal> {
+    if let ReservationStep::Operation { operation: Operation { persist: Some(true), .. }, .. } =
+        step
         && !now.can_persist()
     {
         return Err(Refusal::CannotPersist);

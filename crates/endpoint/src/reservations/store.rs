@@ -8,7 +8,7 @@ use uuid::Uuid;
 use weft_block::Error;
 use weft_group::limits::RESERVATION_RETRY_MS;
 use weft_group::reservations::stored::VERSION;
-use weft_group::reservations::{Lane, Record};
+use weft_group::reservations::{Lane, ReservationRecord};
 
 /// A request to a store.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub enum Got {
 /// An object to store for a namespace.
 #[derive(Debug)]
 pub struct Object {
-    pub(super) record: Record,
+    pub(super) record: ReservationRecord,
     pub(super) namespace: Uuid,
     pub(super) life: u64,
 }
@@ -143,8 +143,8 @@ pub trait SharedStore: Send + Sync {
     }
 
     /// The generation and the bytes of a namespace's object, at most
-    /// [`RESERVATION_RECORD_BYTES_MAX`](weft_group::limits::RESERVATION_RECORD_BYTES_MAX); `None`: there
-    /// is none.
+    /// [`RESERVATION_RECORD_BYTES_MAX`](weft_group::limits::RESERVATION_RECORD_BYTES_MAX); `None`:
+    /// there is none.
     ///
     /// # Errors
     /// It cannot be read now.

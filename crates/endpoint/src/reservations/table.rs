@@ -1,6 +1,6 @@
 //! The reservations of all namespaces, by UUID.
 
-use super::Follower;
+use super::ReservationFollower;
 use super::common::Common;
 use super::file::{Opened, StateFile};
 use super::group::InGroup;
@@ -160,7 +160,7 @@ impl ReservationTable {
     }
 
     /// Adds a follower, for as long as it is there.
-    pub(crate) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
+    pub(crate) fn join<F: ReservationFollower + 'static>(&self, follower: &Arc<F>) {
         self.0.common.join(follower);
     }
 }

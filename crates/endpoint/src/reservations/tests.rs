@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use weft_base::lock::Lock;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
-    Action, Check, Kind, Operation, Refusal, Registrant, ReservationState,
+    Action, KeyCheck, Kind, Operation, Refusal, Registrant, ReservationState,
 };
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_testing::wait::until;
@@ -71,7 +71,7 @@ fn register(
     key: u64,
     persist: bool,
 ) -> Result<(), Refusal> {
-    run(of, by, Action::Register { check: Check::Ignore, key, all_ports: false }, Some(persist))
+    run(of, by, Action::Register { check: KeyCheck::Ignore, key, all_ports: false }, Some(persist))
 }
 
 fn fill(table: &ReservationTable) {
@@ -183,7 +183,7 @@ fn two_processes_do_not_write_one_file() {
 #[derive(Default)]
 struct Export(Lock<Vec<Arc<Pending>>>);
 
-impl Follower for Export {
+impl ReservationFollower for Export {
     fn reservations_changed(
         &self,
         _: Uuid,
@@ -200,7 +200,7 @@ fn an_operation_is_answered_when_the_last_export_is_done() {
     let exports = [Arc::new(Export::default()), Arc::new(Export::default())];
     exports.iter().for_each(|export| table.join(export));
     let (sender, receiver) = mpsc::channel();
-    let action = Action::Register { check: Check::Ignore, key: 1, all_ports: false };
+    let action = Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false };
     let of = table.of(UUID).unwrap();
     of.execute(
         Operation { by: host(), action, persist: None },
@@ -219,7 +219,7 @@ fn name(of: &str) -> Nqn {
 
 fn register_as(of: &Arc<NamespaceReservations>, by: &str, key: u64) -> Result<(), Refusal> {
     let (sender, receiver) = mpsc::channel();
-    let action = Action::Register { check: Check::Ignore, key, all_ports: false };
+    let action = Action::Register { check: KeyCheck::Ignore, key, all_ports: false };
     let operation = Operation { by: host(), action, persist: Some(true) };
     of.execute_as(
         operation,

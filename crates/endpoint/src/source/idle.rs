@@ -3,7 +3,7 @@
 //! A source opens its connections on the control loop. Each then waits here until its device opens
 //! a queue on some loop, moves there with all its state, and comes back when the queue is dropped.
 
-use crate::control::{Control, Task};
+use crate::control::{Control, ControlTask};
 use crate::limits::CLOSE_S;
 use crate::pump::{Handler, StreamPump};
 use crate::source::ConnectOptions;
@@ -20,7 +20,7 @@ pub(crate) struct Idle<E> {
     control: Control,
     state: Lock<IdleState<E>>,
     /// Until the last connection has been ended, wherever it is.
-    _task: Task,
+    _task: ControlTask,
 }
 
 struct IdleState<E> {
@@ -174,7 +174,7 @@ struct Ending<E, H> {
     handler: H,
     id: DriverId,
     deadline: Time,
-    _task: Task,
+    _task: ControlTask,
 }
 
 impl<E: StreamEngine, H: Handler<E>> Driver for Ending<E, H> {

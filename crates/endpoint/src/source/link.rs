@@ -5,7 +5,7 @@ use weft_io::{Activity, DriverId, Handle};
 use weft_proto::stream::StreamEngine;
 
 /// A connection that carries the commands `C`. One that is quiet may move to another loop.
-pub(crate) trait Link<C>: Sized + 'static {
+pub(crate) trait DeviceLink<C>: Sized + 'static {
     /// What commands are submitted to.
     type Engine;
 
@@ -34,7 +34,7 @@ pub(crate) trait Link<C>: Sized + 'static {
     fn is_quiet(&self) -> bool;
 }
 
-impl<E: StreamEngine + 'static, C: Handler<E>> Link<C> for StreamPump<E> {
+impl<E: StreamEngine + 'static, C: Handler<E>> DeviceLink<C> for StreamPump<E> {
     type Engine = E;
 
     #[inline]

@@ -21,7 +21,7 @@ use weft_proto::stream::StreamEngine;
 
 /// Where a peer listens.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum PeerPlace {
     /// At a host that has to be looked up.
     Host(HostPort),
     /// At one of these addresses of a host.
@@ -47,10 +47,10 @@ impl TimeLimit {
 
 /// What is opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct OpeningPlan {
     /// URL or address, for messages.
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: PeerPlace,
     pub(crate) limit: TimeLimit,
     /// What captures the connection.
     pub(crate) capture: Option<Capture>,
@@ -90,20 +90,24 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     ///
     /// # Errors
     /// When what the peer said makes going on useless.
-    fn advance(&mut self, engine: &mut Self::Engine, on: &Handle) -> Result<Next, Self::Failure>;
+    fn advance(
+        &mut self,
+        engine: &mut Self::Engine,
+        on: &Handle,
+    ) -> Result<HandshakeStep, Self::Failure>;
 
     /// Why the engine has given up, if it has.
     fn fault(&self, engine: &Self::Engine) -> Option<Self::Failure>;
 
-    /// Why the peer has ended the connection in order, if that is known better than by its stage and
-    /// hint. A connection that was lost says nothing about what was sent.
+    /// Why the peer has ended the connection in order, if that is known better than by its stage
+    /// and hint. A connection that was lost says nothing about what was sent.
     fn cut_off(&self, engine: &Self::Engine) -> Option<Self::Failure> {
         let _ = engine;
         None
     }
 
-    /// Why this end has given up, if its last message says so. How the connection ends then does not
-    /// matter: that is the peer's answer.
+    /// Why this end has given up, if its last message says so. How the connection ends then does
+    /// not matter: that is the peer's answer.
     fn verdict(&self) -> Option<Self::Failure> {
         None
     }
@@ -119,7 +123,7 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
         "check the certificates of both sides"
     }
 
-    /// Wraps the stream, where [`Next::Wrap`] was asked for.
+    /// Wraps the stream, where [`HandshakeStep::Wrap`] was asked for.
     ///
     /// # Errors
     /// When the stream cannot be wrapped.
@@ -133,7 +137,7 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
 
 /// How a handshake goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum HandshakeStep {
     /// The peer has to answer.
     Wait,
     /// The same, or it is to be looked at again then.
@@ -159,20 +163,20 @@ pub(crate) type Then<T> = Box<dyn FnOnce(&Handle, T)>;
 pub(crate) fn open<H: Handshake>(
     on: &Handle,
     names: &Names,
-    plan: Plan,
+    plan: OpeningPlan,
     handshake: H,
     then: impl FnOnce(&Handle, Opened<H>) + 'static,
 ) {
     let then: Then<Opened<H>> = Box::new(then);
     match plan.place.clone() {
-        Place::Host(host) => {
+        PeerPlace::Host(host) => {
             names.look_up(on, &host, plan.limit.until, move |on, found| match found {
                 Err(e) => then(on, Err(e.into())),
                 Ok(addresses) => connect(on, &addresses, plan, handshake, then),
             })
         }
-        Place::Addresses(addresses) => connect(on, &addresses, plan, handshake, then),
-        Place::Unix(path) => match connect_unix(&path, H::PEER) {
+        PeerPlace::Addresses(addresses) => connect(on, &addresses, plan, handshake, then),
+        PeerPlace::Unix(path) => match connect_unix(&path, H::PEER) {
             Err(e) => then(on, Err(e.into())),
             Ok(stream) => shake_hands(on, stream, plan, handshake, then),
         },
@@ -182,7 +186,7 @@ pub(crate) fn open<H: Handshake>(
 fn connect<H: Handshake>(
     on: &Handle,
     addresses: &[SocketAddr],
-    plan: Plan,
+    plan: OpeningPlan,
     handshake: H,
     then: Then<Opened<H>>,
 ) {
@@ -215,7 +219,7 @@ fn connect_unix(path: &std::path::Path, _: &str) -> Result<Box<dyn Stream>, Erro
 fn shake_hands<H: Handshake>(
     on: &Handle,
     stream: Box<dyn Stream>,
-    plan: Plan,
+    plan: OpeningPlan,
     mut handshake: H,
     then: Then<Opened<H>>,
 ) {
@@ -250,7 +254,7 @@ fn shake_hands<H: Handshake>(
 /// The driver of a handshake.
 struct Connecting<H: Handshake> {
     going: Option<(StreamPump<H::Engine>, H)>,
-    plan: Plan,
+    plan: OpeningPlan,
     /// For messages: a connection that was reset no longer knows it.
     peer: String,
     id: DriverId,
@@ -330,12 +334,12 @@ impl<H: Handshake> Driver for Connecting<H> {
         let Some((mut pump, mut handshake)) = self.going.take() else { return Activity::Idle };
         match handshake.advance(&mut pump.engine, on) {
             Err(e) => return self.end(on, Err(e)),
-            Ok(Next::Done) if pump.is_quiet() && !pump.has_unsent() => {
+            Ok(HandshakeStep::Done) if pump.is_quiet() && !pump.has_unsent() => {
                 let _ = pump.deregister(on, self.id);
                 let known = handshake.finish(&mut pump.engine);
                 return self.end(on, Ok((pump, known)));
             }
-            Ok(Next::Wrap) => match handshake.wrap(pump) {
+            Ok(HandshakeStep::Wrap) => match handshake.wrap(pump) {
                 Err(e) => return self.end(on, Err(e.into())),
                 Ok(wrapped) => {
                     self.going = Some((wrapped, handshake));
@@ -344,8 +348,8 @@ impl<H: Handshake> Driver for Connecting<H> {
                     return Activity::Busy;
                 }
             },
-            Ok(Next::WaitUntil(at)) => self.timer.arm(on, self.id, at),
-            Ok(Next::Done | Next::Wait) => {}
+            Ok(HandshakeStep::WaitUntil(at)) => self.timer.arm(on, self.id, at),
+            Ok(HandshakeStep::Done | HandshakeStep::Wait) => {}
         }
         if let Some(failure) = self.failure(on, &pump, &handshake) {
             return self.end(on, Err(failure));

@@ -1,13 +1,13 @@
 //! A queue of a remote device on the loop of its user: the connection's driver, and the
 //! [`BlockQueue`] that shares its state.
 //!
-//! [`Commands`] turns operations into those of the protocol; a [`Link`] carries them. A connection
-//! that ends takes its queue with it: every operation under way is given back with a truthful
-//! outcome, at once or when it can no longer be executed ([`super::settle`]), later ones are
-//! refused as not sent, and the owner is notified that the device is gone.
+//! [`Commands`] turns operations into those of the protocol; a [`DeviceLink`] carries them. A
+//! connection that ends takes its queue with it: every operation under way is given back with a
+//! truthful outcome, at once or when it can no longer be executed ([`super::settle`]), later ones
+//! are refused as not sent, and the owner is notified that the device is gone.
 
-use super::link::Link;
-use super::settle::{GONE, Lost};
+use super::link::DeviceLink;
+use super::settle::{GONE, LostWrites};
 use crate::limits::SEND_AHEAD_BYTES;
 use crate::paths::Failover;
 use core::cell::RefCell;
@@ -21,7 +21,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Time};
 
 /// Whether operations are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum QueueGate {
     /// They are.
     Open,
     /// Not before something is known; until then they stay with whoever submits them.
@@ -33,12 +33,12 @@ pub(crate) enum Gate {
 /// The operations of one connection, as commands of its protocol.
 pub(crate) trait Commands: Sized + 'static {
     /// What carries them.
-    type Link: Link<Self>;
+    type Link: DeviceLink<Self>;
 
     /// Whether operations are taken now.
     #[inline]
-    fn gate(&self) -> Gate {
-        Gate::Open
+    fn gate(&self) -> QueueGate {
+        QueueGate::Open
     }
 
     /// Starts an operation. One for which there is no room is given back; one that cannot be done
@@ -78,7 +78,7 @@ pub(crate) trait Commands: Sized + 'static {
     /// The connection is over: ends everything with [`GONE`], as not sent or as perhaps executed;
     /// but what may change the device and may still be executed is lost. The engine is not used any
     /// more.
-    fn connection_ended(&mut self, engine: &EngineOf<Self>, on: &Handle, lost: &mut Lost);
+    fn connection_ended(&mut self, engine: &EngineOf<Self>, on: &Handle, lost: &mut LostWrites);
 
     /// When what was lost cannot be executed any more, as far as is known now. Asked in each turn
     /// after the connection has ended.
@@ -95,14 +95,14 @@ pub(crate) trait Commands: Sized + 'static {
 }
 
 /// What commands are submitted to.
-pub(crate) type EngineOf<C> = <<C as Commands>::Link as Link<C>>::Engine;
+pub(crate) type EngineOf<C> = <<C as Commands>::Link as DeviceLink<C>>::Engine;
 
 /// The part that the driver and the queue share.
 struct QueueState<C: Commands> {
     /// Taken out when the connection ends or goes back.
     link: Option<C::Link>,
     commands: C,
-    lost: Lost,
+    lost: LostWrites,
     owner: DriverId,
     changes: VecDeque<Change>,
     /// The owner was not woken for the last of them yet: it is woken once, whenever it takes them.
@@ -151,7 +151,7 @@ impl<C: Commands> RemoteQueue<C> {
                 commands.lost(e.to_string());
                 return Err(Error::io(format!("cannot watch a connection: {e}"), e));
             }
-            let lost = Lost::new(failover);
+            let lost = LostWrites::new(failover);
             let inner = QueueState {
                 link: Some(link),
                 commands,
@@ -175,7 +175,7 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let inner = &mut *self.inner.borrow_mut();
         let gate = inner.commands.gate();
-        let Some(link) = inner.link.as_mut().filter(|_| gate != Gate::Shut) else {
+        let Some(link) = inner.link.as_mut().filter(|_| gate != QueueGate::Shut) else {
             if !ops.is_empty() {
                 inner
                     .commands
@@ -185,7 +185,7 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
             }
             return;
         };
-        if gate == Gate::Held {
+        if gate == QueueGate::Held {
             inner.held |= !ops.is_empty();
             return;
         }
@@ -237,7 +237,7 @@ impl<C: Commands> QueueState<C> {
     /// Tells the owner what there is to reap, and that there is room again.
     #[inline]
     fn wake_owner(&mut self, on: &Handle) {
-        let freed = self.held && self.commands.gate() != Gate::Held;
+        let freed = self.held && self.commands.gate() != QueueGate::Held;
         if freed || !self.commands.done().is_empty() || core::mem::take(&mut self.is_news) {
             self.held &= !freed;
             on.wake(self.owner);

@@ -20,13 +20,13 @@ pub(crate) const GONE: Status = Status::new(StatusKind::Gone);
 const KEEP_ALIVE_UNIT_MS: u64 = 100;
 
 /// Writes that were under way when their connection ended.
-pub(crate) struct Lost {
+pub(crate) struct LostWrites {
     failover: Failover,
     ops: Vec<Op>,
     timer: TimerSlot,
 }
 
-impl Lost {
+impl LostWrites {
     pub(crate) fn new(failover: Failover) -> Self {
         Self { failover, ops: Vec::new(), timer: TimerSlot::default() }
     }
@@ -71,7 +71,7 @@ impl Lost {
     }
 }
 
-impl Drop for Lost {
+impl Drop for LostWrites {
     /// The loop ends, or nobody waits any more.
     fn drop(&mut self) {
         self.ops.drain(..).for_each(Op::give_up);

@@ -11,7 +11,7 @@ use core::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_proto::nvme::opcode::NvmOpcode;
-use weft_proto::printable::{Line, Printable};
+use weft_proto::printable::{Printable, PrintableLine};
 use weft_proto::scsi::opcode::OpCode;
 use weft_proto::stream::Tag;
 
@@ -207,7 +207,7 @@ impl Slow {
             command.name.opcode(),
             ms(took_ns),
             Printable(host),
-            Line(peer),
+            PrintableLine(peer),
         );
         // A string takes everything.
         let _ = queue.iter().try_for_each(|queue| write!(text, ", queue {queue}"));

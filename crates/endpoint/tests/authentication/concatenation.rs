@@ -20,7 +20,7 @@ use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
 use weft_io::RemoteLoop;
 use weft_proto::nvme::auth::{
     Concatenation, Derivation, FailureReason, GeneratedPsk, Group, Hash, HostKeys, HostStep,
-    Identity, IdentityVersion, PskKeys, SecureChannel,
+    IdentityVersion, PskIdentity, PskKeys, SecureChannel,
 };
 use weft_proto::nvme::fabrics::{ConnectResponse, Property};
 use weft_proto::nvme::log_page;
@@ -127,8 +127,15 @@ fn of(psk: &GeneratedPsk) -> PskKeys {
     let names = (host().nqn, subsystem());
     let names = (names.0.as_str(), names.1.as_str());
     PskKeys::of_identity(
-        Identity::new(&psk.key, psk.hash, true, IdentityVersion::V1, names, Derivation::Standard)
-            .unwrap(),
+        PskIdentity::new(
+            &psk.key,
+            psk.hash,
+            true,
+            IdentityVersion::V1,
+            names,
+            Derivation::Standard,
+        )
+        .unwrap(),
     )
 }
 
@@ -199,7 +206,7 @@ fn discovery_tells_of_it_and_may_be_secure_itself() {
         for entry in &entries {
             assert_eq!(
                 (entry.secure_channel(), entry.tsas[0]),
-                (log_page::SecureChannel::NOT_REQUIRED, 2)
+                (log_page::SecureChannelNeed::NOT_REQUIRED, 2)
             );
         }
     }

@@ -12,8 +12,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IcReq, PduType,
-    TRANSFER_BYTES, Transfer, decode_capsule_resp, encode_capsule_cmd,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, DataTransfer, Flags, IcReq,
+    PduType, TRANSFER_BYTES, decode_capsule_resp, encode_capsule_cmd,
 };
 
 /// CC with the controller enabled.
@@ -58,8 +58,8 @@ impl Pdu {
         decode_capsule_resp(self.0.first_chunk::<CAPSULE_RESP_BYTES>().unwrap())
     }
 
-    pub fn transfer(&self) -> Transfer {
-        Transfer::decode(self.0.first_chunk::<TRANSFER_BYTES>().unwrap())
+    pub fn transfer(&self) -> DataTransfer {
+        DataTransfer::decode(self.0.first_chunk::<TRANSFER_BYTES>().unwrap())
     }
 }
 
@@ -100,7 +100,7 @@ pub fn capsule_moving(sqe: &Sqe, cid: u16, bytes: u32) -> Vec<u8> {
 }
 
 /// The whole answer to an R2T.
-pub fn h2c_data(r2t: &Transfer, data: &[u8]) -> Vec<u8> {
+pub fn h2c_data(r2t: &DataTransfer, data: &[u8]) -> Vec<u8> {
     let common = header(PduType::H2C_DATA, TRANSFER_BYTES, Flags::LAST, data.len());
     [&r2t.encode(common)[..], data].concat()
 }

@@ -22,8 +22,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, CommonHeader, Flags, IcResp, PduType, TRANSFER_BYTES,
-    Transfer, decode_capsule_cmd, encode_capsule_resp,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, CommonHeader, DataTransfer, Flags, IcResp, PduType,
+    TRANSFER_BYTES, decode_capsule_cmd, encode_capsule_resp,
 };
 
 pub const CNTLID: Cntlid = Cntlid(5);
@@ -133,13 +133,13 @@ pub fn success(cid: Cid, result: u64) -> Vec<u8> {
 }
 
 pub fn c2h_data(cid: Cid, offset: u32, data: &[u8], flags: Flags) -> Vec<u8> {
-    let transfer = Transfer { cid, ttag: 0, offset, bytes: data.len() as u32 };
+    let transfer = DataTransfer { cid, ttag: 0, offset, bytes: data.len() as u32 };
     [&transfer.encode(plain(PduType::C2H_DATA, TRANSFER_BYTES, data.len(), flags))[..], data]
         .concat()
 }
 
 pub fn r2t(cid: Cid, offset: u32, bytes: u32) -> Vec<u8> {
-    Transfer { cid, ttag: 1, offset, bytes }
+    DataTransfer { cid, ttag: 1, offset, bytes }
         .encode(plain(PduType::R2T, TRANSFER_BYTES, 0, Flags(0)))
         .to_vec()
 }

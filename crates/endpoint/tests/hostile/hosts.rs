@@ -342,7 +342,7 @@ fn data_that_was_not_asked_for_ends_the_connection() {
     let served = Served::new(TargetLimits::default());
     let bystander = Bystander::new(&served);
     let write = command::write(Nsid(1), Lba(4000), 8, false);
-    let spoil: [fn(&mut weft_proto::nvme_tcp::pdu::Transfer); 5] = [
+    let spoil: [fn(&mut weft_proto::nvme_tcp::pdu::DataTransfer); 5] = [
         |r2t| r2t.cid.0 ^= 1,
         |r2t| r2t.ttag = 0xffff,
         |r2t| r2t.ttag ^= 1,

@@ -1,7 +1,7 @@
 //! A disk of tgt as a device.
 
 use crate::tgt::{Tgt, options};
-use weft_block::testing::{Plan, conformance};
+use weft_block::testing::{TestPlan, conformance};
 use weft_block::{Error, Presence};
 use weft_endpoint::source::ConnectOptions;
 use weft_endpoint::{Control, Disk, PathOptions, open};
@@ -14,8 +14,8 @@ const QUEUES: u16 = 8;
 
 /// Without contention: tgt reads and writes on several threads without a lock, and now and then
 /// half a block is another's.
-fn plan() -> Plan {
-    Plan { rounds: 0, ..Plan::default() }
+fn plan() -> TestPlan {
+    TestPlan { rounds: 0, ..TestPlan::default() }
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn it_keeps_the_contract() {
             ..options()
         };
         let device = open(&tgt.url(), &options).unwrap_or_else(|e| panic!("{e}"));
-        conformance(&device, Plan { loops, ..plan() });
+        conformance(&device, TestPlan { loops, ..plan() });
     }
 }
 
@@ -92,8 +92,8 @@ fn queues_come_and_go() {
     until("a session lives on between its queues", || queues_come_and_go_on(&tgt).is_ok());
 }
 
-/// Tests that a session lives on between the queues of its device. An error is of a session that was
-/// lost.
+/// Tests that a session lives on between the queues of its device. An error is of a session that
+/// was lost.
 fn queues_come_and_go_on(tgt: &Tgt) -> Result<(), Error> {
     let control = Control::new();
     let options = ConnectOptions {

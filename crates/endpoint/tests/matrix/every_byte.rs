@@ -7,7 +7,7 @@ use crate::served::{PROTOCOLS, Served};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_block::BlockDevice;
-use weft_block::testing::{Plan, holds_every_byte};
+use weft_block::testing::{TestPlan, holds_every_byte};
 use weft_endpoint::ConnectOptions;
 
 /// A file with this many bytes, none of which is zero; removed in the end.
@@ -31,7 +31,7 @@ impl Content {
 
     /// The source that `open` opens has these bytes, and so it has behind each export.
     fn arrives(&self, open: impl Fn() -> Arc<dyn BlockDevice>) {
-        holds_every_byte(&open(), &self.bytes, Plan::default());
+        holds_every_byte(&open(), &self.bytes, TestPlan::default());
         each(|protocol| {
             let device = open();
             let mut expected = self.bytes.clone();
@@ -39,7 +39,7 @@ impl Content {
                 expected.resize(device.geometry().bytes() as usize, 0);
             }
             let served = Served::start(protocol, vec![device]);
-            holds_every_byte(&served.open(0), &expected, Plan::default());
+            holds_every_byte(&served.open(0), &expected, TestPlan::default());
         });
     }
 }
@@ -87,7 +87,7 @@ fn of_disks_with_blocks_of_4096_bytes() {
 #[test]
 fn of_an_image_of_ceph() {
     use weft_block::Refusal;
-    let Some(cluster) = weft_testing::ceph::Cluster::shared() else { return };
+    let Some(cluster) = weft_testing::ceph::CephCluster::shared() else { return };
     let content = Content::new("image", 200_001);
     cluster.run("rbd", &["import", "--no-progress", &content.path.to_string_lossy(), "rbd/odd"]);
     let url = cluster.url("rbd/odd");

@@ -5,7 +5,7 @@ use crate::devices::Testing;
 use crate::local;
 use std::sync::Arc;
 use weft_block::limit::Limit;
-use weft_block::testing::{Plan, Rig, conformance};
+use weft_block::testing::{Rig, TestPlan, conformance};
 use weft_block::{BlockDevice, Change, OpKind, Presence, StatusKind};
 use weft_endpoint::Disk;
 use weft_endpoint::export::in_process::InProcess;
@@ -45,7 +45,7 @@ impl Served {
     }
 }
 
-fn conforms(url: &str, plan: Plan) {
+fn conforms(url: &str, plan: TestPlan) {
     let served = Served::start(vec![local(url)]);
     conformance(&served.open(1), plan);
     until("all queues have ended", || served.export.connections() == 0);
@@ -55,17 +55,17 @@ fn conforms(url: &str, plan: Plan) {
 #[test]
 fn memory() {
     for url in ["ram:16MiB", "ram:16MiB,block=4096"] {
-        conforms(url, Plan { loops: 2, rounds: 200, ..Plan::default() });
+        conforms(url, TestPlan { loops: 2, rounds: 200, ..TestPlan::default() });
     }
-    conforms("null:16MiB", Plan { keeps_data: false, ..Plan::default() });
-    conforms("readonly:ram:16MiB", Plan::default());
+    conforms("null:16MiB", TestPlan { keeps_data: false, ..TestPlan::default() });
+    conforms("readonly:ram:16MiB", TestPlan::default());
 }
 
 #[test]
 fn a_file() {
     let path = std::env::temp_dir().join(format!("weft-in-process-{}.img", std::process::id()));
     let url = format!("file:{},size=16MiB", path.display());
-    conforms(&url, Plan { loops: 2, rounds: 40, ..Plan::default() });
+    conforms(&url, TestPlan { loops: 2, rounds: 40, ..TestPlan::default() });
     std::fs::remove_file(&path).unwrap();
 }
 
@@ -73,9 +73,9 @@ fn a_file() {
 fn filters_and_a_stripe() {
     let delay = "delay:read=20us,write=5us,depth=4,spread=lognormal";
     let url = format!("stats:limit:write-iops=200k,bw=2GB,{delay},error:rate=0,ram:16MiB");
-    conforms(&url, Plan { loops: 2, rounds: 40, ..Plan::default() });
+    conforms(&url, TestPlan { loops: 2, rounds: 40, ..TestPlan::default() });
     let stripe = "stripe:64KiB,ram:6MiB,ram:6MiB,ram:8MiB";
-    conforms(stripe, Plan { loops: 2, rounds: 40, ..Plan::default() });
+    conforms(stripe, TestPlan { loops: 2, rounds: 40, ..TestPlan::default() });
 }
 
 /// A device that gives memory of its own away has it behind a host's limit no more, and every
@@ -86,7 +86,7 @@ fn a_host_with_a_limit_conforms_as_well() {
     let limit = Limit { operations: 200_000, bytes: 0 };
     let limits = [(host(1).nqn.to_string(), limit)];
     served.inventory.change(|to| to.limit_hosts(limits).map(drop)).unwrap();
-    conformance(&served.open(1), Plan { loops: 2, rounds: 40, ..Plan::default() });
+    conformance(&served.open(1), TestPlan { loops: 2, rounds: 40, ..TestPlan::default() });
     served.stop();
 }
 
@@ -123,7 +123,7 @@ fn a_caller_is_a_host_like_any_other() {
 fn an_export_that_stops_under_load_answers_everything() {
     for url in ["ram:8MiB", "delay:write=300us,depth=4,ram:8MiB"] {
         let served = Served::start(vec![local(url)]);
-        let rig = Rig::new(&served.open(1), Plan::default());
+        let rig = Rig::new(&served.open(1), TestPlan::default());
         let write = |n| rig.request(OpKind::Write { fua: false }, n, vec![n as u8; 512]);
         let names = rig.start(0, (0..1000).map(write).collect());
         served.stop();
@@ -143,7 +143,7 @@ fn an_export_that_stops_under_load_answers_everything() {
 fn a_drain_waits_for_what_is_under_way() {
     let testing = Testing::new("ram:8MiB");
     let served = Served::start(vec![Arc::clone(&testing) as Arc<dyn BlockDevice>]);
-    let rig = Rig::new(&served.open(1), Plan::default());
+    let rig = Rig::new(&served.open(1), TestPlan::default());
     testing.knobs.freeze(true);
     let names = rig.start(0, vec![rig.request(OpKind::Write { fua: false }, 0, vec![5; 512])]);
     until("the device has it", || testing.knobs.held() == 1);
@@ -161,7 +161,7 @@ fn changes_of_the_device_are_told() {
     let testing = Testing::new("ram:8MiB");
     let served = Served::start(vec![Arc::clone(&testing) as Arc<dyn BlockDevice>]);
     let device = served.open(1);
-    let rig = Rig::new(&device, Plan::default());
+    let rig = Rig::new(&device, TestPlan::default());
     for change in [Change::Resized { blocks: 4096 }, Change::Gone] {
         testing.knobs.change(change);
         assert_eq!(rig.change(0), change);

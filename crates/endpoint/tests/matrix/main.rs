@@ -14,7 +14,7 @@ use devices::Testing;
 use served::{PROTOCOLS, Protocol, QUEUES, Served, open_once};
 use std::sync::Arc;
 use watched::Watched;
-use weft_block::testing::{Plan, Rig, conformance};
+use weft_block::testing::{Rig, TestPlan, conformance};
 use weft_block::{
     BlockDevice, Change, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status, StatusKind,
 };
@@ -35,7 +35,7 @@ fn each(test: impl Fn(&Protocol)) {
     }
 }
 
-fn conforms(url: &str, plan: Plan) {
+fn conforms(url: &str, plan: TestPlan) {
     each(|protocol| {
         let served = Served::start(protocol, vec![local(url)]);
         let device = served.open(0);
@@ -43,23 +43,23 @@ fn conforms(url: &str, plan: Plan) {
         let block_bytes =
             if protocol.name.starts_with("NBD") { 512 } else { local(url).geometry().block_bytes };
         assert_eq!(device.geometry().block_bytes, block_bytes);
-        conformance(&device, Plan { rounds: 40, compare_blocks: COMPARE_BLOCKS, ..plan });
+        conformance(&device, TestPlan { rounds: 40, compare_blocks: COMPARE_BLOCKS, ..plan });
     });
 }
 
 #[test]
 fn ram_of_512_byte_blocks() {
-    conforms("ram:8MiB", Plan { loops: 2, ..Plan::default() });
+    conforms("ram:8MiB", TestPlan { loops: 2, ..TestPlan::default() });
 }
 
 #[test]
 fn ram_of_4096_byte_blocks() {
-    conforms("ram:16MiB,block=4096", Plan { loops: 2, ..Plan::default() });
+    conforms("ram:16MiB,block=4096", TestPlan { loops: 2, ..TestPlan::default() });
 }
 
 #[test]
 fn nothing() {
-    conforms("null:8MiB", Plan { keeps_data: false, ..Plan::default() });
+    conforms("null:8MiB", TestPlan { keeps_data: false, ..TestPlan::default() });
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_file() {
         let served = Served::start(protocol, vec![local(&url)]);
         conformance(
             &served.open(0),
-            Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+            TestPlan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..TestPlan::default() },
         );
     });
     std::fs::remove_file(&path).unwrap();
@@ -79,13 +79,18 @@ fn a_file() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_image_of_ceph() {
-    let Some(cluster) = weft_testing::ceph::Cluster::shared() else { return };
+    let Some(cluster) = weft_testing::ceph::CephCluster::shared() else { return };
     let url = cluster.url(&cluster.image("matrix", "32M"));
     let device =
         weft_endpoint::open(&url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     each(|protocol| {
         let served = Served::start(protocol, vec![Arc::clone(&device)]);
-        let plan = Plan { rounds: 10, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() };
+        let plan = TestPlan {
+            rounds: 10,
+            loops: 2,
+            compare_blocks: COMPARE_BLOCKS,
+            ..TestPlan::default()
+        };
         conformance(&served.open(0), plan);
     });
 }
@@ -96,18 +101,21 @@ fn filters() {
     let delay = "delay:read=20us,write=5us,depth=4,spread=lognormal";
     conforms(
         &format!("stats:limit:write-iops=200k,bw=2GB,{delay},error:rate=0,ram:8MiB"),
-        Plan { loops: 2, ..Plan::default() },
+        TestPlan { loops: 2, ..TestPlan::default() },
     );
 }
 
 #[test]
 fn without_writes() {
-    conforms("readonly:ram:8MiB", Plan { loops: 2, ..Plan::default() });
+    conforms("readonly:ram:8MiB", TestPlan { loops: 2, ..TestPlan::default() });
 }
 
 #[test]
 fn a_stripe() {
-    conforms("stripe:64KiB,ram:3MiB,ram:3MiB,ram:4MiB", Plan { loops: 2, ..Plan::default() });
+    conforms(
+        "stripe:64KiB,ram:3MiB,ram:3MiB,ram:4MiB",
+        TestPlan { loops: 2, ..TestPlan::default() },
+    );
 }
 
 /// Members that are other protocols' devices, and one of this machine.
@@ -124,12 +132,12 @@ fn a_stripe_of_remote_devices() {
     assert_eq!(device.geometry().bytes(), (members.len() as u64 + 1) << 21);
     conformance(
         &device,
-        Plan { rounds: 20, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+        TestPlan { rounds: 20, loops: 2, compare_blocks: COMPARE_BLOCKS, ..TestPlan::default() },
     );
     let served = Served::start(&PROTOCOLS[0], vec![device]);
     conformance(
         &served.open(0),
-        Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+        TestPlan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..TestPlan::default() },
     );
 }
 
@@ -141,7 +149,7 @@ fn a_gateway() {
         let served = Served::start(protocol, vec![behind.open(0)]);
         conformance(
             &served.open(0),
-            Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() },
+            TestPlan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..TestPlan::default() },
         );
     });
 }
@@ -155,7 +163,7 @@ fn a_gateway_uses_a_queue_on_each_loop() {
         let watched = Arc::new(Watched::new(behind.open(0), 2));
         let served = Served::start(protocol, vec![Arc::clone(&watched) as Arc<dyn BlockDevice>]);
         // Connections go round the loops.
-        let rig = Rig::new(&served.open_with(2), Plan { loops: 2, ..Plan::default() });
+        let rig = Rig::new(&served.open_with(2), TestPlan { loops: 2, ..TestPlan::default() });
         for n in 0..100 {
             rig.write((n % 2) as usize, n, &[n as u8; 512]);
             assert_eq!(rig.read((n / 2 % 2) as usize, n, 1), [n as u8; 512]);
@@ -203,7 +211,7 @@ fn behind_a_gateway([inner, outer]: [&Protocol; 2], status: Status) -> Status {
     testing.knobs.fail_with(status);
     let behind = Served::start(inner, vec![testing as Arc<dyn BlockDevice>]);
     let served = Served::start(outer, vec![behind.open(0)]);
-    let rig = Rig::new(&served.open(0), Plan::default());
+    let rig = Rig::new(&served.open(0), TestPlan::default());
     let answer = rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 512])]).remove(0);
     rig.end();
     assert!(matches!(answer.outcome, Outcome::Done(_)), "{:?}", answer.outcome);

@@ -8,7 +8,7 @@ use crate::served;
 use std::sync::Arc;
 use std::thread;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::testing::{Plan, Request, Rig};
+use weft_block::testing::{Rig, TestOp, TestPlan};
 use weft_block::{
     BlockDevice, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind,
 };
@@ -32,12 +32,12 @@ fn open(export: &InProcess, number: u8) -> Arc<dyn BlockDevice> {
 }
 
 fn rig(export: &InProcess, number: u8) -> Rig {
-    Rig::new(&open(export, number), Plan::default())
+    Rig::new(&open(export, number), TestPlan::default())
 }
 
-fn reserve(action: ReserveAction) -> Request {
+fn reserve(action: ReserveAction) -> TestOp {
     let kind = OpKind::Reserve(action);
-    Request { kind, lba: 0, blocks: 0, data: Vec::new(), cuts: Vec::new() }
+    TestOp { kind, lba: 0, blocks: 0, data: Vec::new(), cuts: Vec::new() }
 }
 
 fn report(rig: &Rig) -> ReservationReport {
@@ -46,7 +46,7 @@ fn report(rig: &Rig) -> ReservationReport {
     ReservationReport::decode(&answer).unwrap()
 }
 
-fn write(rig: &Rig) -> Request {
+fn write(rig: &Rig) -> TestOp {
     rig.request(OpKind::Write { fua: false }, 0, vec![3; 512])
 }
 

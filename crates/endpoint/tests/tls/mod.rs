@@ -18,7 +18,7 @@ use weft_endpoint::url::{HostPort, NvmeTransport};
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, TlsPsk, open};
 use weft_io::RemoteLoop;
 use weft_proto::nvme::auth::{Hash, InterchangeKey, PskKeys};
-use weft_proto::nvme::log_page::SecureChannel;
+use weft_proto::nvme::log_page::SecureChannelNeed;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn};
 
@@ -188,7 +188,7 @@ fn discovery_tells_that_tls_is_required() {
     let log = discover(NvmeTransport::Tcp, &at, &options("good", psk(&line))).unwrap();
     assert!(!log.entries.is_empty());
     for entry in &log.entries {
-        assert_eq!((entry.secure_channel(), entry.tsas[0]), (SecureChannel::REQUIRED, 2));
+        assert_eq!((entry.secure_channel(), entry.tsas[0]), (SecureChannelNeed::REQUIRED, 2));
     }
     assert!(discover(NvmeTransport::Tcp, &at, &options("good", TlsFiles::default())).is_err());
 }

@@ -22,9 +22,9 @@ impl Secure {
     pub fn connect(to: SocketAddr, keys: &PskKeys, host: &Nqn, subsystem: &Nqn) -> Self {
         let identity = keys.offer(host, subsystem).unwrap();
         let hash = if identity.hash == Hash::Sha256 {
-            weft_tls::Hash::Sha256
+            weft_tls::PskHash::Sha256
         } else {
-            weft_tls::Hash::Sha384
+            weft_tls::PskHash::Sha384
         };
         let client =
             Client::new(identity.text.as_bytes(), Psk::new(identity.psk.as_bytes(), hash)).unwrap();

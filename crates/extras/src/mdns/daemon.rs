@@ -1,6 +1,6 @@
 //! By the daemon of `mdns-sd`, a thread of this process.
 
-use super::{Found, Service};
+use super::{FoundService, MdnsService};
 use crate::Error;
 use mdns_sd::{ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use std::net::IpAddr;
@@ -31,8 +31,8 @@ impl Announcer {
     ///
     /// # Errors
     /// Its name cannot be one, or the daemon has ended.
-    pub fn announce(&mut self, service: &Service<'_>) -> Result<(), Error> {
-        let &Service { kind, name, host, address, is_everywhere, properties } = service;
+    pub fn announce(&mut self, service: &MdnsService<'_>) -> Result<(), Error> {
+        let &MdnsService { kind, name, host, address, is_everywhere, properties } = service;
         let ip = address.ip().to_string();
         let mut info =
             ServiceInfo::new(kind, name, host, ip, address.port(), properties).map_err(failed)?;
@@ -63,7 +63,11 @@ impl Drop for Announcer {
 ///
 /// # Errors
 /// The system has no multicast.
-pub fn search(kind: &str, time: Duration, found: &mut dyn FnMut(Found)) -> Result<(), Error> {
+pub fn search(
+    kind: &str,
+    time: Duration,
+    found: &mut dyn FnMut(FoundService),
+) -> Result<(), Error> {
     let daemon = ServiceDaemon::new().map_err(failed)?;
     let events = daemon.browse(kind).map_err(failed)?;
     let end = Instant::now() + time;
@@ -76,12 +80,12 @@ pub fn search(kind: &str, time: Duration, found: &mut dyn FnMut(Found)) -> Resul
     Ok(())
 }
 
-fn of(service: &ResolvedService) -> Found {
+fn of(service: &ResolvedService) -> FoundService {
     let mut addresses: Vec<IpAddr> =
         service.get_addresses().iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
     addresses.sort_unstable();
     let property = |it: &mdns_sd::TxtProperty| (it.key().to_lowercase(), it.val_str().to_owned());
-    Found {
+    FoundService {
         name: service.get_fullname().to_owned(),
         addresses,
         port: service.get_port(),

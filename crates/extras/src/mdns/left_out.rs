@@ -1,6 +1,6 @@
 //! In place of mDNS, in a program that is built without it.
 
-use super::{Found, Service};
+use super::{FoundService, MdnsService};
 use crate::Error;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Announcer {
     ///
     /// # Errors
     /// None.
-    pub fn announce(&mut self, _: &Service<'_>) -> Result<(), Error> {
+    pub fn announce(&mut self, _: &MdnsService<'_>) -> Result<(), Error> {
         match *self {}
     }
 }
@@ -39,7 +39,7 @@ impl Drop for Announcer {
 ///
 /// # Errors
 /// [`Error::LeftOut`].
-pub fn search(_: &str, _: Duration, _: &mut dyn FnMut(Found)) -> Result<(), Error> {
+pub fn search(_: &str, _: Duration, _: &mut dyn FnMut(FoundService)) -> Result<(), Error> {
     Err(LEFT_OUT)
 }
 

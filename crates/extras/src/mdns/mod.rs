@@ -15,7 +15,7 @@ pub use left_out::{Announcer, search};
 
 /// A service to announce.
 #[derive(Clone, Debug)]
-pub struct Service<'a> {
+pub struct MdnsService<'a> {
     /// Its kind, as in `_nvme-disc._tcp.local.`.
     pub kind: &'a str,
     /// Its name, which no other service of its kind has.
@@ -32,7 +32,7 @@ pub struct Service<'a> {
 
 /// A service that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundService {
     /// Its name, with its kind.
     pub name: String,
     /// Its addresses, in their order; those of IPv4 come first.

@@ -3,34 +3,34 @@
 use super::{CLASSES, Shown, direction, ends, latency_classes, percent, shown, text, version};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
-use weft_bench::stats::Latency;
-use weft_bench::workload::verify::{FaultKind, Finding};
+use weft_bench::stats::Latencies;
+use weft_bench::workload::verify::{BadBlock, FaultKind};
 use weft_bench::workload::{
-    Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Percentiles, Report,
+    Direction, DirectionReport, ErrorCount, JobReport, Percentiles, RunLoopReport, RunReport,
     VerifyReport,
 };
 use weft_io::cpu_usage::Usage;
 
 /// The report as fio writes it with `--output-format=json`.
-pub fn json(report: &Report) -> Value {
+pub fn json(report: &RunReport) -> Value {
     write(report, false)
 }
 
 /// The report as fio writes it with `--output-format=json+`: with the bins of the histograms of
 /// completion latency, ns and how many operations.
-pub fn json_plus(report: &Report) -> Value {
+pub fn json_plus(report: &RunReport) -> Value {
     write(report, true)
 }
 
 /// Several reports as one run of fio: groups of jobs that ran one after the other.
-pub fn json_of_groups(groups: &[Vec<Report>], bins: bool) -> Value {
+pub fn json_of_groups(groups: &[Vec<RunReport>], bins: bool) -> Value {
     let all = || {
         groups
             .iter()
             .enumerate()
             .flat_map(|(group, reports)| reports.iter().map(move |report| (group, report)))
     };
-    let jobs_of = |(group, report): (usize, &Report)| {
+    let jobs_of = |(group, report): (usize, &RunReport)| {
         let mut jobs = jobs(report, bins);
         jobs.iter_mut().for_each(|job| job["groupid"] = group.into());
         jobs
@@ -42,14 +42,14 @@ pub fn json_of_groups(groups: &[Vec<Report>], bins: bool) -> Value {
     whole_run
 }
 
-fn jobs(report: &Report, bins: bool) -> Vec<Value> {
+fn jobs(report: &RunReport, bins: bool) -> Vec<Value> {
     shown(report, report.spec.group_reporting.unwrap_or(false))
         .iter()
         .map(|one| job(report, one, bins))
         .collect()
 }
 
-fn write(report: &Report, bins: bool) -> Value {
+fn write(report: &RunReport, bins: bool) -> Value {
     let started = report.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "fio version": version(),
@@ -63,7 +63,7 @@ fn write(report: &Report, bins: bool) -> Value {
     })
 }
 
-fn job(report: &Report, shown: &Shown<'_>, bins: bool) -> Value {
+fn job(report: &RunReport, shown: &Shown<'_>, bins: bool) -> Value {
     let Shown { job, usage, time: of_time, .. } = shown;
     let share = |time: core::time::Duration| match of_time.as_secs_f64() {
         0.0 => 0.0,
@@ -147,7 +147,7 @@ fn data_direction(report: &DirectionReport, group: &DirectionReport, format: For
     })
 }
 
-fn latency(latency: &Latency) -> Value {
+fn latency(latency: &Latencies) -> Value {
     json!({
         "min": latency.min_ns(),
         "max": latency.max_ns(),
@@ -167,7 +167,7 @@ struct Format<'a> {
 impl Format<'_> {
     /// With percentiles where there are values: fio leaves them out otherwise, and so readers
     /// expect.
-    fn with(self, values: &Latency, percentiles: bool) -> Value {
+    fn with(self, values: &Latencies, percentiles: bool) -> Value {
         let mut out = latency(values);
         if percentiles && values.count() > 0 {
             let list = self.percentiles.list.iter();
@@ -179,7 +179,7 @@ impl Format<'_> {
     }
 
     /// Completion latency, with the bins of the histogram where they are wanted.
-    fn completion(self, values: &Latency) -> Value {
+    fn completion(self, values: &Latencies) -> Value {
         let mut out = self.with(values, self.percentiles.completion);
         if self.bins && values.count() > 0 {
             out["bins"] =
@@ -238,14 +238,14 @@ fn verify(verify: &VerifyReport) -> Value {
     })
 }
 
-fn finding(finding: &Finding) -> Value {
+fn finding(finding: &BadBlock) -> Value {
     json!({ "lba": finding.lba, "kind": finding.fault.kind().name(), "what": finding.to_string() })
 }
 
 /// What fio has no word for, of the whole run.
-fn whole(report: &Report) -> Value {
+fn whole(report: &RunReport) -> Value {
     let ios = report.ios().max(1) as f64;
-    let calls: u64 = report.loops.iter().map(LoopReport::system_calls).sum();
+    let calls: u64 = report.loops.iter().map(RunLoopReport::system_calls).sum();
     json!({
         "url": report.url,
         "block_bytes": report.geometry.block_bytes,
@@ -264,7 +264,7 @@ fn cpu_per_io(usage: &Usage, ios: f64) -> Value {
     json!({ "user": us(usage.user), "system": us(usage.system) })
 }
 
-fn thread(one: &LoopReport) -> Value {
+fn thread(one: &RunLoopReport) -> Value {
     json!({
         "jobs": one.jobs,
         "cpu": one.cpu,

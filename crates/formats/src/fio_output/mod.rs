@@ -17,7 +17,7 @@ pub use normal::normal;
 
 use core::time::Duration;
 use std::borrow::Cow;
-use weft_bench::workload::{Direction, DirectionReport, JobReport, Report};
+use weft_bench::workload::{Direction, DirectionReport, JobReport, RunReport};
 use weft_io::cpu_usage::Usage;
 
 /// The version of fio whose layout this is, and ours behind it, in the form of fio's own
@@ -37,7 +37,7 @@ struct Shown<'a> {
 }
 
 /// What is shown of a report, where all jobs are one or not.
-fn shown(report: &Report, grouped: bool) -> Vec<Shown<'_>> {
+fn shown(report: &RunReport, grouped: bool) -> Vec<Shown<'_>> {
     if grouped {
         let (usage, time) =
             report.loops.iter().fold((Usage::default(), Duration::ZERO), |(usage, time), one| {

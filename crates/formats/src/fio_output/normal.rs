@@ -6,22 +6,22 @@ use super::{CLASSES, Shown, direction, latency_classes, percent, shown, version}
 use core::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 use weft_bench::limits::GROUPED_ABOVE;
-use weft_bench::stats::{Latency, Moments};
+use weft_bench::stats::{Latencies, Moments};
 use weft_bench::workload::{
-    Direction, DirectionReport, ErrorCount, Execution, JobReport, LoopReport, Percentiles, Report,
-    VerifyReport,
+    Direction, DirectionReport, ErrorCount, Execution, JobReport, Percentiles, RunLoopReport,
+    RunReport, VerifyReport,
 };
 
 /// The report as fio writes it with `--output-format=normal`, and what fio has no word for in lines
 /// of the same form.
-pub fn normal(report: &Report) -> String {
+pub fn normal(report: &RunReport) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_all(&mut out, report);
     out
 }
 
-fn write_all(out: &mut String, report: &Report) -> fmt::Result {
+fn write_all(out: &mut String, report: &RunReport) -> fmt::Result {
     let spec = &report.spec;
     let name = &spec.name;
     let [read, write, trim] = Direction::ALL.map(|which| {
@@ -58,7 +58,7 @@ fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
+fn job(out: &mut String, report: &RunReport, shown: &Shown<'_>) -> fmt::Result {
     let Shown { job, jobs, usage, time } = shown;
     let ended = report.started.duration_since(UNIX_EPOCH).unwrap_or_default()
         + report.spec.ramp_time
@@ -150,7 +150,7 @@ fn data_direction(
     samples(out, "iops        ", &report.iops, None)
 }
 
-fn moments_of_latency(out: &mut String, name: &str, latency: &Latency) -> fmt::Result {
+fn moments_of_latency(out: &mut String, name: &str, latency: &Latencies) -> fmt::Result {
     if latency.count() == 0 {
         return Ok(());
     }
@@ -175,7 +175,7 @@ fn syncs(out: &mut String, job: &JobReport, shown: &Percentiles) -> fmt::Result 
     percentiles(out, "sync", &job.syncs, &shown.list)
 }
 
-fn percentiles(out: &mut String, name: &str, latency: &Latency, list: &[f64]) -> fmt::Result {
+fn percentiles(out: &mut String, name: &str, latency: &Latencies, list: &[f64]) -> fmt::Result {
     let values: Vec<u64> = list.iter().map(|&p| latency.percentile_ns(p)).collect();
     let (Some(&first), Some(&last)) = (values.first(), values.last()) else { return Ok(()) };
     if latency.count() == 0 {
@@ -280,7 +280,7 @@ fn verify_lines(out: &mut String, verify: &VerifyReport) -> fmt::Result {
 }
 
 /// The lines that add up the jobs.
-fn group(out: &mut String, report: &Report) -> fmt::Result {
+fn group(out: &mut String, report: &RunReport) -> fmt::Result {
     writeln!(out, "\nRun status group 0 (all jobs):")?;
     for which in Direction::ALL {
         let jobs: Vec<_> =
@@ -320,14 +320,14 @@ fn group(out: &mut String, report: &Report) -> fmt::Result {
 }
 
 /// What noise cannot touch, and what an operation cost.
-fn whole(out: &mut String, report: &Report) -> fmt::Result {
+fn whole(out: &mut String, report: &RunReport) -> fmt::Result {
     let ios = report.ios();
     if ios == 0 {
         return Ok(());
     }
     let per_io = |n: u64| n as f64 / ios as f64;
     let us = |time: Duration| time.as_secs_f64() * 1e6 / ios as f64;
-    let calls: u64 = report.loops.iter().map(LoopReport::system_calls).sum();
+    let calls: u64 = report.loops.iter().map(RunLoopReport::system_calls).sum();
     let counters = report.counters();
     writeln!(out, "\nCost of an operation:")?;
     writeln!(

@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::Value;
 use weft_bench::workload::{
-    Broken, Criterion, JobSpec, LatencyTarget, Report, Rw, SteadyReport, SteadyState, Syncs,
+    Broken, Criterion, JobSpec, LatencyTarget, RunReport, Rw, SteadyReport, SteadyState, Syncs,
     Verify, run,
 };
 use weft_block::{OpenOptions, open};
@@ -9,7 +9,7 @@ use weft_block::{OpenOptions, open};
 /// What fio 3.33 itself writes for `--rw=randrw --bs=4k --iodepth=4 --runtime=1 --time_based`.
 const FIO: &str = include_str!("data/fio-3.33.json");
 
-fn report(change: impl FnOnce(&mut JobSpec)) -> Report {
+fn report(change: impl FnOnce(&mut JobSpec)) -> RunReport {
     let mut spec =
         JobSpec { rw: Rw::RandRw, iodepth: 4, numjobs: 2, name: "j".into(), ..JobSpec::default() };
     change(&mut spec);

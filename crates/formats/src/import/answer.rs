@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Support of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum OptionSupport {
     /// It is honoured.
     Honoured,
     /// A job that has it does not run.
@@ -14,7 +14,7 @@ pub enum Answer {
     LeftOut,
 }
 
-impl Answer {
+impl OptionSupport {
     /// The word for it in tables.
     pub const fn word(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Answer {
 }
 
 /// Options of a tool: their names, their support, and its reason or limits.
-pub type Options = [(&'static str, Answer, &'static str)];
+pub type Options = [(&'static str, OptionSupport, &'static str)];
 
 /// The options as a table of `docs/bench.md`.
 pub(super) fn table(tool: &str, options: &Options) -> String {

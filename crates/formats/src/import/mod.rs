@@ -6,10 +6,10 @@
 //!
 //! [`measured`] reads what these tools have measured.
 //!
-//! An importer takes everything for which `weft bench` has an option. It refuses what decides where,
-//! how much, how often or whether to write, and what changes what is measured, if `weft bench` has
-//! no option for it. It names the rest, so that nobody takes a result for one of the workload that
-//! was meant.
+//! An importer takes everything for which `weft bench` has an option. It refuses what decides
+//! where, how much, how often or whether to write, and what changes what is measured, if `weft
+//! bench` has no option for it. It names the rest, so that nobody takes a result for one of the
+//! workload that was meant.
 
 mod answer;
 pub mod diskspd;
@@ -20,12 +20,12 @@ mod quoting;
 mod tests;
 pub mod vdbench;
 
-pub use answer::{Answer, Options};
+pub use answer::{OptionSupport, Options};
 pub use quoting::words;
 
 /// Contents of a file or a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedJobs {
     /// Jobs that run at the same time; one group after the other.
     pub groups: Vec<Vec<ImportedJob>>,
     /// Options without an equivalent, each in a sentence, once. It changes neither what is written
@@ -67,7 +67,7 @@ impl ImportError {
     }
 }
 
-impl Imported {
+impl ImportedJobs {
     /// Notes what has no equivalent.
     fn lack(&mut self, text: impl Into<String>) {
         let text = text.into();

@@ -5,23 +5,25 @@
 //! ([`GatewayProcess::next`]): it asks the cluster, and serves hosts. The driver must never wait
 //! for the cluster, so that a gateway that does not reach it stops serving when its lease ends.
 
-use crate::exchange::{Access, Answer, Ending, Output, Request, Role, Settings, Wish};
+use crate::exchange::{
+    AnaAccess, Ending, GatewayOutput, GatewayRole, GatewaySettings, GroupAnswer, GroupRequest, Wish,
+};
 use crate::gateway::Gateway;
 use crate::isolation::{Isolation, IsolationStep};
-use crate::name::Name;
+use crate::name::GatewayName;
 use crate::placement::Weights;
-use crate::record::Record;
+use crate::record::GroupRecord;
 use core::time::Duration;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The answer to [`Request::Read`] or [`Request::Write`].
-    Record(Answer),
-    /// The answer to [`Request::Beat`].
-    Beats(Answer),
-    /// The answer to [`Request::Fence`].
-    Fence(Answer),
+pub enum GatewayEvent {
+    /// The answer to [`GroupRequest::Read`] or [`GroupRequest::Write`].
+    Record(GroupAnswer),
+    /// The answer to [`GroupRequest::Beat`].
+    Beats(GroupAnswer),
+    /// The answer to [`GroupRequest::Fence`].
+    Fence(GroupAnswer),
     /// The monitors have answered, or could not be asked.
     Monitors(bool),
     /// Others say that the record has changed.
@@ -32,20 +34,20 @@ pub enum Event {
     Ready,
     /// The role that was ordered last is in force: hosts have been told, if there are any.
     Served,
-    /// An administrator orders this; [`Order::CarriedOut`] with the same number follows when it is
-    /// in the record.
+    /// An administrator orders this; [`GatewayOrder::CarriedOut`] with the same number follows when
+    /// it is in the record.
     Wish(u64, Wish),
-    /// Everything is to be given away; [`Order::Resigned`] follows.
+    /// Everything is to be given away; [`GatewayOrder::Resigned`] follows.
     Leave,
-    /// Nothing of this gateway can be executed any more; [`Order::End`] follows.
+    /// Nothing of this gateway can be executed any more; [`GatewayOrder::End`] follows.
     Closed,
 }
 
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum GatewayOrder {
     /// Ask the store.
-    Ask(Request),
+    Ask(GroupRequest),
     /// Ask the monitors whether they are there, which may take as long as it takes.
     AskMonitors,
     /// The gateway belongs to the group; its controllers have these identifiers.
@@ -53,9 +55,9 @@ pub enum Order {
         /// The first and the last one.
         cntlids: (u16, u16),
     },
-    /// Serve hosts like this from now on, as soon as there are any; [`Event::Served`] answers it. A
-    /// later role replaces it.
-    Serve(Role),
+    /// Serve hosts like this from now on, as soon as there are any; [`GatewayEvent::Served`]
+    /// answers it. A later role replaces it.
+    Serve(GatewayRole),
     /// The administrator's order of this number is in the record.
     CarriedOut(u64),
     /// The record cannot be followed at present, for this reason; the gateway goes on with what it
@@ -69,12 +71,12 @@ pub enum Order {
 
 /// See the module. Times are since an epoch of the caller's choice and never go back.
 pub struct GatewayProcess {
-    name: Name,
+    name: GatewayName,
     gateway: Gateway,
     isolation: Isolation,
     /// When the isolation is to be looked at again.
     looks_at: Option<Duration>,
-    role: Option<Role>,
+    role: Option<GatewayRole>,
     /// Orders that are not in the record yet.
     wishes: Vec<(u64, Wish)>,
     trouble: Option<String>,
@@ -84,7 +86,7 @@ pub struct GatewayProcess {
 impl GatewayProcess {
     /// A gateway that is about to join. One that does not serve ends after `silence` without a word
     /// of the monitors.
-    pub fn new(settings: Settings, silence: Duration) -> Self {
+    pub fn new(settings: GatewaySettings, silence: Duration) -> Self {
         Self {
             name: settings.name.clone(),
             gateway: Gateway::new(settings),
@@ -98,34 +100,34 @@ impl GatewayProcess {
     }
 
     /// Tells it what has happened.
-    pub fn take(&mut self, now: Duration, event: Event) {
-        if let Event::Record(Answer::Failed(why))
-        | Event::Beats(Answer::Failed(why))
-        | Event::Fence(Answer::Failed(why)) = &event
+    pub fn take(&mut self, now: Duration, event: GatewayEvent) {
+        if let GatewayEvent::Record(GroupAnswer::Failed(why))
+        | GatewayEvent::Beats(GroupAnswer::Failed(why))
+        | GatewayEvent::Fence(GroupAnswer::Failed(why)) = &event
         {
             self.trouble = Some(why.clone());
         }
         match event {
-            Event::Record(answer) => self.gateway.record_answered(now, answer),
-            Event::Beats(answer) => self.gateway.beat_answered(now, answer),
-            Event::Fence(answer) => self.gateway.fence_answered(now, answer),
-            Event::Monitors(reached) => self.isolation.answered(now, reached),
-            Event::Changed => self.gateway.changed(),
-            Event::Weights(weights) => self.gateway.set_weights(weights),
-            Event::Ready => self.gateway.set_ready(),
-            Event::Served => self.served(),
-            Event::Wish(number, wish) => {
+            GatewayEvent::Record(answer) => self.gateway.record_answered(now, answer),
+            GatewayEvent::Beats(answer) => self.gateway.beat_answered(now, answer),
+            GatewayEvent::Fence(answer) => self.gateway.fence_answered(now, answer),
+            GatewayEvent::Monitors(reached) => self.isolation.answered(now, reached),
+            GatewayEvent::Changed => self.gateway.changed(),
+            GatewayEvent::Weights(weights) => self.gateway.set_weights(weights),
+            GatewayEvent::Ready => self.gateway.set_ready(),
+            GatewayEvent::Served => self.served(),
+            GatewayEvent::Wish(number, wish) => {
                 self.gateway.wish(wish.clone());
                 self.wishes.push((number, wish));
             }
-            Event::Leave => self.gateway.leave(),
-            Event::Closed => self.gateway.closed(),
+            GatewayEvent::Leave => self.gateway.leave(),
+            GatewayEvent::Closed => self.gateway.closed(),
         }
     }
 
     /// Returns the next order. To be called until it returns `None`: after every event, and when
     /// [`Self::deadline`] has come.
-    pub fn next(&mut self, now: Duration) -> Option<Order> {
+    pub fn next(&mut self, now: Duration) -> Option<GatewayOrder> {
         if self.has_ended {
             return None;
         }
@@ -134,8 +136,8 @@ impl GatewayProcess {
             .or_else(|| self.unreadable())
             .or_else(|| self.look_after_monitors(now));
         match &order {
-            Some(Order::Serve(role)) => self.role = Some(role.clone()),
-            Some(Order::End(_)) => self.has_ended = true,
+            Some(GatewayOrder::Serve(role)) => self.role = Some(role.clone()),
+            Some(GatewayOrder::End(_)) => self.has_ended = true,
             _ => {}
         }
         order
@@ -148,15 +150,15 @@ impl GatewayProcess {
     }
 
     /// The record, as it was read last.
-    pub fn record(&self) -> Option<&Record> {
+    pub fn record(&self) -> Option<&GroupRecord> {
         self.gateway.record()
     }
 
     /// Returns whether hosts may use this gateway: its lease runs.
     pub fn serves(&self) -> bool {
-        self.role
-            .as_ref()
-            .is_some_and(|role| role.access.values().any(|access| *access != Access::Inaccessible))
+        self.role.as_ref().is_some_and(|role| {
+            role.access.values().any(|access| *access != AnaAccess::Inaccessible)
+        })
     }
 
     /// Returns the last failure.
@@ -164,26 +166,26 @@ impl GatewayProcess {
         self.trouble.as_deref()
     }
 
-    fn ordered(output: Output) -> Order {
+    fn ordered(output: GatewayOutput) -> GatewayOrder {
         match output {
-            Output::Request(request) => Order::Ask(request),
-            Output::Joined { cntlids } => Order::Joined { cntlids },
-            Output::Serve(role) => Order::Serve(role),
-            Output::Resigned => Order::Resigned,
-            Output::End(ending) => Order::End(ending),
+            GatewayOutput::Request(request) => GatewayOrder::Ask(request),
+            GatewayOutput::Joined { cntlids } => GatewayOrder::Joined { cntlids },
+            GatewayOutput::Serve(role) => GatewayOrder::Serve(role),
+            GatewayOutput::Resigned => GatewayOrder::Resigned,
+            GatewayOutput::End(ending) => GatewayOrder::End(ending),
         }
     }
 
     /// Others may have what this gateway is not optimized for.
     fn served(&mut self) {
         let Self { role: Some(role), gateway, .. } = self else { return };
-        let is_other = |access: &Access| *access != Access::Optimized;
+        let is_other = |access: &AnaAccess| *access != AnaAccess::Optimized;
         let others = role.access.iter().filter(|(_, access)| is_other(access));
         others.for_each(|(group, _)| gateway.released(*group));
     }
 
     /// An administrator's order that is in the record now.
-    fn carried_out(&mut self) -> Option<Order> {
+    fn carried_out(&mut self) -> Option<GatewayOrder> {
         let record = self.gateway.record()?;
         let is_in = |(_, wish): &(u64, Wish)| match wish {
             Wish::Pin(group, to) => {
@@ -192,34 +194,35 @@ impl GatewayProcess {
             Wish::Forget(name) => !record.gateways.contains_key(name),
         };
         let at = self.wishes.iter().position(is_in)?;
-        Some(Order::CarriedOut(self.wishes.remove(at).0))
+        Some(GatewayOrder::CarriedOut(self.wishes.remove(at).0))
     }
 
     /// Tells once why the record cannot be followed.
-    fn unreadable(&mut self) -> Option<Order> {
+    fn unreadable(&mut self) -> Option<GatewayOrder> {
         let why = self.gateway.unreadable()?.to_string();
         if self.trouble.as_ref() == Some(&why) {
             return None;
         }
         self.trouble = Some(why.clone());
-        Some(Order::Unreadable(why))
+        Some(GatewayOrder::Unreadable(why))
     }
 
     /// Asks the monitors while this gateway may not serve, and ends it when they are silent.
-    fn look_after_monitors(&mut self, now: Duration) -> Option<Order> {
-        let is_other =
-            |record: &Record| record.members().any(|(of, member)| *of != self.name && member.ready);
+    fn look_after_monitors(&mut self, now: Duration) -> Option<GatewayOrder> {
+        let is_other = |record: &GroupRecord| {
+            record.members().any(|(of, member)| *of != self.name && member.ready)
+        };
         let has_company = self.gateway.record().is_some_and(is_other);
         let step = self.isolation.look(now, self.serves(), has_company);
         self.looks_at = None;
         match step {
             IsolationStep::Nothing => None,
-            IsolationStep::Ask => Some(Order::AskMonitors),
+            IsolationStep::Ask => Some(GatewayOrder::AskMonitors),
             IsolationStep::Wait(until) => {
                 self.looks_at = Some(until);
                 None
             }
-            IsolationStep::End => Some(Order::End(Ending::Lost)),
+            IsolationStep::End => Some(GatewayOrder::End(Ending::Lost)),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The reservations of a namespace that several gateways serve: each gateway has the state in
 //! force, and the store has it for all of them.
 //!
-//! * [`Namespace`] is one gateway's part: it returns requests to the store, changes to put in force
-//!   and answers, and receives their outcomes.
-//! * [`Record`] is the stored form: the state, and the pending notices of the last changes.
-//! * [`Step`] is what leads a state to the next one.
+//! * [`SharedNamespace`] is one gateway's part: it returns requests to the store, changes to put in
+//!   force and answers, and receives their outcomes.
+//! * [`ReservationRecord`] is the stored form: the state, and the pending notices of the last
+//!   changes.
+//! * [`ReservationStep`] is what leads a state to the next one.
 //! * [`stored`] has the forms of registrations and reservations in what is stored.
 
 mod namespace;
@@ -15,7 +16,7 @@ pub mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use namespace::Namespace;
-pub use order::{Change, Ended, Lane, Order};
-pub use record::Record;
-pub use step::Step;
+pub use namespace::SharedNamespace;
+pub use order::{Lane, LaneOutcome, NumberedChange, ReservationOrder};
+pub use record::ReservationRecord;
+pub use step::ReservationStep;

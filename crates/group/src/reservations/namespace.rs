@@ -8,9 +8,9 @@
 //! Nothing that another gateway waits for waits for another gateway: what others have changed is
 //! read in a [lane](Lane) of its own.
 
-use super::order::{Change, Ended, Lane, Order};
-use super::record::Record;
-use super::step::Step;
+use super::order::{Lane, LaneOutcome, NumberedChange, ReservationOrder};
+use super::record::ReservationRecord;
+use super::step::ReservationStep;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX};
 use core::mem::take;
 use std::collections::{BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ use weft_proto::reservation::{Changes, Refusal, ReservationState};
 /// See the module. `A` stands for whoever waits for an answer to an operation, `D` for a gateway
 /// that waits until a change is in force.
 #[derive(Debug)]
-pub struct Namespace<A, D> {
+pub struct SharedNamespace<A, D> {
     /// What is in force here, by the number of its record; `None`: nothing was read yet.
     installed: Option<(u64, ReservationState)>,
     /// Others may act by an older state.
@@ -36,21 +36,21 @@ pub struct Namespace<A, D> {
     aborting: BTreeSet<u64>,
     /// Those that wait for all such changes up to one.
     waiting: Vec<(u64, Waiting<A, D>)>,
-    orders: VecDeque<Order<A, D>>,
+    orders: VecDeque<ReservationOrder<A, D>>,
 }
 
 /// An operation, and how far it has come.
 #[derive(Debug)]
 struct Operation<A> {
     /// `None`: what is stored is to be in force everywhere.
-    step: Option<Step>,
+    step: Option<ReservationStep>,
     /// By what its change is known in the record.
     token: Uuid,
     /// Who is answered.
     by: Option<A>,
     attempts: Attempts,
     /// What is being stored.
-    replacing: Option<Record>,
+    replacing: Option<ReservationRecord>,
     /// How it ended. From then on others are told.
     outcome: Option<Result<(), Refusal>>,
     /// The number of what others are being told.
@@ -85,7 +85,7 @@ impl Attempts {
     }
 }
 
-impl<A, D> Default for Namespace<A, D> {
+impl<A, D> Default for SharedNamespace<A, D> {
     fn default() -> Self {
         Self {
             installed: None,
@@ -102,26 +102,26 @@ impl<A, D> Default for Namespace<A, D> {
     }
 }
 
-impl<A, D> Namespace<A, D> {
+impl<A, D> SharedNamespace<A, D> {
     /// Returns the next order. To be called until it returns `None`, after every input.
     #[expect(clippy::should_implement_trait, reason = "more may come after the last one")]
-    pub fn next(&mut self) -> Option<Order<A, D>> {
+    pub fn next(&mut self) -> Option<ReservationOrder<A, D>> {
         self.orders.pop_front()
     }
 
-    /// Reads the state, unless something is in force already: [`Order::Loaded`].
+    /// Reads the state, unless something is in force already: [`ReservationOrder::Loaded`].
     pub fn load(&mut self) {
         if self.installed.is_some() {
-            self.orders.push_back(Order::Loaded(Ok(())));
+            self.orders.push_back(ReservationOrder::Loaded(Ok(())));
         } else if self.loading.is_none() {
             self.loading = Some(Attempts::default());
-            self.orders.push_back(Order::Read(Lane::Load));
+            self.orders.push_back(ReservationOrder::Read(Lane::Load));
         }
     }
 
     /// Executes an operation, or only makes sure that what is stored is in force everywhere:
-    /// [`Order::Answer`]. The token is one that no other operation has.
-    pub fn execute(&mut self, step: Option<Step>, token: Uuid, by: A) {
+    /// [`ReservationOrder::Answer`]. The token is one that no other operation has.
+    pub fn execute(&mut self, step: Option<ReservationStep>, token: Uuid, by: A) {
         self.operations.push_back(Operation {
             step,
             token,
@@ -134,7 +134,7 @@ impl<A, D> Namespace<A, D> {
         self.begin_operation();
     }
 
-    /// Another gateway has changed the state: [`Order::Done`].
+    /// Another gateway has changed the state: [`ReservationOrder::Done`].
     pub fn follow(&mut self, by: D) {
         self.readings.push(by);
         self.begin_reading();
@@ -150,7 +150,7 @@ impl<A, D> Namespace<A, D> {
     }
 
     /// A request for a lane has ended.
-    pub fn ended(&mut self, lane: Lane, ended: Ended) {
+    pub fn ended(&mut self, lane: Lane, ended: LaneOutcome) {
         match lane {
             Lane::Load => self.load_ended(ended),
             Lane::Operations => self.operation_ended(ended),
@@ -166,19 +166,19 @@ impl<A, D> Namespace<A, D> {
         all
     }
 
-    fn load_ended(&mut self, ended: Ended) {
+    fn load_ended(&mut self, ended: LaneOutcome) {
         // What was read otherwise is as good.
         let Some(attempts) = &mut self.loading else { return };
         match ended {
-            Ended::Read(_, record) => self.install(&record),
-            Ended::Failed(_) if attempts.failed() => {
-                self.orders.push_back(Order::Pause(Lane::Load))
+            LaneOutcome::Read(_, record) => self.install(&record),
+            LaneOutcome::Failed(_) if attempts.failed() => {
+                self.orders.push_back(ReservationOrder::Pause(Lane::Load))
             }
-            Ended::Failed(why) => {
+            LaneOutcome::Failed(why) => {
                 self.loading = None;
-                self.orders.push_back(Order::Loaded(Err(why)));
+                self.orders.push_back(ReservationOrder::Loaded(Err(why)));
             }
-            _ => self.orders.push_back(Order::Read(Lane::Load)),
+            _ => self.orders.push_back(ReservationOrder::Read(Lane::Load)),
         }
     }
 
@@ -193,45 +193,45 @@ impl<A, D> Namespace<A, D> {
     fn go_on(&mut self) {
         let Some(operation) = &mut self.operation else { return };
         if operation.outcome.is_none() {
-            self.orders.push_back(Order::Read(Lane::Operations));
+            self.orders.push_back(ReservationOrder::Read(Lane::Operations));
         } else if self.is_ahead {
             operation.telling = self.installed.as_ref().map(|(number, _)| *number);
-            self.orders.push_back(Order::Tell);
+            self.orders.push_back(ReservationOrder::Tell);
         } else {
             self.told();
         }
     }
 
-    fn operation_ended(&mut self, ended: Ended) {
+    fn operation_ended(&mut self, ended: LaneOutcome) {
         let Some(operation) = &mut self.operation else { return };
         match ended {
-            Ended::Read(generation, record) => self.read(generation, &record),
-            Ended::Replaced => {
+            LaneOutcome::Read(generation, record) => self.read(generation, &record),
+            LaneOutcome::Replaced => {
                 if let Some(next) = operation.replacing.take() {
                     self.install(&next);
                 }
                 self.came_to(Ok(()));
             }
-            Ended::Conflict if operation.attempts.conflict() => self.go_on(),
-            Ended::Told => {
+            LaneOutcome::Conflict if operation.attempts.conflict() => self.go_on(),
+            LaneOutcome::Told => {
                 let telling = operation.telling;
                 // What has come in force meanwhile is for another time.
                 if self.installed.as_ref().map(|(number, _)| *number) == telling {
                     self.is_ahead = false;
-                    self.orders.push_back(Order::Settled);
+                    self.orders.push_back(ReservationOrder::Settled);
                 }
                 self.told();
             }
-            Ended::Failed(_) if operation.attempts.failed() => {
-                self.orders.push_back(Order::Pause(Lane::Operations));
+            LaneOutcome::Failed(_) if operation.attempts.failed() => {
+                self.orders.push_back(ReservationOrder::Pause(Lane::Operations));
             }
-            Ended::Conflict | Ended::Failed(_) => self.give_up(),
-            Ended::Paused => self.go_on(),
+            LaneOutcome::Conflict | LaneOutcome::Failed(_) => self.give_up(),
+            LaneOutcome::Paused => self.go_on(),
         }
     }
 
     /// What is stored has been read for the operation.
-    fn read(&mut self, generation: u64, record: &Record) {
+    fn read(&mut self, generation: u64, record: &ReservationRecord) {
         let Some(operation) = &mut self.operation else { return };
         if self.installed.as_ref().is_some_and(|(number, _)| *number > record.number) {
             // Meanwhile a newer one has come in force. One that stays behind is none of this
@@ -255,7 +255,7 @@ impl<A, D> Namespace<A, D> {
             None => self.came_to(Ok(())),
             Some(Err(refusal)) => self.came_to(Err(refusal)),
             Some(Ok(next)) => {
-                self.orders.push_back(Order::Replace { before: generation, next });
+                self.orders.push_back(ReservationOrder::Replace { before: generation, next });
             }
         }
     }
@@ -280,7 +280,7 @@ impl<A, D> Namespace<A, D> {
     /// The operation failed, and its host may try it again.
     fn give_up(&mut self) {
         let by = self.operation.take().and_then(|operation| operation.by);
-        self.orders.extend(by.map(|by| Order::Answer(by, Err(Refusal::NotStored))));
+        self.orders.extend(by.map(|by| ReservationOrder::Answer(by, Err(Refusal::NotStored))));
         self.begin_operation();
     }
 
@@ -288,20 +288,22 @@ impl<A, D> Namespace<A, D> {
     fn begin_reading(&mut self) {
         if self.reading.is_none() && !self.readings.is_empty() {
             self.reading = Some(take(&mut self.readings));
-            self.orders.push_back(Order::Read(Lane::Readings));
+            self.orders.push_back(ReservationOrder::Read(Lane::Readings));
         }
     }
 
-    fn reading_ended(&mut self, ended: Ended) {
+    fn reading_ended(&mut self, ended: LaneOutcome) {
         match ended {
-            Ended::Read(_, record) => {
+            LaneOutcome::Read(_, record) => {
                 self.install(&record);
                 let read = self.reading.take().unwrap_or_default();
                 read.into_iter().for_each(|by| self.hold(Waiting::Gateway(by)));
             }
             // It is asked for again for as long as the namespace is served: nobody is told that it
             // is in force before it is.
-            Ended::Failed(_) => return self.orders.push_back(Order::Pause(Lane::Readings)),
+            LaneOutcome::Failed(_) => {
+                return self.orders.push_back(ReservationOrder::Pause(Lane::Readings));
+            }
             _ => {
                 let mut again = self.reading.take().unwrap_or_default();
                 again.append(&mut self.readings);
@@ -312,7 +314,7 @@ impl<A, D> Namespace<A, D> {
     }
 
     /// Puts a record in force, unless a newer one is.
-    fn install(&mut self, record: &Record) {
+    fn install(&mut self, record: &ReservationRecord) {
         let changes = match &self.installed {
             Some((number, _)) if *number >= record.number => return,
             Some((number, before)) => record.changes_since(*number, before),
@@ -324,9 +326,14 @@ impl<A, D> Namespace<A, D> {
         self.installed = Some((number, state.clone()));
         self.aborting.insert(number);
         let is_ahead = self.is_ahead;
-        self.orders.push_back(Order::Install(Change { number, state, changes, is_ahead }));
+        self.orders.push_back(ReservationOrder::Install(NumberedChange {
+            number,
+            state,
+            changes,
+            is_ahead,
+        }));
         if self.loading.take().is_some() {
-            self.orders.push_back(Order::Loaded(Ok(())));
+            self.orders.push_back(ReservationOrder::Loaded(Ok(())));
         }
     }
 
@@ -341,10 +348,10 @@ impl<A, D> Namespace<A, D> {
 }
 
 impl<A, D> Waiting<A, D> {
-    fn order(self) -> Order<A, D> {
+    fn order(self) -> ReservationOrder<A, D> {
         match self {
-            Self::Operation(by, outcome) => Order::Answer(by, outcome),
-            Self::Gateway(by) => Order::Done(by),
+            Self::Operation(by, outcome) => ReservationOrder::Answer(by, outcome),
+            Self::Gateway(by) => ReservationOrder::Done(by),
         }
     }
 }

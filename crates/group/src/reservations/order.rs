@@ -1,6 +1,6 @@
 //! Messages between the reservations of a namespace and their driver.
 
-use super::record::Record;
+use super::record::ReservationRecord;
 use weft_proto::reservation::{Changes, Refusal, ReservationState};
 
 /// For whom the store is asked. At most one order of each lane is under way, and no lane waits for
@@ -17,7 +17,7 @@ pub enum Lane {
 
 /// A change to put in force.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct NumberedChange {
     /// The number of the record. It grows.
     pub number: u64,
     /// The state.
@@ -31,24 +31,25 @@ pub struct Change {
 /// An order. `A` stands for whoever waits for an answer to an operation, `D` for a gateway that
 /// waits until a change is in force.
 #[derive(Debug, PartialEq)]
-pub enum Order<A, D> {
-    /// Read the object: [`Ended::Read`].
+pub enum ReservationOrder<A, D> {
+    /// Read the object: [`LaneOutcome::Read`].
     Read(Lane),
     /// Replace the object if it still has this generation (0: there is none):
-    /// [`Ended::Replaced`], [`Ended::Conflict`].
+    /// [`LaneOutcome::Replaced`], [`LaneOutcome::Conflict`].
     Replace {
         /// The generation that was read.
         before: u64,
         /// What is stored from then on.
-        next: Record,
+        next: ReservationRecord,
     },
-    /// Have all other gateways read the object and put it in force: [`Ended::Told`].
+    /// Have all other gateways read the object and put it in force: [`LaneOutcome::Told`].
     Tell,
-    /// Wait for [`RESERVATION_RETRY_MS`](crate::limits::RESERVATION_RETRY_MS): [`Ended::Paused`].
+    /// Wait for [`RESERVATION_RETRY_MS`](crate::limits::RESERVATION_RETRY_MS):
+    /// [`LaneOutcome::Paused`].
     Pause(Lane),
     /// Put a change in force. When no device here has commands any more that it aborts, that is
-    /// told by [`Namespace::aborted`](super::Namespace::aborted).
-    Install(Change),
+    /// told by [`SharedNamespace::aborted`](super::SharedNamespace::aborted).
+    Install(NumberedChange),
     /// The state in force is in force at all gateways.
     Settled,
     /// The first reading has ended, for all that have asked for it; or why the state cannot be
@@ -62,9 +63,9 @@ pub enum Order<A, D> {
 
 /// Outcome of a request for a lane.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
+pub enum LaneOutcome {
     /// The generation of what is stored, and the record; 0 and an empty one where nothing is.
-    Read(u64, Record),
+    Read(u64, ReservationRecord),
     /// The object was replaced.
     Replaced,
     /// Somebody else has changed the object.

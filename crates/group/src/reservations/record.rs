@@ -17,7 +17,7 @@ use weft_proto::scsi::lun::NexusName;
 
 /// The reservations of one namespace, as all gateways share them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Record {
+pub struct ReservationRecord {
     /// Counts the changes.
     pub number: u64,
     /// The state that they have led to.
@@ -66,7 +66,7 @@ enum StoredNotice {
     ReservationPreempted,
 }
 
-impl Record {
+impl ReservationRecord {
     /// Reads what [`Self::encode`] has written.
     ///
     /// After the life of the group in which it was written, it is as after a loss of power:
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use weft_proto::limits::REGISTRANTS_MAX;
     use weft_proto::nvme::types::{Id128, Nqn};
-    use weft_proto::reservation::{Action, Check, Kind, Operation};
+    use weft_proto::reservation::{Action, KeyCheck, Kind, Operation};
     use weft_proto::scsi::lun::TransportId;
 
     const NAMESPACE: Uuid = Uuid::from_bytes([7; 16]);
@@ -249,49 +249,62 @@ mod tests {
         })
     }
 
-    fn apply(record: &Record, by: Registrant, action: Action, persist: Option<bool>) -> Record {
+    fn apply(
+        record: &ReservationRecord,
+        by: Registrant,
+        action: Action,
+        persist: Option<bool>,
+    ) -> ReservationRecord {
         let mut next = record.state.clone();
         let changes = next.apply(&Operation { by, action, persist }).unwrap();
         record.after(next, Uuid::from_u128(u128::from(record.number)), changes)
     }
 
-    fn register(record: &Record, by: Registrant, persist: bool) -> Record {
+    fn register(record: &ReservationRecord, by: Registrant, persist: bool) -> ReservationRecord {
         apply(
             record,
             by,
-            Action::Register { check: Check::Ignore, key: 1, all_ports: false },
+            Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false },
             Some(persist),
         )
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
-        let mut record = register(&register(&Record::default(), host(1), false), host(2), false);
+        let mut record =
+            register(&register(&ReservationRecord::default(), host(1), false), host(2), false);
         record =
             apply(&record, host(1), Action::Acquire { key: 1, kind: Kind::WriteExclusive }, None);
         record = apply(&record, host(1), Action::Clear { key: 1 }, None);
         record = register(&record, initiator(1), true);
         let bytes = record.encode(NAMESPACE, 5, VERSION);
-        assert_eq!(Record::decode(&bytes, NAMESPACE, 5).unwrap(), record);
+        assert_eq!(ReservationRecord::decode(&bytes, NAMESPACE, 5).unwrap(), record);
         assert!(
-            Record::decode(&bytes, Uuid::nil(), 5).unwrap_err().contains("about the namespace")
+            ReservationRecord::decode(&bytes, Uuid::nil(), 5)
+                .unwrap_err()
+                .contains("about the namespace")
         );
         for (from, to, why) in [
             ("\"version\":2", "\"version\":3,\"more\":1", "version 3"),
             ("\"number\":5", "\"number\":6", "checksum"),
         ] {
             let changed = String::from_utf8(bytes.clone()).unwrap().replace(from, to);
-            assert!(Record::decode(changed.as_bytes(), NAMESPACE, 5).unwrap_err().contains(why));
+            assert!(
+                ReservationRecord::decode(changed.as_bytes(), NAMESPACE, 5)
+                    .unwrap_err()
+                    .contains(why)
+            );
         }
         assert!(
-            Record::decode(&vec![b' '; RESERVATION_RECORD_BYTES_MAX + 1], NAMESPACE, 5).is_err()
+            ReservationRecord::decode(&vec![b' '; RESERVATION_RECORD_BYTES_MAX + 1], NAMESPACE, 5)
+                .is_err()
         );
     }
 
     #[test]
     fn a_record_of_version_1_is_read_and_becomes_one_of_version_2_when_all_gateways_know_it() {
         let old = include_bytes!("version_1/record.json");
-        let mut record = Record::decode(old, NAMESPACE, 5).unwrap();
+        let mut record = ReservationRecord::decode(old, NAMESPACE, 5).unwrap();
         assert_eq!(
             (record.number, record.state.registrations().len(), record.state.is_holder(&host(1))),
             (4, 3, true)
@@ -301,7 +314,10 @@ mod tests {
         record.state.set_proven(&host(1), Some(&name));
         assert_eq!(record.encode(NAMESPACE, 5, 1), old, "what they do not know is left out");
         let new = record.encode(NAMESPACE, 5, 2);
-        assert_eq!(Record::decode(&new, NAMESPACE, 5).unwrap().state.proven(&host(1)), Some(&name));
+        assert_eq!(
+            ReservationRecord::decode(&new, NAMESPACE, 5).unwrap().state.proven(&host(1)),
+            Some(&name)
+        );
         // Older programs look at the version before all else.
         assert!(new.starts_with(b"{\"version\":2,"));
     }
@@ -309,7 +325,7 @@ mod tests {
     #[test]
     fn a_record_of_version_2_is_read_and_written_as_it_was() {
         let kept = include_bytes!("version_2/record.json");
-        let record = Record::decode(kept, NAMESPACE, 5).unwrap();
+        let record = ReservationRecord::decode(kept, NAMESPACE, 5).unwrap();
         let name = Nqn::new("nqn.2026-01.example.host:a").unwrap();
         assert_eq!((record.number, record.state.proven(&host(1))), (4, Some(&name)));
         assert_eq!(record.encode(NAMESPACE, 5, 2), kept);
@@ -317,24 +333,25 @@ mod tests {
 
     #[test]
     fn another_life_of_the_group_keeps_what_is_to_persist() {
-        let other_life = |record: &Record| {
-            Record::decode(&record.encode(NAMESPACE, 5, VERSION), NAMESPACE, 6).unwrap()
+        let other_life = |record: &ReservationRecord| {
+            ReservationRecord::decode(&record.encode(NAMESPACE, 5, VERSION), NAMESPACE, 6).unwrap()
         };
-        let stays = other_life(&register(&Record::default(), host(1), true));
+        let stays = other_life(&register(&ReservationRecord::default(), host(1), true));
         assert_eq!(
             (stays.state.key(&host(1)), stays.state.generation(), stays.number),
             (Some(1), 0, 1)
         );
-        let gone = other_life(&register(&Record::default(), host(1), false));
+        let gone = other_life(&register(&ReservationRecord::default(), host(1), false));
         assert_eq!((gone.state.registrations().len(), gone.number), (0, 1));
     }
 
     #[test]
     fn who_has_missed_changes_learns_of_all_or_takes_the_worst() {
-        let both = register(&register(&Record::default(), host(1), false), host(2), false);
+        let both =
+            register(&register(&ReservationRecord::default(), host(1), false), host(2), false);
         let preempt =
             Action::Preempt { key: 1, target: 2, kind: Kind::WriteExclusive, abort: true };
-        let other_key = Action::Register { check: Check::Ignore, key: 2, all_ports: false };
+        let other_key = Action::Register { check: KeyCheck::Ignore, key: 2, all_ports: false };
         let mut now = apply(&apply(&both, host(2), other_key, None), host(1), preempt, None);
         let lost = || vec![(host(2), Notice::RegistrationPreempted)];
         assert_eq!(
@@ -354,7 +371,7 @@ mod tests {
         now = apply(
             &held,
             host(2),
-            Action::Register { check: Check::Ignore, key: 0, all_ports: false },
+            Action::Register { check: KeyCheck::Ignore, key: 0, all_ports: false },
             None,
         );
         for _ in 0..=RESERVATION_CHANGES_KEPT {
@@ -366,11 +383,11 @@ mod tests {
 
     #[test]
     fn the_longest_record_is_taken() {
-        let mut record = Record::default();
-        let longest = |record: Record, to: &mut usize| {
+        let mut record = ReservationRecord::default();
+        let longest = |record: ReservationRecord, to: &mut usize| {
             let bytes = record.encode(NAMESPACE, u64::MAX, VERSION);
             *to = bytes.len().max(*to);
-            assert_eq!(Record::decode(&bytes, NAMESPACE, u64::MAX).unwrap(), record);
+            assert_eq!(ReservationRecord::decode(&bytes, NAMESPACE, u64::MAX).unwrap(), record);
             record
         };
         let mut bytes = 0;
@@ -384,7 +401,7 @@ mod tests {
             record = apply(
                 &record,
                 initiator(0),
-                Action::Register { check: Check::Ignore, key: 1, all_ports: false },
+                Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false },
                 None,
             );
             for n in 0..REGISTRANTS_MAX {

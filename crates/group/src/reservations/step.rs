@@ -5,7 +5,7 @@ use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, Reservati
 
 /// One change of a state.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum ReservationStep {
     /// A command of a host, or initiator.
     Operation {
         /// The command.
@@ -17,7 +17,7 @@ pub enum Step {
     Forget(Id128),
 }
 
-impl Step {
+impl ReservationStep {
     /// Leads a state to the next one. If it is refused, the state is invalid.
     ///
     /// # Errors

@@ -11,7 +11,10 @@ use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use weft_group::limits::ANA_GROUPS;
-use weft_group::{Access, Ending, Gateway, Output, Record, Request, Role, Settings, placement};
+use weft_group::{
+    AnaAccess, Ending, Gateway, GatewayOutput, GatewayRole, GatewaySettings, GroupRecord,
+    GroupRequest, placement,
+};
 
 use self::store::{Process, Store, StoreAnswer, StoreRequest, client, instance, name};
 
@@ -61,7 +64,7 @@ impl Random {
 struct Machine {
     starts: u64,
     engine: Option<Gateway>,
-    role: Option<Role>,
+    role: Option<GatewayRole>,
     paused_until: u64,
     cut_until: u64,
     /// Its clock runs so many thousandths fast or slow.
@@ -212,7 +215,7 @@ impl World {
         self.machines[n].starts += 1;
         let process = (n, self.machines[n].starts);
         self.tell(format!("{} starts as {}", name(n), client(process)));
-        let settings = Settings {
+        let settings = GatewaySettings {
             name: name(n),
             instance: instance(process),
             client: client(process),
@@ -272,23 +275,25 @@ impl World {
             self.machines[n].engine.as_mut().and_then(|engine| engine.next(now))
         {
             match output {
-                Output::Request(request) => {
-                    if let Request::Fence(client) = &request {
+                GatewayOutput::Request(request) => {
+                    if let GroupRequest::Fence(client) = &request {
                         self.tell(format!("{} fences {client}", name(n)));
                     }
                     let asked = StoreRequest::of(request);
                     let after = self.now + 1 + self.random.below(40);
                     self.at(after, Event::Arrives(process, asked));
                 }
-                Output::Joined { cntlids } => {
+                GatewayOutput::Joined { cntlids } => {
                     self.tell(format!("{} has joined with {cntlids:?}", name(n)))
                 }
-                Output::Serve(role) => self.serve(n, role),
-                Output::Resigned if self.keeps_open => {
+                GatewayOutput::Serve(role) => self.serve(n, role),
+                GatewayOutput::Resigned if self.keeps_open => {
                     self.tell(format!("{} has resigned", name(n)))
                 }
-                Output::Resigned => self.machines[n].engine.as_mut().expect("it runs").closed(),
-                Output::End(why) => {
+                GatewayOutput::Resigned => {
+                    self.machines[n].engine.as_mut().expect("it runs").closed()
+                }
+                GatewayOutput::End(why) => {
                     self.tell(format!("{} ends: {why}", name(n)));
                     assert!(!matches!(why, Ending::Record(_)), "{why}");
                     let again = 100 + self.random.below(10_000);
@@ -308,17 +313,17 @@ impl World {
         }
     }
 
-    fn serve(&mut self, n: usize, role: Role) {
+    fn serve(&mut self, n: usize, role: GatewayRole) {
         let before = self.machines[n].role.replace(role.clone());
         let was = |group: &u32| {
-            before.as_ref().is_some_and(|role| role.access[group] == Access::Optimized)
+            before.as_ref().is_some_and(|role| role.access[group] == AnaAccess::Optimized)
         };
         for group in
-            (1..=ANA_GROUPS).filter(was).filter(|group| role.access[group] != Access::Optimized)
+            (1..=ANA_GROUPS).filter(was).filter(|group| role.access[group] != AnaAccess::Optimized)
         {
             self.machines[n].engine.as_mut().unwrap().released(group);
         }
-        let count = role.access.values().filter(|access| **access == Access::Optimized).count();
+        let count = role.access.values().filter(|access| **access == AnaAccess::Optimized).count();
         self.tell(format!("{} is optimized for {count} groups", name(n)));
     }
 
@@ -333,7 +338,7 @@ impl World {
                 continue;
             }
             for (&group, _) in
-                role.access.iter().filter(|(_, access)| **access == Access::Optimized)
+                role.access.iter().filter(|(_, access)| **access == AnaAccess::Optimized)
             {
                 if let Some(other) = owners.insert(group, n) {
                     let log = self.log.join("\n");
@@ -363,7 +368,7 @@ impl World {
             );
         }
         self.run_until(self.now + RECOVERY_S * 1000);
-        let record = Record::parse(self.store.text.as_deref().unwrap_or_default()).unwrap();
+        let record = GroupRecord::parse(self.store.text.as_deref().unwrap_or_default()).unwrap();
         let log = self.log.join("\n");
         for n in 0..self.machines.len() {
             let member = record
@@ -381,7 +386,7 @@ impl World {
             let n = (0..self.machines.len()).find(|n| name(*n) == owner).unwrap();
             assert_eq!(
                 self.machines[n].role.as_ref().unwrap().access[&group],
-                Access::Optimized,
+                AnaAccess::Optimized,
                 "{log}\ngroup {group} at {owner}"
             );
         }
@@ -417,7 +422,7 @@ fn who_dies_before_all_is_closed_that_it_served_is_kept_out_of_the_store_althoug
         world.run_until(world.now + RECOVERY_S * 1000);
         let role = world.machines[0].role.as_ref().unwrap();
         assert!(
-            role.access.values().all(|access| *access != Access::Optimized),
+            role.access.values().all(|access| *access != AnaAccess::Optimized),
             "seed {seed}: others have what it served"
         );
         let dead = client((0, world.machines[0].starts));

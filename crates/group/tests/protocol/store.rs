@@ -1,13 +1,13 @@
 //! The store of a group, in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weft_group::{Answer, Beat, Name, Request};
+use weft_group::{Beat, GatewayName, GroupAnswer, GroupRequest};
 
 /// A process, by gateway and start.
 pub type Process = (usize, u64);
 
-pub fn name(n: usize) -> Name {
-    Name::new(&format!("gw{n}")).unwrap()
+pub fn name(n: usize) -> GatewayName {
+    GatewayName::new(&format!("gw{n}")).unwrap()
 }
 
 pub fn client((n, start): Process) -> String {
@@ -31,38 +31,38 @@ pub enum StoreAnswer {
     Record(Option<(u64, Vec<u8>)>),
     Written(u64),
     Conflict,
-    Beats(u64, Vec<(Name, u64, u64)>),
+    Beats(u64, Vec<(GatewayName, u64, u64)>),
     Fenced,
     Failed,
     Blocklisted,
 }
 
 impl StoreRequest {
-    pub fn of(request: Request) -> Self {
+    pub fn of(request: GroupRequest) -> Self {
         match request {
-            Request::Read => Self::Read,
-            Request::Write { version, text } => Self::Write(version, text),
-            Request::Beat(beat) => Self::Beat(beat.count),
-            Request::Fence(client) => Self::Fence(client),
+            GroupRequest::Read => Self::Read,
+            GroupRequest::Write { version, text } => Self::Write(version, text),
+            GroupRequest::Beat(beat) => Self::Beat(beat.count),
+            GroupRequest::Fence(client) => Self::Fence(client),
         }
     }
 }
 
 impl StoreAnswer {
-    pub fn into_answer(self) -> Answer {
+    pub fn into_answer(self) -> GroupAnswer {
         match self {
-            Self::Record(found) => Answer::Record(found),
-            Self::Written(version) => Answer::Written(version),
-            Self::Conflict => Answer::Conflict,
-            Self::Beats(version, all) => Answer::Beats(
+            Self::Record(found) => GroupAnswer::Record(found),
+            Self::Written(version) => GroupAnswer::Written(version),
+            Self::Conflict => GroupAnswer::Conflict,
+            Self::Beats(version, all) => GroupAnswer::Beats(
                 version,
                 all.into_iter()
                     .map(|(name, instance, count)| (name, Beat { instance, count }))
                     .collect(),
             ),
-            Self::Fenced => Answer::Fenced,
-            Self::Failed => Answer::Failed("lost".into()),
-            Self::Blocklisted => Answer::Blocklisted,
+            Self::Fenced => GroupAnswer::Fenced,
+            Self::Failed => GroupAnswer::Failed("lost".into()),
+            Self::Blocklisted => GroupAnswer::Blocklisted,
         }
     }
 }
@@ -71,7 +71,7 @@ impl StoreAnswer {
 pub struct Store {
     version: u64,
     pub text: Option<Vec<u8>>,
-    beats: BTreeMap<Name, Beat>,
+    beats: BTreeMap<GatewayName, Beat>,
     pub blocklist: BTreeSet<String>,
 }
 

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
 use weft_group::placement::{self, Weights};
 use weft_group::{
-    Access, Answer, Beat, Ending, Gateway, Name, Output, Record, Request, Role, Settings, Wish,
+    AnaAccess, Beat, Ending, Gateway, GatewayName, GatewayOutput, GatewayRole, GatewaySettings,
+    GroupAnswer, GroupRecord, GroupRequest, Wish,
 };
 
 use self::cost::{Cost, Counts};
@@ -28,8 +29,8 @@ const NAMESPACES: u32 = 1000;
 /// What happens.
 enum Event {
     /// A request arrives at the store.
-    Arrives(usize, u64, Request),
-    Answered(usize, u64, RequestKind, Answer),
+    Arrives(usize, u64, GroupRequest),
+    Answered(usize, u64, RequestKind, GroupAnswer),
     /// A gateway is told that the record has changed.
     Notified(usize),
     /// A gateway looks at its clock.
@@ -46,7 +47,7 @@ enum RequestKind {
 struct Machine {
     starts: u64,
     engine: Option<Gateway>,
-    role: Option<Role>,
+    role: Option<GatewayRole>,
     looks_at: Option<u64>,
 }
 
@@ -58,7 +59,7 @@ struct World {
     events: BTreeMap<u64, Event>,
     version: u64,
     text: Vec<u8>,
-    beats: BTreeMap<Name, Beat>,
+    beats: BTreeMap<GatewayName, Beat>,
     machines: Vec<Machine>,
     weights: Weights,
     random: u64,
@@ -67,8 +68,8 @@ struct World {
     has_changed: bool,
 }
 
-fn name(n: usize) -> Name {
-    Name::new(&format!("gateway-{n:02}")).unwrap()
+fn name(n: usize) -> GatewayName {
+    GatewayName::new(&format!("gateway-{n:02}")).unwrap()
 }
 
 impl World {
@@ -118,7 +119,7 @@ impl World {
     fn start(&mut self, n: usize) {
         self.machines[n].starts += 1;
         let instance = self.machines[n].starts * 1000 + n as u64;
-        let mut engine = Gateway::new(Settings {
+        let mut engine = Gateway::new(GatewaySettings {
             name: name(n),
             instance,
             client: format!("10.20.30.{n}:0/{}", 3_000_000_000 + instance),
@@ -140,15 +141,15 @@ impl World {
         (self.machines[n].engine, self.machines[n].role, self.has_changed) = (None, None, true);
     }
 
-    fn execute(&mut self, n: usize, asked: Request) -> (RequestKind, Answer) {
+    fn execute(&mut self, n: usize, asked: GroupRequest) -> (RequestKind, GroupAnswer) {
         match asked {
-            Request::Read => {
+            GroupRequest::Read => {
                 self.counts.reads += 1;
                 self.counts.bytes += self.text.len() as u64;
                 let found = (self.version > 0).then(|| (self.version, self.text.clone()));
-                (RequestKind::Record, Answer::Record(found))
+                (RequestKind::Record, GroupAnswer::Record(found))
             }
-            Request::Write { version, text } if version == self.version => {
+            GroupRequest::Write { version, text } if version == self.version => {
                 self.counts.writes += 1;
                 self.counts.bytes += text.len() as u64;
                 (self.version, self.text, self.has_changed) = (version + 1, text, true);
@@ -159,14 +160,14 @@ impl World {
                         self.after(way, Event::Notified(other));
                     }
                 }
-                (RequestKind::Record, Answer::Written(self.version))
+                (RequestKind::Record, GroupAnswer::Written(self.version))
             }
-            Request::Write { text, .. } => {
+            GroupRequest::Write { text, .. } => {
                 self.counts.conflicts += 1;
                 self.counts.bytes += text.len() as u64;
-                (RequestKind::Record, Answer::Conflict)
+                (RequestKind::Record, GroupAnswer::Conflict)
             }
-            Request::Beat(beat) => {
+            GroupRequest::Beat(beat) => {
                 self.counts.beats += 1;
                 self.beats.insert(name(n), beat);
                 let text = |beat: &Beat| serde_json::to_string(beat).unwrap().len();
@@ -175,11 +176,11 @@ impl World {
                     .iter()
                     .map(|(name, beat)| (name.as_str().len() + text(beat)) as u64)
                     .sum::<u64>();
-                (RequestKind::Beat, Answer::Beats(self.version, self.beats.clone()))
+                (RequestKind::Beat, GroupAnswer::Beats(self.version, self.beats.clone()))
             }
-            Request::Fence(_) => {
+            GroupRequest::Fence(_) => {
                 self.counts.fences += 1;
-                (RequestKind::Fence, Answer::Fenced)
+                (RequestKind::Fence, GroupAnswer::Fenced)
             }
         }
     }
@@ -221,19 +222,21 @@ impl World {
             self.machines[n].engine.as_mut().and_then(|engine| engine.next(now))
         {
             match output {
-                Output::Request(asked) => {
+                GatewayOutput::Request(asked) => {
                     let way = self.way();
                     self.after(way, Event::Arrives(n, start, asked));
                 }
-                Output::Joined { .. } => {}
-                Output::Resigned => self.machines[n].engine.as_mut().expect("it runs").closed(),
-                Output::Serve(role) => {
-                    let lost = |group: &u32| role.access[group] != Access::Optimized;
+                GatewayOutput::Joined { .. } => {}
+                GatewayOutput::Resigned => {
+                    self.machines[n].engine.as_mut().expect("it runs").closed()
+                }
+                GatewayOutput::Serve(role) => {
+                    let lost = |group: &u32| role.access[group] != AnaAccess::Optimized;
                     let engine = self.machines[n].engine.as_mut().expect("it runs");
                     (1..=ANA_GROUPS).filter(lost).for_each(|group| engine.released(group));
                     (self.machines[n].role, self.has_changed) = (Some(role), true);
                 }
-                Output::End(why) => {
+                GatewayOutput::End(why) => {
                     assert_eq!(why, Ending::Left, "{} ends at {} µs", name(n), self.now);
                     return self.kill(n);
                 }
@@ -272,8 +275,8 @@ impl World {
         holds(self)
     }
 
-    fn record(&self) -> Option<Record> {
-        Record::parse(&self.text).ok()
+    fn record(&self) -> Option<GroupRecord> {
+        GroupRecord::parse(&self.text).ok()
     }
 
     /// Returns whether every ANA group is where the rule wants it, its owner serves it, and
@@ -289,7 +292,7 @@ impl World {
             self.machines[n]
                 .role
                 .as_ref()
-                .is_some_and(|role| role.access.get(&group) == Some(&Access::Optimized))
+                .is_some_and(|role| role.access.get(&group) == Some(&AnaAccess::Optimized))
         };
         let wanted = placement::wanted(&record, &self.weights);
         self.machines.iter().enumerate().all(is_in)

@@ -1,7 +1,7 @@
 //! Asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //!
-//! Each loop has one [`Service`], accessible through [`Handle::disk`]. A [`DiskFile`] belongs to
-//! one driver of the loop, its owner. It accepts operations that own their memory, and wakes the
+//! Each loop has one [`DiskService`], accessible through [`Handle::disk`]. A [`DiskFile`] belongs
+//! to one driver of the loop, its owner. It accepts operations that own their memory, and wakes the
 //! owner when some have completed. The memory of an operation is untouched until the system has
 //! finished with it, even if the `DiskFile` is dropped.
 //!
@@ -9,7 +9,7 @@
 //! internally. A read that reaches the end of the file fails with [`io::ErrorKind::UnexpectedEof`]
 //! (the file was truncated).
 //!
-//! A simulation provides its own [`DiskBackend`] ([`Service::set_backend`]).
+//! A simulation provides its own [`DiskBackend`] ([`DiskService::set_backend`]).
 
 mod mode;
 mod op;
@@ -23,7 +23,7 @@ mod uring;
 
 pub use mode::DiskMode;
 pub use op::{DiskDone, DiskKind, DiskOp, OpenFile};
-pub use service::{DiskBackend, DiskFile, Service};
+pub use service::{DiskBackend, DiskFile, DiskService};
 pub use threads::{can_discard, make_sparse};
 
 use crate::event_loop::Handle;
@@ -31,7 +31,7 @@ use service::Starters;
 use std::io;
 use std::rc::Rc;
 
-impl Service {
+impl DiskService {
     /// A service that chooses its backend when the first file is opened.
     pub fn new(mode: DiskMode) -> Self {
         Self::starting(mode, Starters { chosen: start, blocking: start_threads })

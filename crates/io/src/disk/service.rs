@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Does the work of one loop's [`Service`].
+/// Does the work of one loop's [`DiskService`].
 pub trait DiskBackend {
     /// Accepts an operation on `file`, or returns it if there is no room and wakes the file's owner
     /// when there is. An accepted operation ends with one call of [`OpenFile::complete`], never
@@ -37,7 +37,7 @@ pub(crate) struct Starters {
 }
 
 /// The disk service of one loop.
-pub struct Service {
+pub struct DiskService {
     mode: DiskMode,
     start: Starters,
     backend: RefCell<Option<Rc<dyn DiskBackend>>>,
@@ -45,7 +45,7 @@ pub struct Service {
     blocking: RefCell<Option<Rc<dyn DiskBackend>>>,
 }
 
-impl Service {
+impl DiskService {
     /// A service that starts a backend when the first file is opened.
     pub(crate) fn starting(mode: DiskMode, start: Starters) -> Self {
         Self { mode, start, backend: RefCell::default(), blocking: RefCell::default() }
@@ -91,8 +91,8 @@ impl Service {
         Ok(DiskFile { backend, file: Rc::new(OpenFile::new(file, owner)), on: on.clone() })
     }
 
-    /// As [`Service::open`], for operations that go to threads, whatever the mode: discards of a
-    /// disk's blocks, for which systems have only a call that waits.
+    /// As [`DiskService::open`], for operations that go to threads, whatever the mode: discards of
+    /// a disk's blocks, for which systems have only a call that waits.
     pub fn open_blocking(&self, on: &Handle, file: Arc<File>, owner: DriverId) -> DiskFile {
         let backend =
             Rc::clone(self.blocking.borrow_mut().get_or_insert_with(|| (self.start.blocking)(on)));

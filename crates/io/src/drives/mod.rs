@@ -11,7 +11,7 @@ pub use windows::{
 
 /// Access to an open drive or volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum DriveAccess {
     /// Only to ask; any user may.
     Ask,
     /// For reading, while others read and write.
@@ -24,12 +24,12 @@ pub enum Access {
 
 /// A question about what is open. Answers are the bytes of the structure that Windows names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum DriveQuestion {
     /// Its size: `GET_LENGTH_INFORMATION`.
     Length,
     /// Its block sizes: `STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR`.
     Alignment,
-    /// Its block size, where [`Question::Alignment`] has no answer: `DISK_GEOMETRY_EX`.
+    /// Its block size, where [`DriveQuestion::Alignment`] has no answer: `DISK_GEOMETRY_EX`.
     Geometry,
     /// Its maker, model and serial number: `STORAGE_DEVICE_DESCRIPTOR`.
     Description,
@@ -43,7 +43,7 @@ pub enum Question {
 
 /// Order to an open volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum VolumeOrder {
     /// To be opened by nobody else, until it is closed; fails while somebody has a file open.
     Lock,
     /// To be without its file system, until somebody opens it again.

@@ -1,6 +1,6 @@
 //! The calls.
 
-use super::{Access, Order, Question};
+use super::{DriveAccess, DriveQuestion, VolumeOrder};
 use crate::limits::VOLUME_EXTENTS_MAX;
 use crate::overlapped::control;
 use std::fs::File;
@@ -35,12 +35,14 @@ const ANSWER_BYTES: usize = 1024;
 ///
 /// # Errors
 /// What Windows says.
-pub fn open(path: &str, access: Access) -> io::Result<File> {
+pub fn open(path: &str, access: DriveAccess) -> io::Result<File> {
     let (rights, share) = match access {
-        Access::Ask => (0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE),
-        Access::Read => (GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE),
-        Access::WriteVolume => (GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE),
-        Access::WriteDrive => (GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ),
+        DriveAccess::Ask => (0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE),
+        DriveAccess::Read => (GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE),
+        DriveAccess::WriteVolume => {
+            (GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE)
+        }
+        DriveAccess::WriteDrive => (GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ),
     };
     File::options()
         .access_mode(rights)
@@ -52,11 +54,11 @@ pub fn open(path: &str, access: Access) -> io::Result<File> {
 /// Asks about what is open.
 ///
 /// # Errors
-/// What Windows says; [`Question::Length`] needs more than [`Access::Ask`].
-pub fn ask(file: &File, question: Question) -> io::Result<Vec<u8>> {
+/// What Windows says; [`DriveQuestion::Length`] needs more than [`DriveAccess::Ask`].
+pub fn ask(file: &File, question: DriveQuestion) -> io::Result<Vec<u8>> {
     // The number of extents, and 24 bytes for each.
     let bytes = match question {
-        Question::Extents => 8 + VOLUME_EXTENTS_MAX * 24,
+        DriveQuestion::Extents => 8 + VOLUME_EXTENTS_MAX * 24,
         _ => ANSWER_BYTES,
     };
     let mut answer = vec![0; bytes];
@@ -67,13 +69,13 @@ pub fn ask(file: &File, question: Question) -> io::Result<Vec<u8>> {
         control(file, IOCTL_STORAGE_QUERY_PROPERTY, &query, answer)
     };
     let filled = match question {
-        Question::Length => simple(IOCTL_DISK_GET_LENGTH_INFO, &mut answer),
-        Question::Alignment => property(StorageAccessAlignmentProperty, &mut answer),
-        Question::Geometry => simple(IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, &mut answer),
-        Question::Description => property(StorageDeviceProperty, &mut answer),
-        Question::Number => simple(IOCTL_STORAGE_GET_DEVICE_NUMBER, &mut answer),
-        Question::Writable => simple(IOCTL_DISK_IS_WRITABLE, &mut answer),
-        Question::Extents => simple(IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, &mut answer),
+        DriveQuestion::Length => simple(IOCTL_DISK_GET_LENGTH_INFO, &mut answer),
+        DriveQuestion::Alignment => property(StorageAccessAlignmentProperty, &mut answer),
+        DriveQuestion::Geometry => simple(IOCTL_DISK_GET_DRIVE_GEOMETRY_EX, &mut answer),
+        DriveQuestion::Description => property(StorageDeviceProperty, &mut answer),
+        DriveQuestion::Number => simple(IOCTL_STORAGE_GET_DEVICE_NUMBER, &mut answer),
+        DriveQuestion::Writable => simple(IOCTL_DISK_IS_WRITABLE, &mut answer),
+        DriveQuestion::Extents => simple(IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS, &mut answer),
     }?;
     answer.truncate(filled);
     Ok(answer)
@@ -83,11 +85,11 @@ pub fn ask(file: &File, question: Question) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// What Windows says.
-pub fn order(file: &File, order: Order) -> io::Result<()> {
+pub fn order(file: &File, order: VolumeOrder) -> io::Result<()> {
     let code = match order {
-        Order::Lock => FSCTL_LOCK_VOLUME,
-        Order::Dismount => FSCTL_DISMOUNT_VOLUME,
-        Order::Unbound => FSCTL_ALLOW_EXTENDED_DASD_IO,
+        VolumeOrder::Lock => FSCTL_LOCK_VOLUME,
+        VolumeOrder::Dismount => FSCTL_DISMOUNT_VOLUME,
+        VolumeOrder::Unbound => FSCTL_ALLOW_EXTENDED_DASD_IO,
     };
     control::<u8>(file, code, &[], &mut []).map(drop)
 }
@@ -213,7 +215,7 @@ mod tests {
     /// There is no such drive anywhere: nothing is opened.
     #[test]
     fn a_drive_that_does_not_exist_is_not_opened() {
-        for access in [Access::Ask, Access::Read, Access::WriteDrive] {
+        for access in [DriveAccess::Ask, DriveAccess::Read, DriveAccess::WriteDrive] {
             let error = open(r"\\.\PhysicalDrive4711", access).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{access:?}: {error}");
         }
@@ -230,8 +232,8 @@ mod tests {
     fn a_file_answers_no_question_about_drives() {
         let path = std::env::temp_dir().join(format!("weft-drives-{}", std::process::id()));
         std::fs::write(&path, [0; 4096]).unwrap();
-        let file = open(path.to_str().unwrap(), Access::WriteVolume).unwrap();
-        assert!(ask(&file, Question::Extents).is_err());
+        let file = open(path.to_str().unwrap(), DriveAccess::WriteVolume).unwrap();
+        assert!(ask(&file, DriveQuestion::Extents).is_err());
         drop(file);
         std::fs::remove_file(path).unwrap();
     }

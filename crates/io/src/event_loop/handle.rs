@@ -37,7 +37,7 @@ pub(super) struct Core {
     pub(super) pool: Pool,
     pub(super) counters: Counters,
     pub(super) remote: RemoteLoop,
-    pub(super) disk: crate::disk::Service,
+    pub(super) disk: crate::disk::DiskService,
     /// One value of a type: see [`Handle::local`].
     pub(super) locals: RefCell<Vec<Rc<dyn Any>>>,
 }
@@ -144,7 +144,7 @@ impl Handle {
     }
 
     /// The loop's disks.
-    pub fn disk(&self) -> &crate::disk::Service {
+    pub fn disk(&self) -> &crate::disk::DiskService {
         &self.0.disk
     }
 

@@ -75,7 +75,7 @@ impl Loop {
             pool: Pool::new(config.pool_bytes),
             counters: crate::counters::Counters::default(),
             remote,
-            disk: crate::disk::Service::new(config.disk),
+            disk: crate::disk::DiskService::new(config.disk),
             locals: RefCell::default(),
         };
         let handle = Handle(Rc::new(core));

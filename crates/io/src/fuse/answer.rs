@@ -34,7 +34,7 @@ const REGULAR: u32 = 0o100_000;
 
 /// Attributes of the directory and its file, as the kernel gets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
+pub struct FileAttributes {
     /// Bytes of the file.
     pub bytes: u64,
     /// Bytes of a block of it.
@@ -90,7 +90,7 @@ pub(super) fn init(
 }
 
 /// `fuse_attr` of a node.
-fn plain_attributes(out: &mut Vec<u8>, of: &Attributes, node: u64) {
+fn plain_attributes(out: &mut Vec<u8>, of: &FileAttributes, node: u64) {
     let (kind, bytes, links) = match node {
         FILE => (REGULAR | if of.is_read_only { 0o400 } else { 0o600 }, of.bytes, 1),
         _ => (DIRECTORY | if of.is_read_only { 0o500 } else { 0o700 }, 0, 2),
@@ -106,7 +106,7 @@ fn plain_attributes(out: &mut Vec<u8>, of: &Attributes, node: u64) {
 }
 
 /// `fuse_attr_out`: the attributes of a node.
-pub fn attributes(of: &Attributes, node: u64) -> Vec<u8> {
+pub fn attributes(of: &FileAttributes, node: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(104);
     [VALID_S, 0].iter().for_each(|word| u64_to(&mut out, *word));
     plain_attributes(&mut out, of, node);
@@ -114,7 +114,7 @@ pub fn attributes(of: &Attributes, node: u64) -> Vec<u8> {
 }
 
 /// `fuse_entry_out`: the file was found.
-pub fn entry(of: &Attributes) -> Vec<u8> {
+pub fn entry(of: &FileAttributes) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     // Its name lasts as long as the directory; then what is measured in nanoseconds.
     [FILE, 0, u32::MAX.into(), VALID_S, 0].iter().for_each(|word| u64_to(&mut out, *word));
@@ -189,7 +189,7 @@ fn u64_to(out: &mut Vec<u8>, word: u64) {
 mod tests {
     use super::*;
 
-    const OF: Attributes = Attributes {
+    const OF: FileAttributes = FileAttributes {
         bytes: 1 << 20,
         block_bytes: 512,
         is_read_only: false,
@@ -217,9 +217,9 @@ mod tests {
 
     #[test]
     fn the_file_and_the_directory_have_their_modes() {
-        let mode = |of: &Attributes, node| u32_at(&attributes(of, node), 16 + 48 + 12);
+        let mode = |of: &FileAttributes, node| u32_at(&attributes(of, node), 16 + 48 + 12);
         assert_eq!((mode(&OF, FILE), mode(&OF, ROOT)), (0o100_600, 0o040_700));
-        let read_only = Attributes { is_read_only: true, ..OF };
+        let read_only = FileAttributes { is_read_only: true, ..OF };
         assert_eq!((mode(&read_only, FILE), mode(&read_only, ROOT)), (0o100_400, 0o040_500));
         assert_eq!(u32_at(&entry(&OF), 40 + 48 + 12), 0o100_600);
     }

@@ -5,7 +5,7 @@
 use super::answer::{
     ATTRIBUTES_CHANGED, FLAGS, OLDEST, OVER_RING, VERSION, attributes_changed, header, init,
 };
-use super::wire::{LEAD_BYTES, Request, RequestKind};
+use super::wire::{FuseRequest, LEAD_BYTES, RequestKind};
 use crate::event_loop::{DriverId, Handle};
 use crate::kernel_file;
 use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_CONGESTED, FUSE_START_S};
@@ -32,19 +32,19 @@ const REQUEST_BYTES: u32 = 32 * 4096;
 const PIECES_MAX: usize = 1000;
 
 /// An opened `/dev/fuse` with a file system.
-pub struct Channel {
+pub struct FuseChannel {
     file: File,
 }
 
-impl Channel {
+impl FuseChannel {
     pub(super) fn of(fd: OwnedFd) -> Self {
         Self { file: fd.into() }
     }
 
     /// Answers the kernel's first request. Data of requests may have `request_bytes` at most; the
     /// result says how many they have, fewer with an older kernel, and whether they come by a
-    /// [`Ring`](super::Ring), as they do from a kernel that offers it unless that `is_plain`. Waits
-    /// for that request, which the kernel has made by the mount.
+    /// [`FuseRing`](super::FuseRing), as they do from a kernel that offers it unless that
+    /// `is_plain`. Waits for that request, which the kernel has made by the mount.
     pub(super) fn begin(&self, request_bytes: u32, is_plain: bool) -> io::Result<(u32, bool)> {
         let limit = Timespec { tv_sec: FUSE_START_S as i64, tv_nsec: 0 };
         let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
@@ -54,8 +54,8 @@ impl Channel {
         // As much as the kernel demands room for.
         let mut bytes = vec![0; LEAD_BYTES + REQUEST_BYTES.max(request_bytes) as usize];
         let len = (&self.file).read(&mut bytes)?;
-        let request = Request::decode(&bytes[..len.min(LEAD_BYTES)]);
-        let Some(Request { unique, kind: RequestKind::Init { version, flags }, .. }) = request
+        let request = FuseRequest::decode(&bytes[..len.min(LEAD_BYTES)]);
+        let Some(FuseRequest { unique, kind: RequestKind::Init { version, flags }, .. }) = request
         else {
             return Err(io::ErrorKind::InvalidData.into());
         };
@@ -110,13 +110,13 @@ impl Channel {
         &self,
         lead: &mut [u8; LEAD_BYTES],
         data: &mut [u8],
-    ) -> io::Result<Option<Request>> {
+    ) -> io::Result<Option<FuseRequest>> {
         loop {
             let mut into = [IoSliceMut::new(lead), IoSliceMut::new(data)];
             match (&self.file).read_vectored(&mut into) {
                 Ok(len) => {
-                    let request = Request::decode(&lead[..len.min(LEAD_BYTES)]);
-                    let is_whole = |request: &Request| match request.data_bytes() {
+                    let request = FuseRequest::decode(&lead[..len.min(LEAD_BYTES)]);
+                    let is_whole = |request: &FuseRequest| match request.data_bytes() {
                         0 => true,
                         bytes => bytes == len - LEAD_BYTES.min(len),
                     };

@@ -1,8 +1,8 @@
 //! `fusermount3`, which mounts for users without that privilege: it opens `/dev/fuse`, mounts, and
 //! passes the descriptor to its caller.
 
-use super::channel::Channel;
-use super::settings::Settings;
+use super::channel::FuseChannel;
+use super::settings::MountSettings;
 use crate::limits::FUSE_START_S;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ const PROGRAM: &str = "fusermount3";
 const SOCKET: &str = "_FUSE_COMMFD";
 
 /// Mounts at a directory that belongs to this user.
-pub(super) fn mount(directory: &Path, settings: &Settings) -> io::Result<Channel> {
+pub(super) fn mount(directory: &Path, settings: &MountSettings) -> io::Result<FuseChannel> {
     let access = if settings.is_read_only { "ro" } else { "rw" };
     let options = format!(
         "{access},nosuid,nodev,noatime,fsname=weft,subtype=weft,default_permissions,max_read={}",
@@ -39,7 +39,7 @@ pub(super) fn mount(directory: &Path, settings: &Settings) -> io::Result<Channel
     drop(command);
     let received = receive(&own);
     check(child.wait_with_output()?)?;
-    Ok(Channel::of(received?))
+    Ok(FuseChannel::of(received?))
 }
 
 /// Unmounts a directory that [`mount`] has mounted.

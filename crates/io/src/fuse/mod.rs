@@ -22,10 +22,10 @@ mod ring;
 mod settings;
 mod wire;
 
-pub use answer::{Attributes, Space, attributes, directory, entry, opened, space, written};
-pub use channel::Channel;
+pub use answer::{FileAttributes, Space, attributes, directory, entry, opened, space, written};
+pub use channel::FuseChannel;
 pub use loops::renew_capacity;
 pub use mount::{FILE_SYSTEM, Mounted, is_dead, is_mounted, mount, owner, unmount};
-pub use ring::{Ring, Taken, queues};
-pub use settings::Settings;
-pub use wire::{FILE, LEAD_BYTES, NAME, ROOT, Request, RequestKind};
+pub use ring::{FuseEvent, FuseRing, queues};
+pub use settings::MountSettings;
+pub use wire::{FILE, FuseRequest, LEAD_BYTES, NAME, ROOT, RequestKind};

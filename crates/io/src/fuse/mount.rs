@@ -1,9 +1,9 @@
 //! Mounts and unmounts a file system at a directory: by the system calls as root, and by
 //! `fusermount3`, where it is installed, as another user.
 
-use super::channel::Channel;
+use super::channel::FuseChannel;
 use super::helper;
-use super::settings::Settings;
+use super::settings::MountSettings;
 use crate::kernel_file;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -19,10 +19,11 @@ pub const FILE_SYSTEM: &str = "fuse.weft";
 /// A mounted file system.
 pub struct Mounted {
     /// Its requests.
-    pub channel: Channel,
+    pub channel: FuseChannel,
     /// Maximum data of a request in bytes.
     pub request_bytes: u32,
-    /// Requests come by a [`Ring`](super::Ring), after each of the kernel's queues has a slot.
+    /// Requests come by a [`FuseRing`](super::FuseRing), after each of the kernel's queues has a
+    /// slot.
     pub has_ring: bool,
 }
 
@@ -31,7 +32,7 @@ pub struct Mounted {
 /// # Errors
 /// Those of the system. [`io::ErrorKind::NotFound`] with `/dev/fuse` in its text, or of the program
 /// `fusermount3`, if this system lacks them.
-pub fn mount(directory: &Path, settings: &Settings) -> io::Result<Mounted> {
+pub fn mount(directory: &Path, settings: &MountSettings) -> io::Result<Mounted> {
     let channel = match by_system(directory, settings) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
             helper::mount(directory, settings)?
@@ -47,10 +48,10 @@ pub fn mount(directory: &Path, settings: &Settings) -> io::Result<Mounted> {
     }
 }
 
-fn by_system(directory: &Path, settings: &Settings) -> io::Result<Channel> {
+fn by_system(directory: &Path, settings: &MountSettings) -> io::Result<FuseChannel> {
     let opened = kernel_file::open("/dev/fuse");
     let file = opened.map_err(|e| io::Error::new(e.kind(), format!("/dev/fuse: {e}")))?;
-    let channel = Channel::of(file.into());
+    let channel = FuseChannel::of(file.into());
     let (user, group) = owner();
     let options = format!(
         "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions,max_read={}",

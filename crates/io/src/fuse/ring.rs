@@ -4,14 +4,14 @@
 //!
 //! The kernel has a queue for each processor, and uses none of them before each has a slot. A slot
 //! has memory for one request and its data. The requests that no answer is expected to, and
-//! notifications, still go by [`Channel`].
+//! notifications, still go by [`FuseChannel`].
 
 use super::answer::header;
-use super::channel::Channel;
-use super::wire::{HEADER_BYTES, LEAD_BYTES, NAME_OPCODE, Request};
+use super::channel::FuseChannel;
+use super::wire::{FuseRequest, HEADER_BYTES, LEAD_BYTES, NAME_OPCODE};
 use crate::command_ring::CommandRing;
 use crate::event_loop::{DriverId, Handle};
-use crate::mapping::Mapping;
+use crate::mapping::KernelMapping;
 use io_uring::{opcode, squeue, types};
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -47,19 +47,19 @@ const _: () = assert!(size_of::<squeue::Entry128>() == 128);
 
 /// An event of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum FuseEvent {
     /// A request, in the slot with this number.
-    Request(u16, Request),
+    Request(u16, FuseRequest),
     /// A slot gets no further request.
     Over,
 }
 
 /// The slots of some of the kernel's queues, on one loop.
-pub struct Ring {
+pub struct FuseRing {
     /// Dropped first: the kernel has the addresses of the memory below until then.
     ring: CommandRing<squeue::Entry128>,
     file: File,
-    memory: Mapping,
+    memory: KernelMapping,
     /// By number: the queue.
     queues: Vec<u16>,
     /// Maximum data of a request.
@@ -69,14 +69,14 @@ pub struct Ring {
     early: Vec<(u64, i32)>,
 }
 
-impl Ring {
+impl FuseRing {
     /// Gives the kernel `depth` slots for each of its `queues`, for requests with `payload_bytes`
     /// of data at most. The driver is woken when there is a request.
     ///
     /// # Errors
     /// Those of the system, also if it refuses only one of the slots.
     pub fn open(
-        channel: &Channel,
+        channel: &FuseChannel,
         (queues, depth): (&[u16], u16),
         payload_bytes: u32,
         (on, driver): (&Handle, DriverId),
@@ -87,7 +87,7 @@ impl Ring {
         let mut ring = Self {
             ring: CommandRing::open(slots as u32, on, driver)?,
             file: channel.file()?,
-            memory: Mapping::new(slots * (HEADERS_APART + payload_bytes))?,
+            memory: KernelMapping::new(slots * (HEADERS_APART + payload_bytes))?,
             queues,
             payload_bytes,
             answered: Vec::with_capacity(slots),
@@ -132,7 +132,8 @@ impl Ring {
         let address = place.map(|place| place.as_ptr() as u64);
         let mut entry = entry.addr(address).build().user_data(slot.into());
         if place.is_some() {
-            // SAFETY: an entry is 128 bytes of plain numbers (`io_uring_sqe`), and this one is ours.
+            // SAFETY: an entry is 128 bytes of plain numbers (`io_uring_sqe`), and this one is
+            // ours.
             unsafe {
                 let len = (&raw mut entry).cast::<u8>().add(ENTRY_LEN_AT).cast::<u32>();
                 len.write(2);
@@ -144,7 +145,7 @@ impl Ring {
     }
 
     /// Takes what has come.
-    pub fn take(&mut self, on: &Handle, taken: &mut Vec<Taken>) -> io::Result<()> {
+    pub fn take(&mut self, on: &Handle, taken: &mut Vec<FuseEvent>) -> io::Result<()> {
         let (slots, mut unknown) = (self.queues.len(), Vec::new());
         let mut answers: SmallVec<[(u64, i32); 32]> = self.early.drain(..).collect();
         answers.extend(self.ring.answers(on)?);
@@ -154,9 +155,9 @@ impl Ring {
                 continue;
             };
             match self.request(slot).filter(|_| result == 0) {
-                Some(request) => taken.push(Taken::Request(slot, request)),
+                Some(request) => taken.push(FuseEvent::Request(slot, request)),
                 None if result == 0 => unknown.push(slot),
-                None => taken.push(Taken::Over),
+                None => taken.push(FuseEvent::Over),
             }
         }
         for slot in unknown {
@@ -166,7 +167,7 @@ impl Ring {
     }
 
     /// The request in a slot. `None`: it is cut off, or has less data than it says.
-    fn request(&self, slot: u16) -> Option<Request> {
+    fn request(&self, slot: u16) -> Option<FuseRequest> {
         let at = usize::from(slot) * HEADERS_APART;
         let mut lead = [0; LEAD_BYTES];
         let (head, body) = lead.split_at_mut(HEADER_BYTES);
@@ -177,7 +178,7 @@ impl Ring {
             NAME_OPCODE => self.memory.read(self.data_at(slot), body),
             _ => self.memory.read(at + OPERATION_AT, body),
         }
-        let request = Request::decode(&lead)?;
+        let request = FuseRequest::decode(&lead)?;
         (request.data_bytes() <= self.payload(slot).min(self.payload_bytes)).then_some(request)
     }
 
@@ -198,7 +199,7 @@ impl Ring {
     }
 
     /// Answers a request: with data, in pieces, or with a positive error number. The kernel hears
-    /// of it by the next [`Ring::submit`].
+    /// of it by the next [`FuseRing::submit`].
     pub fn answer<'a>(
         &mut self,
         slot: u16,

@@ -2,7 +2,7 @@
 
 /// Settings of a mount.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct MountSettings {
     /// Writes are refused.
     pub is_read_only: bool,
     /// Maximum data of a request in bytes: a power of two, and at least a page.

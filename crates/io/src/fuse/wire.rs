@@ -30,7 +30,7 @@ mod change {
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct FuseRequest {
     /// Its name; the answer has the same one.
     pub unique: u64,
     /// [`ROOT`] or [`FILE`]; anything else is a fault of the kernel.
@@ -113,7 +113,7 @@ pub enum RequestKind {
     Other(u32),
 }
 
-impl Request {
+impl FuseRequest {
     /// Decodes a request from its first [`LEAD_BYTES`], or from all of it if it is shorter. `None`:
     /// it is cut off.
     pub fn decode(lead: &[u8]) -> Option<Self> {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn kind(opcode: u32, body: &[u8]) -> RequestKind {
-        let request = Request::decode(&request(opcode, FILE, body)).unwrap();
+        let request = FuseRequest::decode(&request(opcode, FILE, body)).unwrap();
         assert_eq!((request.unique, request.node), (7, FILE));
         request.kind
     }
@@ -243,9 +243,10 @@ mod tests {
     fn a_request_that_is_cut_off_is_none() {
         for opcode in 0..60 {
             let whole = request(opcode, FILE, &[0; 40]);
-            assert!((0..24).all(|len| Request::decode(&whole[..len]).is_none()));
+            assert!((0..24).all(|len| FuseRequest::decode(&whole[..len]).is_none()));
             // Some requests need no more than the header.
-            let mut decoded = (24..whole.len()).filter_map(|len| Request::decode(&whole[..len]));
+            let mut decoded =
+                (24..whole.len()).filter_map(|len| FuseRequest::decode(&whole[..len]));
             assert!(decoded.all(|request| request.unique == 7));
         }
     }

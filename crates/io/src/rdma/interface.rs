@@ -1,6 +1,6 @@
 //! The interface of queue pairs and their listeners.
 
-use super::work::{Event, Exposure, RemoteMemory};
+use super::work::{Exposure, QueuePairEvent, RemoteMemory};
 use crate::event_loop::{Handle, Registrar};
 use crate::segment::Segments;
 use std::io;
@@ -58,7 +58,7 @@ pub struct NotLent {
 
 /// Data sent behind a message: the first bytes of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct SlotData {
     /// The slot.
     pub slot: u16,
     /// The first byte in it.
@@ -76,7 +76,7 @@ pub struct Memory {
 /// Posting never fails at once: work that the queue pair does not take ends with an event like all
 /// other. Numbers of slots and buffers out of range are errors of the caller, and panic.
 pub trait QueuePair: Send {
-    /// Returns the limits for [`QueuePair::create`], from [`Event::Resolved`] on.
+    /// Returns the limits for [`QueuePair::create`], from [`QueuePairEvent::Resolved`] on.
     fn device_limits(&self) -> DeviceLimits;
 
     /// Makes the queues and their memory.
@@ -85,8 +85,8 @@ pub trait QueuePair: Send {
     /// In a sentence that says what is missing.
     fn create(&mut self, config: &QueuePairConfig) -> io::Result<()>;
 
-    /// Asks for the connection, or accepts it, with this private data. [`Event::Established`]
-    /// follows, or another end.
+    /// Asks for the connection, or accepts it, with this private data.
+    /// [`QueuePairEvent::Established`] follows, or another end.
     ///
     /// # Errors
     /// It is over already.
@@ -125,7 +125,7 @@ pub trait QueuePair: Send {
     ///
     /// # Errors
     /// The system failed, and the queue pair must be destroyed.
-    fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
+    fn poll(&mut self, on: &Handle) -> io::Result<Option<QueuePairEvent>>;
 
     /// Returns whether [`QueuePair::poll`] has an event of which the driver is not told, because it
     /// is of this end alone: work that was not posted.
@@ -203,7 +203,7 @@ pub trait QueuePair: Send {
     ) -> io::Result<RemoteMemory>;
 
     /// Ends the access to a slot that was given without a window, at once. One that
-    /// [`Event::Received`] reported as invalidated has ended by itself.
+    /// [`QueuePairEvent::Received`] reported as invalidated has ended by itself.
     fn conceal(&mut self, slot: u16);
 
     /// Posts the invalidation of a slot's window, signaled as `id`.
@@ -211,13 +211,13 @@ pub trait QueuePair: Send {
 
     /// Posts a SEND, signaled as `id`, of a message and the data behind it. `invalidate` is the key
     /// of the other end that it invalidates.
-    fn send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>);
+    fn send(&mut self, id: u64, message: &[u8], data: Option<SlotData>, invalidate: Option<u32>);
 
     /// Posts an RDMA READ into a slot, signaled as `id`.
-    fn read(&mut self, id: u64, into: Memory, from: RemoteMemory);
+    fn read(&mut self, id: u64, into: SlotData, from: RemoteMemory);
 
     /// Posts an RDMA WRITE from a slot as `id`.
-    fn write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool);
+    fn write(&mut self, id: u64, from: SlotData, to: RemoteMemory, signaled: bool);
 
     /// Ends the connection, and flushes what is posted. Does nothing the second time.
     fn disconnect(&mut self);

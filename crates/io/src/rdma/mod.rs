@@ -10,12 +10,13 @@
 //!
 //! # The life of a queue pair
 //! 1. `connect_rdma` finds the device that leads to the other end, and the queue pair reports
-//!    [`Event::Resolved`]. One that [`QueuePairListener::accept`] returns is as far already, and
-//!    has the request's private data.
+//!    [`QueuePairEvent::Resolved`]. One that [`QueuePairListener::accept`] returns is as far
+//!    already, and has the request's private data.
 //! 2. [`QueuePair::device_limits`] says what may be asked for, [`QueuePair::create`] makes the
 //!    queues, receives are posted, and [`QueuePair::open`] asks for the connection or accepts it
 //!    ([`QueuePair::reject`] does not).
-//! 3. [`Event::Established`] is reported. (On the accepting side messages may be received before.)
+//! 3. [`QueuePairEvent::Established`] is reported. (On the accepting side messages may be received
+//!    before.)
 //! 4. [`QueuePair::disconnect`], the other end, or a failure ends it: everything that is posted
 //!    ends with an event. [`QueuePair::destroy`], and dropping it, need no such events: afterwards
 //!    the device touches nothing.
@@ -41,9 +42,11 @@ use elsewhere as system;
 #[cfg(target_os = "linux")]
 use verbs as system;
 
-pub use interface::{DeviceLimits, Memory, NotLent, QueuePair, QueuePairConfig, QueuePairListener};
+pub use interface::{
+    DeviceLimits, NotLent, QueuePair, QueuePairConfig, QueuePairListener, SlotData,
+};
 pub use unavailable::Unavailable;
-pub use work::{Ended, Event, Exposure, RemoteMemory, WorkError};
+pub use work::{Exposure, QueuePairEvent, RemoteMemory, WorkError, WorkOutcome};
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,10 +1,10 @@
 //! Events of a queue pair.
 
-pub use weft_base::verbs::{Ended, Exposure, RemoteMemory, WorkError};
+pub use weft_base::verbs::{Exposure, RemoteMemory, WorkError, WorkOutcome};
 
 /// An event of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum QueuePairEvent {
     /// The device that leads to the other end is known: the queues can be made.
     Resolved,
     /// The connection stands. [`QueuePair::private_data`](super::QueuePair::private_data) is what
@@ -41,6 +41,6 @@ pub enum Event {
         /// The number that it was given.
         id: u64,
         /// Its outcome.
-        ended: Ended,
+        ended: WorkOutcome,
     },
 }

@@ -104,7 +104,7 @@ impl Divided {
         self.given = Given::Shared;
         for &Piece { start, len, .. } in &self.memory.pieces {
             let of = Rc::clone(&self.memory);
-            into.push(Segment::Part(Part { start, len, writable: false, of }));
+            into.push(Segment::Part(SegmentPart { start, len, writable: false, of }));
         }
     }
 
@@ -117,7 +117,7 @@ impl Divided {
             if len > 0 {
                 // SAFETY: `skipped` is less than the piece's length.
                 let start = unsafe { piece.start.add(skipped) };
-                into.push(Segment::Part(Part {
+                into.push(Segment::Part(SegmentPart {
                     start,
                     len,
                     writable: exclusive && piece.writable,
@@ -144,21 +144,21 @@ impl Divided {
 }
 
 /// A part of the memory that a [`Divided`] keeps.
-pub struct Part {
+pub struct SegmentPart {
     start: NonNull<u8>,
     len: usize,
     writable: bool,
     of: Rc<Memory>,
 }
 
-impl Part {
+impl SegmentPart {
     /// Returns whether it is writable.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 }
 
-impl Deref for Part {
+impl Deref for SegmentPart {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -169,7 +169,7 @@ impl Deref for Part {
     }
 }
 
-impl DerefMut for Part {
+impl DerefMut for SegmentPart {
     /// # Panics
     /// If the memory is shared or read-only.
     #[inline]
@@ -181,7 +181,7 @@ impl DerefMut for Part {
     }
 }
 
-impl core::fmt::Debug for Part {
+impl core::fmt::Debug for SegmentPart {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Part({} of {} bytes)", self.len, super::total_len(&self.of.segments))
     }

@@ -11,7 +11,7 @@ pub trait Owner {
 }
 
 /// Memory of another owner, who is notified when it is dropped.
-pub struct Foreign {
+pub struct ForeignMemory {
     start: NonNull<u8>,
     len: u32,
     /// The owner's name for it.
@@ -20,7 +20,7 @@ pub struct Foreign {
     owner: Rc<dyn Owner>,
 }
 
-impl Foreign {
+impl ForeignMemory {
     /// Memory that `owner` knows as `name`; `writable` says whether it may be written to.
     ///
     /// # Safety
@@ -44,7 +44,7 @@ impl Foreign {
     }
 }
 
-impl Deref for Foreign {
+impl Deref for ForeignMemory {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -53,7 +53,7 @@ impl Deref for Foreign {
     }
 }
 
-impl DerefMut for Foreign {
+impl DerefMut for ForeignMemory {
     /// # Panics
     /// If the memory is read-only.
     #[inline]
@@ -64,13 +64,13 @@ impl DerefMut for Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for ForeignMemory {
     fn drop(&mut self) {
         self.owner.free(self.name);
     }
 }
 
-impl core::fmt::Debug for Foreign {
+impl core::fmt::Debug for ForeignMemory {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Foreign({} bytes)", self.len)
     }
@@ -100,8 +100,8 @@ mod tests {
         // SAFETY: the vector outlives both, they are apart, and nobody else uses it meanwhile.
         let (read, written) = unsafe {
             (
-                Foreign::new(start, 4096, true, owner(), 7),
-                Foreign::new(start.add(4096), 4096, false, owner(), 8),
+                ForeignMemory::new(start, 4096, true, owner(), 7),
+                ForeignMemory::new(start.add(4096), 4096, false, owner(), 8),
             )
         };
         let mut read = Segment::Foreign(read);

@@ -4,8 +4,8 @@ mod divide;
 mod foreign;
 mod on_thread;
 
-pub use divide::{Divided, Part};
-pub use foreign::{Foreign, Owner};
+pub use divide::{Divided, SegmentPart};
+pub use foreign::{ForeignMemory, Owner};
 pub(crate) use on_thread::OnThread;
 
 use crate::buf::Buf;
@@ -31,9 +31,9 @@ pub enum Segment {
     /// A device's own memory, to receive data that will be written to it.
     Frame(Frame),
     /// A part of the memory of another operation, which waits for its return.
-    Part(Part),
+    Part(SegmentPart),
     /// Memory of another owner, who waits for its return.
-    Foreign(Foreign),
+    Foreign(ForeignMemory),
 }
 
 impl Deref for Segment {

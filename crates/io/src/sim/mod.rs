@@ -15,8 +15,8 @@
 //! Hosts have devices for RDMA ([`RdmaConfig`]): queue pairs find each other by the same addresses,
 //! and suffer the same faults.
 //!
-//! Disks are the files that a loop's [`crate::disk::Service`] opens, behind a cache whose content a
-//! crash loses, sector by sector, unless it was flushed ([`DiskConfig`]).
+//! Disks are the files that a loop's [`crate::disk::DiskService`] opens, behind a cache whose
+//! content a crash loses, sector by sector, unless it was flushed ([`DiskConfig`]).
 //!
 //! ```
 //! use weft_io::{LoopConfig, sim::World};
@@ -41,10 +41,10 @@ mod world;
 pub use crate::rng::Rng;
 pub use config::{Chunking, Cut, CutAt, NetConfig, PortAnswer, Side};
 pub use disk::DiskConfig;
-pub use net::Connection;
+pub use net::SimConnection;
 pub use rdma::{RdmaConfig, RdmaCounts};
-pub use trace::Record;
-pub use view::View;
+pub use trace::TraceRecord;
+pub use view::WorldView;
 pub use world::{HostId, LoopId, World};
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const PRIME: u64 = 0x0100_0000_01b3;
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TraceRecord {
     /// When.
     pub at: Time,
     /// The event.
@@ -23,7 +23,7 @@ pub struct Record {
     pub value: u64,
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -39,13 +39,13 @@ impl fmt::Display for Record {
 /// The running hash (FNV-1a over the records) and their tail.
 pub(super) struct Trace {
     hash: u64,
-    tail: VecDeque<Record>,
+    tail: VecDeque<TraceRecord>,
     /// Gets each record as well.
     watcher: Option<Watcher>,
 }
 
 /// Function that is called with each record.
-pub(super) type Watcher = Box<dyn FnMut(&Record) + Send>;
+pub(super) type Watcher = Box<dyn FnMut(&TraceRecord) + Send>;
 
 impl Trace {
     pub(super) fn new() -> Self {
@@ -60,7 +60,7 @@ impl Trace {
         self.hash
     }
 
-    pub(super) fn tail(&self) -> impl Iterator<Item = &Record> {
+    pub(super) fn tail(&self) -> impl Iterator<Item = &TraceRecord> {
         self.tail.iter()
     }
 
@@ -72,7 +72,7 @@ impl Trace {
         if self.tail.len() == TAIL {
             self.tail.pop_front();
         }
-        let record = Record { at, what, subject, value };
+        let record = TraceRecord { at, what, subject, value };
         self.tail.push_back(record);
         if let Some(watcher) = &mut self.watcher {
             watcher(&record);

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 
 /// See [`super::World::view`].
 #[derive(Clone)]
-pub struct View(pub(super) SharedNet);
+pub struct WorldView(pub(super) SharedNet);
 
-impl View {
+impl WorldView {
     /// Clients whose FIN to this server is still in flight, possibly behind data. Also includes
     /// clients whose FIN was in flight when the server last received from them, if that was at most
     /// `ago` earlier.

@@ -3,11 +3,11 @@
 use super::backend::SimBackend;
 use super::config::{Cut, CutAt, NetConfig, PortAnswer, Side};
 use super::disk::{DiskConfig, Disks, SimDisk};
-use super::net::{Connection, SharedNet};
+use super::net::{SharedNet, SimConnection};
 use super::rdma::{RdmaConfig, RdmaCounts};
 use super::stream::Registry;
-use super::trace::Record;
-use super::view::View;
+use super::trace::TraceRecord;
+use super::view::WorldView;
 use crate::event_loop::{Activity, Handle, Loop, LoopConfig};
 use crate::rng::Rng;
 use crate::time::Time;
@@ -233,7 +233,7 @@ impl World {
 
     /// The connections that some end still holds, those of queue pairs among them, in the order in
     /// which they were begun.
-    pub fn connections(&self) -> Vec<Connection> {
+    pub fn connections(&self) -> Vec<SimConnection> {
         let net = self.net.lock();
         let mut all: Vec<_> = net.connections().chain(net.rdma_connections()).collect();
         all.sort_by_key(|connection| connection.id);
@@ -241,8 +241,8 @@ impl World {
     }
 
     /// Returns a view of the network for drivers and their parts.
-    pub fn view(&self) -> View {
-        View(self.net.clone())
+    pub fn view(&self) -> WorldView {
+        WorldView(self.net.clone())
     }
 
     /// Cuts a connection now.
@@ -337,7 +337,7 @@ impl World {
     }
 
     /// Has `watcher` called with everything that happens, as it happens. It must not use the world.
-    pub fn watch(&mut self, watcher: impl FnMut(&Record) + Send + 'static) {
+    pub fn watch(&mut self, watcher: impl FnMut(&TraceRecord) + Send + 'static) {
         self.net.lock().trace.watch(Box::new(watcher));
     }
 
@@ -352,7 +352,7 @@ impl World {
     }
 
     /// The last things that happened.
-    pub fn trace_tail(&self) -> Vec<Record> {
+    pub fn trace_tail(&self) -> Vec<TraceRecord> {
         self.net.lock().trace.tail().copied().collect()
     }
 }

@@ -2,7 +2,7 @@
 //! is for a loop.
 
 use super::device::path_of;
-use super::encoding::{INFO_BYTES, Info, PARAMETER_BYTES, Parameters, command, control};
+use super::encoding::{INFO_BYTES, Info, PARAMETER_BYTES, UblkParameters, command, control};
 use crate::kernel_file;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use weft_base::lock::Lock;
 
 /// The control device, opened.
-pub struct Control {
+pub struct UblkControl {
     file: File,
     ring: Lock<IoUring<squeue::Entry128, cqueue::Entry>>,
     features: u64,
@@ -28,7 +28,7 @@ struct Command<'a> {
     has_path: bool,
 }
 
-impl Control {
+impl UblkControl {
     /// Opens it, and asks what the driver can do.
     pub fn open() -> io::Result<Self> {
         let file = kernel_file::open("/dev/ublk-control")?;
@@ -95,7 +95,7 @@ impl Control {
     }
 
     /// Says what kind of disk a device is, before it starts.
-    pub fn set_parameters(&self, info: &Info, parameters: &Parameters) -> io::Result<()> {
+    pub fn set_parameters(&self, info: &Info, parameters: &UblkParameters) -> io::Result<()> {
         self.ask(Command::of(command::SET_PARAMS, info, &mut parameters.encode()))
     }
 
@@ -104,7 +104,7 @@ impl Control {
         let mut bytes = [0; PARAMETER_BYTES];
         bytes[..4].copy_from_slice(&(PARAMETER_BYTES as u32).to_ne_bytes());
         self.ask(Command::of(command::GET_PARAMS, info, &mut bytes))?;
-        Ok(Parameters::decode_size(&bytes))
+        Ok(UblkParameters::decode_size(&bytes))
     }
 
     /// Makes the disk of a device appear, when all its queues are served by this process.

@@ -2,19 +2,19 @@
 
 use super::encoding::{DEPTH_MAX, DESCRIPTOR_BYTES, Info, data_offset, flag};
 use crate::kernel_file;
-use crate::mapping::Mapping;
+use crate::mapping::KernelMapping;
 use rustix::fs::Access;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 /// A device, opened by its server.
-pub struct Device {
+pub struct UblkDevice {
     pub(super) file: File,
     info: Info,
 }
 
-impl Device {
+impl UblkDevice {
     /// Opens it. One process at a time can.
     pub fn open(info: &Info) -> io::Result<Self> {
         let file = kernel_file::open(&path_of(info.device))?;
@@ -32,11 +32,11 @@ impl Device {
     }
 
     /// The descriptors of a queue.
-    pub(super) fn descriptors(&self, queue: u16) -> io::Result<Mapping> {
+    pub(super) fn descriptors(&self, queue: u16) -> io::Result<KernelMapping> {
         let page = rustix::param::page_size();
         let apart = (DEPTH_MAX * DESCRIPTOR_BYTES).next_multiple_of(page) as u64;
         let len = usize::from(self.info.depth) * DESCRIPTOR_BYTES;
-        Mapping::of_file(&self.file, apart * u64::from(queue), len.next_multiple_of(page))
+        KernelMapping::of_file(&self.file, apart * u64::from(queue), len.next_multiple_of(page))
     }
 
     /// Copies data of a write that is under way.

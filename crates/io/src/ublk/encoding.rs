@@ -186,7 +186,7 @@ impl Info {
 
 /// Properties of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct DiskAttributes {
     /// It accepts no writes.
     pub read_only: bool,
     /// It has a volatile write cache, and does flushes and forced writes.
@@ -196,9 +196,9 @@ pub struct Attributes {
 /// `ublk_params`: properties of a disk for the block layer. Sizes and lengths are in sectors of 512
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// See [`Attributes`].
-    pub attributes: Attributes,
+pub struct UblkParameters {
+    /// See [`DiskAttributes`].
+    pub attributes: DiskAttributes,
     /// Bytes of a block: a power of two.
     pub block_bytes: u32,
     /// Bytes that are best written together: a power of two, at least a block.
@@ -213,7 +213,7 @@ pub struct Parameters {
     pub zeroes_sectors: u32,
 }
 
-impl Parameters {
+impl UblkParameters {
     pub(super) fn encode(&self) -> [u8; PARAMETER_BYTES] {
         let mut bytes = [0; PARAMETER_BYTES];
         let attributes = u32::from(self.attributes.read_only)
@@ -241,7 +241,7 @@ impl Parameters {
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
+pub enum UblkRequestKind {
     /// A read.
     Read,
     /// A write; `fua`: durable when it ends.
@@ -266,26 +266,26 @@ pub enum RequestKind {
 
 /// `ublksrv_io_desc`: a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct UblkRequest {
     /// Its kind.
-    pub kind: RequestKind,
+    pub kind: UblkRequestKind,
     /// The first sector.
     pub sector: u64,
     /// Its length in sectors.
     pub sectors: u32,
 }
 
-impl Request {
+impl UblkRequest {
     pub(super) fn decode(bytes: &[u8; DESCRIPTOR_BYTES]) -> Self {
         let word = u32::from_ne_bytes(part(bytes, 0));
         let (fua, keeps) = (word >> 8 & 1 << 13 != 0, word >> 8 & 1 << 15 != 0);
         let kind = match word as u8 {
-            0 => RequestKind::Read,
-            1 => RequestKind::Write { fua },
-            2 => RequestKind::Flush,
-            3 => RequestKind::Discard,
-            5 => RequestKind::WriteZeroes { deallocate: !keeps, fua },
-            other => RequestKind::Unknown(other),
+            0 => UblkRequestKind::Read,
+            1 => UblkRequestKind::Write { fua },
+            2 => UblkRequestKind::Flush,
+            3 => UblkRequestKind::Discard,
+            5 => UblkRequestKind::WriteZeroes { deallocate: !keeps, fua },
+            other => UblkRequestKind::Unknown(other),
         };
         let sectors = u32::from_ne_bytes(part(bytes, 4));
         Self { kind, sectors, sector: u64::from_ne_bytes(part(bytes, 8)) }
@@ -344,26 +344,26 @@ mod tests {
             bytes[..4].copy_from_slice(&word.to_ne_bytes());
             bytes[4..8].copy_from_slice(&8u32.to_ne_bytes());
             bytes[8..16].copy_from_slice(&(1u64 << 33).to_ne_bytes());
-            Request::decode(&bytes)
+            UblkRequest::decode(&bytes)
         };
-        let read = Request { kind: RequestKind::Read, sector: 1 << 33, sectors: 8 };
+        let read = UblkRequest { kind: UblkRequestKind::Read, sector: 1 << 33, sectors: 8 };
         assert_eq!(request(0), read);
         let kinds = [
-            (1, RequestKind::Write { fua: false }),
-            (1 | 1 << 21, RequestKind::Write { fua: true }),
-            (2, RequestKind::Flush),
-            (3, RequestKind::Discard),
-            (5, RequestKind::WriteZeroes { deallocate: true, fua: false }),
-            (5 | 1 << 23, RequestKind::WriteZeroes { deallocate: false, fua: false }),
-            (255, RequestKind::Unknown(255)),
+            (1, UblkRequestKind::Write { fua: false }),
+            (1 | 1 << 21, UblkRequestKind::Write { fua: true }),
+            (2, UblkRequestKind::Flush),
+            (3, UblkRequestKind::Discard),
+            (5, UblkRequestKind::WriteZeroes { deallocate: true, fua: false }),
+            (5 | 1 << 23, UblkRequestKind::WriteZeroes { deallocate: false, fua: false }),
+            (255, UblkRequestKind::Unknown(255)),
         ];
         kinds.into_iter().for_each(|(word, kind)| assert_eq!(request(word).kind, kind));
     }
 
     #[test]
     fn parameters_name_sizes_by_their_logarithms() {
-        let parameters = Parameters {
-            attributes: Attributes { read_only: true, volatile_cache: true },
+        let parameters = UblkParameters {
+            attributes: DiskAttributes { read_only: true, volatile_cache: true },
             block_bytes: 4096,
             optimal_bytes: 65_536,
             max_sectors: 1024,
@@ -374,8 +374,8 @@ mod tests {
         let bytes = parameters.encode();
         assert_eq!(bytes[12..16], [12, 12, 16, 12]);
         assert_eq!(bytes[8..12], 0b1101u32.to_ne_bytes());
-        assert_eq!(Parameters::decode_size(&bytes), (4096, 1 << 40));
-        let small = Parameters { block_bytes: 512, optimal_bytes: 512, ..parameters };
+        assert_eq!(UblkParameters::decode_size(&bytes), (4096, 1 << 40));
+        let small = UblkParameters { block_bytes: 512, optimal_bytes: 512, ..parameters };
         assert_eq!(small.encode()[12..16], [9; 4]);
     }
 }

@@ -14,10 +14,12 @@ mod device;
 mod encoding;
 mod queue;
 
-pub use control::Control;
-pub use device::{Device, is_usable, open_alone, user};
-pub use encoding::{Attributes, Info, Parameters, Request, RequestKind, State, flag};
-pub use queue::{Queue, Taken};
+pub use control::UblkControl;
+pub use device::{UblkDevice, is_usable, open_alone, user};
+pub use encoding::{
+    DiskAttributes, Info, State, UblkParameters, UblkRequest, UblkRequestKind, flag,
+};
+pub use queue::{UblkEvent, UblkQueue};
 
 /// Requests of a queue.
 pub const DEPTH: u16 = 128;

@@ -5,11 +5,11 @@
 //! number. The next command for it brings the result. When the disk is taken away, or the driver
 //! wants the queue to pause, it answers with an error, and no request comes by that command again.
 
-use super::device::Device;
-use super::encoding::{COMMIT_AND_FETCH_REQ, DESCRIPTOR_BYTES, FETCH_REQ, Request, request};
+use super::device::UblkDevice;
+use super::encoding::{COMMIT_AND_FETCH_REQ, DESCRIPTOR_BYTES, FETCH_REQ, UblkRequest, request};
 use crate::command_ring::CommandRing;
 use crate::event_loop::{DriverId, Handle};
-use crate::mapping::Mapping;
+use crate::mapping::KernelMapping;
 use io_uring::{opcode, squeue, types};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,30 +17,30 @@ use std::sync::Arc;
 
 /// Answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum UblkEvent {
     /// A request, by its number.
-    Request(u16, Request),
+    Request(u16, UblkRequest),
     /// No request comes by this number.
     Over(u16),
 }
 
 /// A queue on a loop.
-pub struct Queue {
+pub struct UblkQueue {
     /// Dropped first: the system has the addresses of the memory below until then.
     ring: CommandRing<squeue::Entry>,
-    device: Arc<Device>,
+    device: Arc<UblkDevice>,
     number: u16,
-    descriptors: Mapping,
+    descriptors: KernelMapping,
     /// Memory through which data goes, a piece for each request, if it is not copied by calls.
-    pieces: Option<Mapping>,
+    pieces: Option<KernelMapping>,
     /// Numbers of requests that were answered.
     answered: Vec<(u16, i32)>,
 }
 
-impl Queue {
+impl UblkQueue {
     /// Serves a queue of a device on a loop, for a driver that is woken when there is something.
     pub fn open(
-        device: &Arc<Device>,
+        device: &Arc<UblkDevice>,
         number: u16,
         on: &Handle,
         driver: DriverId,
@@ -50,7 +50,7 @@ impl Queue {
         let ring = CommandRing::open(u32::from(info.depth), on, driver)?;
         let pieces = match device.copies() {
             true => None,
-            false => Some(Mapping::new(depth * info.request_bytes as usize)?),
+            false => Some(KernelMapping::new(depth * info.request_bytes as usize)?),
         };
         let mut queue = Self {
             descriptors: device.descriptors(number)?,
@@ -86,7 +86,7 @@ impl Queue {
     }
 
     /// Ends a request: bytes that were transferred, or a negative error number. It is said by the
-    /// next [`Queue::submit`].
+    /// next [`UblkQueue::submit`].
     pub fn answer(&mut self, tag: u16, result: i32) {
         self.answered.push((tag, result));
     }
@@ -101,16 +101,16 @@ impl Queue {
     }
 
     /// Takes what has come.
-    pub fn take(&mut self, on: &Handle, taken: &mut Vec<Taken>) -> io::Result<()> {
+    pub fn take(&mut self, on: &Handle, taken: &mut Vec<UblkEvent>) -> io::Result<()> {
         let (depth, descriptors) = (self.device.info().depth, &self.descriptors);
         taken.extend(self.ring.answers(on)?.filter_map(|(name, result)| {
             let tag = u16::try_from(name).ok().filter(|tag| *tag < depth)?;
             if result != 0 {
-                return Some(Taken::Over(tag));
+                return Some(UblkEvent::Over(tag));
             }
             let mut bytes = [0; DESCRIPTOR_BYTES];
             descriptors.read(usize::from(tag) * DESCRIPTOR_BYTES, &mut bytes);
-            Some(Taken::Request(tag, Request::decode(&bytes)))
+            Some(UblkEvent::Request(tag, UblkRequest::decode(&bytes)))
         }));
         Ok(())
     }

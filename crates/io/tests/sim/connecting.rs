@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use weft_io::accept::Acceptor;
-use weft_io::connect::{ConnectError, connect};
+use weft_io::connect::{ConnectFailure, connect};
 use weft_io::sim::{PortAnswer, World};
 use weft_io::{Handle, LoopConfig, Time};
 
@@ -36,7 +36,7 @@ fn scene(seed: u64) -> Scene {
 }
 
 /// Outcome of an attempt, and its time.
-type Ended = Rc<RefCell<Option<(Result<String, ConnectError>, Time)>>>;
+type Ended = Rc<RefCell<Option<(Result<String, ConnectFailure>, Time)>>>;
 
 fn attempt(on: &Handle, to: &[&str], limit: Duration) -> Ended {
     let ended = Ended::default();
@@ -49,7 +49,7 @@ fn attempt(on: &Handle, to: &[&str], limit: Duration) -> Ended {
     ended
 }
 
-fn wait(world: &mut World, ended: &Ended) -> (Result<String, ConnectError>, Time) {
+fn wait(world: &mut World, ended: &Ended) -> (Result<String, ConnectFailure>, Time) {
     assert!(world.run_until(|_| ended.borrow().is_some(), Duration::from_secs(1000)));
     ended.take().expect("it ended")
 }
@@ -88,7 +88,7 @@ fn who_refuses_is_named_and_who_is_silent_costs_the_limit() {
         let silent = attempt(&scene.client, &["10.0.0.1:7001", "10.0.0.1:7002"], LIMIT);
         let (result, at) = wait(&mut scene.world, &silent);
         let error = result.unwrap_err();
-        assert!(matches!(&error, ConnectError::TimedOut { silent, failed, .. }
+        assert!(matches!(&error, ConnectFailure::TimedOut { silent, failed, .. }
             if *silent == [addr("10.0.0.1:7002")] && failed.len() == 1));
         assert_eq!(error.to_string(), "no answer from 10.0.0.1:7002 within 5s");
         assert!(at >= begun + LIMIT && at <= begun + LIMIT + Duration::from_millis(10), "{at:?}");
@@ -100,15 +100,14 @@ fn who_refuses_is_named_and_who_is_silent_costs_the_limit() {
 fn no_address_no_time_and_no_descriptor_are_answered_too() {
     let mut scene = scene(1);
     let nobody = attempt(&scene.client, &[], LIMIT);
-    assert!(matches!(wait(&mut scene.world, &nobody).0, Err(ConnectError::NoAddress)));
+    assert!(matches!(wait(&mut scene.world, &nobody).0, Err(ConnectFailure::NoAddress)));
     let no_time = attempt(&scene.client, &["10.0.0.1:7000"], Duration::ZERO);
-    assert!(matches!(wait(&mut scene.world, &no_time).0, Err(ConnectError::TimedOut { .. })));
+    assert!(matches!(wait(&mut scene.world, &no_time).0, Err(ConnectFailure::TimedOut { .. })));
     let host = scene.world.host("10.0.0.2");
     scene.world.set_exhausted(host, true);
     let no_descriptor = attempt(&scene.client, &["10.0.0.1:7000"], LIMIT);
-    assert!(
-        matches!(wait(&mut scene.world, &no_descriptor).0, Err(ConnectError::Failed(f)) if f.len() == 1)
-    );
+    let refused = wait(&mut scene.world, &no_descriptor).0;
+    assert!(matches!(refused, Err(ConnectFailure::Failed(f)) if f.len() == 1));
 }
 
 #[test]

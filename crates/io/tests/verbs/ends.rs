@@ -7,7 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use weft_io::rdma::{
-    Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError,
+    Exposure, QueuePair, QueuePairConfig, QueuePairEvent, QueuePairListener, SlotData, WorkError,
+    WorkOutcome,
 };
 use weft_io::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Time};
 
@@ -47,8 +48,8 @@ pub fn config(exposure: Option<Exposure>) -> QueuePairConfig {
     }
 }
 
-pub fn memory(offset: u32, bytes: u32) -> Memory {
-    Memory { slot: SLOT, offset, bytes }
+pub fn memory(offset: u32, bytes: u32) -> SlotData {
+    SlotData { slot: SLOT, offset, bytes }
 }
 
 /// A loop, and the time that it may take.
@@ -81,7 +82,7 @@ impl Bench {
     }
 
     /// The next event of an end.
-    pub fn next(&mut self, end: &End) -> Event {
+    pub fn next(&mut self, end: &End) -> QueuePairEvent {
         self.until(|| end.events.borrow_mut().pop_front())
     }
 
@@ -108,7 +109,7 @@ impl Bench {
     pub fn pair(&mut self, exposure: Option<Exposure>) -> (End, End) {
         let (listening, at) = self.listen();
         let host = self.connect(at);
-        assert_eq!(self.next(&host), Event::Resolved);
+        assert_eq!(self.next(&host), QueuePairEvent::Resolved);
         host.begin(exposure);
         host.qp().open(REQUEST).unwrap();
         let request = self.until(|| listening.requests.borrow_mut().pop_front());
@@ -117,8 +118,8 @@ impl Bench {
         let target = End::new(self.on(), request);
         target.begin(None);
         target.qp().open(ACCEPT).unwrap();
-        assert_eq!(self.next(&host), Event::Established);
-        assert_eq!(self.next(&target), Event::Established);
+        assert_eq!(self.next(&host), QueuePairEvent::Established);
+        assert_eq!(self.next(&target), QueuePairEvent::Established);
         assert!(host.qp().private_data().starts_with(ACCEPT));
         (host, target)
     }
@@ -167,14 +168,14 @@ impl Driver for Accepting {
 /// One end, whose events a driver takes.
 pub struct End {
     qp: Rc<RefCell<Option<Box<dyn QueuePair>>>>,
-    events: Rc<RefCell<VecDeque<Event>>>,
+    events: Rc<RefCell<VecDeque<QueuePairEvent>>>,
     driver: DriverId,
     on: Handle,
 }
 
 struct Taking {
     qp: Rc<RefCell<Option<Box<dyn QueuePair>>>>,
-    events: Rc<RefCell<VecDeque<Event>>>,
+    events: Rc<RefCell<VecDeque<QueuePairEvent>>>,
 }
 
 impl Driver for Taking {
@@ -229,7 +230,7 @@ impl End {
     }
 
     /// The events that are there.
-    pub fn taken(&self) -> Vec<Event> {
+    pub fn taken(&self) -> Vec<QueuePairEvent> {
         self.events.borrow_mut().drain(..).collect()
     }
 
@@ -252,12 +253,12 @@ impl Drop for End {
     }
 }
 
-pub fn done(id: u64) -> Event {
-    Event::WorkEnded { id, ended: Ended::Done }
+pub fn done(id: u64) -> QueuePairEvent {
+    QueuePairEvent::WorkEnded { id, ended: WorkOutcome::Done }
 }
 
-pub fn failed(id: u64, error: WorkError) -> Event {
-    Event::WorkEnded { id, ended: Ended::Failed(error) }
+pub fn failed(id: u64, error: WorkError) -> QueuePairEvent {
+    QueuePairEvent::WorkEnded { id, ended: WorkOutcome::Failed(error) }
 }
 
 pub fn pattern(len: usize, seed: usize) -> Vec<u8> {

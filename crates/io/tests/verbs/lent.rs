@@ -5,7 +5,7 @@ use crate::verbs::ends::{Bench, End, SLOT, done, memory, pattern};
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_io::Segments;
-use weft_io::rdma::{Ended, Event, Exposure, NotLent};
+use weft_io::rdma::{Exposure, NotLent, QueuePairEvent, WorkOutcome};
 use weft_io::region::{CHUNK_BYTES, Lender, Region};
 
 const LEN: usize = 100_000;
@@ -33,10 +33,10 @@ fn written(
     target.qp().write(5, memory(0, LEN as u32), at, true);
     target.qp().read(6, memory(0, 1), at);
     let mut events = [bench.next(target), bench.next(target)];
-    events.sort_by_key(|event| matches!(event, Event::WorkEnded { id: 6, .. }));
+    events.sort_by_key(|event| matches!(event, QueuePairEvent::WorkEnded { id: 6, .. }));
     assert_eq!(events[0], done(5));
     assert!(
-        matches!(events[1], Event::WorkEnded { id: 6, ended: Ended::Failed(_) }),
+        matches!(events[1], QueuePairEvent::WorkEnded { id: 6, ended: WorkOutcome::Failed(_) }),
         "it is only read"
     );
     assert_eq!(target.qp().take_back(SLOT).unwrap().len(), pieces);

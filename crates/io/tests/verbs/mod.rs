@@ -1,5 +1,6 @@
 //! Queue pairs of rdma-core on a real or soft device. `lab/cases/verbs.sh` runs this; by hand:
-//! `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io --test io -- --ignored --skip verbs::target:: verbs::`.
+//! `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io --test io -- --ignored --skip verbs::target::
+//! verbs::`.
 #![cfg(target_os = "linux")]
 
 mod ends;
@@ -8,13 +9,13 @@ mod target;
 
 use core::time::Duration;
 use ends::{Bench, End, REQUEST, SLOT, address, counter, done, failed, memory, pattern};
-use weft_io::rdma::{Ended, Event, Exposure, RemoteMemory, WorkError};
+use weft_io::rdma::{Exposure, QueuePairEvent, RemoteMemory, WorkError, WorkOutcome};
 use weft_io::{Loop, LoopConfig};
 
 /// The message that an end receives next, its buffer posted again, and the key that it invalidated.
 fn message(bench: &mut Bench, end: &End) -> (Vec<u8>, Option<u32>) {
     match bench.next(end) {
-        Event::Received { buffer, immediate: None, invalidated } => {
+        QueuePairEvent::Received { buffer, immediate: None, invalidated } => {
             let bytes = end.qp().received(buffer).to_vec();
             end.qp().post_receive(buffer);
             (bytes, invalidated)
@@ -126,17 +127,17 @@ fn refused(bench: &mut Bench, host: &End, target: &End, at: RemoteMemory, bytes:
     while ended.len() < 9 {
         ended.push(bench.next(target));
     }
-    assert!(ended.contains(&Event::WorkEnded { id: 31, ended: Ended::Flushed }));
+    assert!(ended.contains(&QueuePairEvent::WorkEnded { id: 31, ended: WorkOutcome::Flushed }));
     assert_eq!(
         ended
             .iter()
-            .filter(|event| matches!(event, Event::ReceiveEnded { error: None, .. }))
+            .filter(|event| matches!(event, QueuePairEvent::ReceiveEnded { error: None, .. }))
             .count(),
         8
     );
     target.qp().disconnect();
     loop {
-        if bench.next(host) == Event::Disconnected {
+        if bench.next(host) == QueuePairEvent::Disconnected {
             break;
         }
     }
@@ -212,18 +213,18 @@ fn a_rejection_carries_private_data() {
     let mut bench = Bench::new();
     let (listening, at) = bench.listen();
     let host = bench.connect(at);
-    assert_eq!(bench.next(&host), Event::Resolved);
+    assert_eq!(bench.next(&host), QueuePairEvent::Resolved);
     host.begin(None);
     host.qp().open(REQUEST).unwrap();
     let mut request = bench.until(|| listening.requests.borrow_mut().pop_front());
     request.reject(&[1, 2, 3, 4]);
     drop(request);
-    assert_eq!(bench.next(&host), Event::Rejected);
+    assert_eq!(bench.next(&host), QueuePairEvent::Rejected);
     assert!(host.qp().private_data().starts_with(&[1, 2, 3, 4]));
     // Receives that were posted are flushed.
     host.qp().disconnect();
     for _ in 0..8 {
-        assert!(matches!(bench.next(&host), Event::ReceiveEnded { error: None, .. }));
+        assert!(matches!(bench.next(&host), QueuePairEvent::ReceiveEnded { error: None, .. }));
     }
 }
 
@@ -234,15 +235,15 @@ fn where_nobody_listens_there_is_a_sentence() {
     let mut at = address();
     at.set_port(4);
     let host = bench.connect(at);
-    assert_eq!(bench.next(&host), Event::Resolved);
+    assert_eq!(bench.next(&host), QueuePairEvent::Resolved);
     host.begin(None);
     host.qp().open(REQUEST).unwrap();
-    assert_eq!(bench.next(&host), Event::Rejected);
+    assert_eq!(bench.next(&host), QueuePairEvent::Rejected);
     assert_eq!(host.qp().trouble().unwrap(), format!("nobody listens on RDMA at {at}"));
     let nowhere = bench.on().connect_rdma("127.0.0.1:4420".parse().unwrap());
     if let Ok(qp) = nowhere {
         let end = End::new(bench.on(), qp);
-        assert_eq!(bench.next(&end), Event::Failed);
+        assert_eq!(bench.next(&end), QueuePairEvent::Failed);
         assert!(end.qp().trouble().unwrap().contains("RDMA"), "{:?}", end.qp().trouble());
     }
 }
@@ -258,7 +259,9 @@ fn a_message_waits_for_a_receive() {
     }
     let mut first = Vec::new();
     while first.len() < 8 {
-        let Event::Received { buffer, .. } = bench.next(&target) else { panic!("a message") };
+        let QueuePairEvent::Received { buffer, .. } = bench.next(&target) else {
+            panic!("a message")
+        };
         first.push(target.qp().received(buffer).to_vec());
         if first.len() == 8 {
             target.qp().post_receive(buffer);
@@ -282,7 +285,7 @@ fn work_that_nobody_answers_exceeds_its_retries() {
     let before = counter("retry_exceeded_err");
     // Its queue pair is in the error state, and answers nothing. The host does not follow.
     target.qp().disconnect();
-    assert_eq!(bench.next(&host), Event::Disconnected);
+    assert_eq!(bench.next(&host), QueuePairEvent::Disconnected);
     host.qp().send(1, b"to nobody", None, None);
     host.qp().send(2, b"behind it", None, None);
     assert_eq!(bench.next(&host), failed(1, WorkError::RetriesExceeded));
@@ -290,7 +293,10 @@ fn work_that_nobody_answers_exceeds_its_retries() {
     while ended.len() < 9 {
         ended.push(bench.next(&host));
     }
-    assert!(ended.contains(&Event::WorkEnded { id: 2, ended: Ended::Flushed }), "{ended:?}");
+    assert!(
+        ended.contains(&QueuePairEvent::WorkEnded { id: 2, ended: WorkOutcome::Flushed }),
+        "{ended:?}"
+    );
     if let (Some(before), Some(now)) = (before, counter("retry_exceeded_err")) {
         assert!(now > before, "the device says so, too");
     }
@@ -304,8 +310,11 @@ fn a_message_that_is_too_long_ends_both_ends() {
     host.fill(&pattern(5000, 0));
     host.qp().send(1, b"long", Some(memory(0, 5000)), None);
     // Devices differ in what they call it.
-    assert!(matches!(bench.next(&target), Event::ReceiveEnded { error: Some(_), .. }));
-    assert!(matches!(bench.next(&host), Event::WorkEnded { id: 1, ended: Ended::Failed(_) }));
+    assert!(matches!(bench.next(&target), QueuePairEvent::ReceiveEnded { error: Some(_), .. }));
+    assert!(matches!(
+        bench.next(&host),
+        QueuePairEvent::WorkEnded { id: 1, ended: WorkOutcome::Failed(_) }
+    ));
 }
 
 #[test]
@@ -330,15 +339,18 @@ fn an_end_flushes_everything_and_tells_the_other_end() {
     let mut ended = Vec::new();
     while ended.len() < 9 {
         match bench.next(&host) {
-            Event::Disconnected => {}
+            QueuePairEvent::Disconnected => {}
             event => ended.push(event),
         }
     }
-    assert!(ended.contains(&Event::WorkEnded { id: 1, ended: Ended::Flushed }), "{ended:?}");
-    assert_eq!(bench.next(&target), Event::Disconnected);
+    assert!(
+        ended.contains(&QueuePairEvent::WorkEnded { id: 1, ended: WorkOutcome::Flushed }),
+        "{ended:?}"
+    );
+    assert_eq!(bench.next(&target), QueuePairEvent::Disconnected);
     target.qp().disconnect();
     for _ in 0..8 {
-        assert!(matches!(bench.next(&target), Event::ReceiveEnded { error: None, .. }));
+        assert!(matches!(bench.next(&target), QueuePairEvent::ReceiveEnded { error: None, .. }));
     }
     target.qp().destroy();
     target.qp().send(2, b"later", None, None);
@@ -348,7 +360,7 @@ fn an_end_flushes_everything_and_tells_the_other_end() {
             .qp()
             .poll(bench.on())
             .unwrap()
-            .is_none_or(|event| matches!(event, Event::WorkEnded { .. }))
+            .is_none_or(|event| matches!(event, QueuePairEvent::WorkEnded { .. }))
     );
 }
 
@@ -360,7 +372,7 @@ fn an_end_that_is_dropped_ends_the_other_one() {
     host.fill(&[1; 4096]);
     host.qp().expose(1, SLOT, 4096, true).unwrap();
     drop(host);
-    assert_eq!(bench.next(&target), Event::Disconnected);
+    assert_eq!(bench.next(&target), QueuePairEvent::Disconnected);
 }
 
 #[test]
@@ -384,7 +396,7 @@ fn a_queue_pair_moves_to_another_loop() {
     assert_eq!(bench.next(&host), done(3));
     assert_eq!(message(&mut bench, &host).0, b"answer");
     drop(thread.join().unwrap());
-    assert_eq!(bench.next(&host), Event::Disconnected);
+    assert_eq!(bench.next(&host), QueuePairEvent::Disconnected);
 }
 
 #[test]

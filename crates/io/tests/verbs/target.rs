@@ -4,7 +4,7 @@
 
 use super::ends::{Bench, End, SLOT};
 use std::net::SocketAddr;
-use weft_io::rdma::{Event, Exposure, RemoteMemory};
+use weft_io::rdma::{Exposure, QueuePairEvent, RemoteMemory};
 
 /// A request for an admin queue of 32 entries, as the connection manager carries it.
 const REQUEST: [u8; 32] = {
@@ -23,9 +23,9 @@ fn target() -> SocketAddr {
 }
 
 /// Asks the target for a connection, with an answer.
-fn ask(bench: &mut Bench, request: &[u8]) -> (End, Event) {
+fn ask(bench: &mut Bench, request: &[u8]) -> (End, QueuePairEvent) {
     let host = bench.connect(target());
-    assert_eq!(bench.next(&host), Event::Resolved);
+    assert_eq!(bench.next(&host), QueuePairEvent::Resolved);
     host.begin(Some(Exposure::Registration));
     host.qp().open(request).unwrap();
     let answer = bench.next(&host);
@@ -34,7 +34,7 @@ fn ask(bench: &mut Bench, request: &[u8]) -> (End, Event) {
 
 /// The connection ends, whatever else is reported before.
 fn ends(bench: &mut Bench, host: &End) {
-    while bench.next(host) != Event::Disconnected {}
+    while bench.next(host) != QueuePairEvent::Disconnected {}
 }
 
 #[test]
@@ -47,17 +47,17 @@ fn private_data_of_every_length_is_answered() {
         match answer {
             // InfiniBand's messages have fields of a fixed size, so that zeros follow: a request
             // whose HSQSIZE is there is complete.
-            Event::Established if len > 6 => {
+            QueuePairEvent::Established if len > 6 => {
                 assert!(said.starts_with(&[0, 0, 32, 0]), "{len}: {said:?}")
             }
-            Event::Rejected if len <= 6 => {
+            QueuePairEvent::Rejected if len <= 6 => {
                 assert!(
                     said.starts_with(&[0, 0, 4, 0]) || said.starts_with(&[0, 0, 1, 0]),
                     "{len}: {said:?}"
                 )
             }
             // iWARP says how much there is.
-            Event::Rejected => {
+            QueuePairEvent::Rejected => {
                 assert!(len < 32 && said.starts_with(&[0, 0, 1, 0]), "{len}: {said:?}")
             }
             other => panic!("{len}: {other:?}"),
@@ -75,7 +75,7 @@ fn requests_that_cannot_be_are_rejected_with_the_reason() {
         let mut request = REQUEST;
         request[at..at + 2].copy_from_slice(&value.to_le_bytes());
         let (host, answer) = ask(&mut bench, &request);
-        assert_eq!(answer, Event::Rejected, "{value:#x} at {at}");
+        assert_eq!(answer, QueuePairEvent::Rejected, "{value:#x} at {at}");
         assert!(
             host.qp().private_data().starts_with(&[0, 0, reason, 0]),
             "{value:#x} at {at}: {:?}",
@@ -99,7 +99,7 @@ fn connect(from: RemoteMemory, bytes: u32, kind: u8) -> [u8; 64] {
 /// A host that is connected, and its memory for the data of Connect, accessible.
 fn host(bench: &mut Bench, accessible: u32) -> (End, RemoteMemory) {
     let (host, answer) = ask(bench, &REQUEST);
-    assert_eq!(answer, Event::Established);
+    assert_eq!(answer, QueuePairEvent::Established);
     host.fill(&[0; CONNECT_DATA_BYTES as usize]);
     let at = host.qp().expose(0, SLOT, accessible, false).unwrap();
     (host, at)
@@ -127,7 +127,9 @@ fn descriptors_that_cannot_be_are_answered_with_the_reason() {
         host.qp().send(1, &wrong(at), None, None);
         let cqe = bench.until(|| {
             host.taken().into_iter().find_map(|event| match event {
-                Event::Received { buffer, .. } => Some(host.qp().received(buffer).to_vec()),
+                QueuePairEvent::Received { buffer, .. } => {
+                    Some(host.qp().received(buffer).to_vec())
+                }
                 _ => None,
             })
         });

@@ -1,6 +1,6 @@
 //! A connection of the ceiling: bare, or within TLS.
 
-use super::tuning::Tuning;
+use super::tuning::CeilingTuning;
 use core::fmt;
 use mio::event::Source;
 use mio::net::TcpStream;
@@ -60,13 +60,13 @@ impl Channel {
     }
 
     /// Has the socket tuned.
-    pub(super) fn tune(&self, tuning: Tuning) {
+    pub(super) fn tune(&self, tuning: CeilingTuning) {
         tuning.apply(&self.socket);
     }
 
     /// Has the socket set up as each connection of the ceiling is.
     pub(super) fn set_up(&self) {
-        Tuning::for_any(&self.socket);
+        CeilingTuning::for_any(&self.socket);
     }
 
     /// Sends `request` and waits for as much as `answer` holds; for the first words, which take a

@@ -3,14 +3,15 @@
 use super::channel::{Channel, Secure};
 use super::gather::Gather;
 use super::message::{
-    COUNT_NUMBER, HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser,
+    COUNT_NUMBER, CeilingMessage, CeilingMessageKind, HEADER_BYTES, Malformed, PAYLOAD_BYTES_MAX,
+    Parser,
 };
-use super::tuning::Tuning;
+use super::tuning::CeilingTuning;
 use super::{RECEIVE_BYTES, pause};
 use crate::error::Error;
 use crate::limits::{DRAIN_MAX, IODEPTH_MAX};
-use crate::random::Random;
-use crate::stats::Latency;
+use crate::random::Pcg;
+use crate::stats::Latencies;
 use crate::workload::Direction;
 use core::time::Duration;
 use std::io::{self, Read};
@@ -44,7 +45,7 @@ pub struct CeilingSpec {
     /// Core to run on.
     pub cpu: Option<usize>,
     /// The tuning of the connections.
-    pub tuning: Tuning,
+    pub tuning: CeilingTuning,
     /// Operations per second, started one at a time; otherwise as many as the depth allows.
     pub rate_iops: Option<u32>,
     /// Process ID of the server, to measure its CPU time.
@@ -65,7 +66,7 @@ impl Default for CeilingSpec {
             ramp_time: Duration::from_millis(200),
             runtime: Duration::from_secs(1),
             cpu: None,
-            tuning: Tuning::default(),
+            tuning: CeilingTuning::default(),
             rate_iops: None,
             server_pid: None,
             secure: None,
@@ -81,7 +82,7 @@ pub struct CeilingReport {
     /// Duration of the measurement.
     pub runtime: Duration,
     /// Latency of all operations.
-    pub latency: Latency,
+    pub latency: Latencies,
     /// CPU time of the client's thread during the measurement.
     pub thread: Usage,
     /// Receives of the client that returned something, and sends.
@@ -91,7 +92,7 @@ pub struct CeilingReport {
     /// CPU time of the server during the measurement, if its process is known.
     pub server: Option<Usage>,
     /// The tuning of the connections.
-    pub tuning: Tuning,
+    pub tuning: CeilingTuning,
 }
 
 impl CeilingReport {
@@ -148,7 +149,7 @@ struct Client<'a> {
     /// Places of the region.
     places: u64,
     next_place: u64,
-    rng: Random,
+    rng: Pcg,
     /// When each operation began, and which way it goes.
     begun: Vec<(Instant, Direction)>,
     under_way: usize,
@@ -170,7 +171,7 @@ struct Measured {
     counts: Vec<u64>,
     on: bool,
     ios: [u64; 3],
-    latency: Latency,
+    latency: Latencies,
     system_calls: u64,
 }
 
@@ -200,14 +201,14 @@ impl<'a> Client<'a> {
             memory: vec![0x5a; payload],
             places: region / u64::from(spec.bytes),
             next_place: 0,
-            rng: Random::new(1),
+            rng: Pcg::new(1),
             begun: vec![(Instant::now(), Direction::Read); spec.iodepth as usize],
             under_way: 0,
             measured: Measured {
                 counts: Vec::new(),
                 on: false,
                 ios: [0; 3],
-                latency: Latency::new(),
+                latency: Latencies::new(),
                 system_calls: 0,
             },
             spec,
@@ -249,8 +250,13 @@ impl<'a> Client<'a> {
 
     /// Asks the server how many system calls it has made.
     fn count(&mut self) {
-        let (bytes, count) =
-            Message { kind: Kind::Count, number: COUNT_NUMBER, offset: 0, len: 0 }.encode();
+        let (bytes, count) = CeilingMessage {
+            kind: CeilingMessageKind::Count,
+            number: COUNT_NUMBER,
+            offset: 0,
+            len: 0,
+        }
+        .encode();
         self.connections[0].out.push(&bytes[..count]);
     }
 
@@ -300,15 +306,15 @@ impl<'a> Client<'a> {
             let read = self.rng.next_u32() % 100 < self.spec.rwmixread.into();
             let len = self.spec.bytes;
             let kind = match read {
-                true => Kind::Read,
-                false if len <= self.spec.in_capsule_bytes => Kind::Write,
-                false => Kind::WriteLarge,
+                true => CeilingMessageKind::Read,
+                false if len <= self.spec.in_capsule_bytes => CeilingMessageKind::Write,
+                false => CeilingMessageKind::WriteLarge,
             };
             let offset = self.place() * u64::from(len);
-            let (bytes, count) = Message { kind, number, offset, len }.encode();
+            let (bytes, count) = CeilingMessage { kind, number, offset, len }.encode();
             let out = &mut self.connections[at].out;
             out.push(&bytes[..count]);
-            if kind == Kind::Write {
+            if kind == CeilingMessageKind::Write {
                 out.push_payload(&self.memory, number as usize * len as usize, len as usize);
             }
             self.begun[number as usize] =
@@ -330,7 +336,9 @@ impl<'a> Client<'a> {
         for connection in &mut self.connections {
             for number in connection.granted.drain(..) {
                 let len = self.spec.bytes;
-                let (bytes, count) = Message { kind: Kind::Data, number, offset: 0, len }.encode();
+                let (bytes, count) =
+                    CeilingMessage { kind: CeilingMessageKind::Data, number, offset: 0, len }
+                        .encode();
                 connection.out.push(&bytes[..count]);
                 connection.out.push_payload(
                     &self.memory,
@@ -368,15 +376,15 @@ impl<'a> Client<'a> {
             let (measured, begun, under_way) =
                 (&mut self.measured, &self.begun, &mut self.under_way);
             let result = connection.parser.take(received, |message| {
-                if (message.kind, message.number) == (Kind::Done, COUNT_NUMBER) {
+                if (message.kind, message.number) == (CeilingMessageKind::Done, COUNT_NUMBER) {
                     measured.counts.push(message.offset);
                     return Ok(());
                 }
                 let &(since, direction) = begun.get(message.number as usize).ok_or(Malformed)?;
                 match message.kind {
-                    Kind::Data => {}
-                    Kind::Grant => granted.push(message.number),
-                    Kind::Done => {
+                    CeilingMessageKind::Data => {}
+                    CeilingMessageKind::Grant => granted.push(message.number),
+                    CeilingMessageKind::Done => {
                         *under_way = under_way.checked_sub(1).ok_or(Malformed)?;
                         free.push(message.number);
                         measured.done(direction, now - since);
@@ -412,13 +420,17 @@ fn hello(to: SocketAddr, spec: &CeilingSpec) -> Result<(Channel, u64), Error> {
     let stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
     let mut stream = Channel::new(stream, spec.secure.as_ref()).map_err(connect)?;
     let number = tuning.copy_bytes_max() as u32;
-    let (request, count) =
-        Message { kind: Kind::Hello, number, offset: tuning.flags(), len: tuning.socket_bytes }
-            .encode();
+    let (request, count) = CeilingMessage {
+        kind: CeilingMessageKind::Hello,
+        number,
+        offset: tuning.flags(),
+        len: tuning.socket_bytes,
+    }
+    .encode();
     let mut answer = [0; HEADER_BYTES];
     let exchanged = stream.exchange(&request[..count], &mut answer, CONNECT);
-    match (exchanged, Message::decode(&answer)) {
-        (Ok(()), Ok(Some((Message { kind: Kind::Done, offset, .. }, _)))) => {
+    match (exchanged, CeilingMessage::decode(&answer)) {
+        (Ok(()), Ok(Some((CeilingMessage { kind: CeilingMessageKind::Done, offset, .. }, _)))) => {
             stream.tune(tuning);
             Ok((stream, offset))
         }

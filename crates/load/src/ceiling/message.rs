@@ -23,7 +23,7 @@ pub const HEADER_BYTES: usize = 24;
 /// Maximum payload, bytes; a peer that announces more is disconnected.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 30;
 
-/// The number in the answer to a [`Kind::Count`].
+/// The number in the answer to a [`CeilingMessageKind::Count`].
 pub const COUNT_NUMBER: u32 = u32::MAX;
 
 const MAGIC: [u8; 3] = *b"wc1";
@@ -31,7 +31,7 @@ const MAGIC: [u8; 3] = *b"wc1";
 /// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum CeilingMessageKind {
     /// Client: who are you? A request.
     Hello = 1,
     /// Client: send me payload. A request.
@@ -47,11 +47,11 @@ pub enum Kind {
     /// Server: the operation is over.
     Done = 7,
     /// Client: how many productive system calls have you made? A request; the answer is a
-    /// [`Kind::Done`] of [`COUNT_NUMBER`].
+    /// [`CeilingMessageKind::Done`] of [`COUNT_NUMBER`].
     Count = 8,
 }
 
-impl Kind {
+impl CeilingMessageKind {
     const ALL: [Self; 8] = [
         Self::Hello,
         Self::Read,
@@ -76,9 +76,9 @@ impl Kind {
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct CeilingMessage {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: CeilingMessageKind,
     /// Of which operation.
     pub number: u32,
     /// Its place.
@@ -87,7 +87,7 @@ pub struct Message {
     pub len: u32,
 }
 
-impl Message {
+impl CeilingMessage {
     /// The message, without payload, with zeroes behind.
     #[inline]
     pub fn encode(&self) -> ([u8; REQUEST_BYTES], usize) {
@@ -105,7 +105,10 @@ impl Message {
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, Malformed> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(Malformed)?;
+        let kind = CeilingMessageKind::ALL
+            .into_iter()
+            .find(|kind| *kind as u8 == head[0])
+            .ok_or(Malformed)?;
         let word =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let message = Self {
@@ -124,7 +127,7 @@ impl Message {
     #[inline]
     pub fn payload(&self) -> usize {
         match self.kind {
-            Kind::Write | Kind::Data => self.len as usize,
+            CeilingMessageKind::Write | CeilingMessageKind::Data => self.len as usize,
             _ => 0,
         }
     }
@@ -161,7 +164,7 @@ impl Parser {
     pub fn take(
         &mut self,
         received: usize,
-        mut each: impl FnMut(Message) -> Result<(), Malformed>,
+        mut each: impl FnMut(CeilingMessage) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         let end = self.held + received;
         let mut at = 0;
@@ -169,7 +172,9 @@ impl Parser {
             let skipped = self.skip.min(end - at);
             at += skipped;
             self.skip -= skipped;
-            let Some((message, len)) = Message::decode(&self.staging[at..end])? else { break };
+            let Some((message, len)) = CeilingMessage::decode(&self.staging[at..end])? else {
+                break;
+            };
             at += len;
             self.skip = message.payload();
             each(message)?;
@@ -184,12 +189,22 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn stream() -> (Vec<u8>, Vec<Message>) {
+    fn stream() -> (Vec<u8>, Vec<CeilingMessage>) {
         let messages = vec![
-            Message { kind: Kind::Read, number: 7, offset: 0x1_2345_6789, len: 4096 },
-            Message { kind: Kind::Write, number: u32::MAX, offset: 1, len: 300 },
-            Message { kind: Kind::Data, number: 0, offset: 0, len: 10 },
-            Message { kind: Kind::Done, number: 3, offset: 0, len: 0 },
+            CeilingMessage {
+                kind: CeilingMessageKind::Read,
+                number: 7,
+                offset: 0x1_2345_6789,
+                len: 4096,
+            },
+            CeilingMessage {
+                kind: CeilingMessageKind::Write,
+                number: u32::MAX,
+                offset: 1,
+                len: 300,
+            },
+            CeilingMessage { kind: CeilingMessageKind::Data, number: 0, offset: 0, len: 10 },
+            CeilingMessage { kind: CeilingMessageKind::Done, number: 3, offset: 0, len: 0 },
         ];
         let mut bytes = Vec::new();
         for message in &messages {
@@ -197,7 +212,7 @@ mod tests {
             bytes.extend_from_slice(&head[..len]);
             // Payload that looks like a message.
             bytes.extend(
-                Message { kind: Kind::Read, ..*message }
+                CeilingMessage { kind: CeilingMessageKind::Read, ..*message }
                     .encode()
                     .0
                     .iter()
@@ -233,19 +248,29 @@ mod tests {
 
     #[test]
     fn lengths_are_those_of_nvme_tcp() {
-        let len = |kind| Message { kind, number: 0, offset: 0, len: 0 }.encode().1;
-        assert_eq!([Kind::Read, Kind::Write, Kind::WriteLarge].map(len), [72; 3]);
-        assert_eq!([Kind::Data, Kind::Grant, Kind::Done].map(len), [24; 3]);
+        let len = |kind| CeilingMessage { kind, number: 0, offset: 0, len: 0 }.encode().1;
+        assert_eq!(
+            [CeilingMessageKind::Read, CeilingMessageKind::Write, CeilingMessageKind::WriteLarge]
+                .map(len),
+            [72; 3]
+        );
+        assert_eq!(
+            [CeilingMessageKind::Data, CeilingMessageKind::Grant, CeilingMessageKind::Done]
+                .map(len),
+            [24; 3]
+        );
     }
 
     #[test]
     fn other_protocols_are_noticed() {
-        assert_eq!(Message::decode(&[0; 128]), Err(Malformed));
-        assert_eq!(Message::decode(b"SSH-2.0-OpenSSH_9.9 and so on"), Err(Malformed));
-        let (mut bytes, _) = Message { kind: Kind::Read, number: 0, offset: 0, len: 1 }.encode();
-        assert_eq!(Message::decode(&bytes[..23]), Ok(None));
-        assert_eq!(Message::decode(&bytes[..71]), Ok(None));
+        assert_eq!(CeilingMessage::decode(&[0; 128]), Err(Malformed));
+        assert_eq!(CeilingMessage::decode(b"SSH-2.0-OpenSSH_9.9 and so on"), Err(Malformed));
+        let (mut bytes, _) =
+            CeilingMessage { kind: CeilingMessageKind::Read, number: 0, offset: 0, len: 1 }
+                .encode();
+        assert_eq!(CeilingMessage::decode(&bytes[..23]), Ok(None));
+        assert_eq!(CeilingMessage::decode(&bytes[..71]), Ok(None));
         bytes[19] = 0xff;
-        assert_eq!(Message::decode(&bytes), Err(Malformed));
+        assert_eq!(CeilingMessage::decode(&bytes), Err(Malformed));
     }
 }

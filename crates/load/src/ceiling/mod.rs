@@ -26,8 +26,8 @@
 //! With TLS ([`Secure`]) both ends do the same within the stream that weft's own connections have;
 //! the rest is unchanged.
 //!
-//! No setting is the best for all sizes and depths, so [`run_best`] tries some ([`Tuning`]) and
-//! measures with the best.
+//! No setting is the best for all sizes and depths, so [`run_best`] tries some ([`CeilingTuning`])
+//! and measures with the best.
 
 mod channel;
 mod client;
@@ -40,8 +40,8 @@ mod tuning;
 pub use channel::Secure;
 pub use client::{CeilingReport, CeilingSpec, run};
 pub use search::run_best;
-pub use server::{Memory, serve};
-pub use tuning::Tuning;
+pub use server::{CeilingMemory, serve};
+pub use tuning::CeilingTuning;
 
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 256 << 10;

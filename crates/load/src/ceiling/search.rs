@@ -1,7 +1,7 @@
 //! The search for the best tuning.
 
 use super::client::{CeilingReport, CeilingSpec, run};
-use super::tuning::Tuning;
+use super::tuning::CeilingTuning;
 use crate::error::Error;
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub fn run_best(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Err
     let each = (spec.runtime / TRY.0).max(TRY.1);
     let mut best = (0.0, spec.tuning);
     for _ in 0..TRIES {
-        for &tuning in Tuning::worth_trying(spec.bytes) {
+        for &tuning in CeilingTuning::worth_trying(spec.bytes) {
             let tried = run(
                 to,
                 &CeilingSpec { tuning, ramp_time: each / 2, runtime: each, ..spec.clone() },

@@ -2,8 +2,8 @@
 
 use super::channel::{Channel, Secure};
 use super::gather::{COPY_BYTES_MAX, Gather};
-use super::message::{COUNT_NUMBER, Kind, Malformed, Message, Parser};
-use super::tuning::{BLOCK, PREFETCH, SOCKET_BYTES_MAX, Tuning};
+use super::message::{COUNT_NUMBER, CeilingMessage, CeilingMessageKind, Malformed, Parser};
+use super::tuning::{BLOCK, CeilingTuning, PREFETCH, SOCKET_BYTES_MAX};
 use super::{RECEIVE_BYTES, pause};
 use core::time::Duration;
 use mio::net::TcpListener;
@@ -27,9 +27,9 @@ const CONNECTIONS_MAX: usize = 256;
 
 /// The region from which reads are served: memory like that of a RAM disk, in huge pages if
 /// available.
-pub struct Memory(Pages);
+pub struct CeilingMemory(Pages);
 
-impl Memory {
+impl CeilingMemory {
     /// A region of `bytes` bytes that is touched at once: pages that were never written would all
     /// be the same one, always in the cache.
     ///
@@ -50,7 +50,7 @@ impl Memory {
 /// are not affected.
 pub fn serve(
     listener: std::net::TcpListener,
-    memory: &Memory,
+    memory: &CeilingMemory,
     secure: Option<Secure>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
@@ -94,7 +94,7 @@ struct Server<'a> {
     memory: &'a Pages,
     secure: Option<Secure>,
     /// What came in one receive.
-    messages: Vec<Message>,
+    messages: Vec<CeilingMessage>,
     connections: Vec<Connection>,
     /// Receives that brought something, and sends, since it was started.
     calls: u64,
@@ -104,7 +104,7 @@ struct Connection {
     stream: Channel,
     parser: Parser,
     out: Gather,
-    /// See [`Tuning`].
+    /// See [`CeilingTuning`].
     prefetch: bool,
     /// The last receive brought several messages.
     several: bool,
@@ -198,7 +198,7 @@ impl Connection {
         &mut self,
         memory: &Pages,
         calls: u64,
-        messages: &mut Vec<Message>,
+        messages: &mut Vec<CeilingMessage>,
     ) -> io::Result<bool> {
         if !self.out.is_empty() {
             return Ok(false);
@@ -216,7 +216,7 @@ impl Connection {
         messages.clear();
         let prefetch = self.prefetch;
         let taken = self.parser.take(received, |message| {
-            if prefetch && message.kind == Kind::Read {
+            if prefetch && message.kind == CeilingMessageKind::Read {
                 memory.prefetch(message.offset as usize, message.len as usize);
             }
             messages.push(message);
@@ -230,19 +230,28 @@ impl Connection {
     }
 
     #[inline]
-    fn answer(&mut self, message: Message, memory: &[u8], calls: u64) -> Result<(), Malformed> {
+    fn answer(
+        &mut self,
+        message: CeilingMessage,
+        memory: &[u8],
+        calls: u64,
+    ) -> Result<(), Malformed> {
         match message.kind {
-            Kind::Hello => {
+            CeilingMessageKind::Hello => {
                 self.out.copy_bytes_max = message.number as usize;
                 self.prefetch = message.offset & PREFETCH != 0;
                 let (socket_bytes, block) =
                     (message.len.min(SOCKET_BYTES_MAX), message.offset & BLOCK != 0);
-                let tuning = Tuning { socket_bytes, block, ..Tuning::default() };
+                let tuning = CeilingTuning { socket_bytes, block, ..CeilingTuning::default() };
                 self.stream.tune(tuning);
             }
-            Kind::Count => {
-                let counted =
-                    Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };
+            CeilingMessageKind::Count => {
+                let counted = CeilingMessage {
+                    kind: CeilingMessageKind::Done,
+                    number: COUNT_NUMBER,
+                    offset: calls,
+                    len: 0,
+                };
                 let (bytes, count) = counted.encode();
                 self.out.push(&bytes[..count]);
                 return Ok(());
@@ -254,27 +263,31 @@ impl Connection {
 }
 
 #[inline]
-fn answer(message: Message, memory: &[u8], out: &mut Gather) -> Result<(), Malformed> {
-    let Message { kind, number, offset, len } = message;
+fn answer(message: CeilingMessage, memory: &[u8], out: &mut Gather) -> Result<(), Malformed> {
+    let CeilingMessage { kind, number, offset, len } = message;
     let mut say = |kind, offset, len| {
-        let (bytes, count) = Message { kind, number, offset, len }.encode();
+        let (bytes, count) = CeilingMessage { kind, number, offset, len }.encode();
         out.push(&bytes[..count]);
     };
     match kind {
-        Kind::Hello => say(Kind::Done, memory.len() as u64, 0),
-        Kind::Read => {
+        CeilingMessageKind::Hello => say(CeilingMessageKind::Done, memory.len() as u64, 0),
+        CeilingMessageKind::Read => {
             let end = offset.checked_add(len.into()).ok_or(Malformed)?;
             if end > memory.len() as u64 {
                 return Err(Malformed);
             }
-            say(Kind::Data, offset, len);
+            say(CeilingMessageKind::Data, offset, len);
             out.push_payload(memory, offset as usize, len as usize);
-            let (bytes, count) = Message { kind: Kind::Done, number, offset: 0, len: 0 }.encode();
+            let (bytes, count) =
+                CeilingMessage { kind: CeilingMessageKind::Done, number, offset: 0, len: 0 }
+                    .encode();
             out.push(&bytes[..count]);
         }
-        Kind::WriteLarge => say(Kind::Grant, offset, len),
-        Kind::Write | Kind::Data => say(Kind::Done, 0, 0),
-        Kind::Grant | Kind::Done | Kind::Count => return Err(Malformed),
+        CeilingMessageKind::WriteLarge => say(CeilingMessageKind::Grant, offset, len),
+        CeilingMessageKind::Write | CeilingMessageKind::Data => say(CeilingMessageKind::Done, 0, 0),
+        CeilingMessageKind::Grant | CeilingMessageKind::Done | CeilingMessageKind::Count => {
+            return Err(Malformed);
+        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ fn server(bytes: usize) -> Server {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     let thread = std::thread::spawn(move || {
-        serve(listener, &Memory::new(bytes).unwrap(), None, &seen).unwrap()
+        serve(listener, &CeilingMemory::new(bytes).unwrap(), None, &seen).unwrap()
     });
     Server { at, stop, thread: Some(thread) }
 }
@@ -97,7 +97,7 @@ fn the_best_tuning_is_one_of_those_tried() {
             |report: &CeilingReport| report.server.is_some_and(|server| !server.total().is_zero());
         let best = |spec: &CeilingSpec| run_best(server.at, spec).unwrap();
         let report = longer_until(spec, best, is_counted);
-        assert!(Tuning::worth_trying(bytes).contains(&report.tuning));
+        assert!(CeilingTuning::worth_trying(bytes).contains(&report.tuning));
     }
 }
 

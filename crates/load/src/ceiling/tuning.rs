@@ -10,9 +10,9 @@ use weft_block::units;
 /// Largest socket buffers that a client may ask its server for, bytes.
 pub(super) const SOCKET_BYTES_MAX: u32 = 4 << 20;
 
-/// See [`Tuning::flags`].
+/// See [`CeilingTuning::flags`].
 pub(super) const PREFETCH: u64 = 1;
-/// See [`Tuning::flags`].
+/// See [`CeilingTuning::flags`].
 pub(super) const BLOCK: u64 = 2;
 
 /// Payload from which on it is large, bytes.
@@ -20,7 +20,7 @@ const LARGE_BYTES: u32 = 32 << 10;
 
 /// Use of a connection, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
+pub struct CeilingTuning {
     /// Socket buffers in each direction, bytes; 0 leaves them to the system.
     pub socket_bytes: u32,
     /// Send payloads of up to 4 KiB from where they lie instead of copying them behind their
@@ -33,13 +33,13 @@ pub struct Tuning {
     pub block: bool,
 }
 
-impl Default for Tuning {
+impl Default for CeilingTuning {
     fn default() -> Self {
         Self { socket_bytes: 1 << 20, gather: false, prefetch: false, block: false }
     }
 }
 
-impl Tuning {
+impl CeilingTuning {
     /// The tunings to try. None is the best for all sizes and depths: small buffers keep data in
     /// flight in the caches, large ones let the ends run more independently; a copy is cheaper than
     /// a piece of a gather while it stays in the cache, and cache misses overlap if they are
@@ -58,7 +58,7 @@ impl Tuning {
         Self { socket_bytes: 0, gather: false, prefetch: false, block: true },
     ];
 
-    /// Those of [`Tuning::ALL`] that poll.
+    /// Those of [`CeilingTuning::ALL`] that poll.
     const POLLING: usize = Self::ALL.len() - 1;
 
     /// Returns the usually good tuning, for users without time to try: large payloads that all go
@@ -109,7 +109,7 @@ impl Tuning {
     }
 }
 
-impl fmt::Display for Tuning {
+impl fmt::Display for CeilingTuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.socket_bytes {
             0 => f.write_str("default")?,
@@ -121,8 +121,8 @@ impl fmt::Display for Tuning {
     }
 }
 
-/// As [`Tuning`] prints itself: `1MiB+copy`, `default+gather`.
-impl FromStr for Tuning {
+/// As [`CeilingTuning`] prints itself: `1MiB+copy`, `default+gather`.
+impl FromStr for CeilingTuning {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -140,18 +140,20 @@ mod tests {
 
     #[test]
     fn names_lead_back() {
-        for tuning in Tuning::ALL {
+        for tuning in CeilingTuning::ALL {
             assert_eq!(tuning.to_string().parse(), Ok(tuning));
         }
-        assert!("2MiB+copy".parse::<Tuning>().is_err());
-        assert_eq!(Tuning::default().to_string(), "1MiB+copy");
+        assert!("2MiB+copy".parse::<CeilingTuning>().is_err());
+        assert_eq!(CeilingTuning::default().to_string(), "1MiB+copy");
     }
 
     #[test]
     fn large_payloads_are_never_copied() {
-        assert!(Tuning::worth_trying(4096).iter().all(|tuning| !tuning.block));
+        assert!(CeilingTuning::worth_trying(4096).iter().all(|tuning| !tuning.block));
         assert!(
-            Tuning::worth_trying(65_536).iter().all(|tuning| !tuning.gather && !tuning.prefetch)
+            CeilingTuning::worth_trying(65_536)
+                .iter()
+                .all(|tuning| !tuning.gather && !tuning.prefetch)
         );
     }
 }

@@ -1,15 +1,15 @@
 //! Distributions of random addresses (`random_distribution`).
 //!
 //! With `zipf` and `pareto` some blocks are used more often than others. As in fio, these lie
-//! scattered over the region; the most frequent one is at the centre, if one is given. With `normal`
-//! the blocks around the centre are used most. With `zoned` and `zoned_abs` parts of the region get
-//! their share of the operations.
+//! scattered over the region; the most frequent one is at the centre, if one is given. With
+//! `normal` the blocks around the centre are used most. With `zoned` and `zoned_abs` parts of the
+//! region get their share of the operations.
 
 use super::direction::Direction;
 use super::permutation::{Permutation, below};
 use super::split::by_direction;
 use super::zipf::Zipf;
-use crate::random::Random;
+use crate::random::Pcg;
 use core::fmt;
 use core::str::FromStr;
 use weft_block::units::parse_size;
@@ -233,7 +233,7 @@ struct Zone {
 }
 
 impl Scattered {
-    fn new(places: u64, centre: Option<f64>, rng: &mut Random) -> Self {
+    fn new(places: u64, centre: Option<f64>, rng: &mut Pcg) -> Self {
         let permutation = Permutation::new(places, rng);
         let shift = centre.map_or(0, |centre| at(centre, places) + places - permutation.at(0));
         Self { permutation, shift }
@@ -251,7 +251,7 @@ fn at(part: f64, places: u64) -> u64 {
 
 impl Draw {
     /// Draws from `places` places, at least one, of `place_bytes` bytes.
-    pub fn new(of: &Distribution, places: u64, place_bytes: u64, rng: &mut Random) -> Self {
+    pub fn new(of: &Distribution, places: u64, place_bytes: u64, rng: &mut Pcg) -> Self {
         let zoned = |parts: &mut dyn Iterator<Item = (u8, u64, u64)>| {
             let mut up_to = 0;
             let one = |(share, first, end): (u8, u64, u64)| {
@@ -297,7 +297,7 @@ impl Draw {
 
     /// The next place.
     #[inline]
-    pub fn next(&self, direction: Direction, rng: &mut Random) -> u64 {
+    pub fn next(&self, direction: Direction, rng: &mut Pcg) -> u64 {
         let places = self.places;
         match &self.kind {
             Kind::Even => below(places, rng),
@@ -332,7 +332,7 @@ mod tests {
     const DRAWS: u64 = 100_000;
 
     fn counts(text: &str, places: u64) -> Vec<u64> {
-        let mut rng = Random::new(3);
+        let mut rng = Pcg::new(3);
         let draw = Draw::new(&text.parse().unwrap(), places, 4096, &mut rng);
         let mut counts = vec![0; places as usize];
         (0..DRAWS).for_each(|_| counts[draw.next(Direction::Read, &mut rng) as usize] += 1);

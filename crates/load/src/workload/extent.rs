@@ -6,7 +6,7 @@ use super::values::Size;
 
 /// The extent of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct JobExtent {
     /// `offset=50%`: the start of the region as a percentage of the device, instead of a number of
     /// bytes.
     pub offset_percent: Option<u8>,
@@ -30,7 +30,7 @@ pub struct Extent {
     pub zones: Option<Zones>,
 }
 
-impl Default for Extent {
+impl Default for JobExtent {
     fn default() -> Self {
         Self {
             offset_percent: None,

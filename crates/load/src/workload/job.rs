@@ -2,9 +2,9 @@
 //!
 //! Stages: *connecting* (one read that is not measured, so that connections stand before the clock
 //! starts), *waiting* for all jobs, *running*, *draining*, *flushing* if that was asked for, and
-//! where blocks were written to be checked *verifying* and draining again. One turn reaps what completed, moves to the next stage
-//! if it is time, and submits as many as fit. The clock is read when something completed and when
-//! something was submitted.
+//! where blocks were written to be checked *verifying* and draining again. One turn reaps what
+//! completed, moves to the next stage if it is time, and submits as many as fit. The clock is read
+//! when something completed and when something was submitted.
 
 use super::direction::Direction;
 use super::floor::Watch;
@@ -23,10 +23,10 @@ use super::spec::Verify;
 use super::steady::Settling;
 use super::syncs::{SyncState, Syncs};
 use super::think::Pauses;
-use super::verify::ledger::Ledger;
-use super::verify::{self, Expected, Finding, Stamp};
+use super::verify::ledger::GenerationLedger;
+use super::verify::{self, BadBlock, Expected, Stamp};
 use crate::error::Error;
-use crate::random::Random;
+use crate::random::Pcg;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,7 +113,7 @@ pub(super) struct Job {
     pub recorder: Recorder,
     pub report: JobReport,
     pub order: Order,
-    pub rng: Random,
+    pub rng: Pcg,
     pub pace: Option<Pace>,
     /// Operations begun, without flushes.
     pub begun: u64,
@@ -144,7 +144,7 @@ pub(super) struct Job {
     done: Vec<Completion>,
     pub payload: Payload,
     pub stamp: Option<Stamp>,
-    pub ledger: Option<Ledger>,
+    pub ledger: Option<GenerationLedger>,
     /// The unit from which the verifying phase goes on.
     pub cursor: u64,
     timer: TimerSlot,
@@ -163,7 +163,7 @@ impl Job {
     ) -> Result<Self, Error> {
         let plan = &shared.plan;
         let (spec, share, depth) = (&plan.spec, plan.share(index), plan.spec.iodepth as usize);
-        let mut rng = Random::new(plan.seed_of(index));
+        let mut rng = Pcg::new(plan.seed_of(index));
         let verify = spec.verify == Verify::Crc32c;
         let spans = plan.spans();
         let differ = spans.differ() || plan.is_odd();
@@ -204,7 +204,7 @@ impl Job {
             queued: VecDeque::with_capacity(depth),
             queued_slots: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
-            ledger: plan.writes_pattern().then(|| Ledger::new(share.units as usize)),
+            ledger: plan.writes_pattern().then(|| GenerationLedger::new(share.units as usize)),
             payload: payload(plan, &share, of_one)?,
             stamp: verify.then(|| Stamp::new(plan.seed, plan.run)),
             cursor: 0,
@@ -346,7 +346,7 @@ impl Job {
             .flat_map(|segment| segment.chunks_exact(plan.geometry.block_bytes as usize));
         for (lba, block) in (op.lba..).zip(blocks) {
             if let Err(fault) = verify::check(block, lba, &expected) {
-                found.add(Finding { lba, fault });
+                found.add(BadBlock { lba, fault });
             }
         }
         found.blocks += u64::from(op.blocks);

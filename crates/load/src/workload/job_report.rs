@@ -2,9 +2,9 @@
 
 use super::direction::Direction;
 use super::steady::SteadyReport;
-use super::verify::{FaultKind, Finding};
+use super::verify::{BadBlock, FaultKind};
 use crate::limits::FINDINGS_MAX;
-use crate::stats::{Latency, Moments};
+use crate::stats::{Latencies, Moments};
 use core::time::Duration;
 use weft_block::{Outcome, Status, StatusKind};
 
@@ -17,7 +17,7 @@ pub struct JobReport {
     /// `verify`.
     pub directions: [DirectionReport; 3],
     /// Latency of the flushes, from when one began until its completion was seen.
-    pub syncs: Latency,
+    pub syncs: Latencies,
     /// From the start of the measurement to the last completion.
     pub runtime: Duration,
     /// Distribution of queue depths.
@@ -73,11 +73,11 @@ pub struct DirectionReport {
     /// From the start of the measurement to the last completion.
     pub runtime: Duration,
     /// Time from when an operation was due or started until the device accepted it.
-    pub submission: Latency,
+    pub submission: Latencies,
     /// Time from when the device accepted it until its completion was seen.
-    pub completion: Latency,
+    pub completion: Latencies,
     /// The sum of both.
-    pub total: Latency,
+    pub total: Latencies,
     /// Samples of bandwidth, KiB/s.
     pub bandwidth_kib: Moments,
     /// Samples of operations per second.
@@ -88,9 +88,9 @@ impl DirectionReport {
     /// With room for latencies.
     pub(super) fn recording() -> Self {
         Self {
-            submission: Latency::new(),
-            completion: Latency::new(),
-            total: Latency::new(),
+            submission: Latencies::new(),
+            completion: Latencies::new(),
+            total: Latencies::new(),
             ..Self::default()
         }
     }
@@ -214,7 +214,7 @@ pub struct VerifyReport {
     /// Bad blocks by kind: wrong, stale, misplaced.
     pub bad: [u64; 3],
     /// The first bad blocks, at most [`FINDINGS_MAX`].
-    pub findings: Vec<Finding>,
+    pub findings: Vec<BadBlock>,
     /// Units that could not be verified, because their last write failed and their content is
     /// unknown.
     pub unknown_units: u64,
@@ -233,7 +233,7 @@ impl VerifyReport {
         self.bad.iter().sum()
     }
 
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn add(&mut self, finding: BadBlock) {
         self.bad[finding.fault.kind() as usize] += 1;
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
@@ -335,7 +335,7 @@ pub(super) fn errno(kind: StatusKind) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::verify::Fault;
+    use crate::workload::verify::BlockFault;
 
     #[test]
     fn levels_are_fios() {
@@ -365,8 +365,8 @@ mod tests {
     #[test]
     fn findings_are_kept_up_to_their_limit_and_counted_beyond() {
         let mut verify = VerifyReport::default();
-        (0..100).for_each(|lba| verify.add(Finding { lba, fault: Fault::Blank }));
-        verify.add(Finding { lba: 0, fault: Fault::Misplaced { lba: 1 } });
+        (0..100).for_each(|lba| verify.add(BadBlock { lba, fault: BlockFault::Blank }));
+        verify.add(BadBlock { lba: 0, fault: BlockFault::Misplaced { lba: 1 } });
         let mut twice = verify.clone();
         twice.merge(&verify);
         assert_eq!((twice.bad, twice.findings.len()), ([200, 0, 2], FINDINGS_MAX));

@@ -18,8 +18,8 @@
 //! Operations that never started are reported as *missed*.
 //!
 //! # Payload
-//! Every write carries new random bytes, so targets that compress, deduplicate or detect zeroes gain
-//! nothing. [`Buffers`] has the options that change this.
+//! Every write carries new random bytes, so targets that compress, deduplicate or detect zeroes
+//! gain nothing. [`Buffers`] has the options that change this.
 
 mod buffers;
 mod check;
@@ -64,14 +64,14 @@ pub use buffers::{BufferPattern, Buffers};
 pub use check::check;
 pub use direction::{Direction, Rw};
 pub use distribution::Distribution;
-pub use extent::Extent;
+pub use extent::JobExtent;
 pub use floor::RateFloor;
 pub use job_report::{
     Batches, Broken, Depths, DirectionReport, ErrorCount, Execution, JobReport, VerifyReport,
 };
 pub use on_error::OnError;
 pub use percentiles::{PERCENTILES, Percentiles};
-pub use report::{LoopReport, Processors, Report, system_calls};
+pub use report::{ProcessorTimes, RunLoopReport, RunReport, system_calls};
 pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
 pub use search::LatencyTarget;
 pub use spec::{ExitAll, JobSpec, TotalRate, Verify};

@@ -7,7 +7,7 @@ use super::direction::{Direction, Rw};
 use super::distribution::{Distribution, Draw};
 use super::permutation::{Permutation, below};
 use super::steps::Steps;
-use crate::random::Random;
+use crate::random::Pcg;
 
 /// Zones, in units.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ struct Zone {
 }
 
 impl Order {
-    pub fn new(rule: &Rule<'_>, rng: &mut Random) -> Self {
+    pub fn new(rule: &Rule<'_>, rng: &mut Pcg) -> Self {
         let len = rule.zones.map_or(rule.units, |zones| zones.range.min(rule.units));
         let is_drawn = rule.norandommap || rule.align.is_some() || !rule.distribution.is_even();
         let random = rule.rw.is_random().then(|| {
@@ -111,7 +111,7 @@ impl Order {
     /// The first unit for an operation of `span` units, at most those of the region, in
     /// `direction`.
     #[inline]
-    pub fn next(&mut self, direction: Direction, span: u64, rng: &mut Random) -> u64 {
+    pub fn next(&mut self, direction: Direction, span: u64, rng: &mut Pcg) -> u64 {
         let Some(zone) = &mut self.zone else {
             return self.within(self.units, direction, span, rng);
         };
@@ -128,7 +128,7 @@ impl Order {
 
     /// The next unit of the first `units`.
     #[inline]
-    fn within(&mut self, units: u64, direction: Direction, span: u64, rng: &mut Random) -> u64 {
+    fn within(&mut self, units: u64, direction: Direction, span: u64, rng: &mut Pcg) -> u64 {
         let d = direction.index();
         let last = units - span;
         let unit = match (&mut self.random, &mut self.mix) {
@@ -164,12 +164,12 @@ fn sequential(end: u64, skip: i64, units: u64, last: u64) -> u64 {
     }
 }
 
-fn permuted(count: u64, rng: &mut Random) -> Addresses {
+fn permuted(count: u64, rng: &mut Pcg) -> Addresses {
     let count = count.max(1);
     Addresses::Permuted { permutation: Permutation::new(count, rng), next: 0, count }
 }
 
-fn drawn(rule: &Rule<'_>, len: u64, rng: &mut Random) -> Addresses {
+fn drawn(rule: &Rule<'_>, len: u64, rng: &mut Pcg) -> Addresses {
     let align = rule.align.unwrap_or([rule.pitch; 3]);
     let draw = align.map(|align| {
         let places = match rule.align {
@@ -183,7 +183,7 @@ fn drawn(rule: &Rule<'_>, len: u64, rng: &mut Random) -> Addresses {
 
 impl Addresses {
     #[inline]
-    fn next(&mut self, direction: Direction, pitch: u64, last: u64, rng: &mut Random) -> u64 {
+    fn next(&mut self, direction: Direction, pitch: u64, last: u64, rng: &mut Pcg) -> u64 {
         match self {
             Self::Permuted { permutation, next, count } => {
                 if *next == *count {
@@ -210,7 +210,7 @@ enum Next {
 }
 
 impl Mix {
-    fn next(&mut self, d: usize, rng: &mut Random) -> Next {
+    fn next(&mut self, d: usize, rng: &mut Pcg) -> Next {
         self.left -= 1;
         if self.left > 0 {
             return if self.steps.identical { Next::Same } else { Next::Following };
@@ -262,15 +262,15 @@ mod tests {
         }
     }
 
-    fn order(rw: Rw, units: u64, change: impl FnOnce(&mut Rule<'_>)) -> (Order, Random) {
-        let (steps, mut rng) = (Steps::default(), Random::new(3));
+    fn order(rw: Rw, units: u64, change: impl FnOnce(&mut Rule<'_>)) -> (Order, Pcg) {
+        let (steps, mut rng) = (Steps::default(), Pcg::new(3));
         let mut rule = rule(rw, units, &steps);
         change(&mut rule);
         (Order::new(&rule, &mut rng), rng)
     }
 
     /// Units of so many reads of one unit.
-    fn reads((mut order, mut rng): (Order, Random), count: usize) -> Vec<u64> {
+    fn reads((mut order, mut rng): (Order, Pcg), count: usize) -> Vec<u64> {
         (0..count).map(|_| order.next(Direction::Read, 1, &mut rng)).collect()
     }
 
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn runs_follow_a_random_address_or_repeat_it() {
         let of = |steps: Steps| {
-            let mut rng = Random::new(5);
+            let mut rng = Pcg::new(5);
             let order = Order::new(&rule(Rw::RandRead, 1 << 20, &steps), &mut rng);
             reads((order, rng), 1 + 4 * 200)
         };
@@ -353,7 +353,7 @@ mod tests {
     fn a_part_of_the_addresses_is_random() {
         let of = |percent| {
             let steps = Steps { random_percent: [percent; 3], ..Steps::default() };
-            let mut rng = Random::new(5);
+            let mut rng = Pcg::new(5);
             let order = Order::new(&rule(Rw::RandRead, 1 << 30, &steps), &mut rng);
             let all = reads((order, rng), 10_000);
             all.windows(2).filter(|pair| pair[1] == pair[0] + 1).count()

@@ -7,7 +7,7 @@
 
 use super::direction::Direction;
 use super::spec::{JobSpec, TotalRate};
-use crate::random::Random;
+use crate::random::Pcg;
 use core::time::Duration;
 use weft_io::Time;
 
@@ -20,7 +20,7 @@ pub(super) struct Pace {
     /// Of all directions, instead of those.
     total: Option<Clock>,
     /// Of random times only, so that addresses do not depend on these.
-    rng: Random,
+    rng: Pcg,
 }
 
 /// The clock of a direction.
@@ -54,7 +54,7 @@ impl Clock {
     /// Notes that an operation of so many bytes has begun. A random time to the next one has an
     /// exponential distribution.
     #[inline]
-    fn begin(&mut self, bytes: u64, rng: &mut Random) {
+    fn begin(&mut self, bytes: u64, rng: &mut Pcg) {
         let counted = if self.bytes { bytes } else { 1 };
         self.begun += counted;
         if let (Some(ns), Some(per_second)) = (&mut self.random, self.per_second) {
@@ -105,7 +105,7 @@ impl Pace {
             spec.rw.has(direction).then(|| clock(bytes.or(iops), bytes.is_some(), mean))
         });
         let is_paced = clocks.iter().flatten().any(|clock| clock.per_second.is_some());
-        let rng = Random::new(!seed);
+        let rng = Pcg::new(!seed);
         (is_paced || total.is_some()).then_some(Self { start, clocks, total, rng })
     }
 

@@ -1,7 +1,7 @@
 //! The payload of writes: new bytes, or those that the options of [`Buffers`] ask for.
 //!
-//! Every write gets its payload when it begins ([`Payload::fill`]), whatever its memory held before.
-//! So data that a read left there is never written.
+//! Every write gets its payload when it begins ([`Payload::fill`]), whatever its memory held
+//! before. So data that a read left there is never written.
 //!
 //! A number determines the content of a buffer. By default each write has a number of its own. A
 //! write that repeats an earlier one has the same number, and a buffer that keeps its content keeps
@@ -12,7 +12,7 @@ use super::direction::Direction;
 use super::noise::{Keys, Noise, PIECE_BYTES};
 use super::permutation::below;
 use super::spec::{JobSpec, Verify};
-use crate::random::Random;
+use crate::random::Pcg;
 use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{Segment, Segments};
 
@@ -66,7 +66,7 @@ struct Dedupe {
     percent: u64,
     /// Number of the first new payloads that they repeat; none: they repeat the last new one.
     working_set: Option<u64>,
-    rng: Random,
+    rng: Pcg,
 }
 
 /// The payload of a later write, complete in its first `made` bytes.
@@ -115,8 +115,8 @@ impl Payload {
         payload
     }
 
-    /// Returns the payload of a write at byte `offset`, in `data`, the memory of buffer `buffer`, or
-    /// in other memory of the same length, and the number of bytes that were made for it now.
+    /// Returns the payload of a write at byte `offset`, in `data`, the memory of buffer `buffer`,
+    /// or in other memory of the same length, and the number of bytes that were made for it now.
     #[inline]
     pub fn fill(
         &mut self,
@@ -182,7 +182,7 @@ impl Dedupe {
             working_set: buffers
                 .working_set_percent
                 .map(|percent| (u128::from(places) * u128::from(percent) / 100).max(1) as u64),
-            rng: Random::new(keys.seed()),
+            rng: Pcg::new(keys.seed()),
         })
     }
 
@@ -272,9 +272,9 @@ fn repeat(pattern: &[u8], mut at: usize, mut into: &mut [u8]) {
     }
 }
 
-/// Changes 24 bytes of each block, as fio does. The first eight bytes of one of its lines of 64 bytes
-/// become the block's offset on the device. The last sixteen of the first line become `mark`, where
-/// fio puts the time.
+/// Changes 24 bytes of each block, as fio does. The first eight bytes of one of its lines of 64
+/// bytes become the block's offset on the device. The last sixteen of the first line become `mark`,
+/// where fio puts the time.
 fn scramble(data: &mut [Segment], offset: u64, mark: [u64; 2]) {
     let line = (mark[1] % (SCRAMBLED_BYTES as u64 / 64)) as usize * 64;
     let blocks = data.iter_mut().flat_map(|part| part.chunks_exact_mut(SCRAMBLED_BYTES));

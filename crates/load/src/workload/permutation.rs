@@ -3,7 +3,7 @@
 //! fio uses a bitmap to visit each block of a random pass once; here a keyed permutation of the
 //! numbers does this without memory, for any size of the device.
 
-use crate::random::Random;
+use crate::random::Pcg;
 
 /// A permutation of `0..len`.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct Permutation {
 
 impl Permutation {
     /// The permutation of `0..len` that `rng` chooses.
-    pub fn new(len: u64, rng: &mut Random) -> Self {
+    pub fn new(len: u64, rng: &mut Pcg) -> Self {
         let bits = (64 - len.saturating_sub(1).leading_zeros()).max(1);
         Self {
             len,
@@ -55,7 +55,7 @@ impl Permutation {
 
 /// A number in `0..len`.
 #[inline]
-pub fn below(len: u64, rng: &mut Random) -> u64 {
+pub fn below(len: u64, rng: &mut Pcg) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(len)) >> 64) as u64
 }
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_permutation_visits_everything_once() {
-        let mut rng = Random::new(1);
+        let mut rng = Pcg::new(1);
         for len in (1..70).chain([100, 1000, 1023, 1024, 1025, 65_537]) {
             let permutation = Permutation::new(len, &mut rng);
             let mut seen = vec![false; len as usize];
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_permutation_looks_random() {
-        let mut rng = Random::new(2);
+        let mut rng = Pcg::new(2);
         let len = 1 << 16;
         let permutation = Permutation::new(len, &mut rng);
         let steps: Vec<u64> =

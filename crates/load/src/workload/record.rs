@@ -3,7 +3,7 @@
 use super::direction::{Direction, Rw};
 use super::job_report::{Batches, Depths, DirectionReport, JobReport};
 use crate::limits::SAMPLE_EVERY;
-use crate::stats::Latency;
+use crate::stats::Latencies;
 use core::time::Duration;
 use weft_io::Time;
 
@@ -12,7 +12,7 @@ pub(super) struct Recorder {
     /// `None`: no operations of this direction occur.
     directions: [Option<Box<DirectionReport>>; 3],
     /// `None`: no flushes occur.
-    syncs: Option<Box<Latency>>,
+    syncs: Option<Box<Latencies>>,
     begin: Time,
     /// Last completion of each direction.
     last: [Time; 3],
@@ -35,7 +35,7 @@ impl Recorder {
         Self {
             directions: Direction::ALL
                 .map(|d| rw.has(d).then(|| Box::new(DirectionReport::recording()))),
-            syncs: syncs.then(|| Box::new(Latency::new())),
+            syncs: syncs.then(|| Box::new(Latencies::new())),
             begin: Time::ZERO,
             last: [Time::ZERO; 3],
             depths: Depths::default(),

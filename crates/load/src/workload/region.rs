@@ -6,7 +6,7 @@ use super::spec::Verify;
 use super::values::Size;
 use crate::error::Error;
 use crate::limits::VERIFIED_UNITS_MAX;
-use crate::random::Random;
+use crate::random::Pcg;
 
 /// What one job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,8 @@ impl Plan {
     }
 
     /// Units that operations of `op` units touch in a pass over `units`: all, or with a distance
-    /// between sequential operations (`rw=read:8k`) those of one pass from the beginning to the end.
+    /// between sequential operations (`rw=read:8k`) those of one pass from the beginning to the
+    /// end.
     fn touched_units(&self, units: u64, op: u64) -> u64 {
         match u64::try_from(self.spec.steps.skip) {
             Ok(skip) if skip > 0 => {
@@ -133,7 +134,7 @@ impl Plan {
         match self.spec.extent.filesize {
             Some((least, most)) if !(least..=most).contains(&bytes) => {
                 // The same in each run, as with fio's `randrepeat`.
-                let mut rng = Random::new(self.seed ^ u64::from(index).rotate_left(32));
+                let mut rng = Pcg::new(self.seed ^ u64::from(index).rotate_left(32));
                 least + super::permutation::below(most - least + 1, &mut rng)
             }
             _ => bytes,
@@ -239,7 +240,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::super::direction::Rw;
-    use super::super::extent::Extent;
+    use super::super::extent::JobExtent;
     use super::super::spec::JobSpec;
     use super::super::steps::Zones;
     use super::*;
@@ -377,7 +378,8 @@ mod tests {
             "random_distribution"
         );
         let zones = Some(Zones { bytes: 65_536, range: 2048, skip: 0 });
-        let spec = JobSpec { extent: Extent { zones, ..Extent::default() }, ..JobSpec::default() };
+        let spec =
+            JobSpec { extent: JobExtent { zones, ..JobExtent::default() }, ..JobSpec::default() };
         assert!(matches!(plan(|s| *s = spec), Err(Error::Option { option: "zonerange", .. })));
         let verified = |change: fn(&mut JobSpec)| {
             let mut spec = JobSpec { rw: Rw::Write, verify: Verify::Crc32c, ..JobSpec::default() };

@@ -12,7 +12,7 @@ use weft_io::cpu_usage::Usage;
 
 /// A run.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RunReport {
     /// The device, without secrets.
     pub url: String,
     /// Its size and limits.
@@ -24,7 +24,7 @@ pub struct Report {
     /// The jobs, in order.
     pub jobs: Vec<JobReport>,
     /// The loops on which they ran, in order.
-    pub loops: Vec<LoopReport>,
+    pub loops: Vec<RunLoopReport>,
     /// CPU time of the whole process while measuring.
     pub process: Usage,
     /// CPU time of the other process during the measurement, if one was given.
@@ -35,7 +35,7 @@ pub struct Report {
 
 /// Parts of the time of a machine's processors, 0 to 1; the rest they were idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Processors {
+pub struct ProcessorTimes {
     /// In programs.
     pub user: f64,
     /// In the kernel, without interrupts.
@@ -50,7 +50,7 @@ pub struct Processors {
 
 /// A loop.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LoopReport {
+pub struct RunLoopReport {
     /// The core that it was pinned to.
     pub cpu: Option<usize>,
     /// Its jobs.
@@ -62,15 +62,15 @@ pub struct LoopReport {
     /// Its counters in that time.
     pub counters: Snapshot,
     /// Work of all processors of its machine, if it is that of an agent which reports it.
-    pub machine: Option<Processors>,
+    pub machine: Option<ProcessorTimes>,
 }
 
-/// System calls of a loop that did something, as [`LoopReport::system_calls`] has it.
+/// System calls of a loop that did something, as [`RunLoopReport::system_calls`] has it.
 pub fn system_calls(c: &Snapshot) -> u64 {
     c.recv_calls + c.send_calls + c.send_blocked + c.sleeps + c.disk_enters
 }
 
-impl LoopReport {
+impl RunLoopReport {
     /// System calls that did something: moved bytes, submitted to a disk, slept. Empty polls and
     /// receives, which a loop that is waiting for work makes by the million, are apart.
     pub fn system_calls(&self) -> u64 {
@@ -92,7 +92,7 @@ impl LoopReport {
     }
 }
 
-impl Report {
+impl RunReport {
     /// All jobs of one direction together.
     pub fn total(&self, direction: Direction) -> DirectionReport {
         let mut total = DirectionReport::default();
@@ -194,7 +194,7 @@ mod tests {
             job
         };
         let thread = Usage { user: Duration::from_secs(4), ..Usage::default() };
-        let report = Report {
+        let report = RunReport {
             url: String::new(),
             geometry: Geometry {
                 block_bytes: 512,
@@ -208,8 +208,8 @@ mod tests {
             started: SystemTime::UNIX_EPOCH,
             jobs: vec![job(0, 3), job(1, 100), job(2, 1)],
             loops: vec![
-                LoopReport { jobs: 2, thread, ..LoopReport::default() },
-                LoopReport { jobs: 1, ..LoopReport::default() },
+                RunLoopReport { jobs: 2, thread, ..RunLoopReport::default() },
+                RunLoopReport { jobs: 1, ..RunLoopReport::default() },
             ],
             process: Usage::default(),
             watched: None,

@@ -5,7 +5,7 @@ use super::job::Job;
 use super::job_report::JobReport;
 use super::plan::Plan;
 use super::queues::Queues;
-use super::report::{LoopReport, Report};
+use super::report::{RunLoopReport, RunReport};
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
 use super::spec::{ExitAll, JobSpec};
 use crate::error::Error;
@@ -64,7 +64,7 @@ pub fn run(
     device: Arc<dyn BlockDevice>,
     spec: &JobSpec,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<RunReport, Error> {
     run_until(device, spec, &AtomicBool::new(false), progress)
 }
 
@@ -77,7 +77,7 @@ pub fn run_until(
     spec: &JobSpec,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<RunReport, Error> {
     run_watching(device, spec, &[], stop, progress)
 }
 
@@ -118,7 +118,7 @@ pub fn run_watching(
     watched: &[u32],
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<RunReport, Error> {
     run_gated(device, spec, watched, &mut Open, stop, progress)
 }
 
@@ -133,7 +133,7 @@ pub fn run_gated(
     gate: &mut dyn Gate,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<RunReport, Error> {
     let started = SystemTime::now();
     let (device, plan) = Plan::on(device, spec, run_name(started))?;
     let mut runner = Runner::start(&device, plan, watched)?;
@@ -143,7 +143,7 @@ pub fn run_gated(
     let rounded = spec.rounded(device.geometry().block_bytes);
     let mut spec = spec.clone();
     spec.left_out.extend(rounded);
-    Ok(Report {
+    Ok(RunReport {
         url: device.url().to_owned(),
         geometry: device.geometry(),
         spec,
@@ -177,7 +177,7 @@ struct OneLoop {
 
 /// What was collected: jobs, loops, and the processor time of this process and of those that are
 /// watched.
-type Collected = (Vec<JobReport>, Vec<LoopReport>, [Usage; 2]);
+type Collected = (Vec<JobReport>, Vec<RunLoopReport>, [Usage; 2]);
 
 impl Runner {
     /// Starts all loops with their jobs, which connect and then wait.
@@ -212,7 +212,7 @@ impl Runner {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Collected, Error> {
         let mut jobs = Vec::new();
-        let mut loops = vec![LoopReport::default(); self.loops.len()];
+        let mut loops = vec![RunLoopReport::default(); self.loops.len()];
         let (mut begin, mut end): (Option<[Usage; 2]>, Option<[Usage; 2]>) = (None, None);
         let mut is_over = false;
         let mut ready = 0;

@@ -4,7 +4,7 @@
 use super::job_report::JobReport;
 use super::noise::Noise;
 use super::plan::Plan;
-use super::report::LoopReport;
+use super::report::RunLoopReport;
 use core::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub(super) enum Event {
 /// What a loop measured.
 pub(super) struct LoopEnd {
     pub thread: u32,
-    pub report: LoopReport,
+    pub report: RunLoopReport,
     /// Processor time at the beginning and at the end: of this whole process, and of those that are
     /// watched.
     pub processes: [[Usage; 2]; 2],
@@ -151,7 +151,7 @@ impl LoopState {
         }
         let end = Mark::now(on, &self.watched);
         let begin = self.begin.get().unwrap_or(end);
-        let report = LoopReport {
+        let report = RunLoopReport {
             cpu: self.cpu,
             jobs: self.jobs,
             time: end.at - begin.at,

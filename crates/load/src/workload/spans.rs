@@ -3,7 +3,7 @@
 use super::direction::Direction;
 use super::permutation::below;
 use super::split::{BlockRange, BlockSplit};
-use crate::random::Random;
+use crate::random::Pcg;
 
 /// What a job draws the lengths of its operations from.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Spans {
     /// The length of the next operation: as drawn, or the largest that `most` has room for; none
     /// if none fits.
     #[inline]
-    pub fn draw(&self, direction: Direction, most: u64, rng: &mut Random) -> Option<u64> {
+    pub fn draw(&self, direction: Direction, most: u64, rng: &mut Pcg) -> Option<u64> {
         match self {
             Self::One(span) => Some(*span),
             Self::Split(directions) => {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn counts(spans: &Spans, most: u64) -> Vec<u64> {
-        let (mut rng, mut counts) = (Random::new(1), vec![0; 33]);
+        let (mut rng, mut counts) = (Pcg::new(1), vec![0; 33]);
         let mut draw = || spans.draw(Direction::Read, most, &mut rng).unwrap();
         (0..10_000).for_each(|_| counts[draw() as usize] += 1);
         counts
@@ -89,7 +89,7 @@ mod tests {
                 && (5700..6300).contains(&all[8])
         );
         assert_eq!(counts(&spans, 7)[5..].iter().sum::<u64>(), 0);
-        assert_eq!(spans.draw(Direction::Read, 0, &mut Random::new(1)), None);
+        assert_eq!(spans.draw(Direction::Read, 0, &mut Pcg::new(1)), None);
     }
 
     #[test]
@@ -102,6 +102,6 @@ mod tests {
             assert!(expected.contains(count), "{length}: {count}");
         }
         assert_eq!(counts(&spans, 9)[9..].iter().sum::<u64>(), 0);
-        assert_eq!(spans.draw(Direction::Read, 3, &mut Random::new(1)), None);
+        assert_eq!(spans.draw(Direction::Read, 3, &mut Pcg::new(1)), None);
     }
 }

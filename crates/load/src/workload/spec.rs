@@ -4,7 +4,7 @@
 use super::buffers::Buffers;
 use super::direction::{Direction, Rw};
 use super::distribution::Distribution;
-use super::extent::Extent;
+use super::extent::JobExtent;
 use super::floor::RateFloor;
 use super::job_report::JobReport;
 use super::on_error::OnError;
@@ -126,7 +126,7 @@ pub struct JobSpec {
     /// `size=10%`: the same as a percentage of the whole device; instead of `size`.
     pub size_percent: Option<u8>,
     /// Further settings of the part of the device that a job uses, and of the repetitions.
-    pub extent: Extent,
+    pub extent: JobExtent,
     /// `number_ios`: operations after which a job ends, even if it transferred fewer than `size`
     /// bytes.
     pub number_ios: Option<u64>,
@@ -162,8 +162,8 @@ pub struct JobSpec {
     /// `rate_iops`, with the same meaning of latency. A direction without a rate runs as fast as it
     /// can.
     pub rate: [Option<u64>; 3],
-    /// The rate of all directions of a job together, instead of `rate_iops` or `rate`: the mix stays
-    /// that of `rwmixread`.
+    /// The rate of all directions of a job together, instead of `rate_iops` or `rate`: the mix
+    /// stays that of `rwmixread`.
     pub rate_total: Option<TotalRate>,
     /// `rate_process=poisson`: operations are due at random times, as independent clients would
     /// send them, instead of at equal distances.
@@ -238,7 +238,7 @@ impl Default for JobSpec {
             offset_increment: 0,
             size: None,
             size_percent: None,
-            extent: Extent::default(),
+            extent: JobExtent::default(),
             number_ios: None,
             buffers: Buffers::default(),
             create_only: false,
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(unit(|s| s.blockalign = Some([4096, 512, 4096])), 512);
         let zones = Zones { bytes: 100, range: 128 << 10, skip: 2048 };
         let zoned = JobSpec {
-            extent: Extent { zones: Some(zones), ..Extent::default() },
+            extent: JobExtent { zones: Some(zones), ..JobExtent::default() },
             ..JobSpec::default()
         };
         assert_eq!(zoned.unit_bytes(), 2048);

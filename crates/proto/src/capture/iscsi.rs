@@ -1,7 +1,7 @@
 //! Secrets in iSCSI (RFC 7143 §12.1): the responses of CHAP in the texts of the login. Nothing is
 //! secret behind the login, which is the first that is said on a connection.
 
-use super::piece::{End, Output, name};
+use super::piece::{CaptureBytes, End, name};
 
 const BHS_BYTES: usize = 48;
 const LOGIN_REQUEST: u8 = 0x03;
@@ -78,7 +78,7 @@ impl IscsiRedactor {
         }
     }
 
-    pub(super) fn pass(&mut self, from: End, mut bytes: &[u8], out: &mut Output) {
+    pub(super) fn pass(&mut self, from: End, mut bytes: &[u8], out: &mut CaptureBytes) {
         while !bytes.is_empty() {
             match self.phase {
                 Phase::Open => return self.show(from, bytes, out),
@@ -88,18 +88,18 @@ impl IscsiRedactor {
         }
     }
 
-    fn show(&mut self, from: End, bytes: &[u8], out: &mut Output) {
+    fn show(&mut self, from: End, bytes: &[u8], out: &mut CaptureBytes) {
         out.pass(&core::mem::take(&mut self.ends[from.index()].held));
         out.pass(bytes);
     }
 
-    fn withhold(&mut self, from: End, bytes: &[u8], out: &mut Output) {
+    fn withhold(&mut self, from: End, bytes: &[u8], out: &mut CaptureBytes) {
         let held = core::mem::take(&mut self.ends[from.index()].held);
         out.withhold(held.len() + bytes.len());
     }
 
     /// Takes some bytes of a login; gives those behind them.
-    fn step<'a>(&mut self, from: End, bytes: &'a [u8], out: &mut Output) -> &'a [u8] {
+    fn step<'a>(&mut self, from: End, bytes: &'a [u8], out: &mut CaptureBytes) -> &'a [u8] {
         let end = &mut self.ends[from.index()];
         if end.additional > 0 {
             let (now, later) = cut(bytes, &mut end.additional);
@@ -132,7 +132,7 @@ impl IscsiRedactor {
         later
     }
 
-    fn begin(&mut self, from: End, bhs: &[u8; BHS_BYTES], out: &mut Output) {
+    fn begin(&mut self, from: End, bhs: &[u8; BHS_BYTES], out: &mut CaptureBytes) {
         let kind = bhs[0] & 0x3f;
         let belongs = match from {
             End::Host => kind == LOGIN_REQUEST,
@@ -225,8 +225,8 @@ mod tests {
     }
 
     /// Passes bytes in pieces of `piece`.
-    fn passed(redactor: &mut IscsiRedactor, from: End, bytes: &[u8], piece: usize) -> Output {
-        let mut out = Output::default();
+    fn passed(redactor: &mut IscsiRedactor, from: End, bytes: &[u8], piece: usize) -> CaptureBytes {
+        let mut out = CaptureBytes::default();
         bytes.chunks(piece).for_each(|piece| redactor.pass(from, piece, &mut out));
         out
     }

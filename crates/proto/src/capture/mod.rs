@@ -18,7 +18,7 @@ mod piece;
 
 use iscsi::IscsiRedactor;
 use nvme_tcp::NvmeTcpRedactor;
-pub use piece::{End, Output};
+pub use piece::{CaptureBytes, End};
 
 /// The protocol on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Redactor {
 
     /// Takes bytes that `from` has sent, which follow the last ones. The output may lag behind
     /// them: it ends with a whole message, or in the middle of data.
-    pub fn pass(&mut self, from: End, bytes: &[u8], out: &mut Output) {
+    pub fn pass(&mut self, from: End, bytes: &[u8], out: &mut CaptureBytes) {
         match &mut self.0 {
             Of::NvmeTcp(redactor) => redactor.pass(from, bytes, out),
             Of::Iscsi(redactor) => redactor.pass(from, bytes, out),

@@ -6,7 +6,7 @@
 //! has not seen.
 
 use super::dhchap;
-use super::piece::{End, Output, name};
+use super::piece::{CaptureBytes, End, name};
 use crate::crc32c::crc32c;
 use std::collections::BTreeSet;
 
@@ -101,7 +101,7 @@ impl Default for NvmeTcpRedactor {
 }
 
 impl NvmeTcpRedactor {
-    pub(super) fn pass(&mut self, from: End, bytes: &[u8], out: &mut Output) {
+    pub(super) fn pass(&mut self, from: End, bytes: &[u8], out: &mut CaptureBytes) {
         self.ends[from.index()].pass(&mut self.commands, bytes, out);
     }
 
@@ -152,7 +152,7 @@ impl Commands {
 }
 
 impl Direction {
-    fn pass(&mut self, commands: &mut Commands, mut bytes: &[u8], out: &mut Output) {
+    fn pass(&mut self, commands: &mut Commands, mut bytes: &[u8], out: &mut CaptureBytes) {
         while !bytes.is_empty() {
             let wanted = match self.now {
                 Now::Header => self.header_bytes().unwrap_or(COMMON_BYTES) - self.held.len(),
@@ -166,7 +166,13 @@ impl Direction {
     }
 
     /// Takes some of the bytes that are wanted.
-    fn take(&mut self, commands: &mut Commands, bytes: &[u8], wanted: usize, out: &mut Output) {
+    fn take(
+        &mut self,
+        commands: &mut Commands,
+        bytes: &[u8],
+        wanted: usize,
+        out: &mut CaptureBytes,
+    ) {
         let left = wanted - bytes.len();
         let then = |now: fn(usize) -> Now| if left == 0 { Now::Header } else { now(left) };
         match self.now {
@@ -209,7 +215,7 @@ impl Direction {
     }
 
     /// The wanted bytes have arrived: those of the common header, or all of it.
-    fn begin(&mut self, commands: &mut Commands, out: &mut Output) {
+    fn begin(&mut self, commands: &mut Commands, out: &mut CaptureBytes) {
         let (kind, flags) = (self.held[0], self.held[1]);
         let length = u32::from_le_bytes([self.held[4], self.held[5], self.held[6], self.held[7]]);
         let (length, wanted) = (length as usize, self.header_bytes().unwrap_or(COMMON_BYTES));
@@ -346,8 +352,13 @@ mod tests {
         message
     }
 
-    fn passed(redactor: &mut NvmeTcpRedactor, from: End, bytes: &[u8], piece: usize) -> Output {
-        let mut out = Output::default();
+    fn passed(
+        redactor: &mut NvmeTcpRedactor,
+        from: End,
+        bytes: &[u8],
+        piece: usize,
+    ) -> CaptureBytes {
+        let mut out = CaptureBytes::default();
         bytes.chunks(piece).for_each(|piece| redactor.pass(from, piece, &mut out));
         out
     }

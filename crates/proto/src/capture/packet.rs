@@ -24,7 +24,7 @@ pub mod flag {
 
 /// Contents of a TCP header.
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
+pub struct TcpSegment {
     /// The sender.
     pub from: SocketAddr,
     /// The receiver.
@@ -37,7 +37,7 @@ pub struct Segment {
     pub flags: u8,
 }
 
-impl Segment {
+impl TcpSegment {
     /// Appends the packet with at most [`SEGMENT_BYTES_MAX`] of data.
     pub fn encode(&self, data: &[u8], out: &mut Vec<u8>) {
         let (from, to) = (self.from.ip(), self.to.ip());
@@ -123,7 +123,8 @@ mod tests {
             ("[2001:db8::1]:4420", "[2001:db8::2]:50000", 40),
         ] {
             let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
-            let segment = Segment { from, to, sequence: 7, acknowledgement: 9, flags: flag::ACK };
+            let segment =
+                TcpSegment { from, to, sequence: 7, acknowledgement: 9, flags: flag::ACK };
             let mut packet = Vec::new();
             segment.encode(b"abc", &mut packet);
             assert_eq!(packet.len(), ip + TCP_BYTES + 3);

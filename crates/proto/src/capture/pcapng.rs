@@ -41,7 +41,7 @@ pub enum Way {
 
 /// Statistics at the end of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Statistics {
+pub struct InterfaceStatistics {
     /// When it began, since 1970.
     pub start: Duration,
     /// When it ended, since 1970.
@@ -95,7 +95,7 @@ pub fn packet(at: Duration, way: Way, out: &mut Vec<u8>, encode: impl FnOnce(&mu
 }
 
 /// Appends the end of a file.
-pub fn end(statistics: &Statistics, out: &mut Vec<u8>) {
+pub fn end(statistics: &InterfaceStatistics, out: &mut Vec<u8>) {
     block(INTERFACE_STATISTICS, out, |out| {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&time(statistics.end));
@@ -152,7 +152,7 @@ mod tests {
         packet(Duration::from_nanos(5 << 32 | 7), Way::Out, &mut file, |out| {
             out.extend_from_slice(b"abcde");
         });
-        let statistics = Statistics {
+        let statistics = InterfaceStatistics {
             start: Duration::ZERO,
             end: Duration::from_secs(1),
             received: 3,

@@ -30,14 +30,14 @@ impl End {
 
 /// Bytes for a capture, and the number of those that are withheld.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct CaptureBytes {
     /// Bytes that may be shown, in order.
     pub bytes: Vec<u8>,
     /// Number of bytes behind them that are not shown.
     pub withheld: u64,
 }
 
-impl Output {
+impl CaptureBytes {
     /// Shows bytes as they are.
     pub fn pass(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);

@@ -2,7 +2,7 @@
 //! Log Page Entry).
 
 use crate::nvme::controller::TransportAddress;
-use crate::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
+use crate::nvme::log_page::{AddressFamily, SecureChannelNeed, TransportType};
 use crate::nvme::wire::Ascii;
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ pub fn transport_address(address: SocketAddr, provider: RdmaProvider) -> Transpo
         traddr: Ascii::new(&address.ip().to_string()),
         trsvcid: Ascii::new(&address.port().to_string()),
         tsas,
-        secure_channel: SecureChannel::NOT_SPECIFIED,
+        secure_channel: SecureChannelNeed::NOT_SPECIFIED,
     }
 }
 

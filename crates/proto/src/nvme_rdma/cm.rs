@@ -43,7 +43,7 @@ impl fmt::Display for RejectStatus {
 
 /// The host's connection request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct CmRequest {
     /// The queue that the connection is for; 0 is the admin queue.
     pub qid: Qid,
     /// Receives that the host keeps posted (HRQSIZE).
@@ -57,7 +57,7 @@ pub struct Request {
 
 /// Resources of a target for connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub struct CmOffer {
     /// The highest QID of an I/O queue.
     pub io_queues: u16,
     /// Entries of an admin queue, at most.
@@ -66,7 +66,7 @@ pub struct Offer {
     pub io_entries: u16,
 }
 
-impl Request {
+impl CmRequest {
     /// Bytes on the wire.
     pub const BYTES: usize = 32;
 
@@ -97,7 +97,7 @@ impl Request {
 
     /// Checks that a target can have the queue. `responder_reads` is how many RDMA READs the host
     /// answers at a time (its IRD). The error is what to reject the request with.
-    pub fn check(&self, offer: &Offer, responder_reads: u8) -> Result<(), RejectStatus> {
+    pub fn check(&self, offer: &CmOffer, responder_reads: u8) -> Result<(), RejectStatus> {
         let entries_max = if self.qid.0 == 0 { offer.admin_entries } else { offer.io_entries };
         if self.qid.0 > offer.io_queues {
             return Err(RejectStatus::INVALID_QID);
@@ -118,7 +118,7 @@ impl Request {
 
 /// The target's answer to a request that it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accept {
+pub struct CmAccept {
     /// Receives that the target keeps posted (CRQSIZE).
     pub receives: u16,
 }
@@ -139,7 +139,7 @@ pub enum AcceptError {
     NoReceives,
 }
 
-impl Accept {
+impl CmAccept {
     /// Bytes on the wire.
     pub const BYTES: usize = 32;
 

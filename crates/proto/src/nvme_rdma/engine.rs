@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::link::{Link, Phase};
+use super::link::{Phase, QueuePairState};
 use super::violation::Violation;
-use super::work::{Buffer, Ended, Received, Work, WorkError, WorkId};
+use super::work::{ReceiveBuffer, Received, Work, WorkError, WorkId, WorkOutcome};
 
 /// One end of a queue pair: it requests work, and receives its outcome.
 pub trait QueuePairEngine: LinkEnd {
@@ -17,13 +17,13 @@ pub trait QueuePairEngine: LinkEnd {
     fn received(&mut self, received: &Received<'_>);
 
     /// A receive has failed, or was flushed (`None`).
-    fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
+    fn receive_ended(&mut self, buffer: ReceiveBuffer, error: Option<WorkError>) {
         self.link_mut().receive_ended(buffer, error);
         self.settle();
     }
 
     /// Work has ended.
-    fn completed(&mut self, id: WorkId, ended: Ended);
+    fn completed(&mut self, id: WorkId, ended: WorkOutcome);
 
     /// The next thing to do, if there is one now. After [`Work::Place`] the pump calls
     /// [`placed`](super::TargetQueuePair::placed) before it asks again.
@@ -37,7 +37,7 @@ pub trait QueuePairEngine: LinkEnd {
     #[cold]
     fn give_up(&mut self, held: Work) {
         if let Some(id) = held.id() {
-            self.completed(id, Ended::Flushed);
+            self.completed(id, WorkOutcome::Flushed);
         }
     }
 
@@ -93,10 +93,10 @@ pub trait QueuePairEngine: LinkEnd {
 /// The state that both ends have, for the methods above.
 pub trait LinkEnd {
     /// Returns the state of the queue pair.
-    fn link(&self) -> &Link;
+    fn link(&self) -> &QueuePairState;
 
     /// The same, to change it.
-    fn link_mut(&mut self) -> &mut Link;
+    fn link_mut(&mut self) -> &mut QueuePairState;
 
     /// Ends a queue pair that is closing once there is nothing left to send. Unsent work of one
     /// that has ended is dropped.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::receives::Receives;
 use super::violation::Violation;
-use super::work::{Buffer, Ended, Received, Work, WorkError};
+use super::work::{ReceiveBuffer, Received, Work, WorkError, WorkOutcome};
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::stream::StartLimit;
 
@@ -64,7 +64,7 @@ pub(super) enum Phase {
 }
 
 /// State of a queue pair that does not depend on the end.
-pub struct Link {
+pub struct QueuePairState {
     pub(super) phase: Phase,
     pub(super) receives: Receives,
     /// Free entries of the send queue, and all of them.
@@ -81,7 +81,7 @@ pub struct Link {
     ending: Option<StartLimit>,
 }
 
-impl Link {
+impl QueuePairState {
     pub fn new(receives: u16, send_queue: u16, close_limit: Duration) -> Self {
         // At most two entries belong together.
         let depth = send_queue.max(2);
@@ -235,7 +235,7 @@ impl Link {
     }
 
     /// A receive has ended without a message.
-    pub fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
+    pub fn receive_ended(&mut self, buffer: ReceiveBuffer, error: Option<WorkError>) {
         if !self.receives.complete(buffer) {
             return self.fail(Violation::UnknownCompletion);
         }
@@ -247,11 +247,11 @@ impl Link {
 
     /// Work has ended: unless it is done the queue pair is over.
     #[inline]
-    pub fn work_ended(&mut self, ended: Ended, failed: fn(WorkError) -> Violation) {
+    pub fn work_ended(&mut self, ended: WorkOutcome, failed: fn(WorkError) -> Violation) {
         match ended {
-            Ended::Done => {}
-            Ended::Failed(error) => self.fail(failed(error)),
-            Ended::Flushed => self.end(),
+            WorkOutcome::Done => {}
+            WorkOutcome::Failed(error) => self.fail(failed(error)),
+            WorkOutcome::Flushed => self.end(),
         }
     }
 

@@ -36,9 +36,9 @@ pub mod work;
 
 pub use address::{PORT, RdmaProvider, transport_address};
 pub use engine::QueuePairEngine;
-pub use host::{HostConfig, HostData, HostEvent, HostQueuePair};
+pub use host::{HostData, HostQueuePair, RdmaHostConfig, RdmaHostEvent};
 pub use link::QueuePairLimits;
-pub use target::{TargetConfig, TargetEvent, TargetQueuePair};
+pub use target::{RdmaTargetConfig, RdmaTargetEvent, TargetQueuePair};
 pub use work::{
-    Buffer, Ended, Exposure, Received, RemoteMemory, Work, WorkError, WorkId, WorkKind,
+    Exposure, ReceiveBuffer, Received, RemoteMemory, Work, WorkError, WorkId, WorkKind, WorkOutcome,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::work::Buffer;
+use super::work::ReceiveBuffer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReceiveState {
@@ -18,7 +18,7 @@ enum ReceiveState {
 /// A slab whose memory is reserved once.
 pub(super) struct Receives {
     states: Vec<ReceiveState>,
-    to_post: VecDeque<Buffer>,
+    to_post: VecDeque<ReceiveBuffer>,
     posted: u16,
 }
 
@@ -27,7 +27,7 @@ impl Receives {
     pub fn new(count: u16) -> Self {
         Self {
             states: vec![ReceiveState::ToPost; count.into()],
-            to_post: (0..count).map(Buffer).collect(),
+            to_post: (0..count).map(ReceiveBuffer).collect(),
             posted: 0,
         }
     }
@@ -54,7 +54,7 @@ impl Receives {
 
     /// Returns the next one to post.
     #[inline]
-    pub fn post(&mut self) -> Option<Buffer> {
+    pub fn post(&mut self) -> Option<ReceiveBuffer> {
         let buffer = self.to_post.pop_front()?;
         self.states[usize::from(buffer.0)] = ReceiveState::Posted;
         self.posted += 1;
@@ -63,7 +63,7 @@ impl Receives {
 
     /// One has completed; `false` if it was not posted. It is kept.
     #[inline]
-    pub fn complete(&mut self, buffer: Buffer) -> bool {
+    pub fn complete(&mut self, buffer: ReceiveBuffer) -> bool {
         match self.states.get_mut(usize::from(buffer.0)) {
             Some(state) if *state == ReceiveState::Posted => {
                 *state = ReceiveState::Kept;
@@ -76,7 +76,7 @@ impl Receives {
 
     /// One that was kept must be posted again.
     #[inline]
-    pub fn repost(&mut self, buffer: Buffer) {
+    pub fn repost(&mut self, buffer: ReceiveBuffer) {
         if let Some(state) = self.states.get_mut(usize::from(buffer.0))
             && *state == ReceiveState::Kept
         {
@@ -109,24 +109,24 @@ mod tests {
         let mut receives = Receives::new(2);
         assert_eq!(
             (receives.post(), receives.post(), receives.post()),
-            (Some(Buffer(0)), Some(Buffer(1)), None)
+            (Some(ReceiveBuffer(0)), Some(ReceiveBuffer(1)), None)
         );
         assert!(
-            receives.complete(Buffer(1))
-                && !receives.complete(Buffer(1))
-                && !receives.complete(Buffer(2))
+            receives.complete(ReceiveBuffer(1))
+                && !receives.complete(ReceiveBuffer(1))
+                && !receives.complete(ReceiveBuffer(2))
         );
         assert_eq!(receives.ready(), 1);
-        receives.repost(Buffer(0));
-        receives.repost(Buffer(1));
-        receives.repost(Buffer(1));
+        receives.repost(ReceiveBuffer(0));
+        receives.repost(ReceiveBuffer(1));
+        receives.repost(ReceiveBuffer(1));
         assert_eq!(
             (receives.ready(), receives.post(), receives.post()),
-            (2, Some(Buffer(1)), None)
+            (2, Some(ReceiveBuffer(1)), None)
         );
-        receives.complete(Buffer(0));
+        receives.complete(ReceiveBuffer(0));
         receives.lose();
-        receives.repost(Buffer(0));
+        receives.repost(ReceiveBuffer(0));
         assert_eq!(
             (receives.post(), receives.any_posted(), receives.any_to_post()),
             (None, false, false)

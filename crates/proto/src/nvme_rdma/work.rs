@@ -1,19 +1,19 @@
 //! Requests of an engine to the queue pair, and their outcomes.
 
-pub use weft_base::verbs::{Ended, Exposure, RemoteMemory, WorkError};
+pub use weft_base::verbs::{Exposure, RemoteMemory, WorkError, WorkOutcome};
 
 use crate::stream::Tag;
 
 /// The memory of a receive, `0..receives`. The pump keeps it under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Buffer(pub u16);
+pub struct ReceiveBuffer(pub u16);
 
 /// A request. Everything is done at once, and posted in the order in which it is returned. What is
 /// posted to the send queue completes under its [`WorkId`], if it is signaled or does not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Post a receive.
-    PostReceive(Buffer),
+    PostReceive(ReceiveBuffer),
     /// Give the other end access to the first `bytes` of the memory of `tag`, and call
     /// [`exposed`](super::HostQueuePair::exposed) or
     /// [`not_exposed`](super::HostQueuePair::not_exposed) before asking for more work. With
@@ -77,7 +77,7 @@ pub enum Work {
         /// Into whose memory.
         tag: Tag,
         /// From which receive, from byte 64 on.
-        buffer: Buffer,
+        buffer: ReceiveBuffer,
         /// Bytes, more than zero.
         bytes: u32,
     },
@@ -156,7 +156,7 @@ impl WorkId {
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
     /// The receive that it used up.
-    pub buffer: Buffer,
+    pub buffer: ReceiveBuffer,
     /// All of it.
     pub bytes: &'a [u8],
     /// Immediate data, if there was some.

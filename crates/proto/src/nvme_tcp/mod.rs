@@ -26,6 +26,6 @@ pub mod term;
 pub mod violation;
 
 pub use address::{concatenating_transport_address, secure_transport_address, transport_address};
-pub use host::{HostConfig, HostConnection, HostData, HostEvent};
+pub use host::{HostConnection, HostData, TcpHostConfig, TcpHostEvent};
 pub use link::Negotiated;
-pub use target::{TargetConfig, TargetConnection, TargetEvent};
+pub use target::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};

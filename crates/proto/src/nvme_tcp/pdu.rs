@@ -220,7 +220,7 @@ impl IcResp {
 /// Fields behind the common header in H2CData, C2HData and R2T (§3.6.2.8 to §3.6.2.10), which share
 /// one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
+pub struct DataTransfer {
     /// CCCID: of the command whose data it is.
     pub cid: Cid,
     /// TTAG: names the R2T that an H2CData PDU answers; reserved in C2HData.
@@ -231,7 +231,7 @@ pub struct Transfer {
     pub bytes: u32,
 }
 
-impl Transfer {
+impl DataTransfer {
     /// Wire form of the whole header.
     #[inline]
     pub fn encode(&self, common: CommonHeader) -> [u8; TRANSFER_BYTES] {

@@ -1,7 +1,7 @@
 //! Effects of each operation (Base 2.1 §8.1.22.2 to 8.1.22.7, SPC-4 §5.12.7 to 5.12.11).
 
 use super::kind::Kind;
-use super::operation::{Action, Changes, Check, Notice, Operation, Refusal};
+use super::operation::{Action, Changes, KeyCheck, Notice, Operation, Refusal};
 use super::state::{Registrant, Registration, Reservation, ReservationState};
 use crate::limits::REGISTRANTS_MAX;
 
@@ -47,13 +47,13 @@ impl ReservationState {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    fn register(&mut self, by: &Registrant, check: Check, key: u64, all_ports: bool) -> Applied {
+    fn register(&mut self, by: &Registrant, check: KeyCheck, key: u64, all_ports: bool) -> Applied {
         let before = self.key(by);
         let is_right = match check {
-            Check::Current(current) => before.unwrap_or(0) == current,
-            Check::Ignore => true,
-            Check::New => before.is_none_or(|before| before == key),
-            Check::Registered(current) => {
+            KeyCheck::Current(current) => before.unwrap_or(0) == current,
+            KeyCheck::Ignore => true,
+            KeyCheck::New => before.is_none_or(|before| before == key),
+            KeyCheck::Registered(current) => {
                 before.is_some_and(|before| current.is_none_or(|current| current == before))
             }
         };

@@ -28,14 +28,14 @@ pub enum Effect {
 
 /// Permitted access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct PermittedAccess {
     /// Read.
     pub read: bool,
     /// Write.
     pub write: bool,
 }
 
-impl Access {
+impl PermittedAccess {
     /// Everything.
     pub const FULL: Self = Self { read: true, write: true };
     /// Reading.
@@ -59,7 +59,7 @@ struct Row {
     nvme: u8,
     scsi: u8,
     /// Access of those who neither hold it nor share it.
-    others: Access,
+    others: PermittedAccess,
     /// Registrants share it.
     shared: bool,
     /// All registrants are holders.
@@ -68,15 +68,22 @@ struct Row {
 
 /// RTYPE (Base 2.1, "Reservation Type Encoding") and TYPE (SPC-4 §6.15.3.3).
 const ROWS: [Row; 6] = [
-    row(Kind::WriteExclusive, 1, 0x1, Access::READ, false, false),
-    row(Kind::ExclusiveAccess, 2, 0x3, Access::NONE, false, false),
-    row(Kind::WriteExclusiveRegistrantsOnly, 3, 0x5, Access::READ, true, false),
-    row(Kind::ExclusiveAccessRegistrantsOnly, 4, 0x6, Access::NONE, true, false),
-    row(Kind::WriteExclusiveAllRegistrants, 5, 0x7, Access::READ, true, true),
-    row(Kind::ExclusiveAccessAllRegistrants, 6, 0x8, Access::NONE, true, true),
+    row(Kind::WriteExclusive, 1, 0x1, PermittedAccess::READ, false, false),
+    row(Kind::ExclusiveAccess, 2, 0x3, PermittedAccess::NONE, false, false),
+    row(Kind::WriteExclusiveRegistrantsOnly, 3, 0x5, PermittedAccess::READ, true, false),
+    row(Kind::ExclusiveAccessRegistrantsOnly, 4, 0x6, PermittedAccess::NONE, true, false),
+    row(Kind::WriteExclusiveAllRegistrants, 5, 0x7, PermittedAccess::READ, true, true),
+    row(Kind::ExclusiveAccessAllRegistrants, 6, 0x8, PermittedAccess::NONE, true, true),
 ];
 
-const fn row(kind: Kind, nvme: u8, scsi: u8, others: Access, shared: bool, all_hold: bool) -> Row {
+const fn row(
+    kind: Kind,
+    nvme: u8,
+    scsi: u8,
+    others: PermittedAccess,
+    shared: bool,
+    all_hold: bool,
+) -> Row {
     Row { kind, nvme, scsi, others, shared, all_hold }
 }
 
@@ -121,7 +128,7 @@ impl Kind {
     }
 
     /// Returns the access of those who neither hold it nor share it.
-    pub fn others(self) -> Access {
+    pub fn others(self) -> PermittedAccess {
         self.row().others
     }
 }

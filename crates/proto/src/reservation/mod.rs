@@ -2,8 +2,8 @@
 //! access is allowed.
 //!
 //! NVMe reservations (Base 2.1 §8.1.22) and SCSI persistent reservations (SPC-4 §5.12) are one
-//! mechanism with two sets of commands. There is one [`ReservationState`] for both, so that an NVMe host and a
-//! SCSI initiator exclude each other:
+//! mechanism with two sets of commands. There is one [`ReservationState`] for both, so that an NVMe
+//! host and a SCSI initiator exclude each other:
 //!
 //! * [`Registrant`] names who registers: an NVMe host by its identifier, whatever controller it
 //!   uses; for SCSI an I_T nexus.
@@ -17,8 +17,9 @@
 //!
 //! | | NVMe | SCSI | here |
 //! |---|---|---|---|
-//! | registering again | with the same key it succeeds, with another it conflicts (RREGA 000b) | the current key is given (REGISTER), or is not looked at | [`Check`] |
-//! | unregistering without a registration | conflicts | succeeds if no current key was given, and is not counted | [`Check`] |
+//! | registering again | with the same key it succeeds, with another it conflicts (RREGA 000b) |
+//! the current key is given (REGISTER), or is not looked at | [`KeyCheck`] |
+//! | unregistering without a registration | conflicts | succeeds if no current key was given, and is not counted | [`KeyCheck`] |
 //! | releasing another type than what is held | Invalid Field in Command | INVALID RELEASE OF PERSISTENT RESERVATION | [`Refusal::WrongType`] |
 //! | preempting key zero where not all registrants hold | Invalid Field in Command | INVALID FIELD IN PARAMETER LIST | [`Refusal::ZeroKey`] |
 //! | who stays registered on all ports | hosts, by their nature | ALL_TG_PT | [`Registration::all_ports`] |
@@ -36,7 +37,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use kind::{Access, Effect, Kind};
-pub use namespace::{Follower, Reservations};
-pub use operation::{Action, Changes, Check, Notice, Operation, Refusal};
+pub use kind::{Effect, Kind, PermittedAccess};
+pub use namespace::{NamespaceFollower, Reservations};
+pub use operation::{Action, Changes, KeyCheck, Notice, Operation, Refusal};
 pub use state::{Registrant, Registration, Reservation, ReservationState, RestoreError};

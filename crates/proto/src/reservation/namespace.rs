@@ -1,6 +1,6 @@
 //! The reservations of a namespace as those share them who serve it, on any loop.
 
-use super::kind::{Access, Effect};
+use super::kind::{Effect, PermittedAccess};
 use super::operation::{Changes, Operation, Refusal};
 use super::state::{Registrant, ReservationState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use weft_base::lock::Lock;
 
 /// Something of the namespace that has to follow the changes of its reservations.
-pub trait Follower: Send + Sync {
+pub trait NamespaceFollower: Send + Sync {
     /// The state has changed already: whoever looks sees the new one. Called on the thread of who
     /// changed it, one change after the other.
     fn reservations_changed(&self, changes: &Changes);
@@ -25,7 +25,7 @@ pub struct Reservations {
     epoch: AtomicU64,
     state: Lock<ReservationState>,
     changes: AtomicU64,
-    followers: Lock<Vec<Weak<dyn Follower>>>,
+    followers: Lock<Vec<Weak<dyn NamespaceFollower>>>,
     /// The owner stores what is to outlast a loss of power.
     stored: bool,
     of_group: bool,
@@ -107,7 +107,7 @@ impl Reservations {
     }
 
     /// Returns the present rights of a registrant.
-    pub fn access(&self, registrant: &Registrant) -> Access {
+    pub fn access(&self, registrant: &Registrant) -> PermittedAccess {
         self.state.lock().access(registrant)
     }
 
@@ -163,7 +163,7 @@ impl Reservations {
     }
 
     /// Adds a follower, for as long as it is there.
-    pub fn join(&self, follower: Weak<dyn Follower>) {
+    pub fn join(&self, follower: Weak<dyn NamespaceFollower>) {
         self.followers.lock().push(follower);
     }
 }

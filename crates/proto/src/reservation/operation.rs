@@ -22,7 +22,7 @@ pub enum Action {
     /// REGISTER AND IGNORE EXISTING KEY).
     Register {
         /// Condition for the change.
-        check: Check,
+        check: KeyCheck,
         /// The new key; zero: none.
         key: u64,
         /// At all target ports.
@@ -76,7 +76,7 @@ pub enum Action {
 
 /// Condition for changing a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum KeyCheck {
     /// The sender is registered with this key, or is not registered and this is zero (REGISTER).
     Current(u64),
     /// Nothing (REGISTER AND IGNORE EXISTING KEY).

@@ -1,6 +1,6 @@
 //! Registrations and the reservation, as a value.
 
-use super::kind::{Access, Kind};
+use super::kind::{Kind, PermittedAccess};
 use crate::limits::REGISTRANTS_MAX;
 use crate::nvme::types::{Id128, Nqn};
 use crate::scsi::lun::NexusName;
@@ -173,20 +173,22 @@ impl ReservationState {
     }
 
     /// Returns the rights of a registrant.
-    pub fn access(&self, registrant: &Registrant) -> Access {
+    pub fn access(&self, registrant: &Registrant) -> PermittedAccess {
         match &self.reservation {
             Some(reservation)
                 if self.is_holder(registrant)
                     || reservation.kind.is_shared() && self.key(registrant).is_some() =>
             {
-                Access::FULL
+                PermittedAccess::FULL
             }
             _ => self.access_of_others(),
         }
     }
 
     /// Returns the rights of hosts that are not registered.
-    pub fn access_of_others(&self) -> Access {
-        self.reservation.as_ref().map_or(Access::FULL, |reservation| reservation.kind.others())
+    pub fn access_of_others(&self) -> PermittedAccess {
+        self.reservation
+            .as_ref()
+            .map_or(PermittedAccess::FULL, |reservation| reservation.kind.others())
     }
 }

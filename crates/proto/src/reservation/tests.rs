@@ -17,7 +17,7 @@ fn types_have_their_codes_in_both_standards() {
 #[test]
 fn the_epoch_tells_whether_anybody_is_kept_out() {
     let shared = Reservations::volatile();
-    let register = Action::Register { check: Check::New, key: 7, all_ports: false };
+    let register = Action::Register { check: KeyCheck::New, key: 7, all_ports: false };
     let run = |action| shared.execute(&Operation { by: host(1), action, persist: None });
     run(register).unwrap();
     assert_eq!(shared.epoch(), 0, "a registration alone keeps nobody out");
@@ -33,7 +33,7 @@ fn the_epoch_tells_whether_anybody_is_kept_out() {
 
 #[test]
 fn what_cannot_be_stored_is_refused() {
-    let register = Action::Register { check: Check::New, key: 7, all_ports: false };
+    let register = Action::Register { check: KeyCheck::New, key: 7, all_ports: false };
     let operation = Operation { by: host(1), action: register, persist: Some(true) };
     assert_eq!(Reservations::volatile().execute(&operation), Err(Refusal::CannotPersist));
     let stored = Reservations::new(ReservationState::default(), true);
@@ -48,7 +48,7 @@ fn persistence_is_for_registrants_to_decide() {
         stored.execute(&Operation { by, action: Action::Persist, persist: Some(persist) })
     };
     assert!(persist(host(1), true).is_ok(), "while nobody is registered");
-    let register = Action::Register { check: Check::New, key: 7, all_ports: false };
+    let register = Action::Register { check: KeyCheck::New, key: 7, all_ports: false };
     stored.execute(&Operation { by: host(1), action: register, persist: None }).unwrap();
     assert_eq!(persist(host(2), false), Err(Refusal::Conflict));
     assert!(stored.look(ReservationState::is_persistent));

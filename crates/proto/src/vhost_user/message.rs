@@ -133,7 +133,7 @@ pub struct InflightDescription {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum BackEndReply {
     /// A number; as an acknowledgement, 0 for success.
     Number(u64),
     /// Place at which a queue stopped.
@@ -156,7 +156,7 @@ pub enum Reply {
     Inflight(InflightDescription),
 }
 
-impl Reply {
+impl BackEndReply {
     /// The message.
     pub fn encode(&self, code: u32) -> Vec<u8> {
         let mut body = Vec::new();

@@ -1,6 +1,6 @@
-//! vhost-user, seen from the back end: a virtual machine monitor (the front end) has another process
-//! serve a device of its guest, and tells it by messages over a Unix socket where the guest's memory
-//! and the queues are.
+//! vhost-user, seen from the back end: a virtual machine monitor (the front end) has another
+//! process serve a device of its guest, and tells it by messages over a Unix socket where the
+//! guest's memory and the queues are.
 //!
 //! According to QEMU's `docs/interop/vhost-user.rst`. Numbers are little-endian, as on all machines
 //! that both ends may run on together. Descriptors come with messages; what each message may bring
@@ -11,8 +11,10 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Header, InflightDescription, Reply, backend_message, code, protocol_feature};
-pub use request::{LogDescription, Region, Request, VringAddress, VringFile, VringState};
+pub use message::{
+    BackEndReply, Header, InflightDescription, backend_message, code, protocol_feature,
+};
+pub use request::{LogDescription, MemoryRegion, Request, VringAddress, VringFile, VringState};
 
 /// Violation by a front end. Its connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use core::ops::RangeInclusive;
 
 /// A region of the guest's memory. Its memory is that of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Region {
+pub struct MemoryRegion {
     /// Address in the guest.
     pub guest: u64,
     /// Bytes.
@@ -71,7 +71,7 @@ pub enum Request {
     SetFeatures(FeatureBits),
     SetOwner,
     ResetOwner,
-    SetMemTable(Vec<Region>),
+    SetMemTable(Vec<MemoryRegion>),
     SetLogBase(LogDescription),
     SetLogFd,
     SetVringNum(VringState),
@@ -92,8 +92,8 @@ pub enum Request {
     SetInflightFd(InflightDescription),
     ResetDevice,
     GetMaxMemSlots,
-    AddMemReg(Region),
-    RemMemReg(Region),
+    AddMemReg(MemoryRegion),
+    RemMemReg(MemoryRegion),
 }
 
 /// Data behind a header, read from the front.
@@ -146,16 +146,16 @@ impl Body<'_> {
         Ok(VringFile { index, has_file })
     }
 
-    fn region(&mut self) -> Result<Region, Violation> {
+    fn region(&mut self) -> Result<MemoryRegion, Violation> {
         let [guest, bytes, user, offset] = [self.u64()?, self.u64()?, self.u64()?, self.u64()?];
         let ends = [guest, user, offset].map(|at| at.checked_add(bytes));
         if bytes == 0 || ends.contains(&None) {
             return Err(Violation::Value(self.code));
         }
-        Ok(Region { guest, bytes, user, offset })
+        Ok(MemoryRegion { guest, bytes, user, offset })
     }
 
-    fn table(&mut self) -> Result<Vec<Region>, Violation> {
+    fn table(&mut self) -> Result<Vec<MemoryRegion>, Violation> {
         let (count, _padding) = (self.u32()? as usize, self.u32()?);
         if count > VHOST_USER_DESCRIPTORS_MAX {
             return Err(Violation::Value(self.code));
@@ -163,7 +163,7 @@ impl Body<'_> {
         (0..count).map(|_| self.region()).collect()
     }
 
-    fn one_region(&mut self) -> Result<Region, Violation> {
+    fn one_region(&mut self) -> Result<MemoryRegion, Violation> {
         let _padding = self.u64()?;
         self.region()
     }

@@ -22,7 +22,7 @@ fn numbers(of: &[u64]) -> Vec<u8> {
 
 #[test]
 fn messages_are_read_as_front_ends_write_them() {
-    let region = Region { guest: 0x1000, bytes: 0x2000, user: 0x7000, offset: 0x100 };
+    let region = MemoryRegion { guest: 0x1000, bytes: 0x2000, user: 0x7000, offset: 0x100 };
     let of_region = [0x1000, 0x2000, 0x7000, 0x100];
     let table = [numbers(&[2]), numbers(&of_region), numbers(&of_region)].concat();
     let one = [numbers(&[0]), numbers(&of_region)].concat();
@@ -106,16 +106,16 @@ fn messages_that_no_front_end_sends_are_refused() {
 
 #[test]
 fn answers_are_laid_out_as_structures_of_c() {
-    let bytes = Reply::Number(7).encode(code::GET_FEATURES);
+    let bytes = BackEndReply::Number(7).encode(code::GET_FEATURES);
     assert_eq!(bytes, [&header(1, 5, 8)[..], &numbers(&[7])].concat());
-    let base = Reply::Base { index: 2, base: 9 }.encode(code::GET_VRING_BASE);
+    let base = BackEndReply::Base { index: 2, base: 9 }.encode(code::GET_VRING_BASE);
     assert_eq!(base[12..], [2, 0, 0, 0, 9, 0, 0, 0]);
-    let nothing = Reply::Config { offset: 0, flags: 0, bytes: Vec::new() };
+    let nothing = BackEndReply::Config { offset: 0, flags: 0, bytes: Vec::new() };
     assert_eq!(nothing.encode(code::GET_CONFIG), header(24, 5, 0));
-    let some = Reply::Config { offset: 8, flags: 1, bytes: vec![3; 2] };
+    let some = BackEndReply::Config { offset: 8, flags: 1, bytes: vec![3; 2] };
     let body = [8, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 3];
     assert_eq!(some.encode(code::GET_CONFIG)[12..], body);
     let inflight = InflightDescription { bytes: 1, offset: 2, queues: 3, queue_size: 4 };
-    assert_eq!(Reply::Inflight(inflight).encode(code::GET_INFLIGHT_FD).len(), 12 + 24);
+    assert_eq!(BackEndReply::Inflight(inflight).encode(code::GET_INFLIGHT_FD).len(), 12 + 24);
     assert_eq!(Header::of_backend(backend_message::CONFIG_CHANGE), header(2, 1, 0));
 }

@@ -1,7 +1,7 @@
 //! The pieces of memory of one request: a chain of descriptors, in the ring or in a table that one
 //! descriptor points to.
 
-use super::{Fault, SharedMemory, after, le16, le32, le64, read};
+use super::{RingFault, SharedMemory, after, le16, le32, le64, read};
 use crate::limits::VIRTIO_CHAIN_PIECES_MAX;
 
 /// Bytes of a descriptor, of either layout.
@@ -49,14 +49,14 @@ pub(super) struct Descriptor {
 
 impl Descriptor {
     /// A descriptor of a split ring, or of a table of one.
-    pub fn split(memory: &dyn SharedMemory, at: u64) -> Result<Self, Fault> {
+    pub fn split(memory: &dyn SharedMemory, at: u64) -> Result<Self, RingFault> {
         let bytes: [u8; 16] = read(memory, at)?;
         let piece = Piece { at: le64(&bytes, 0), len: le32(&bytes, 8) };
         Ok(Self { piece, flags: le16(&bytes, 12), number: le16(&bytes, 14) })
     }
 
     /// A descriptor of a packed ring, or of a table of one.
-    pub fn packed(memory: &dyn SharedMemory, at: u64) -> Result<Self, Fault> {
+    pub fn packed(memory: &dyn SharedMemory, at: u64) -> Result<Self, RingFault> {
         let bytes: [u8; 16] = read(memory, at)?;
         let piece = Piece { at: le64(&bytes, 0), len: le32(&bytes, 8) };
         Ok(Self { piece, number: le16(&bytes, 12), flags: le16(&bytes, 14) })
@@ -78,17 +78,17 @@ impl Chain {
     }
 
     /// Adds the memory of a descriptor that is not indirect.
-    pub(super) fn add(&mut self, of: Descriptor) -> Result<(), Fault> {
+    pub(super) fn add(&mut self, of: Descriptor) -> Result<(), RingFault> {
         if self.readable.len() + self.writable.len() >= VIRTIO_CHAIN_PIECES_MAX {
-            return Err(Fault::Long);
+            return Err(RingFault::Long);
         }
         if after(of.piece.at, of.piece.len.into()).is_err() {
-            return Err(Fault::Outside);
+            return Err(RingFault::Outside);
         }
         match (of.flags & WRITE != 0, self.writable.is_empty()) {
             (true, _) => self.writable.push(of.piece),
             (false, true) => self.readable.push(of.piece),
-            (false, false) => return Err(Fault::Order),
+            (false, false) => return Err(RingFault::Order),
         }
         Ok(())
     }
@@ -100,18 +100,18 @@ impl Chain {
         memory: &dyn SharedMemory,
         table: Descriptor,
         is_packed: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         let (len, unit) = (u64::from(table.piece.len), DESCRIPTOR_BYTES);
         let entries = len / unit;
         let is_whole = len.is_multiple_of(unit) && entries > 0 && entries <= u16::MAX.into();
         if !is_whole || table.flags & NEXT != 0 && !is_packed {
-            return Err(Fault::Indirect);
+            return Err(RingFault::Indirect);
         }
         let place = |n: u64| after(table.piece.at, n * unit);
         if is_packed {
             return (0..entries).try_for_each(|n| {
                 let of = Descriptor::packed(memory, place(n)?)?;
-                if of.flags & INDIRECT != 0 { Err(Fault::Indirect) } else { self.add(of) }
+                if of.flags & INDIRECT != 0 { Err(RingFault::Indirect) } else { self.add(of) }
             });
         }
         let mut n = 0;
@@ -119,7 +119,7 @@ impl Chain {
         loop {
             let of = Descriptor::split(memory, place(n)?)?;
             if of.flags & INDIRECT != 0 {
-                return Err(Fault::Indirect);
+                return Err(RingFault::Indirect);
             }
             self.add(of)?;
             if of.flags & NEXT == 0 {
@@ -127,7 +127,7 @@ impl Chain {
             }
             n = of.number.into();
             if n >= entries {
-                return Err(Fault::Number);
+                return Err(RingFault::Number);
             }
         }
     }

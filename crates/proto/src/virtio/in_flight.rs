@@ -6,7 +6,7 @@
 //! read is checked; numbers are places in it, and entries of other queues are out of reach.
 
 use super::parts::VERSION;
-use super::{Fault, SharedMemory, after, le16, le64, read};
+use super::{RingFault, SharedMemory, after, le16, le64, read};
 
 const HEADER_BYTES: u64 = 16;
 const ENTRY_BYTES: u64 = 16;
@@ -33,7 +33,7 @@ impl SplitRecord {
         base: u64,
         size: u16,
         used: u16,
-    ) -> Result<(Self, Option<Vec<u16>>), Fault> {
+    ) -> Result<(Self, Option<Vec<u16>>), RingFault> {
         let header: [u8; 16] = read(memory, base)?;
         let (version, entries) = (le16(&header, 8), le16(&header, 10));
         let mut record = Self { base, size, counter: 0 };
@@ -47,7 +47,7 @@ impl SplitRecord {
             return Ok((record, None));
         }
         if (version, entries) != (VERSION, size) {
-            return Err(Fault::Record);
+            return Err(RingFault::Record);
         }
         // The process ended between the used index and the entry.
         let (last, known) = (le16(&header, 12), le16(&header, 14));
@@ -66,13 +66,13 @@ impl SplitRecord {
         Ok((record, Some(taken.into_iter().map(|(_, head)| head).collect())))
     }
 
-    fn entry(&self, head: u16) -> Result<u64, Fault> {
+    fn entry(&self, head: u16) -> Result<u64, RingFault> {
         let head = head % self.size;
         Ok(after(self.base, HEADER_BYTES + ENTRY_BYTES * u64::from(head))?)
     }
 
     /// A chain is taken. Before its index in the ring is passed.
-    pub fn begin(&mut self, memory: &dyn SharedMemory, head: u16) -> Result<(), Fault> {
+    pub fn begin(&mut self, memory: &dyn SharedMemory, head: u16) -> Result<(), RingFault> {
         let entry = self.entry(head)?;
         memory.write(after(entry, 8)?, &self.counter.to_le_bytes())?;
         self.counter = self.counter.wrapping_add(1);
@@ -80,18 +80,18 @@ impl SplitRecord {
     }
 
     /// A chain will be given back: before the driver sees it.
-    pub fn ending(&self, memory: &dyn SharedMemory, head: u16) -> Result<(), Fault> {
+    pub fn ending(&self, memory: &dyn SharedMemory, head: u16) -> Result<(), RingFault> {
         Ok(memory.store(after(self.base, 12)?, head)?)
     }
 
     /// A chain was given back, and the driver sees this index.
-    pub fn ended(&self, memory: &dyn SharedMemory, head: u16, used: u16) -> Result<(), Fault> {
+    pub fn ended(&self, memory: &dyn SharedMemory, head: u16, used: u16) -> Result<(), RingFault> {
         memory.store(self.entry(head)?, 0)?;
         Ok(memory.store(after(self.base, 14)?, used)?)
     }
 
     /// The queue has ended cleanly: the next process begins a new record.
-    pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), Fault> {
+    pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), RingFault> {
         Ok(memory.store(after(self.base, 8)?, 0)?)
     }
 }

@@ -57,7 +57,7 @@ pub struct Outside;
 
 /// Violation by a driver. Its ring is unusable after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum RingFault {
     /// A ring or a descriptor points elsewhere.
     #[error("an address lies outside of the memory that is shared")]
     Outside,
@@ -87,7 +87,7 @@ pub enum Fault {
     Record,
 }
 
-impl From<Outside> for Fault {
+impl From<Outside> for RingFault {
     fn from(_: Outside) -> Self {
         Self::Outside
     }

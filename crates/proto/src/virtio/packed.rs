@@ -3,7 +3,7 @@
 
 use super::chain::{Chain, DESCRIPTOR_BYTES, Descriptor, INDIRECT, NEXT, Piece, WRITE};
 use super::parts::{Parts, needs_event};
-use super::{Fault, SharedMemory, after};
+use super::{RingFault, SharedMemory, after};
 use core::sync::atomic::{Ordering, fence};
 
 const AVAIL: u16 = 1 << 7;
@@ -65,23 +65,23 @@ impl Packed {
         [(DESCRIPTOR_BYTES * u64::from(size), 16), (4, 4), (4, 4)]
     }
 
-    fn place(&self, index: u16) -> Result<u64, Fault> {
+    fn place(&self, index: u16) -> Result<u64, RingFault> {
         Ok(after(self.parts.descriptors, DESCRIPTOR_BYTES * u64::from(index))?)
     }
 
-    fn flags(&self, memory: &dyn SharedMemory, index: u16) -> Result<u16, Fault> {
+    fn flags(&self, memory: &dyn SharedMemory, index: u16) -> Result<u16, RingFault> {
         Ok(memory.load(after(self.place(index)?, 14)?)?)
     }
 
     /// Returns whether no driver has ever made the first descriptor available: it would have set a
     /// flag.
-    pub fn is_new(&self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+    pub fn is_new(&self, memory: &dyn SharedMemory) -> Result<bool, RingFault> {
         Ok(self.flags(memory, 0)? == 0)
     }
 
     /// Returns whether the descriptor at a place was put back there, whatever the driver has put
     /// there since.
-    pub fn was_used(&self, memory: &dyn SharedMemory, at: Position) -> Result<bool, Fault> {
+    pub fn was_used(&self, memory: &dyn SharedMemory, at: Position) -> Result<bool, RingFault> {
         let flags = self.flags(memory, at.index)?;
         Ok((flags & AVAIL != 0, flags & USED != 0) != (at.wrap, !at.wrap))
     }
@@ -93,7 +93,7 @@ impl Packed {
         memory: &dyn SharedMemory,
         chain: &mut Chain,
         mut each: impl FnMut(Piece, u16),
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, RingFault> {
         chain.clear();
         let mut at = self.next;
         let flags = self.flags(memory, at.index)?;
@@ -107,7 +107,7 @@ impl Packed {
             if of.flags & INDIRECT != 0 {
                 // A driver makes one such descriptor all of a chain.
                 if of.flags & NEXT != 0 || chain.descriptors > 1 {
-                    return Err(Fault::Indirect);
+                    return Err(RingFault::Indirect);
                 }
                 chain.add_table(memory, of, true)?;
             } else {
@@ -115,10 +115,10 @@ impl Packed {
             }
             if of.flags & NEXT == 0 {
                 chain.id = of.number;
-                return if chain.id < self.size { Ok(true) } else { Err(Fault::Number) };
+                return if chain.id < self.size { Ok(true) } else { Err(RingFault::Number) };
             }
             if chain.descriptors >= self.size {
-                return Err(Fault::Long);
+                return Err(RingFault::Long);
             }
             at = at.advanced(1, self.size);
         }
@@ -135,7 +135,7 @@ impl Packed {
         memory: &dyn SharedMemory,
         chain: &Chain,
         written: u32,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         let place = self.place(self.used.index)?;
         let mut entry = [0; 6];
         entry[..4].copy_from_slice(&written.to_le_bytes());
@@ -155,7 +155,7 @@ impl Packed {
 
     /// Returns whether the driver must be notified of chains that were given back since the last
     /// call.
-    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, RingFault> {
         if !core::mem::take(&mut self.is_news) {
             return Ok(false);
         }
@@ -175,7 +175,7 @@ impl Packed {
     }
 
     /// Says that the device wants notifications, or wants none.
-    pub fn listen(&self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), Fault> {
+    pub fn listen(&self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), RingFault> {
         let flags = match (wanted, self.events) {
             (false, _) => DISABLE,
             (true, false) => ENABLE,

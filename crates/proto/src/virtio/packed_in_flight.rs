@@ -4,7 +4,7 @@
 use super::chain::{Chain, Descriptor, INDIRECT, NEXT, Piece};
 use super::packed::{Packed, Position};
 use super::parts::VERSION;
-use super::{Fault, SharedMemory, after, le16, le32, le64, read};
+use super::{RingFault, SharedMemory, after, le16, le32, le64, read};
 
 const HEADER_BYTES: u64 = 32;
 const ENTRY_BYTES: u64 = 32;
@@ -53,7 +53,7 @@ impl PackedRecord {
         base: u64,
         size: u16,
         ring: &Packed,
-    ) -> Result<(Self, Option<Left>), Fault> {
+    ) -> Result<(Self, Option<Left>), RingFault> {
         let header: [u8; 32] = read(records, base)?;
         let mut record = Self { base, size, counter: 0, free: (0..size).rev().collect() };
         let number = |at: u64| le16(&header, at as usize);
@@ -69,7 +69,7 @@ impl PackedRecord {
         }
         let mut used = Position::from_bits(number(H_USED));
         if (number(H_VERSION), number(H_ENTRIES)) != (VERSION, size) || used.index >= size {
-            return Err(Fault::Record);
+            return Err(RingFault::Record);
         }
         // The process ended while it gave a chain back.
         if let Some(first) = number(H_ENDING).checked_sub(1) {
@@ -86,7 +86,7 @@ impl PackedRecord {
     }
 
     /// The first entries of chains in flight, in order; all other entries are free.
-    fn find(&mut self, memory: &dyn SharedMemory) -> Result<Vec<u16>, Fault> {
+    fn find(&mut self, memory: &dyn SharedMemory) -> Result<Vec<u16>, RingFault> {
         let (mut taken, mut is_free) = (Vec::new(), vec![true; self.size.into()]);
         for first in 0..self.size {
             let entry = self.entry(memory, first)?;
@@ -96,9 +96,9 @@ impl PackedRecord {
             taken.push((entry.counter, first));
             let mut at = first;
             for _ in 0..entry.count {
-                let slot = is_free.get_mut(usize::from(at)).ok_or(Fault::Record)?;
+                let slot = is_free.get_mut(usize::from(at)).ok_or(RingFault::Record)?;
                 if !core::mem::replace(slot, false) {
-                    return Err(Fault::Record);
+                    return Err(RingFault::Record);
                 }
                 at = self.entry(memory, at)?.next;
             }
@@ -109,14 +109,14 @@ impl PackedRecord {
         Ok(taken.into_iter().map(|(_, first)| first).collect())
     }
 
-    fn place(&self, entry: u16) -> Result<u64, Fault> {
+    fn place(&self, entry: u16) -> Result<u64, RingFault> {
         if entry >= self.size {
-            return Err(Fault::Record);
+            return Err(RingFault::Record);
         }
         Ok(after(self.base, HEADER_BYTES + ENTRY_BYTES * u64::from(entry))?)
     }
 
-    fn entry(&self, memory: &dyn SharedMemory, entry: u16) -> Result<Entry, Fault> {
+    fn entry(&self, memory: &dyn SharedMemory, entry: u16) -> Result<Entry, RingFault> {
         let bytes: [u8; 32] = read(memory, self.place(entry)?)?;
         Ok(Entry {
             is_in_flight: bytes[0] != 0,
@@ -130,9 +130,9 @@ impl PackedRecord {
     }
 
     /// Descriptors of a chain.
-    pub fn count(&self, memory: &dyn SharedMemory, first: u16) -> Result<u16, Fault> {
+    pub fn count(&self, memory: &dyn SharedMemory, first: u16) -> Result<u16, RingFault> {
         let count = self.entry(memory, first)?.count;
-        if count == 0 || count > self.size { Err(Fault::Record) } else { Ok(count) }
+        if count == 0 || count > self.size { Err(RingFault::Record) } else { Ok(count) }
     }
 
     /// A chain is taken, with these descriptors, of which there are no more than free entries.
@@ -141,14 +141,14 @@ impl PackedRecord {
         memory: &dyn SharedMemory,
         chain: &mut Chain,
         descriptors: &[(Piece, u16)],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         if descriptors.len() > self.free.len() {
-            return Err(Fault::Index);
+            return Err(RingFault::Index);
         }
         // The last entry first, so that each knows the next.
         let mut next = 0;
         for (piece, flags) in descriptors.iter().rev() {
-            let entry = self.free.pop().ok_or(Fault::Index)?;
+            let entry = self.free.pop().ok_or(RingFault::Index)?;
             let mut bytes = [0; ENTRY_BYTES as usize];
             bytes[2..4].copy_from_slice(&u16::to_le_bytes(next));
             bytes[4..6].copy_from_slice(&chain.descriptors.to_le_bytes());
@@ -173,7 +173,7 @@ impl PackedRecord {
         (records, memory): (&dyn SharedMemory, &dyn SharedMemory),
         first: u16,
         chain: &mut Chain,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         chain.clear();
         let mut entry = self.entry(records, first)?;
         let count = self.count(records, first)?;
@@ -181,7 +181,7 @@ impl PackedRecord {
         for left in (0..count).rev() {
             let of = Descriptor { piece: entry.piece, number: entry.id, flags: entry.flags };
             match of.flags & INDIRECT != 0 {
-                true if count > 1 || of.flags & NEXT != 0 => return Err(Fault::Indirect),
+                true if count > 1 || of.flags & NEXT != 0 => return Err(RingFault::Indirect),
                 true => chain.add_table(memory, of, true)?,
                 false => chain.add(of)?,
             }
@@ -189,7 +189,7 @@ impl PackedRecord {
                 entry = self.entry(records, entry.next)?;
             }
         }
-        if chain.id >= self.size { Err(Fault::Number) } else { Ok(()) }
+        if chain.id >= self.size { Err(RingFault::Number) } else { Ok(()) }
     }
 
     /// A chain will be put back at a place: before the driver sees it.
@@ -198,7 +198,7 @@ impl PackedRecord {
         memory: &dyn SharedMemory,
         chain: &Chain,
         at: Position,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         memory.store(after(self.base, H_ENDING_AT)?, at.bits())?;
         Ok(memory.store(after(self.base, H_ENDING)?, chain.record.wrapping_add(1))?)
     }
@@ -209,14 +209,14 @@ impl PackedRecord {
         memory: &dyn SharedMemory,
         chain: &Chain,
         used: Position,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         self.settle(memory, chain.record, used)?;
         memory.store(after(self.base, H_ENDING)?, 0)?;
         let mut at = chain.record;
         for _ in 0..chain.descriptors {
             // Whoever keeps the memory may have made a loop of it.
             if self.free.len() >= self.size.into() || at >= self.size {
-                return Err(Fault::Record);
+                return Err(RingFault::Record);
             }
             self.free.push(at);
             at = self.entry(memory, at)?.next;
@@ -225,11 +225,16 @@ impl PackedRecord {
     }
 
     /// The queue has ended cleanly: the next process begins a new record.
-    pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), Fault> {
+    pub fn close(&self, memory: &dyn SharedMemory) -> Result<(), RingFault> {
         Ok(memory.store(after(self.base, H_VERSION)?, 0)?)
     }
 
-    fn settle(&self, memory: &dyn SharedMemory, first: u16, used: Position) -> Result<(), Fault> {
+    fn settle(
+        &self,
+        memory: &dyn SharedMemory,
+        first: u16,
+        used: Position,
+    ) -> Result<(), RingFault> {
         memory.store(after(self.base, H_USED)?, used.bits())?;
         Ok(memory.store(self.place(first)?, 0)?)
     }

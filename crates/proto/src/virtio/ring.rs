@@ -6,7 +6,7 @@ use super::packed::{Packed, Position};
 use super::packed_in_flight::PackedRecord;
 use super::parts::Parts;
 use super::split::Split;
-use super::{Fault, SharedMemory, after};
+use super::{RingFault, SharedMemory, after};
 use crate::limits::VIRTIO_QUEUE_SIZE_MAX;
 use std::collections::VecDeque;
 
@@ -70,14 +70,14 @@ impl Ring {
         memory: &dyn SharedMemory,
         config: &RingConfig,
         record: Option<(&dyn SharedMemory, u64)>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RingFault> {
         let RingConfig { parts, size, is_packed, events, base } = *config;
         let places = [parts.descriptors, parts.driver, parts.device];
         let bytes = part_bytes(size.max(1), is_packed);
         let is_aligned = places.iter().zip(bytes).all(|(at, (_, to))| at.is_multiple_of(to));
         let allowed = (1..=VIRTIO_QUEUE_SIZE_MAX).contains(&size);
         if !allowed || !is_aligned || !is_packed && !size.is_power_of_two() {
-            return Err(Fault::Layout);
+            return Err(RingFault::Layout);
         }
         for (at, (bytes, _)) in places.iter().zip(bytes) {
             memory.read(after(*at, bytes - 1)?, &mut [0])?;
@@ -104,7 +104,7 @@ impl Ring {
         config: &RingConfig,
         base: u16,
         record: Option<(&dyn SharedMemory, u64)>,
-    ) -> Result<Layout, Fault> {
+    ) -> Result<Layout, RingFault> {
         let RingConfig { parts, size, events, .. } = *config;
         let used = Split::used_index(&parts, memory)?;
         let Some((records, at)) = record else {
@@ -123,11 +123,11 @@ impl Ring {
         memory: &dyn SharedMemory,
         config: &RingConfig,
         record: Option<(&dyn SharedMemory, u64)>,
-    ) -> Result<Layout, Fault> {
+    ) -> Result<Layout, RingFault> {
         let RingConfig { parts, size, events, base, .. } = *config;
         let [next, used] = [base as u16, (base >> 16) as u16].map(Position::from_bits);
         if next.index >= size || used.index >= size {
-            return Err(Fault::Layout);
+            return Err(RingFault::Layout);
         }
         let mut packed = Packed::new(parts, size, events, next, used);
         if base == 0 && packed.is_new(memory)? {
@@ -143,7 +143,7 @@ impl Ring {
             count += u32::from(record.count(records, *first)?);
         }
         if count > size.into() {
-            return Err(Fault::Record);
+            return Err(RingFault::Record);
         }
         (packed.used, packed.next) = (used, used.advanced(count as u16, size));
         self.again = firsts.into();
@@ -181,14 +181,14 @@ impl Ring {
         memory: &dyn SharedMemory,
         records: Option<&dyn SharedMemory>,
         chain: &mut Chain,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, RingFault> {
         if let Some(first) = self.again.pop_front() {
             match (&self.layout, records) {
                 (Layout::Packed(_, Some(record)), Some(of)) => {
                     record.chain((of, memory), first, chain)?;
                 }
                 (Layout::Split(split, _), _) => split.walk(memory, first, chain)?,
-                _ => return Err(Fault::Record),
+                _ => return Err(RingFault::Record),
             }
             return self.count(chain).map(|()| true);
         }
@@ -196,7 +196,7 @@ impl Ring {
             Layout::Split(split, record) => {
                 let Some(head) = split.peek(memory)? else { return Ok(false) };
                 if self.taken[usize::from(head)] > 0 {
-                    return Err(Fault::Twice);
+                    return Err(RingFault::Twice);
                 }
                 split.walk(memory, head, chain)?;
                 if let (Some(record), Some(of)) = (record, records) {
@@ -211,7 +211,7 @@ impl Ring {
                     return Ok(false);
                 }
                 if self.taken[usize::from(chain.id)] > 0 {
-                    return Err(Fault::Twice);
+                    return Err(RingFault::Twice);
                 }
                 if let (Some(record), Some(of)) = (record, records) {
                     record.begin(of, chain, &self.descriptors)?;
@@ -231,7 +231,7 @@ impl Ring {
         memory: &dyn SharedMemory,
         records: Option<&dyn SharedMemory>,
         chain: &mut Chain,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, RingFault> {
         let mut is_one = self.take(memory, records, chain)?;
         if !is_one && !self.is_listening {
             self.listen(memory, true)?;
@@ -247,15 +247,15 @@ impl Ring {
     }
 
     /// A chain is in flight.
-    fn count(&mut self, chain: &Chain) -> Result<(), Fault> {
-        let taken = self.taken.get_mut(usize::from(chain.id)).ok_or(Fault::Number)?;
+    fn count(&mut self, chain: &Chain) -> Result<(), RingFault> {
+        let taken = self.taken.get_mut(usize::from(chain.id)).ok_or(RingFault::Number)?;
         if core::mem::replace(taken, chain.descriptors) > 0 {
-            return Err(Fault::Twice);
+            return Err(RingFault::Twice);
         }
         // Chains of a split queue may share descriptors, which harms nobody.
         let units = if self.is_packed() { chain.descriptors.into() } else { 1 };
         self.in_flight += units;
-        if self.in_flight > self.size.into() { Err(Fault::Index) } else { Ok(()) }
+        if self.in_flight > self.size.into() { Err(RingFault::Index) } else { Ok(()) }
     }
 
     fn is_packed(&self) -> bool {
@@ -272,8 +272,8 @@ impl Ring {
         records: Option<&dyn SharedMemory>,
         chain: &Chain,
         written: u32,
-    ) -> Result<(), Fault> {
-        let taken = self.taken.get_mut(usize::from(chain.id)).ok_or(Fault::Number)?;
+    ) -> Result<(), RingFault> {
+        let taken = self.taken.get_mut(usize::from(chain.id)).ok_or(RingFault::Number)?;
         if core::mem::take(taken) == 0 {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl Ring {
     ///
     /// # Errors
     /// The memory is gone.
-    pub fn close(&mut self, records: &dyn SharedMemory) -> Result<(), Fault> {
+    pub fn close(&mut self, records: &dyn SharedMemory) -> Result<(), RingFault> {
         match &self.layout {
             Layout::Split(_, Some(record)) => record.close(records),
             Layout::Packed(_, Some(record)) => record.close(records),
@@ -313,7 +313,7 @@ impl Ring {
     ///
     /// # Errors
     /// The memory is gone.
-    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, RingFault> {
         match &mut self.layout {
             Layout::Split(split, _) => split.notifies(memory),
             Layout::Packed(packed, _) => packed.notifies(memory),
@@ -325,7 +325,7 @@ impl Ring {
     ///
     /// # Errors
     /// The memory is gone.
-    pub fn listen(&mut self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), Fault> {
+    pub fn listen(&mut self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), RingFault> {
         match &mut self.layout {
             Layout::Split(split, _) => split.listen(memory, wanted)?,
             Layout::Packed(packed, _) => packed.listen(memory, wanted)?,

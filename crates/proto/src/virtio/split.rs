@@ -3,7 +3,7 @@
 
 use super::chain::{Chain, DESCRIPTOR_BYTES, Descriptor, INDIRECT, NEXT};
 use super::parts::{Parts, needs_event};
-use super::{Fault, SharedMemory, after};
+use super::{RingFault, SharedMemory, after};
 use core::sync::atomic::{Ordering, fence};
 
 /// Flag of the available ring: the driver wants no notifications. Of the used ring: the device
@@ -37,7 +37,7 @@ impl Split {
     }
 
     /// The used index in the driver's memory.
-    pub fn used_index(parts: &Parts, memory: &dyn SharedMemory) -> Result<u16, Fault> {
+    pub fn used_index(parts: &Parts, memory: &dyn SharedMemory) -> Result<u16, RingFault> {
         Ok(memory.load(after(parts.device, 2)?)?)
     }
 
@@ -50,24 +50,24 @@ impl Split {
     }
 
     /// Returns whether there is an available entry.
-    fn look(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+    fn look(&mut self, memory: &dyn SharedMemory) -> Result<bool, RingFault> {
         if self.next == self.end {
             self.end = memory.load(after(self.parts.driver, 2)?)?;
             if self.end.wrapping_sub(self.next) > self.size {
-                return Err(Fault::Index);
+                return Err(RingFault::Index);
             }
         }
         Ok(self.next != self.end)
     }
 
     /// The first descriptor of the next available chain; it stays available until it is taken.
-    pub fn peek(&mut self, memory: &dyn SharedMemory) -> Result<Option<u16>, Fault> {
+    pub fn peek(&mut self, memory: &dyn SharedMemory) -> Result<Option<u16>, RingFault> {
         if !self.look(memory)? {
             return Ok(None);
         }
         let entry = u64::from(self.next % self.size);
         let head = memory.load(after(self.parts.driver, 4 + 2 * entry)?)?;
-        if head >= self.size { Err(Fault::Number) } else { Ok(Some(head)) }
+        if head >= self.size { Err(RingFault::Number) } else { Ok(Some(head)) }
     }
 
     /// The chain of [`Split::peek`] is taken.
@@ -81,7 +81,7 @@ impl Split {
         memory: &dyn SharedMemory,
         head: u16,
         chain: &mut Chain,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         chain.clear();
         chain.id = head;
         let mut at = head;
@@ -98,16 +98,21 @@ impl Split {
             }
             at = of.number;
             if at >= self.size {
-                return Err(Fault::Number);
+                return Err(RingFault::Number);
             }
             if chain.descriptors >= self.size {
-                return Err(Fault::Long);
+                return Err(RingFault::Long);
             }
         }
     }
 
     /// Gives a chain back, with the number of bytes written.
-    pub fn push(&mut self, memory: &dyn SharedMemory, id: u16, written: u32) -> Result<(), Fault> {
+    pub fn push(
+        &mut self,
+        memory: &dyn SharedMemory,
+        id: u16,
+        written: u32,
+    ) -> Result<(), RingFault> {
         let mut entry = [0; 8];
         entry[..2].copy_from_slice(&id.to_le_bytes());
         entry[4..].copy_from_slice(&written.to_le_bytes());
@@ -119,7 +124,7 @@ impl Split {
 
     /// Returns whether the driver must be notified of chains that were given back since the last
     /// call.
-    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, Fault> {
+    pub fn notifies(&mut self, memory: &dyn SharedMemory) -> Result<bool, RingFault> {
         if self.told == Some(self.used) {
             return Ok(false);
         }
@@ -134,7 +139,7 @@ impl Split {
     }
 
     /// Says that the device wants notifications, or wants none.
-    pub fn listen(&self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), Fault> {
+    pub fn listen(&self, memory: &dyn SharedMemory, wanted: bool) -> Result<(), RingFault> {
         match (self.events, wanted) {
             // Without a new index there, there is no notification.
             (true, false) => Ok(()),

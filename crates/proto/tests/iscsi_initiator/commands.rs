@@ -4,8 +4,8 @@ use crate::iscsi_initiator::world::{World, config, good};
 use weft_proto::iscsi::deviation::Deviation;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
-    Answer, Command, CommandData, CommandOutcome, InitiatorConfig, InitiatorEvent, Residual,
-    SubmitError,
+    CommandOutcome, CommandResponse, InitiatorCommand, InitiatorConfig, InitiatorEvent, Residual,
+    ScsiData, SubmitError,
 };
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -25,7 +25,7 @@ fn pattern(len: usize) -> Vec<u8> {
 fn a_read_in_one_pdu_with_status() {
     for keys in [PLAIN, BOTH] {
         let mut world = world(keys);
-        let tag = world.submit(CommandData::In(512), 0);
+        let tag = world.submit(ScsiData::In(512), 0);
         let command = ScsiCommand::decode(&world.sent_one().bhs);
         assert_eq!(
             (command.expected_bytes, command.cmd_sn, command.exp_stat_sn),
@@ -46,7 +46,7 @@ fn a_read_in_one_pdu_with_status() {
 fn a_read_in_several_pdus_of_any_length() {
     for keys in [PLAIN, BOTH] {
         let mut world = world(keys);
-        let tag = world.submit(CommandData::In(1000), 0);
+        let tag = world.submit(ScsiData::In(1000), 0);
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let data = pattern(1000);
         for (sn, (from, to)) in [(0, 401), (401, 402), (402, 1000)].into_iter().enumerate() {
@@ -63,12 +63,16 @@ fn a_read_in_several_pdus_of_any_length() {
 #[test]
 fn short_reads_have_a_residual() {
     let mut world = world(PLAIN);
-    let tag = world.submit(CommandData::In(255), 0);
+    let tag = world.submit(ScsiData::In(255), 0);
     let task = ScsiCommand::decode(&world.sent_one().bhs).task;
     let flags = DataInFlags::FINAL.with(DataInFlags::STATUS).with(DataInFlags::UNDERFLOW);
     let pdu = DataIn { residual: 219, ..world.data_in(task, 0, 0, flags) };
     world.reply(pdu.encode(36), &pattern(36));
-    let answer = Answer { received_bytes: 36, residual: Residual::Underflow(219), ..Answer::GOOD };
+    let answer = CommandResponse {
+        received_bytes: 36,
+        residual: Residual::Underflow(219),
+        ..CommandResponse::GOOD
+    };
     assert_eq!(world.ended(), (tag, CommandOutcome::Answered(answer)));
 }
 
@@ -76,7 +80,7 @@ fn short_reads_have_a_residual() {
 fn failures_bring_sense_data() {
     for keys in [PLAIN, BOTH] {
         let mut world = world(keys);
-        let tag = world.submit(CommandData::In(4096), 0);
+        let tag = world.submit(ScsiData::In(4096), 0);
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let sense = [0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0];
         let data = [&[0, 18][..], &sense, &[0xaa; 100]].concat();
@@ -86,11 +90,15 @@ fn failures_bring_sense_data() {
             ..world.response(task, 2)
         };
         world.reply(response.encode(data.len() as u32), &data);
-        let answer = Answer { status: 2, residual: Residual::Underflow(4096), ..Answer::GOOD };
+        let answer = CommandResponse {
+            status: 2,
+            residual: Residual::Underflow(4096),
+            ..CommandResponse::GOOD
+        };
         assert_eq!(world.ended(), (tag, CommandOutcome::Answered(answer)));
         assert_eq!(world.end.engine.sense(tag), sense);
         world.end.engine.release(tag);
-        let next = world.submit(CommandData::None, 0);
+        let next = world.submit(ScsiData::None, 0);
         assert_eq!(world.end.engine.sense(next), []);
     }
 }
@@ -99,7 +107,7 @@ fn failures_bring_sense_data() {
 fn sense_data_of_any_length_is_taken() {
     for (length, sent) in [(252_u16, 254_usize), (0xffff, 20), (0, 2), (0, 1), (18, 0), (3, 8000)] {
         let mut world = world(BOTH);
-        let tag = world.submit(CommandData::None, 0);
+        let tag = world.submit(ScsiData::None, 0);
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let mut data = vec![0x11; sent];
         data.iter_mut().zip(length.to_be_bytes()).for_each(|(to, from)| *to = from);
@@ -118,7 +126,7 @@ fn sense_data_of_any_length_is_taken() {
 fn data_in_without_data_needs_no_number() {
     for number in [0, 1, 9] {
         let mut world = world(PLAIN);
-        let tag = world.submit(CommandData::In(512), 0);
+        let tag = world.submit(ScsiData::In(512), 0);
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let empty = world.data_in(task, number, 0, DataInFlags::NONE);
         world.reply(empty.encode(0), &[]);
@@ -137,7 +145,7 @@ fn data_in_without_data_needs_no_number() {
 #[test]
 fn a_target_that_asks_for_more_than_a_burst_gets_it() {
     let mut world = world("InitialR2T=Yes ImmediateData=No MaxBurstLength=512 ");
-    let tag = world.submit(CommandData::Out(4096), 7);
+    let tag = world.submit(ScsiData::Out(4096), 7);
     let task = ScsiCommand::decode(&world.sent_one().bhs).task;
     for (sn, offset) in [(0, 0), (1, 2048)] {
         world.ask(task, sn, offset, 2048);
@@ -153,7 +161,7 @@ fn a_target_that_asks_for_more_than_a_burst_gets_it() {
 fn damaged_reads_are_told() {
     let mut world = world(BOTH);
     for (status_in_data, sn) in [(true, 0), (false, 1)] {
-        let tag = world.submit(CommandData::In(512), 0);
+        let tag = world.submit(ScsiData::In(512), 0);
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         let flags = if status_in_data { DataInFlags::STATUS } else { DataInFlags::NONE };
         let mut bytes = world.bytes(world.data_in(task, 0, 0, flags).encode(512), &pattern(512));
@@ -173,7 +181,7 @@ fn damaged_reads_are_told() {
 /// behind it.
 fn first_burst(keys: &str, len: u32) -> (usize, Vec<(u32, usize, bool)>) {
     let mut world = world(keys);
-    let tag = world.submit(CommandData::Out(len), 0);
+    let tag = world.submit(ScsiData::Out(len), 0);
     world.end.memory[tag.index()] = pattern(len as usize);
     let sent = world.sent();
     let command = ScsiCommand::decode(&sent[0].bhs);
@@ -221,7 +229,7 @@ fn r2ts_are_answered_in_order_and_several_at_a_time() {
             "InitialR2T=Yes ImmediateData=No MaxRecvDataSegmentLength=1024 MaxOutstandingR2T=3 {keys}"
         );
         let mut world = world(&keys);
-        let tag = world.submit(CommandData::Out(5000), 0);
+        let tag = world.submit(ScsiData::Out(5000), 0);
         world.end.memory[tag.index()] = pattern(5000);
         let task = ScsiCommand::decode(&world.sent_one().bhs).task;
         world.ask(task, 0, 0, 1500);
@@ -259,7 +267,7 @@ fn r2ts_are_answered_in_order_and_several_at_a_time() {
 fn the_end_waits_for_what_is_being_sent() {
     let mut world = world(PLAIN);
     world.end.hold_releases = true;
-    let tag = world.submit(CommandData::Out(4096), 7);
+    let tag = world.submit(ScsiData::Out(4096), 7);
     let task = ScsiCommand::decode(&world.sent_one().bhs).task;
     world.respond(task, 0);
     assert_eq!(world.take_events(), []);
@@ -273,7 +281,7 @@ fn the_end_waits_for_what_is_being_sent() {
 #[test]
 fn an_early_answer_ends_the_sending() {
     let mut world = world("InitialR2T=Yes ImmediateData=No MaxRecvDataSegmentLength=512 ");
-    let tag = world.submit(CommandData::Out(1 << 20), 7);
+    let tag = world.submit(ScsiData::Out(1 << 20), 7);
     let task = ScsiCommand::decode(&world.sent_one().bhs).task;
     world.ask(task, 0, 0, 262_144);
     world.respond(task, 2);
@@ -290,7 +298,7 @@ fn the_window_is_respected() {
     world.sent();
     world.take_events();
     for _ in 0..5 {
-        world.submit(CommandData::None, 0);
+        world.submit(ScsiData::None, 0);
     }
     let first = world.sent();
     assert_eq!(first.len(), 2);
@@ -311,7 +319,7 @@ fn the_window_is_respected() {
 fn commands_keep_their_order_and_do_not_interrupt_a_burst() {
     let mut world = world("MaxRecvDataSegmentLength=512 FirstBurstLength=4096 InitialR2T=No ");
     for _ in 0..3 {
-        world.submit(CommandData::Out(4096), 1);
+        world.submit(ScsiData::Out(4096), 1);
     }
     let sent = world.sent();
     let mut task = TaskTag::NONE;
@@ -332,9 +340,9 @@ fn commands_keep_their_order_and_do_not_interrupt_a_burst() {
 #[test]
 fn the_session_holds_so_many_commands() {
     let mut world = World::logged_in(InitiatorConfig { commands: 2, ..config() }, "");
-    let first = world.submit(CommandData::None, 0);
-    world.submit(CommandData::None, 0);
-    let command = Command { lun: Lun(0), cdb: [0; 16], data: CommandData::None };
+    let first = world.submit(ScsiData::None, 0);
+    world.submit(ScsiData::None, 0);
+    let command = InitiatorCommand { lun: Lun(0), cdb: [0; 16], data: ScsiData::None };
     assert_eq!(world.end.engine.submit(world.now, command), Err(SubmitError::Full));
     let task = ScsiCommand::decode(&world.sent()[0].bhs).task;
     world.respond(task, 0);

@@ -3,7 +3,7 @@
 
 use crate::iscsi_initiator::world::{Pdu, World, config, parse};
 use weft_proto::iscsi::digest::Digests;
-use weft_proto::iscsi::initiator::{CommandData, InitiatorEvent};
+use weft_proto::iscsi::initiator::{InitiatorEvent, ScsiData};
 use weft_proto::iscsi::pdu::*;
 
 /// Events and output of the initiator, and its memory at the end.
@@ -13,9 +13,7 @@ fn start(keys: &str) -> (World, Vec<TaskTag>) {
     let config = config().with_digests(Digests::BOTH, Digests::NONE);
     let mut world =
         World::logged_in(config, &format!("{keys}ImmediateData=No MaxOutstandingR2T=4 "));
-    for data in
-        [CommandData::In(900), CommandData::Out(2000), CommandData::None, CommandData::In(255)]
-    {
+    for data in [ScsiData::In(900), ScsiData::Out(2000), ScsiData::None, ScsiData::In(255)] {
         world.submit(data, 3);
     }
     let tasks = world.sent().iter().map(|pdu| ScsiCommand::decode(&pdu.bhs).task).collect();

@@ -5,7 +5,7 @@ use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::deviation::Deviation;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
-    Fault, InitiatorConfig, InitiatorEvent, TargetProof, Violation,
+    InitiatorConfig, InitiatorEvent, SessionFault, TargetProof, Violation,
 };
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -124,31 +124,35 @@ fn targets_that_do_not_take_the_algorithms_are_told_apart() {
         for status in [LoginStatus::INITIATOR_ERROR, LoginStatus::AUTHENTICATION_FAILURE] {
             let (mut world, offered) = offered(algorithms);
             world.login_flags(LoginFlags::NONE, status, "");
-            let fault = Fault::Algorithms { offered, status: Some(status) };
+            let fault = SessionFault::Algorithms { offered, status: Some(status) };
             assert_eq!(world.end.engine.fault(), Some(&fault));
         }
         for text in ["CHAP_A=Reject ", "CHAP_A=None ", "CHAP_A=6 CHAP_I=7 CHAP_C=0x11 ", ""] {
             let (mut world, offered) = offered(algorithms);
             world.login(SECURITY, None, text);
-            let fault = Fault::Algorithms { offered, status: None };
+            let fault = SessionFault::Algorithms { offered, status: None };
             assert_eq!(world.end.engine.fault(), Some(&fault), "{text}");
         }
         for status in [LoginStatus::OUT_OF_RESOURCES, LoginStatus::NOT_FOUND] {
             let (mut world, _) = offered(algorithms);
             world.login_flags(LoginFlags::NONE, status, "");
-            assert_eq!(world.end.engine.fault(), Some(&Fault::Refused(status)));
+            assert_eq!(world.end.engine.fault(), Some(&SessionFault::Refused(status)));
         }
         let (mut world, _) = offered(algorithms);
         world.login(SECURITY, None, "CHAP_A=5 CHAP_I=7 CHAP_C=0x1122 ");
         assert_eq!(world.end.engine.unanswered_algorithms(), None);
         let status = LoginStatus::AUTHENTICATION_FAILURE;
         world.login_flags(LoginFlags::NONE, status, "");
-        assert_eq!(world.end.engine.fault(), Some(&Fault::Refused(status)), "the secret is wrong");
+        assert_eq!(
+            world.end.engine.fault(),
+            Some(&SessionFault::Refused(status)),
+            "the secret is wrong"
+        );
     }
     // Only what was offered can be chosen.
     let (mut world, offered) = offered(&Algorithm::ONLY_MD5);
     world.login(SECURITY, None, "CHAP_A=7 CHAP_I=7 CHAP_C=0x1122 ");
-    let fault = Fault::Algorithms { offered, status: None };
+    let fault = SessionFault::Algorithms { offered, status: None };
     assert_eq!(world.end.engine.fault(), Some(&fault));
     assert!(world.fault().contains("CHAP_A=5"), "{}", world.fault());
 }
@@ -179,7 +183,7 @@ fn a_target_that_cannot_prove_itself_is_left() {
         world.login(SECURITY, Some(OPERATIONAL), &text);
         assert_eq!(
             (world.end.engine.fault(), world.closed),
-            (Some(&Fault::Impostor), true),
+            (Some(&SessionFault::Impostor), true),
             "{text}"
         );
         assert!(world.sent().is_empty());
@@ -204,7 +208,7 @@ fn methods_that_do_not_meet() {
     ] {
         let mut world = World::new(config);
         world.login(SECURITY, None, text);
-        assert_eq!(world.end.engine.fault(), Some(&Fault::Method), "{text}");
+        assert_eq!(world.end.engine.fault(), Some(&SessionFault::Method), "{text}");
     }
     // A target that asks for no proof of us, where none is asked of it.
     let mut world = World::new(with_chap(false));
@@ -220,7 +224,7 @@ fn refusals_say_why() {
     {
         let mut world = World::new(config());
         world.login_flags(LoginFlags::NONE, status, "");
-        assert_eq!(world.end.engine.fault(), Some(&Fault::Refused(status)));
+        assert_eq!(world.end.engine.fault(), Some(&SessionFault::Refused(status)));
         assert!(world.fault().contains(status.text()));
     }
     let mut world = World::new(config());
@@ -229,7 +233,10 @@ fn refusals_say_why() {
         LoginStatus::MOVED_TEMPORARILY,
         "TargetAddress=[::1]:3261,1 ",
     );
-    assert_eq!(world.end.engine.fault(), Some(&Fault::Moved { address: "[::1]:3261".into() }));
+    assert_eq!(
+        world.end.engine.fault(),
+        Some(&SessionFault::Moved { address: "[::1]:3261".into() })
+    );
 }
 
 #[test]
@@ -265,7 +272,11 @@ fn digests_that_are_insisted_on_are_not_dropped() {
         let mut world = World::new(config().with_digests(Digests::BOTH, required));
         world.login(SECURITY, Some(OPERATIONAL), "");
         world.login(OPERATIONAL, Some(LoginStage::FULL_FEATURE), answer);
-        assert_eq!(world.end.engine.fault(), lacks.map(Fault::NoDigest).as_ref(), "{answer}");
+        assert_eq!(
+            world.end.engine.fault(),
+            lacks.map(SessionFault::NoDigest).as_ref(),
+            "{answer}"
+        );
         assert_eq!(world.closed, lacks.is_some());
     }
 }
@@ -323,7 +334,7 @@ fn responses_that_do_not_continue_the_login() {
         let mut world = World::new(config());
         world.login_flags(flags, LoginStatus::SUCCESS, text);
         assert!(
-            world.closed && matches!(world.end.engine.fault(), Some(Fault::Violation(_))),
+            world.closed && matches!(world.end.engine.fault(), Some(SessionFault::Violation(_))),
             "{flags:?} {text}"
         );
     }

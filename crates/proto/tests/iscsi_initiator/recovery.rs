@@ -3,7 +3,8 @@
 use crate::iscsi_initiator::world::{World, config, good};
 use core::time::Duration;
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, CommandOutcome, Fault, InitiatorEvent, SubmitError, Violation,
+    CommandOutcome, InitiatorCommand, InitiatorEvent, ScsiData, SessionFault, SubmitError,
+    Violation,
 };
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -14,7 +15,7 @@ fn world() -> World {
 }
 
 /// A command that was sent.
-fn command(world: &mut World, data: CommandData) -> (Tag, ScsiCommand) {
+fn command(world: &mut World, data: ScsiData) -> (Tag, ScsiCommand) {
     let tag = world.submit(data, 1);
     (tag, ScsiCommand::decode(&world.sent_one().bhs))
 }
@@ -60,7 +61,7 @@ fn pong(world: &mut World, ping: &[u8; 48]) {
 fn an_overdue_command_is_aborted() {
     for response in [TaskResult::COMPLETE, TaskResult::NO_TASK] {
         let mut world = world();
-        let (tag, command) = command(&mut world, CommandData::Out(512));
+        let (tag, command) = command(&mut world, ScsiData::Out(512));
         let request = wait(&mut world, 40).expect("aborted");
         assert_eq!(
             (request.function, request.referenced),
@@ -79,7 +80,7 @@ fn an_overdue_command_is_aborted() {
 #[test]
 fn an_answer_may_overtake_the_abort() {
     let mut world = world();
-    let (tag, command) = command(&mut world, CommandData::None);
+    let (tag, command) = command(&mut world, ScsiData::None);
     let request = wait(&mut world, 40).expect("aborted");
     world.respond(command.task, 0);
     assert_eq!(world.ended(), (tag, good(0)));
@@ -93,8 +94,8 @@ fn an_answer_may_overtake_the_abort() {
 fn what_cannot_be_aborted_is_reset_and_then_given_up() {
     for refused in [true, false] {
         let mut world = world();
-        let (tag, _) = command(&mut world, CommandData::None);
-        let (other, _) = command(&mut world, CommandData::In(512));
+        let (tag, _) = command(&mut world, ScsiData::None);
+        let (other, _) = command(&mut world, ScsiData::In(512));
         let abort = wait(&mut world, 40).expect("aborted");
         let reset = if refused {
             task_response(&mut world, abort.task, TaskResult::NOT_SUPPORTED);
@@ -115,16 +116,16 @@ fn what_cannot_be_aborted_is_reset_and_then_given_up() {
         );
     }
     let mut world = world();
-    let (tag, _) = command(&mut world, CommandData::None);
+    let (tag, _) = command(&mut world, ScsiData::None);
     assert!(wait(&mut world, 100).is_some());
-    assert_eq!(world.end.engine.fault(), Some(&Fault::Stuck));
+    assert_eq!(world.end.engine.fault(), Some(&SessionFault::Stuck));
     assert!(world.end.engine.is_closed() && !world.end.engine.never_sent(tag));
 }
 
 #[test]
 fn what_was_not_sent_ends_as_such() {
     let mut world = World::new(config());
-    let tag = world.submit(CommandData::None, 0);
+    let tag = world.submit(ScsiData::None, 0);
     assert!(world.end.engine.never_sent(tag));
     assert_eq!(
         world.end.engine.abort(tag),
@@ -136,7 +137,7 @@ fn what_was_not_sent_ends_as_such() {
     world.login(LoginStage::SECURITY, Some(LoginStage::OPERATIONAL), "");
     world.login(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE), "");
     world.take_events();
-    let tag = world.submit(CommandData::None, 0);
+    let tag = world.submit(ScsiData::None, 0);
     wait(&mut world, 40);
     assert_eq!(world.ended(), (tag, CommandOutcome::NotSent));
 }
@@ -144,8 +145,8 @@ fn what_was_not_sent_ends_as_such() {
 #[test]
 fn unwanted_commands_are_aborted_one_by_one_and_nothing_else_comes_of_it() {
     let mut world = world();
-    let (first, _) = command(&mut world, CommandData::None);
-    let (second, of_second) = command(&mut world, CommandData::None);
+    let (first, _) = command(&mut world, ScsiData::None);
+    let (second, of_second) = command(&mut world, ScsiData::None);
     for tag in [first, second, first] {
         assert_eq!(world.end.engine.abort(tag), None);
     }
@@ -177,7 +178,7 @@ fn pings_go_both_ways() {
         waited += 1;
         assert!(waited < 20);
     }
-    assert_eq!(world.end.engine.fault(), Some(&Fault::Silent));
+    assert_eq!(world.end.engine.fault(), Some(&SessionFault::Silent));
     assert!(!world.end.engine.never_sent(Tag(0)));
 }
 
@@ -204,10 +205,10 @@ fn message(world: &mut World, event: AsyncEvent, data: &[u8]) {
 fn a_target_that_wants_us_to_leave_is_left_in_order() {
     for event in [AsyncEvent::LOGOUT_REQUEST, AsyncEvent::NEGOTIATE] {
         let mut world = world();
-        let (tag, command) = command(&mut world, CommandData::None);
+        let (tag, command) = command(&mut world, ScsiData::None);
         message(&mut world, event, &[]);
         assert_eq!(world.take_events(), [InitiatorEvent::Leaving]);
-        let late = Command { lun: Lun(0), cdb: [0; 16], data: CommandData::None };
+        let late = InitiatorCommand { lun: Lun(0), cdb: [0; 16], data: ScsiData::None };
         assert_eq!(world.end.engine.submit(world.now, late), Err(SubmitError::Closed));
         assert!(world.sent().is_empty());
         world.respond(command.task, 0);
@@ -221,14 +222,17 @@ fn a_target_that_wants_us_to_leave_is_left_in_order() {
             ..LogoutResponse::default()
         };
         world.reply(response.encode(0), &[]);
-        assert_eq!((world.closed, world.end.engine.fault()), (true, Some(&Fault::LoggedOut)));
+        assert_eq!(
+            (world.closed, world.end.engine.fault()),
+            (true, Some(&SessionFault::LoggedOut))
+        );
     }
 }
 
 #[test]
 fn logging_out_waits_so_long_and_no_longer() {
     let mut world = world();
-    let (tag, _) = command(&mut world, CommandData::None);
+    let (tag, _) = command(&mut world, ScsiData::None);
     world.end.engine.log_out(Duration::from_secs(2));
     assert!(world.sent().is_empty());
     world.tick(2);
@@ -244,10 +248,10 @@ fn other_messages() {
     for event in [AsyncEvent::CONNECTION_DROP, AsyncEvent::SESSION_DROP] {
         let mut world = world();
         message(&mut world, event, &[]);
-        assert_eq!(world.end.engine.fault(), Some(&Fault::Dropped));
+        assert_eq!(world.end.engine.fault(), Some(&SessionFault::Dropped));
     }
     let mut world = world();
-    let (tag, _) = command(&mut world, CommandData::None);
+    let (tag, _) = command(&mut world, ScsiData::None);
     message(&mut world, AsyncEvent(255), b"whatever");
     let sense = [0, 18, 0x70, 0, 6, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x2a, 9, 0, 0, 0, 0];
     message(&mut world, AsyncEvent::SCSI, &sense);
@@ -271,7 +275,7 @@ fn reject(world: &mut World, reason: RejectReason, refused: &[u8]) {
 #[test]
 fn rejected_pdus() {
     let mut world = world();
-    let (tag, command) = command(&mut world, CommandData::Out(512));
+    let (tag, command) = command(&mut world, ScsiData::Out(512));
     let bhs = command.encode(512);
     // Its data was damaged: the target will say how the command ended.
     reject(&mut world, RejectReason::DATA_DIGEST, &bhs);
@@ -282,7 +286,7 @@ fn rejected_pdus() {
     assert_eq!(world.take_events(), []);
     world.end.engine.release(tag);
     // A rejected abort is one that failed.
-    let tag = world.submit(CommandData::None, 0);
+    let tag = world.submit(ScsiData::None, 0);
     world.sent();
     let abort = wait(&mut world, 40).expect("aborted");
     reject(&mut world, RejectReason::NOT_SUPPORTED, &abort.encode(0));
@@ -290,14 +294,17 @@ fn rejected_pdus() {
     assert!(!world.end.engine.never_sent(tag));
     // What is not even told.
     reject(&mut world, RejectReason::PROTOCOL_ERROR, &[1, 2, 3]);
-    assert_eq!(world.end.engine.fault(), Some(&Fault::Rejected(RejectReason::PROTOCOL_ERROR)));
+    assert_eq!(
+        world.end.engine.fault(),
+        Some(&SessionFault::Rejected(RejectReason::PROTOCOL_ERROR))
+    );
 }
 
 #[test]
 fn deadlines_are_told() {
     let mut world = world();
     assert_eq!(world.end.engine.deadline(), Some(Duration::from_secs(5)));
-    let tag = world.submit(CommandData::None, 0);
+    let tag = world.submit(ScsiData::None, 0);
     for _ in 0..1000 {
         let Some(deadline) = world.end.engine.deadline() else { break };
         world.now = world.now.max(deadline);
@@ -309,7 +316,7 @@ fn deadlines_are_told() {
         }
     }
     // Following the deadlines alone, a target that never answers a command is given up.
-    assert_eq!(world.end.engine.fault(), Some(&Fault::Stuck));
+    assert_eq!(world.end.engine.fault(), Some(&SessionFault::Stuck));
     assert!(!world.end.engine.never_sent(tag));
     assert!(world.now < Duration::from_secs(90), "{:?}", world.now);
 }

@@ -2,7 +2,7 @@
 
 use crate::iscsi_initiator::world::{World, config};
 use weft_proto::iscsi::digest::Digests;
-use weft_proto::iscsi::initiator::{CommandData, Violation};
+use weft_proto::iscsi::initiator::{ScsiData, Violation};
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 
@@ -11,13 +11,13 @@ fn broken(by: impl FnOnce(&mut World, TaskTag, TaskTag)) -> Violation {
     let config = config().with_digests(Digests::BOTH, Digests::NONE);
     let keys = "HeaderDigest=CRC32C DataDigest=CRC32C InitialR2T=Yes ImmediateData=No MaxOutstandingR2T=2 MaxBurstLength=4096 ";
     let mut world = World::logged_in(config, keys);
-    world.submit(CommandData::In(1000), 0);
-    world.submit(CommandData::Out(10_000), 0);
+    world.submit(ScsiData::In(1000), 0);
+    world.submit(ScsiData::Out(10_000), 0);
     let tasks: Vec<_> = world.sent().iter().map(|pdu| ScsiCommand::decode(&pdu.bhs).task).collect();
     by(&mut world, tasks[0], tasks[1]);
     assert!(world.closed && world.sent().is_empty());
     match world.end.engine.fault() {
-        Some(weft_proto::iscsi::initiator::Fault::Violation(violation)) => *violation,
+        Some(weft_proto::iscsi::initiator::SessionFault::Violation(violation)) => *violation,
         other => panic!("{other:?}"),
     }
 }

@@ -4,8 +4,8 @@ use crate::support::{ConnectionEnd, Next};
 use core::time::Duration;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::initiator::{
-    Answer, Command, CommandData, CommandOutcome, Initiator, InitiatorConfig, InitiatorEvent,
-    Residual,
+    CommandOutcome, CommandResponse, Initiator, InitiatorCommand, InitiatorConfig, InitiatorEvent,
+    Residual, ScsiData,
 };
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
@@ -180,10 +180,10 @@ impl World {
     }
 
     /// Submits a command with its memory, `len` bytes of `fill`.
-    pub fn submit(&mut self, data: CommandData, fill: u8) -> Tag {
-        let command = Command { lun: Lun(0), cdb: [0x55; 16], data };
+    pub fn submit(&mut self, data: ScsiData, fill: u8) -> Tag {
+        let command = InitiatorCommand { lun: Lun(0), cdb: [0x55; 16], data };
         let tag = self.end.engine.submit(self.now, command).unwrap();
-        let (CommandData::In(len) | CommandData::Out(len)) = data else { return tag };
+        let (ScsiData::In(len) | ScsiData::Out(len)) = data else { return tag };
         self.end.memory(tag, len as usize).fill(fill);
         tag
     }
@@ -242,7 +242,11 @@ impl World {
 
 /// Success with `received_bytes` of data.
 pub fn good(received_bytes: u32) -> CommandOutcome {
-    CommandOutcome::Answered(Answer { received_bytes, residual: Residual::None, ..Answer::GOOD })
+    CommandOutcome::Answered(CommandResponse {
+        received_bytes,
+        residual: Residual::None,
+        ..CommandResponse::GOOD
+    })
 }
 
 pub fn encode(bhs: [u8; 48], data: &[u8], digests: Digests) -> Vec<u8> {

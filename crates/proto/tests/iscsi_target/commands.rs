@@ -2,7 +2,7 @@
 
 use crate::iscsi_target::world::*;
 use weft_proto::iscsi::pdu::*;
-use weft_proto::iscsi::target::{Answer, TargetEvent};
+use weft_proto::iscsi::target::{TargetEvent, TargetResponse};
 use weft_proto::scsi::status::ScsiStatus;
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -67,7 +67,7 @@ fn sense_data_comes_with_its_length() {
     let mut world = World::logged_in(config(), "DataDigest=CRC32C");
     let command = world.scsi(READ, 512);
     let tag = world.submit(&command, &[]);
-    let answer = Answer {
+    let answer = TargetResponse {
         status: ScsiStatus::CHECK_CONDITION,
         sense: &[0x70, 0, 5],
         data_bytes: 0,
@@ -87,7 +87,7 @@ fn immediate_data_is_in_place_at_once() {
     world.fetch(tag, 514, 514);
     assert_eq!(world.events, [TargetEvent::DataArrived { tag }]);
     assert_eq!(world.end.memory[tag.index()], bytes(514));
-    world.end.engine.complete(tag, &Answer { total_bytes: 514, ..Answer::GOOD });
+    world.end.engine.complete(tag, &TargetResponse { total_bytes: 514, ..TargetResponse::GOOD });
     let response = ScsiResponse::decode(&world.pdu().bhs);
     assert_eq!((response.status, response.residual, response.max_cmd_sn.0), (0, 0, 5));
 }
@@ -126,7 +126,7 @@ fn a_command_that_wants_no_data_is_answered_behind_it() {
     let mut world = World::logged_in(config(), "InitialR2T=No");
     let command = world.scsi(WRITE_MORE, 1000);
     let tag = world.submit(&command, &bytes(100));
-    world.end.engine.complete(tag, &Answer::GOOD);
+    world.end.engine.complete(tag, &TargetResponse::GOOD);
     assert_eq!(world.try_pdu(), None);
     world.go_on();
     assert_eq!(world.try_pdu(), None);
@@ -168,7 +168,7 @@ fn the_window_is_as_wide_as_there_is_room() {
     // So is one that was there before.
     world.send(commands[0].encode(0), &[]);
     assert_eq!(world.events, []);
-    world.end.engine.complete(tags[0], &Answer::GOOD);
+    world.end.engine.complete(tags[0], &TargetResponse::GOOD);
     let response = ScsiResponse::decode(&world.pdu().bhs);
     assert_eq!((response.exp_cmd_sn.0, response.max_cmd_sn.0), (5, 5));
     world.submit(&early, &[1; 8]);

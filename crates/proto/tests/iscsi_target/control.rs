@@ -4,7 +4,7 @@ use crate::iscsi_target::world::*;
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, Portals, TargetEvent, Violation};
+use weft_proto::iscsi::target::{Portals, TargetEvent, TargetResponse, Violation};
 use weft_proto::iscsi::text::pairs;
 
 fn text(flags: TextFlags, transfer: TaskTag) -> TextRequest {
@@ -165,7 +165,7 @@ fn logout_is_the_last_answer() {
     }
     world.send(logout.encode(0), &[]);
     assert_eq!(world.events, [TargetEvent::Logout]);
-    world.end.engine.complete(tag, &Answer::GOOD);
+    world.end.engine.complete(tag, &TargetResponse::GOOD);
     world.end.engine.logged_out();
     assert_eq!(
         [world.pdu().opcode(), world.pdu().opcode()],

@@ -3,7 +3,7 @@
 use crate::iscsi_target::world::*;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::pdu::*;
-use weft_proto::iscsi::target::{Answer, TargetEvent};
+use weft_proto::iscsi::target::{TargetEvent, TargetResponse};
 
 /// A session's bytes behind login: a read, a write with data of every kind, a ping, a text, a
 /// function, a logout.
@@ -59,7 +59,10 @@ fn serve(world: &mut World) {
                         world.end.memory[tag.index()],
                         [vec![3; 301], vec![4; 600]].concat()
                     );
-                    world.end.engine.complete(tag, &Answer { total_bytes: 901, ..Answer::GOOD });
+                    world.end.engine.complete(
+                        tag,
+                        &TargetResponse { total_bytes: 901, ..TargetResponse::GOOD },
+                    );
                 }
                 TargetEvent::Task { tag, .. } => {
                     world.end.engine.complete_task(tag, TaskResult::COMPLETE)

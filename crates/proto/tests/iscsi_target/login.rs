@@ -7,7 +7,7 @@ use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::deviation::Deviation;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::{
-    Attempt, ChapPolicy, ChapUser, Guard, SessionKind, TargetEvent, Violation,
+    ChapPolicy, ChapUser, Guard, LoginAttempt, SessionKind, TargetEvent, Violation,
 };
 use weft_proto::iscsi::text::{Name, binary};
 
@@ -233,7 +233,7 @@ fn the_order_of_login_is_kept() {
     }
 }
 
-fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
+fn chap_config() -> weft_proto::iscsi::target::IscsiTargetConfig {
     let credentials =
         |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.into() };
     let user = |name: &str, initiators: &[&str]| ChapUser {
@@ -377,7 +377,7 @@ fn a_user_logs_in_under_names_of_his_own() {
     for (user, initiator) in [("carol", own), ("dave", own), ("alice", free)] {
         let mut world = log_in(user, initiator);
         assert_eq!(refused(&mut world), LoginStatus::AUTHORIZATION_FAILURE, "{user}");
-        let who = Attempt { initiator: Some(initiator.into()), user: Some(user.into()) };
+        let who = LoginAttempt { initiator: Some(initiator.into()), user: Some(user.into()) };
         assert_eq!(world.end.engine.attempt(), who, "for the log");
     }
 }

@@ -4,13 +4,13 @@ use crate::iscsi_target::world::*;
 use core::time::Duration;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, TargetConfig, TargetEvent, Violation};
+use weft_proto::iscsi::target::{IscsiTargetConfig, TargetEvent, TargetResponse, Violation};
 use weft_proto::stream::StreamEngine;
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 
-fn limits() -> TargetConfig {
-    TargetConfig { login_limit: S(10), ping_after: S(15), ping_timeout: S(5), ..config() }
+fn limits() -> IscsiTargetConfig {
+    IscsiTargetConfig { login_limit: S(10), ping_after: S(15), ping_timeout: S(5), ..config() }
 }
 
 /// One that is logged in since 100 s and was shown everything.
@@ -93,7 +93,7 @@ fn a_logout_that_was_asked_for_waits_for_commands_and_not_for_ever() {
     world.pdu();
     world.end.engine.tick(S(103));
     assert!(!world.end.engine.is_closed());
-    world.end.engine.complete(tag, &Answer::GOOD);
+    world.end.engine.complete(tag, &TargetResponse::GOOD);
     world.end.engine.tick(S(104));
     assert!(!world.end.engine.is_closed(), "the answer is still to be sent");
     world.pdu();

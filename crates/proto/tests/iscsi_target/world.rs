@@ -6,25 +6,25 @@ use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::target::{
-    Answer, Portals, TargetConfig, TargetConnection, TargetEvent, Violation,
+    IscsiTargetConfig, Portals, TargetConnection, TargetEvent, TargetResponse, Violation,
 };
-use weft_proto::iscsi::text::{Name, Offer, pairs};
+use weft_proto::iscsi::text::{Name, OfferedParameters, pairs};
 use weft_proto::stream::Tag;
 
 pub const TARGET: &str = "iqn.2026-01.example.weft:target";
 pub const INITIATOR: &str = "iqn.2026-01.example.weft:initiator";
 pub const PORTAL: &str = "192.0.2.1:3260";
 
-pub fn config() -> TargetConfig {
-    let mut config = TargetConfig::new(Name::new(TARGET).unwrap());
-    config.offer = Offer {
+pub fn config() -> IscsiTargetConfig {
+    let mut config = IscsiTargetConfig::new(Name::new(TARGET).unwrap());
+    config.offer = OfferedParameters {
         digests: Digests::BOTH,
         initial_r2t: false,
         max_recv_bytes: 4096,
         max_burst_bytes: 1024,
         first_burst_bytes: 1024,
         max_outstanding_r2t: 2,
-        ..Offer::default()
+        ..OfferedParameters::default()
     };
     config.commands = 4;
     config
@@ -59,12 +59,12 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(config: TargetConfig) -> Self {
+    pub fn new(config: IscsiTargetConfig) -> Self {
         Self::at(Portals::one(PORTAL), config)
     }
 
     /// One that is reached there.
-    pub fn at(portals: Portals, config: TargetConfig) -> Self {
+    pub fn at(portals: Portals, config: IscsiTargetConfig) -> Self {
         let engine = TargetConnection::new(Arc::new(config), portals, [7; 33]);
         Self {
             end: ConnectionEnd::new(engine),
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// One that is logged in, with these keys of the operational stage.
-    pub fn logged_in(config: TargetConfig, keys: &str) -> Self {
+    pub fn logged_in(config: IscsiTargetConfig, keys: &str) -> Self {
         let mut world = Self::new(config);
         world.log_in(keys);
         world
@@ -234,7 +234,11 @@ impl World {
         self.end.memory[tag.index()][..data.len()].copy_from_slice(data);
         self.end.engine.complete(
             tag,
-            &Answer { data_bytes: data.len() as u32, total_bytes: total, ..Answer::GOOD },
+            &TargetResponse {
+                data_bytes: data.len() as u32,
+                total_bytes: total,
+                ..TargetResponse::GOOD
+            },
         );
     }
 

@@ -2,11 +2,11 @@
 
 use super::connection_end::{ConnectionEnd, Go};
 use std::sync::Arc;
-use weft_proto::nbd::client::Command;
+use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{
     CommandCode, CommandFlags, ErrorCode, ReplyCode, TransmissionFlags as Flags,
 };
-use weft_proto::nbd::server::{CommandKind, Listed, Offer};
+use weft_proto::nbd::server::{CommandKind, ExportOffer, Listed};
 use weft_proto::nbd::{
     BlockSizes, Client, ClientConfig, ClientEvent, ExportInfo, Server, ServerConfig, ServerEvent,
 };
@@ -128,7 +128,7 @@ fn select(engine: &mut Server, info: &ExportInfo) {
     let exports = exports();
     let name = engine.wanted();
     match exports.iter().find(|listed| name.is_empty() || listed.name == name) {
-        Some(listed) => engine.answer(Ok(Offer { listed, info: *info })),
+        Some(listed) => engine.answer(Ok(ExportOffer { listed, info: *info })),
         None => engine.answer(Err((ReplyCode::ERR_UNKNOWN, "not here"))),
     }
 }
@@ -247,7 +247,7 @@ impl Pair {
         length: u64,
         data: Vec<u8>,
     ) -> Tag {
-        let tag = self.client.engine.submit(Command { code, flags, offset, length }).unwrap();
+        let tag = self.client.engine.submit(ClientCommand { code, flags, offset, length }).unwrap();
         self.client.provide(tag, data);
         tag
     }

@@ -5,8 +5,9 @@ mod pair;
 mod violations;
 
 use weft_proto::nvme::auth::{
-    Concatenation, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group,
-    Hash, HostAuthentication, HostKeys, HostStep, Random, Secret, SecureChannel, Verdict,
+    AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, FailureReason,
+    GeneratedPsk, Group, Hash, HostAuthentication, HostKeys, HostStep, Random, Secret,
+    SecureChannel,
 };
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -63,9 +64,9 @@ fn told(
     message: &[u8],
     sequence: u32,
     random: Random<'_>,
-) -> Verdict {
+) -> AuthenticationVerdict {
     match end.sent(message, sequence, random) {
-        Verdict::Compute(arithmetic) => end.computed(arithmetic.run()),
+        AuthenticationVerdict::Compute(arithmetic) => end.computed(arithmetic.run()),
         verdict => verdict,
     }
 }
@@ -95,9 +96,10 @@ fn talk(
                 change(ended.messages.len(), &mut message);
                 ended.messages.push(message.clone());
                 match told(&mut controller, &message, 77, &mut |bytes| numbers.fill(bytes)) {
-                    Verdict::Next | Verdict::Compute(_) => {}
-                    Verdict::Authenticated(psk) => ended.controller = Some(Ok(psk)),
-                    Verdict::Failed(reason) | Verdict::GivenUp(reason) => {
+                    AuthenticationVerdict::Next | AuthenticationVerdict::Compute(_) => {}
+                    AuthenticationVerdict::Authenticated(psk) => ended.controller = Some(Ok(psk)),
+                    AuthenticationVerdict::Failed(reason)
+                    | AuthenticationVerdict::GivenUp(reason) => {
                         ended.controller = Some(Err(reason))
                     }
                 }

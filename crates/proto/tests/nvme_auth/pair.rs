@@ -158,12 +158,15 @@ fn a_word_too_much_behind_a_key_does_no_harm() {
     assert!(target.is_idle());
     let mut success2 = [0; 16];
     (success2[0], success2[1], success2[4]) = (1, 4, 5);
-    assert!(matches!(told(&mut target, &success2, 2, &mut |_| ()), Verdict::Authenticated(None)));
+    assert!(matches!(
+        told(&mut target, &success2, 2, &mut |_| ()),
+        AuthenticationVerdict::Authenticated(None)
+    ));
     assert!(target.is_idle());
     assert!(
         matches!(
             told(&mut target, &success2, 2, &mut |_| ()),
-            Verdict::Failed(FailureReason::MESSAGE)
+            AuthenticationVerdict::Failed(FailureReason::MESSAGE)
         ),
         "twice"
     );

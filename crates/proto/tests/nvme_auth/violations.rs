@@ -77,12 +77,12 @@ fn a_recorded_exchange_is_of_no_use() {
     let mut other = ControllerAuthentication::new(controller);
     assert!(matches!(
         told(&mut other, &recorded[0], 78, &mut |bytes| numbers.fill(bytes)),
-        Verdict::Next
+        AuthenticationVerdict::Next
     ));
     assert!(other.fetch(4096).is_some());
     assert!(matches!(
         told(&mut other, &recorded[2], 79, &mut |bytes| numbers.fill(bytes)),
-        Verdict::Failed(FailureReason::FAILED)
+        AuthenticationVerdict::Failed(FailureReason::FAILED)
     ));
 }
 
@@ -101,10 +101,10 @@ fn messages_out_of_order_or_twice_are_refused() {
         last.expect("something was sent")
     };
     for order in [&[2][..], &[4], &[0, 4], &[0, 2, 2], &[0, 2, 4, 4], &[0, 1], &[0, 3], &[1]] {
-        assert!(matches!(sent(order), Verdict::Failed(_)), "{order:?}");
+        assert!(matches!(sent(order), AuthenticationVerdict::Failed(_)), "{order:?}");
     }
-    assert!(matches!(sent(&[0, 2, 4]), Verdict::Authenticated(None)));
-    assert!(matches!(sent(&[0, 0]), Verdict::Next), "a host may begin anew");
+    assert!(matches!(sent(&[0, 2, 4]), AuthenticationVerdict::Authenticated(None)));
+    assert!(matches!(sent(&[0, 0]), AuthenticationVerdict::Next), "a host may begin anew");
 }
 
 #[test]

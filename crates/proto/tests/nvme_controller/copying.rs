@@ -14,7 +14,7 @@ use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Lba, Nsid};
-use weft_proto::reservation::{Action, Check, Kind, Operation, Registrant, Reservations};
+use weft_proto::reservation::{Action, KeyCheck, Kind, Operation, Registrant, Reservations};
 use weft_proto::stream::Tag;
 
 const T: Tag = Tag(0);
@@ -271,7 +271,7 @@ fn a_namespace_that_goes_or_changes_ends_a_copy() {
 fn reserved(nsid: u32, kind: Kind) -> (Namespace, std::sync::Arc<Reservations>, Operation) {
     let reservations = Reservations::volatile();
     let by = Registrant::Host(weft_proto::nvme::types::Id128([9; 16]));
-    let register = Action::Register { check: Check::New, key: 1, all_ports: false };
+    let register = Action::Register { check: KeyCheck::New, key: 1, all_ports: false };
     let action = |action| Operation { by: by.clone(), action, persist: None };
     reservations.execute(&action(register)).unwrap();
     let of = Namespace { reservations: Some(reservations.clone()), ..namespace(nsid) };

@@ -16,7 +16,7 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Id128, Nsid};
 use weft_proto::reservation::{
-    Action, Check, Kind, Notice, Operation, Registrant, ReservationState, Reservations,
+    Action, KeyCheck, Kind, Notice, Operation, Registrant, ReservationState, Reservations,
 };
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_proto::stream::Tag;
@@ -119,7 +119,7 @@ fn other() -> Registrant {
 }
 
 fn register(key: u64) -> Action {
-    Action::Register { check: Check::Ignore, key, all_ports: false }
+    Action::Register { check: KeyCheck::Ignore, key, all_ports: false }
 }
 
 fn typed(action: u32, kind: Kind) -> u32 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weft_proto::nvme::host::{AdminData, HostAction};
 use weft_proto::nvme::identify::IdentifyController;
-use weft_proto::nvme::log_page::{AnaGroup, AnaHeader, AnaState};
+use weft_proto::nvme::log_page::{AnaGroupDescriptor, AnaHeader, AnaState};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nsid;
 
@@ -20,7 +20,9 @@ const ACCESS_CHANGED: u32 = 0x000c_0302;
 fn page(states: &[AnaState], named: bool) -> Vec<u8> {
     let mut page = AnaHeader { chgcnt: 0, ngrps: states.len() as u16 }.encode();
     for (grpid, state) in (1..).zip(states) {
-        page.extend(AnaGroup { grpid, nnsids: named.into(), chgcnt: 0, state: *state }.encode());
+        page.extend(
+            AnaGroupDescriptor { grpid, nnsids: named.into(), chgcnt: 0, state: *state }.encode(),
+        );
         if named {
             page.extend(grpid.to_le_bytes());
         }
@@ -91,7 +93,9 @@ fn a_controller_without_access_states_tells_none() {
 #[test]
 fn a_namespace_is_in_the_group_that_the_log_page_names() {
     let mut log = AnaHeader { chgcnt: 0, ngrps: 1 }.encode();
-    log.extend(AnaGroup { grpid: 9, nnsids: 1, chgcnt: 0, state: AnaState::OPTIMIZED }.encode());
+    log.extend(
+        AnaGroupDescriptor { grpid: 9, nnsids: 1, chgcnt: 0, state: AnaState::OPTIMIZED }.encode(),
+    );
     log.extend(2u32.to_le_bytes());
     let (world, _) = world(log);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Reading the discovery log.
 
 use weft_proto::nvme::host::{
-    DiscoveryResult, Fault, HostAction, HostConfig, HostError, Incompatibility, Violation,
+    DiscoveryResult, FaultSide, HostAction, HostConfig, HostError, Incompatibility, Violation,
 };
 use weft_proto::nvme::identify::ControllerType;
 
@@ -76,9 +76,9 @@ fn discovery_logs_that_are_refused() {
         recfmt,
     };
     for (header, fault) in [
-        (header(4097, 0), Fault::Limit),
-        (header(u64::MAX, 0), Fault::Limit),
-        (header(1, 1), Fault::Incompatible),
+        (header(4097, 0), FaultSide::Limit),
+        (header(u64::MAX, 0), FaultSide::Limit),
+        (header(1, 1), FaultSide::Incompatible),
     ] {
         let bytes = header.encode();
         let mut world =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_proto::nvme::host::{Fault, HostAction, HostConfig, HostError, Step};
+use weft_proto::nvme::host::{AssociationStep, FaultSide, HostAction, HostConfig, HostError};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Qid};
 
@@ -61,7 +61,7 @@ fn a_keep_alive_without_answer_ends_the_association() {
     let start = world.now;
     silence(&mut world, |_| true);
     let (error, confirmed) = failed(&mut world, SECOND * 60);
-    assert_eq!(error, HostError::TimedOut { step: Step::KeepAlive, after_ms: 5000 });
+    assert_eq!(error, HostError::TimedOut { step: AssociationStep::KeepAlive, after_ms: 5000 });
     assert!(!confirmed, "the controller did not answer");
     // Half of the keep alive timeout, the timeout, and the time limit of a command.
     assert_eq!(world.now - start, Duration::from_millis(2500 + 5000 + 10_000));
@@ -75,7 +75,7 @@ fn a_refused_keep_alive_resets_the_controller() {
         (sqe.opcode() == 0x18).then(|| Reply::status(Status::INTERNAL_ERROR))
     });
     let (error, confirmed) = failed(&mut world, SECOND * 60);
-    assert_eq!(error.fault(), Fault::Refused);
+    assert_eq!(error.fault(), FaultSide::Refused);
     assert!(confirmed && world.fake.stopped());
 }
 
@@ -167,7 +167,7 @@ fn an_abort_without_answer_resets_the_controller() {
     let (error, confirmed) = failed(&mut world, SECOND * 60);
     assert_eq!(
         (error, confirmed),
-        (HostError::TimedOut { step: Step::Abort, after_ms: 10_000 }, true)
+        (HostError::TimedOut { step: AssociationStep::Abort, after_ms: 10_000 }, true)
     );
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weft_proto::nvme::host::{
-    AdminData, Difference, Fault, HostAction, HostConfig, HostError, Incompatibility,
+    AdminData, Difference, FaultSide, HostAction, HostConfig, HostError, Incompatibility,
     NamespaceProblem, Violation,
 };
 use weft_proto::nvme::identify::{
@@ -159,7 +159,7 @@ fn readiness_is_waited_for_as_long_as_cap_allows() {
     let start = world.now;
     let error = error_of(world.last_word(MINUTE));
     assert_eq!(error.to_string(), "no answer to the controller becoming ready within 12000 ms");
-    assert_eq!(error.fault(), Fault::TimedOut);
+    assert_eq!(error.fault(), FaultSide::TimedOut);
     assert_eq!(world.now - start, Duration::from_secs(12));
     assert!(world.fake.seen.len() < 100, "CSTS is not read without pause");
 }
@@ -198,7 +198,7 @@ fn controllers_that_do_not_fit() {
     for (change, incompatibility) in cases {
         let error = error_of(with(change).said.pop_back());
         assert_eq!(error, HostError::Incompatible(incompatibility));
-        assert_eq!(error.fault(), Fault::Incompatible);
+        assert_eq!(error.fault(), FaultSide::Incompatible);
     }
 }
 

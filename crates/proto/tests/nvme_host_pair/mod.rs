@@ -12,7 +12,7 @@ use weft_proto::nvme::controller::{
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{
-    Fault, HostAction, HostConfig, HostError, Parameter, RequestId, command,
+    FaultSide, HostAction, HostConfig, HostError, Parameter, RequestId, command,
 };
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
@@ -152,7 +152,7 @@ fn refusals_of_connect() {
     assert_eq!(parameter(config(), closed()), not_allowed);
     let numbered = HostConfig { cntlid: Cntlid(5), ..config() };
     assert_eq!(parameter(numbered, disk()), Parameter::Controller(Cntlid(5)));
-    assert_eq!(Pair::new(config(), full()).error().fault(), Fault::Refused);
+    assert_eq!(Pair::new(config(), full()).error().fault(), FaultSide::Refused);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn the_static_controller_model() {
         assert_eq!(pair.host.controller().cntlid, given);
     }
     let mut pair = Pair::new(HostConfig { cntlid: Cntlid(5), ..config() }, subsystem());
-    assert_eq!(pair.error().fault(), Fault::Parameter);
+    assert_eq!(pair.error().fault(), FaultSide::Parameter);
 }
 
 fn record(number: u16) -> DiscoveryRecord {
@@ -227,7 +227,7 @@ fn a_disk_is_no_discovery_controller_and_the_other_way_round() {
         SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()),
     );
     let host = HostConfig { subsystem: Nqn::discovery(), ..config() };
-    assert_eq!(Pair::new(host, discovery).error().fault(), Fault::Incompatible);
+    assert_eq!(Pair::new(host, discovery).error().fault(), FaultSide::Incompatible);
 }
 
 /// Returns the controller's request for a command with `bytes` of data, of which it inspects `data`

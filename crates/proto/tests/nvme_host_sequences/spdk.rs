@@ -15,7 +15,7 @@ use weft_proto::nvme::property::Configuration;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nsid;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};
 use weft_proto::stream::Tag;
 
 use crate::nvme_controller_support::{ON, PORT, allocated, nqn, subsystem};
@@ -47,13 +47,15 @@ fn connect(cid: u8, qid: u32, sq_size: u32, cntlid: u16) -> Vec<u8> {
 
 /// A connection up to its Connect: the command and its data.
 fn arrive(capsule: &[u8]) -> (Sqe, [u8; CONNECT_BYTES]) {
-    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig::default()));
     let mut ic_req = vec![0; 128];
     (ic_req[2], ic_req[4]) = (128, 128);
     end.stage(&ic_req);
-    assert!(matches!(end.next(), Pumped::Event(TargetEvent::Ready(agreed)) if agreed.max_r2t == 1));
+    assert!(
+        matches!(end.next(), Pumped::Event(TcpTargetEvent::Ready(agreed)) if agreed.max_r2t == 1)
+    );
     end.stage(capsule);
-    let Pumped::Event(TargetEvent::Command { tag, in_capsule_bytes }) = end.next() else {
+    let Pumped::Event(TcpTargetEvent::Command { tag, in_capsule_bytes }) = end.next() else {
         panic!("no command")
     };
     let sqe = *end.engine.sqe();
@@ -63,7 +65,7 @@ fn arrive(capsule: &[u8]) -> (Sqe, [u8; CONNECT_BYTES]) {
     );
     end.memory(tag, 1024);
     assert_eq!(end.engine.fetch(tag, 1024), Ok(()));
-    assert_eq!(end.next(), Pumped::Event(TargetEvent::DataArrived { tag }));
+    assert_eq!(end.next(), Pumped::Event(TcpTargetEvent::DataArrived { tag }));
     assert_eq!(end.engine.violation(), None);
     (sqe, end.memory[tag.index()].as_slice().try_into().unwrap())
 }

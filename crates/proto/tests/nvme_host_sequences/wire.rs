@@ -10,7 +10,7 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};
 use weft_proto::stream::Tag;
 
 use crate::nvme_controller_support::{PORT, allocated};
@@ -63,23 +63,22 @@ pub struct Answer {
 
 /// The bytes of one connection.
 pub struct Wire {
-    end: ConnectionEnd<TargetConnection>,
+    end: ConnectionEnd<TcpTargetConnection>,
 }
 
 impl Wire {
     /// A connection that both ends have initialized; neither Linux nor SPDK asks for an alignment
     /// or for more than one R2T.
     pub fn open() -> Self {
-        let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig {
+        let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig {
             in_capsule_bytes: IN_CAPSULE,
-            ..TargetConfig::default()
+            ..TcpTargetConfig::default()
         }));
         let mut ic_req = [0; 128];
         (ic_req[2], ic_req[4]) = (128, 128);
         end.stage(&ic_req);
-        assert!(
-            matches!(end.next(), Pumped::Event(TargetEvent::Ready(agreed)) if agreed.max_r2t == 1)
-        );
+        let next = end.next();
+        assert!(matches!(next, Pumped::Event(TcpTargetEvent::Ready(n)) if n.max_r2t == 1));
         end.flush();
         let ic_resp = end.take_wire();
         assert_eq!(
@@ -96,7 +95,7 @@ impl Wire {
     fn command(&mut self, capsule: &[u8]) -> (Tag, Sqe, u32) {
         self.end.stage(capsule);
         match self.end.next() {
-            Pumped::Event(TargetEvent::Command { tag, in_capsule_bytes }) => {
+            Pumped::Event(TcpTargetEvent::Command { tag, in_capsule_bytes }) => {
                 (tag, *self.end.engine.sqe(), in_capsule_bytes)
             }
             other => panic!("{other:?}, {:?}", self.end.engine.violation()),
@@ -121,7 +120,7 @@ impl Wire {
             header[4..8].copy_from_slice(&(24 + bytes).to_le_bytes());
             self.end.stage(&[&header, data].concat());
         }
-        assert_eq!(self.end.next(), Pumped::Event(TargetEvent::DataArrived { tag }));
+        assert_eq!(self.end.next(), Pumped::Event(TcpTargetEvent::DataArrived { tag }));
     }
 
     /// Answers a command, and reads the answer as Linux does.

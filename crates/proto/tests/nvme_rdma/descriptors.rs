@@ -5,7 +5,7 @@ use weft_proto::nvme::sqe::Sgl;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::keyed::Keyed;
-use weft_proto::nvme_rdma::{Buffer, QueuePairEngine, TargetEvent, Work};
+use weft_proto::nvme_rdma::{QueuePairEngine, RdmaTargetEvent, ReceiveBuffer, Work};
 use weft_proto::stream::Tag;
 
 use crate::nvme_rdma::layer::{READ, WRITE};
@@ -68,13 +68,13 @@ fn descriptors_that_only_fail_their_command() {
         wire.target.received(&message(1, &[&write.0[..], &vec![0; data as usize]].concat()));
         assert_eq!(
             wire.target.poll_event(),
-            Some(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: data }),
+            Some(RdmaTargetEvent::Command { tag: Tag(1), in_capsule_bytes: data }),
             "{name}"
         );
         assert_eq!(wire.target.fetch(Tag(1), bytes), Err(status), "{name}");
         wire.target.complete(Tag(1), Cqe::refuse(Cid(7), status), 0);
         let posted: Vec<_> = std::iter::from_fn(|| wire.target.next_work()).collect();
-        assert!(posted.contains(&Work::PostReceive(Buffer(1))), "{name}: {posted:?}");
+        assert!(posted.contains(&Work::PostReceive(ReceiveBuffer(1))), "{name}: {posted:?}");
         assert!(
             matches!(posted.last(), Some(Work::Send { tag: Tag(1), .. })),
             "{name}: {posted:?}"

@@ -3,8 +3,8 @@
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, QueuePairEngine, QueuePairLimits, TargetConfig,
-    TargetEvent, Work, WorkId, WorkKind,
+    Exposure, QueuePairEngine, QueuePairLimits, RdmaHostConfig, RdmaTargetConfig, RdmaTargetEvent,
+    ReceiveBuffer, Work, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -13,7 +13,7 @@ use crate::nvme_rdma::life::{host, target};
 use crate::nvme_rdma::wire::{Completion, HOST, TARGET, Wire};
 
 /// A target that holds `commands` writes of `bytes`.
-fn holding(commands: usize, bytes: usize, target: TargetConfig) -> Wire {
+fn holding(commands: usize, bytes: usize, target: RdmaTargetConfig) -> Wire {
     let mut wire = Wire::open(host(Exposure::Window), target);
     wire.layer.holds = true;
     for _ in 0..commands {
@@ -24,7 +24,7 @@ fn holding(commands: usize, bytes: usize, target: TargetConfig) -> Wire {
     wire
 }
 
-fn told(wire: &Wire, event: TargetEvent) -> usize {
+fn told(wire: &Wire, event: RdmaTargetEvent) -> usize {
     wire.layer.log.iter().filter(|it| **it == event).count()
 }
 
@@ -34,7 +34,7 @@ fn a_command_that_is_held_is_dropped_at_once() {
         let mut wire = holding(1, bytes, target());
         wire.layer.abandon(&mut wire.target, Tag(0));
         wire.run();
-        assert_eq!(told(&wire, TargetEvent::Dropped { tag: Tag(0) }), 0);
+        assert_eq!(told(&wire, RdmaTargetEvent::Dropped { tag: Tag(0) }), 0);
         assert_eq!(wire.queues[TARGET].receives.len(), 4, "its receive is posted again");
     }
 }
@@ -42,26 +42,26 @@ fn a_command_that_is_held_is_dropped_at_once() {
 #[test]
 fn a_command_is_dropped_when_its_memory_is_not_written_to_any_more() {
     let limits = QueuePairLimits { message_bytes: 1000, reads: 2, ..QueuePairLimits::default() };
-    let mut wire = holding(1, 4000, TargetConfig { limits, ..target() });
+    let mut wire = holding(1, 4000, RdmaTargetConfig { limits, ..target() });
     wire.layer.fetch(&mut wire.target, Tag(0));
     wire.work();
     assert_eq!(wire.queues[TARGET].send.len(), 2, "two of four reads are posted");
     wire.layer.abandon(&mut wire.target, Tag(0));
     wire.work();
-    assert_eq!(told(&wire, TargetEvent::Dropped { tag: Tag(0) }), 0);
+    assert_eq!(told(&wire, RdmaTargetEvent::Dropped { tag: Tag(0) }), 0);
     wire.step(TARGET);
     wire.tell(TARGET);
     wire.work();
-    assert_eq!(told(&wire, TargetEvent::Dropped { tag: Tag(0) }), 0);
+    assert_eq!(told(&wire, RdmaTargetEvent::Dropped { tag: Tag(0) }), 0);
     wire.run();
-    assert_eq!(told(&wire, TargetEvent::Dropped { tag: Tag(0) }), 1);
+    assert_eq!(told(&wire, RdmaTargetEvent::Dropped { tag: Tag(0) }), 1);
     assert_eq!(wire.log[TARGET].iter().filter(|work| matches!(work, Work::Read { .. })).count(), 2);
 }
 
 #[test]
 fn a_reset_drops_what_is_being_fetched() {
     let limits = QueuePairLimits { reads: 1, ..QueuePairLimits::default() };
-    let mut wire = holding(4, 4000, TargetConfig { limits, ..target() });
+    let mut wire = holding(4, 4000, RdmaTargetConfig { limits, ..target() });
     for tag in [Tag(0), Tag(1), Tag(2)] {
         wire.layer.fetch(&mut wire.target, tag);
     }
@@ -81,8 +81,8 @@ fn a_reset_drops_what_is_being_fetched() {
     wire.layer.take_events(&mut wire.target);
     assert!(wire.layer.tags(CommandStage::Dropping).is_empty());
     for tag in [Tag(0), Tag(1), Tag(2)] {
-        assert_eq!(told(&wire, TargetEvent::Dropped { tag }), 1);
-        assert_eq!(told(&wire, TargetEvent::DataArrived { tag }), 0);
+        assert_eq!(told(&wire, RdmaTargetEvent::Dropped { tag }), 1);
+        assert_eq!(told(&wire, RdmaTargetEvent::DataArrived { tag }), 0);
     }
     // The one that was only held stays.
     wire.layer.complete(&mut wire.target, Tag(3), Status::SUCCESS, 0);
@@ -101,7 +101,7 @@ fn data_in_a_capsule_that_is_not_wanted() {
     wire.layer.abandon(&mut wire.target, Tag(1));
     wire.work();
     assert_eq!(
-        (told(&wire, TargetEvent::Dropped { tag: Tag(1) }), wire.queues[TARGET].receives.len()),
+        (told(&wire, RdmaTargetEvent::Dropped { tag: Tag(1) }), wire.queues[TARGET].receives.len()),
         (1, 4)
     );
 }
@@ -111,8 +111,8 @@ fn a_queue_pair_that_fails_ends_everything_once() {
     let limits = QueuePairLimits { message_bytes: 1000, reads: 2, ..QueuePairLimits::default() };
     for destroy in [false, true] {
         let mut wire = Wire::open(
-            HostConfig { queue_entries: 8, ..host(Exposure::Window) },
-            TargetConfig { limits, ..target() },
+            RdmaHostConfig { queue_entries: 8, ..host(Exposure::Window) },
+            RdmaTargetConfig { limits, ..target() },
         );
         wire.layer.holds = true;
         for bytes in [100, 2500, 2500, 2500] {
@@ -137,9 +137,9 @@ fn a_queue_pair_that_fails_ends_everything_once() {
         }
         wire.run();
         assert!(wire.target.has_ended() && wire.host.has_ended());
-        assert_eq!(told(&wire, TargetEvent::DataFailed { tag: Tag(1) }), 1);
-        assert_eq!(told(&wire, TargetEvent::DataFailed { tag: Tag(2) }), 1);
-        assert_eq!(told(&wire, TargetEvent::Released { tag: read }), 1);
+        assert_eq!(told(&wire, RdmaTargetEvent::DataFailed { tag: Tag(1) }), 1);
+        assert_eq!(told(&wire, RdmaTargetEvent::DataFailed { tag: Tag(2) }), 1);
+        assert_eq!(told(&wire, RdmaTargetEvent::Released { tag: read }), 1);
         assert_eq!(wire.layer.tags(CommandStage::Held), [Tag(0), Tag(3)]);
         // What is answered or fetched now ends at once.
         wire.layer.complete(&mut wire.target, Tag(0), Status::SUCCESS, 0);
@@ -182,9 +182,9 @@ fn a_bind_without_its_command_and_data_without_its_response() {
     wire.host.exposed(tag, 0x1000, 1);
     wire.host.disconnected();
     assert_eq!((wire.host.next_work(), wire.host.next_work()), (Some(Work::Disconnect), None));
-    (0..4).for_each(|n| wire.host.receive_ended(Buffer(n), None));
+    (0..4).for_each(|n| wire.host.receive_ended(ReceiveBuffer(n), None));
     assert!(!wire.host.has_ended() && wire.host.never_sent(tag));
-    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, Ended::Flushed);
+    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, WorkOutcome::Flushed);
     assert!(wire.host.has_ended());
 
     let mut wire = Wire::open(host(Exposure::Window), target());
@@ -193,17 +193,17 @@ fn a_bind_without_its_command_and_data_without_its_response() {
     while wire.step(HOST) {}
     assert!(wire.tell(TARGET));
     wire.layer.take_events(&mut wire.target);
-    assert_eq!(wire.target.next_work(), Some(Work::PostReceive(Buffer(0))));
+    assert_eq!(wire.target.next_work(), Some(Work::PostReceive(ReceiveBuffer(0))));
     assert!(matches!(wire.target.next_work(), Some(Work::Write { signaled: false, .. })));
     wire.target.disconnected();
     wire.layer.take_events(&mut wire.target);
-    assert_eq!(told(&wire, TargetEvent::Released { tag }), 0, "the data is being sent");
+    assert_eq!(told(&wire, RdmaTargetEvent::Released { tag }), 0, "the data is being sent");
     assert_eq!((wire.target.next_work(), wire.target.next_work()), (Some(Work::Disconnect), None));
-    (0..4).for_each(|n| wire.target.receive_ended(Buffer(n), None));
+    (0..4).for_each(|n| wire.target.receive_ended(ReceiveBuffer(n), None));
     assert!(!wire.target.has_ended());
-    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, Ended::Flushed);
+    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, WorkOutcome::Flushed);
     wire.layer.take_events(&mut wire.target);
-    assert!(told(&wire, TargetEvent::Released { tag }) == 1 && wire.target.has_ended());
+    assert!(told(&wire, RdmaTargetEvent::Released { tag }) == 1 && wire.target.has_ended());
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn what_completed_with_a_capsule_does_not_complete_again() {
     let mut wire = Wire::open(host(Exposure::Window), target());
     let tag = wire.read(0, 512);
     wire.run();
-    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, Ended::Flushed);
-    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, Ended::Flushed);
+    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, WorkOutcome::Flushed);
+    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, WorkOutcome::Flushed);
     assert_eq!(wire.host.violation(), Some(Violation::UnknownCompletion));
     assert_eq!(wire.target.violation(), Some(Violation::UnknownCompletion));
 }

@@ -4,15 +4,15 @@
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Nsid, Qid};
-use weft_proto::nvme_rdma::cm::{Accept, AcceptError, Offer, Reject, RejectStatus, Request};
+use weft_proto::nvme_rdma::cm::{AcceptError, CmAccept, CmOffer, CmRequest, Reject, RejectStatus};
 use weft_proto::nvme_rdma::keyed::{KEYED_BYTES_MAX, Keyed};
 use weft_proto::nvme_rdma::{
-    HostConfig, HostQueuePair, RemoteMemory, TargetConfig, TargetQueuePair,
+    HostQueuePair, RdmaHostConfig, RdmaTargetConfig, RemoteMemory, TargetQueuePair,
 };
 
 /// An I/O queue of 128 entries.
-const REQUEST: Request =
-    Request { qid: Qid(0x0203), receives: 128, hsqsize: 127, cntlid: Cntlid(0x1122) };
+const REQUEST: CmRequest =
+    CmRequest { qid: Qid(0x0203), receives: 128, hsqsize: 127, cntlid: Cntlid(0x1122) };
 
 fn padded(start: &[u8], bytes: usize) -> Vec<u8> {
     let mut padded = start.to_vec();
@@ -24,31 +24,31 @@ fn padded(start: &[u8], bytes: usize) -> Vec<u8> {
 fn requests() {
     let wire = padded(&[0, 0, 3, 2, 128, 0, 127, 0, 0x22, 0x11], 32);
     assert_eq!(REQUEST.encode()[..], wire);
-    assert_eq!(Request::decode(&wire), Ok(REQUEST));
+    assert_eq!(CmRequest::decode(&wire), Ok(REQUEST));
     assert_eq!(REQUEST.entries(), 128);
     // InfiniBand's connection manager pads to 56 bytes.
-    assert_eq!(Request::decode(&padded(&wire, 56)), Ok(REQUEST));
+    assert_eq!(CmRequest::decode(&padded(&wire, 56)), Ok(REQUEST));
     let mut reserved = wire.clone();
     reserved[10..].fill(0xff);
-    assert_eq!(Request::decode(&reserved), Ok(REQUEST), "reserved bytes are not looked at");
+    assert_eq!(CmRequest::decode(&reserved), Ok(REQUEST), "reserved bytes are not looked at");
     for bytes in 0..32 {
         assert_eq!(
-            Request::decode(&wire[..bytes]),
+            CmRequest::decode(&wire[..bytes]),
             Err(RejectStatus::INVALID_LENGTH),
             "{bytes} bytes"
         );
     }
     for format in [1u16, 0x100, 0xffff] {
         let other = [&format.to_le_bytes(), &wire[2..]].concat();
-        assert_eq!(Request::decode(&other), Err(RejectStatus::INVALID_RECFMT));
+        assert_eq!(CmRequest::decode(&other), Err(RejectStatus::INVALID_RECFMT));
     }
 }
 
 #[test]
 fn requests_that_are_rejected() {
-    let offer = Offer { io_queues: 8, admin_entries: 32, io_entries: 128 };
+    let offer = CmOffer { io_queues: 8, admin_entries: 32, io_entries: 128 };
     let request =
-        |qid, receives, hsqsize| Request { qid: Qid(qid), receives, hsqsize, cntlid: Cntlid(1) };
+        |qid, receives, hsqsize| CmRequest { qid: Qid(qid), receives, hsqsize, cntlid: Cntlid(1) };
     for (request, reads, expected) in [
         (request(0, 32, 31), 1, Ok(())),
         (request(8, 1, 127), 1, Ok(())),
@@ -64,7 +64,7 @@ fn requests_that_are_rejected() {
     ] {
         assert_eq!(request.check(&offer, reads), expected, "{request:?}, {reads} reads");
     }
-    let large = Offer { io_entries: u16::MAX, ..offer };
+    let large = CmOffer { io_entries: u16::MAX, ..offer };
     assert_eq!(
         request(1, 1, 1024).check(&large, 1),
         Err(RejectStatus::INVALID_HSQSIZE),
@@ -75,14 +75,14 @@ fn requests_that_are_rejected() {
 #[test]
 fn accepts() {
     let wire = padded(&[0, 0, 0x80, 0x01], 32);
-    assert_eq!(Accept { receives: 0x180 }.encode()[..], wire);
-    assert_eq!(Accept::decode(&wire), Ok(Accept { receives: 0x180 }));
-    assert_eq!(Accept::decode(&padded(&wire, 196)), Ok(Accept { receives: 0x180 }));
+    assert_eq!(CmAccept { receives: 0x180 }.encode()[..], wire);
+    assert_eq!(CmAccept::decode(&wire), Ok(CmAccept { receives: 0x180 }));
+    assert_eq!(CmAccept::decode(&padded(&wire, 196)), Ok(CmAccept { receives: 0x180 }));
     for bytes in 0..32 {
-        assert_eq!(Accept::decode(&wire[..bytes]), Err(AcceptError::Length(bytes)));
+        assert_eq!(CmAccept::decode(&wire[..bytes]), Err(AcceptError::Length(bytes)));
     }
-    assert_eq!(Accept::decode(&padded(&[2, 0, 0x80], 32)), Err(AcceptError::RecordFormat(2)));
-    assert_eq!(Accept::decode(&[0; 32]), Err(AcceptError::NoReceives));
+    assert_eq!(CmAccept::decode(&padded(&[2, 0, 0x80], 32)), Err(AcceptError::RecordFormat(2)));
+    assert_eq!(CmAccept::decode(&[0; 32]), Err(AcceptError::NoReceives));
 }
 
 #[test]
@@ -115,20 +115,21 @@ fn rejects() {
 
 #[test]
 fn queues_announce_what_they_post() {
-    let host = HostQueuePair::new(HostConfig {
+    let host = HostQueuePair::new(RdmaHostConfig {
         qid: Qid(1),
         cntlid: Cntlid(7),
         queue_entries: 64,
-        ..HostConfig::default()
+        ..RdmaHostConfig::default()
     });
     let request = host.request();
-    assert_eq!(request, Request { qid: Qid(1), receives: 64, hsqsize: 63, cntlid: Cntlid(7) });
+    assert_eq!(request, CmRequest { qid: Qid(1), receives: 64, hsqsize: 63, cntlid: Cntlid(7) });
     assert_eq!(
-        TargetQueuePair::new(TargetConfig::for_request(&request)).accept(),
-        Accept { receives: 64 }
+        TargetQueuePair::new(RdmaTargetConfig::for_request(&request)).accept(),
+        CmAccept { receives: 64 }
     );
     let least =
-        HostQueuePair::new(HostConfig { queue_entries: 0, ..HostConfig::default() }).request();
+        HostQueuePair::new(RdmaHostConfig { queue_entries: 0, ..RdmaHostConfig::default() })
+            .request();
     assert_eq!((least.receives, least.hsqsize), (2, 1));
 }
 

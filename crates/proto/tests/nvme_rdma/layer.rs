@@ -6,7 +6,7 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nsid;
-use weft_proto::nvme_rdma::{TargetEvent, TargetQueuePair};
+use weft_proto::nvme_rdma::{RdmaTargetEvent, TargetQueuePair};
 use weft_proto::stream::Tag;
 
 /// Opcodes that [`Layer`] knows. The byte offset is in dword 10.
@@ -44,7 +44,7 @@ pub struct Layer {
     pub commands: HashMap<Tag, Command>,
     pub store: Vec<u8>,
     /// Everything that the engine told.
-    pub log: Vec<TargetEvent>,
+    pub log: Vec<RdmaTargetEvent>,
     /// Commands are only taken note of; [`Layer::start`] is for the test to call.
     pub holds: bool,
     entries: u16,
@@ -81,7 +81,7 @@ impl Layer {
         while let Some(event) = engine.poll_event() {
             self.log.push(event);
             match event {
-                TargetEvent::Command { tag, .. } => {
+                RdmaTargetEvent::Command { tag, .. } => {
                     let command = Command {
                         sqe: *engine.sqe(),
                         stage: CommandStage::Held,
@@ -93,21 +93,21 @@ impl Layer {
                         self.start(engine, tag);
                     }
                 }
-                TargetEvent::DataArrived { tag } => {
+                RdmaTargetEvent::DataArrived { tag } => {
                     self.expect(tag, CommandStage::Fetching, CommandStage::Held);
                     if !self.holds {
                         self.store_data(engine, tag);
                     }
                 }
-                TargetEvent::DataFailed { tag } => {
+                RdmaTargetEvent::DataFailed { tag } => {
                     self.expect(tag, CommandStage::Fetching, CommandStage::Held);
                     self.complete(engine, tag, Status::TRANSIENT_TRANSPORT_ERROR, 0);
                 }
-                TargetEvent::Dropped { tag } => {
+                RdmaTargetEvent::Dropped { tag } => {
                     self.expect(tag, CommandStage::Dropping, CommandStage::Held);
                     self.commands.remove(&tag);
                 }
-                TargetEvent::Released { tag } => {
+                RdmaTargetEvent::Released { tag } => {
                     self.expect(tag, CommandStage::Answered, CommandStage::Held);
                     self.commands.remove(&tag);
                     engine.sent(tag);

@@ -7,34 +7,35 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairEngine, QueuePairLimits,
-    Received, RemoteMemory, TargetConfig, TargetEvent, TargetQueuePair, Work, WorkId, WorkKind,
+    Exposure, HostData, QueuePairEngine, QueuePairLimits, RdmaHostConfig, RdmaHostEvent,
+    RdmaTargetConfig, RdmaTargetEvent, ReceiveBuffer, Received, RemoteMemory, TargetQueuePair,
+    Work, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
 use crate::nvme_rdma::layer::{FAIL, READ, WRITE, command};
 use crate::nvme_rdma::wire::{HOST, TARGET, Wire, address};
 
-pub fn host(exposure: Exposure) -> HostConfig {
+pub fn host(exposure: Exposure) -> RdmaHostConfig {
     let limits = QueuePairLimits { sges: 2, ..QueuePairLimits::default() };
-    HostConfig {
+    RdmaHostConfig {
         qid: Qid(1),
         cntlid: Cntlid(1),
         queue_entries: 4,
         in_capsule_bytes: 512,
         exposure,
         limits,
-        ..HostConfig::default()
+        ..RdmaHostConfig::default()
     }
 }
 
-pub fn target() -> TargetConfig {
-    TargetConfig { in_capsule_bytes: 512, queue_entries: 4, ..TargetConfig::default() }
+pub fn target() -> RdmaTargetConfig {
+    RdmaTargetConfig { in_capsule_bytes: 512, queue_entries: 4, ..RdmaTargetConfig::default() }
 }
 
 impl Wire {
     /// A pair after Connect.
-    pub fn open(host: HostConfig, target: TargetConfig) -> Self {
+    pub fn open(host: RdmaHostConfig, target: RdmaTargetConfig) -> Self {
         let mut wire = Self::new(host, target);
         wire.target.set_queue_entries(host.queue_entries);
         wire.log = Default::default();
@@ -56,7 +57,7 @@ impl Wire {
 
     /// The only answer that there is.
     pub fn answer(&mut self) -> (Tag, Status, u32) {
-        let [HostEvent::Response { tag, cqe, received_bytes }] = self.responses[..] else {
+        let [RdmaHostEvent::Response { tag, cqe, received_bytes }] = self.responses[..] else {
             panic!("{:?}", self.responses)
         };
         self.responses.clear();
@@ -97,7 +98,7 @@ fn a_read_by_a_window() {
     assert!(wire.host.is_quiet() && !wire.host.has_unsent() && !wire.target.has_unsent());
     assert_eq!(
         wire.layer.log,
-        [TargetEvent::Command { tag, in_capsule_bytes: 0 }, TargetEvent::Released { tag }]
+        [RdmaTargetEvent::Command { tag, in_capsule_bytes: 0 }, RdmaTargetEvent::Released { tag }]
     );
 }
 
@@ -173,7 +174,7 @@ fn commands_without_data_and_with_refused_data() {
 fn transfers_are_split() {
     let limits =
         QueuePairLimits { message_bytes: 5000, sges: 3, sge_bytes: 512, reads: 2, send_queue: 4 };
-    let mut wire = Wire::open(host(Exposure::Window), TargetConfig { limits, ..target() });
+    let mut wire = Wire::open(host(Exposure::Window), RdmaTargetConfig { limits, ..target() });
     wire.read(0, 4000);
     wire.run();
     let pieces: Vec<_> = deeds(&wire, TARGET)
@@ -208,7 +209,7 @@ fn memory_that_cannot_be_made_accessible_fails_its_command() {
 fn as_many_commands_as_the_controller_has_receives() {
     let mut wire = Wire::unconnected(host(Exposure::Window), target());
     wire.layer.holds = true;
-    wire.host.established(&weft_proto::nvme_rdma::cm::Accept { receives: 3 }.encode());
+    wire.host.established(&weft_proto::nvme_rdma::cm::CmAccept { receives: 3 }.encode());
     for _ in 0..4 {
         wire.read(0, 512);
     }
@@ -220,11 +221,11 @@ fn as_many_commands_as_the_controller_has_receives() {
 #[test]
 fn a_command_may_come_before_the_completion_of_the_response_that_allowed_it() {
     let mut wire = Wire::open(
-        HostConfig { queue_entries: 2, ..host(Exposure::Window) },
-        TargetConfig { queue_entries: 2, ..target() },
+        RdmaHostConfig { queue_entries: 2, ..host(Exposure::Window) },
+        RdmaTargetConfig { queue_entries: 2, ..target() },
     );
     let commands = |wire: &Wire| {
-        wire.layer.log.iter().filter(|it| matches!(it, TargetEvent::Command { .. })).count()
+        wire.layer.log.iter().filter(|it| matches!(it, RdmaTargetEvent::Command { .. })).count()
     };
     for round in 0..2 {
         for _ in 0..2 {
@@ -243,7 +244,7 @@ fn a_command_may_come_before_the_completion_of_the_response_that_allowed_it() {
             assert!(wire.step(TARGET) && wire.step(TARGET));
             while wire.tell(HOST) {}
             wire.work();
-            for HostEvent::Response { tag, .. } in std::mem::take(&mut wire.responses) {
+            for RdmaHostEvent::Response { tag, .. } in std::mem::take(&mut wire.responses) {
                 wire.release(tag);
             }
         }
@@ -305,7 +306,7 @@ fn an_orderly_end_sends_what_there_is() {
 #[test]
 fn an_end_does_not_wait_for_ever() {
     let second = Duration::from_secs;
-    let limit = HostConfig::default().close_limit;
+    let limit = RdmaHostConfig::default().close_limit;
     let mut wire = Wire::open(host(Exposure::Window), target());
     assert_eq!((wire.host.deadline(), wire.target.deadline()), (None, None));
     wire.read(0, 512);
@@ -328,7 +329,7 @@ fn an_end_does_not_wait_for_ever() {
 
 #[test]
 fn connect_is_due() {
-    let limit = TargetConfig::default().connect_limit;
+    let limit = RdmaTargetConfig::default().connect_limit;
     let mut wire = Wire::new(host(Exposure::Window), target());
     assert_eq!(wire.target.deadline(), Some(Duration::ZERO));
     wire.target.tick(Duration::from_secs(5));
@@ -347,21 +348,21 @@ fn connect_is_due() {
 
 #[test]
 fn as_many_responses_at_a_time_as_the_host_has_receives() {
-    let mut engine = TargetQueuePair::new(TargetConfig { host_receives: 1, ..target() });
+    let mut engine = TargetQueuePair::new(RdmaTargetConfig { host_receives: 1, ..target() });
     engine.established(&[]);
     while engine.next_work().is_some() {}
     for n in 0..3 {
         let mut sqe = command(FAIL, 0);
         sqe.set_cid(Cid(n));
         engine.received(&Received {
-            buffer: Buffer(n),
+            buffer: ReceiveBuffer(n),
             bytes: &sqe.0,
             immediate: None,
             invalidated: None,
         });
         assert_eq!(
             engine.poll_event(),
-            Some(TargetEvent::Command { tag: Tag(n), in_capsule_bytes: 0 })
+            Some(RdmaTargetEvent::Command { tag: Tag(n), in_capsule_bytes: 0 })
         );
         engine.complete(Tag(n), Cqe::new(Cid(n), Status::SUCCESS), 0);
     }
@@ -370,8 +371,8 @@ fn as_many_responses_at_a_time_as_the_host_has_receives() {
             .filter(|it| !matches!(it, Work::PostReceive(_)))
             .collect();
         assert_eq!(work, [Work::Send { tag: Tag(n), data_bytes: 0, invalidate: None }]);
-        engine.completed(WorkId { tag: Tag(n), kind: WorkKind::Send }, Ended::Done);
-        assert_eq!(engine.poll_event(), Some(TargetEvent::Released { tag: Tag(n) }));
+        engine.completed(WorkId { tag: Tag(n), kind: WorkKind::Send }, WorkOutcome::Done);
+        assert_eq!(engine.poll_event(), Some(RdmaTargetEvent::Released { tag: Tag(n) }));
         engine.sent(Tag(n));
     }
     assert!(!engine.has_unsent());
@@ -385,7 +386,7 @@ fn reads_do_not_take_the_room_that_an_answer_waits_for() {
         message_bytes: 512,
         ..QueuePairLimits::default()
     };
-    let mut wire = Wire::open(host(Exposure::Window), TargetConfig { limits, ..target() });
+    let mut wire = Wire::open(host(Exposure::Window), RdmaTargetConfig { limits, ..target() });
     wire.write(WRITE, 0, &[0x11; 8 * 512 + 100]);
     wire.work();
     while wire.step(HOST) {}

@@ -4,7 +4,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_proto::nvme_rdma::{
-    Exposure, HostConfig, HostData, HostEvent, QueuePairEngine, QueuePairLimits, TargetConfig,
+    Exposure, HostData, QueuePairEngine, QueuePairLimits, RdmaHostConfig, RdmaHostEvent,
+    RdmaTargetConfig,
 };
 use weft_proto::stream::Tag;
 
@@ -36,11 +37,11 @@ prop_compose! {
     fn configs()(
         host_limits in limits(), target_limits in limits(), entries in 2..12u16, in_capsule in prop_oneof![Just(0u32), 1..4096u32],
         exposure in prop_oneof![Just(Exposure::Window), Just(Exposure::Registration), Just(Exposure::Standing)],
-    ) -> (HostConfig, TargetConfig) {
-        let host = HostConfig {
-            queue_entries: entries, in_capsule_bytes: in_capsule, exposure, limits: host_limits, ..HostConfig::default()
+    ) -> (RdmaHostConfig, RdmaTargetConfig) {
+        let host = RdmaHostConfig {
+            queue_entries: entries, in_capsule_bytes: in_capsule, exposure, limits: host_limits, ..RdmaHostConfig::default()
         };
-        (host, TargetConfig { in_capsule_bytes: in_capsule, limits: target_limits, ..TargetConfig::default() })
+        (host, RdmaTargetConfig { in_capsule_bytes: in_capsule, limits: target_limits, ..RdmaTargetConfig::default() })
     }
 }
 
@@ -74,7 +75,12 @@ struct Session {
 }
 
 impl Session {
-    fn new(host: HostConfig, target: TargetConfig, commands: Vec<(u8, u32)>, seed: u64) -> Self {
+    fn new(
+        host: RdmaHostConfig,
+        target: RdmaTargetConfig,
+        commands: Vec<(u8, u32)>,
+        seed: u64,
+    ) -> Self {
         let mut wire = Wire::open(host, target);
         wire.layer.holds = true;
         let dice = Dice(seed | 1);
@@ -149,7 +155,7 @@ impl Session {
     }
 
     fn check_responses(&mut self) {
-        for HostEvent::Response { tag, cqe, received_bytes } in
+        for RdmaHostEvent::Response { tag, cqe, received_bytes } in
             std::mem::take(&mut self.wire.responses)
         {
             let at = self

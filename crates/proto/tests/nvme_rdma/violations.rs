@@ -4,12 +4,12 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
-use weft_proto::nvme_rdma::cm::{Accept, AcceptError};
+use weft_proto::nvme_rdma::cm::{AcceptError, CmAccept};
 use weft_proto::nvme_rdma::keyed::Keyed;
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostQueuePair, QueuePairEngine, Received, TargetConfig, TargetEvent,
-    TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Exposure, HostQueuePair, QueuePairEngine, RdmaTargetConfig, RdmaTargetEvent, ReceiveBuffer,
+    Received, TargetQueuePair, Work, WorkError, WorkId, WorkKind, WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -18,7 +18,7 @@ use crate::nvme_rdma::life::{host, target};
 use crate::nvme_rdma::wire::{HOST, TARGET, Wire};
 
 pub fn message(buffer: u16, bytes: &[u8]) -> Received<'_> {
-    Received { buffer: Buffer(buffer), bytes, immediate: None, invalidated: None }
+    Received { buffer: ReceiveBuffer(buffer), bytes, immediate: None, invalidated: None }
 }
 
 fn response(cid: u16) -> [u8; 16] {
@@ -45,7 +45,7 @@ fn wrong_responses() -> Vec<ControllerCase> {
     let good = response(CID);
     let wrong = [response(0), response(CID | 1), response(2 << 10), response(0xffff)];
     let with = |bytes, immediate, invalidated| Received {
-        buffer: Buffer(0),
+        buffer: ReceiveBuffer(0),
         bytes,
         immediate,
         invalidated,
@@ -103,25 +103,30 @@ fn wrong_completions_of_a_host() -> Vec<ControllerCase> {
     let ended = |id, ended| -> Box<dyn Fn(&mut HostQueuePair)> {
         Box::new(move |host| host.completed(id, ended))
     };
-    let failed = Ended::Failed(WorkError::RetriesExceeded);
+    let failed = WorkOutcome::Failed(WorkError::RetriesExceeded);
     vec![
         (
             "work of no command",
             window,
-            ended(id(3, WorkKind::Send), Ended::Done),
+            ended(id(3, WorkKind::Send), WorkOutcome::Done),
             V::UnknownCompletion,
         ),
-        ("work of a host", window, ended(id(0, WorkKind::Read), Ended::Done), V::UnknownCompletion),
+        (
+            "work of a host",
+            window,
+            ended(id(0, WorkKind::Read), WorkOutcome::Done),
+            V::UnknownCompletion,
+        ),
         (
             "work that was not posted",
             window,
-            ended(id(0, WorkKind::Invalidate), Ended::Done),
+            ended(id(0, WorkKind::Invalidate), WorkOutcome::Done),
             V::UnknownCompletion,
         ),
         (
             "a bind that was not signaled",
             window,
-            ended(id(0, WorkKind::Bind), Ended::Done),
+            ended(id(0, WorkKind::Bind), WorkOutcome::Done),
             V::UnknownCompletion,
         ),
         (
@@ -139,7 +144,7 @@ fn wrong_completions_of_a_host() -> Vec<ControllerCase> {
         (
             "a message that does not fit",
             window,
-            Box::new(|host| host.receive_ended(Buffer(0), Some(WorkError::LocalLength))),
+            Box::new(|host| host.receive_ended(ReceiveBuffer(0), Some(WorkError::LocalLength))),
             V::Receive(WorkError::LocalLength),
         ),
     ]
@@ -174,7 +179,7 @@ fn answers_come_once() {
     let mut wire = reading(Exposure::Standing);
     wire.host.received(&message(0, &response(CID)));
     assert_eq!(wire.host.poll_event(), None, "the capsule is still being sent");
-    wire.host.completed(WorkId { tag: Tag(0), kind: WorkKind::Send }, Ended::Done);
+    wire.host.completed(WorkId { tag: Tag(0), kind: WorkKind::Send }, WorkOutcome::Done);
     assert!(wire.host.poll_event().is_some());
     wire.host.received(&message(1, &response(CID)));
     assert_eq!(wire.host.violation(), Some(Violation::ResponseCommandId));
@@ -182,7 +187,7 @@ fn answers_come_once() {
 
 #[test]
 fn accepts_that_cannot_be_used() {
-    let good = Accept { receives: 4 }.encode();
+    let good = CmAccept { receives: 4 }.encode();
     for (bytes, error) in [
         (&good[..31], AcceptError::Length(31)),
         (&[], AcceptError::Length(0)),
@@ -211,8 +216,9 @@ pub const KEYED: Keyed = Keyed { address: 0x1000, bytes: 512, key: 9, invalidate
 /// A target of two entries that reads the data of one command.
 pub fn fetching() -> Wire {
     let mut wire =
-        Wire::open(host(Exposure::Window), TargetConfig { queue_entries: 2, ..target() });
-    wire.target = TargetQueuePair::new(TargetConfig { receives: 4, queue_entries: 2, ..target() });
+        Wire::open(host(Exposure::Window), RdmaTargetConfig { queue_entries: 2, ..target() });
+    wire.target =
+        TargetQueuePair::new(RdmaTargetConfig { receives: 4, queue_entries: 2, ..target() });
     wire.target.established(&[]);
     wire.layer.holds = true;
     wire.work();
@@ -272,7 +278,7 @@ fn wrong_capsules() -> Vec<HostCase> {
 fn wrong_completions_of_a_target() -> Vec<HostCase> {
     use Violation as V;
     let id = |tag, kind| WorkId { tag: Tag(tag), kind };
-    let failed = Ended::Failed(WorkError::RemoteAccess);
+    let failed = WorkOutcome::Failed(WorkError::RemoteAccess);
     vec![
         (
             "memory without access",
@@ -296,12 +302,14 @@ fn wrong_completions_of_a_target() -> Vec<HostCase> {
         ),
         (
             "work of no command",
-            Box::new(move |target| target.completed(id(77, WorkKind::Read), Ended::Done)),
+            Box::new(move |target| target.completed(id(77, WorkKind::Read), WorkOutcome::Done)),
             V::UnknownCompletion,
         ),
         (
             "a message that does not fit",
-            Box::new(move |target| target.receive_ended(Buffer(1), Some(WorkError::LocalLength))),
+            Box::new(move |target| {
+                target.receive_ended(ReceiveBuffer(1), Some(WorkError::LocalLength))
+            }),
             V::Receive(WorkError::LocalLength),
         ),
     ]
@@ -321,14 +329,14 @@ fn what_a_host_may_not_do() {
         assert_eq!(wire.target.next_work(), Some(Work::Disconnect), "{name}");
         let read_ended = matches!(violation, Violation::Read(_));
         assert_eq!(
-            told.contains(&TargetEvent::DataFailed { tag: Tag(0) }),
+            told.contains(&RdmaTargetEvent::DataFailed { tag: Tag(0) }),
             read_ended,
             "{name}: {told:?}"
         );
-        wire.target.completed(id(0, WorkKind::Read), Ended::Flushed);
+        wire.target.completed(id(0, WorkKind::Read), WorkOutcome::Flushed);
         let told: Vec<_> = std::iter::from_fn(|| wire.target.poll_event()).collect();
         assert_eq!(
-            told.contains(&TargetEvent::DataFailed { tag: Tag(0) }),
+            told.contains(&RdmaTargetEvent::DataFailed { tag: Tag(0) }),
             !read_ended,
             "{name}: {told:?}"
         );
@@ -350,12 +358,14 @@ fn a_response_or_data_that_is_not_taken() {
         wire.layer.commands.get_mut(&Tag(1)).unwrap().memory = vec![0; 512];
         wire.layer.complete(&mut wire.target, Tag(1), Status::SUCCESS, bytes);
         wire.work();
-        wire.target.completed(WorkId { tag: Tag(1), kind }, Ended::Failed(WorkError::RemoteAccess));
+        wire.target
+            .completed(WorkId { tag: Tag(1), kind }, WorkOutcome::Failed(WorkError::RemoteAccess));
         assert_eq!(wire.target.violation(), Some(violation));
         if kind == WorkKind::Write {
             assert_eq!(wire.target.poll_event(), None, "the response is still to be flushed");
-            wire.target.completed(WorkId { tag: Tag(1), kind: WorkKind::Send }, Ended::Flushed);
+            wire.target
+                .completed(WorkId { tag: Tag(1), kind: WorkKind::Send }, WorkOutcome::Flushed);
         }
-        assert_eq!(wire.target.poll_event(), Some(TargetEvent::Released { tag: Tag(1) }));
+        assert_eq!(wire.target.poll_event(), Some(RdmaTargetEvent::Released { tag: Tag(1) }));
     }
 }

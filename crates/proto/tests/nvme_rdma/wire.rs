@@ -5,8 +5,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use weft_proto::nvme_rdma::{
-    Buffer, Ended, Exposure, HostConfig, HostEvent, HostQueuePair, QueuePairEngine, Received,
-    RemoteMemory, TargetConfig, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    Exposure, HostQueuePair, QueuePairEngine, RdmaHostConfig, RdmaHostEvent, RdmaTargetConfig,
+    ReceiveBuffer, Received, RemoteMemory, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+    WorkOutcome,
 };
 use weft_proto::stream::Tag;
 
@@ -15,16 +16,16 @@ use crate::nvme_rdma::layer::Layer;
 /// Completion at one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    Message { buffer: Buffer, bytes: Vec<u8>, invalidated: Option<u32> },
-    ReceiveFlushed(Buffer),
-    Work(WorkId, Ended),
+    Message { buffer: ReceiveBuffer, bytes: Vec<u8>, invalidated: Option<u32> },
+    ReceiveFlushed(ReceiveBuffer),
+    Work(WorkId, WorkOutcome),
 }
 
 /// One end's queues.
 #[derive(Default)]
 pub struct Queues {
     pub send: VecDeque<Work>,
-    pub receives: VecDeque<Buffer>,
+    pub receives: VecDeque<ReceiveBuffer>,
     /// Completions in order: of the send queue, and of the receives. The order of the two is open:
     /// an acknowledgement may be slower than an answer.
     pub sent: VecDeque<Completion>,
@@ -53,7 +54,7 @@ pub struct Wire {
     /// Payload of each host tag.
     pub memory: Vec<Vec<u8>>,
     /// Answers, in order.
-    pub responses: Vec<HostEvent>,
+    pub responses: Vec<RdmaHostEvent>,
     /// Sends that found no receive.
     pub not_ready: u32,
     pub failed: bool,
@@ -63,10 +64,10 @@ pub struct Wire {
     pub refuse_exposure: bool,
     /// The target's responses do not invalidate what they are asked to.
     pub keeps_keys: bool,
-    config: (HostConfig, TargetConfig),
+    config: (RdmaHostConfig, RdmaTargetConfig),
     keys: HashMap<u32, Access>,
     next_key: u32,
-    capsules: HashMap<Buffer, Vec<u8>>,
+    capsules: HashMap<ReceiveBuffer, Vec<u8>>,
     released: HashSet<Tag>,
 }
 
@@ -75,7 +76,7 @@ pub const TARGET: usize = 1;
 
 impl Wire {
     /// A connected pair.
-    pub fn new(host: HostConfig, target: TargetConfig) -> Self {
+    pub fn new(host: RdmaHostConfig, target: RdmaTargetConfig) -> Self {
         let mut wire = Self::unconnected(host, target);
         wire.work();
         let accept = wire.target.accept().encode();
@@ -86,11 +87,14 @@ impl Wire {
     }
 
     /// A pair of which nothing is done yet.
-    pub fn unconnected(host: HostConfig, target: TargetConfig) -> Self {
+    pub fn unconnected(host: RdmaHostConfig, target: RdmaTargetConfig) -> Self {
         let engine = HostQueuePair::new(host);
         let request = engine.request();
-        let target =
-            TargetConfig { receives: request.entries(), host_receives: request.receives, ..target };
+        let target = RdmaTargetConfig {
+            receives: request.entries(),
+            host_receives: request.receives,
+            ..target
+        };
         Self {
             host: engine,
             target: TargetQueuePair::new(target),
@@ -153,8 +157,8 @@ impl Wire {
         }
     }
 
-    fn host_event(&mut self, event: HostEvent) {
-        let HostEvent::Response { tag, .. } = event;
+    fn host_event(&mut self, event: RdmaHostEvent) {
+        let RdmaHostEvent::Response { tag, .. } = event;
         if self.config.0.exposure != Exposure::Standing && !self.failed {
             assert!(
                 self.keys.values().all(|access| access.tag != tag),
@@ -216,23 +220,23 @@ impl Wire {
         let Some(&work) = self.queues[end].send.front() else { return false };
         if self.failed {
             self.queues[end].send.pop_front();
-            self.finish(end, id(work, true), Ended::Flushed, 1);
+            self.finish(end, id(work, true), WorkOutcome::Flushed, 1);
             return true;
         }
         let Some(ended) = self.execute(end, work) else { return false };
         self.queues[end].send.pop_front();
         let free = 1 + std::mem::take(&mut self.queues[end].executed);
-        match id(work, ended != Ended::Done) {
+        match id(work, ended != WorkOutcome::Done) {
             None => self.queues[end].executed = free,
             some => self.finish(end, some, ended, free),
         }
-        if ended != Ended::Done {
+        if ended != WorkOutcome::Done {
             self.fail();
         }
         true
     }
 
-    fn finish(&mut self, end: usize, id: Option<WorkId>, ended: Ended, entries: u16) {
+    fn finish(&mut self, end: usize, id: Option<WorkId>, ended: WorkOutcome, entries: u16) {
         let queues = &mut self.queues[end];
         queues.used -= entries;
         if let Some(id) = id {
@@ -241,7 +245,7 @@ impl Wire {
         }
     }
 
-    fn execute(&mut self, end: usize, work: Work) -> Option<Ended> {
+    fn execute(&mut self, end: usize, work: Work) -> Option<WorkOutcome> {
         match work {
             Work::Send { tag, data_bytes, invalidate } => {
                 let Some(buffer) = self.queues[1 - end].receives.pop_front() else {
@@ -269,14 +273,14 @@ impl Wire {
             }
             Work::Read { tag, offset, bytes, from } => {
                 let Some((of, at)) = self.access(from, bytes, false) else {
-                    return Some(Ended::Failed(WorkError::RemoteAccess));
+                    return Some(WorkOutcome::Failed(WorkError::RemoteAccess));
                 };
                 let data = self.memory[of.index()][at..at + bytes as usize].to_vec();
                 self.layer.memory_mut(tag, offset, bytes).copy_from_slice(&data);
             }
             Work::Write { tag, offset, bytes, to, .. } => {
                 let Some((of, at)) = self.access(to, bytes, true) else {
-                    return Some(Ended::Failed(WorkError::RemoteAccess));
+                    return Some(WorkOutcome::Failed(WorkError::RemoteAccess));
                 };
                 let data = self.layer.memory(tag, offset, bytes).to_vec();
                 self.memory[of.index()][at..at + bytes as usize].copy_from_slice(&data);
@@ -287,7 +291,7 @@ impl Wire {
             Work::Expose { .. } => {}
             other => panic!("{other:?} is not posted to a send queue"),
         }
-        Some(Ended::Done)
+        Some(WorkOutcome::Done)
     }
 
     /// The host memory that the target may access there.

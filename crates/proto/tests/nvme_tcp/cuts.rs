@@ -5,25 +5,25 @@ use crate::support::pair::{Disk, FAIL, Pair, READ, WRITE, command};
 use crate::support::{ConnectionEnd, Next};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetEvent,
 };
 
-fn configs(digests: Digests, pda: u8) -> (HostConfig, TargetConfig) {
-    let host = HostConfig {
+fn configs(digests: Digests, pda: u8) -> (TcpHostConfig, TcpTargetConfig) {
+    let host = TcpHostConfig {
         digests,
         hpda: pda,
         r2t_outstanding: 8,
         in_capsule_bytes: 512,
-        ..HostConfig::default()
+        ..TcpHostConfig::default()
     };
-    let target = TargetConfig {
+    let target = TcpTargetConfig {
         cpda: pda,
         max_h2c_data_bytes: 4096,
         max_c2h_data_bytes: 400,
         max_r2t_bytes: 1000,
         r2t_outstanding: 2,
         queue_entries: 32,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     };
     (host, target)
 }
@@ -60,7 +60,7 @@ fn replay_target(
     digests: Digests,
     pda: u8,
     cut: usize,
-) -> (Vec<TargetEvent>, Vec<u8>, Vec<u8>) {
+) -> (Vec<TcpTargetEvent>, Vec<u8>, Vec<u8>) {
     let mut disk = Disk::new(configs(digests, pda).1, 8192);
     disk.end.eager = true;
     let (first, second) = pair.to_disk.split_at(cut);
@@ -89,7 +89,7 @@ fn replay_host(
     digests: Digests,
     pda: u8,
     cut: usize,
-) -> (Vec<HostEvent>, Vec<Vec<u8>>) {
+) -> (Vec<TcpHostEvent>, Vec<Vec<u8>>) {
     let mut host = ConnectionEnd::new(HostConnection::new(configs(digests, pda).0));
     host.eager = true;
     submit(&mut host);

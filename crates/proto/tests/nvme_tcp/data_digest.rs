@@ -3,7 +3,7 @@
 use super::pair::{count, host, pattern, target};
 use crate::support::pair::Pair;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::TargetConfig;
+use weft_proto::nvme_tcp::TcpTargetConfig;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::PduType;
 
@@ -45,7 +45,7 @@ fn a_wrong_data_digest_fails_its_command_alone() {
 #[test]
 fn a_wrong_data_digest_of_a_write_fails_it_when_all_data_is_through() {
     for (len, pdu_type, r2ts) in [(4096, PduType::CAPSULE_CMD, 0), (40_000, PduType::H2C_DATA, 2)] {
-        let target = TargetConfig {
+        let target = TcpTargetConfig {
             max_r2t_bytes: 16384,
             max_h2c_data_bytes: 16384,
             r2t_outstanding: 2,

@@ -10,35 +10,39 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::violation::Violation;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};
 use weft_proto::stream::{StreamEngine, Tag};
 
 const ENTRIES: u16 = 3;
 
-fn target(digests: Digests) -> ConnectionEnd<TargetConnection> {
-    let config = TargetConfig {
+fn target(digests: Digests) -> ConnectionEnd<TcpTargetConnection> {
+    let config = TcpTargetConfig {
         queue_entries: ENTRIES,
         max_r2t_bytes: 4096,
         r2t_outstanding: 2,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     };
-    let mut end = ConnectionEnd::new(TargetConnection::new(config));
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(config));
     end.stage(&Raw::ic(0, 0, 0, digests.encode(), 7).bytes());
-    assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpTargetEvent::Ready(_))));
     end.flush();
     end.take_wire();
     end
 }
 
-fn take_command(end: &mut ConnectionEnd<TargetConnection>) -> Tag {
+fn take_command(end: &mut ConnectionEnd<TcpTargetConnection>) -> Tag {
     match end.next() {
-        Next::Event(TargetEvent::Command { tag, .. }) => tag,
+        Next::Event(TcpTargetEvent::Command { tag, .. }) => tag,
         other => panic!("{other:?}"),
     }
 }
 
 /// A write of 8 KiB whose two R2Ts are outstanding.
-fn begin(end: &mut ConnectionEnd<TargetConnection>, digests: Digests, cid: u16) -> (Tag, [u16; 2]) {
+fn begin(
+    end: &mut ConnectionEnd<TcpTargetConnection>,
+    digests: Digests,
+    cid: u16,
+) -> (Tag, [u16; 2]) {
     end.stage(&Raw::capsule(&write(cid, Sgl::transport(8192))).sealed(digests));
     let tag = take_command(end);
     end.engine.fetch(tag, 8192).unwrap();
@@ -53,14 +57,14 @@ fn data(cid: u16, ttag: u16, offset: u32, digests: Digests) -> Vec<u8> {
     Raw::transfer(6, cid, ttag, offset, 4096).flags(4).data(&[0x11; 4096]).sealed(digests)
 }
 
-fn drop_pending(end: &mut ConnectionEnd<TargetConnection>) -> Vec<Tag> {
+fn drop_pending(end: &mut ConnectionEnd<TcpTargetConnection>) -> Vec<Tag> {
     let mut dropped = Vec::new();
     end.engine.drop_pending(|tag| dropped.push(tag));
     dropped
 }
 
 /// The target still takes exactly as many commands as its queue has entries.
-fn all_slots_are_free(end: &mut ConnectionEnd<TargetConnection>, digests: Digests) {
+fn all_slots_are_free(end: &mut ConnectionEnd<TcpTargetConnection>, digests: Digests) {
     for cid in 0..ENTRIES {
         end.stage(&Raw::capsule(&write(cid, Sgl::transport(4))).sealed(digests));
         take_command(end);
@@ -96,7 +100,7 @@ fn a_command_that_is_dropped_in_the_middle_of_its_data_reports_when_that_has_pas
         assert_eq!(end.next(), Next::Starved);
         assert_eq!(drop_pending(&mut end), []);
         end.stage(&pdu[100..]);
-        assert_eq!(end.next(), Next::Event(TargetEvent::Dropped { tag }));
+        assert_eq!(end.next(), Next::Event(TcpTargetEvent::Dropped { tag }));
         end.memory(tag, 0);
         end.stage(&data(5, ttags[1], 4096, digests));
         assert_eq!(end.next(), Next::Starved);
@@ -138,7 +142,7 @@ fn data_in_the_capsule_of_a_dropped_command_is_thrown_away() {
             }
             end.stage(&capsule[200..]);
             let expected = if dropped_at == 200 {
-                Next::Event(TargetEvent::Dropped { tag })
+                Next::Event(TcpTargetEvent::Dropped { tag })
             } else {
                 Next::Starved
             };
@@ -212,8 +216,12 @@ fn fetch_checks_the_sgl() {
 #[test]
 fn a_host_without_an_accepted_connect_is_given_up() {
     let limit = Duration::from_secs(10);
-    let slow =
-        || TargetConnection::new(TargetConfig { connect_limit: limit, ..TargetConfig::default() });
+    let slow = || {
+        TcpTargetConnection::new(TcpTargetConfig {
+            connect_limit: limit,
+            ..TcpTargetConfig::default()
+        })
+    };
     let mut engine = slow();
     engine.tick(limit);
     assert_eq!(engine.deadline(), Some(2 * limit));

@@ -11,7 +11,7 @@ use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::PduType;
 use weft_proto::nvme_tcp::violation::Violation;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent};
+use weft_proto::nvme_tcp::{HostConnection, HostData, TcpHostConfig, TcpHostEvent};
 use weft_proto::stream::Tag;
 
 #[test]
@@ -38,9 +38,9 @@ fn a_response_waits_until_the_memory_is_not_sent_from_any_more() {
 
 /// A host whose write was answered by `then` right behind an R2T, before it could send the data.
 pub fn answered_early(then: impl Fn(Cid) -> Cqe) -> (ConnectionEnd<HostConnection>, Tag) {
-    let mut end = ConnectionEnd::new(HostConnection::new(HostConfig::default()));
+    let mut end = ConnectionEnd::new(HostConnection::new(TcpHostConfig::default()));
     end.stage(&Raw::ic(1, 0, 0, 0, 4096).bytes());
-    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpHostEvent::Ready(_))));
     let tag = end.engine.submit(command(WRITE, 0), HostData::Out(8192)).unwrap();
     end.memory(tag, 8192);
     end.flush();
@@ -54,7 +54,7 @@ pub fn answered_early(then: impl Fn(Cid) -> Cqe) -> (ConnectionEnd<HostConnectio
 #[test]
 fn an_early_response_cancels_what_was_still_to_be_sent() {
     let (mut end, tag) = answered_early(|cid| Cqe::new(cid, Status::WRITE_FAULT));
-    assert!(matches!(end.next(), Next::Event(HostEvent::Response { tag: t, .. }) if t == tag));
+    assert!(matches!(end.next(), Next::Event(TcpHostEvent::Response { tag: t, .. }) if t == tag));
     end.flush();
     assert!(end.wire.is_empty());
     end.engine.release(tag);
@@ -75,9 +75,9 @@ fn a_write_cannot_succeed_before_its_data_was_taken() {
     assert_eq!(end.next(), Next::Closed);
     assert_eq!(end.engine.violation(), Some(Violation::UnfetchedData), "asked for and not awaited");
     for (opcode, refused) in [(WRITE, true), (NvmOpcode::DATASET_MANAGEMENT.0, false)] {
-        let mut end = ConnectionEnd::new(HostConnection::new(HostConfig::default()));
+        let mut end = ConnectionEnd::new(HostConnection::new(TcpHostConfig::default()));
         end.stage(&Raw::ic(1, 0, 0, 0, 4096).bytes());
-        assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
+        assert!(matches!(end.next(), Next::Event(TcpHostEvent::Ready(_))));
         let tag = end.engine.submit(command(opcode, 0), HostData::Out(8192)).unwrap();
         end.memory(tag, 8192);
         end.flush();
@@ -85,7 +85,7 @@ fn a_write_cannot_succeed_before_its_data_was_taken() {
         end.stage(&Raw::new(5, &Cqe::new(cid, Status::SUCCESS).encode()).bytes());
         let next = end.next();
         assert_eq!(
-            matches!(next, Next::Event(HostEvent::Response { .. })),
+            matches!(next, Next::Event(TcpHostEvent::Response { .. })),
             !refused,
             "{opcode}: {next:?}"
         );

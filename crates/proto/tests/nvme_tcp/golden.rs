@@ -9,9 +9,10 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
-use weft_proto::nvme_tcp::pdu::{CommonHeader, Flags, IcReq, IcResp, PduType, Transfer};
+use weft_proto::nvme_tcp::pdu::{CommonHeader, DataTransfer, Flags, IcReq, IcResp, PduType};
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetConnection,
+    TcpTargetEvent,
 };
 use weft_proto::stream::Tag;
 
@@ -22,13 +23,13 @@ fn with_zeros(start: &[u8], len: usize) -> Vec<u8> {
 }
 
 /// A target that a Linux host has initialized.
-fn target(digests: u8) -> ConnectionEnd<TargetConnection> {
-    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig {
+fn target(digests: u8) -> ConnectionEnd<TcpTargetConnection> {
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig {
         queue_entries: 32,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     }));
     end.stage(&Raw::ic(0, 0, 0, digests, 0).bytes());
-    assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpTargetEvent::Ready(_))));
     end.flush();
     end.take_wire();
     end
@@ -36,13 +37,14 @@ fn target(digests: u8) -> ConnectionEnd<TargetConnection> {
 
 /// A host that a Linux target has accepted.
 fn host(digests: Digests) -> ConnectionEnd<HostConnection> {
-    let config = HostConfig { digests, in_capsule_bytes: 4096, ..HostConfig::default() };
+    let config = TcpHostConfig { digests, in_capsule_bytes: 4096, ..TcpHostConfig::default() };
     let mut end = ConnectionEnd::new(HostConnection::new(config));
     end.flush();
     end.take_wire();
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 0x40_0000).bytes());
+    let next = end.next();
     assert!(
-        matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.max_h2c_data_bytes == 0x40_0000)
+        matches!(next, Next::Event(TcpHostEvent::Ready(n)) if n.max_h2c_data_bytes == 0x40_0000)
     );
     end
 }
@@ -54,11 +56,11 @@ fn ic_req() {
     assert_eq!(request.encode()[..], linux);
     assert_eq!(IcReq::decode(linux.first_chunk().unwrap()), request);
 
-    let config = HostConfig {
+    let config = TcpHostConfig {
         hpda: 3,
         r2t_outstanding: 4,
         digests: Digests { header: true, data: false },
-        ..HostConfig::default()
+        ..TcpHostConfig::default()
     };
     let mut end = ConnectionEnd::new(HostConnection::new(config));
     end.flush();
@@ -67,12 +69,12 @@ fn ic_req() {
 
 #[test]
 fn ic_resp() {
-    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig {
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig {
         cpda: 1,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     }));
     end.stage(&with_zeros(&[0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0], 128));
-    let Next::Event(TargetEvent::Ready(negotiated)) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Ready(negotiated)) = end.next() else { panic!() };
     assert_eq!(
         (
             negotiated.max_r2t,
@@ -103,7 +105,10 @@ fn linux_capsules() {
     bytes.extend_from_slice(&sqe.0);
     let mut end = target(0);
     end.stage(&bytes);
-    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(0), in_capsule_bytes: 0 }));
+    assert_eq!(
+        end.next(),
+        Next::Event(TcpTargetEvent::Command { tag: Tag(0), in_capsule_bytes: 0 })
+    );
     assert_eq!(*end.engine.sqe(), sqe);
 
     sqe.set_sgl(Sgl::in_capsule(4096));
@@ -113,12 +118,12 @@ fn linux_capsules() {
     end.stage(&bytes);
     assert_eq!(
         end.next(),
-        Next::Event(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: 4096 })
+        Next::Event(TcpTargetEvent::Command { tag: Tag(1), in_capsule_bytes: 4096 })
     );
     assert_eq!(*end.engine.sqe(), sqe);
     end.engine.fetch(Tag(1), 4096).unwrap();
     end.memory(Tag(1), 4096);
-    assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(1) }));
+    assert_eq!(end.next(), Next::Event(TcpTargetEvent::DataArrived { tag: Tag(1) }));
     assert_eq!(end.memory[1], [0xa5; 4096]);
 }
 
@@ -142,11 +147,14 @@ fn linux_capsule_with_digests() {
     bytes.extend_from_slice(&DATA_DIGEST.to_le_bytes());
     let mut end = target(3);
     end.stage(&bytes);
-    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(0), in_capsule_bytes: 8 }));
+    assert_eq!(
+        end.next(),
+        Next::Event(TcpTargetEvent::Command { tag: Tag(0), in_capsule_bytes: 8 })
+    );
     assert_eq!(*end.engine.sqe(), sqe);
     end.engine.fetch(Tag(0), 8).unwrap();
     end.memory(Tag(0), 8);
-    assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(0) }));
+    assert_eq!(end.next(), Next::Event(TcpTargetEvent::DataArrived { tag: Tag(0) }));
 
     let mut end = host(Digests::BOTH);
     let tag = end.engine.submit(sqe, HostData::Out(8)).unwrap();
@@ -165,15 +173,15 @@ fn r2t_and_h2c_data() {
     sqe.set_sgl(Sgl::transport(0x1_2000));
     let mut end = target(0);
     end.stage(&Raw::capsule(&sqe).bytes());
-    let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
     end.engine.fetch(tag, 0x1_2000).unwrap();
     end.flush();
     let r2t = [9, 0, 24, 0, 24, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0x20, 1, 0, 0, 0, 0, 0];
     assert_eq!(end.take_wire(), r2t);
     assert_eq!(CommonHeader::decode(r2t.first_chunk().unwrap()).pdu_type, PduType::R2T);
     assert_eq!(
-        Transfer::decode(&r2t),
-        Transfer { cid: Cid(0x0201), ttag: 0, offset: 0, bytes: 0x1_2000 }
+        DataTransfer::decode(&r2t),
+        DataTransfer { cid: Cid(0x0201), ttag: 0, offset: 0, bytes: 0x1_2000 }
     );
 
     let mut end = host(Digests::NONE);
@@ -206,7 +214,7 @@ fn c2h_data_and_response() {
 
     let mut end = target(0);
     end.stage(&Raw::capsule(&sqe).bytes());
-    let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
     end.memory(tag, 512).fill(0x5a);
     end.engine.complete(tag, cqe, 512);
     end.flush();
@@ -223,7 +231,7 @@ fn success_flag_and_refusal() {
     let mut end = target(0);
     end.engine.set_success_flag(true);
     end.stage(&Raw::capsule(&sqe).bytes());
-    let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
     end.memory(tag, 4).copy_from_slice(b"weft");
     end.engine.complete(tag, Cqe::new(Cid(9), Status::SUCCESS), 4);
     end.flush();
@@ -234,7 +242,7 @@ fn success_flag_and_refusal() {
     assert_eq!(end.take_wire(), expected);
 
     end.stage(&Raw::capsule(&sqe).bytes());
-    let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
     end.engine.complete(tag, Cqe::refuse(Cid(9), Status::INVALID_OPCODE), 0);
     end.flush();
     // Status 001h with Do Not Retry, one bit up for the phase tag: 8002h.
@@ -254,22 +262,22 @@ fn nvmet_answers() {
     let response = Raw::new(5, &cqe.encode()).sealed(Digests { header: true, data: false });
     assert_eq!(response[..8], [5, 1, 24, 0, 28, 0, 0, 0]);
     end.stage(&response);
-    assert_eq!(end.next(), Next::Event(HostEvent::Response { tag, cqe, received_bytes: 0 }));
+    assert_eq!(end.next(), Next::Event(TcpHostEvent::Response { tag, cqe, received_bytes: 0 }));
 }
 
 #[test]
 fn padding_of_c2h_data() {
-    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig::default()));
     end.stage(&Raw::ic(0, 0, 15, 3, 0).bytes());
     assert!(
-        matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 64)
+        matches!(end.next(), Next::Event(TcpTargetEvent::Ready(n)) if n.host_alignment_bytes == 64)
     );
     end.flush();
     end.take_wire();
     let mut sqe = command(READ, 0);
     sqe.set_sgl(Sgl::transport(8));
     end.stage(&Raw::capsule(&sqe).sealed(Digests::BOTH));
-    let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
     end.memory(tag, 8);
     end.engine.complete(tag, Cqe::new(Cid(0), Status::SUCCESS), 8);
     end.flush();
@@ -306,7 +314,10 @@ fn controller_to_host_example() {
     }
     let cqe = Cqe::new(cid, Status::SUCCESS);
     end.stage(&Raw::new(5, &cqe.encode()).bytes());
-    assert_eq!(end.next(), Next::Event(HostEvent::Response { tag, cqe, received_bytes: 0x3000 }));
+    assert_eq!(
+        end.next(),
+        Next::Event(TcpHostEvent::Response { tag, cqe, received_bytes: 0x3000 })
+    );
 }
 
 /// The figure "Host to Controller Data Transfer Example": 12,288 bytes in three R2Ts, the last two
@@ -338,10 +349,11 @@ fn host_to_controller_example() {
 /// of 24.
 #[test]
 fn alignment_examples() {
-    let mut end = ConnectionEnd::new(HostConnection::new(HostConfig::default()));
+    let mut end = ConnectionEnd::new(HostConnection::new(TcpHostConfig::default()));
     end.stage(&Raw::ic(1, 0, 0x0f, 0, 4096).bytes());
+    let next = end.next();
     assert!(
-        matches!(end.next(), Next::Event(HostEvent::Ready(n)) if n.controller_alignment_bytes == 64)
+        matches!(next, Next::Event(TcpHostEvent::Ready(n)) if n.controller_alignment_bytes == 64)
     );
     let tag = end.engine.submit(command(WRITE, 0), HostData::Out(4)).unwrap();
     end.memory(tag, 4);
@@ -352,17 +364,17 @@ fn alignment_examples() {
     end.flush();
     assert_eq!((end.wire[3], &end.wire[24..64], end.wire.len()), (64, &[0; 40][..], 68));
 
-    let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig::default()));
     end.stage(&Raw::ic(0, 0, 3, 0, 0).bytes());
     assert!(
-        matches!(end.next(), Next::Event(TargetEvent::Ready(n)) if n.host_alignment_bytes == 16)
+        matches!(end.next(), Next::Event(TcpTargetEvent::Ready(n)) if n.host_alignment_bytes == 16)
     );
     end.flush();
     end.take_wire();
     let mut sqe = command(READ, 0);
     sqe.set_sgl(Sgl::transport(4));
     end.stage(&Raw::capsule(&sqe).bytes());
-    let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+    let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
     end.memory(tag, 4);
     end.engine.complete(tag, Cqe::new(Cid(0), Status::SUCCESS), 4);
     end.flush();

@@ -11,7 +11,7 @@ use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::host::SubmitError;
 use weft_proto::nvme_tcp::pdu::PduType;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetEvent,
 };
 use weft_proto::stream::{Part, Rx, StreamEngine, Transmit};
 
@@ -22,12 +22,12 @@ const COMBINATIONS: [Digests; 4] = [
     Digests::BOTH,
 ];
 
-pub fn host(digests: Digests) -> HostConfig {
-    HostConfig { digests, in_capsule_bytes: 8192, ..HostConfig::default() }
+pub fn host(digests: Digests) -> TcpHostConfig {
+    TcpHostConfig { digests, in_capsule_bytes: 8192, ..TcpHostConfig::default() }
 }
 
-pub fn target() -> TargetConfig {
-    TargetConfig { queue_entries: 128, ..TargetConfig::default() }
+pub fn target() -> TcpTargetConfig {
+    TcpTargetConfig { queue_entries: 128, ..TcpTargetConfig::default() }
 }
 
 pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
@@ -86,8 +86,8 @@ fn data_survives_every_digest_combination() {
     for digests in COMBINATIONS {
         let mut pair = Pair::new(host(digests), target());
         exercise(&mut pair);
-        assert!(matches!(pair.log[0], HostEvent::Ready(n) if n.digests == digests));
-        assert!(matches!(pair.disk.log[0], TargetEvent::Ready(n) if n.digests == digests));
+        assert!(matches!(pair.log[0], TcpHostEvent::Ready(n) if n.digests == digests));
+        assert!(matches!(pair.disk.log[0], TcpTargetEvent::Ready(n) if n.digests == digests));
     }
 }
 
@@ -110,8 +110,8 @@ fn data_survives_small_pieces() {
 fn data_survives_alignment_and_small_pdus() {
     for digests in COMBINATIONS {
         for pda in [0, 1, 2, 4, 31] {
-            let host = HostConfig { hpda: pda, in_capsule_bytes: 4096, ..host(digests) };
-            let target = TargetConfig {
+            let host = TcpHostConfig { hpda: pda, in_capsule_bytes: 4096, ..host(digests) };
+            let target = TcpTargetConfig {
                 cpda: 31 - pda,
                 max_h2c_data_bytes: 4096,
                 max_c2h_data_bytes: 8192,
@@ -126,12 +126,11 @@ fn data_survives_alignment_and_small_pdus() {
 
 #[test]
 fn digests_need_both_sides() {
-    let target = TargetConfig { digests: Digests { header: true, data: false }, ..target() };
+    let target = TcpTargetConfig { digests: Digests { header: true, data: false }, ..target() };
     let mut pair = Pair::new(host(Digests::BOTH), target);
     exercise(&mut pair);
-    assert!(
-        matches!(pair.log[0], HostEvent::Ready(n) if n.digests == Digests { header: true, data: false })
-    );
+    let agreed = Digests { header: true, data: false };
+    assert!(matches!(pair.log[0], TcpHostEvent::Ready(n) if n.digests == agreed));
 }
 
 #[test]
@@ -148,7 +147,8 @@ fn small_writes_travel_in_the_capsule_and_large_ones_by_one_r2t() {
 
 #[test]
 fn in_capsule_size_follows_identify() {
-    let mut pair = Pair::new(HostConfig { in_capsule_bytes: 0, ..host(Digests::NONE) }, target());
+    let mut pair =
+        Pair::new(TcpHostConfig { in_capsule_bytes: 0, ..host(Digests::NONE) }, target());
     pair.write(0, &pattern(512, 1));
     pair.run();
     assert_eq!(count(&pair.to_host, PduType::R2T), 1);
@@ -170,14 +170,18 @@ fn in_capsule_size_follows_identify() {
 #[test]
 fn several_r2ts_are_outstanding_as_both_allow() {
     for (host_allows, target_wants, together) in [(1, 8, 1), (4, 2, 2), (4, 4, 4), (8, 8, 8)] {
-        let target = TargetConfig {
+        let target = TcpTargetConfig {
             max_r2t_bytes: 4096,
             r2t_outstanding: target_wants,
             max_h2c_data_bytes: 4096,
             ..target()
         };
         let mut pair = Pair::new(
-            HostConfig { r2t_outstanding: host_allows, in_capsule_bytes: 0, ..host(Digests::NONE) },
+            TcpHostConfig {
+                r2t_outstanding: host_allows,
+                in_capsule_bytes: 0,
+                ..host(Digests::NONE)
+            },
             target,
         );
         let data = pattern(64 << 10, 9);
@@ -203,7 +207,7 @@ fn several_r2ts_are_outstanding_as_both_allow() {
 fn success_flag_replaces_plain_responses_only() {
     for digests in COMBINATIONS {
         let mut pair =
-            Pair::new(host(digests), TargetConfig { max_c2h_data_bytes: 4096, ..target() });
+            Pair::new(host(digests), TcpTargetConfig { max_c2h_data_bytes: 4096, ..target() });
         pair.disk.end.engine.set_success_flag(true);
         let tag = pair.read(100, 10_000);
         pair.run();
@@ -225,7 +229,7 @@ fn a_failed_read_needs_no_data() {
     assert_eq!(pair.outcome(tag).cqe.status, Status::INVALID_OPCODE);
     assert_eq!(
         pair.log.last(),
-        Some(&HostEvent::Response { tag, cqe: pair.outcome(tag).cqe, received_bytes: 0 })
+        Some(&TcpHostEvent::Response { tag, cqe: pair.outcome(tag).cqe, received_bytes: 0 })
     );
 }
 
@@ -245,7 +249,7 @@ fn a_refused_write_in_the_capsule_leaves_the_stream_in_step() {
 #[test]
 fn commands_are_sent_in_order_of_submission_whatever_slots_they_get() {
     let (mut end, tag) = answered_early(|cid| Cqe::new(cid, Status::WRITE_FAULT));
-    assert!(matches!(end.next(), Next::Event(HostEvent::Response { .. })));
+    assert!(matches!(end.next(), Next::Event(TcpHostEvent::Response { .. })));
     let mut cids = Vec::new();
     for n in 0..3 {
         let new = end.engine.submit(command(READ, n), HostData::None).unwrap();
@@ -276,8 +280,8 @@ fn commands_may_be_submitted_before_the_connection_is_ready_and_wait() {
 #[test]
 fn a_queue_holds_as_many_commands_as_it_has_entries() {
     let mut pair = Pair::new(
-        HostConfig { queue_entries: 5, ..host(Digests::NONE) },
-        TargetConfig { queue_entries: 5, ..target() },
+        TcpHostConfig { queue_entries: 5, ..host(Digests::NONE) },
+        TcpTargetConfig { queue_entries: 5, ..target() },
     );
     for round in 0..3 {
         let tags: Vec<_> = (0..5).map(|i| pair.read(i * 512, 512)).collect();
@@ -296,10 +300,10 @@ fn a_queue_holds_as_many_commands_as_it_has_entries() {
 #[test]
 fn no_pdu_is_longer_than_plen_can_tell() {
     for pdu_type in [PduType::CAPSULE_CMD, PduType::H2C_DATA] {
-        let mut host = HostConnection::new(HostConfig::default());
+        let mut host = HostConnection::new(TcpHostConfig::default());
         host.transmit(&mut Transmit::new(8));
         let welcome = Raw::ic(1, 0, 0, 0, u32::MAX - 3).bytes();
-        assert!(matches!(host.receive(&welcome), (128, Rx::Event(HostEvent::Ready(_)))));
+        assert!(matches!(host.receive(&welcome), (128, Rx::Event(TcpHostEvent::Ready(_)))));
         let mut list = Transmit::new(64);
         if pdu_type == PduType::CAPSULE_CMD {
             host.set_in_capsule_bytes(u32::MAX);
@@ -332,7 +336,7 @@ fn identifiers_change_when_a_slot_is_used_again() {
 
 #[test]
 fn large_transfers_take_turns_with_small_ones() {
-    let target = TargetConfig { max_c2h_data_bytes: 4096, ..target() };
+    let target = TcpTargetConfig { max_c2h_data_bytes: 4096, ..target() };
     let mut pair = Pair::new(host(Digests::NONE), target);
     pair.run();
     let large = pair.read(0, 1 << 20);
@@ -347,14 +351,15 @@ fn large_transfers_take_turns_with_small_ones() {
 
 #[test]
 fn a_write_without_memory_waits_for_its_fetch() {
-    let mut pair = Pair::new(HostConfig { in_capsule_bytes: 0, ..host(Digests::NONE) }, target());
+    let mut pair =
+        Pair::new(TcpHostConfig { in_capsule_bytes: 0, ..host(Digests::NONE) }, target());
     pair.run();
     let tag = pair.write(0, &pattern(4096, 7));
     pair.host.flush();
     let request = pair.host.take_wire();
     pair.disk.end.stage(&request);
     let event = pair.disk.end.next();
-    let Next::Event(TargetEvent::Command { tag: theirs, in_capsule_bytes: 0 }) = event else {
+    let Next::Event(TcpTargetEvent::Command { tag: theirs, in_capsule_bytes: 0 }) = event else {
         panic!("{event:?}")
     };
     assert_eq!(pair.disk.end.engine.sqe().opcode(), WRITE);
@@ -368,7 +373,7 @@ fn a_write_without_memory_waits_for_its_fetch() {
     pair.run_host();
     pair.host.flush();
     pair.disk.end.stage(&pair.host.take_wire());
-    assert_eq!(pair.disk.end.next(), Next::Event(TargetEvent::DataArrived { tag: theirs }));
+    assert_eq!(pair.disk.end.next(), Next::Event(TcpTargetEvent::DataArrived { tag: theirs }));
     assert_eq!(pair.disk.end.memory[theirs.index()], pattern(4096, 7));
     assert!(pair.host.engine.cid(tag).is_some());
 }

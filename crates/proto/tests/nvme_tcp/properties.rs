@@ -13,7 +13,8 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetConnection,
+    TcpTargetEvent,
 };
 use weft_proto::stream::{StreamEngine, Tag};
 
@@ -111,7 +112,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn act(end: &mut ConnectionEnd<TargetConnection>, deed: Deed, tag: Tag, sqe: &Sqe) {
+fn act(end: &mut ConnectionEnd<TcpTargetConnection>, deed: Deed, tag: Tag, sqe: &Sqe) {
     match deed {
         Deed::Fetch => match end.engine.fetch(tag, sqe.sgl().length) {
             Ok(()) => drop(end.memory(tag, sqe.sgl().length as usize)),
@@ -135,7 +136,7 @@ fn act(end: &mut ConnectionEnd<TargetConnection>, deed: Deed, tag: Tag, sqe: &Sq
 
 /// Feeds `stream` to a target in pieces; returns whether it still lives.
 fn drive_target(
-    end: &mut ConnectionEnd<TargetConnection>,
+    end: &mut ConnectionEnd<TcpTargetConnection>,
     stream: &[u8],
     piece: usize,
     deeds: &[Deed],
@@ -145,11 +146,13 @@ fn drive_target(
         end.stage(piece);
         loop {
             match end.next() {
-                Next::Event(TargetEvent::Command { tag, .. }) => {
+                Next::Event(TcpTargetEvent::Command { tag, .. }) => {
                     let sqe = *end.engine.sqe();
                     act(end, *deeds.next().unwrap(), tag, &sqe);
                 }
-                Next::Event(TargetEvent::DataArrived { tag } | TargetEvent::DataFailed { tag }) => {
+                Next::Event(
+                    TcpTargetEvent::DataArrived { tag } | TcpTargetEvent::DataFailed { tag },
+                ) => {
                     end.engine.complete(tag, Cqe::new(Cid(0), Status::SUCCESS), 0);
                 }
                 Next::Event(_) => {}
@@ -165,19 +168,19 @@ fn drive_target(
     true
 }
 
-fn open_target(digests: Digests, r2t_outstanding: u8) -> ConnectionEnd<TargetConnection> {
-    let config = TargetConfig {
+fn open_target(digests: Digests, r2t_outstanding: u8) -> ConnectionEnd<TcpTargetConnection> {
+    let config = TcpTargetConfig {
         queue_entries: 4,
         max_r2t_bytes: 16,
         max_c2h_data_bytes: 32,
         r2t_outstanding,
         max_data_bytes: 4096,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     };
-    let mut end = ConnectionEnd::with_part_limit(TargetConnection::new(config), 4);
+    let mut end = ConnectionEnd::with_part_limit(TcpTargetConnection::new(config), 4);
     end.stage(&Raw::ic(0, 0, 0, digests.encode(), 7).bytes());
     assert!(drive_target(&mut end, &[], 1, &[Deed::Hold]));
-    assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpTargetEvent::Ready(_))));
     end.flush();
     end
 }
@@ -189,7 +192,7 @@ fn drive_host(end: &mut ConnectionEnd<HostConnection>, stream: &[u8], piece: usi
         loop {
             match end.next() {
                 Next::Event(
-                    HostEvent::Response { tag, .. } | HostEvent::DataFailed { tag, .. },
+                    TcpHostEvent::Response { tag, .. } | TcpHostEvent::DataFailed { tag, .. },
                 ) => {
                     end.memory(tag, 0);
                     end.engine.release(tag);
@@ -205,12 +208,12 @@ fn drive_host(end: &mut ConnectionEnd<HostConnection>, stream: &[u8], piece: usi
 
 /// A host with commands of all kinds.
 fn open_host(digests: Digests) -> ConnectionEnd<HostConnection> {
-    let config = HostConfig {
+    let config = TcpHostConfig {
         digests,
         queue_entries: 4,
         in_capsule_bytes: 16,
         r2t_outstanding: 2,
-        ..HostConfig::default()
+        ..TcpHostConfig::default()
     };
     let mut end = ConnectionEnd::with_part_limit(HostConnection::new(config), 4);
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 4096).bytes());
@@ -219,7 +222,7 @@ fn open_host(digests: Digests) -> ConnectionEnd<HostConnection> {
         let (HostData::In(len) | HostData::Out(len)) = data else { continue };
         end.memory(tag, len as usize);
     }
-    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpHostEvent::Ready(_))));
     end.flush();
     end
 }
@@ -229,13 +232,13 @@ proptest! {
 
     #[test]
     fn any_bytes_do_a_target_no_harm(bytes in vec(any::<u8>(), 0..400), piece in 1..64usize, fresh in any::<bool>(), digests in digests()) {
-        let mut end = if fresh { ConnectionEnd::new(TargetConnection::new(TargetConfig::default())) } else { open_target(digests, 2) };
+        let mut end = if fresh { ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig::default())) } else { open_target(digests, 2) };
         drive_target(&mut end, &bytes, piece, &[Deed::Fetch]);
     }
 
     #[test]
     fn any_bytes_do_a_host_no_harm(bytes in vec(any::<u8>(), 0..400), piece in 1..64usize, fresh in any::<bool>(), digests in digests()) {
-        let mut end = if fresh { ConnectionEnd::new(HostConnection::new(HostConfig::default())) } else { open_host(digests) };
+        let mut end = if fresh { ConnectionEnd::new(HostConnection::new(TcpHostConfig::default())) } else { open_host(digests) };
         drive_host(&mut end, &bytes, piece);
     }
 
@@ -273,9 +276,9 @@ prop_compose! {
     fn configs()(
         digests in digests(), allowed in digests(), hpda in 0..32u8, cpda in 0..32u8, host_r2t in 1..9u8, target_r2t in 1..9u8,
         in_capsule in 0..9000u32, h2c in 1024..8192u32, c2h in 1..20_000u32, r2t in 500..20_000u32,
-    ) -> (HostConfig, TargetConfig) {
-        let host = HostConfig { digests, hpda, r2t_outstanding: host_r2t, in_capsule_bytes: in_capsule, queue_entries: 20 };
-        let target = TargetConfig {
+    ) -> (TcpHostConfig, TcpTargetConfig) {
+        let host = TcpHostConfig { digests, hpda, r2t_outstanding: host_r2t, in_capsule_bytes: in_capsule, queue_entries: 20 };
+        let target = TcpTargetConfig {
             digests: allowed,
             cpda,
             r2t_outstanding: target_r2t,
@@ -284,7 +287,7 @@ prop_compose! {
             max_c2h_data_bytes: c2h,
             max_r2t_bytes: r2t,
             queue_entries: 20,
-            ..TargetConfig::default()
+            ..TcpTargetConfig::default()
         };
         (host, target)
     }

@@ -5,7 +5,7 @@ mod model;
 
 use model::{HOSTS, KEYS, Model, Told, number, registrant};
 use proptest::prelude::*;
-use weft_proto::reservation::{Action, Changes, Check, Kind, Operation, ReservationState};
+use weft_proto::reservation::{Action, Changes, KeyCheck, Kind, Operation, ReservationState};
 
 fn key() -> impl Strategy<Value = u64> {
     1..KEYS
@@ -15,12 +15,12 @@ fn kind() -> impl Strategy<Value = Kind> {
     proptest::sample::select(Kind::ALL.to_vec())
 }
 
-fn check() -> impl Strategy<Value = Check> {
+fn check() -> impl Strategy<Value = KeyCheck> {
     prop_oneof![
-        (0..KEYS).prop_map(Check::Current),
-        Just(Check::Ignore),
-        Just(Check::New),
-        proptest::option::of(key()).prop_map(Check::Registered),
+        (0..KEYS).prop_map(KeyCheck::Current),
+        Just(KeyCheck::Ignore),
+        Just(KeyCheck::New),
+        proptest::option::of(key()).prop_map(KeyCheck::Registered),
     ]
 }
 

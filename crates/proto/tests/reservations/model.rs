@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use weft_proto::nvme::types::Id128;
-use weft_proto::reservation::{Access, Action, Check, Kind, Notice, Refusal, Registrant};
+use weft_proto::reservation::{
+    Action, KeyCheck, Kind, Notice, PermittedAccess, Refusal, Registrant,
+};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 
 /// Hosts of both protocols.
@@ -68,17 +70,16 @@ impl Model {
         }
     }
 
-    fn register(&mut self, by: u8, check: Check, key: u64) -> Result<Told, Refusal> {
+    fn register(&mut self, by: u8, check: KeyCheck, key: u64) -> Result<Told, Refusal> {
         let now = self.keys.get(&by).copied();
         let allowed = match (check, now) {
-            (Check::Ignore, _) | (Check::New, None) => true,
-            (Check::Current(given), Some(now)) | (Check::Registered(Some(given)), Some(now)) => {
-                given == now
-            }
-            (Check::Current(given), None) => given == 0,
-            (Check::New, Some(now)) => now == key,
-            (Check::Registered(None), now) => now.is_some(),
-            (Check::Registered(Some(_)), None) => false,
+            (KeyCheck::Ignore, _) | (KeyCheck::New, None) => true,
+            (KeyCheck::Current(given), Some(now))
+            | (KeyCheck::Registered(Some(given)), Some(now)) => given == now,
+            (KeyCheck::Current(given), None) => given == 0,
+            (KeyCheck::New, Some(now)) => now == key,
+            (KeyCheck::Registered(None), now) => now.is_some(),
+            (KeyCheck::Registered(Some(_)), None) => false,
         };
         if !allowed {
             return Err(Refusal::Conflict);
@@ -200,17 +201,19 @@ impl Model {
     }
 
     /// The table of types: who may read, and write.
-    pub fn access(&self, who: u8) -> Access {
-        let Some((kind, holders)) = &self.held else { return Access { read: true, write: true } };
+    pub fn access(&self, who: u8) -> PermittedAccess {
+        let Some((kind, holders)) = &self.held else {
+            return PermittedAccess { read: true, write: true };
+        };
         let (holder, registered) = (holders.contains(&who), self.keys.contains_key(&who));
         match kind {
-            Kind::WriteExclusive => Access { read: true, write: holder },
-            Kind::ExclusiveAccess => Access { read: holder, write: holder },
+            Kind::WriteExclusive => PermittedAccess { read: true, write: holder },
+            Kind::ExclusiveAccess => PermittedAccess { read: holder, write: holder },
             Kind::WriteExclusiveRegistrantsOnly | Kind::WriteExclusiveAllRegistrants => {
-                Access { read: true, write: registered }
+                PermittedAccess { read: true, write: registered }
             }
             Kind::ExclusiveAccessRegistrantsOnly | Kind::ExclusiveAccessAllRegistrants => {
-                Access { read: registered, write: registered }
+                PermittedAccess { read: registered, write: registered }
             }
         }
     }

@@ -5,10 +5,12 @@ use crate::{BLOCKS, BYTES, DEPTH};
 use core::time::Duration;
 use std::sync::Arc;
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, CommandOutcome, Initiator, InitiatorConfig, InitiatorEvent,
+    CommandOutcome, Initiator, InitiatorCommand, InitiatorConfig, InitiatorEvent, ScsiData,
 };
 use weft_proto::iscsi::pdu::{Isid, Lun};
-use weft_proto::iscsi::target::{Answer, Portals, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{
+    IscsiTargetConfig, Portals, TargetConnection, TargetEvent, TargetResponse,
+};
 use weft_proto::iscsi::text::Name;
 use weft_proto::stream::Tag;
 
@@ -50,8 +52,10 @@ impl End for Host {
             cdb[0] = if self.write { WRITE } else { READ };
             cdb[2..6].copy_from_slice(&lba.to_be_bytes());
             cdb[7..9].copy_from_slice(&(BLOCKS as u16).to_be_bytes());
-            let data = if self.write { CommandData::Out(BYTES) } else { CommandData::In(BYTES) };
-            self.engine.submit(Duration::ZERO, Command { lun: Lun(0), cdb, data }).unwrap();
+            let data = if self.write { ScsiData::Out(BYTES) } else { ScsiData::In(BYTES) };
+            self.engine
+                .submit(Duration::ZERO, InitiatorCommand { lun: Lun(0), cdb, data })
+                .unwrap();
         }
     }
 
@@ -75,7 +79,7 @@ struct Target(TargetConnection);
 
 impl Target {
     fn new() -> Self {
-        let config = TargetConfig::new(name("iqn.2026-01.example.weft:target"));
+        let config = IscsiTargetConfig::new(name("iqn.2026-01.example.weft:target"));
         Self(TargetConnection::new(Arc::new(config), Portals::one("192.0.2.1:3260"), [9; 33]))
     }
 }
@@ -97,7 +101,11 @@ impl End for Target {
                 false
             }
             TargetEvent::Command { tag, command } if command.cdb[0] == READ => {
-                let answer = Answer { data_bytes: BYTES, total_bytes: BYTES, ..Answer::GOOD };
+                let answer = TargetResponse {
+                    data_bytes: BYTES,
+                    total_bytes: BYTES,
+                    ..TargetResponse::GOOD
+                };
                 self.0.complete(tag, &answer);
                 true
             }
@@ -106,7 +114,8 @@ impl End for Target {
                 false
             }
             TargetEvent::DataArrived { tag } => {
-                self.0.complete(tag, &Answer { total_bytes: BYTES, ..Answer::GOOD });
+                self.0
+                    .complete(tag, &TargetResponse { total_bytes: BYTES, ..TargetResponse::GOOD });
                 true
             }
             other => panic!("{other:?}"),

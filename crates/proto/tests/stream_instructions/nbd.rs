@@ -3,9 +3,9 @@
 use crate::replay::{self, End};
 use crate::{BYTES, DEPTH};
 use std::sync::Arc;
-use weft_proto::nbd::client::Command;
+use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
-use weft_proto::nbd::server::{CommandKind, Listed, Offer};
+use weft_proto::nbd::server::{CommandKind, ExportOffer, Listed};
 use weft_proto::nbd::{
     BlockSizes, Client, ClientConfig, ClientEvent, ExportInfo, Server, ServerConfig, ServerEvent,
 };
@@ -33,7 +33,7 @@ impl End for Host {
         for at in 0..DEPTH {
             let offset = ((round * DEPTH + at) % 120) as u64 * u64::from(BYTES);
             let (code, flags, length) = (self.code, CommandFlags::default(), BYTES.into());
-            self.engine.submit(Command { code, flags, offset, length }).unwrap();
+            self.engine.submit(ClientCommand { code, flags, offset, length }).unwrap();
         }
     }
 
@@ -79,7 +79,7 @@ impl End for Target {
                 let sizes = BlockSizes { minimum: 512, preferred: 4096, payload_max: 1 << 20 };
                 let flags = TransmissionFlags::HAS_FLAGS;
                 let info = ExportInfo { size_bytes: 1 << 20, flags, sizes };
-                self.0.answer(Ok(Offer { listed, info }));
+                self.0.answer(Ok(ExportOffer { listed, info }));
                 false
             }
             ServerEvent::Request { command, .. }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use weft_proto::iscsi::initiator::{Initiator, InitiatorEvent};
 use weft_proto::nvme_tcp::digest::{crc32c, crc32c_append};
-use weft_proto::nvme_tcp::{HostConnection, HostEvent, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{HostConnection, TcpHostEvent, TcpTargetConnection, TcpTargetEvent};
 use weft_proto::stream::{HEADER_MAX, Part, Rx, StreamEngine, Tag, Transmit};
 
 /// An engine that accepts the event that a part was sent.
@@ -23,13 +23,13 @@ pub trait Engine: StreamEngine {
 }
 
 impl Engine for HostConnection {
-    fn part_sent(&mut self, tag: Tag) -> Option<HostEvent> {
+    fn part_sent(&mut self, tag: Tag) -> Option<TcpHostEvent> {
         self.sent(tag)
     }
 }
 
-impl Engine for TargetConnection {
-    fn part_sent(&mut self, tag: Tag) -> Option<TargetEvent> {
+impl Engine for TcpTargetConnection {
+    fn part_sent(&mut self, tag: Tag) -> Option<TcpTargetEvent> {
         self.sent(tag);
         None
     }

@@ -7,7 +7,8 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nsid;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetConnection,
+    TcpTargetEvent,
 };
 use weft_proto::stream::Tag;
 
@@ -30,18 +31,18 @@ pub fn command(opcode: u8, offset: u32) -> Sqe {
 
 /// A target end with a store behind it.
 pub struct Disk {
-    pub end: ConnectionEnd<TargetConnection>,
+    pub end: ConnectionEnd<TcpTargetConnection>,
     pub store: Vec<u8>,
     /// Everything that the engine told.
-    pub log: Vec<TargetEvent>,
+    pub log: Vec<TcpTargetEvent>,
     pub closed: bool,
     commands: HashMap<Tag, Sqe>,
 }
 
 impl Disk {
-    pub fn new(config: TargetConfig, bytes: usize) -> Self {
+    pub fn new(config: TcpTargetConfig, bytes: usize) -> Self {
         Self {
-            end: ConnectionEnd::new(TargetConnection::new(config)),
+            end: ConnectionEnd::new(TcpTargetConnection::new(config)),
             store: (0..bytes).map(|i| (i % 251) as u8).collect(),
             log: Vec::new(),
             closed: false,
@@ -70,12 +71,12 @@ impl Disk {
         true
     }
 
-    fn handle(&mut self, event: TargetEvent) {
+    fn handle(&mut self, event: TcpTargetEvent) {
         self.log.push(event);
         match event {
-            TargetEvent::Command { tag, .. } => self.start(tag, *self.end.engine.sqe()),
-            TargetEvent::DataArrived { tag } => self.store_data(tag),
-            TargetEvent::DataFailed { tag } => {
+            TcpTargetEvent::Command { tag, .. } => self.start(tag, *self.end.engine.sqe()),
+            TcpTargetEvent::DataArrived { tag } => self.store_data(tag),
+            TcpTargetEvent::DataFailed { tag } => {
                 self.complete(tag, Status::TRANSIENT_TRANSPORT_ERROR, 0)
             }
             _ => {}
@@ -132,7 +133,7 @@ pub struct Pair {
     pub host: ConnectionEnd<HostConnection>,
     pub disk: Disk,
     /// Everything that the host engine told.
-    pub log: Vec<HostEvent>,
+    pub log: Vec<TcpHostEvent>,
     pub outcomes: Vec<Outcome>,
     pub host_closed: bool,
     /// Largest piece in which bytes are moved.
@@ -143,7 +144,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(host: HostConfig, target: TargetConfig) -> Self {
+    pub fn new(host: TcpHostConfig, target: TcpTargetConfig) -> Self {
         Self {
             host: ConnectionEnd::new(HostConnection::new(host)),
             disk: Disk::new(target, 4 << 20),
@@ -218,11 +219,13 @@ impl Pair {
         }
     }
 
-    fn handle(&mut self, event: HostEvent) {
+    fn handle(&mut self, event: TcpHostEvent) {
         self.log.push(event);
         let (tag, cqe, damaged, received) = match event {
-            HostEvent::Response { tag, cqe, received_bytes } => (tag, cqe, false, received_bytes),
-            HostEvent::DataFailed { tag, cqe } => (tag, cqe, true, 0),
+            TcpHostEvent::Response { tag, cqe, received_bytes } => {
+                (tag, cqe, false, received_bytes)
+            }
+            TcpHostEvent::DataFailed { tag, cqe } => (tag, cqe, true, 0),
             _ => return,
         };
         let data = self

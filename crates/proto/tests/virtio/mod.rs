@@ -10,7 +10,7 @@ use plain_memory::PlainMemory;
 use weft_proto::virtio::block::{self, BlockConfig, BlockRequest, BlockStatus};
 use weft_proto::virtio::chain::{Chain, Piece, part};
 use weft_proto::virtio::ring::{Ring, RingConfig};
-use weft_proto::virtio::{Fault, Outside, SharedMemory};
+use weft_proto::virtio::{Outside, RingFault, SharedMemory};
 
 /// Memory of a guest, which may end in the middle of what is written to it.
 pub struct Bytes {
@@ -143,7 +143,7 @@ fn a_process_may_end_at_any_write_and_the_next_one_goes_on() {
             // It ends at some write to either memory.
             driver.memory.left.set(numbers.below(40) as usize);
             record.left.set(numbers.below(40) as usize);
-            let mut run = || -> Result<(), Fault> {
+            let mut run = || -> Result<(), RingFault> {
                 for _ in 0..40 {
                     added += u32::from(driver.add(&PARTS, indirect).is_some());
                     let mut chain = Chain::default();
@@ -214,7 +214,7 @@ fn a_new_packed_queue_may_begin_at_zero() {
 }
 
 /// Returns the fault of a chain with these descriptors, in a queue of 8.
-fn fault(is_packed: bool, put: impl Fn(&Bytes, &RingConfig)) -> Result<bool, Fault> {
+fn fault(is_packed: bool, put: impl Fn(&Bytes, &RingConfig)) -> Result<bool, RingFault> {
     let mut driver = model(is_packed, false);
     let mut ring = Ring::open(&driver.memory, &driver.config, None).unwrap();
     driver.add(&PARTS, false).unwrap();
@@ -228,11 +228,11 @@ fn what_a_driver_must_not_do_is_a_fault() {
         fault(false, |memory, config| memory.put(config.parts.descriptors + at, bytes))
     };
     // The flags and the next one of a descriptor.
-    assert_eq!(split(12, &[1, 0, 9, 0]), Err(Fault::Number));
-    assert_eq!(split(12, &[1, 0, 0, 0]), Err(Fault::Long));
-    assert_eq!(split(28, &[3, 0, 0, 0]), Err(Fault::Order));
-    assert_eq!(split(0, &[255; 12]), Err(Fault::Outside));
-    assert_eq!(split(12, &[5, 0, 1, 0]), Err(Fault::Indirect));
+    assert_eq!(split(12, &[1, 0, 9, 0]), Err(RingFault::Number));
+    assert_eq!(split(12, &[1, 0, 0, 0]), Err(RingFault::Long));
+    assert_eq!(split(28, &[3, 0, 0, 0]), Err(RingFault::Order));
+    assert_eq!(split(0, &[255; 12]), Err(RingFault::Outside));
+    assert_eq!(split(12, &[5, 0, 1, 0]), Err(RingFault::Indirect));
     let table = |entry: [u8; 16]| {
         fault(false, |memory, config| {
             let mut of = [0; 16];
@@ -244,24 +244,24 @@ fn what_a_driver_must_not_do_is_a_fault() {
     };
     let entry = |flags: u8, next: u8| [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, flags, 0, next, 0];
     assert_eq!(table(entry(0, 0)), Ok(true));
-    assert_eq!(table(entry(4, 0)), Err(Fault::Indirect));
-    assert_eq!(table(entry(1, 0)), Err(Fault::Long));
-    assert_eq!(table(entry(1, 1)), Err(Fault::Number));
+    assert_eq!(table(entry(4, 0)), Err(RingFault::Indirect));
+    assert_eq!(table(entry(1, 0)), Err(RingFault::Long));
+    assert_eq!(table(entry(1, 1)), Err(RingFault::Number));
     let index = |index: u16, head: u16| {
         fault(false, |memory, config| {
             memory.put(config.parts.driver + 2, &index.to_le_bytes());
             memory.put(config.parts.driver + 4, &head.to_le_bytes());
         })
     };
-    assert_eq!(index(9, 0), Err(Fault::Index));
-    assert_eq!(index(1, 8), Err(Fault::Number));
+    assert_eq!(index(9, 0), Err(RingFault::Index));
+    assert_eq!(index(1, 8), Err(RingFault::Number));
     assert_eq!(index(0, 8), Ok(false));
     let packed = |at: u64, bytes: &[u8]| {
         fault(true, |memory, config| memory.put(config.parts.descriptors + at, bytes))
     };
-    assert_eq!(packed(44, &[8, 0]), Err(Fault::Number));
-    assert_eq!(packed(14, &[0x85, 0]), Err(Fault::Indirect));
-    assert_eq!(packed(30, &[0x80 | 5, 0]), Err(Fault::Indirect));
+    assert_eq!(packed(44, &[8, 0]), Err(RingFault::Number));
+    assert_eq!(packed(14, &[0x85, 0]), Err(RingFault::Indirect));
+    assert_eq!(packed(30, &[0x80 | 5, 0]), Err(RingFault::Indirect));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_chain_is_not_available_twice() {
     assert_eq!(ring.take(&driver.memory, None, &mut Chain::default()), Ok(true));
     driver.memory.put(driver.config.parts.driver + 6, &head.to_le_bytes());
     driver.memory.put(driver.config.parts.driver + 2, &2_u16.to_le_bytes());
-    assert_eq!(ring.take(&driver.memory, None, &mut Chain::default()), Err(Fault::Twice));
+    assert_eq!(ring.take(&driver.memory, None, &mut Chain::default()), Err(RingFault::Twice));
 }
 
 #[test]
@@ -284,13 +284,13 @@ fn layouts_that_are_not_allowed_are_refused() {
         Ring::open(&driver.memory, &config, None).map(drop)
     };
     assert_eq!(open(&|_| {}), Ok(()));
-    assert_eq!(open(&|config| config.size = 0), Err(Fault::Layout));
-    assert_eq!(open(&|config| config.size = 7), Err(Fault::Layout));
-    assert_eq!(open(&|config| config.size = 2048), Err(Fault::Layout));
-    assert_eq!(open(&|config| config.parts.driver += 1), Err(Fault::Layout));
-    assert_eq!(open(&|config| config.parts.device = 1 << 20), Err(Fault::Outside));
+    assert_eq!(open(&|config| config.size = 0), Err(RingFault::Layout));
+    assert_eq!(open(&|config| config.size = 7), Err(RingFault::Layout));
+    assert_eq!(open(&|config| config.size = 2048), Err(RingFault::Layout));
+    assert_eq!(open(&|config| config.parts.driver += 1), Err(RingFault::Layout));
+    assert_eq!(open(&|config| config.parts.device = 1 << 20), Err(RingFault::Outside));
     let far = u64::MAX - 3;
-    assert_eq!(open(&|config| config.parts.device = far), Err(Fault::Outside));
+    assert_eq!(open(&|config| config.parts.device = far), Err(RingFault::Outside));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Runs the system's programs, and finds the name of a disk in the system.
 
-use super::plan::{COMMAND_S, Drivers, FILE, File, Line, Served, System};
+use super::plan::{AttachSystem, AttachedExport, COMMAND_S, CommandLine, Drivers, FILE, File};
 use crate::programs;
 use std::path::Path;
 use std::process::Stdio;
@@ -16,12 +16,12 @@ const APPEARS: Duration = Duration::from_secs(30);
 const DETACHES: Duration = Duration::from_secs(30);
 
 /// Runs commands one after the other. Their output is shown only if one fails.
-pub fn run_all(lines: &[Line]) -> Result<(), Error> {
+pub fn run_all(lines: &[CommandLine]) -> Result<(), Error> {
     lines.iter().try_for_each(run)
 }
 
 /// Runs a command, and returns what it printed.
-pub fn printed_by(line: &Line) -> Result<String, Error> {
+pub fn printed_by(line: &CommandLine) -> Result<String, Error> {
     let output = output_of(line, None)?;
     Ok(String::from_utf8_lossy(&output).trim().to_owned())
 }
@@ -31,11 +31,11 @@ pub fn printed_by(line: &Line) -> Result<String, Error> {
 /// # Errors
 /// That of the first command that failed; [`ErrorKind::InUse`] if a file by FUSE is in use;
 /// [`ErrorKind::TimedOut`] if a command does not end.
-pub fn detach(served: &Served) -> Result<(), Error> {
-    let lines = served.detach(System::here());
+pub fn detach(served: &AttachedExport) -> Result<(), Error> {
+    let lines = served.detach(AttachSystem::here());
     let (file, device) = match served {
-        Served::Fuse(file) if !is_mounted(file) => return Ok(()),
-        Served::Loop { file, device, .. } => (file, device),
+        AttachedExport::Fuse(file) if !is_mounted(file) => return Ok(()),
+        AttachedExport::Loop { file, device, .. } => (file, device),
         _ => return detach_by(&lines),
     };
     let [free, rest @ ..] = &lines[..] else { return Ok(()) };
@@ -53,7 +53,7 @@ pub fn detach(served: &Served) -> Result<(), Error> {
 }
 
 /// Runs commands that detach a disk.
-fn detach_by(lines: &[Line]) -> Result<(), Error> {
+fn detach_by(lines: &[CommandLine]) -> Result<(), Error> {
     lines.iter().try_for_each(|line| output_of(line, Some(DETACHES)).map(drop))
 }
 
@@ -72,8 +72,8 @@ fn is_on(device: &str, file: &File) -> bool {
     let name = device.trim_start_matches("/dev/");
     let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
     let found = std::fs::read_to_string(backing).unwrap_or_default();
-    // The kernel adds a word to the path of a file that has gone, and shows the path within its file
-    // system if that was unmounted below the device.
+    // The kernel adds a word to the path of a file that has gone, and shows the path within its
+    // file system if that was unmounted below the device.
     let is = |path: &str| {
         let rest = found.trim_end().strip_prefix(path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -83,14 +83,14 @@ fn is_on(device: &str, file: &File) -> bool {
 
 /// Removes what a killed server has left of a file by FUSE, unless it is in use.
 #[cfg(target_os = "linux")]
-pub fn clear_dead(served: &Served) {
+pub fn clear_dead(served: &AttachedExport) {
     let (file, device) = match served {
-        Served::Fuse(file) => (file, None),
-        Served::Loop { file, device, .. } => (file, Some(device)),
+        AttachedExport::Fuse(file) => (file, None),
+        AttachedExport::Loop { file, device, .. } => (file, Some(device)),
         _ => return,
     };
     // A mounted device ends when it is unmounted.
-    let lines = served.detach(System::here());
+    let lines = served.detach(AttachSystem::here());
     if device.is_some_and(|device| is_on(device, file))
         && let Err(e) = detach_by(&lines[..lines.len().min(1)])
     {
@@ -105,14 +105,14 @@ pub fn clear_dead(served: &Served) {
 
 /// Other systems have no such files.
 #[cfg(not(target_os = "linux"))]
-pub fn clear_dead(_: &Served) {}
+pub fn clear_dead(_: &AttachedExport) {}
 
-fn run(line: &Line) -> Result<(), Error> {
+fn run(line: &CommandLine) -> Result<(), Error> {
     output_of(line, None).map(drop)
 }
 
 /// The output of a command, which has to end within the limit if there is one.
-fn output_of(line: &Line, limit: Option<Duration>) -> Result<Vec<u8>, Error> {
+fn output_of(line: &CommandLine, limit: Option<Duration>) -> Result<Vec<u8>, Error> {
     tracing::info!("running {line}");
     let _waiting = waiting::begin(|| format!("`{line}` to end"));
     let mut command = programs::system(line.program());
@@ -169,8 +169,8 @@ pub fn is_installed(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-/// The drivers that this process may use: that of ublk if it is loaded, and loop devices on files by
-/// FUSE.
+/// The drivers that this process may use: that of ublk if it is loaded, and loop devices on files
+/// by FUSE.
 pub fn drivers() -> Drivers {
     let opens = |path| kernel_file::open(path).is_ok();
     let loops = is_root() && opens("/dev/fuse") && opens("/dev/loop-control");
@@ -229,10 +229,10 @@ pub fn find_free_nbd() -> Result<String, Error> {
 
 /// The device name of LUN 0 of an iSCSI target; waits until it appears. Empty if it cannot be
 /// found.
-pub fn iscsi_disk(iqn: &str, system: System) -> String {
+pub fn iscsi_disk(iqn: &str, system: AttachSystem) -> String {
     let until = Instant::now() + APPEARS;
     let _waiting = waiting::begin(|| format!("the disk of {iqn} to appear"));
-    while system == System::Linux && Instant::now() < until {
+    while system == AttachSystem::Linux && Instant::now() < until {
         if let Some(name) = find_iscsi_disk(Path::new("/sys/class/iscsi_session"), iqn, 0) {
             return format!("/dev/{name}");
         }
@@ -287,7 +287,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_command_that_does_not_end_is_given_up() {
-        let line = |words: &[&str]| Line(words.iter().map(|word| (*word).to_owned()).collect());
+        let line =
+            |words: &[&str]| CommandLine(words.iter().map(|word| (*word).to_owned()).collect());
         let limit = Some(Duration::from_millis(50));
         let text = output_of(&line(&["sleep", "600"]), limit).unwrap_err();
         assert_eq!(text.kind(), ErrorKind::TimedOut);

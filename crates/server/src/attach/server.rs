@@ -1,9 +1,11 @@
 //! The server of a connection: opens the source, listens on the loopback, keeps a record, and ends
 //! when told to.
 
-use super::entries::{Entry, Held, Runtime, create};
+use super::entries::{Entry, Runtime, ServerLock, create};
 use super::path_states::EntryPath;
-use super::plan::{CHAP_USER, FUSE_MODULE, File, LOOP_MODULE, Protocol, Served, UBLK_MODULE};
+use super::plan::{
+    AttachProtocol, AttachedExport, CHAP_USER, FUSE_MODULE, File, LOOP_MODULE, UBLK_MODULE,
+};
 use super::run;
 use super::takeover::Serving;
 use crate::private_files::make_private;
@@ -31,13 +33,13 @@ use weft_proto::iscsi::text::Name;
 const ENDS: Duration = Duration::from_secs(30);
 
 /// A connection to serve.
-pub struct Plan {
+pub struct ServerPlan {
     /// Name of the connection.
     pub name: String,
     /// The source.
     pub url: String,
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: AttachProtocol,
     /// Loopback port, or 0 for a free one.
     pub port: u16,
     /// The directory in which the file of FUSE appears; `None`: one of the connection's own.
@@ -48,7 +50,7 @@ pub struct Plan {
     pub shared: bool,
 }
 
-impl Plan {
+impl ServerPlan {
     /// The name of the iSCSI target.
     pub fn iqn(&self) -> String {
         format!("iqn.2026-01.local.weft:{}", self.name)
@@ -57,13 +59,13 @@ impl Plan {
     /// The URL to listen on.
     fn listen(&self, runtime: &Runtime, port: u16) -> String {
         match self.protocol {
-            Protocol::Iscsi => format!("iscsi://127.0.0.1:{port}"),
-            Protocol::Nbd if cfg!(unix) => {
+            AttachProtocol::Iscsi => format!("iscsi://127.0.0.1:{port}"),
+            AttachProtocol::Nbd if cfg!(unix) => {
                 format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display())
             }
-            Protocol::Nbd => format!("nbd://127.0.0.1:{port}"),
-            Protocol::Ublk => UBLK.to_owned(),
-            Protocol::Fuse | Protocol::Loop => {
+            AttachProtocol::Nbd => format!("nbd://127.0.0.1:{port}"),
+            AttachProtocol::Ublk => UBLK.to_owned(),
+            AttachProtocol::Fuse | AttachProtocol::Loop => {
                 format!("{FUSE}{}", self.directory(runtime).display())
             }
         }
@@ -77,26 +79,26 @@ impl Plan {
     /// Loads what serving needs, and makes the directory of a file that has no other.
     fn prepare(&self, runtime: &Runtime) -> Result<(), Error> {
         match self.protocol {
-            Protocol::Nbd => {
+            AttachProtocol::Nbd => {
                 // A socket left behind by a killed server; no process listens on it, because we
                 // hold the lock.
                 let _ = std::fs::remove_file(runtime.socket(&self.name));
             }
-            Protocol::Ublk => run::load(UBLK_MODULE),
-            Protocol::Fuse | Protocol::Loop => {
+            AttachProtocol::Ublk => run::load(UBLK_MODULE),
+            AttachProtocol::Fuse | AttachProtocol::Loop => {
                 let needed = [LOOP_MODULE, FUSE_MODULE];
-                let first = usize::from(self.protocol == Protocol::Fuse);
+                let first = usize::from(self.protocol == AttachProtocol::Fuse);
                 needed[first..].iter().for_each(|module| run::load(module));
                 let directory = self.directory(runtime);
                 let file = File { directory: directory.clone(), by_root: run::is_root() };
-                run::clear_dead(&Served::Fuse(file));
+                run::clear_dead(&AttachedExport::Fuse(file));
                 if self.directory.is_none() {
                     let failed =
                         |e| Error::io(format!("cannot make {}: {e}", directory.display()), e);
                     make_private(&directory).map_err(failed)?;
                 }
             }
-            Protocol::Iscsi => {}
+            AttachProtocol::Iscsi => {}
         }
         Ok(())
     }
@@ -108,7 +110,7 @@ impl Plan {
             Name::new(&self.iqn()).map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
         let mut settings =
             Settings { name: Some(name), random_secrets: true, ..Settings::default() };
-        if self.protocol == Protocol::Iscsi {
+        if self.protocol == AttachProtocol::Iscsi {
             let secret = if continues { old_credentials } else { new_credentials };
             let credentials = secret(&runtime.secret(&self.name))?;
             settings.chap = vec![ChapUser { credentials, initiators: Vec::new() }];
@@ -121,11 +123,12 @@ impl Plan {
     /// whole blocks in the bytes of an NBD export.
     fn check_size(&self, device: &dyn BlockDevice) -> Result<(), Error> {
         let geometry = device.geometry();
-        let leaves_end = matches!(self.protocol, Protocol::Nbd | Protocol::Loop);
+        let leaves_end = matches!(self.protocol, AttachProtocol::Nbd | AttachProtocol::Loop);
         if !leaves_end || geometry.padding_bytes == 0 {
             return Ok(());
         }
-        let clients = if self.protocol == Protocol::Nbd { "NBD clients" } else { "a loop device" };
+        let clients =
+            if self.protocol == AttachProtocol::Nbd { "NBD clients" } else { "a loop device" };
         let text = format!(
             "{} has {} bytes, which is not a whole number of blocks of {} bytes, so that {clients} would leave out its end; use --as ublk \
              or --as iscsi",
@@ -145,7 +148,7 @@ impl Plan {
             protocol: self.protocol.to_string(),
             port: 0,
             served: String::new(),
-            iqn: if self.protocol == Protocol::Iscsi { self.iqn() } else { String::new() },
+            iqn: if self.protocol == AttachProtocol::Iscsi { self.iqn() } else { String::new() },
             chap_user: String::new(),
             pid: std::process::id(),
             serial: identity.serial.unwrap_or_default(),
@@ -180,7 +183,7 @@ impl Plan {
         self.prepare(runtime)?;
         let exports = export::start(config, &[self.listen(runtime, port)], loops.remotes())?;
         #[cfg(unix)]
-        if self.protocol == Protocol::Nbd {
+        if self.protocol == AttachProtocol::Nbd {
             weft_io::socket_file::restrict(&runtime.socket(&self.name), 0o600).map_err(plain)?;
         }
         Ok(exports)
@@ -191,7 +194,7 @@ impl Plan {
 pub struct DiskServer {
     exports: Exports,
     loops: Loops,
-    held: Held,
+    held: ServerLock,
     entry: Entry,
     inventory: Arc<LiveInventory>,
     kept: Option<Arc<KeptDevice>>,
@@ -199,7 +202,7 @@ pub struct DiskServer {
 
 impl DiskServer {
     /// Starts the server.
-    pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Error> {
+    pub fn start(plan: &ServerPlan, options: &ConnectOptions) -> Result<Self, Error> {
         let runtime = Runtime::open()?;
         let mut held = runtime.hold(&plan.name)?;
         let loops = Loops::start(&LoopsConfig::default())?;

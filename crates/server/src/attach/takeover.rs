@@ -1,9 +1,9 @@
-//! The taking over of a disk whose server was killed: by iSCSI, the system's initiator keeps it, and
-//! connects again to the port at which it was served. By FUSE the file is made again, once no write
-//! of the killed server can be executed.
+//! The taking over of a disk whose server was killed: by iSCSI, the system's initiator keeps it,
+//! and connects again to the port at which it was served. By FUSE the file is made again, once no
+//! write of the killed server can be executed.
 
-use super::entries::{Entry, Held};
-use super::plan::Protocol;
+use super::entries::{Entry, ServerLock};
+use super::plan::AttachProtocol;
 use super::run;
 use std::sync::Arc;
 use weft_block::{Device, Error};
@@ -21,9 +21,9 @@ pub(super) struct Serving {
 impl Serving {
     /// Continues the disk that a killed server has left, or begins one.
     pub fn begin(
-        (protocol, port): (Protocol, u16),
+        (protocol, port): (AttachProtocol, u16),
         device: Device,
-        held: &Held,
+        held: &ServerLock,
         late: &LateWriters,
     ) -> Result<Self, Error> {
         let (runtime, name) = (held.runtime(), held.name());
@@ -48,12 +48,12 @@ impl Serving {
         }
         let disk = (format!("\"{name}\""), place);
         match protocol {
-            Protocol::Iscsi => {
+            AttachProtocol::Iscsi => {
                 let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());
                 Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues })
             }
             #[cfg(target_os = "linux")]
-            Protocol::Fuse | Protocol::Loop => {
+            AttachProtocol::Fuse | AttachProtocol::Loop => {
                 let kept = match continues {
                     Some(before) => {
                         run::clear_dead(&runtime.served(&before));

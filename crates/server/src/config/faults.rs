@@ -7,7 +7,7 @@ use weft_block::{Error, ErrorKind};
 /// The mistakes of a file, at least one. The text has one sentence for each, in a line with file,
 /// line and column.
 #[derive(Debug)]
-pub struct Faults(Vec<String>);
+pub struct ConfigFaults(Vec<String>);
 
 /// Collects mistakes, each with its place in the text.
 pub struct Finder<'a> {
@@ -31,7 +31,7 @@ impl Finder<'_> {
         outcome.map_err(|e| self.add(place, e.to_string())).ok()
     }
 
-    fn end<T>(mut self, value: T) -> Result<T, Faults> {
+    fn end<T>(mut self, value: T) -> Result<T, ConfigFaults> {
         if self.found.is_empty() {
             return Ok(value);
         }
@@ -39,7 +39,7 @@ impl Finder<'_> {
         let line = |(at, sentence): &(usize, String)| {
             format!("{}:{}: {sentence}", self.file, position(self.text, *at))
         };
-        Err(Faults(self.found.iter().map(line).collect()))
+        Err(ConfigFaults(self.found.iter().map(line).collect()))
     }
 }
 
@@ -56,10 +56,10 @@ pub(super) fn with_finder<T>(
     text: &str,
     file: &str,
     read: impl FnOnce(&mut Finder<'_>) -> Option<T>,
-) -> Result<T, Faults> {
+) -> Result<T, ConfigFaults> {
     let mut finder = Finder { file, text, found: Vec::new() };
     let made = read(&mut finder);
-    finder.end(made)?.ok_or_else(|| Faults(vec![format!("{file}: cannot be read")]))
+    finder.end(made)?.ok_or_else(|| ConfigFaults(vec![format!("{file}: cannot be read")]))
 }
 
 /// Says that something does not exist, and what may have been meant.
@@ -104,14 +104,14 @@ fn likeness(one: &str, other: &str) -> f64 {
     (all / one.len() as f64 + all / other.len() as f64 + (all - moved) / all) / 3.0
 }
 
-impl Faults {
+impl ConfigFaults {
     /// One sentence for each mistake.
     pub fn lines(&self) -> &[String] {
         &self.0
     }
 }
 
-impl fmt::Display for Faults {
+impl fmt::Display for ConfigFaults {
     /// The first mistake, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, more) =
@@ -123,8 +123,8 @@ impl fmt::Display for Faults {
     }
 }
 
-impl From<Faults> for Error {
-    fn from(faults: Faults) -> Self {
+impl From<ConfigFaults> for Error {
+    fn from(faults: ConfigFaults) -> Self {
         Self::new(ErrorKind::Usage, faults.to_string())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::authentication::authentication;
 use super::desired::{DesiredLimit, DesiredNamespace, DesiredSubsystem};
-use super::faults::{Faults, Finder, with_finder};
+use super::faults::{ConfigFaults, Finder, with_finder};
 use super::host_identifiers::host_identifiers;
 use super::limits::limits;
 use super::shape;
@@ -36,7 +36,7 @@ pub struct GroupConfig {
 }
 
 /// Reads and checks a group's configuration; `file` is its name for messages.
-pub fn read(text: &str, file: &str) -> Result<GroupConfig, Faults> {
+pub fn read(text: &str, file: &str) -> Result<GroupConfig, ConfigFaults> {
     with_finder(text, file, |finder| {
         shape::parse(text, finder).map(|tables| check(&tables, finder))
     })

@@ -2,7 +2,7 @@
 
 use super::check::check;
 use super::desired::Desired;
-use super::faults::{Faults, with_finder};
+use super::faults::{ConfigFaults, with_finder};
 use super::shape;
 use super::source_options::SourceOptions;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub fn read(
     text: &str,
     file: &str,
     (directory, options): (&Path, &dyn SourceOptions),
-) -> Result<Desired, Faults> {
+) -> Result<Desired, ConfigFaults> {
     with_finder(text, file, |finder| {
         shape::parse(text, finder).map(|tables| check(&tables, (directory, options), finder))
     })

@@ -1,6 +1,6 @@
 //! The mistakes of configurations, and the messages about them.
 
-use super::faults::Faults;
+use super::faults::ConfigFaults;
 use super::source_options::SourceOption;
 use super::{Desired, NoSourceOptions, SourceOptions};
 use std::path::Path;
@@ -39,7 +39,7 @@ impl SourceOptions for TwoOptions {
 }
 
 /// Reads a configuration that may have [`TwoOptions`].
-pub(crate) fn read(text: &str, file: &str, directory: &Path) -> Result<Desired, Faults> {
+pub(crate) fn read(text: &str, file: &str, directory: &Path) -> Result<Desired, ConfigFaults> {
     super::read(text, file, (directory, &TwoOptions))
 }
 

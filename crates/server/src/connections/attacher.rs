@@ -1,7 +1,7 @@
 //! Makes and ends connections by weft's own commands, each in a process of its own.
 
-use super::place::Place;
-use super::record::Connection;
+use super::place::WorkingDirectory;
+use super::record::RecordedConnection;
 use crate::attach::entries::{Entry, Runtime};
 use crate::attach::run::detach;
 use crate::programs::sentence;
@@ -16,7 +16,7 @@ use weft_block::{Error, ErrorKind};
 /// a time.
 pub trait Attacher: Send + Sync {
     /// Makes a connection; what there is to say about it.
-    fn connect(&self, connection: &Connection) -> Result<String, Error>;
+    fn connect(&self, connection: &RecordedConnection) -> Result<String, Error>;
 
     /// Ends a connection; `force`: also one that is used.
     fn disconnect(&self, name: &str, force: bool) -> Result<(), Error>;
@@ -50,7 +50,8 @@ impl OwnCommands {
     /// Runs this program to its end; what it printed. Relative paths among its words begin in
     /// `directory`.
     fn run(&self, words: &[String], directory: &Path) -> Result<String, Error> {
-        Place::of(directory, self.runtime.path())?.within(|place| self.run_in(words, place))
+        WorkingDirectory::of(directory, self.runtime.path())?
+            .within(|place| self.run_in(words, place))
     }
 
     fn run_in(&self, words: &[String], place: &Path) -> Result<String, Error> {
@@ -75,7 +76,7 @@ impl OwnCommands {
 }
 
 impl Attacher for OwnCommands {
-    fn connect(&self, connection: &Connection) -> Result<String, Error> {
+    fn connect(&self, connection: &RecordedConnection) -> Result<String, Error> {
         let mut words = connection.words.clone();
         words.push("--by-daemon".into());
         let said = self.run(&words, &connection.directory)?;

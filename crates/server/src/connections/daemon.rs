@@ -1,12 +1,12 @@
 //! The daemon: drives [`Supervision`], keeps the record, and answers orders.
 
 use super::attacher::Attacher;
-use super::orders::{CONNECT, Connect, DISCONNECT, Disconnect, LIST, Shown};
-use super::record::{Connection, Record};
-use super::store::Store;
+use super::orders::{CONNECT, ConnectOrder, DISCONNECT, Disconnect, HeldConnection, LIST};
+use super::record::{ConnectionRecords, RecordedConnection};
+use super::store::ConnectionStore;
 use super::supervision::{Supervised, Supervision};
 use crate::management::methods::{Methods, NoParams};
-use crate::management::protocol::Fault;
+use crate::management::protocol::RequestFault;
 use crate::management::server::ControlServer;
 use crate::permitted::Permitted;
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The settings of a daemon.
-pub struct Settings {
+pub struct DaemonSettings {
     /// The record of the connections that last.
-    pub store: Store,
+    pub store: ConnectionStore,
     /// Makes and ends connections.
     pub attacher: Arc<dyn Attacher>,
     /// Its control socket.
@@ -51,8 +51,8 @@ struct Shared {
 
 struct Inside {
     supervision: Supervision,
-    record: Record,
-    store: Store,
+    record: ConnectionRecords,
+    store: ConnectionStore,
     stopping: bool,
     /// When the connections were looked after for the last time.
     looked: Instant,
@@ -63,8 +63,8 @@ impl Daemon {
     ///
     /// # Errors
     /// The record cannot be used, or the socket is taken.
-    pub fn start(settings: Settings) -> Result<Self, Error> {
-        let Settings { store, attacher, socket, users } = settings;
+    pub fn start(settings: DaemonSettings) -> Result<Self, Error> {
+        let DaemonSettings { store, attacher, socket, users } = settings;
         let (record, mut supervision) = (store.read()?, Supervision::default());
         let now = Instant::now();
         for connection in record.connections() {
@@ -150,7 +150,7 @@ impl Shared {
     }
 
     /// Makes a connection on a thread of its own: it may take long.
-    fn attempt(self: &Arc<Self>, connection: Connection, inside: &mut Inside) {
+    fn attempt(self: &Arc<Self>, connection: RecordedConnection, inside: &mut Inside) {
         let (of, name) = (Arc::clone(self), connection.name.clone());
         let work = move || {
             let outcome = of.attacher.connect(&connection).map(drop);
@@ -176,7 +176,10 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn connect(&self, Connect { connection, persist }: Connect) -> Result<String, Fault> {
+    fn connect(
+        &self,
+        ConnectOrder { connection, persist }: ConnectOrder,
+    ) -> Result<String, RequestFault> {
         connection.check()?;
         let name = connection.name.clone();
         self.inside.lock().supervision.begin(connection.clone())?;
@@ -195,7 +198,7 @@ impl Shared {
         Ok(outcome?)
     }
 
-    fn disconnect(&self, order: &Disconnect) -> Result<(), Fault> {
+    fn disconnect(&self, order: &Disconnect) -> Result<(), RequestFault> {
         let Disconnect { name, forget, force } = order;
         if (self.begin_to_end(name)? || self.attacher.is_left(name))
             && let Err(e) = self.attacher.disconnect(name, *force)
@@ -242,14 +245,14 @@ impl Shared {
         }
     }
 
-    fn shown(&self) -> Vec<Shown> {
+    fn shown(&self) -> Vec<HeldConnection> {
         let (all, now) = (self.inside.lock().supervision.all().to_vec(), Instant::now());
         all.into_iter().map(|it| self.show(it, now)).collect()
     }
 
-    fn show(&self, it: Supervised, now: Instant) -> Shown {
+    fn show(&self, it: Supervised, now: Instant) -> HeldConnection {
         let waits = it.waits(now).map(|wait| wait.as_millis());
-        Shown {
+        HeldConnection {
             entry: self.attacher.find(&it.connection.name),
             name: it.connection.name,
             url: it.connection.url,
@@ -265,7 +268,7 @@ impl Inside {
     /// Changes the record, in memory once it is on the disk.
     fn record(
         &mut self,
-        change: impl FnOnce(&mut Record) -> Result<(), Error>,
+        change: impl FnOnce(&mut ConnectionRecords) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut record = self.record.clone();
         change(&mut record)?;

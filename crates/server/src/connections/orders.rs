@@ -1,21 +1,21 @@
 //! The requests to a daemon: the methods of its control socket, for both ends.
 
-use super::record::Connection;
-use super::supervision::State;
+use super::record::RecordedConnection;
+use super::supervision::SupervisionState;
 use crate::attach::entries::{Entry, Runtime};
-use crate::management::client::Client;
+use crate::management::client::ManagementClient;
 use crate::management::methods::NoParams;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 
-/// Makes a connection and holds it: [`Connect`], answered with what there is to say.
+/// Makes a connection and holds it: [`ConnectOrder`], answered with what there is to say.
 pub const CONNECT: &str = "connection.connect";
 
 /// Ends one: [`Disconnect`].
 pub const DISCONNECT: &str = "connection.disconnect";
 
-/// All of them: [`Shown`].
+/// All of them: [`HeldConnection`].
 pub const LIST: &str = "connection.list";
 
 /// Where the daemon of the system listens, if there is one.
@@ -25,9 +25,9 @@ const OF_SYSTEM: &str = "/run/weft/connections.daemon";
 /// A connection to make.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Connect {
+pub struct ConnectOrder {
     /// The connection.
-    pub connection: Connection,
+    pub connection: RecordedConnection,
     /// It is recorded once it is there.
     pub persist: bool,
 }
@@ -46,7 +46,7 @@ pub struct Disconnect {
 
 /// A connection that the daemon holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Shown {
+pub struct HeldConnection {
     /// Its name.
     pub name: String,
     /// Its source.
@@ -54,7 +54,7 @@ pub struct Shown {
     /// It is made again when the daemon starts.
     pub recorded: bool,
     /// Its state.
-    pub state: State,
+    pub state: SupervisionState,
     /// Why it could not be made the last time, or was lost.
     pub last_error: Option<String>,
     /// Milliseconds until it is tried again.
@@ -69,35 +69,35 @@ pub fn own_place(runtime: &Runtime) -> PathBuf {
 }
 
 /// A connection to the daemon at `given`.
-pub fn daemon_at(given: &Path) -> Result<Client, Error> {
-    Client::connect(given)
+pub fn daemon_at(given: &Path) -> Result<ManagementClient, Error> {
+    ManagementClient::connect(given)
 }
 
 /// The daemon of this user, or else that of the system, if it answers this user.
-pub fn daemon(runtime: &Runtime) -> Option<Client> {
+pub fn daemon(runtime: &Runtime) -> Option<ManagementClient> {
     asked(&own_place(runtime)).or_else(of_system)
 }
 
 /// Whoever has runtime files elsewhere by choice means those alone.
 #[cfg(unix)]
-fn of_system() -> Option<Client> {
+fn of_system() -> Option<ManagementClient> {
     std::env::var_os("WEFT_RUNTIME_DIR").is_none().then(|| asked(Path::new(OF_SYSTEM)))?
 }
 
 #[cfg(not(unix))]
-fn of_system() -> Option<Client> {
+fn of_system() -> Option<ManagementClient> {
     None
 }
 
 /// A daemon that answers.
-fn asked(place: &Path) -> Option<Client> {
-    let mut client = Client::connect(place).ok()?;
-    client.ask::<Vec<Shown>>(LIST, NoParams {}).ok()?;
+fn asked(place: &Path) -> Option<ManagementClient> {
+    let mut client = ManagementClient::connect(place).ok()?;
+    client.ask::<Vec<HeldConnection>>(LIST, NoParams {}).ok()?;
     Some(client)
 }
 
 /// The connections that a daemon holds.
-pub fn list(client: &mut Client) -> Result<Vec<Shown>, Error> {
+pub fn list(client: &mut ManagementClient) -> Result<Vec<HeldConnection>, Error> {
     client.ask(LIST, NoParams {})
 }
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// The directory in which a command runs.
-pub struct Place<'a> {
+pub struct WorkingDirectory<'a> {
     given: &'a Path,
     /// Why not there, and where instead.
     #[cfg(target_os = "linux")]
@@ -27,7 +27,7 @@ pub struct Place<'a> {
 #[cfg(target_os = "linux")]
 struct Nowhere(File);
 
-impl<'a> Place<'a> {
+impl<'a> WorkingDirectory<'a> {
     /// The directory `given`. `own` is one of this process alone.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ mod tests {
     use weft_block::ErrorKind;
 
     /// What a shell prints that runs in a place.
-    fn shell(place: &Place<'_>, script: &str) -> String {
+    fn shell(place: &WorkingDirectory<'_>, script: &str) -> String {
         let ran = place.within(|path| {
             let ran = system("sh").args(["-c", script]).current_dir(path).output();
             ran.map_err(|e| Error::io("cannot start sh", e))
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_command_runs_in_its_directory() {
         let own = own("there");
-        let place = Place::of(&own, Path::new("/nonexistent")).unwrap();
+        let place = WorkingDirectory::of(&own, Path::new("/nonexistent")).unwrap();
         assert_eq!(Path::new(&shell(&place, "readlink /proc/self/cwd")), own);
         fs::remove_dir_all(own).unwrap();
     }
@@ -138,7 +138,7 @@ mod tests {
     fn without_its_directory_no_relative_path_leads_anywhere() {
         let own = own("gone");
         let gone = own.join("gone");
-        let place = Place::of(&gone, &own).unwrap();
+        let place = WorkingDirectory::of(&gone, &own).unwrap();
         assert_eq!(fs::read_dir(&own).unwrap().count(), 0, "nothing stays");
         assert_eq!(shell(&place, "ls -A .; cat file; echo >file || echo none"), "none");
         assert_eq!(shell(&place, "test -e /proc/self/exe && echo yes"), "yes");
@@ -156,7 +156,7 @@ mod tests {
         let own = own("file");
         let file = own.join("file");
         fs::write(&file, "").unwrap();
-        let failed = Place::of(&file, &own.join("none")).err().unwrap().to_string();
+        let failed = WorkingDirectory::of(&file, &own.join("none")).err().unwrap().to_string();
         assert!(failed.contains("cannot be entered"), "{failed}");
         fs::remove_dir_all(own).unwrap();
     }

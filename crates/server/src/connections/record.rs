@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 /// The command that makes a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Connection {
+pub struct RecordedConnection {
     /// Its name.
     pub name: String,
     /// The URL of its source, to show it.
@@ -26,14 +26,14 @@ pub struct Connection {
 
 /// All connections that last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record(Vec<Connection>);
+pub struct ConnectionRecords(Vec<RecordedConnection>);
 
 /// What the file has.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
     version: u32,
-    connections: Vec<Connection>,
+    connections: Vec<RecordedConnection>,
 }
 
 /// The version alone: newer formats may have other fields.
@@ -42,7 +42,7 @@ struct Version {
     version: u32,
 }
 
-impl Record {
+impl ConnectionRecords {
     /// Reads a record.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Record {
     }
 
     /// The connections, in the order in which they were recorded.
-    pub fn connections(&self) -> &[Connection] {
+    pub fn connections(&self) -> &[RecordedConnection] {
         &self.0
     }
 
@@ -89,7 +89,7 @@ impl Record {
     }
 
     /// Records a connection; it replaces one of the same name.
-    pub fn add(&mut self, connection: Connection) -> Result<(), Error> {
+    pub fn add(&mut self, connection: RecordedConnection) -> Result<(), Error> {
         connection.check()?;
         if let Some(old) = self.0.iter_mut().find(|it| it.name == connection.name) {
             *old = connection;
@@ -112,7 +112,7 @@ impl Record {
     }
 }
 
-impl Connection {
+impl RecordedConnection {
     /// Checks what others have written.
     pub fn check(&self) -> Result<(), Error> {
         check_name(&self.name)?;
@@ -145,18 +145,23 @@ pub fn check_name(name: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn connection(name: &str) -> Connection {
+    fn connection(name: &str) -> RecordedConnection {
         let words = ["connect", "ram:1MiB", "--name", name].map(str::to_owned).into();
-        Connection { name: name.into(), url: "ram:1MiB".into(), words, directory: "/".into() }
+        RecordedConnection {
+            name: name.into(),
+            url: "ram:1MiB".into(),
+            words,
+            directory: "/".into(),
+        }
     }
 
     #[test]
     fn what_is_written_is_read_again() {
-        let mut record = Record::default();
+        let mut record = ConnectionRecords::default();
         record.add(connection("a")).unwrap();
         record.add(connection("b")).unwrap();
-        record.add(Connection { directory: "/srv".into(), ..connection("a") }).unwrap();
-        let again = Record::parse(&record.text()).unwrap();
+        record.add(RecordedConnection { directory: "/srv".into(), ..connection("a") }).unwrap();
+        let again = ConnectionRecords::parse(&record.text()).unwrap();
         assert_eq!(again, record);
         assert_eq!(again.connections().len(), 2);
         assert_eq!(again.connections()[0].directory, PathBuf::from("/srv"));
@@ -182,14 +187,14 @@ mod tests {
   ]
 }
 "#;
-        let record = Record::parse(text).unwrap();
+        let record = ConnectionRecords::parse(text).unwrap();
         assert_eq!(record.connections(), [connection("a")]);
         assert_eq!(record.text(), text);
     }
 
     #[test]
     fn a_damaged_record_is_refused_in_words() {
-        let mut record = Record::default();
+        let mut record = ConnectionRecords::default();
         record.add(connection("a")).unwrap();
         let good = record.text();
         let twice = good.replace("\"connections\": [", "\"connections\": [{\"name\":\"a\",\"url\":\"x\",\"words\":[\"connect\"],\"directory\":\"/\"},");
@@ -202,20 +207,20 @@ mod tests {
             (&good.replace("\"url\"", "\"secret\""), "unknown field"),
             (&twice, "two connections"),
         ] {
-            let said = Record::parse(text).unwrap_err();
+            let said = ConnectionRecords::parse(text).unwrap_err();
             assert!(said.contains(word) && !said.contains('\n'), "{text}: {said}");
         }
     }
 
     #[test]
     fn there_is_a_most_of_connections() {
-        let mut record = Record::default();
+        let mut record = ConnectionRecords::default();
         for n in 0..CONNECTIONS_RECORDED_MAX {
             record.add(connection(&n.to_string())).unwrap();
         }
         assert!(record.add(connection("0")).is_ok(), "it replaces one");
         assert_eq!(record.add(connection("x")).unwrap_err().kind(), ErrorKind::NoResources);
-        let long = Connection { words: vec!["x".repeat(1 << 20)], ..connection("0") };
+        let long = RecordedConnection { words: vec!["x".repeat(1 << 20)], ..connection("0") };
         assert!(long.check().is_err());
     }
 }

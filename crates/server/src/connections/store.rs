@@ -1,7 +1,7 @@
 //! The file of the record, in the directory of lasting things: only its user can read or change it,
 //! because a daemon does what is in it.
 
-use super::record::Record;
+use super::record::ConnectionRecords;
 use crate::limits::CONNECTIONS_FILE_BYTES_MAX;
 use crate::private_files::{lock_file, make_private};
 use std::fs::{File, TryLockError};
@@ -13,12 +13,12 @@ use weft_io::durable::{self, Readers};
 use weft_io::secret_file;
 
 /// The record, which no other process may change while this lives.
-pub struct Store {
+pub struct ConnectionStore {
     path: PathBuf,
     _lock: File,
 }
 
-impl Store {
+impl ConnectionStore {
     /// Takes the record of this user.
     ///
     /// # Errors
@@ -56,13 +56,13 @@ impl Store {
     }
 
     /// Reads the record; one that is not there is empty.
-    pub fn read(&self) -> Result<Record, Error> {
+    pub fn read(&self) -> Result<ConnectionRecords, Error> {
         let path = self.path.display();
         let failed = |e: io::Error| {
             Error::io(format!("cannot use the record of connections in {path}: {e}"), e)
         };
         let file = match secret_file::open(&self.path) {
-            Err(e) if e.kind() == Kind::NotFound => return Ok(Record::default()),
+            Err(e) if e.kind() == Kind::NotFound => return Ok(ConnectionRecords::default()),
             other => other.map_err(failed)?,
         };
         let mut text = String::new();
@@ -70,7 +70,7 @@ impl Store {
         let record = if text.len() as u64 > CONNECTIONS_FILE_BYTES_MAX {
             Err(format!("it has more than {CONNECTIONS_FILE_BYTES_MAX} bytes"))
         } else {
-            Record::parse(&text)
+            ConnectionRecords::parse(&text)
         };
         record.map_err(|why| {
             let text = format!(
@@ -81,7 +81,7 @@ impl Store {
     }
 
     /// Writes the record: whatever happens, the file has either the old one or the new one.
-    pub fn write(&self, record: &Record) -> Result<(), Error> {
+    pub fn write(&self, record: &ConnectionRecords) -> Result<(), Error> {
         let fresh = self.path.with_extension("new");
         let text = record.text();
         durable::replace(&self.path, &fresh, text.as_bytes(), Readers::Owner).map_err(|e| {
@@ -93,7 +93,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Connection;
+    use super::super::record::RecordedConnection;
     use super::*;
     use std::fs;
 
@@ -104,9 +104,9 @@ mod tests {
         path
     }
 
-    fn record() -> Record {
-        let mut record = Record::default();
-        let connection = Connection {
+    fn record() -> ConnectionRecords {
+        let mut record = ConnectionRecords::default();
+        let connection = RecordedConnection {
             name: "a".into(),
             url: "ram:1MiB".into(),
             words: vec!["connect".into(), "ram:1MiB".into()],
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn a_record_is_private_and_lasts() {
         let directory = directory("lasts");
-        let store = Store::take(&directory).unwrap();
-        assert_eq!(Store::take(&directory).err().unwrap().kind(), ErrorKind::InUse);
-        assert_eq!(store.read().unwrap(), Record::default());
+        let store = ConnectionStore::take(&directory).unwrap();
+        assert_eq!(ConnectionStore::take(&directory).err().unwrap().kind(), ErrorKind::InUse);
+        assert_eq!(store.read().unwrap(), ConnectionRecords::default());
         store.write(&record()).unwrap();
         store.write(&record()).unwrap();
         assert_eq!(store.read().unwrap(), record());
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_damaged_record_is_named() {
         let directory = directory("damaged");
-        let store = Store::take(&directory).unwrap();
+        let store = ConnectionStore::take(&directory).unwrap();
         store.write(&record()).unwrap();
         let whole = fs::read(store.path()).unwrap();
         for part in [&whole[..whole.len() - 9], b"\xff", &vec![b' '; 9 << 20]] {

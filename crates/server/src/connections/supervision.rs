@@ -1,7 +1,7 @@
 //! The state of each connection that a daemon holds, and when it is tried again. This does no I/O:
 //! its caller passes events and the time, and gets the steps to do.
 
-use super::record::Connection;
+use super::record::RecordedConnection;
 use crate::limits::{RESTORE_DELAY_MAX_S, RESTORE_DELAY_MIN_S, RESTORES_MAX};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use weft_block::{Error, ErrorKind};
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum SupervisionState {
     /// It failed, or ended by itself, and is tried again later.
     Waiting,
     /// It is being made.
@@ -27,11 +27,11 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Supervised {
     /// The command that makes it.
-    pub connection: Connection,
+    pub connection: RecordedConnection,
     /// It is recorded.
     pub recorded: bool,
     /// Its state.
-    pub state: State,
+    pub state: SupervisionState,
     /// Why it was not made the last time, or was lost.
     pub last_error: Option<String>,
     /// Attempts since it was there for the last time.
@@ -49,12 +49,13 @@ impl Supervised {
     fn wait(&mut self, now: Instant, why: String) {
         let pause = delay(self.failures);
         self.failures = self.failures.saturating_add(1);
-        (self.state, self.last_error, self.next) = (State::Waiting, Some(why), Some(now + pause));
+        (self.state, self.last_error, self.next) =
+            (SupervisionState::Waiting, Some(why), Some(now + pause));
     }
 
-    fn becomes(&mut self, state: State) {
+    fn becomes(&mut self, state: SupervisionState) {
         (self.state, self.next) = (state, None);
-        if state == State::Connected {
+        if state == SupervisionState::Connected {
             (self.failures, self.last_error) = (0, None);
         }
     }
@@ -86,9 +87,12 @@ impl Supervision {
     }
 
     /// Takes a recorded connection at the start: it is there already, or is made at once.
-    pub fn restore(&mut self, connection: Connection, is_there: bool, now: Instant) {
-        let (state, next) =
-            if is_there { (State::Connected, None) } else { (State::Waiting, Some(now)) };
+    pub fn restore(&mut self, connection: RecordedConnection, is_there: bool, now: Instant) {
+        let (state, next) = if is_there {
+            (SupervisionState::Connected, None)
+        } else {
+            (SupervisionState::Waiting, Some(now))
+        };
         let (last_error, failures) = (None, 0);
         self.0.push(Supervised { connection, recorded: true, state, last_error, failures, next });
     }
@@ -97,22 +101,22 @@ impl Supervision {
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] if one of the same name is held and was not ended.
-    pub fn begin(&mut self, connection: Connection) -> Result<(), Error> {
+    pub fn begin(&mut self, connection: RecordedConnection) -> Result<(), Error> {
         let name = connection.name.clone();
         let Some(old) = self.get(&name) else {
-            let (state, last_error) = (State::Connecting, None);
+            let (state, last_error) = (SupervisionState::Connecting, None);
             let (recorded, failures, next) = (false, 0, None);
             self.0.push(Supervised { connection, recorded, state, last_error, failures, next });
             return Ok(());
         };
-        if old.state != State::Ended {
+        if old.state != SupervisionState::Ended {
             let text = format!(
                 "the daemon already holds \"{name}\"; `weft list` shows it, `weft disconnect {name}` ends it"
             );
             return Err(Error::new(ErrorKind::InUse, text));
         }
         old.connection = connection;
-        old.becomes(State::Connecting);
+        old.becomes(SupervisionState::Connecting);
         Ok(())
     }
 
@@ -123,10 +127,10 @@ impl Supervision {
         match error {
             None => {
                 it.recorded |= recorded;
-                it.becomes(State::Connected);
+                it.becomes(SupervisionState::Connected);
             }
             Some(e) if it.recorded => {
-                it.becomes(State::Ended);
+                it.becomes(SupervisionState::Ended);
                 it.last_error = Some(e.to_string());
             }
             Some(_) => self.remove(name),
@@ -135,13 +139,13 @@ impl Supervision {
 
     /// The connections to be made now, those first that have waited longest. They are being made
     /// from then on; not more than [`RESTORES_MAX`] are at a time.
-    pub fn due(&mut self, now: Instant) -> Vec<Connection> {
-        let busy = self.0.iter().filter(|it| it.state == State::Connecting).count();
+    pub fn due(&mut self, now: Instant) -> Vec<RecordedConnection> {
+        let busy = self.0.iter().filter(|it| it.state == SupervisionState::Connecting).count();
         let is_due = |it: &&mut Supervised| it.next.is_some_and(|next| next <= now);
         let mut due: Vec<_> = self.0.iter_mut().filter(is_due).collect();
         due.sort_by_key(|it| it.next);
         let begin = |it: &mut Supervised| {
-            it.becomes(State::Connecting);
+            it.becomes(SupervisionState::Connecting);
             it.connection.clone()
         };
         due.into_iter().take(RESTORES_MAX.saturating_sub(busy)).map(begin).collect()
@@ -154,9 +158,9 @@ impl Supervision {
 
     /// An attempt has ended.
     pub fn attempted(&mut self, name: &str, outcome: Result<(), String>, now: Instant) {
-        let attempted = self.get(name).filter(|it| it.state == State::Connecting);
+        let attempted = self.get(name).filter(|it| it.state == SupervisionState::Connecting);
         match (attempted, outcome) {
-            (Some(it), Ok(())) => it.becomes(State::Connected),
+            (Some(it), Ok(())) => it.becomes(SupervisionState::Connected),
             (Some(it), Err(why)) => it.wait(now, why),
             // It was forgotten meanwhile.
             (None, _) => {}
@@ -165,13 +169,13 @@ impl Supervision {
 
     /// The names of connections whose processes should be there.
     pub fn connected(&self) -> Vec<String> {
-        let names = self.0.iter().filter(|it| it.state == State::Connected);
+        let names = self.0.iter().filter(|it| it.state == SupervisionState::Connected);
         names.map(|it| it.connection.name.clone()).collect()
     }
 
     /// The process of a connection is gone; whether that was by no order.
     pub fn lost(&mut self, name: &str, now: Instant) -> bool {
-        let lost = self.get(name).filter(|it| it.state == State::Connected);
+        let lost = self.get(name).filter(|it| it.state == SupervisionState::Connected);
         lost.map(|it| it.wait(now, "its server ended".into())).is_some()
     }
 
@@ -180,18 +184,18 @@ impl Supervision {
     pub fn end(&mut self, name: &str) -> Option<bool> {
         let it = self.get(name)?;
         let has_process = match it.state {
-            State::Connecting | State::Ending => return None,
-            State::Connected => true,
-            State::Waiting | State::Ended => false,
+            SupervisionState::Connecting | SupervisionState::Ending => return None,
+            SupervisionState::Connected => true,
+            SupervisionState::Waiting | SupervisionState::Ended => false,
         };
-        it.becomes(State::Ending);
+        it.becomes(SupervisionState::Ending);
         Some(has_process)
     }
 
     /// A connection was ended. One that is still recorded comes back at the next start.
     pub fn ended(&mut self, name: &str, recorded: bool) {
         match self.get(name) {
-            Some(it) if recorded => it.becomes(State::Ended),
+            Some(it) if recorded => it.becomes(SupervisionState::Ended),
             _ => self.remove(name),
         }
     }
@@ -199,7 +203,7 @@ impl Supervision {
     /// It could not be ended.
     pub fn stays(&mut self, name: &str, why: &Error) {
         if let Some(it) = self.get(name) {
-            it.becomes(State::Connected);
+            it.becomes(SupervisionState::Connected);
             it.last_error = Some(why.to_string());
         }
     }
@@ -213,12 +217,12 @@ impl Supervision {
 mod tests {
     use super::*;
 
-    fn connection(name: &str) -> Connection {
+    fn connection(name: &str) -> RecordedConnection {
         let (url, words) = ("ram:1MiB".into(), vec!["connect".into()]);
-        Connection { name: name.into(), url, words, directory: "/".into() }
+        RecordedConnection { name: name.into(), url, words, directory: "/".into() }
     }
 
-    fn names(due: &[Connection]) -> Vec<&str> {
+    fn names(due: &[RecordedConnection]) -> Vec<&str> {
         due.iter().map(|it| it.name.as_str()).collect()
     }
 
@@ -234,7 +238,10 @@ mod tests {
         all.attempted("good", Ok(()), now);
         assert_eq!(all.connected(), ["there", "good"]);
         let bad = all.find("bad").unwrap();
-        assert_eq!((bad.state, bad.last_error.as_deref()), (State::Waiting, Some("no answer")));
+        assert_eq!(
+            (bad.state, bad.last_error.as_deref()),
+            (SupervisionState::Waiting, Some("no answer"))
+        );
         assert_eq!(bad.waits(now), Some(Duration::from_secs(RESTORE_DELAY_MIN_S)));
         assert!(all.due(now).is_empty());
     }
@@ -289,7 +296,7 @@ mod tests {
         assert!(all.due(now).is_empty(), "an order is not undone");
         all.begin(connection("a")).unwrap();
         all.begun("a", false, Some(&Error::new(ErrorKind::Refused, "no")));
-        assert_eq!(all.find("a").unwrap().state, State::Ended);
+        assert_eq!(all.find("a").unwrap().state, SupervisionState::Ended);
         assert_eq!(all.end("a"), Some(false));
         all.ended("a", false);
         assert!(all.all().is_empty());

@@ -1,10 +1,10 @@
 //! The configuration of a group, in the cluster (`docs/ceph.md`): any gateway changes it by
 //! compare-and-set, and all follow.
 
-use super::store::{Store, Word};
+use super::store::{GroupObjects, Word};
 use crate::config::group::{self, GroupConfig};
 use crate::limits::GROUP_CONFIGURATION_BYTES_MAX;
-use crate::management::protocol::{Code, Fault};
+use crate::management::protocol::{FaultCode, RequestFault};
 use crate::served::ServedState;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -13,8 +13,8 @@ use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 
 /// The configuration of a group.
-pub struct Configuration {
-    store: Arc<Store>,
+pub struct GroupConfiguration {
+    store: Arc<GroupObjects>,
     known: Lock<ServedText>,
     looks: Sender<()>,
     looking: Lock<Option<Receiver<()>>>,
@@ -32,34 +32,37 @@ pub struct ServedText {
 }
 
 /// A change by another gateway.
-pub struct News {
+pub struct NewConfiguration {
     generation: u64,
     text: String,
     /// The configuration to serve.
     pub config: GroupConfig,
 }
 
-fn failed(e: &ObjectError) -> Fault {
-    Fault::new(Code::Io, format!("whether the group's configuration was changed is not known: {e}"))
+fn failed(e: &ObjectError) -> RequestFault {
+    RequestFault::new(
+        FaultCode::Io,
+        format!("whether the group's configuration was changed is not known: {e}"),
+    )
 }
 
-fn conflict() -> Fault {
-    Fault::new(
-        Code::Conflict,
+fn conflict() -> RequestFault {
+    RequestFault::new(
+        FaultCode::Conflict,
         "another gateway has changed the group's configuration at the same moment: try again",
     )
 }
 
-fn behind(why: &str) -> Fault {
+fn behind(why: &str) -> RequestFault {
     let text = format!(
         "this gateway could not follow the group's last change, so it makes none: {why}; ask another gateway, or apply a whole configuration"
     );
-    Fault::new(Code::Refused, text)
+    RequestFault::new(FaultCode::Refused, text)
 }
 
-impl Configuration {
+impl GroupConfiguration {
     /// That of a group with these objects.
-    pub(super) fn new(store: Arc<Store>) -> Arc<Self> {
+    pub(super) fn new(store: Arc<GroupObjects>) -> Arc<Self> {
         let (looks, looking) = mpsc::channel();
         Arc::new(Self { store, known: Lock::default(), looks, looking: Lock::new(Some(looking)) })
     }
@@ -107,7 +110,7 @@ impl Configuration {
     ///
     /// # Errors
     /// Why that cannot be served.
-    pub fn news(&self) -> Result<Option<News>, String> {
+    pub fn news(&self) -> Result<Option<NewConfiguration>, String> {
         let known = self.known();
         let generation = self
             .store
@@ -124,18 +127,18 @@ impl Configuration {
         }
         let (generation, text) = self.fetch()?;
         let config = group::read(&text, "the group's configuration").map_err(|e| e.to_string())?;
-        Ok(Some(News { generation, text, config }))
+        Ok(Some(NewConfiguration { generation, text, config }))
     }
 
     /// Returns whether that is newer than the configuration that is served.
-    pub fn is_news(&self, news: &News) -> bool {
+    pub fn is_news(&self, news: &NewConfiguration) -> bool {
         let known = self.known.lock();
         news.generation > known.generation
             || (news.generation == known.generation && known.behind.is_some())
     }
 
     /// Notes that this is served, unless something newer is.
-    pub fn adopt(&self, news: &News) {
+    pub fn adopt(&self, news: &NewConfiguration) {
         if self.is_news(news) {
             let (generation, text) = (news.generation, news.text.clone());
             *self.known.lock() = ServedText { generation, text, behind: None };
@@ -143,7 +146,7 @@ impl Configuration {
     }
 
     /// Refuses to say that nothing differs where others may serve something else.
-    pub fn confirm(&self) -> Result<(), Fault> {
+    pub fn confirm(&self) -> Result<(), RequestFault> {
         let known = self.known();
         match known.behind {
             Some(why) => Err(behind(&why)),
@@ -160,8 +163,9 @@ impl Configuration {
     /// wrote it.
     /// Notes that this is served, unless something newer is.
     /// # Errors
-    /// [`Code::Conflict`]: another gateway has made one. Otherwise what the cluster said; the change may have been made then.
-    pub fn commit(&self, wanted: &ServedState, text: Option<&str>) -> Result<(), Fault> {
+    /// [`FaultCode::Conflict`]: another gateway has made one. Otherwise what the cluster said; the
+    /// change may have been made then.
+    pub fn commit(&self, wanted: &ServedState, text: Option<&str>) -> Result<(), RequestFault> {
         let mut known = self.known();
         if let Some(why) = &known.behind {
             if text.is_none() {
@@ -172,16 +176,15 @@ impl Configuration {
         }
         let text = match text {
             Some(text) => text.to_owned(),
-            None => {
-                group::text(wanted, &known.text).map_err(|why| Fault::new(Code::Invalid, why))?
-            }
+            None => group::text(wanted, &known.text)
+                .map_err(|why| RequestFault::new(FaultCode::Invalid, why))?,
         };
         if text.len() > GROUP_CONFIGURATION_BYTES_MAX {
             let why = format!(
                 "the group's configuration would have {} bytes, and {GROUP_CONFIGURATION_BYTES_MAX} are the most",
                 text.len()
             );
-            return Err(Fault::new(Code::NoResources, why));
+            return Err(RequestFault::new(FaultCode::NoResources, why));
         }
         match self.store.configure(known.generation, text.as_bytes()) {
             Ok(Some(generation)) => {

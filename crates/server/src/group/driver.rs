@@ -5,11 +5,11 @@
 //! stops serving when its lease ends.
 
 use super::input::Input;
-use super::serving::Serving;
+use super::serving::GroupServing;
 use super::status::LiveStatus;
-use super::store::Store;
+use super::store::GroupObjects;
 use super::threads;
-use super::workers::Worker;
+use super::workers::GroupWorker;
 use crate::limits::GROUP_MONITORS_S;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use weft_block::Error;
-use weft_group::{Ending, Event, GatewayProcess, Order, Request, Settings};
+use weft_group::{
+    Ending, GatewayEvent, GatewayOrder, GatewayProcess, GatewaySettings, GroupRequest,
+};
 
 /// A running driver, with its channels.
 pub struct Started {
@@ -55,12 +57,12 @@ struct Driver {
     process: GatewayProcess,
     epoch: Instant,
     inputs: Receiver<Input>,
-    record: Worker<Request>,
-    beats: Worker<Request>,
-    fence: Worker<Request>,
-    monitors: Worker<()>,
+    record: GroupWorker<GroupRequest>,
+    beats: GroupWorker<GroupRequest>,
+    fence: GroupWorker<GroupRequest>,
+    monitors: GroupWorker<()>,
     status: Arc<LiveStatus>,
-    serving: Serving,
+    serving: GroupServing,
     joined: Option<Sender<(u16, u16)>>,
     ended: Sender<Ending>,
     /// They wait until their orders are in the record, by number.
@@ -74,24 +76,24 @@ struct Driver {
 
 /// Starts the driver of a gateway.
 pub fn start(
-    settings: Settings,
-    store: &Arc<Store>,
+    settings: GatewaySettings,
+    store: &Arc<GroupObjects>,
     status: Arc<LiveStatus>,
 ) -> Result<Started, Error> {
     let (inputs, taken) = mpsc::channel();
     let (tell_joined, joined) = mpsc::channel();
     let (tell_ended, ended) = mpsc::channel();
-    let worker = |name, event| Worker::of_requests(name, store, (inputs.clone(), event));
+    let worker = |name, event| GroupWorker::of_requests(name, store, (inputs.clone(), event));
     let driver = Driver {
         process: GatewayProcess::new(settings, Duration::from_secs(GROUP_MONITORS_S)),
         epoch: Instant::now(),
         inputs: taken,
-        record: worker("record", Event::Record)?,
-        beats: worker("beats", Event::Beats)?,
-        fence: worker("fence", Event::Fence)?,
-        monitors: Worker::of_monitors(store, inputs.clone())?,
+        record: worker("record", GatewayEvent::Record)?,
+        beats: worker("beats", GatewayEvent::Beats)?,
+        fence: worker("fence", GatewayEvent::Fence)?,
+        monitors: GroupWorker::of_monitors(store, inputs.clone())?,
         status,
-        serving: Serving::default(),
+        serving: GroupServing::default(),
         joined: Some(tell_joined),
         ended: tell_ended,
         wishing: BTreeMap::new(),
@@ -128,71 +130,71 @@ impl Driver {
             Input::Event(event) => self.tell(event),
             Input::End => {}
             Input::Serve(inventory) => {
-                self.tell(Event::Ready);
+                self.tell(GatewayEvent::Ready);
                 self.serving.begin(inventory);
-                self.tell(Event::Served);
+                self.tell(GatewayEvent::Served);
             }
             Input::Wish(wish, done) => {
                 self.wishes += 1;
                 self.wishing.insert(self.wishes, done);
-                self.tell(Event::Wish(self.wishes, wish));
+                self.tell(GatewayEvent::Wish(self.wishes, wish));
             }
             Input::Leave(done) => {
-                self.tell(Event::Leave);
+                self.tell(GatewayEvent::Leave);
                 self.leaving.push(done);
             }
             Input::Closed(done) => {
-                self.tell(Event::Closed);
+                self.tell(GatewayEvent::Closed);
                 self.departing.push(done);
             }
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: GatewayEvent) {
         self.process.take(self.epoch.elapsed(), event);
     }
 
     /// Why the gateway ends, if it does.
-    fn carry_out(&mut self, order: Order) -> ControlFlow<Ending> {
+    fn carry_out(&mut self, order: GatewayOrder) -> ControlFlow<Ending> {
         match order {
-            Order::Ask(request) => self.ask(request),
-            Order::AskMonitors => {
+            GatewayOrder::Ask(request) => self.ask(request),
+            GatewayOrder::AskMonitors => {
                 tracing::warn!(
                     "the cluster does not answer, so this gateway does not serve: the monitors are asked"
                 );
                 self.monitors.ask(());
             }
-            Order::Joined { cntlids } => {
+            GatewayOrder::Joined { cntlids } => {
                 if let Some(joined) = self.joined.take() {
                     let _ = joined.send(cntlids);
                 }
             }
-            Order::Serve(role) => {
+            GatewayOrder::Serve(role) => {
                 self.serving.serve(role);
-                self.tell(Event::Served);
+                self.tell(GatewayEvent::Served);
             }
-            Order::CarriedOut(number) => {
+            GatewayOrder::CarriedOut(number) => {
                 if let Some(done) = self.wishing.remove(&number) {
                     let _ = done.send(());
                 }
             }
-            Order::Unreadable(why) => {
+            GatewayOrder::Unreadable(why) => {
                 tracing::error!("this gateway goes on with what it has, and tries again: {why}");
             }
-            Order::Resigned => self.leaving.clear(),
-            Order::End(ending) => return ControlFlow::Break(ending),
+            GatewayOrder::Resigned => self.leaving.clear(),
+            GatewayOrder::End(ending) => return ControlFlow::Break(ending),
         }
         ControlFlow::Continue(())
     }
 
-    fn ask(&self, request: Request) {
-        if let Request::Fence(client) = &request {
+    fn ask(&self, request: GroupRequest) {
+        if let GroupRequest::Fence(client) = &request {
             tracing::warn!("the cluster is asked to keep out {client}, a gateway that has died");
         }
         let worker = match request {
-            Request::Read | Request::Write { .. } => &self.record,
-            Request::Beat(_) => &self.beats,
-            Request::Fence(_) => &self.fence,
+            GroupRequest::Read | GroupRequest::Write { .. } => &self.record,
+            GroupRequest::Beat(_) => &self.beats,
+            GroupRequest::Fence(_) => &self.fence,
         };
         worker.ask(request);
     }

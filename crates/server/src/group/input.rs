@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weft_endpoint::inventory::LiveInventory;
-use weft_group::{Event, Wish};
+use weft_group::{GatewayEvent, Wish};
 
 /// See the module.
 pub enum Input {
     /// Something that the gateway has to know.
-    Event(Event),
+    Event(GatewayEvent),
     /// Hosts can be served, by this inventory.
     Serve(Arc<LiveInventory>),
     /// An administrator's order; told when it is in the record.

@@ -27,7 +27,7 @@ pub mod verbs;
 mod watch;
 mod workers;
 
-pub use configuration::{Configuration, News};
+pub use configuration::{GroupConfiguration, NewConfiguration};
 
 use crate::config::Desired;
 use crate::config::desired::{DesiredAnaState, concatenate};
@@ -42,7 +42,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
-use store::Store;
+use store::GroupObjects;
 use weft_base::lock::Lock;
 use weft_block::{AccessState, Error, ErrorKind, waiting};
 use weft_ceph::Access;
@@ -51,7 +51,7 @@ use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::url::ISCSI;
 use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
 use weft_group::placement::Weights;
-use weft_group::{Ending, Event, Settings, Wish};
+use weft_group::{Ending, GatewayEvent, GatewaySettings, Wish};
 
 /// How long joining may take: a process that had the name before is fenced first.
 const JOIN: Duration = Duration::from_secs(60);
@@ -63,9 +63,9 @@ const LEAVE: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Joining {
     /// Name of the group.
-    pub group: weft_group::Name,
+    pub group: weft_group::GatewayName,
     /// Name of this gateway.
-    pub gateway: weft_group::Name,
+    pub gateway: weft_group::GatewayName,
     /// The store of the group's objects. It keeps out a client with all that this does: with its
     /// writes to images, too.
     pub store: Arc<dyn OpenStore>,
@@ -77,13 +77,13 @@ pub struct Joining {
 }
 
 /// The part of a running server that belongs to a group.
-pub struct Group {
+pub struct GroupMembership {
     /// Name of the group.
     pub name: String,
     /// Name of this gateway.
-    pub gateway: weft_group::Name,
+    pub gateway: weft_group::GatewayName,
     /// The group's configuration.
-    pub configuration: Arc<Configuration>,
+    pub configuration: Arc<GroupConfiguration>,
     /// URLs at which this gateway listens.
     pub listen: Vec<String>,
     /// As whom images are used.
@@ -112,26 +112,26 @@ fn without_iscsi(desired: &mut Desired) {
 
 /// A server that has joined its group, if it has one, and does not serve yet. It leaves again if it
 /// is dropped.
-pub struct Joined(Option<Arc<Group>>);
+pub struct Joined(Option<Arc<GroupMembership>>);
 
 impl Joined {
     /// Joins the group, if one is named, and puts what it serves into what is desired.
     pub fn join(joining: Option<&Joining>, desired: &mut Desired) -> Result<Self, Error> {
         let Some(joining) = joining else { return Ok(Self(None)) };
         let listeners = advertised(&desired.listen, &joining.advertise)?;
-        let group = Group::join(joining, desired.listen.clone(), listeners)?;
+        let group = GroupMembership::join(joining, desired.listen.clone(), listeners)?;
         group.fill(desired);
         desired.cntlids = Some(group.cntlids);
         Ok(Self(Some(group)))
     }
 
     /// The group.
-    pub fn group(&self) -> Option<&Arc<Group>> {
+    pub fn group(&self) -> Option<&Arc<GroupMembership>> {
         self.0.as_ref()
     }
 
-    /// The server serves: from now on it leaves the group by [`Group::leave`] and
-    /// [`Group::closed`].
+    /// The server serves: from now on it leaves the group by [`GroupMembership::leave`] and
+    /// [`GroupMembership::closed`].
     pub fn stays(mut self) {
         self.0 = None;
     }
@@ -145,15 +145,15 @@ impl Drop for Joined {
     }
 }
 
-impl Group {
+impl GroupMembership {
     /// Joins a group, whose hosts reach this gateway at `listeners`; waits until it belongs to it.
     fn join(
         args: &Joining,
         listen: Vec<String>,
         listeners: Vec<String>,
     ) -> Result<Arc<Self>, Error> {
-        let store = Arc::new(Store::new(args.store.open()?, &args.group, &args.gateway));
-        let settings = Settings {
+        let store = Arc::new(GroupObjects::new(args.store.open()?, &args.group, &args.gateway));
+        let settings = GatewaySettings {
             name: args.gateway.clone(),
             instance: store.instance,
             client: store.client()?,
@@ -162,7 +162,7 @@ impl Group {
             lease: Duration::from_millis(LEASE_MS),
         };
         let status = Arc::<LiveStatus>::default();
-        let configuration = Configuration::new(Arc::clone(&store));
+        let configuration = GroupConfiguration::new(Arc::clone(&store));
         let started = driver::start(settings, &store, Arc::clone(&status))?;
         let waiting = waiting::begin(|| format!("the group \"{}\" to answer", args.group));
         let joined = started.joined.recv_timeout(JOIN);
@@ -290,6 +290,6 @@ impl Group {
 
     /// The namespaces of each ANA group have changed.
     pub fn weigh(&self, weights: Weights) {
-        self.inputs.send(Input::Event(Event::Weights(weights)));
+        self.inputs.send(Input::Event(GatewayEvent::Weights(weights)));
     }
 }

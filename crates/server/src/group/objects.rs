@@ -55,8 +55,8 @@ pub trait ObjectStore: Send + Sync {
     fn watch(
         &self,
         object: &str,
-        heard: Box<dyn Fn(Message) + Send + Sync>,
-    ) -> Result<Box<dyn Watch>, ObjectError>;
+        heard: Box<dyn Fn(ObjectMessage) + Send + Sync>,
+    ) -> Result<Box<dyn ObjectWatch>, ObjectError>;
 
     /// Keeps a client out: nothing that it does arrives any more when this has returned.
     fn fence(&self, client: &str) -> Result<(), ObjectError>;
@@ -66,7 +66,7 @@ pub trait ObjectStore: Send + Sync {
 }
 
 /// The watch of an object, which ends when this is dropped.
-pub trait Watch: Send {
+pub trait ObjectWatch: Send {
     /// Whether it is kept, as far as this client knows.
     fn is_kept(&self) -> bool;
 }
@@ -75,7 +75,7 @@ pub trait Watch: Send {
 pub type Answer = Box<dyn FnOnce(&[u8]) + Send>;
 
 /// A message to those who watch an object. Answering or dropping it acknowledges it.
-pub struct Message {
+pub struct ObjectMessage {
     /// The payload.
     pub bytes: Vec<u8>,
     /// Acknowledges it with an answer.
@@ -136,11 +136,11 @@ impl ObjectStore for Objects {
     fn watch(
         &self,
         object: &str,
-        heard: Box<dyn Fn(Message) + Send + Sync>,
-    ) -> Result<Box<dyn Watch>, ObjectError> {
+        heard: Box<dyn Fn(ObjectMessage) + Send + Sync>,
+    ) -> Result<Box<dyn ObjectWatch>, ObjectError> {
         let watch = self.watch(object, move |message| {
             let bytes = message.bytes().to_vec();
-            heard(Message { bytes, answer: Box::new(move |answer| message.answer(answer)) });
+            heard(ObjectMessage { bytes, answer: Box::new(move |answer| message.answer(answer)) });
         })?;
         Ok(Box::new(watch))
     }
@@ -154,7 +154,7 @@ impl ObjectStore for Objects {
     }
 }
 
-impl Watch for weft_ceph::Watch {
+impl ObjectWatch for weft_ceph::CephWatch {
     fn is_kept(&self) -> bool {
         self.is_kept()
     }

@@ -1,7 +1,7 @@
 //! The reservations of a group's namespaces: objects in the cluster, and how each gateway has
 //! changes put in force at all of them.
 
-use super::store::{Store, Word};
+use super::store::{GroupObjects, Word};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_endpoint::reservations::SharedStore;
 use weft_group::limits::RESERVATION_RECORD_BYTES_MAX;
-use weft_group::{Announcement, AnnouncementStep, FORMAT, Name, Record};
+use weft_group::{Announcement, AnnouncementStep, FORMAT, GatewayName, GroupRecord};
 
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// The reservations of all namespaces of a group.
 pub struct SharedReservations {
-    store: Arc<Store>,
+    store: Arc<GroupObjects>,
     /// It lasts for as long as this gateway belongs to the group.
     life: u64,
     /// The format of all that the group stores, as it was seen last. It only grows.
@@ -30,16 +30,16 @@ fn error(e: &ObjectError) -> Error {
 
 impl SharedReservations {
     /// In this store, of a group to which this gateway belongs from now on. Waits for the cluster.
-    pub fn new(store: Arc<Store>) -> Result<Self, Error> {
+    pub fn new(store: Arc<GroupObjects>) -> Result<Self, Error> {
         let mut found = Self { store, life: 0, format: AtomicU32::new(1) };
         let record = found.record()?;
         (found.life, found.format) = (record.life, AtomicU32::new(record.format()));
         Ok(found)
     }
 
-    fn record(&self) -> Result<Record, Error> {
+    fn record(&self) -> Result<GroupRecord, Error> {
         let text = self.store.record().map_err(|e| error(&e))?;
-        Record::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))
+        GroupRecord::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))
     }
 
     /// Tells the other gateways; who has acknowledged.
@@ -96,7 +96,8 @@ impl SharedStore for SharedReservations {
                 }
                 AnnouncementStep::Done => return Ok(()),
                 AnnouncementStep::Late => {
-                    let names: Vec<&str> = announcement.missing().map(Name::as_str).collect();
+                    let names: Vec<&str> =
+                        announcement.missing().map(GatewayName::as_str).collect();
                     let text = format!(
                         "the gateways {} have not put a reservation in force: look at their logs",
                         names.join(", ")

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use weft_block::AccessState;
 use weft_endpoint::inventory::{LiveInventory, OtherGateway};
-use weft_group::{Access, Other, Role};
+use weft_group::{AnaAccess, GatewayRole, Other};
 
 /// The role of a gateway, and what hosts are served by.
 #[derive(Default)]
-pub struct Serving {
+pub struct GroupServing {
     inventory: Option<Arc<LiveInventory>>,
-    role: Option<Role>,
+    role: Option<GatewayRole>,
 }
 
-impl Serving {
+impl GroupServing {
     /// Serves hosts by this inventory. On return they are notified of the present role.
     pub fn begin(&mut self, inventory: Arc<LiveInventory>) {
         self.inventory = Some(inventory);
@@ -20,7 +20,7 @@ impl Serving {
     }
 
     /// Takes this role from now on. On return connected hosts are notified.
-    pub fn serve(&mut self, role: Role) {
+    pub fn serve(&mut self, role: GatewayRole) {
         self.role = Some(role);
         self.tell_hosts();
     }
@@ -36,9 +36,9 @@ impl Serving {
             builder.set_others(&others);
             role.access.iter().try_for_each(|(group, access)| {
                 let state = match access {
-                    Access::Optimized => AccessState::Optimized,
-                    Access::NonOptimized => AccessState::NonOptimized,
-                    Access::Inaccessible => AccessState::Inaccessible,
+                    AnaAccess::Optimized => AccessState::Optimized,
+                    AnaAccess::NonOptimized => AccessState::NonOptimized,
+                    AnaAccess::Inaccessible => AccessState::Inaccessible,
                 };
                 builder.set_access_state(*group, None, state).map(drop)
             })
@@ -46,8 +46,8 @@ impl Serving {
         if let Err(e) = changed {
             tracing::error!("the ANA states that the group asks for cannot be set: {e}");
         }
-        let count = |of: Access| role.access.values().filter(|access| **access == of).count();
-        let (optimized, none) = (count(Access::Optimized), count(Access::Inaccessible));
+        let count = |of: AnaAccess| role.access.values().filter(|access| **access == of).count();
+        let (optimized, none) = (count(AnaAccess::Optimized), count(AnaAccess::Inaccessible));
         tracing::info!(
             "this gateway is optimized for {optimized} of {} ANA groups, {none} are inaccessible",
             role.access.len()

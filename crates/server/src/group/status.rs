@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 use weft_base::lock::{Condition, Lock};
-use weft_group::{GatewayProcess, Record};
+use weft_group::{GatewayProcess, GroupRecord};
 
 /// The last known status.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayStatus {
     /// The record of the group.
-    pub record: Option<Record>,
+    pub record: Option<GroupRecord>,
     /// This gateway may serve: its lease runs.
     pub serves: bool,
     /// The last problem.
@@ -28,7 +28,7 @@ impl LiveStatus {
         let mut status = self.status.lock();
         status.serves = process.serves();
         status.trouble = process.trouble().map(str::to_owned);
-        let generation = |record: Option<&Record>| record.map(|record| record.generation);
+        let generation = |record: Option<&GroupRecord>| record.map(|record| record.generation);
         if generation(status.record.as_ref()) != generation(process.record()) {
             status.record = process.record().cloned();
         }

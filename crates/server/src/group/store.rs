@@ -2,12 +2,12 @@
 //!
 //! | object | content |
 //! |---|---|
-//! | `weft.GROUP.record` | [`weft_group::Record`], by compare-and-set |
+//! | `weft.GROUP.record` | [`weft_group::GroupRecord`], by compare-and-set |
 //! | `weft.GROUP.gateways` | an attribute `beat.NAME` for each gateway's sign of life; gateways watch it, and tell each other there what has changed |
 //! | `weft.GROUP.configuration` | what the group serves, by compare-and-set |
 //! | `weft.GROUP.reservations.UUID` | reservations of a namespace, by compare-and-set |
 
-use super::objects::{Message, ObjectStore, Watch};
+use super::objects::{ObjectMessage, ObjectStore, ObjectWatch};
 use super::threads;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_group::limits::RECORD_BYTES_MAX;
-use weft_group::{Answer, Beat, Name, Request};
+use weft_group::{Beat, GatewayName, GroupAnswer, GroupRequest};
 
 /// Notifications between gateways: the object that has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,10 +54,10 @@ impl Word {
 const TELLING: Duration = Duration::from_secs(2);
 
 /// The group's objects.
-pub struct Store {
+pub struct GroupObjects {
     /// Those of the pool.
     pub objects: Arc<dyn ObjectStore>,
-    gateway: Name,
+    gateway: GatewayName,
     /// A number that no other process has.
     pub instance: u64,
     prefix: String,
@@ -68,9 +68,9 @@ pub struct Store {
     configuration: String,
 }
 
-impl Store {
+impl GroupObjects {
     /// Those of this group, as this gateway uses them.
-    pub fn new(objects: Arc<dyn ObjectStore>, group: &Name, gateway: &Name) -> Self {
+    pub fn new(objects: Arc<dyn ObjectStore>, group: &GatewayName, gateway: &GatewayName) -> Self {
         let (prefix, instance) = (format!("weft.{group}"), weft_io::random::number());
         let object = |what: &str| format!("{prefix}.{what}");
         let (record, gateways, configuration) =
@@ -133,15 +133,15 @@ impl Store {
     /// Has `heard` called with what others tell.
     pub fn watch(
         &self,
-        heard: impl Fn(Message) + Send + Sync + 'static,
-    ) -> Result<Box<dyn Watch>, ObjectError> {
+        heard: impl Fn(ObjectMessage) + Send + Sync + 'static,
+    ) -> Result<Box<dyn ObjectWatch>, ObjectError> {
         self.objects.watch(&self.gateways, Box::new(heard))
     }
 
     /// Does what the gateway asks for.
-    pub fn answer(&self, request: &Request) -> Result<Answer, ObjectError> {
+    pub fn answer(&self, request: &GroupRequest) -> Result<GroupAnswer, ObjectError> {
         Ok(match request {
-            Request::Read => {
+            GroupRequest::Read => {
                 let record = self.objects.read(&self.record, RECORD_BYTES_MAX)?;
                 let version = record.as_ref().map_or(0, |(version, _)| *version);
                 if self.caught_up.load(Relaxed) != version {
@@ -150,31 +150,31 @@ impl Store {
                     self.objects.catch_up()?;
                     self.caught_up.store(version, Relaxed);
                 }
-                Answer::Record(record)
+                GroupAnswer::Record(record)
             }
-            Request::Write { version, text } => self
+            GroupRequest::Write { version, text } => self
                 .objects
                 .replace(&self.record, *version, text)?
-                .map_or(Answer::Conflict, Answer::Written),
-            Request::Beat(beat) => {
+                .map_or(GroupAnswer::Conflict, GroupAnswer::Written),
+            GroupRequest::Beat(beat) => {
                 let text = serde_json::to_vec(beat).unwrap_or_default();
                 self.objects.set_attribute(
                     &self.gateways,
                     &format!("beat.{}", self.gateway),
                     &text,
                 )?;
-                Answer::Beats(self.objects.generation(&self.record)?, self.beats()?)
+                GroupAnswer::Beats(self.objects.generation(&self.record)?, self.beats()?)
             }
-            Request::Fence(client) => {
+            GroupRequest::Fence(client) => {
                 self.objects.fence(client)?;
-                Answer::Fenced
+                GroupAnswer::Fenced
             }
         })
     }
 
-    fn beats(&self) -> Result<BTreeMap<Name, Beat>, ObjectError> {
+    fn beats(&self) -> Result<BTreeMap<GatewayName, Beat>, ObjectError> {
         let beat = |(name, value): (String, Vec<u8>)| {
-            let name = Name::new(name.strip_prefix("beat.")?).ok()?;
+            let name = GatewayName::new(name.strip_prefix("beat.")?).ok()?;
             Some((name, serde_json::from_slice(&value).ok()?))
         };
         Ok(self.objects.attributes(&self.gateways)?.into_iter().filter_map(beat).collect())

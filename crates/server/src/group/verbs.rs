@@ -1,15 +1,15 @@
 //! The requests to a gateway, and their differences there.
 
-use super::Group;
+use super::GroupMembership;
 use crate::config::check::parse_state;
 use crate::config::group::unfit;
-use crate::management::protocol::{Code, Fault};
+use crate::management::protocol::{FaultCode, RequestFault};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_block::AccessState;
 use weft_group::limits::ANA_GROUPS;
-use weft_group::{Name, Wish};
+use weft_group::{GatewayName, Wish};
 
 /// How long a change waits for the cluster to answer.
 const LEASE_WAIT: Duration = Duration::from_secs(5);
@@ -61,12 +61,12 @@ pub struct Forget {
     pub gateway: String,
 }
 
-fn invalid(why: impl Into<String>) -> Fault {
-    Fault::new(Code::Invalid, why)
+fn invalid(why: impl Into<String>) -> RequestFault {
+    RequestFault::new(FaultCode::Invalid, why)
 }
 
 /// Refuses a source that a group cannot serve, and an ANA group that it does not have.
-pub fn check_source(source: &str, ana_group: Option<u32>) -> Result<(), Fault> {
+pub fn check_source(source: &str, ana_group: Option<u32>) -> Result<(), RequestFault> {
     if let Some(why) = unfit(source) {
         return Err(invalid(why));
     }
@@ -78,22 +78,22 @@ pub fn check_source(source: &str, ana_group: Option<u32>) -> Result<(), Fault> {
     }
 }
 
-impl Group {
+impl GroupMembership {
     /// Refuses a change while the cluster does not answer. One that has only just started is waited
     /// for.
-    pub fn check_lease(&self) -> Result<(), Fault> {
+    pub fn check_lease(&self) -> Result<(), RequestFault> {
         if self.status.wait_until_it_serves(LEASE_WAIT) {
             return Ok(());
         }
         let text = "the cluster has not answered this gateway for too long, so nothing can be changed here: check `ceph status`, or ask another gateway";
-        Err(Fault::new(Code::TimedOut, text))
+        Err(RequestFault::new(FaultCode::TimedOut, text))
     }
 
     /// The known state of all gateways.
     pub fn show(&self) -> ShownGroup {
         let (status, known) = (self.status.now(), self.configuration.known());
         let record = status.record.unwrap_or_default();
-        let mut owned: BTreeMap<&Name, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
+        let mut owned: BTreeMap<&GatewayName, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
         for (number, group) in &record.groups {
             if let Some(owner) = &group.owner {
                 owned.entry(owner).or_default().0.push(*number);
@@ -102,7 +102,7 @@ impl Group {
                 owned.entry(pinned).or_default().1.push(*number);
             }
         }
-        let show = |(name, gateway): (&Name, &weft_group::GatewayRecord)| {
+        let show = |(name, gateway): (&GatewayName, &weft_group::GatewayRecord)| {
             let (ana_groups, pinned) = owned.get(name).cloned().unwrap_or_default();
             let state = match &gateway.member {
                 None => "away",
@@ -142,7 +142,7 @@ impl Group {
         ana_group: u32,
         state: &str,
         listener: Option<&str>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestFault> {
         if listener.is_some() {
             return Err(invalid(
                 "in a group of gateways each gateway has one state for all of its listeners: leave out --listener",
@@ -163,20 +163,26 @@ impl Group {
                 return Err(invalid(text));
             }
         };
-        self.wish(Wish::Pin(ana_group, to)).map_err(|why| Fault::new(Code::TimedOut, why))
+        self.wish(Wish::Pin(ana_group, to))
+            .map_err(|why| RequestFault::new(FaultCode::TimedOut, why))
     }
 
     /// Forgets a gateway that is gone for ever.
-    pub fn forget(&self, Forget { gateway }: &Forget) -> Result<(), Fault> {
-        let name = Name::new(gateway).map_err(|e| invalid(e.to_string()))?;
+    pub fn forget(&self, Forget { gateway }: &Forget) -> Result<(), RequestFault> {
+        let name = GatewayName::new(gateway).map_err(|e| invalid(e.to_string()))?;
         let record = self.status.now().record.unwrap_or_default();
         match record.gateways.get(&name) {
-            None => Err(Fault::new(Code::NotFound, format!("the group has no gateway {name}"))),
-            Some(known) if known.member.is_some() => Err(Fault::new(
-                Code::InUse,
+            None => Err(RequestFault::new(
+                FaultCode::NotFound,
+                format!("the group has no gateway {name}"),
+            )),
+            Some(known) if known.member.is_some() => Err(RequestFault::new(
+                FaultCode::InUse,
                 format!("the gateway {name} belongs to the group: end it first"),
             )),
-            Some(_) => self.wish(Wish::Forget(name)).map_err(|why| Fault::new(Code::TimedOut, why)),
+            Some(_) => self
+                .wish(Wish::Forget(name))
+                .map_err(|why| RequestFault::new(FaultCode::TimedOut, why)),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Hears of changes that other gateways make: at once by a watch, and by looking now and then,
 //! should the watch be lost.
 
-use super::configuration::Configuration;
+use super::configuration::GroupConfiguration;
 use super::input::Input;
-use super::objects::{Message, Watch};
-use super::store::{Store, Word};
+use super::objects::{ObjectMessage, ObjectWatch};
+use super::store::{GroupObjects, Word};
 use super::threads;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 use weft_block::Error;
 use weft_endpoint::reservations::ReservationTable;
-use weft_group::Event;
+use weft_group::GatewayEvent;
 
 /// How often the watch is looked after.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Starts to hear, until what is returned is dropped.
 pub fn start(
-    store: &Arc<Store>,
+    store: &Arc<GroupObjects>,
     inputs: Sender<Input>,
-    configuration: &Arc<Configuration>,
+    configuration: &Arc<GroupConfiguration>,
     reservations: ReservationTable,
 ) -> Result<Sender<Infallible>, Error> {
     let (store, configuration) = (Arc::clone(store), Arc::clone(configuration));
     let (stop, stopped) = mpsc::channel::<Infallible>();
     let hear = move || {
-        let mut kept: Option<Box<dyn Watch>> = None;
+        let mut kept: Option<Box<dyn ObjectWatch>> = None;
         loop {
             if kept.as_ref().is_none_or(|watch| !watch.is_kept()) {
                 // The old one ends before there is a new one.
@@ -41,7 +41,7 @@ pub fn start(
                 }
                 // What happened meanwhile was not told.
                 configuration.look();
-                let _ = inputs.send(Input::Event(Event::Changed));
+                let _ = inputs.send(Input::Event(GatewayEvent::Changed));
                 reservations.missed(Box::new(|| ()));
             }
             if stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
@@ -57,8 +57,8 @@ pub fn start(
 fn hearing(
     instance: u64,
     inputs: Sender<Input>,
-    (configuration, reservations): (Arc<Configuration>, ReservationTable),
-) -> impl Fn(Message) + Send + Sync + 'static {
+    (configuration, reservations): (Arc<GroupConfiguration>, ReservationTable),
+) -> impl Fn(ObjectMessage) + Send + Sync + 'static {
     move |message| match Word::parse(&message.bytes) {
         Some(Word::Reservations { by, .. }) if by == instance => {}
         Some(Word::Reservations { namespace, .. }) => {
@@ -67,7 +67,7 @@ fn hearing(
         }
         word => {
             if word != Some(Word::Configuration) {
-                let _ = inputs.send(Input::Event(Event::Changed));
+                let _ = inputs.send(Input::Event(GatewayEvent::Changed));
             }
             if word != Some(Word::Record) {
                 configuration.look();

@@ -1,22 +1,22 @@
 //! Threads that wait for the cluster, so that the one that runs the gateway need not.
 
 use super::input::Input;
-use super::store::{Store, Word};
+use super::store::{GroupObjects, Word};
 use super::threads;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use weft_block::Error;
 use weft_ceph::ObjectError;
-use weft_group::{Answer, Event, Request};
+use weft_group::{GatewayEvent, GroupAnswer, GroupRequest};
 
 /// A thread that does one thing after the other, each of which ends with an input of the driver.
-pub struct Worker<T>(Sender<T>);
+pub struct GroupWorker<T>(Sender<T>);
 
-impl<T: Send + 'static> Worker<T> {
+impl<T: Send + 'static> GroupWorker<T> {
     fn of(
         name: &str,
         inputs: Sender<Input>,
-        work: impl Fn(T) -> Event + Send + 'static,
+        work: impl Fn(T) -> GatewayEvent + Send + 'static,
     ) -> Result<Self, Error> {
         let (tasks, taken) = mpsc::channel();
         let run = move || {
@@ -37,35 +37,37 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-impl Worker<()> {
+impl GroupWorker<()> {
     /// Asks the monitors of the cluster whether they are there, for as long as it takes.
-    pub fn of_monitors(store: &Arc<Store>, inputs: Sender<Input>) -> Result<Self, Error> {
+    pub fn of_monitors(store: &Arc<GroupObjects>, inputs: Sender<Input>) -> Result<Self, Error> {
         let store = Arc::clone(store);
-        Self::of("monitors", inputs, move |()| Event::Monitors(store.objects.catch_up().is_ok()))
+        Self::of("monitors", inputs, move |()| {
+            GatewayEvent::Monitors(store.objects.catch_up().is_ok())
+        })
     }
 }
 
-impl Worker<Request> {
+impl GroupWorker<GroupRequest> {
     /// Asks the store for one kind of thing.
     pub fn of_requests(
         name: &str,
-        store: &Arc<Store>,
-        (inputs, event): (Sender<Input>, fn(Answer) -> Event),
+        store: &Arc<GroupObjects>,
+        (inputs, event): (Sender<Input>, fn(GroupAnswer) -> GatewayEvent),
     ) -> Result<Self, Error> {
         let store = Arc::clone(store);
         Self::of(name, inputs, move |request| event(asked(&store, &request)))
     }
 }
 
-fn asked(store: &Arc<Store>, request: &Request) -> Answer {
+fn asked(store: &Arc<GroupObjects>, request: &GroupRequest) -> GroupAnswer {
     let answer = store.answer(request).unwrap_or_else(|e| match e {
-        ObjectError::Blocklisted => Answer::Blocklisted,
-        other => Answer::Failed(other.to_string()),
+        ObjectError::Blocklisted => GroupAnswer::Blocklisted,
+        other => GroupAnswer::Failed(other.to_string()),
     });
-    if let Answer::Failed(why) = &answer {
+    if let GroupAnswer::Failed(why) = &answer {
         tracing::warn!("the cluster did not do what the group needs, and is asked again: {why}");
     }
-    if let (Request::Write { .. }, Answer::Written(_)) = (request, &answer) {
+    if let (GroupRequest::Write { .. }, GroupAnswer::Written(_)) = (request, &answer) {
         store.tell(Word::Record);
     }
     answer

@@ -1,6 +1,6 @@
 //! Captures of what passes on the connections of a host, as they are asked for: one at a time.
 
-use super::protocol::{Code, Fault};
+use super::protocol::{FaultCode, RequestFault};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use weft_base::lock::Lock;
@@ -12,7 +12,7 @@ use weft_endpoint::export::Exports;
 
 /// The names of the methods.
 #[derive(Clone, Copy, Debug)]
-pub struct Names {
+pub struct CaptureMethods {
     /// Begins a capture.
     pub start: &'static str,
     /// Reports the state of the last one.
@@ -22,8 +22,8 @@ pub struct Names {
 }
 
 /// The names of the methods.
-pub const NAMES: Names =
-    Names { start: "capture.start", status: "capture.status", end: "capture.end" };
+pub const NAMES: CaptureMethods =
+    CaptureMethods { start: "capture.start", status: "capture.status", end: "capture.end" };
 
 /// A capture to start.
 #[derive(Debug, Deserialize, Serialize)]
@@ -90,7 +90,7 @@ impl LastCapture {
         &self,
         exports: &Exports,
         asked: StartCapture,
-    ) -> Result<CaptureState, Fault> {
+    ) -> Result<CaptureState, RequestFault> {
         let StartCapture { host, path, bytes, time_ms } = asked;
         let mut last = self.0.lock();
         exports.may_capture()?;
@@ -105,15 +105,17 @@ impl LastCapture {
     }
 
     /// How far it is; `is_over`: it is to end first.
-    pub(super) fn state(&self, is_over: bool) -> Result<CaptureState, Fault> {
+    pub(super) fn state(&self, is_over: bool) -> Result<CaptureState, RequestFault> {
         let capture = self.present()?;
         let outcome = if is_over { Some(capture.end()) } else { capture.outcome() };
         Ok(CaptureState::of(&capture, outcome))
     }
 
-    fn present(&self) -> Result<Capture, Fault> {
+    fn present(&self) -> Result<Capture, RequestFault> {
         let present = self.0.lock();
-        let none = || Fault::new(Code::NotFound, "nothing was captured since the server started");
+        let none = || {
+            RequestFault::new(FaultCode::NotFound, "nothing was captured since the server started")
+        };
         present.clone().ok_or_else(none)
     }
 

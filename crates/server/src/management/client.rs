@@ -1,6 +1,6 @@
 //! Asking a server.
 
-use super::protocol::{Answer, Fault, Request, VERSION};
+use super::protocol::{ManagementAnswer, ManagementRequest, RequestFault, VERSION};
 use super::server::system;
 use crate::limits::{CONTROL_ANSWER_BYTES_MAX, CONTROL_ANSWER_S, CONTROL_CONNECT_S};
 use serde::Serialize;
@@ -9,17 +9,17 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_block::waiting::{self, Waiting};
+use weft_block::waiting::{self, OngoingWait};
 use weft_block::{Error, ErrorKind};
 
 /// A connection to a server.
-pub struct Client {
+pub struct ManagementClient {
     stream: BufReader<system::Stream>,
     path: PathBuf,
     id: u64,
 }
 
-impl Client {
+impl ManagementClient {
     /// Connects to the server at `path`.
     pub fn connect(path: &Path) -> Result<Self, Error> {
         let failed = |e: std::io::Error| {
@@ -51,12 +51,12 @@ impl Client {
         Ok(self.try_ask(method, params)??)
     }
 
-    /// Like [`Client::ask`], and tells the server's refusals apart.
+    /// Like [`ManagementClient::ask`], and tells the server's refusals apart.
     pub fn try_ask<R: DeserializeOwned>(
         &mut self,
         method: &str,
         params: impl Serialize,
-    ) -> Result<Result<R, Fault>, Error> {
+    ) -> Result<Result<R, RequestFault>, Error> {
         let strange = |why: String| {
             Error::new(
                 ErrorKind::Protocol,
@@ -66,8 +66,12 @@ impl Client {
         let unusual = |e: serde_json::Error| strange(e.to_string());
         self.id += 1;
         let params = serde_json::to_value(params).map_err(unusual)?;
-        let request =
-            Request { version: VERSION, id: self.id.into(), method: method.to_owned(), params };
+        let request = ManagementRequest {
+            version: VERSION,
+            id: self.id.into(),
+            method: method.to_owned(),
+            params,
+        };
         let mut line = serde_json::to_vec(&request).map_err(unusual)?;
         line.push(b'\n');
         let lost =
@@ -82,7 +86,8 @@ impl Client {
             sent.map_err(lost)?;
             return Err(strange("it closed the connection".into()));
         }
-        let Answer { result, error, .. } = serde_json::from_str(&answer).map_err(unusual)?;
+        let ManagementAnswer { result, error, .. } =
+            serde_json::from_str(&answer).map_err(unusual)?;
         match error {
             Some(fault) => Ok(Err(fault)),
             None => serde_json::from_value(result.unwrap_or(Value::Null)).map(Ok).map_err(unusual),
@@ -90,6 +95,6 @@ impl Client {
     }
 }
 
-fn waiting_for(path: &Path) -> Waiting {
+fn waiting_for(path: &Path) -> OngoingWait {
     waiting::begin(|| format!("the server at {} to answer", path.display()))
 }

@@ -1,6 +1,6 @@
 //! The methods of a server, by name.
 
-use super::protocol::{Answer, Code, Fault, Request, VERSION};
+use super::protocol::{FaultCode, ManagementAnswer, ManagementRequest, RequestFault, VERSION};
 use crate::limits::REQUEST_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::sync::Weak;
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
 
-type Method = Box<dyn Fn(Value) -> Result<Value, Fault> + Send + Sync>;
+type Method = Box<dyn Fn(Value) -> Result<Value, RequestFault> + Send + Sync>;
 
 /// A step after an answer has been sent, or when it cannot be sent.
 pub type Afterwards = Box<dyn Fn() + Send + Sync>;
@@ -31,15 +31,19 @@ impl Methods {
     pub fn add<P: DeserializeOwned, R: Serialize>(
         &mut self,
         name: &'static str,
-        method: impl Fn(P) -> Result<R, Fault> + Send + Sync + 'static,
+        method: impl Fn(P) -> Result<R, RequestFault> + Send + Sync + 'static,
     ) -> &mut Self {
         let call = move |params: Value| {
             let params = if params.is_null() { Value::Object(Map::new()) } else { params };
             let params = serde_json::from_value(params).map_err(|e| {
-                Fault::new(Code::Invalid, format!("the parameters of {name} are wrong: {e}"))
+                RequestFault::new(
+                    FaultCode::Invalid,
+                    format!("the parameters of {name} are wrong: {e}"),
+                )
             })?;
-            let unshown =
-                |e| Fault::new(Code::Io, format!("cannot write the result of {name}: {e}"));
+            let unshown = |e| {
+                RequestFault::new(FaultCode::Io, format!("cannot write the result of {name}: {e}"))
+            };
             serde_json::to_value(method(params)?).map_err(unshown)
         };
         self.all.insert(name, Box::new(call));
@@ -52,11 +56,11 @@ impl Methods {
         &mut self,
         of: &Weak<T>,
         name: &'static str,
-        method: impl Fn(&T, P) -> Result<R, Fault> + Send + Sync + 'static,
+        method: impl Fn(&T, P) -> Result<R, RequestFault> + Send + Sync + 'static,
     ) -> &mut Self {
         let of = Weak::clone(of);
         self.add(name, move |params: P| {
-            let ended = || Fault::new(Code::Refused, "this server has ended");
+            let ended = || RequestFault::new(FaultCode::Refused, "this server has ended");
             method(&*of.upgrade().ok_or_else(ended)?, params)
         })
     }
@@ -78,18 +82,24 @@ impl Methods {
     }
 
     /// Answers one line; returns the step to do afterwards.
-    pub fn answer(&self, line: &[u8]) -> (Answer, Option<&Afterwards>) {
+    pub fn answer(&self, line: &[u8]) -> (ManagementAnswer, Option<&Afterwards>) {
         if line.len() > REQUEST_BYTES_MAX {
             let text =
                 format!("the request is longer than {REQUEST_BYTES_MAX} bytes; send a shorter one");
-            return (Answer::to(Value::Null, Err(Fault::new(Code::Malformed, text))), None);
+            return (
+                ManagementAnswer::to(
+                    Value::Null,
+                    Err(RequestFault::new(FaultCode::Malformed, text)),
+                ),
+                None,
+            );
         }
-        match serde_json::from_slice::<Request>(line) {
+        match serde_json::from_slice::<ManagementRequest>(line) {
             Ok(request) => {
                 let afterwards = self.afterwards.get(request.method.as_str());
                 let (id, result) = (request.id.clone(), self.call(request));
                 let afterwards = afterwards.filter(|_| result.is_ok());
-                (Answer::to(id, result), afterwards)
+                (ManagementAnswer::to(id, result), afterwards)
             }
             Err(e) => {
                 let id = serde_json::from_slice::<Value>(line)
@@ -98,23 +108,29 @@ impl Methods {
                 let text = format!(
                     "the line is not a request: {e}; send {{\"version\":{VERSION},\"method\":\"server.info\"}}"
                 );
-                (Answer::to(id.unwrap_or_default(), Err(Fault::new(Code::Malformed, text))), None)
+                (
+                    ManagementAnswer::to(
+                        id.unwrap_or_default(),
+                        Err(RequestFault::new(FaultCode::Malformed, text)),
+                    ),
+                    None,
+                )
             }
         }
     }
 
-    fn call(&self, request: Request) -> Result<Value, Fault> {
+    fn call(&self, request: ManagementRequest) -> Result<Value, RequestFault> {
         if request.version != VERSION {
             let text = format!(
                 "this server speaks version {VERSION} of the protocol, not {}",
                 request.version
             );
-            return Err(Fault::new(Code::Version, text));
+            return Err(RequestFault::new(FaultCode::Version, text));
         }
         let unknown = || {
             let text =
                 format!("there is no method \"{}\"; server.info lists the methods", request.method);
-            Fault::new(Code::UnknownMethod, text)
+            RequestFault::new(FaultCode::UnknownMethod, text)
         };
         self.all.get(request.method.as_str()).ok_or_else(unknown)?(request.params)
     }

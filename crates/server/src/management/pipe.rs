@@ -40,9 +40,9 @@ pub fn closer(_: &Accepted) -> io::Result<Closer> {
 pub fn close(&(): &Closer) {}
 
 /// A listening pipe.
-pub struct Listener(PipeListener<Bytes, Bytes>);
+pub struct ManagementListener(PipeListener<Bytes, Bytes>);
 
-impl Listener {
+impl ManagementListener {
     /// Listens on a new pipe and notes its name at `path`, replacing what is there: the caller
     /// holds the claim to the path.
     pub fn bind(path: &Path, _: Permitted) -> io::Result<Self> {

@@ -3,7 +3,7 @@
 
 use crate::attach::entries::Runtime;
 use crate::config::check::{SERVER_NAMES, is_server_name};
-use crate::private_files::{Lock, check_directory};
+use crate::private_files::{LockFile, check_directory};
 use std::ffi::OsString;
 #[cfg(windows)]
 use std::fs::File;
@@ -108,7 +108,7 @@ fn live(runtime: &Runtime) -> Vec<PathBuf> {
     let mut sockets: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|kind| kind == KIND)).collect();
     sockets.retain(|socket| !is_foreign(socket));
-    sockets.retain(|socket| match Claim::take(socket) {
+    sockets.retain(|socket| match ClaimedPath::take(socket) {
         Ok(claim) => {
             claim.clear();
             false
@@ -142,13 +142,13 @@ fn only(servers: &[PathBuf]) -> Result<PathBuf, Error> {
 
 /// A path at which this process alone may listen, for as long as this lives: it holds a lock next
 /// to it.
-pub struct Claim {
+pub struct ClaimedPath {
     path: PathBuf,
     // Goes after what it guards.
-    _lock: Lock,
+    _lock: LockFile,
 }
 
-impl Claim {
+impl ClaimedPath {
     /// Takes a path.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Claim {
         let failed =
             |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
         check_directory(path.parent().unwrap_or(path)).map_err(failed)?;
-        match Lock::take(&lock_path) {
+        match LockFile::take(&lock_path) {
             Ok(lock) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 let text = format!(
@@ -185,7 +185,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ClaimedPath {
     fn drop(&mut self) {
         self.clear();
     }
@@ -203,7 +203,7 @@ mod tests {
         let path = directory.join("precious.control");
         std::fs::write(&path, "data").unwrap();
         assert_eq!(check(&path).unwrap_err().kind(), ErrorKind::InUse);
-        drop(Claim::take(&path).unwrap());
+        drop(ClaimedPath::take(&path).unwrap());
         remove(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
         let link = directory.join("link.control");
@@ -234,14 +234,14 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weft-claim-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("a.control");
-        let first = Claim::take(&path).unwrap();
+        let first = ClaimedPath::take(&path).unwrap();
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert_eq!(Claim::take(&path).err().unwrap().kind(), ErrorKind::InUse);
+        assert_eq!(ClaimedPath::take(&path).err().unwrap().kind(), ErrorKind::InUse);
         drop(first);
         assert!(!path.exists());
         // A process that another test is just starting has the lock's descriptor until its program
         // begins.
-        while Claim::take(&path).is_err() {
+        while ClaimedPath::take(&path).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         std::fs::remove_dir_all(directory).unwrap();

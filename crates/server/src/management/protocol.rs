@@ -11,7 +11,7 @@ pub const VERSION: u32 = 1;
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct ManagementRequest {
     /// [`VERSION`].
     pub version: u32,
     /// Anything; the answer repeats it.
@@ -26,7 +26,7 @@ pub struct Request {
 
 /// An answer: a result or an error.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ManagementAnswer {
     /// [`VERSION`].
     pub version: u32,
     /// That of the request; null if it could not be read.
@@ -37,14 +37,14 @@ pub struct Answer {
     pub result: Option<Value>,
     /// The reason of the failure, otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Fault>,
+    pub error: Option<RequestFault>,
 }
 
 /// Why a request failed. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct RequestFault {
     /// The kind of error.
-    pub code: Code,
+    pub code: FaultCode,
     /// One sentence: what is wrong and what to do.
     pub message: String,
     /// The hosts that use what the request would take away.
@@ -55,7 +55,7 @@ pub struct Fault {
 /// Kinds of errors. The words never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Code {
+pub enum FaultCode {
     /// The line is no request, or too long.
     Malformed,
     /// Another version of the protocol.
@@ -89,16 +89,16 @@ pub enum Code {
     Other,
 }
 
-impl Fault {
+impl RequestFault {
     /// An error without hosts.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hosts: Vec::new() }
     }
 }
 
-impl Answer {
+impl ManagementAnswer {
     /// The answer to the request with this `id`.
-    pub fn to(id: Value, outcome: Result<Value, Fault>) -> Self {
+    pub fn to(id: Value, outcome: Result<Value, RequestFault>) -> Self {
         let (result, error) = match outcome {
             Ok(result) => (Some(result), None),
             Err(fault) => (None, Some(fault)),
@@ -107,7 +107,7 @@ impl Answer {
     }
 }
 
-impl Code {
+impl FaultCode {
     const fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Io => Self::Io,
@@ -139,26 +139,26 @@ impl Code {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RequestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for RequestFault {
     fn from(error: Error) -> Self {
-        Self::new(Code::of(error.kind()), error.to_string())
+        Self::new(FaultCode::of(error.kind()), error.to_string())
     }
 }
 
-impl From<weft_endpoint::inventory::InventoryError> for Fault {
+impl From<weft_endpoint::inventory::InventoryError> for RequestFault {
     fn from(error: weft_endpoint::inventory::InventoryError) -> Self {
         Error::from(error).into()
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<RequestFault> for Error {
+    fn from(fault: RequestFault) -> Self {
         Self::new(fault.code.kind(), fault.message)
     }
 }
@@ -170,14 +170,14 @@ mod tests {
 
     #[test]
     fn errors_are_words_and_keep_their_kind() {
-        let fault = Fault::from(Error::new(ErrorKind::InUse, "it is used"));
-        let answer = serde_json::to_value(Answer::to(json!(3), Err(fault))).unwrap();
+        let fault = RequestFault::from(Error::new(ErrorKind::InUse, "it is used"));
+        let answer = serde_json::to_value(ManagementAnswer::to(json!(3), Err(fault))).unwrap();
         assert_eq!(
             answer,
             json!({"version": 1, "id": 3, "error": {"code": "in-use", "message": "it is used"}})
         );
-        let newer: Fault =
+        let newer: RequestFault =
             serde_json::from_value(json!({"code": "on-fire", "message": "it burns"})).unwrap();
-        assert_eq!(newer.code, Code::Other);
+        assert_eq!(newer.code, FaultCode::Other);
     }
 }

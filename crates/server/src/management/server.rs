@@ -3,8 +3,8 @@
 //! one, or any I/O. When the server ends, its clients lose their connections, too.
 
 use super::methods::Methods;
-use super::place::{self, Claim};
-use super::protocol::{Answer, Code, Fault};
+use super::place::{self, ClaimedPath};
+use super::protocol::{FaultCode, ManagementAnswer, RequestFault};
 use crate::limits::{CONTROL_CLIENTS_MAX, CONTROL_IDLE_S, CONTROL_SEND_S, REQUEST_BYTES_MAX};
 use crate::permitted::Permitted;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use weft_endpoint::refusals::Refusals;
 
 /// A control socket that answers. Dropping it closes the socket and removes its file.
 pub struct ControlServer {
-    claim: Claim,
+    claim: ClaimedPath,
     clients: Arc<ControlClients>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -92,7 +92,7 @@ impl ControlServer {
     /// The same, also for clients of other users.
     pub fn start_for(path: &Path, methods: Methods, users: Permitted) -> Result<Self, Error> {
         place::check(path)?;
-        let claim = Claim::take(path)?;
+        let claim = ClaimedPath::take(path)?;
         let failed = |e| {
             Error::io(
                 format!(
@@ -102,7 +102,7 @@ impl ControlServer {
                 e,
             )
         };
-        let listener = system::Listener::bind(path, users).map_err(failed)?;
+        let listener = system::ManagementListener::bind(path, users).map_err(failed)?;
         let clients = Arc::new(ControlClients {
             methods,
             refusals: Refusals::new(),
@@ -161,7 +161,10 @@ fn serve(clients: &Arc<ControlClients>, mut client: system::Accepted, number: u6
             let text = format!(
                 "the control socket has {CONTROL_CLIENTS_MAX} clients, the maximum; end one of them"
             );
-            let refusal = Answer::to(Value::Null, Err(Fault::new(Code::NoResources, text)));
+            let refusal = ManagementAnswer::to(
+                Value::Null,
+                Err(RequestFault::new(FaultCode::NoResources, text)),
+            );
             return drop(say(&mut client, &refusal));
         }
         Err(e) => return clients.refuse(&e),
@@ -199,7 +202,7 @@ fn converse(methods: &Methods, client: impl Read + Write) -> io::Result<()> {
     Ok(())
 }
 
-fn say(client: &mut impl Write, answer: &Answer) -> io::Result<()> {
+fn say(client: &mut impl Write, answer: &ManagementAnswer) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     client.write_all(&line)
@@ -266,13 +269,13 @@ pub mod system {
     }
 
     /// A listening socket.
-    pub struct Listener {
+    pub struct ManagementListener {
         socket: PeerSocket<UnixListener>,
         closing: Closing,
         users: Permitted,
     }
 
-    impl Listener {
+    impl ManagementListener {
         /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the
         /// path.
         pub fn bind(path: &Path, users: Permitted) -> io::Result<Self> {

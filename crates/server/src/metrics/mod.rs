@@ -21,7 +21,7 @@ pub use http::MetricsServer;
 use crate::config::exposure::is_loopback;
 use crate::management::running::Running;
 use crate::secret;
-use page::Wanted;
+use page::PageRequest;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl MetricsConfig {
         let Some(at) = self.address()? else { return Ok(None) };
         // Clients may still be connected when the server has ended.
         let running = Arc::downgrade(running);
-        let pages = move |wanted: Wanted<'_>| {
+        let pages = move |wanted: PageRequest<'_>| {
             running.upgrade().and_then(|running| page::at(wanted, &running.report()))
         };
         Ok(Some(MetricsServer::start(at, self.token()?, Box::new(pages))?))

@@ -19,7 +19,7 @@ pub const PATHS: [&str; 3] = [METRICS, HEALTH, HOME];
 
 /// The page that a client wants.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct PageRequest<'a> {
     /// The path.
     pub path: &'a str,
     /// It takes plain text and does not know OpenMetrics.
@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
 }
 
 /// Gives what is at a path now; `None`: the server is ending.
-pub type Pages = Box<dyn Fn(Wanted<'_>) -> Option<Page> + Send + Sync>;
+pub type Pages = Box<dyn Fn(PageRequest<'_>) -> Option<Page> + Send + Sync>;
 
 /// A response.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Page {
 }
 
 /// The page at a path, of a server in this state.
-pub fn at(wanted: Wanted<'_>, report: &Report) -> Option<Page> {
+pub fn at(wanted: PageRequest<'_>, report: &Report) -> Option<Page> {
     match wanted.path {
         METRICS if wanted.plain => Some(Page {
             status: OK,
@@ -145,7 +145,7 @@ mod tests {
     use weft_endpoint::report::{NamespaceReport, SubsystemReport};
 
     fn at(path: &str, report: &Report) -> Option<Page> {
-        super::at(Wanted { path, plain: false }, report)
+        super::at(PageRequest { path, plain: false }, report)
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         assert!(health.status.starts_with("503") && health.body.contains("is away"), "{health:?}");
         assert_eq!(at(HEALTH, &Report::default()).unwrap().body, "ok\n");
         assert!(at("/x", &report).is_none());
-        let plain = super::at(Wanted { path: METRICS, plain: true }, &report).unwrap();
+        let plain = super::at(PageRequest { path: METRICS, plain: true }, &report).unwrap();
         assert!(plain.media_type.starts_with("text/plain; version=0.0.4;"));
         assert!(plain.body.contains("# TYPE weft_cpu_seconds_total counter"), "{}", plain.body);
     }

@@ -16,7 +16,7 @@ use weft_proto::nvme::types::Nqn;
 
 /// A difference.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ShownDifference {
     /// `add`, `remove` or `change`.
     pub kind: String,
     /// Description of it, in a line that follows "cannot".
@@ -28,7 +28,7 @@ pub struct Shown {
     pub(super) takes: bool,
 }
 
-impl Shown {
+impl ShownDifference {
     /// One by which no host loses anything.
     pub(super) fn new(kind: &str, text: String) -> Self {
         Self { kind: kind.to_owned(), text, hosts: Vec::new(), takes: false }
@@ -40,7 +40,7 @@ pub fn between(
     before: &ServedState,
     after: &ServedState,
     (now, hosts): (&Inventory, &[ConnectedHost]),
-) -> Vec<Shown> {
+) -> Vec<ShownDifference> {
     let mut found = Differences { now, hosts, all: Vec::new() };
     let gone = before.listen.iter().filter(|url| !after.listen.contains(url));
     gone.for_each(|url| found.add("remove", format!("stop listening at {url}")));
@@ -85,13 +85,13 @@ pub fn between(
 struct Differences<'a> {
     now: &'a Inventory,
     hosts: &'a [ConnectedHost],
-    all: Vec<Shown>,
+    all: Vec<ShownDifference>,
 }
 
 impl Differences<'_> {
     /// One by which no host loses anything.
     fn add(&mut self, kind: &str, text: String) {
-        self.all.push(Shown::new(kind, text));
+        self.all.push(ShownDifference::new(kind, text));
     }
 
     /// One by which these hosts lose something. `takes`: others may as well, which are not known.
@@ -106,7 +106,7 @@ impl Differences<'_> {
         let mut hosts: Vec<String> = lost.map(|host| host.name.clone()).collect();
         hosts.sort();
         hosts.dedup();
-        self.all.push(Shown { hosts, takes, ..Shown::new(kind, text) });
+        self.all.push(ShownDifference { hosts, takes, ..ShownDifference::new(kind, text) });
     }
 
     fn authentication(

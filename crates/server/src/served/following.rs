@@ -1,11 +1,11 @@
 //! Changes at a gateway of a group: all gateways serve the same, so each follows the changes of
 //! the others.
 
-use super::{Changed, How, Served, ServedState};
+use super::{ChangeMode, Changed, Served, ServedState};
 use crate::config::desired::concatenate;
 use crate::config::group::GroupConfig;
-use crate::group::{Group, News, threads};
-use crate::management::protocol::{Code, Fault};
+use crate::group::{GroupMembership, NewConfiguration, threads};
+use crate::management::protocol::{FaultCode, RequestFault};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::Error;
@@ -20,7 +20,10 @@ const TRIES: usize = 10;
 
 impl Served {
     /// Begins to follow what other gateways of the group change.
-    pub(crate) fn follow_others(self: &Arc<Self>, group: &Arc<Group>) -> Result<(), Error> {
+    pub(crate) fn follow_others(
+        self: &Arc<Self>,
+        group: &Arc<GroupMembership>,
+    ) -> Result<(), Error> {
         let Some(looks) = group.configuration.looks() else { return Ok(()) };
         let (served, group) = (Arc::downgrade(self), Arc::downgrade(group));
         let follow = move || {
@@ -42,9 +45,10 @@ impl Served {
     }
 
     /// Serves what the cluster has, if that is something else.
-    fn follow(&self, group: &Group) {
+    fn follow(&self, group: &GroupMembership) {
         let configuration = &group.configuration;
-        let serve = |news: &News| self.serve_news(group, news).map_err(|fault| fault.message);
+        let serve =
+            |news: &NewConfiguration| self.serve_news(group, news).map_err(|fault| fault.message);
         match configuration.news().and_then(|news| news.map_or(Ok(None), |news| serve(&news))) {
             Ok(Some(changed)) => tracing::info!(
                 "the group's configuration was followed: {} changes",
@@ -62,9 +66,13 @@ impl Served {
     }
 
     /// Serves what another gateway has asked for. `None`: something newer is served already.
-    fn serve_news(&self, group: &Group, news: &News) -> Result<Option<Changed>, Fault> {
+    fn serve_news(
+        &self,
+        group: &GroupMembership,
+        news: &NewConfiguration,
+    ) -> Result<Option<Changed>, RequestFault> {
         let mut is_followed = false;
-        let how = How { force: true, dry_run: false };
+        let how = ChangeMode { force: true, dry_run: false };
         let edit = |state: &mut ServedState| {
             is_followed = group.configuration.is_news(news);
             if is_followed {
@@ -83,14 +91,14 @@ impl Served {
     /// Makes a change that depends on what is served, again if another gateway was faster.
     pub(super) fn retried<T>(
         &self,
-        group: &Group,
-        mut change: impl FnMut() -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        group: &GroupMembership,
+        mut change: impl FnMut() -> Result<T, RequestFault>,
+    ) -> Result<T, RequestFault> {
         // Takes the changes of others, even if this gateway was not notified.
         self.follow(group);
         for _ in 1..TRIES {
             match change() {
-                Err(fault) if fault.code == Code::Conflict => self.follow(group),
+                Err(fault) if fault.code == FaultCode::Conflict => self.follow(group),
                 other => return other,
             }
         }
@@ -98,14 +106,14 @@ impl Served {
     }
 
     /// Listens at those addresses of a gateway that need a subsystem, once there is one.
-    fn listen_late(&self, group: &Group) {
+    fn listen_late(&self, group: &GroupMembership) {
         let edit = |state: &mut ServedState| {
             if !state.subsystems.is_empty() {
                 state.listen.clone_from(&group.listen);
             }
             Ok(())
         };
-        if let Err(fault) = self.change_here(How::default(), edit, |_, _| Ok(())) {
+        if let Err(fault) = self.change_here(ChangeMode::default(), edit, |_, _| Ok(())) {
             tracing::error!("this gateway cannot listen: {}", fault.message);
         }
     }

@@ -1,7 +1,7 @@
 //! Methods of administrators about hosts: `host.allow`, `host.deny` and `host.forget`.
 
-use super::{Changed, How, Served, ServedState, Shown};
-use crate::management::protocol::{Code, Fault};
+use super::{ChangeMode, Changed, Served, ServedState, ShownDifference};
+use crate::management::protocol::{FaultCode, RequestFault};
 use crate::values::parse_nqn;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ pub struct ChangeHost {
     pub subsystem: Option<String>,
     /// NQN of an NVMe host, or name of an iSCSI initiator.
     pub host: String,
-    /// See [`How`].
+    /// See [`ChangeMode`].
     #[serde(default)]
     pub force: bool,
 }
@@ -31,8 +31,8 @@ pub struct ForgetHost {
     pub host: String,
 }
 
-fn invalid(why: impl ToString) -> Fault {
-    Fault::new(Code::Invalid, why.to_string())
+fn invalid(why: impl ToString) -> RequestFault {
+    RequestFault::new(FaultCode::Invalid, why.to_string())
 }
 
 /// Lets a host in or out, with a note where nothing changes.
@@ -40,9 +40,9 @@ pub(super) fn change_access(
     served: &Served,
     params: &ChangeHost,
     allow: bool,
-) -> Result<Changed, Fault> {
+) -> Result<Changed, RequestFault> {
     let mut note = None;
-    let how = How { force: params.force, dry_run: false };
+    let how = ChangeMode { force: params.force, dry_run: false };
     let mut changed = served.change(how, |state| {
         note = change_host(served, state, params, allow)?;
         Ok(())
@@ -55,7 +55,7 @@ pub(super) fn change_access(
 pub(super) fn forget_host(
     served: &Served,
     ForgetHost { host }: &ForgetHost,
-) -> Result<Changed, Fault> {
+) -> Result<Changed, RequestFault> {
     let whom = match Uuid::parse_str(host) {
         Ok(id) => Forgotten::Identifier(Id128(*id.as_bytes())),
         Err(_) => Forgotten::Name(parse_nqn(host)?),
@@ -63,9 +63,12 @@ pub(super) fn forget_host(
     let forgotten = served
         .inventory
         .forget_host(&whom)
-        .map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
+        .map_err(|e| RequestFault::new(FaultCode::Refused, e.to_string()))?;
     let shown = |(id, name)| {
-        Shown::new("remove", format!("the identifier {id} is no longer that of host {name}"))
+        ShownDifference::new(
+            "remove",
+            format!("the identifier {id} is no longer that of host {name}"),
+        )
     };
     let notes = match forgotten.is_empty() {
         true => vec![format!("nothing is known of {host} that could be forgotten")],
@@ -80,7 +83,7 @@ fn change_host(
     state: &mut ServedState,
     params: &ChangeHost,
     allow: bool,
-) -> Result<Option<String>, Fault> {
+) -> Result<Option<String>, RequestFault> {
     let nqn = params.subsystem.as_deref().map(parse_nqn).transpose()?;
     let subsystem = state.meant(nqn.as_ref())?;
     let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
@@ -119,7 +122,7 @@ fn change<T: Ord + Clone + ToString>(
     name: T,
     allow: bool,
     everybody: &str,
-) -> Result<Option<String>, Fault> {
+) -> Result<Option<String>, RequestFault> {
     let text = name.to_string();
     match (allow, &*access) {
         (true, Access::Any) => {

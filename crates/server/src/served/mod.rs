@@ -27,15 +27,15 @@ pub mod state;
 mod turn;
 pub mod verbs;
 
-pub use difference::Shown;
-pub use opener::{Front, Opener};
+pub use difference::ShownDifference;
+pub use opener::{Front, SourceOpener};
 pub use state::ServedState;
-pub(crate) use turn::Changes;
+pub(crate) use turn::ChangeTiming;
 
 use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, Fixed, concatenate};
 use crate::config::{SourceOptions, load, read};
-use crate::group::Group;
-use crate::management::protocol::{Code, Fault};
+use crate::group::GroupMembership;
+use crate::management::protocol::{FaultCode, RequestFault};
 use crate::open_released;
 use difference::between;
 use inventory::{Devices, put};
@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turn::{StateInTurn, Turn};
+use turn::{StateInTurn, StateTurn};
 use weft_block::Error;
 use weft_block::file::CreatedFiles;
 use weft_endpoint::TlsPsk;
@@ -57,7 +57,7 @@ pub struct Served {
     pub inventory: Arc<LiveInventory>,
     /// The exports that serve it.
     pub exports: Arc<Exports>,
-    opener: Opener,
+    opener: SourceOpener,
     claims: ControllerClaims,
     /// The pre-shared keys of NVMe/TCP hosts, which connections use.
     psk: Option<TlsPsk>,
@@ -68,7 +68,7 @@ pub struct Served {
     /// Settings that take effect at the start only.
     fixed: Fixed,
     /// The group of gateways that this server belongs to.
-    pub group: Option<Arc<Group>>,
+    pub group: Option<Arc<GroupMembership>>,
     /// The configuration file, if there is one.
     file: Option<PathBuf>,
     /// Options that `[connect]` of it may have.
@@ -80,7 +80,7 @@ pub struct Served {
 /// The way to make a change.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct How {
+pub struct ChangeMode {
     /// Also if connected hosts use what goes.
     pub force: bool,
     /// Only report the differences.
@@ -93,7 +93,7 @@ pub struct Changed {
     /// The generation of the inventory.
     pub generation: u64,
     /// The differences.
-    pub changes: Vec<Shown>,
+    pub changes: Vec<ShownDifference>,
     /// Parts that could not be done while the server runs, each in a sentence.
     pub notes: Vec<String>,
 }
@@ -107,7 +107,7 @@ impl Served {
 
     /// Decides when what is served is changed from now on. Changes of a group of gateways are kept
     /// by its cluster, and depend on no process.
-    pub(crate) fn allow(&self, changes: Changes) {
+    pub(crate) fn allow(&self, changes: ChangeTiming) {
         if self.group.is_none() {
             self.state.allow(changes);
         }
@@ -115,14 +115,15 @@ impl Served {
 
     /// The turn to change the state; at a gateway of a group a change that waits for the cluster
     /// does not hold up others for ever.
-    fn turn(&self) -> Result<Turn<'_>, Fault> {
+    fn turn(&self) -> Result<StateTurn<'_>, RequestFault> {
         let limit = if self.group.is_some() { CHANGES_WAIT } else { Duration::MAX };
         self.state.turn(limit).ok_or_else(|| {
             if self.group.is_none() {
-                return Fault::new(Code::Refused, "the server ends: nothing was changed");
+                let text = "the server ends: nothing was changed";
+                return RequestFault::new(FaultCode::Refused, text);
             }
             let text = "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
-            Fault::new(Code::TimedOut, text)
+            RequestFault::new(FaultCode::TimedOut, text)
         })
     }
 
@@ -130,8 +131,8 @@ impl Served {
     pub fn reload(&self) {
         let Some(file) = &self.file else { return };
         let applied = load(file, &*self.source_options)
-            .map_err(Fault::from)
-            .and_then(|desired| self.apply(How::default(), &desired));
+            .map_err(RequestFault::from)
+            .and_then(|desired| self.apply(ChangeMode::default(), &desired));
         match applied {
             Ok(changed) => {
                 let (file, count) = (file.display(), changed.changes.len());
@@ -148,13 +149,13 @@ impl Served {
     /// Makes a change: all of it, or nothing. At a gateway of a group it is made for all gateways.
     ///
     /// # Errors
-    /// `edit`'s; [`Code::InUse`] if connected hosts use what goes; what opening a source or
+    /// `edit`'s; [`FaultCode::InUse`] if connected hosts use what goes; what opening a source or
     /// listening says; the inventory's.
     pub fn change(
         &self,
-        how: How,
-        mut edit: impl FnMut(&mut ServedState) -> Result<(), Fault>,
-    ) -> Result<Changed, Fault> {
+        how: ChangeMode,
+        mut edit: impl FnMut(&mut ServedState) -> Result<(), RequestFault>,
+    ) -> Result<Changed, RequestFault> {
         let Some(group) = &self.group else { return self.change_here(how, edit, |_, _| Ok(())) };
         group.check_lease()?;
         let configuration = &group.configuration;
@@ -169,10 +170,10 @@ impl Served {
     /// served already, when nothing is left that could be refused; then it may refuse.
     fn change_here(
         &self,
-        how: How,
-        mut edit: impl FnMut(&mut ServedState) -> Result<(), Fault>,
-        commit: impl FnOnce(&ServedState, bool) -> Result<(), Fault>,
-    ) -> Result<Changed, Fault> {
+        how: ChangeMode,
+        mut edit: impl FnMut(&mut ServedState) -> Result<(), RequestFault>,
+        commit: impl FnOnce(&ServedState, bool) -> Result<(), RequestFault>,
+    ) -> Result<Changed, RequestFault> {
         let mut turn = self.turn()?;
         let mut wanted = turn.clone();
         edit(&mut wanted)?;
@@ -190,11 +191,11 @@ impl Served {
                 return Err(in_use(refused));
             }
             let taking = changes.iter().find(|shown| shown.takes && self.group.is_some());
-            if let Some(Shown { text, .. }) = taking {
+            if let Some(ShownDifference { text, .. }) = taking {
                 let text = format!(
                     "cannot {text}: hosts of other gateways may use it, and are not known here; --force does it anyway"
                 );
-                return Err(Fault::new(Code::InUse, text));
+                return Err(RequestFault::new(FaultCode::InUse, text));
             }
         }
         let generation = self.make(&mut turn, wanted, commit)?;
@@ -205,10 +206,10 @@ impl Served {
     /// something does: claims, sources, addresses. Then one value takes the place of the other.
     fn make(
         &self,
-        turn: &mut Turn<'_>,
+        turn: &mut StateTurn<'_>,
         wanted: ServedState,
-        commit: impl FnOnce(&ServedState, bool) -> Result<(), Fault>,
-    ) -> Result<u64, Fault> {
+        commit: impl FnOnce(&ServedState, bool) -> Result<(), RequestFault>,
+    ) -> Result<u64, RequestFault> {
         let names = wanted.subsystems.iter().map(|of| &of.nqn);
         let new = names.filter(|nqn| !turn.kept.claims.contains_key(*nqn));
         let claims = new.map(|nqn| Ok((nqn.clone(), self.claims.claim(nqn)?)));
@@ -225,7 +226,7 @@ impl Served {
             is_committed = true;
             Ok(())
         };
-        let changed: Result<_, Fault> = self.exports.change_if(put, commit);
+        let changed: Result<_, RequestFault> = self.exports.change_if(put, commit);
         if let (Some(group), Err(fault), true) = (&self.group, &changed, is_committed) {
             group.configuration.fell_behind(&fault.message);
         }
@@ -244,7 +245,11 @@ impl Served {
     }
 
     /// Applies the text of a file.
-    pub fn apply_text(&self, how: How, (text, file): (&str, &Path)) -> Result<Changed, Fault> {
+    pub fn apply_text(
+        &self,
+        how: ChangeMode,
+        (text, file): (&str, &Path),
+    ) -> Result<Changed, RequestFault> {
         let name = file.display().to_string();
         let Some(group) = &self.group else {
             let directory = file.parent().unwrap_or(Path::new(""));
@@ -264,7 +269,7 @@ impl Served {
     }
 
     /// Changes what is served into what is desired.
-    pub fn apply(&self, how: How, desired: &Desired) -> Result<Changed, Fault> {
+    pub fn apply(&self, how: ChangeMode, desired: &Desired) -> Result<Changed, RequestFault> {
         let mut changed = self.change(how, |state| {
             // That there is TLS, or none, is so until the server ends.
             let psk = state.psk.take();
@@ -287,7 +292,7 @@ impl Served {
     /// also whether others are released.
     fn devices(
         &self,
-        turn: &Turn<'_>,
+        turn: &StateTurn<'_>,
         wanted: &ServedState,
         created: &Created,
     ) -> Result<(Devices, bool), Error> {
@@ -343,7 +348,7 @@ const CHANGES_WAIT: Duration = Duration::from_secs(20);
 /// Names of hosts in one message.
 const NAMED_MAX: usize = 5;
 
-fn in_use(refused: &Shown) -> Fault {
+fn in_use(refused: &ShownDifference) -> RequestFault {
     let (named, more) = refused.hosts.split_at(refused.hosts.len().min(NAMED_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     let text = format!(
@@ -351,7 +356,7 @@ fn in_use(refused: &Shown) -> Fault {
         refused.text,
         named.join(", ")
     );
-    Fault { hosts: refused.hosts.clone(), ..Fault::new(Code::InUse, text) }
+    RequestFault { hosts: refused.hosts.clone(), ..RequestFault::new(FaultCode::InUse, text) }
 }
 
 #[cfg(test)]

@@ -43,14 +43,14 @@ pub type Front = Arc<dyn Fn(Device) -> Device + Send + Sync>;
 
 /// Opens sources.
 #[derive(Clone)]
-pub struct Opener {
+pub struct SourceOpener {
     /// Options of opening, with the time within which a local one completes an operation.
     pub options: ConnectOptions,
     /// The filter in front of each source.
     pub front: Option<Front>,
 }
 
-impl Opener {
+impl SourceOpener {
     /// Refuses options that do not go together.
     pub fn check<'a>(
         &self,

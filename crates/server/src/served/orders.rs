@@ -1,8 +1,8 @@
 //! Commands on standard input with which tests change what a running server serves.
 
-use super::{How, Served, ServedState};
+use super::{ChangeMode, Served, ServedState};
 use crate::config::desired::DesiredNamespace;
-use crate::management::protocol::{Code, Fault};
+use crate::management::protocol::{FaultCode, RequestFault};
 use weft_endpoint::inventory::Access;
 use weft_proto::nvme::types::Nsid;
 
@@ -10,17 +10,17 @@ use weft_proto::nvme::types::Nsid;
 /// `resize NSID BLOCKS`, `deny` or `allow` (all hosts). The answer is a line with the new
 /// generation, or with the reason why the command failed.
 pub fn carry_out(order: &str, served: &Served) -> String {
-    let changed =
-        served.change(How { force: true, dry_run: false }, |state| edit(order, state, served));
+    let changed = served
+        .change(ChangeMode { force: true, dry_run: false }, |state| edit(order, state, served));
     match changed {
         Ok(changed) => format!("inventory: generation {}", changed.generation),
         Err(e) => format!("inventory: cannot {order}: {e}"),
     }
 }
 
-fn edit(order: &str, state: &mut ServedState, served: &Served) -> Result<(), Fault> {
+fn edit(order: &str, state: &mut ServedState, served: &Served) -> Result<(), RequestFault> {
     let words: Vec<&str> = order.split_whitespace().collect();
-    let unknown = || Fault::new(Code::Invalid, format!("\"{order}\" is not a command"));
+    let unknown = || RequestFault::new(FaultCode::Invalid, format!("\"{order}\" is not a command"));
     let number = |word: &str| word.parse::<u32>().map(Nsid).map_err(|_| unknown());
     let subsystem = state.subsystems.first_mut().ok_or_else(unknown)?;
     match words[..] {

@@ -2,7 +2,7 @@
 
 use super::state::ServedState;
 use crate::config::desired::DesiredNamespace;
-use crate::management::protocol::{Code, Fault};
+use crate::management::protocol::{FaultCode, RequestFault};
 use weft_block::grammar;
 use weft_endpoint::url::without_secret;
 use weft_proto::nvme::types::Nqn;
@@ -34,8 +34,12 @@ fn locked(namespace: &DesiredNamespace) -> impl Iterator<Item = Opened<'_>> {
 /// is served. `shared`: this server locks nothing against others.
 ///
 /// # Errors
-/// [`Code::InUse`], with what to do instead.
-pub(super) fn check(served: &ServedState, wanted: &ServedState, shared: bool) -> Result<(), Fault> {
+/// [`FaultCode::InUse`], with what to do instead.
+pub(super) fn check(
+    served: &ServedState,
+    wanted: &ServedState,
+    shared: bool,
+) -> Result<(), RequestFault> {
     if shared {
         return Ok(());
     }
@@ -53,7 +57,7 @@ pub(super) fn check(served: &ServedState, wanted: &ServedState, shared: bool) ->
                 holder.nsid,
                 opened.path
             );
-            return Err(Fault::new(Code::InUse, text));
+            return Err(RequestFault::new(FaultCode::InUse, text));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Asks the source of a namespace for its size, and reports the outcome.
 
-use super::{Changed, Served, Shown};
-use crate::management::protocol::{Code, Fault};
+use super::{Changed, Served, ShownDifference};
+use crate::management::protocol::{FaultCode, RequestFault};
 use std::sync::Arc;
 use weft_block::{Device, SizeAnswer, units};
 use weft_endpoint::inventory::Namespace;
@@ -28,7 +28,7 @@ impl AskedSize {
         nqn: &Nqn,
         nsid: Nsid,
         wanted: Option<u64>,
-    ) -> Result<Option<Self>, Fault> {
+    ) -> Result<Option<Self>, RequestFault> {
         let Some(namespace) = served.inventory.now().namespace(nqn, nsid).cloned() else {
             return Ok(None);
         };
@@ -45,7 +45,7 @@ impl AskedSize {
                 "{}: it tells its size only when it is opened: remove namespace {nsid} of {nqn} and add it again",
                 device.url()
             );
-            return Err(Fault::new(Code::Unsupported, text));
+            return Err(RequestFault::new(FaultCode::Unsupported, text));
         }
         Ok(Some(Self { nqn: nqn.clone(), nsid, before: bytes(&namespace), answer }))
     }
@@ -65,7 +65,7 @@ impl AskedSize {
             _ if now != *before && !is_told => {
                 let before = units::format_size(*before);
                 let text = format!("serve {size} of namespace {nsid} of {nqn} instead of {before}");
-                changed.changes.push(Shown::new("change", text));
+                changed.changes.push(ShownDifference::new("change", text));
             }
             _ if !is_told => changed.notes.push(format!(
                 "the source of namespace {nsid} of {nqn} was asked: its size is {size}, as before"

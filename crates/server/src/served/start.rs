@@ -2,10 +2,10 @@
 
 use super::inventory::first;
 use super::state::ServedState;
-use super::turn::{Kept, StateInTurn};
-use super::{Opener, Served};
+use super::turn::{KeptParts, StateInTurn};
+use super::{Served, SourceOpener};
 use crate::config::Desired;
-use crate::group::Group;
+use crate::group::GroupMembership;
 use crate::open_released;
 use crate::server::Environment;
 use crate::sources::paths_end;
@@ -22,11 +22,11 @@ impl Served {
     pub(crate) fn start(
         desired: &Desired,
         environment: &Environment,
-        group: Option<&Arc<Group>>,
+        group: Option<&Arc<GroupMembership>>,
         loops: &[RemoteLoop],
     ) -> Result<Arc<Self>, Error> {
         let options = options(desired, environment, group);
-        let opener = Opener { options, front: environment.front.clone() };
+        let opener = SourceOpener { options, front: environment.front.clone() };
         let (mut range, mut reservations) =
             (desired.controllers(), environment.reservations.clone());
         if let Some(group) = group {
@@ -76,7 +76,7 @@ impl Served {
             group: group.cloned(),
             file: environment.file.clone(),
             source_options: Arc::clone(&environment.source_options),
-            state: StateInTurn::new(state, Kept { claims: claimed, freed: None }),
+            state: StateInTurn::new(state, KeptParts { claims: claimed, freed: None }),
         }))
     }
 }
@@ -85,7 +85,7 @@ impl Served {
 fn options(
     desired: &Desired,
     environment: &Environment,
-    group: Option<&Arc<Group>>,
+    group: Option<&Arc<GroupMembership>>,
 ) -> ConnectOptions {
     let mut options = environment.connect.clone();
     if desired.exit_on_loss {

@@ -3,7 +3,7 @@
 use crate::config::desired::{
     Desired, DesiredAnaState, DesiredLimit, DesiredNamespace, DesiredSubsystem,
 };
-use crate::management::protocol::{Code, Fault};
+use crate::management::protocol::{FaultCode, RequestFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_endpoint::TlsPsk;
@@ -87,14 +87,14 @@ impl ServedState {
     /// The subsystem that is named; the only one if none is.
     ///
     /// # Errors
-    /// [`Code::NotFound`]; [`Code::Invalid`] if it is not clear which is meant.
-    pub fn meant(&mut self, nqn: Option<&Nqn>) -> Result<&mut DesiredSubsystem, Fault> {
+    /// [`FaultCode::NotFound`]; [`FaultCode::Invalid`] if it is not clear which is meant.
+    pub fn meant(&mut self, nqn: Option<&Nqn>) -> Result<&mut DesiredSubsystem, RequestFault> {
         let many = self.subsystems.len() > 1;
         match nqn {
             Some(nqn) => {
                 let found = self.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
                 found.ok_or_else(|| {
-                    Fault::new(Code::NotFound, format!("there is no subsystem {nqn}"))
+                    RequestFault::new(FaultCode::NotFound, format!("there is no subsystem {nqn}"))
                 })
             }
             None if many => {
@@ -104,11 +104,15 @@ impl ServedState {
                     "there are several subsystems: choose one with --subsystem: {}",
                     names.join(", ")
                 );
-                Err(Fault::new(Code::Invalid, text))
+                Err(RequestFault::new(FaultCode::Invalid, text))
             }
             None => {
-                let none =
-                    || Fault::new(Code::NotFound, "there is no subsystem; `weft apply` adds one");
+                let none = || {
+                    RequestFault::new(
+                        FaultCode::NotFound,
+                        "there is no subsystem; `weft apply` adds one",
+                    )
+                };
                 self.subsystems.first_mut().ok_or_else(none)
             }
         }
@@ -124,10 +128,10 @@ impl DesiredSubsystem {
     /// A namespace to be changed.
     ///
     /// # Errors
-    /// [`Code::NotFound`].
-    pub fn namespace_mut(&mut self, nsid: Nsid) -> Result<&mut DesiredNamespace, Fault> {
-        let none = Fault::new(
-            Code::NotFound,
+    /// [`FaultCode::NotFound`].
+    pub fn namespace_mut(&mut self, nsid: Nsid) -> Result<&mut DesiredNamespace, RequestFault> {
+        let none = RequestFault::new(
+            FaultCode::NotFound,
             format!("the subsystem {} has no namespace {nsid}", self.nqn),
         );
         self.namespaces.iter_mut().find(|namespace| namespace.nsid == nsid).ok_or(none)

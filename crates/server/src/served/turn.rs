@@ -18,13 +18,13 @@ struct Content {
     /// After the last change that was completed.
     state: ServedState,
     /// `None`: somebody changes it.
-    kept: Option<Kept>,
-    changes: Changes,
+    kept: Option<KeptParts>,
+    changes: ChangeTiming,
 }
 
 /// Parts of a state that only its changes need.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct KeptParts {
     /// The claims of the identifiers of controllers, by subsystem.
     pub claims: BTreeMap<Nqn, Option<ControllerClaim>>,
     /// The time at which a source was last released.
@@ -33,7 +33,7 @@ pub struct Kept {
 
 /// When the state is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changes {
+pub enum ChangeTiming {
     /// By one after the other.
     InTurn,
     /// Not yet: whoever wants to change it waits.
@@ -44,8 +44,8 @@ pub enum Changes {
 
 impl StateInTurn {
     /// This state.
-    pub fn new(state: ServedState, kept: Kept) -> Self {
-        let content = Content { state, kept: Some(kept), changes: Changes::InTurn };
+    pub fn new(state: ServedState, kept: KeptParts) -> Self {
+        let content = Content { state, kept: Some(kept), changes: ChangeTiming::InTurn };
         Self { content: Lock::new(content), is_back: Condition::new() }
     }
 
@@ -55,36 +55,36 @@ impl StateInTurn {
     }
 
     /// Decides when it is changed from now on.
-    pub fn allow(&self, changes: Changes) {
+    pub fn allow(&self, changes: ChangeTiming) {
         self.content.lock().changes = changes;
         self.is_back.notify_all();
     }
 
     /// Waits for the turn to change it; `None`: it has not come within the limit, or will not come.
-    pub fn turn(&self, limit: Duration) -> Option<Turn<'_>> {
+    pub fn turn(&self, limit: Duration) -> Option<StateTurn<'_>> {
         let waits = |content: &mut Content| match content.changes {
-            Changes::InTurn => content.kept.is_none(),
-            Changes::Later => true,
-            Changes::Never => false,
+            ChangeTiming::InTurn => content.kept.is_none(),
+            ChangeTiming::Later => true,
+            ChangeTiming::Never => false,
         };
         let (mut content, _) = self.is_back.wait_while_for(self.content.lock(), limit, waits);
-        if content.changes != Changes::InTurn {
+        if content.changes != ChangeTiming::InTurn {
             return None;
         }
         let kept = content.kept.take()?;
-        Some(Turn { of: self, state: content.state.clone(), kept })
+        Some(StateTurn { of: self, state: content.state.clone(), kept })
     }
 }
 
 /// The state, for whoever changes it now.
-pub struct Turn<'a> {
+pub struct StateTurn<'a> {
     of: &'a StateInTurn,
     state: ServedState,
-    /// See [`Kept`].
-    pub kept: Kept,
+    /// See [`KeptParts`].
+    pub kept: KeptParts,
 }
 
-impl Deref for Turn<'_> {
+impl Deref for StateTurn<'_> {
     type Target = ServedState;
 
     fn deref(&self) -> &ServedState {
@@ -92,13 +92,13 @@ impl Deref for Turn<'_> {
     }
 }
 
-impl DerefMut for Turn<'_> {
+impl DerefMut for StateTurn<'_> {
     fn deref_mut(&mut self) -> &mut ServedState {
         &mut self.state
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for StateTurn<'_> {
     fn drop(&mut self) {
         let (state, kept) = (std::mem::take(&mut self.state), std::mem::take(&mut self.kept));
         let mut content = self.of.content.lock();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_turn_comes_after_the_one_before() {
-        let state = StateInTurn::new(ServedState::default(), Kept::default());
+        let state = StateInTurn::new(ServedState::default(), KeptParts::default());
         let mut first = state.turn(Duration::ZERO).unwrap();
         assert!(state.turn(Duration::ZERO).is_none(), "it is taken");
         std::thread::scope(|scope| {
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn who_wants_to_change_it_too_early_waits_until_it_may_be_changed_or_never_will() {
-        let state = StateInTurn::new(ServedState::default(), Kept::default());
-        for (changes, gets_turn) in [(Changes::InTurn, true), (Changes::Never, false)] {
-            state.allow(Changes::Later);
+        let state = StateInTurn::new(ServedState::default(), KeptParts::default());
+        for (changes, gets_turn) in [(ChangeTiming::InTurn, true), (ChangeTiming::Never, false)] {
+            state.allow(ChangeTiming::Later);
             assert!(state.turn(Duration::ZERO).is_none(), "not yet");
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(|| state.turn(Duration::MAX).is_some());

@@ -3,14 +3,14 @@
 use super::host_verbs::{change_access, forget_host};
 use super::scsi_names::ScsiNames;
 use super::size::AskedSize;
-use super::{Changed, How, Served, ServedState};
+use super::{ChangeMode, Changed, Served, ServedState};
 use crate::config::check::listen_place as address;
 use crate::config::check::parse_state;
 use crate::config::desired::{DesiredAnaState, DesiredNamespace};
 use crate::config::subsystems::{FORGETS, forgets, from_digits};
 use crate::group::verbs::check_source;
 use crate::management::methods::Methods;
-use crate::management::protocol::{Code, Fault};
+use crate::management::protocol::{FaultCode, RequestFault};
 use crate::values::parse_nqn;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ pub struct RemoveNamespace {
     pub subsystem: Option<String>,
     /// Identifier.
     pub nsid: u32,
-    /// See [`How`].
+    /// See [`ChangeMode`].
     #[serde(default)]
     pub force: bool,
 }
@@ -78,7 +78,7 @@ pub struct ResizeNamespace {
     /// Size to serve at most; `None`: all of the source, which is asked for its size.
     #[serde(default)]
     pub size: Option<String>,
-    /// See [`How`].
+    /// See [`ChangeMode`].
     #[serde(default)]
     pub force: bool,
 }
@@ -104,10 +104,10 @@ pub struct Apply {
     pub file: PathBuf,
     /// Its text.
     pub text: String,
-    /// See [`How`].
+    /// See [`ChangeMode`].
     #[serde(default)]
     pub force: bool,
-    /// See [`How`].
+    /// See [`ChangeMode`].
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -117,11 +117,11 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
     let of = Arc::downgrade(served);
     methods.add_of(&of, "namespace.add", |served, params: AddNamespace| {
         let in_group = served.group.is_some();
-        served.change(How::default(), |state| add_namespace(state, &params, in_group))
+        served.change(ChangeMode::default(), |state| add_namespace(state, &params, in_group))
     });
     methods.add_of(&of, "namespace.remove", |served, params: RemoveNamespace| {
         let RemoveNamespace { subsystem, nsid, force } = params;
-        served.change(How { force, dry_run: false }, |state| {
+        served.change(ChangeMode { force, dry_run: false }, |state| {
             let subsystem = meant(state, subsystem.as_deref())?;
             subsystem.namespace_mut(Nsid(nsid))?;
             subsystem.namespaces.retain(|namespace| namespace.nsid != Nsid(nsid));
@@ -140,18 +140,18 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
             return Ok(Changed { generation, changes: Vec::new(), notes: Vec::new() });
         }
         let urls = served.exports.urls();
-        served.change(How::default(), |state| set_state(state, &params, &urls))
+        served.change(ChangeMode::default(), |state| set_state(state, &params, &urls))
     });
     methods.add_of(&of, "config.apply", |served, params| apply(served, &params));
 }
 
 /// Serves another part of a source. What the source has is asked again, unless what is known is
 /// enough.
-fn resize(served: &Served, params: &ResizeNamespace) -> Result<Changed, Fault> {
+fn resize(served: &Served, params: &ResizeNamespace) -> Result<Changed, RequestFault> {
     let bytes = params.size.as_deref().map(bytes).transpose()?;
     let nqn = meant(&mut served.turn()?.clone(), params.subsystem.as_deref())?.nqn.clone();
     let asked = AskedSize::of(served, &nqn, Nsid(params.nsid), bytes)?;
-    let how = How { force: params.force, dry_run: false };
+    let how = ChangeMode { force: params.force, dry_run: false };
     let mut changed = served.change(how, |state| {
         meant(state, Some(nqn.as_str()))?.namespace_mut(Nsid(params.nsid))?.bytes = bytes;
         Ok(())
@@ -163,23 +163,26 @@ fn resize(served: &Served, params: &ResizeNamespace) -> Result<Changed, Fault> {
 }
 
 /// Applies the text of a file.
-fn apply(served: &Served, Apply { file, text, force, dry_run }: &Apply) -> Result<Changed, Fault> {
-    served.apply_text(How { force: *force, dry_run: *dry_run }, (text, file))
+fn apply(
+    served: &Served,
+    Apply { file, text, force, dry_run }: &Apply,
+) -> Result<Changed, RequestFault> {
+    served.apply_text(ChangeMode { force: *force, dry_run: *dry_run }, (text, file))
 }
 
-fn invalid(why: impl ToString) -> Fault {
-    Fault::new(Code::Invalid, why.to_string())
+fn invalid(why: impl ToString) -> RequestFault {
+    RequestFault::new(FaultCode::Invalid, why.to_string())
 }
 
 fn meant<'a>(
     state: &'a mut ServedState,
     nqn: Option<&str>,
-) -> Result<&'a mut crate::config::desired::DesiredSubsystem, Fault> {
+) -> Result<&'a mut crate::config::desired::DesiredSubsystem, RequestFault> {
     let nqn = nqn.map(parse_nqn).transpose()?;
     state.meant(nqn.as_ref())
 }
 
-fn bytes(size: &str) -> Result<u64, Fault> {
+fn bytes(size: &str) -> Result<u64, RequestFault> {
     units::parse_size(size).map_err(invalid)
 }
 
@@ -191,7 +194,7 @@ struct Identifiers {
 }
 
 impl Identifiers {
-    fn read(params: &AddNamespace) -> Result<Self, Fault> {
+    fn read(params: &AddNamespace) -> Result<Self, RequestFault> {
         let uuid = params.uuid.as_deref().map(|text| {
             Uuid::parse_str(text)
                 .map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one")))
@@ -204,7 +207,7 @@ impl Identifiers {
     }
 }
 
-fn digits<const N: usize>(what: &str, text: Option<&str>) -> Result<Option<[u8; N]>, Fault> {
+fn digits<const N: usize>(what: &str, text: Option<&str>) -> Result<Option<[u8; N]>, RequestFault> {
     let wrong = || invalid(format!("the {what} is not {} hexadecimal digits", 2 * N));
     text.map(|text| from_digits(text).ok_or_else(wrong)).transpose()
 }
@@ -213,7 +216,7 @@ fn add_namespace(
     state: &mut ServedState,
     params: &AddNamespace,
     in_group: bool,
-) -> Result<(), Fault> {
+) -> Result<(), RequestFault> {
     if params.source.is_empty() {
         return Err(invalid("source is missing: give the URL of the device to serve"));
     }
@@ -268,7 +271,11 @@ fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
     ports().any(|of| of == at || (any && of.port() == at.port()))
 }
 
-fn set_state(state: &mut ServedState, params: &SetState, urls: &[String]) -> Result<(), Fault> {
+fn set_state(
+    state: &mut ServedState,
+    params: &SetState,
+    urls: &[String],
+) -> Result<(), RequestFault> {
     let not_an_address = |text: &str| invalid(format!("\"{text}\" is not an ADDR:PORT"));
     let listener = params
         .listener

@@ -2,7 +2,7 @@
 
 use crate::config::check::listen_place;
 use crate::limits::LEAVE_S;
-use crate::served::{How, Served};
+use crate::served::{ChangeMode, Served};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use weft_base::lock::Lock;
@@ -11,7 +11,7 @@ use weft_block::Error;
 /// Pause between two looks at the connections.
 const STEP: Duration = Duration::from_millis(2);
 
-const HOW: How = How { force: true, dry_run: false };
+const HOW: ChangeMode = ChangeMode { force: true, dry_run: false };
 
 /// Addresses at which the server listens again; `None`: it listens.
 #[derive(Default)]

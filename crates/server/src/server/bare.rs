@@ -6,7 +6,7 @@ use super::absence::Absence;
 use super::check::check_desired;
 use crate::config::Desired;
 use crate::config::desired::Fixed;
-use crate::served::{Changes, How, Served};
+use crate::served::{ChangeMode, ChangeTiming, Served};
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::inventory::Inventory;
@@ -89,7 +89,7 @@ impl BareServer {
         let _stays = self.absence.hold();
         // Ports that were picked are kept, and a server that is away stays away.
         desired.listen = self.served.state().listen;
-        let changed = self.served.apply(How { force: true, dry_run: false }, desired)?;
+        let changed = self.served.apply(ChangeMode { force: true, dry_run: false }, desired)?;
         changed.notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
     }
@@ -126,7 +126,7 @@ impl BareServer {
     /// A device could not be flushed, or a loop has failed.
     pub fn stop(self) -> Result<(), Error> {
         let Self { served, loops, .. } = self;
-        served.allow(Changes::Never);
+        served.allow(ChangeTiming::Never);
         let exports = Arc::clone(&served.exports);
         exports.withdraw();
         let stopped = exports.stop();

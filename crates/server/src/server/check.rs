@@ -5,7 +5,7 @@ use super::Environment;
 use crate::config::Desired;
 use crate::management::place;
 use crate::served::inventory::first;
-use crate::served::{Opener, ServedState};
+use crate::served::{ServedState, SourceOpener};
 use crate::service::demands::Demands;
 use crate::service::takeover::Successor;
 use std::net::SocketAddr;
@@ -62,8 +62,8 @@ pub fn check_desired(
 }
 
 /// Opens sources before anything starts.
-fn opener(environment: &Environment) -> Opener {
-    Opener { options: environment.connect.clone(), front: None }
+fn opener(environment: &Environment) -> SourceOpener {
+    SourceOpener { options: environment.connect.clone(), front: None }
 }
 
 /// Refuses a place for the control socket at which this server cannot listen, also when the server
@@ -78,7 +78,7 @@ fn check_control(place: &str, from: Option<&str>) -> Result<(), Error> {
     };
     match is_same(&place::named(from)?) {
         true => Ok(()),
-        false => place::Claim::take(&path).map(drop),
+        false => place::ClaimedPath::take(&path).map(drop),
     }
 }
 

@@ -44,8 +44,8 @@ pub struct Environment {
     pub metrics: MetricsConfig,
     /// The server that this one takes over from.
     pub takeover: Takeover,
-    /// The process answers [`Event::ReleaseRequested`] by [`super::Server::hand_over`]: if another
-    /// one that takes over fails, it goes on.
+    /// The process answers [`ServerNotice::ReleaseRequested`] by [`super::Server::hand_over`]: if
+    /// another one that takes over fails, it goes on.
     pub goes_on: bool,
     /// The group of gateways that it belongs to.
     pub group: Option<Joining>,
@@ -54,7 +54,7 @@ pub struct Environment {
     /// The store of the counters of SMART logs.
     pub health: HealthStore,
     /// Receives the events of the server, on a thread of the server. It must not wait for anything.
-    pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
+    pub on_event: Arc<dyn Fn(ServerNotice) + Send + Sync>,
 }
 
 impl Environment {
@@ -88,7 +88,7 @@ impl Default for Environment {
 
 /// Events of a server. It goes on until [`super::Server::stop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ServerNotice {
     /// An administrator, or a process that takes over, asks it to end.
     EndRequested,
     /// A process that takes over asks it to release everything ([`Environment::goes_on`]).

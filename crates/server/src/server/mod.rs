@@ -11,18 +11,18 @@ mod check;
 mod environment;
 
 pub use bare::BareServer;
-pub use environment::{Environment, Event};
+pub use environment::{Environment, ServerNotice};
 
 use crate::config::Desired;
-use crate::group::{Group, Joined};
+use crate::group::{GroupMembership, Joined};
 use crate::management::capture::LastCapture;
 use crate::management::running::Running;
 use crate::management::server::ControlServer;
 use crate::metrics::MetricsServer;
-use crate::served::{Changes, Served};
+use crate::served::{ChangeTiming, Served};
 use crate::service::activation;
 use crate::service::demands::Demands;
-use crate::service::takeover::{Giver, Taken};
+use crate::service::takeover::{Giver, TakenResources};
 use crate::sources::LossWatch;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -41,7 +41,7 @@ pub struct Server {
     loops: Loops,
     /// What another server has released for this one, until [`Server::took_over`]. That one goes on
     /// when this is dropped: so it is the last.
-    taken: Option<Taken>,
+    taken: Option<TakenResources>,
 }
 
 /// What ends before the loops do.
@@ -50,7 +50,7 @@ struct Parts {
     control: Option<ControlServer>,
     metrics: Option<MetricsServer>,
     losses: Option<LossWatch>,
-    group: Option<Arc<Group>>,
+    group: Option<Arc<GroupMembership>>,
 }
 
 impl Server {
@@ -89,8 +89,8 @@ impl Server {
     /// and goes on when this one stops: so it is called when nothing is left to be done that can
     /// fail. Changes of what is served wait until then, as they would be lost.
     pub fn took_over(&mut self) {
-        self.taken.take().into_iter().for_each(Taken::serves);
-        self.served().allow(Changes::InTurn);
+        self.taken.take().into_iter().for_each(TakenResources::serves);
+        self.served().allow(ChangeTiming::InTurn);
     }
 
     /// The state that it was started with; a gateway of a group has filled in the group's
@@ -225,16 +225,16 @@ impl Parts {
         let served = serve(desired, environment, joined.group(), loops)?;
         activation::check(&desired.loops.listening)?;
         if environment.takeover.from.is_some() {
-            served.allow(Changes::Later);
+            served.allow(ChangeTiming::Later);
         }
         let (ends, releases) = (on_event(), on_event());
         // A gateway of a group joins it again from its start.
         let can_go_on = environment.goes_on && joined.group().is_none();
         let release: Arc<dyn Fn() + Send + Sync> =
-            Arc::new(move || releases(Event::ReleaseRequested));
+            Arc::new(move || releases(ServerNotice::ReleaseRequested));
         let giver = Giver::new(
             desired.loops.listening.clone(),
-            move || ends(Event::EndRequested),
+            move || ends(ServerNotice::EndRequested),
             can_go_on.then_some(release),
         );
         let running = Arc::new(Running {
@@ -258,7 +258,7 @@ impl Parts {
             .exit_on_loss
             .then(|| {
                 let inventory = &running.served.inventory;
-                LossWatch::start(inventory, move |url| loses(Event::SourceLost(url)))
+                LossWatch::start(inventory, move |url| loses(ServerNotice::SourceLost(url)))
             })
             .transpose()?;
         let leaves = on_event();
@@ -266,7 +266,7 @@ impl Parts {
         if let Some(group) = &group {
             running.served.follow_others(group)?;
             let inventory = &running.served.inventory;
-            group.serve(inventory, move |ending| leaves(Event::GroupLost(ending)))?;
+            group.serve(inventory, move |ending| leaves(ServerNotice::GroupLost(ending)))?;
         }
         Ok(Self { running, control, metrics, losses, group })
     }
@@ -274,7 +274,7 @@ impl Parts {
     /// Ends what changes the server. What a client was told of before is part of its state; a
     /// change that is under way gets no answer, and one that waits is not made.
     fn refuse_changes(&mut self) {
-        self.running.served.allow(Changes::Never);
+        self.running.served.allow(ChangeTiming::Never);
         drop(self.losses.take());
         if let Some(group) = &self.group {
             group.leave();
@@ -288,7 +288,7 @@ impl Parts {
 fn serve(
     desired: &mut Desired,
     environment: &Environment,
-    group: Option<&Arc<Group>>,
+    group: Option<&Arc<GroupMembership>>,
     loops: &[RemoteLoop],
 ) -> Result<Arc<Served>, Error> {
     match (Served::start(desired, environment, group, loops), group) {

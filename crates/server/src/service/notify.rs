@@ -17,19 +17,19 @@ pub fn stopping() {
 
 /// Tells systemd that the process is alive while all of its loops answer, if systemd watches it
 /// (WatchdogSec=). Dropping it ends that.
-pub struct Watchdog {
+pub struct SystemdWatchdog {
     _watched: Option<Sender<()>>,
 }
 
 /// Begins to tell systemd that the process is alive.
-pub fn watch(loops: &[RemoteLoop]) -> Watchdog {
+pub fn watch(loops: &[RemoteLoop]) -> SystemdWatchdog {
     let loops = loops.to_vec();
     watch_that(move |limit| all_answer(&loops, limit))
 }
 
 /// The same, while something is true; that may take the time that is given.
-pub fn watch_that(is_alive: impl Fn(Duration) -> bool + Send + 'static) -> Watchdog {
-    Watchdog { _watched: system::watch(is_alive) }
+pub fn watch_that(is_alive: impl Fn(Duration) -> bool + Send + 'static) -> SystemdWatchdog {
+    SystemdWatchdog { _watched: system::watch(is_alive) }
 }
 
 fn all_answer(loops: &[RemoteLoop], limit: Duration) -> bool {

@@ -12,24 +12,24 @@ use weft_endpoint::ConnectOptions;
 use weft_endpoint::inventory::Access;
 use weft_endpoint::source::nvme::discover;
 use weft_endpoint::url::{HostPort, NvmeTransport};
-use weft_group::{Ending, Name};
+use weft_group::{Ending, GatewayName};
 use weft_proto::nvme::types::Nqn;
 use weft_server::group::Joining;
 use weft_server::group::verbs::{ShownGateway, ShownGroup};
-use weft_server::management::client::Client;
-use weft_server::management::protocol::Code;
-use weft_server::served::{How, ServedState};
-use weft_server::{Event, Server};
+use weft_server::management::client::ManagementClient;
+use weft_server::management::protocol::FaultCode;
+use weft_server::served::{ChangeMode, ServedState};
+use weft_server::{Server, ServerNotice};
 use weft_testing::wait::{PATIENCE, until};
 
 const ANA_GROUPS: usize = weft_group::limits::ANA_GROUPS as usize;
 
 /// Starts a gateway of the group "hall".
-fn start(place: &Place, at: SocketAddr, store: &MemoryStore) -> (Server, Receiver<Event>) {
+fn start(place: &Place, at: SocketAddr, store: &MemoryStore) -> (Server, Receiver<ServerNotice>) {
     let (mut environment, events) = place.environment();
     environment.group = Some(Joining {
-        group: Name::new("hall").unwrap(),
-        gateway: Name::new(place.name).unwrap(),
+        group: GatewayName::new("hall").unwrap(),
+        gateway: GatewayName::new(place.name).unwrap(),
         store: Arc::new(store.clone()),
         access: weft_ceph::Access::default(),
         advertise: Vec::new(),
@@ -41,7 +41,7 @@ fn start(place: &Place, at: SocketAddr, store: &MemoryStore) -> (Server, Receive
 }
 
 fn shown(server: &Server) -> ShownGroup {
-    let mut client = Client::connect(&server.control_socket().unwrap()).unwrap();
+    let mut client = ManagementClient::connect(&server.control_socket().unwrap()).unwrap();
     client.ask("gateway.list", json!({})).unwrap()
 }
 
@@ -86,11 +86,11 @@ fn gateways_in_one_process_serve_the_same_and_take_over_from_each_other() {
     assert!(a.1 < b.0 || b.1 < a.0, "controllers of both have the same identifiers: {a:?} {b:?}");
 
     // What is changed at one is served by both, whichever it is.
-    let how = How { force: false, dry_run: false };
+    let how = ChangeMode { force: false, dry_run: false };
     first.served().apply_text(how, (TEXT, Path::new("test"))).unwrap();
     until("the second one follows", || subsystems(&second) == 1);
     let text = format!("{TEXT}{MORE}");
-    let mut client = Client::connect(&second.control_socket().unwrap()).unwrap();
+    let mut client = ManagementClient::connect(&second.control_socket().unwrap()).unwrap();
     let params = json!({"text": text, "file": "test"});
     let applied: Value = client.ask("config.apply", params).unwrap();
     assert_eq!(applied["changes"].as_array().unwrap().len(), 1, "{applied}");
@@ -112,7 +112,10 @@ fn gateways_in_one_process_serve_the_same_and_take_over_from_each_other() {
 
     // One that is kept out of the store ends.
     store.keep_out(&gateway(&first, two.name).client.unwrap());
-    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::GroupLost(Ending::Blocklisted));
+    assert_eq!(
+        events.recv_timeout(PATIENCE).unwrap(),
+        ServerNotice::GroupLost(Ending::Blocklisted)
+    );
     drop(second);
     first.stop().unwrap();
     until("nothing of them is left", || store.is_released());
@@ -124,7 +127,7 @@ fn a_change_is_refused_where_another_gateway_is_always_faster() {
     let (one, two) = (Place::new("gw-slow"), Place::new("gw-fast"));
     let (first, _events) = start(&one, free(), &store);
     let (second, _two_events) = start(&two, free(), &store);
-    let how = How { force: true, dry_run: false };
+    let how = ChangeMode { force: true, dry_run: false };
     first.served().apply_text(how, (TEXT, Path::new("test"))).unwrap();
     until("the second one follows", || subsystems(&second) == 1);
     let name = |host: &str, n: u32| Nqn::new(&format!("nqn.2026-01.example:{host}-{n}")).unwrap();
@@ -149,7 +152,7 @@ fn a_change_is_refused_where_another_gateway_is_always_faster() {
     let fault = fault.unwrap_err();
     let said =
         "another gateway has changed the group's configuration at the same moment: try again";
-    assert_eq!((fault.code, fault.message.as_str()), (Code::Conflict, said));
+    assert_eq!((fault.code, fault.message.as_str()), (FaultCode::Conflict, said));
     let allows =
         |server: &Server, name: &Nqn| server.inventory().subsystems()[0].hosts.allows(name);
     until("the first one follows", || allows(&first, &name("fast", tries.get())));

@@ -20,11 +20,11 @@ use weft_endpoint::{ConnectOptions, Disk};
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_server::config::desired::DesiredNamespace;
 use weft_server::config::{Desired, NoSourceOptions, read};
-use weft_server::management::client::Client;
+use weft_server::management::client::ManagementClient;
 use weft_server::management::place::ControlSocket;
 use weft_server::metrics::MetricsConfig;
-use weft_server::served::How;
-use weft_server::{Environment, ErrorKind, Event, Server};
+use weft_server::served::ChangeMode;
+use weft_server::{Environment, ErrorKind, Server, ServerNotice};
 use weft_testing::wait::PATIENCE;
 
 /// A place of a server's own: its files, and the names in its configuration.
@@ -69,7 +69,7 @@ impl Place {
     }
 
     /// An environment with a control socket and metrics, and the events of the server.
-    fn environment(&self) -> (Environment, Receiver<Event>) {
+    fn environment(&self) -> (Environment, Receiver<ServerNotice>) {
         let (give, events) = mpsc::channel();
         let place = self.socket().display().to_string();
         let environment = Environment {
@@ -120,7 +120,7 @@ fn scrape(url: &str) -> String {
 
 /// Adds a namespace, replaces it by applying a text, and removes it again.
 fn change(server: &Server, place: &Place, at: SocketAddr) {
-    let how = How { force: true, dry_run: false };
+    let how = ChangeMode { force: true, dry_run: false };
     let added = server.served().change(how, |state| {
         let second = DesiredNamespace::new(Nsid(2), "ram:1MiB".into());
         state.subsystems[0].namespaces.push(second);
@@ -132,7 +132,7 @@ fn change(server: &Server, place: &Place, at: SocketAddr) {
     let applied = server.served().apply_text(how, (&text, Path::new("test"))).unwrap();
     assert_eq!(applied.changes[0].kind, "change");
     assert_eq!(open(server, 2).geometry().bytes(), 2 << 20);
-    let mut client = Client::connect(&server.control_socket().unwrap()).unwrap();
+    let mut client = ManagementClient::connect(&server.control_socket().unwrap()).unwrap();
     let shown: Value = client.ask("inventory.show", json!({})).unwrap();
     assert_eq!(shown["subsystems"][0]["namespaces"].as_array().unwrap().len(), 2, "{shown}");
     let removed: Value = client.ask("namespace.remove", json!({"nsid": 2, "force": true})).unwrap();
@@ -154,11 +154,11 @@ fn live(place: &Place, at: SocketAddr, found: u8, left: u8) {
     assert!(metrics.starts_with("HTTP/1.1 200 OK") && metrics.contains("weft_build"), "{metrics}");
     assert!(server.counters().recv_calls > 0);
     // Clients that stay do not keep a server.
-    let mut staying = Client::connect(&place.socket()).unwrap();
+    let mut staying = ManagementClient::connect(&place.socket()).unwrap();
     let info: Value = staying.ask("server.info", json!({})).unwrap();
     assert_eq!(info["pid"], std::process::id());
-    Client::connect(&place.socket()).unwrap().ask::<()>("server.end", json!({})).unwrap();
-    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::EndRequested);
+    ManagementClient::connect(&place.socket()).unwrap().ask::<()>("server.end", json!({})).unwrap();
+    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), ServerNotice::EndRequested);
     let metrics = server.metrics_url().unwrap();
     server.stop().unwrap();
     assert!(staying.ask::<Value>("server.info", json!({})).is_err());
@@ -196,7 +196,7 @@ fn no_change_that_a_client_was_told_of_is_lost_where_a_takeover_fails() {
     let mut desired = place.desired(&[at], &[&place.disk()]);
     desired.subsystems[0].hosts = Access::Only(BTreeSet::new());
     let server = Server::start(desired, environment).unwrap();
-    let mut client = Client::connect(&place.socket()).unwrap();
+    let mut client = ManagementClient::connect(&place.socket()).unwrap();
     let (give, told) = mpsc::channel();
     let changing = std::thread::spawn(move || {
         for host in (0..).map(|n| format!("nqn.2026-01.example:host-{n}")) {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use weft_ceph::ObjectError;
 use weft_server::Error;
-use weft_server::group::objects::{Message, ObjectStore, OpenStore, Watch};
+use weft_server::group::objects::{ObjectMessage, ObjectStore, ObjectWatch, OpenStore};
 
-type Heard = Arc<dyn Fn(Message) + Send + Sync>;
+type Heard = Arc<dyn Fn(ObjectMessage) + Send + Sync>;
 
 #[derive(Default)]
 struct Object {
@@ -129,7 +129,7 @@ impl ObjectStore for Client {
         for heard in watches {
             let give = give.clone();
             let answer = Box::new(move |answer: &[u8]| give.send(answer.to_vec()).unwrap_or(()));
-            heard(Message { bytes: message.to_vec(), answer });
+            heard(ObjectMessage { bytes: message.to_vec(), answer });
         }
         drop(give);
         let end = Instant::now() + limit;
@@ -140,8 +140,8 @@ impl ObjectStore for Client {
     fn watch(
         &self,
         object: &str,
-        heard: Box<dyn Fn(Message) + Send + Sync>,
-    ) -> Result<Box<dyn Watch>, ObjectError> {
+        heard: Box<dyn Fn(ObjectMessage) + Send + Sync>,
+    ) -> Result<Box<dyn ObjectWatch>, ObjectError> {
         let mut state = self.state()?;
         state.watches += 1;
         let number = state.watches;
@@ -161,7 +161,7 @@ impl ObjectStore for Client {
     }
 }
 
-impl Watch for MemoryWatch {
+impl ObjectWatch for MemoryWatch {
     fn is_kept(&self) -> bool {
         true
     }

@@ -13,12 +13,12 @@ use weft_proto::nvme::auth::Secret;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 use weft_server::config::Desired;
 use weft_server::config::desired::{DesiredLimit, DesiredNamespace};
-use weft_server::management::protocol::{Code, Fault};
-use weft_server::served::{Changed, How, Served};
+use weft_server::management::protocol::{FaultCode, RequestFault};
+use weft_server::served::{ChangeMode, Changed, Served};
 use weft_server::{Environment, Server};
 use weft_testing::wait::until;
 
-const FORCE: How = How { force: true, dry_run: false };
+const FORCE: ChangeMode = ChangeMode { force: true, dry_run: false };
 
 fn nqn(name: &str) -> Nqn {
     Nqn::new(&format!("nqn.2026-01.example:{name}")).unwrap()
@@ -44,7 +44,7 @@ fn start(place: &Place, desired: Desired) -> Server {
 }
 
 /// The change is refused, and what is served is the same value as before.
-fn changes_nothing(server: &Server, desired: &Desired) -> Fault {
+fn changes_nothing(server: &Server, desired: &Desired) -> RequestFault {
     let (before, urls) = (server.inventory(), server.urls());
     let fault = server.served().apply(FORCE, desired).unwrap_err();
     assert!(Arc::ptr_eq(&before, &server.inventory()), "{fault}");
@@ -95,7 +95,7 @@ fn a_reload_that_cannot_listen_changes_nothing() {
     let mut desired = place.desired(&[second, busy], &["ram:1MiB"]);
     all_else(&mut desired);
     let fault = changes_nothing(&server, &desired);
-    assert_eq!(fault.code, Code::InUse, "{fault}");
+    assert_eq!(fault.code, FaultCode::InUse, "{fault}");
     until("the port that was opened first is closed", || TcpListener::bind(second).is_ok());
     drop(taken);
     server.served().apply(FORCE, &desired).unwrap();
@@ -129,7 +129,7 @@ fn a_source_moves_to_another_namespace() {
 }
 
 /// Adds a RAM disk, once it may go on.
-fn add(served: &Served, nsid: u32, waits: impl Fn()) -> Result<Changed, Fault> {
+fn add(served: &Served, nsid: u32, waits: impl Fn()) -> Result<Changed, RequestFault> {
     served.change(FORCE, |state| {
         waits();
         let namespace = DesiredNamespace::new(Nsid(nsid), "ram:1MiB".into());
@@ -176,14 +176,14 @@ fn a_server_that_ends_makes_no_change_that_waits() {
         first.change(FORCE, |_| {
             begin.send(()).unwrap();
             may_go.recv().unwrap();
-            Err(Fault::new(Code::Invalid, "given up"))
+            Err(RequestFault::new(FaultCode::Invalid, "given up"))
         })
     });
     begun.recv().unwrap();
     let second = std::thread::spawn(move || add(&second, 2, || ()));
     server.stop().unwrap();
     let fault = second.join().unwrap().unwrap_err();
-    assert_eq!(fault.code, Code::Refused);
+    assert_eq!(fault.code, FaultCode::Refused);
     assert_eq!(fault.message, "the server ends: nothing was changed");
     go.send(()).unwrap();
     assert_eq!(first.join().unwrap().unwrap_err().message, "given up");

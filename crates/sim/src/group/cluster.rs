@@ -6,16 +6,16 @@
 //! until it is kept out of the cluster. An image may be without: then every client writes at once.
 
 use super::objects::{Client, ReservationObjects};
-use crate::store::Store;
+use crate::store::BlockStore;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weft_group::{Answer, Beat, Name, Record, Request};
+use weft_group::{Beat, GatewayName, GroupAnswer, GroupRecord, GroupRequest};
 use weft_io::Time;
 
 /// See the module.
 pub struct Cluster {
     /// The blocks of the image.
-    pub store: Arc<Store>,
+    pub store: Arc<BlockStore>,
     /// Reservations that the gateways keep.
     pub objects: ReservationObjects,
     /// The life of the group, as its record says.
@@ -31,7 +31,7 @@ pub struct Cluster {
     has_lock: bool,
     version: u64,
     record: Option<Vec<u8>>,
-    beats: BTreeMap<Name, Beat>,
+    beats: BTreeMap<GatewayName, Beat>,
     blocklist: BTreeSet<Client>,
     /// Clients that the cluster does not reach, and that do not reach it.
     cut: BTreeSet<Client>,
@@ -43,7 +43,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// The image has an exclusive lock or does not.
-    pub fn new(store: Arc<Store>, has_lock: bool) -> Self {
+    pub fn new(store: Arc<BlockStore>, has_lock: bool) -> Self {
         Self {
             store,
             objects: ReservationObjects::default(),
@@ -104,15 +104,21 @@ impl Cluster {
     }
 
     /// Executes what a gateway asks.
-    pub fn execute(&mut self, (name, client): (&Name, Client), asked: &Request) -> Answer {
+    pub fn execute(
+        &mut self,
+        (name, client): (&GatewayName, Client),
+        asked: &GroupRequest,
+    ) -> GroupAnswer {
         if self.is_kept_out(client) {
-            return Answer::Blocklisted;
+            return GroupAnswer::Blocklisted;
         }
         match asked {
-            Request::Read => Answer::Record(self.record.clone().map(|text| (self.version, text))),
-            Request::Write { version, text } if *version == self.version => {
+            GroupRequest::Read => {
+                GroupAnswer::Record(self.record.clone().map(|text| (self.version, text)))
+            }
+            GroupRequest::Write { version, text } if *version == self.version => {
                 self.version += 1;
-                if let Ok(record) = Record::parse(text) {
+                if let Ok(record) = GroupRecord::parse(text) {
                     self.life = record.life;
                     let members =
                         record.members().map(|(_, member)| number(&member.client)).collect();
@@ -123,18 +129,18 @@ impl Cluster {
                     self.members = members;
                 }
                 self.record = Some(text.clone());
-                Answer::Written(self.version)
+                GroupAnswer::Written(self.version)
             }
-            Request::Write { .. } => Answer::Conflict,
-            Request::Beat(beat) => {
+            GroupRequest::Write { .. } => GroupAnswer::Conflict,
+            GroupRequest::Beat(beat) => {
                 self.beats.insert(name.clone(), *beat);
-                Answer::Beats(self.version, self.beats.clone())
+                GroupAnswer::Beats(self.version, self.beats.clone())
             }
-            Request::Fence(client) => {
+            GroupRequest::Fence(client) => {
                 let client = number(client);
                 self.blocklist.insert(client);
                 self.objects.forget(client);
-                Answer::Fenced
+                GroupAnswer::Fenced
             }
         }
     }

@@ -6,7 +6,7 @@ use super::objects::Client;
 use core::time::Duration;
 use std::sync::Arc;
 use weft_base::lock::Lock;
-use weft_group::{Answer, Event, Name, Request};
+use weft_group::{GatewayEvent, GatewayName, GroupAnswer, GroupRequest};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
@@ -21,14 +21,14 @@ pub fn way(rng: &mut Rng) -> Duration {
 /// Something on its way to the cluster, or back.
 enum Message {
     /// And when.
-    Asked(Request, Time),
-    Answered(Request, Answer, Time),
+    Asked(GroupRequest, Time),
+    Answered(GroupRequest, GroupAnswer, Time),
 }
 
 /// See the module.
 pub struct ClusterLink {
     cluster: Arc<Lock<Cluster>>,
-    name: Name,
+    name: GatewayName,
     /// The cluster is not reached until then; its monitors may be.
     cut_until: Time,
     /// The monitors are not reached until then.
@@ -43,7 +43,7 @@ pub struct ClusterLink {
 
 impl ClusterLink {
     /// That of the gateway of this name.
-    pub fn new(cluster: &Arc<Lock<Cluster>>, name: Name, rng: Rng) -> Self {
+    pub fn new(cluster: &Arc<Lock<Cluster>>, name: GatewayName, rng: Rng) -> Self {
         Self {
             cluster: Arc::clone(cluster),
             name,
@@ -82,7 +82,7 @@ impl ClusterLink {
     }
 
     /// A process asks; the question arrives at this time, if it is not held back.
-    pub fn ask(&mut self, client: Client, request: Request, (now, at): (Time, Time)) {
+    pub fn ask(&mut self, client: Client, request: GroupRequest, (now, at): (Time, Time)) {
         self.messages.push((at, client, Message::Asked(request, now)));
     }
 
@@ -116,7 +116,7 @@ impl ClusterLink {
 
     /// Returns the messages that have arrived for a process, and the times of the answered
     /// requests.
-    pub fn arrived(&mut self, client: Client, now: Time) -> Vec<(Event, Time)> {
+    pub fn arrived(&mut self, client: Client, now: Time) -> Vec<(GatewayEvent, Time)> {
         let (is_cut, are_monitors_cut) = (self.is_cut(now), self.are_monitors_cut(now));
         let is_due = |(at, _, message): &mut (Time, Client, Message)| {
             *at <= now && !is_cut && matches!(message, Message::Answered(..))
@@ -127,18 +127,18 @@ impl ClusterLink {
             *at <= now && !are_monitors_cut && *is_answer
         };
         let answers = self.questions.extract_if(.., is_due).filter(|(_, of, _)| *of == client);
-        arrived.extend(answers.map(|(at, ..)| (Event::Monitors(true), at)));
+        arrived.extend(answers.map(|(at, ..)| (GatewayEvent::Monitors(true), at)));
         arrived
     }
 }
 
 /// What a gateway is told by an answer, and when it had asked.
-fn event(message: Message) -> Option<(Event, Time)> {
+fn event(message: Message) -> Option<(GatewayEvent, Time)> {
     let Message::Answered(asked, answer, sent) = message else { return None };
     let event = match asked {
-        Request::Read | Request::Write { .. } => Event::Record(answer),
-        Request::Beat(_) => Event::Beats(answer),
-        Request::Fence(_) => Event::Fence(answer),
+        GroupRequest::Read | GroupRequest::Write { .. } => GatewayEvent::Record(answer),
+        GroupRequest::Beat(_) => GatewayEvent::Beats(answer),
+        GroupRequest::Fence(_) => GatewayEvent::Fence(answer),
     };
     Some((event, sent))
 }

@@ -2,14 +2,14 @@
 
 use super::cluster::Cluster;
 use super::cluster_link::{ClusterLink, way};
-use super::image::Image;
-use super::late_writes::LateWrites;
+use super::image::SimImage;
+use super::late_writes::GatewayLateWrites;
 use super::objects::Client;
 use super::reach::{LEASE, Reach, SILENCE};
-use super::shared_reservations::SharedReservations;
+use super::shared_reservations::SimReservations;
 use crate::faults::fraction;
-use crate::journal::Journal;
-use crate::serving::{Served, Server};
+use crate::journal::SimJournal;
+use crate::serving::{ServedContents, ServingHost};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,8 @@ use weft_base::lock::Lock;
 use weft_block::AccessState;
 use weft_group::placement::Weights;
 use weft_group::{
-    Access, Answer, Ending, Event, GatewayProcess, Member, Name, Order, Request, Role, Settings,
+    AnaAccess, Ending, GatewayEvent, GatewayName, GatewayOrder, GatewayProcess, GatewayRole,
+    GatewaySettings, GroupAnswer, GroupRequest, Member,
 };
 use weft_io::Time;
 use weft_io::sim::{Rng, World};
@@ -36,24 +37,24 @@ const FENCING: Duration = Duration::from_secs(4);
 const TELLING: Duration = Duration::from_millis(300);
 
 /// See the module.
-pub struct Gateway {
-    pub server: Server,
+pub struct SimGateway {
+    pub server: ServingHost,
     /// A process is there, which may not serve yet.
     is_running: bool,
     /// Its reservations, if the group keeps any.
-    reservations: Option<SharedReservations>,
+    reservations: Option<SimReservations>,
     /// What it may execute late.
-    late: Option<LateWrites>,
+    late: Option<GatewayLateWrites>,
     cluster: Arc<Lock<Cluster>>,
-    name: Name,
+    name: GatewayName,
     /// The process that runs, or ran last.
     pub client: Client,
     starts: u64,
     engine: Option<GatewayProcess>,
     /// The role that its hosts know.
-    role: Option<Role>,
+    role: Option<GatewayRole>,
     /// Another role, and when its hosts have been told of it.
-    next_role: Option<(Time, Role)>,
+    next_role: Option<(Time, GatewayRole)>,
     /// When the last beat was sent that it knows to be confirmed.
     beat_sent: Time,
     pub link: ClusterLink,
@@ -76,9 +77,9 @@ pub struct Gateway {
     rng: Rng,
 }
 
-impl Gateway {
-    pub fn new(n: usize, server: Server, cluster: &Arc<Lock<Cluster>>, mut rng: Rng) -> Self {
-        let name = Name::new(&format!("gateway-{n}")).expect("a name");
+impl SimGateway {
+    pub fn new(n: usize, server: ServingHost, cluster: &Arc<Lock<Cluster>>, mut rng: Rng) -> Self {
+        let name = GatewayName::new(&format!("gateway-{n}")).expect("a name");
         // What is asked of the monitors does not change the rest of the history.
         let own = Rng::new(rng.clone().bits());
         Self {
@@ -107,7 +108,7 @@ impl Gateway {
         }
     }
 
-    pub fn name(&self) -> &Name {
+    pub fn name(&self) -> &GatewayName {
         &self.name
     }
 
@@ -116,12 +117,12 @@ impl Gateway {
     }
 
     /// Shares its reservations with the other gateways.
-    pub fn share(&mut self, reservations: SharedReservations) {
+    pub fn share(&mut self, reservations: SimReservations) {
         self.reservations = Some(reservations);
     }
 
     /// Tells the oracle what it executes late and may.
-    pub fn tell_late(&mut self, late: LateWrites) {
+    pub fn tell_late(&mut self, late: GatewayLateWrites) {
         self.late = Some(late);
     }
 
@@ -129,7 +130,7 @@ impl Gateway {
     pub fn is_busy(&self, now: Time) -> bool {
         now < self.paused_until
             || self.link.is_cut(now)
-            || self.reservations.as_ref().is_some_and(SharedReservations::is_busy)
+            || self.reservations.as_ref().is_some_and(SimReservations::is_busy)
     }
 
     /// It stands still, or is kept out and has not noticed that.
@@ -143,21 +144,21 @@ impl Gateway {
         Duration::from_nanos((ns + ns / 1000 * self.drift) as u64)
     }
 
-    fn start(&mut self, world: &mut World, journal: &Journal) {
+    fn start(&mut self, world: &mut World, journal: &SimJournal) {
         self.starts += 1;
         self.client = self.starts * 100 + self.client % 100;
         self.starts_at = None;
         let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&self.cluster.lock().store));
-        let image = Image {
+        let image = SimImage {
             cluster,
             store,
             client: self.client,
             queues: AtomicU64::new(0),
             late: self.late.clone(),
         };
-        self.server.serve_instead(Served::Own(Arc::new(image)));
+        self.server.serve_instead(ServedContents::Own(Arc::new(image)));
         self.is_running = true;
-        let settings = Settings {
+        let settings = GatewaySettings {
             name: self.name.clone(),
             instance: self.client,
             client: self.client.to_string(),
@@ -168,7 +169,7 @@ impl Gateway {
         let engine = GatewayProcess::new(settings, SILENCE);
         (self.engine, self.role, self.next_role) = (Some(engine), None, None);
         (self.is_closing, self.is_closed, self.has_served) = (false, false, false);
-        self.tell(world.now(), Event::Weights(Weights::from([(GROUP, 1)])));
+        self.tell(world.now(), GatewayEvent::Weights(Weights::from([(GROUP, 1)])));
         if self.reservations.is_none() {
             self.begin_serving(world, journal);
         }
@@ -176,15 +177,15 @@ impl Gateway {
     }
 
     /// Lets hosts in, as the group says.
-    fn begin_serving(&mut self, world: &mut World, journal: &Journal) {
+    fn begin_serving(&mut self, world: &mut World, journal: &SimJournal) {
         world.power_on(self.server.host);
         self.server.start(world, journal);
         self.set_access(self.role.as_ref().map_or(AccessState::Inaccessible, access));
-        self.tell(world.now(), Event::Ready);
+        self.tell(world.now(), GatewayEvent::Ready);
     }
 
     /// Tells the engine what has happened.
-    fn tell(&mut self, now: Time, event: Event) {
+    fn tell(&mut self, now: Time, event: GatewayEvent) {
         let clock = self.clock(now);
         if let Some(engine) = &mut self.engine {
             engine.take(clock, event);
@@ -192,7 +193,7 @@ impl Gateway {
     }
 
     /// What hosts reserve is read before they are served.
-    fn look_after_reservations(&mut self, world: &mut World, journal: &Journal) {
+    fn look_after_reservations(&mut self, world: &mut World, journal: &SimJournal) {
         let now = world.now();
         let Some(reservations) = &mut self.reservations else { return };
         reservations.go_on(now, self.link.is_cut(now));
@@ -216,7 +217,7 @@ impl Gateway {
     }
 
     /// The process ends without ceremony, and starts again after a while.
-    pub fn kill(&mut self, world: &mut World, journal: &Journal, again: Duration) {
+    pub fn kill(&mut self, world: &mut World, journal: &SimJournal, again: Duration) {
         if self.server.is_running() {
             self.server.kill(world, journal);
         }
@@ -232,20 +233,20 @@ impl Gateway {
 
     /// The process gives away what it has, and ends.
     pub fn leave(&mut self, now: Time) {
-        self.tell(now, Event::Leave);
+        self.tell(now, GatewayEvent::Leave);
     }
 
     /// Returns whether it serves as the gateway that is optimized, and the cluster takes its
     /// writes.
     pub fn is_optimized(&self) -> bool {
-        let is = |role: &Role| role.access[&GROUP] == Access::Optimized;
+        let is = |role: &GatewayRole| role.access[&GROUP] == AnaAccess::Optimized;
         self.is_running()
             && self.role.as_ref().is_some_and(is)
             && !self.cluster.lock().is_kept_out(self.client)
     }
 
     /// Lets the process go on with its part in the group.
-    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+    pub fn look_after(&mut self, world: &mut World, journal: &SimJournal) {
         let now = world.now();
         {
             let mut cluster = self.cluster.lock();
@@ -285,19 +286,19 @@ impl Gateway {
     }
 
     /// Serves nobody any more, and leaves the group.
-    fn close(&mut self, world: &mut World, journal: &Journal) {
+    fn close(&mut self, world: &mut World, journal: &SimJournal) {
         self.is_closed = true;
         if self.server.is_running() {
             self.server.kill(world, journal);
         }
-        self.tell(world.now(), Event::Closed);
+        self.tell(world.now(), GatewayEvent::Closed);
         self.act(world, journal);
     }
 
     /// Hears the answers that have arrived.
     fn hear(&mut self, now: Time) {
         for (event, asked_at) in self.link.arrived(self.client, now) {
-            if matches!(event, Event::Beats(Answer::Beats(..))) {
+            if matches!(event, GatewayEvent::Beats(GroupAnswer::Beats(..))) {
                 self.beat_sent = asked_at;
             }
             self.tell(now, event);
@@ -305,26 +306,26 @@ impl Gateway {
     }
 
     /// Does what the engine orders.
-    fn act(&mut self, world: &mut World, journal: &Journal) {
+    fn act(&mut self, world: &mut World, journal: &SimJournal) {
         let now = world.now();
         let clock = self.clock(now);
         while let Some(order) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
             match order {
-                Order::Ask(request) => self.ask(request, now, journal),
-                Order::AskMonitors => self.link.ask_monitors(self.client, now),
-                Order::Joined { .. } => self.join(now, journal),
-                Order::Serve(role) => {
+                GatewayOrder::Ask(request) => self.ask(request, now, journal),
+                GatewayOrder::AskMonitors => self.link.ask_monitors(self.client, now),
+                GatewayOrder::Joined { .. } => self.join(now, journal),
+                GatewayOrder::Serve(role) => {
                     // Hosts are told one after the other; what is ordered meanwhile is told behind
                     // that.
                     let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
                     self.next_role = Some((begins + fraction(TELLING, &mut self.rng), role));
                 }
-                Order::CarriedOut(_) | Order::Unreadable(_) => {}
-                Order::Resigned => self.is_closing = true,
-                Order::End(Ending::Left) => {
+                GatewayOrder::CarriedOut(_) | GatewayOrder::Unreadable(_) => {}
+                GatewayOrder::Resigned => self.is_closing = true,
+                GatewayOrder::End(Ending::Left) => {
                     return self.kill(world, journal, Duration::from_secs(2));
                 }
-                Order::End(why) => {
+                GatewayOrder::End(why) => {
                     journal.tell(&self.server.name, format_args!("ends: {why}"));
                     if why == Ending::Lost {
                         self.losses += 1;
@@ -336,9 +337,9 @@ impl Gateway {
         }
     }
 
-    fn ask(&mut self, request: Request, now: Time, journal: &Journal) {
+    fn ask(&mut self, request: GroupRequest, now: Time, journal: &SimJournal) {
         let mut at = now + way(&mut self.rng);
-        if let Request::Fence(client) = &request {
+        if let GroupRequest::Fence(client) = &request {
             journal.tell(&self.server.name, format_args!("fences {client}"));
             // Whoever stands still may go on before that is done, where hosts do not wait for it.
             if self.late.is_some() && self.rng.one_in(2) {
@@ -349,7 +350,7 @@ impl Gateway {
     }
 
     /// The process belongs to the group.
-    fn join(&mut self, now: Time, journal: &Journal) {
+    fn join(&mut self, now: Time, journal: &SimJournal) {
         journal.tell(&self.server.name, format_args!("joins as {}", self.client));
         let record = self.engine.as_ref().and_then(GatewayProcess::record);
         let life = record.map_or(0, |record| record.life);
@@ -360,7 +361,7 @@ impl Gateway {
 
     /// A gateway that does not reach the cluster stops serving when its lease is over, by its
     /// clock.
-    fn check_lease(&self, now: Time, journal: &Journal) {
+    fn check_lease(&self, now: Time, journal: &SimJournal) {
         // One that stood still finds that out when it goes on.
         let over = (self.beat_sent + LEASE).max(self.paused_until);
         if self.is_optimized() && now > over + TELLING * 2 + Duration::from_millis(50) {
@@ -374,32 +375,32 @@ impl Gateway {
 
     /// Returns whether it knows of others to which its hosts can turn.
     fn has_company(&self) -> bool {
-        let is_other = |(name, member): (&Name, &Member)| *name != self.name && member.ready;
+        let is_other = |(name, member): (&GatewayName, &Member)| *name != self.name && member.ready;
         let record = self.engine.as_ref().and_then(GatewayProcess::record);
         record.is_some_and(|record| record.members().any(is_other))
     }
 
     /// Its hosts know this role now.
-    fn serve(&mut self, role: Role, now: Time, journal: &Journal) {
+    fn serve(&mut self, role: GatewayRole, now: Time, journal: &SimJournal) {
         let state = access(&role);
         journal.tell(&self.server.name, format_args!("is {state:?}"));
         self.set_access(state);
         self.has_served |= state != AccessState::Inaccessible;
-        self.tell(now, Event::Served);
+        self.tell(now, GatewayEvent::Served);
         self.role = Some(role);
     }
 }
 
 /// What hosts are told of a role.
-fn access(role: &Role) -> AccessState {
+fn access(role: &GatewayRole) -> AccessState {
     match role.access[&GROUP] {
-        Access::Optimized => AccessState::Optimized,
-        Access::NonOptimized => AccessState::NonOptimized,
-        Access::Inaccessible => AccessState::Inaccessible,
+        AnaAccess::Optimized => AccessState::Optimized,
+        AnaAccess::NonOptimized => AccessState::NonOptimized,
+        AnaAccess::Inaccessible => AccessState::Inaccessible,
     }
 }
 
-impl Drop for Gateway {
+impl Drop for SimGateway {
     fn drop(&mut self) {
         self.server.ended();
     }

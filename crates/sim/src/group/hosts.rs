@@ -1,12 +1,12 @@
 //! Hosts that reserve at the gateways of a group, and what the cluster knows of their writes.
 
 use super::cluster::Cluster;
-use super::gateway::Gateway;
-use crate::config::{Config, Protocol};
-use crate::initiator::Initiator;
-use crate::journal::Journal;
+use super::gateway::SimGateway;
+use crate::config::{Config, SimProtocol};
+use crate::initiator::SimInitiator;
+use crate::journal::SimJournal;
 use crate::reserving::known_reservations::KnownReservations;
-use crate::reserving::{Environment, Reserving, Writes};
+use crate::reserving::{Reserving, ReservingEnvironment, Writes};
 use crate::serving::{IQN, NQN};
 use core::cell::RefCell;
 use core::ops::Range;
@@ -37,7 +37,7 @@ impl Writes for Clients {
 /// See the module.
 pub(super) struct Hosts {
     known: Rc<RefCell<KnownReservations>>,
-    environment: Environment,
+    environment: ReservingEnvironment,
     asking: Vec<Reserving>,
     settling: Option<Reserving>,
     /// The life of the group that is known of.
@@ -49,9 +49,9 @@ impl Hosts {
     /// Starts them.
     pub fn start(
         world: &mut World,
-        (config, gateways, initiators): (&Config, &[Gateway], &[Initiator]),
+        (config, gateways, initiators): (&Config, &[SimGateway], &[SimInitiator]),
         cluster: &Arc<Lock<Cluster>>,
-        journal: &Journal,
+        journal: &SimJournal,
         mut rng: Rng,
     ) -> Self {
         let known: Rc<RefCell<KnownReservations>> = Rc::default();
@@ -65,10 +65,10 @@ impl Hosts {
                     Some((Rc::clone(&known), by_nvme.then_some(n)));
             }
         }
-        let door = |it: &Gateway| {
-            (it.server.place_of(Protocol::NvmeTcp), it.server.place_of(Protocol::Iscsi))
+        let door = |it: &SimGateway| {
+            (it.server.place_of(SimProtocol::NvmeTcp), it.server.place_of(SimProtocol::Iscsi))
         };
-        let environment = Environment {
+        let environment = ReservingEnvironment {
             doors: gateways.iter().map(door).collect(),
             subsystem: Nqn::new(NQN).expect("a name"),
             target: IQN.into(),
@@ -86,7 +86,7 @@ impl Hosts {
     }
 
     /// Learns what has become of the gateways.
-    pub fn look(&mut self, gateways: &[Gateway], life: u64, now: Time) {
+    pub fn look(&mut self, gateways: &[SimGateway], life: u64, now: Time) {
         let mut known = self.known.borrow_mut();
         // Nobody serves what there was before.
         if life != self.life {
@@ -113,7 +113,7 @@ impl Hosts {
     }
 
     /// Looks whether all gateways say and do the same, and clears what is reserved.
-    pub fn settle(&mut self, world: &mut World, journal: &Journal) {
+    pub fn settle(&mut self, world: &mut World, journal: &SimJournal) {
         let rng = self.rng.fork();
         self.settling = Some(Reserving::settle(
             world,

@@ -1,9 +1,9 @@
 //! The image as one client has it open.
 
 use super::cluster::Cluster;
-use super::late_writes::LateWrites;
+use super::late_writes::GatewayLateWrites;
 use super::objects::Client;
-use crate::store::Store;
+use crate::store::BlockStore;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ const RETRY: Duration = Duration::from_millis(20);
 const WAITING_MAX: usize = 64;
 
 /// See the module.
-pub struct Image {
+pub struct SimImage {
     pub cluster: Arc<Lock<Cluster>>,
-    pub store: Arc<Store>,
+    pub store: Arc<BlockStore>,
     pub client: Client,
     /// Queues that were opened.
     pub queues: AtomicU64,
     /// Late writes, if hosts do not wait.
-    pub late: Option<LateWrites>,
+    pub late: Option<GatewayLateWrites>,
 }
 
 struct ImageQueue {
@@ -39,7 +39,7 @@ struct ImageQueue {
     number: u64,
     inner: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
-    late: Option<LateWrites>,
+    late: Option<GatewayLateWrites>,
     /// Those that nobody waits for any more, as far as that was seen.
     late_ops: BTreeSet<u64>,
     on: Handle,
@@ -49,7 +49,7 @@ struct ImageQueue {
     refused: bool,
 }
 
-impl BlockDevice for Image {
+impl BlockDevice for SimImage {
     fn url(&self) -> &str {
         "rbd:pool/image"
     }

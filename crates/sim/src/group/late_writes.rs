@@ -8,7 +8,7 @@ use crate::oracle::{Landed, units_of};
 use core::time::Duration;
 use std::net::IpAddr;
 use weft_block::Op;
-use weft_io::sim::View;
+use weft_io::sim::WorldView;
 
 /// How long a write that was received is on its way through a gateway, which looks at the
 /// connection no more.
@@ -16,8 +16,8 @@ const HANDED_ON: Duration = Duration::from_micros(100);
 
 /// Known late writes of one gateway.
 #[derive(Clone)]
-pub struct LateWrites {
-    pub view: View,
+pub struct GatewayLateWrites {
+    pub view: WorldView,
     pub gateway: IpAddr,
     pub block_bytes: u32,
     /// Blocks that each host has for itself.
@@ -25,7 +25,7 @@ pub struct LateWrites {
     pub landed: Landed,
 }
 
-impl LateWrites {
+impl GatewayLateWrites {
     /// Returns whether the gateway may give this write to the cluster although nobody waits for it.
     pub fn may_be(&self, op: &Op) -> bool {
         op.kind.is_write()

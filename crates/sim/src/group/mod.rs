@@ -21,19 +21,19 @@ mod set_up;
 mod shared_reservations;
 
 use crate::config::Config;
-use crate::every_run::{QUIET, Report, TICK, check_store, network, seeded};
+use crate::every_run::{QUIET, SimReport, TICK, check_store, network, seeded};
 use crate::faults::fraction;
-use crate::initiator::Initiator;
-use crate::journal::Journal;
+use crate::initiator::SimInitiator;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
 use crate::scene::Scene;
-use crate::store::{Behaviour, Store};
+use crate::store::{Behaviour, BlockStore};
 use crate::wanted::{Transport, Wanted};
 use cluster::Cluster;
 use core::cell::RefCell;
 use core::time::Duration;
 use faults::Fault;
-use gateway::Gateway;
+use gateway::SimGateway;
 use hosts::Hosts;
 use reach::LEASE;
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weft_base::lock::Lock;
 use weft_endpoint::paths::Failover;
-use weft_group::Record;
+use weft_group::GroupRecord;
 use weft_io::Time;
 use weft_io::sim::{HostId, Rng, World};
 
@@ -62,10 +62,10 @@ struct Run {
     config: Config,
     world: World,
     cluster: Arc<Lock<Cluster>>,
-    store: Arc<Store>,
+    store: Arc<BlockStore>,
     oracle: Rc<RefCell<Oracle>>,
-    gateways: Vec<Gateway>,
-    initiators: Vec<Initiator>,
+    gateways: Vec<SimGateway>,
+    initiators: Vec<SimInitiator>,
     /// Hosts that reserve.
     hosts: Option<Hosts>,
     planned: VecDeque<(Time, Fault)>,
@@ -74,11 +74,11 @@ struct Run {
     /// When the cluster is as usual again.
     slow_until: Time,
     rng: Rng,
-    journal: Journal,
+    journal: SimJournal,
 }
 
 /// Runs a seed as a group of gateways.
-pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+pub fn run(seed: u64, wanted: Wanted, journal: &SimJournal) -> SimReport {
     let mut run = Run::new(seed, wanted, journal);
     let setup = run.config.to_string();
     journal.tell("run", format_args!("seed {seed}: {setup}"));
@@ -86,12 +86,12 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     journal.catch_up(&run.world);
     let workloads = run.initiators.iter().flat_map(|it| &it.workloads);
     let opened = run.initiators.iter().map(|it| it.opened).sum();
-    let report = Report::of((seed, setup), workloads, opened, (&run.world, journal));
-    Report { losses: run.gateways.iter().map(|it| it.losses).sum(), ..report }
+    let report = SimReport::of((seed, setup), workloads, opened, (&run.world, journal));
+    SimReport { losses: run.gateways.iter().map(|it| it.losses).sum(), ..report }
 }
 
 impl Run {
-    fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
+    fn new(seed: u64, wanted: Wanted, journal: &SimJournal) -> Self {
         let mut rng = seeded(seed);
         let (scene, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, _) = Transport::of(seed, wanted.transport);
@@ -100,7 +100,7 @@ impl Run {
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);
         journal.follow(&mut world);
-        let store = Store::new(rng.bits(), &config);
+        let store = BlockStore::new(rng.bits(), &config);
         let cluster = Arc::new(Lock::new(Cluster::new(
             Arc::clone(&store),
             config.failover == Failover::Safe,
@@ -139,13 +139,13 @@ impl Run {
             return;
         }
         if !self.goes_on("the operations have not ended", limit, |run| {
-            run.initiators.iter().all(Initiator::is_over)
+            run.initiators.iter().all(SimInitiator::is_over)
         }) {
             return;
         }
-        self.initiators.iter_mut().for_each(Initiator::begin_sweep);
+        self.initiators.iter_mut().for_each(SimInitiator::begin_sweep);
         if !self.goes_on("what was written cannot be read", limit, |run| {
-            run.initiators.iter().all(Initiator::is_over)
+            run.initiators.iter().all(SimInitiator::is_over)
         }) {
             return;
         }
@@ -159,7 +159,7 @@ impl Run {
             self.world.now(),
             &self.journal,
         );
-        self.initiators.iter_mut().for_each(Initiator::close);
+        self.initiators.iter_mut().for_each(SimInitiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());
         if let Some(left) = self.left() {
             self.journal
@@ -236,16 +236,16 @@ impl Run {
     /// All gateways are in the group, and one is optimized.
     fn is_whole(&self) -> bool {
         let cluster = self.cluster.lock();
-        let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else {
+        let Some(record) = cluster.record().and_then(|text| GroupRecord::parse(text).ok()) else {
             return false;
         };
         drop(cluster);
-        let is_in = |it: &Gateway| {
+        let is_in = |it: &SimGateway| {
             record.member(it.name()).is_some_and(|member| {
                 member.ready && !member.condemned && member.instance == it.client
             })
         };
-        self.gateways.iter().all(is_in) && self.gateways.iter().any(Gateway::is_optimized)
+        self.gateways.iter().all(is_in) && self.gateways.iter().any(SimGateway::is_optimized)
     }
 
     fn apply_due(&mut self) {

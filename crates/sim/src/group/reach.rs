@@ -2,9 +2,9 @@
 //! lost it: neither too late, nor while the monitors answer.
 
 use super::cluster_link::ClusterLink;
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use core::time::Duration;
-use weft_group::Name;
+use weft_group::GatewayName;
 use weft_io::Time;
 
 /// Time for which a gateway may serve after its last beat.
@@ -42,7 +42,7 @@ impl Reach {
     }
 
     /// A process that has served, and knows of others, does not run on without the cluster.
-    pub fn check_life(&self, now: Time, name: &Name, journal: &Journal) {
+    pub fn check_life(&self, now: Time, name: &GatewayName, journal: &SimJournal) {
         if now > self.isolated_since + LEASE + SILENCE + SLACK {
             let since = now - self.isolated_since;
             journal.violation(format!("{name} lost the cluster {since:?} ago, and has not ended"));
@@ -50,7 +50,7 @@ impl Reach {
     }
 
     /// A process ends because it has lost the cluster: then it has not reached the monitors.
-    pub fn check_end(&self, now: Time, name: &Name, journal: &Journal) {
+    pub fn check_end(&self, now: Time, name: &GatewayName, journal: &SimJournal) {
         if now > self.reached_since + ANSWERED {
             let since = now - self.reached_since;
             journal.violation(format!(

@@ -1,16 +1,16 @@
 //! Participants in a run of a group: gateways, and hosts with a path to each of them.
 
 use super::cluster::Cluster;
-use super::gateway::Gateway;
-use super::late_writes::LateWrites;
-use super::shared_reservations::SharedReservations;
-use crate::config::{Config, Protocol};
+use super::gateway::SimGateway;
+use super::late_writes::GatewayLateWrites;
+use super::shared_reservations::SimReservations;
+use crate::config::{Config, SimProtocol};
 use crate::every_run::options;
-use crate::initiator::Initiator;
-use crate::journal::Journal;
+use crate::initiator::SimInitiator;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
-use crate::serving::{Served, Server};
-use crate::store::Store;
+use crate::serving::{ServedContents, ServingHost};
+use crate::store::BlockStore;
 use core::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,30 +24,30 @@ use weft_io::sim::{Rng, World};
 pub(super) fn gateways(
     config: &Config,
     world: &mut World,
-    (cluster, store, oracle): (&Arc<Lock<Cluster>>, &Arc<Store>, &Rc<RefCell<Oracle>>),
+    (cluster, store, oracle): (&Arc<Lock<Cluster>>, &Arc<BlockStore>, &Rc<RefCell<Oracle>>),
     rng: &mut Rng,
-) -> Vec<Gateway> {
+) -> Vec<SimGateway> {
     let gateway = |n: usize| {
-        let served = Served::Own(Arc::clone(store) as Arc<dyn BlockDevice>);
+        let served = ServedContents::Own(Arc::clone(store) as Arc<dyn BlockDevice>);
         let (name, ip) = (format!("gateway-{n}"), format!("10.0.0.{}", n + 1));
         let mut server =
-            Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
+            ServingHost::new(world, &name, &ip, config.protocol, served, config, rng.bits());
         if config.fences {
             let image = store.identity().uuid.expect("a name");
             server.share_in_group(n as u16);
             server.serve_also(match config.protocol {
-                Protocol::Iscsi => Protocol::NvmeTcp,
-                _ => Protocol::Iscsi,
+                SimProtocol::Iscsi => SimProtocol::NvmeTcp,
+                _ => SimProtocol::Iscsi,
             });
-            let mut gateway = Gateway::new(n, server, cluster, rng.fork());
-            gateway.share(SharedReservations::new(cluster, image, rng.fork()));
+            let mut gateway = SimGateway::new(n, server, cluster, rng.fork());
+            gateway.share(SimReservations::new(cluster, image, rng.fork()));
             return gateway;
         }
         server.share(n as u16);
         let ip = server.place_of(config.protocol).ip();
-        let mut gateway = Gateway::new(n, server, cluster, rng.fork());
+        let mut gateway = SimGateway::new(n, server, cluster, rng.fork());
         if config.failover == Failover::Fast {
-            gateway.tell_late(LateWrites {
+            gateway.tell_late(GatewayLateWrites {
                 view: world.view(),
                 gateway: ip,
                 block_bytes: config.block_bytes,
@@ -63,11 +63,11 @@ pub(super) fn gateways(
 /// Hosts with a path to each gateway.
 pub(super) fn initiators(
     config: &Config,
-    gateways: &[Gateway],
+    gateways: &[SimGateway],
     world: &mut World,
-    (oracle, journal): (&Rc<RefCell<Oracle>>, &Journal),
+    (oracle, journal): (&Rc<RefCell<Oracle>>, &SimJournal),
     rng: &mut Rng,
-) -> Vec<Initiator> {
+) -> Vec<SimInitiator> {
     let urls: Vec<_> = gateways.iter().map(|it| it.server.url()).collect();
     let options = ConnectOptions {
         paths: config.paths(&urls[1..]),
@@ -75,7 +75,7 @@ pub(super) fn initiators(
     };
     let initiator = |n| {
         let mut initiator =
-            Initiator::new(world, n, config, options.clone(), oracle, journal, rng.fork());
+            SimInitiator::new(world, n, config, options.clone(), oracle, journal, rng.fork());
         initiator.set_urls(urls[..1].to_vec());
         initiator.workloads.iter().for_each(|workload| workload.borrow_mut().plan.may_fail = false);
         initiator

@@ -13,7 +13,7 @@ use weft_block::{Error, ErrorKind};
 use weft_endpoint::reservations::{Answered, Asked, Got, GroupStore, ReservationTable};
 use weft_group::limits::RESERVATION_RETRY_MS;
 use weft_group::reservations::{Lane, stored};
-use weft_group::{Announcement, AnnouncementStep, Record};
+use weft_group::{Announcement, AnnouncementStep, GroupRecord};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
@@ -174,7 +174,7 @@ impl Call {
 fn tell(announcement: &mut Announcement, told: Option<ClusterAnswer>, now: Time) -> bool {
     match (announcement.step(), told) {
         (AnnouncementStep::Record, Some(ClusterAnswer::Record(text))) => {
-            let record = Record::parse(&text);
+            let record = GroupRecord::parse(&text);
             record.is_ok_and(|record| {
                 announcement.record(now.since_epoch(), &record);
                 true
@@ -210,7 +210,7 @@ struct Process {
 }
 
 /// See the module.
-pub struct SharedReservations {
+pub struct SimReservations {
     cluster: Arc<Lock<Cluster>>,
     namespace: Uuid,
     process: Option<Process>,
@@ -221,7 +221,7 @@ pub struct SharedReservations {
     rng: Rng,
 }
 
-impl SharedReservations {
+impl SimReservations {
     pub fn new(cluster: &Arc<Lock<Cluster>>, namespace: Uuid, rng: Rng) -> Self {
         let (calls, notices, answers) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -402,7 +402,7 @@ fn execute(
     }
 }
 
-impl Drop for SharedReservations {
+impl Drop for SimReservations {
     /// What is asked holds on to its process.
     fn drop(&mut self) {
         self.end();

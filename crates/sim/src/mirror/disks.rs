@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::stamp::UNIT_BYTES;
-use crate::store::Store;
+use crate::store::BlockStore;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::mirror::admin::{self, Holding, Label};
@@ -20,8 +20,8 @@ const STATE_BYTES: usize = 64 << 10;
 
 /// See the module.
 pub(super) struct Disks {
-    pub stores: Vec<Arc<Store>>,
-    pub state: Option<Arc<Store>>,
+    pub stores: Vec<Arc<BlockStore>>,
+    pub state: Option<Arc<BlockStore>>,
     /// Legs that have to be in sync.
     pub min_legs: usize,
     /// Bytes of the data.
@@ -51,11 +51,12 @@ impl Disks {
                 .expect("a mirror");
         let stores = sizes
             .iter()
-            .map(|bytes| Store::of(rng.bits(), config, bytes / u64::from(block_bytes)))
+            .map(|bytes| BlockStore::of(rng.bits(), config, bytes / u64::from(block_bytes)))
             .collect();
         let durable = Config { volatile: false, ..config.clone() };
-        let state = (!rng.one_in(3))
-            .then(|| Store::of(rng.bits(), &durable, STATE_BYTES as u64 / u64::from(block_bytes)));
+        let state = (!rng.one_in(3)).then(|| {
+            BlockStore::of(rng.bits(), &durable, STATE_BYTES as u64 / u64::from(block_bytes))
+        });
         let disks = Self { stores, state, min_legs, data_bytes, block_bytes, sizes };
         for (leg, area) in areas.iter().enumerate() {
             let first = disks.area(leg).0;

@@ -13,7 +13,7 @@ use crate::faults::fraction;
 use crate::holds;
 use crate::store::Behaviour;
 use core::time::Duration;
-use weft_io::sim::{Connection, Cut, Rng};
+use weft_io::sim::{Cut, Rng, SimConnection};
 
 /// One of so many seeds does it.
 const ONE_IN: u32 = 4;
@@ -51,7 +51,7 @@ impl Run {
     pub(super) fn leave_late_on_leg(&mut self, which: u64, after: Duration) {
         self.hold_back(which, after, |run, leg| {
             let at = run.targets[leg].at;
-            let of_leg = |it: &Connection| it.open && it.server == at;
+            let of_leg = |it: &SimConnection| it.open && it.server == at;
             let all: Vec<_> = run.world.connections().into_iter().filter(of_leg).collect();
             all.into_iter().for_each(|it| run.world.cut(it.id, Cut::Reset));
         });

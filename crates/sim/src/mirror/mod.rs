@@ -20,13 +20,13 @@ mod owner;
 mod power;
 mod sectors;
 
-use crate::config::{Config, Protocol};
-use crate::every_run::{QUIET, Report, STANDSTILL, TICK, network, options, seeded};
+use crate::config::{Config, SimProtocol};
+use crate::every_run::{QUIET, STANDSTILL, SimReport, TICK, network, options, seeded};
 use crate::holds;
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
 use crate::scene::Scene;
-use crate::serving::{Served, Server};
+use crate::serving::{ServedContents, ServingHost};
 use crate::wanted::{Transport, Wanted};
 use core::cell::RefCell;
 use core::time::Duration;
@@ -51,7 +51,7 @@ struct Run {
     disks: Disks,
     memory: Memory,
     oracle: Rc<RefCell<Oracle>>,
-    targets: Vec<Server>,
+    targets: Vec<ServingHost>,
     owner: Owner,
     stranger: Stranger,
     what: What,
@@ -63,22 +63,27 @@ struct Run {
     /// The state file is lost before it starts again.
     loses_state: bool,
     rng: Rng,
-    journal: Journal,
+    journal: SimJournal,
 }
 
 /// Runs a seed as a mirror.
-pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+pub fn run(seed: u64, wanted: Wanted, journal: &SimJournal) -> SimReport {
     let mut run = Run::new(seed, wanted, journal);
     let setup = run.setup();
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
     run.after(seed);
     journal.catch_up(&run.world);
-    Report::of((seed, setup), run.owner.workloads.iter(), run.owner.opened, (&run.world, journal))
+    SimReport::of(
+        (seed, setup),
+        run.owner.workloads.iter(),
+        run.owner.opened,
+        (&run.world, journal),
+    )
 }
 
 impl Run {
-    fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
+    fn new(seed: u64, wanted: Wanted, journal: &SimJournal) -> Self {
         let mut rng = seeded(seed);
         let (_, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, _) = Transport::of(seed, wanted.transport);
@@ -97,7 +102,7 @@ impl Run {
         let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
         let targets = targets(&config, &disks, &mut world, journal, &mut rng);
         let what = What {
-            legs: targets.iter().map(Server::url).collect(),
+            legs: targets.iter().map(ServingHost::url).collect(),
             state: disks.state.clone(),
             options: options(&config, config.protocol, config.quiesce),
         };
@@ -283,14 +288,14 @@ fn targets(
     config: &Config,
     disks: &Disks,
     world: &mut World,
-    journal: &Journal,
+    journal: &SimJournal,
     rng: &mut Rng,
-) -> Vec<Server> {
-    let start = |(n, store): (usize, &Arc<crate::store::Store>)| {
-        let protocol = if rng.one_in(4) { Protocol::Iscsi } else { config.protocol };
-        let served = Served::Own(Arc::clone(store) as Arc<dyn BlockDevice>);
+) -> Vec<ServingHost> {
+    let start = |(n, store): (usize, &Arc<crate::store::BlockStore>)| {
+        let protocol = if rng.one_in(4) { SimProtocol::Iscsi } else { config.protocol };
+        let served = ServedContents::Own(Arc::clone(store) as Arc<dyn BlockDevice>);
         let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
-        let mut target = Server::new(world, &name, &ip, protocol, served, config, rng.bits());
+        let mut target = ServingHost::new(world, &name, &ip, protocol, served, config, rng.bits());
         target.start(world, journal);
         target
     };

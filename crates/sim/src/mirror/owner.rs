@@ -3,10 +3,10 @@
 
 use crate::config::Config;
 use crate::every_run::{control, loops};
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
-use crate::store::Store;
-use crate::workload::{self, Plan, Shared, Workload};
+use crate::store::BlockStore;
+use crate::workload::{self, Shared, SharedWorkload, WorkloadPlan};
 use core::cell::RefCell;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -40,7 +40,7 @@ pub(super) struct What {
     /// The URLs of the legs.
     pub legs: Vec<String>,
     /// The state file.
-    pub state: Option<Arc<Store>>,
+    pub state: Option<Arc<BlockStore>>,
     pub options: ConnectOptions,
 }
 
@@ -119,13 +119,13 @@ impl Owner {
         config: &Config,
         what: What,
         oracle: &Rc<RefCell<Oracle>>,
-        journal: &Journal,
+        journal: &SimJournal,
         mut rng: Rng,
     ) -> Self {
         let per_queue = config.blocks_per_queue() * config.units();
         let all = per_queue * config.queues as u32;
         let workloads = (0..config.queues).map(|q| {
-            let plan = Plan {
+            let plan = WorkloadPlan {
                 name: format!("owner/{q}"),
                 host: 0,
                 overlap: false,
@@ -138,7 +138,7 @@ impl Owner {
                 is_taken_over: false,
                 may_fail: true,
             };
-            Workload::new(plan, config.operations, rng.fork(), oracle, journal)
+            SharedWorkload::new(plan, config.operations, rng.fork(), oracle, journal)
         });
         let workloads = workloads.collect();
         let host = world.host("10.0.1.1");
@@ -160,14 +160,14 @@ impl Owner {
     }
 
     /// Starts the process.
-    pub fn start(&mut self, world: &mut World, journal: &Journal) {
+    pub fn start(&mut self, world: &mut World, journal: &SimJournal) {
         self.loops = loops(world, self.host, 1 + self.io_loops);
         journal.tell("owner", format_args!("starts"));
         self.doing = Doing::Waiting(world.now());
     }
 
     /// The process ends without ceremony.
-    pub fn kill(&mut self, world: &mut World, journal: &Journal) {
+    pub fn kill(&mut self, world: &mut World, journal: &SimJournal) {
         journal.tell("owner", format_args!("is killed"));
         world.kill(self.host);
         self.doing = Doing::Down;
@@ -217,7 +217,7 @@ impl Owner {
     }
 
     /// Goes on: opens, by force only while nothing goes wrong, and starts workloads.
-    pub fn look_after(&mut self, world: &mut World, journal: &Journal, is_calm: bool) {
+    pub fn look_after(&mut self, world: &mut World, journal: &SimJournal, is_calm: bool) {
         match &mut self.doing {
             Doing::Waiting(until) if *until <= world.now() && (is_calm || !self.needs_force) => {
                 let (force, seed) = (self.needs_force, self.rng.bits());
@@ -264,7 +264,7 @@ impl Owner {
     }
 
     /// Checks that its loop sleeps while the mirror waits for its legs.
-    pub fn check_sleep(&mut self, world: &World, journal: &Journal) {
+    pub fn check_sleep(&mut self, world: &World, journal: &SimJournal) {
         let is_away = self.device().is_some_and(|device| device.presence() == Presence::Away);
         if !is_away {
             self.waiting = None;
@@ -284,7 +284,7 @@ impl Owner {
         self.waiting = Some((now, turns));
     }
 
-    fn run(&mut self, world: &World, device: Device, journal: &Journal) {
+    fn run(&mut self, world: &World, device: Device, journal: &SimJournal) {
         for (id, workload) in self.loops[1..].iter().zip(&self.workloads) {
             if workload.borrow().left == 0 {
                 continue;
@@ -375,7 +375,7 @@ impl Stranger {
     }
 
     /// Checks the outcome of opening the mirror.
-    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+    pub fn look_after(&mut self, world: &mut World, journal: &SimJournal) {
         let Some(opening) = &mut self.opening else { return };
         let Poll::Ready(outcome) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         else {

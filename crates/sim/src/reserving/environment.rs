@@ -1,6 +1,6 @@
 //! Requests of the hosts that reserve, and their targets.
 
-use crate::store::Store;
+use crate::store::BlockStore;
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ const KEEP_ALIVE_MS: u32 = 5000;
 
 /// See the module.
 #[derive(Clone)]
-pub struct Environment {
+pub struct ReservingEnvironment {
     /// The NVMe/TCP port and the iSCSI port of the target, or of each gateway of a group.
     pub doors: Vec<(SocketAddr, SocketAddr)>,
     /// The subsystem.
@@ -35,7 +35,7 @@ pub struct Environment {
     /// The first block that nobody has.
     pub free: u64,
     /// The store.
-    pub store: Arc<Store>,
+    pub store: Arc<BlockStore>,
     /// Other writes of a client of a cluster to these blocks; `None`: there is no cluster.
     pub cluster: Option<Rc<dyn Writes>>,
 }
@@ -49,7 +49,7 @@ pub trait Writes {
     fn waiting(&self, blocks: core::ops::Range<u64>) -> Option<u64>;
 }
 
-impl Environment {
+impl ReservingEnvironment {
     /// Several gateways keep the reservations together.
     pub fn is_group(&self) -> bool {
         self.cluster.is_some()

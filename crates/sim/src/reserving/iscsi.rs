@@ -1,7 +1,7 @@
 //! An initiator that reserves by iSCSI: one session, without digests and CHAP.
 
-use super::link::{Link, Lost, Place};
-use super::model::{Action, Kind};
+use super::link::{PollingDriver, StreamLost, TimedStream};
+use super::model::{Kind, ModelAction};
 use super::{BLOCK, Ended};
 use std::net::SocketAddr;
 use weft_io::Time;
@@ -21,23 +21,23 @@ const ALL_TG_PT: u8 = 4;
 const ATTENTIONS: usize = 8;
 
 /// A session.
-pub struct Initiator {
-    link: Link,
+pub struct IscsiSession {
+    link: TimedStream,
     sn: u32,
     /// It registers at all target ports.
     all_ports: bool,
 }
 
-impl Initiator {
+impl IscsiSession {
     /// Logs in. It will register at this target port, or at all.
     pub async fn open(
-        place: &Place,
+        place: &PollingDriver,
         to: SocketAddr,
         (name, target): (&str, &str),
         all_ports: bool,
         limit: Time,
-    ) -> Result<Self, Lost> {
-        let mut this = Self { link: Link::open(place, to, limit).await?, sn: 1, all_ports };
+    ) -> Result<Self, StreamLost> {
+        let mut this = Self { link: TimedStream::open(place, to, limit).await?, sn: 1, all_ports };
         let text = format!("InitiatorName={name}\0TargetName={target}\0");
         let request = LoginRequest {
             immediate: true,
@@ -52,21 +52,21 @@ impl Initiator {
         let (bhs, _) = this.pdu().await?;
         let is_in = Opcode::of(bhs[0]) == Opcode::LOGIN_RESPONSE
             && LoginResponse::decode(&bhs).status == LoginStatus::SUCCESS;
-        if is_in { Ok(this) } else { Err(Lost) }
+        if is_in { Ok(this) } else { Err(StreamLost) }
     }
 
-    async fn put(&mut self, bhs: [u8; 48], data: &[u8]) -> Result<(), Lost> {
+    async fn put(&mut self, bhs: [u8; 48], data: &[u8]) -> Result<(), StreamLost> {
         self.link.send(&[&bhs[..], data, &[0; 3][..padding(data.len() as u32)]].concat()).await
     }
 
-    async fn pdu(&mut self) -> Result<([u8; 48], Vec<u8>), Lost> {
-        let bhs: [u8; 48] = self.link.receive(48).await?.try_into().map_err(|_| Lost)?;
+    async fn pdu(&mut self) -> Result<([u8; 48], Vec<u8>), StreamLost> {
+        let bhs: [u8; 48] = self.link.receive(48).await?.try_into().map_err(|_| StreamLost)?;
         let bytes = Head::decode(&bhs).data_bytes;
         Ok((bhs, self.link.receive(bytes as usize + padding(bytes)).await?))
     }
 
     /// A command whose data comes with it; its status and sense key.
-    async fn command(&mut self, cdb: [u8; 16], data: &[u8]) -> Result<(u8, u8), Lost> {
+    async fn command(&mut self, cdb: [u8; 16], data: &[u8]) -> Result<(u8, u8), StreamLost> {
         let (task, cmd_sn) = (TaskTag(self.sn), Serial(self.sn));
         self.sn += 1;
         let command = ScsiCommand {
@@ -89,12 +89,12 @@ impl Initiator {
                     ));
                 }
                 Opcode::NOP_IN => {}
-                _ => return Err(Lost),
+                _ => return Err(StreamLost),
             }
         }
     }
 
-    async fn run(&mut self, cdb: [u8; 16], data: &[u8]) -> Result<Ended, Lost> {
+    async fn run(&mut self, cdb: [u8; 16], data: &[u8]) -> Result<Ended, StreamLost> {
         for _ in 0..ATTENTIONS {
             return Ok(match self.command(cdb, data).await? {
                 (0, _) => Ended::Done,
@@ -106,28 +106,28 @@ impl Initiator {
                 _ => Ended::NotExecuted,
             });
         }
-        Err(Lost)
+        Err(StreamLost)
     }
 
     /// Asks for something; keys by number.
     pub async fn reserve(
         &mut self,
-        action: Action,
+        action: ModelAction,
         own: u64,
         key_of: impl Fn(usize) -> u64,
-    ) -> Result<Ended, Lost> {
+    ) -> Result<Ended, StreamLost> {
         let code = |kind: Kind| TYPES[usize::from(kind)];
         // Service action, type, the sender's key, and the other one.
         let (service, kind, keys) = match action {
-            Action::Register => (6, 0, [0, own]),
-            Action::Unregister { .. } => (6, 0, [0, 0]),
-            Action::Acquire(kind) => (1, code(kind), [own, 0]),
-            Action::Release(kind) => (2, code(kind), [own, 0]),
-            Action::Clear => (3, 0, [own, 0]),
-            Action::Preempt { victim, kind, abort } => {
+            ModelAction::Register => (6, 0, [0, own]),
+            ModelAction::Unregister { .. } => (6, 0, [0, 0]),
+            ModelAction::Acquire(kind) => (1, code(kind), [own, 0]),
+            ModelAction::Release(kind) => (2, code(kind), [own, 0]),
+            ModelAction::Clear => (3, 0, [own, 0]),
+            ModelAction::Preempt { victim, kind, abort } => {
                 (4 + u8::from(abort), code(kind), [own, key_of(victim)])
             }
-            Action::Report => return Ok(Ended::NotExecuted),
+            ModelAction::Report => return Ok(Ended::NotExecuted),
         };
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2], cdb[8]) = (0x5f, service, kind, 24);
@@ -139,7 +139,7 @@ impl Initiator {
     }
 
     /// Writes one block.
-    pub async fn write(&mut self, lba: u64, content: &[u8; BLOCK]) -> Result<Ended, Lost> {
+    pub async fn write(&mut self, lba: u64, content: &[u8; BLOCK]) -> Result<Ended, StreamLost> {
         let mut cdb = [0; 16];
         (cdb[0], cdb[13]) = (0x8a, 1);
         cdb[2..10].copy_from_slice(&lba.to_be_bytes());

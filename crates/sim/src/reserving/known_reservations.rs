@@ -1,7 +1,7 @@
 //! Known states of the reservations in force: answers decide it; a command whose answer was lost
 //! may have been executed, or be executed late.
 
-use super::model::{Action, Answer, State, Who};
+use super::model::{ModelAction, ModelAnswer, ModelState, Who};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_io::Time;
@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_secs(20);
 struct Command {
     id: u64,
     by: Who,
-    action: Action,
+    action: ModelAction,
     /// The gateway of a group that was asked.
     via: usize,
     /// Until when it may be executed, once its connection was lost.
@@ -29,14 +29,14 @@ struct Command {
 /// answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Possible {
-    state: State,
-    executed: Vec<(u64, Answer)>,
+    state: ModelState,
+    executed: Vec<(u64, ModelAnswer)>,
 }
 
 /// What was the case from some moment on.
 struct Moment {
     /// States of which one is in force.
-    states: Vec<State>,
+    states: Vec<ModelState>,
     /// Commands may have been aborted.
     aborts: bool,
 }
@@ -71,7 +71,7 @@ pub struct Fate {
 
 impl Default for KnownReservations {
     fn default() -> Self {
-        let moments = vec![Moment { states: vec![State::default()], aborts: false }];
+        let moments = vec![Moment { states: vec![ModelState::default()], aborts: false }];
         let now = BTreeSet::from([Possible::default()]);
         Self {
             moments,
@@ -88,12 +88,12 @@ impl Default for KnownReservations {
 
 impl KnownReservations {
     /// The states of which one is in force.
-    pub fn states(&self) -> &[State] {
+    pub fn states(&self) -> &[ModelState] {
         self.moments.last().map_or(&[], |moment| &moment.states)
     }
 
     /// Returns the only state that may be in force, if nothing can change it.
-    pub fn certain(&self) -> Option<&State> {
+    pub fn certain(&self) -> Option<&ModelState> {
         let is_certain =
             self.late.is_empty() && self.under_way.is_empty() && self.states().len() == 1;
         self.states().first().filter(|_| is_certain)
@@ -131,7 +131,7 @@ impl KnownReservations {
     }
 
     /// A command is about to be sent to a gateway; its number.
-    pub fn begin(&mut self, by: Who, action: Action, (via, now): (usize, Time)) -> u64 {
+    pub fn begin(&mut self, by: Who, action: ModelAction, (via, now): (usize, Time)) -> u64 {
         self.forget_late(now);
         self.steps += 1;
         let (id, began, generation) = (self.steps, self.starts, self.generation);
@@ -165,7 +165,12 @@ impl KnownReservations {
     ///
     /// # Errors
     /// Why this cannot be the answer.
-    pub fn end(&mut self, command: u64, answer: Option<Answer>, now: Time) -> Result<(), String> {
+    pub fn end(
+        &mut self,
+        command: u64,
+        answer: Option<ModelAnswer>,
+        now: Time,
+    ) -> Result<(), String> {
         // What happened before the target's last start has no consequences.
         let Some(command) = self.take(command) else { return Ok(()) };
         let Some(answer) = answer else {
@@ -235,7 +240,7 @@ impl KnownReservations {
         self.late.clear();
         self.under_way.clear();
         self.now = BTreeSet::from([Possible::default()]);
-        self.moments.push(Moment { states: vec![State::default()], aborts: false });
+        self.moments.push(Moment { states: vec![ModelState::default()], aborts: false });
     }
 
     /// From now on one of these is the case, or what follows from them by commands that may be
@@ -256,8 +261,8 @@ impl KnownReservations {
         }
         let states: BTreeSet<_> = self.now.iter().map(|possible| possible.state.clone()).collect();
         let mut commands = self.late.iter().chain(&self.under_way);
-        let aborts =
-            commands.any(|command| matches!(command.action, Action::Preempt { abort: true, .. }));
+        let aborts = commands
+            .any(|command| matches!(command.action, ModelAction::Preempt { abort: true, .. }));
         self.moments.push(Moment { states: states.into_iter().collect(), aborts });
     }
 }
@@ -274,7 +279,7 @@ impl Possible {
 
     /// What a command was answered that is not under way any more, if it was executed, and the
     /// rest.
-    fn without(&self, command: u64) -> (Option<Answer>, Self) {
+    fn without(&self, command: u64) -> (Option<ModelAnswer>, Self) {
         let mut rest = self.clone();
         let at = rest.executed.iter().position(|(id, _)| *id == command);
         (at.map(|at| rest.executed.remove(at).1), rest)
@@ -285,9 +290,9 @@ impl Possible {
 mod tests {
     use super::*;
 
-    fn done(known: &mut KnownReservations, by: Who, action: Action) {
+    fn done(known: &mut KnownReservations, by: Who, action: ModelAction) {
         let command = known.begin(by, action, (0, Time::ZERO));
-        known.end(command, Some(Answer::Done), Time::ZERO).unwrap();
+        known.end(command, Some(ModelAnswer::Done), Time::ZERO).unwrap();
     }
 
     fn fate(known: &KnownReservations, mark: usize, who: Who) -> [bool; 2] {
@@ -299,15 +304,15 @@ mod tests {
     fn answers_decide() {
         let mut known = KnownReservations::default();
         let first = known.mark();
-        done(&mut known, 0, Action::Register);
-        done(&mut known, 0, Action::Acquire(1));
+        done(&mut known, 0, ModelAction::Register);
+        done(&mut known, 0, ModelAction::Acquire(1));
         assert_eq!(
             (fate(&known, first, 1), fate(&known, known.mark(), 1)),
             ([true, true], [false, true])
         );
-        let command = known.begin(1, Action::Clear, (0, Time::ZERO));
+        let command = known.begin(1, ModelAction::Clear, (0, Time::ZERO));
         assert!(
-            known.end(command, Some(Answer::Done), Time::ZERO).is_err(),
+            known.end(command, Some(ModelAnswer::Done), Time::ZERO).is_err(),
             "it is not registered"
         );
     }
@@ -315,12 +320,12 @@ mod tests {
     #[test]
     fn what_is_under_way_at_a_time_is_executed_in_some_order() {
         let mut known = KnownReservations::default();
-        done(&mut known, 0, Action::Register);
-        done(&mut known, 1, Action::Register);
-        let commands = [0, 1].map(|by| known.begin(by, Action::Acquire(1), (0, Time::ZERO)));
-        known.end(commands[1], Some(Answer::Done), Time::ZERO).unwrap();
+        done(&mut known, 0, ModelAction::Register);
+        done(&mut known, 1, ModelAction::Register);
+        let commands = [0, 1].map(|by| known.begin(by, ModelAction::Acquire(1), (0, Time::ZERO)));
+        known.end(commands[1], Some(ModelAnswer::Done), Time::ZERO).unwrap();
         assert!(
-            known.end(commands[0], Some(Answer::Done), Time::ZERO).is_err(),
+            known.end(commands[0], Some(ModelAnswer::Done), Time::ZERO).is_err(),
             "one of them is too late"
         );
     }
@@ -328,37 +333,41 @@ mod tests {
     #[test]
     fn what_is_reported_is_so_from_then_on() {
         let mut known = KnownReservations::default();
-        done(&mut known, 0, Action::Register);
-        let lost = known.begin(0, Action::Acquire(1), (0, Time::ZERO));
+        done(&mut known, 0, ModelAction::Register);
+        let lost = known.begin(0, ModelAction::Acquire(1), (0, Time::ZERO));
         known.end(lost, None, Time::ZERO).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, true]);
-        let report = known.begin(1, Action::Report, (0, Time::ZERO));
+        let report = known.begin(1, ModelAction::Report, (0, Time::ZERO));
         known.check_generation(report, 7).unwrap();
         known
-            .end(report, Some(Answer::Shows(State::new(vec![0], Some((1, Some(0)))))), Time::ZERO)
+            .end(
+                report,
+                Some(ModelAnswer::Shows(ModelState::new(vec![0], Some((1, Some(0)))))),
+                Time::ZERO,
+            )
             .unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [false, true]);
-        let report = known.begin(1, Action::Report, (0, Time::ZERO));
+        let report = known.begin(1, ModelAction::Report, (0, Time::ZERO));
         assert!(known.check_generation(report, 6).is_err());
     }
 
     #[test]
     fn what_was_lost_may_be_executed_late_but_not_for_ever() {
         let mut known = KnownReservations::default();
-        done(&mut known, 0, Action::Register);
-        let lost = known.begin(0, Action::Acquire(1), (0, Time::ZERO));
+        done(&mut known, 0, ModelAction::Register);
+        let lost = known.begin(0, ModelAction::Acquire(1), (0, Time::ZERO));
         known.end(lost, None, Time::ZERO).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, true]);
         assert!(known.certain().is_none());
-        done(&mut known, 0, Action::Release(1));
+        done(&mut known, 0, ModelAction::Release(1));
         assert_eq!(
             fate(&known, known.mark(), 1),
             [true, true],
             "it may be executed after the release"
         );
         let later = Time::ZERO + LATE * 2;
-        let command = known.begin(0, Action::Release(1), (0, later));
-        known.end(command, Some(Answer::Done), later).unwrap();
+        let command = known.begin(0, ModelAction::Release(1), (0, later));
+        known.end(command, Some(ModelAnswer::Done), later).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, false]);
         assert!(known.certain().is_some());
     }
@@ -366,11 +375,11 @@ mod tests {
     #[test]
     fn a_restart_ends_everything() {
         let mut known = KnownReservations::default();
-        done(&mut known, 0, Action::Register);
-        let command = known.begin(0, Action::Acquire(2), (0, Time::ZERO));
+        done(&mut known, 0, ModelAction::Register);
+        let command = known.begin(0, ModelAction::Acquire(2), (0, Time::ZERO));
         known.restarted();
         known.end(command, None, Time::ZERO).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, false]);
-        assert_eq!(known.certain(), Some(&State::default()));
+        assert_eq!(known.certain(), Some(&ModelState::default()));
     }
 }

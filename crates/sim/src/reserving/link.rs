@@ -9,18 +9,18 @@ use weft_io::{DriverId, Handle, Stream, Time};
 
 /// The connection is over, or has not answered in time.
 #[derive(Debug)]
-pub struct Lost;
+pub struct StreamLost;
 
 /// The driver that polls a future.
 #[derive(Clone)]
-pub struct Place {
+pub struct PollingDriver {
     /// Its loop.
     pub on: Handle,
     /// The driver to wake when it may go on.
     pub driver: DriverId,
 }
 
-impl Place {
+impl PollingDriver {
     /// Waits until then.
     pub async fn sleep_until(&self, at: Time) {
         let timer = TimerSlot::default();
@@ -36,44 +36,48 @@ impl Place {
 }
 
 /// A connection, with a time limit for all that is done on it.
-pub struct Link {
+pub struct TimedStream {
     stream: Box<dyn Stream>,
-    place: Place,
+    place: PollingDriver,
     limit: Time,
     timer: TimerSlot,
 }
 
-impl Link {
+impl TimedStream {
     /// Connects.
-    pub async fn open(place: &Place, to: SocketAddr, limit: Time) -> Result<Self, Lost> {
-        let mut stream = place.on.connect(to).map_err(|_| Lost)?;
-        place.on.registrar(place.driver, |r| stream.register(r)).map_err(|_| Lost)?;
+    pub async fn open(
+        place: &PollingDriver,
+        to: SocketAddr,
+        limit: Time,
+    ) -> Result<Self, StreamLost> {
+        let mut stream = place.on.connect(to).map_err(|_| StreamLost)?;
+        place.on.registrar(place.driver, |r| stream.register(r)).map_err(|_| StreamLost)?;
         let mut link = Self { stream, place: place.clone(), limit, timer: TimerSlot::default() };
         poll_fn(|_| match link.stream.connected() {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => link.pending(),
-            Err(_) => Poll::Ready(Err(Lost)),
+            Err(_) => Poll::Ready(Err(StreamLost)),
         })
         .await?;
         Ok(link)
     }
 
-    fn pending<T>(&self) -> Poll<Result<T, Lost>> {
+    fn pending<T>(&self) -> Poll<Result<T, StreamLost>> {
         if self.place.on.now() >= self.limit {
-            return Poll::Ready(Err(Lost));
+            return Poll::Ready(Err(StreamLost));
         }
         self.timer.arm(&self.place.on, self.place.driver, self.limit);
         Poll::Pending
     }
 
     /// Sends all of it.
-    pub async fn send(&mut self, mut bytes: &[u8]) -> Result<(), Lost> {
+    pub async fn send(&mut self, mut bytes: &[u8]) -> Result<(), StreamLost> {
         poll_fn(|_| {
             while !bytes.is_empty() {
                 match self.stream.send(&[IoSlice::new(bytes)]) {
                     Ok(count) => bytes = &bytes[count..],
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return self.pending(),
-                    Err(_) => return Poll::Ready(Err(Lost)),
+                    Err(_) => return Poll::Ready(Err(StreamLost)),
                 }
             }
             Poll::Ready(Ok(()))
@@ -82,15 +86,15 @@ impl Link {
     }
 
     /// Receives `count` bytes.
-    pub async fn receive(&mut self, count: usize) -> Result<Vec<u8>, Lost> {
+    pub async fn receive(&mut self, count: usize) -> Result<Vec<u8>, StreamLost> {
         let (mut bytes, mut at) = (vec![0; count], 0);
         poll_fn(|_| {
             while at < count {
                 match self.stream.recv(&mut [IoSliceMut::new(&mut bytes[at..])]) {
-                    Ok(0) => return Poll::Ready(Err(Lost)),
+                    Ok(0) => return Poll::Ready(Err(StreamLost)),
                     Ok(count) => at += count,
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return self.pending(),
-                    Err(_) => return Poll::Ready(Err(Lost)),
+                    Err(_) => return Poll::Ready(Err(StreamLost)),
                 }
             }
             Poll::Ready(Ok(()))
@@ -100,7 +104,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for TimedStream {
     fn drop(&mut self) {
         // What fails here was over already.
         let _ = self.place.on.registrar(self.place.driver, |r| self.stream.deregister(r));

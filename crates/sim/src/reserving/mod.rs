@@ -1,13 +1,13 @@
 //! Hosts that reserve: some of them in the name of the initiators that have workloads, so that
 //! these may do what was reserved for them, or may not do what others have reserved.
 //!
-//! * [`model`]: reservations as the standards describe them. [`known_reservations`]: what is known of those in
-//!   force.
+//! * [`model`]: reservations as the standards describe them. [`known_reservations`]: what is known
+//!   of those in force.
 //! * `nvme`, `iscsi`: hosts that ask for them, message by message (`link`). The initiators have no
 //!   way to ask.
-//! * [`Reserving`]: who asks for what, of whom ([`Environment`]), one after the other; and at the end,
-//!   that everything is cleared, and before that (`settling`) that all gateways of a group say and
-//!   do the same.
+//! * [`Reserving`]: who asks for what, of whom ([`ReservingEnvironment`]), one after the other; and
+//!   at the end, that everything is cleared, and before that (`settling`) that all gateways of a
+//!   group say and do the same.
 
 mod environment;
 mod iscsi;
@@ -18,7 +18,7 @@ mod nvme;
 mod script;
 mod settling;
 
-pub use environment::{Environment, Writes};
+pub use environment::{ReservingEnvironment, Writes};
 pub use script::Reserving;
 
 /// Bytes of a block where hosts reserve.

@@ -1,7 +1,7 @@
 //! Reservations of one namespace as the standards describe them, for whoever checks a target:
 //! written apart from the target's own code.
 //!
-//! Every host has one key, and never names another's type of protocol: [`Action`] has the
+//! Every host has one key, and never names another's type of protocol: [`ModelAction`] has the
 //! differences between NVMe and SCSI.
 
 /// A host, or a nexus: by number.
@@ -15,7 +15,7 @@ pub const KINDS: [Kind; 6] = [1, 2, 3, 4, 5, 6];
 
 /// Request of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ModelAction {
     /// Registers its key.
     Register,
     /// Takes the registration back. Without one, it succeeds by SCSI (`idle`) and conflicts by
@@ -45,7 +45,7 @@ pub enum Action {
 
 /// Answer of a target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
+pub enum ModelAnswer {
     /// Success.
     Done,
     /// Reservation conflict.
@@ -53,12 +53,12 @@ pub enum Answer {
     /// Something in the command is wrong.
     Invalid,
     /// The state.
-    Shows(State),
+    Shows(ModelState),
 }
 
 /// Registrants and the reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct State {
+pub struct ModelState {
     registered: Vec<Who>,
     /// Where all registrants hold it, nobody is named.
     held: Option<(Kind, Option<Who>)>,
@@ -69,7 +69,7 @@ const fn all_hold(kind: Kind) -> bool {
     kind >= 5
 }
 
-impl State {
+impl ModelState {
     /// These hosts are registered, and this is reserved; where all registrants hold it, by nobody
     /// in particular.
     pub fn new(mut registered: Vec<Who>, held: Option<(Kind, Option<Who>)>) -> Self {
@@ -121,51 +121,53 @@ impl State {
     }
 
     /// Returns the answer, and the state after it.
-    pub fn after(&self, by: Who, action: Action) -> (Answer, Self) {
-        if action == Action::Report {
-            return (Answer::Shows(self.clone()), self.clone());
+    pub fn after(&self, by: Who, action: ModelAction) -> (ModelAnswer, Self) {
+        if action == ModelAction::Report {
+            return (ModelAnswer::Shows(self.clone()), self.clone());
         }
         let mut next = self.clone();
         match next.apply(by, action) {
-            Answer::Done => (Answer::Done, next),
+            ModelAnswer::Done => (ModelAnswer::Done, next),
             answer => (answer, self.clone()),
         }
     }
 
-    fn apply(&mut self, by: Who, action: Action) -> Answer {
+    fn apply(&mut self, by: Who, action: ModelAction) -> ModelAnswer {
         match action {
-            Action::Report => {}
-            Action::Register if self.is_registered(by) => return Answer::Done,
-            Action::Register => {
+            ModelAction::Report => {}
+            ModelAction::Register if self.is_registered(by) => return ModelAnswer::Done,
+            ModelAction::Register => {
                 self.registered.push(by);
                 self.registered.sort_unstable();
-                return Answer::Done;
+                return ModelAnswer::Done;
             }
-            Action::Unregister { idle: true } if !self.is_registered(by) => return Answer::Done,
-            _ if !self.is_registered(by) => return Answer::Conflict,
-            Action::Unregister { .. } => self.remove(by),
-            Action::Acquire(kind) => match self.held {
-                Some((held, _)) if held != kind || !self.holds(by) => return Answer::Conflict,
+            ModelAction::Unregister { idle: true } if !self.is_registered(by) => {
+                return ModelAnswer::Done;
+            }
+            _ if !self.is_registered(by) => return ModelAnswer::Conflict,
+            ModelAction::Unregister { .. } => self.remove(by),
+            ModelAction::Acquire(kind) => match self.held {
+                Some((held, _)) if held != kind || !self.holds(by) => return ModelAnswer::Conflict,
                 _ => self.hold(by, kind),
             },
-            Action::Release(kind) => match self.held {
-                Some((held, _)) if self.holds(by) && held != kind => return Answer::Invalid,
+            ModelAction::Release(kind) => match self.held {
+                Some((held, _)) if self.holds(by) && held != kind => return ModelAnswer::Invalid,
                 Some(_) if self.holds(by) => self.held = None,
                 _ => {}
             },
-            Action::Preempt { victim, .. } if !self.is_registered(victim) => {
-                return Answer::Conflict;
+            ModelAction::Preempt { victim, .. } if !self.is_registered(victim) => {
+                return ModelAnswer::Conflict;
             }
-            Action::Preempt { victim, kind, .. } => {
+            ModelAction::Preempt { victim, kind, .. } => {
                 let takes_over = self.held.is_some_and(|(_, holder)| holder == Some(victim));
                 self.remove(victim);
                 if takes_over {
                     self.hold(by, kind);
                 }
             }
-            Action::Clear => *self = Self::default(),
+            ModelAction::Clear => *self = Self::default(),
         }
-        Answer::Done
+        ModelAnswer::Done
     }
 }
 
@@ -173,15 +175,16 @@ impl State {
 mod tests {
     use super::*;
 
-    fn state(actions: &[(Who, Action)]) -> State {
-        actions.iter().fold(State::default(), |state, (by, action)| {
+    fn state(actions: &[(Who, ModelAction)]) -> ModelState {
+        actions.iter().fold(ModelState::default(), |state, (by, action)| {
             let (answer, next) = state.after(*by, *action);
-            assert_eq!(answer, Answer::Done, "{action:?} of {by}");
+            assert_eq!(answer, ModelAnswer::Done, "{action:?} of {by}");
             next
         })
     }
 
-    const REGISTERED: [(Who, Action); 2] = [(0, Action::Register), (1, Action::Register)];
+    const REGISTERED: [(Who, ModelAction); 2] =
+        [(0, ModelAction::Register), (1, ModelAction::Register)];
 
     #[test]
     fn each_type_allows_what_it_is_for() {
@@ -195,7 +198,7 @@ mod tests {
             (6, [true, true], [false, false]),
         ];
         for (kind, registrants, others) in wanted {
-            let state = state(&[&REGISTERED[..], &[(0, Action::Acquire(kind))]].concat());
+            let state = state(&[&REGISTERED[..], &[(0, ModelAction::Acquire(kind))]].concat());
             let may = |who| [true, false].map(|writes| state.allows(who, writes));
             assert_eq!(
                 (may(Some(0)), may(Some(1)), may(Some(2)), may(None)),
@@ -207,9 +210,9 @@ mod tests {
 
     #[test]
     fn a_holder_that_leaves_ends_what_it_holds_alone() {
-        let leave = (0, Action::Unregister { idle: false });
-        let alone = state(&[&REGISTERED[..], &[(0, Action::Acquire(1)), leave]].concat());
-        let shared = state(&[&REGISTERED[..], &[(0, Action::Acquire(6)), leave]].concat());
+        let leave = (0, ModelAction::Unregister { idle: false });
+        let alone = state(&[&REGISTERED[..], &[(0, ModelAction::Acquire(1)), leave]].concat());
+        let shared = state(&[&REGISTERED[..], &[(0, ModelAction::Acquire(6)), leave]].concat());
         assert!(
             alone.allows(None, true)
                 && !shared.allows(Some(0), false)
@@ -219,22 +222,22 @@ mod tests {
 
     #[test]
     fn preempting_takes_over_from_the_holder_alone() {
-        let preempt = |kind| (1, Action::Preempt { victim: 0, kind, abort: false });
-        let taken = state(&[&REGISTERED[..], &[(0, Action::Acquire(1)), preempt(2)]].concat());
+        let preempt = |kind| (1, ModelAction::Preempt { victim: 0, kind, abort: false });
+        let taken = state(&[&REGISTERED[..], &[(0, ModelAction::Acquire(1)), preempt(2)]].concat());
         assert!(taken.allows(Some(1), true) && !taken.allows(Some(0), false));
         let free = state(&[&REGISTERED[..], &[preempt(2)]].concat());
         assert!(free.allows(None, true) && !free.is_registered(0));
-        assert_eq!(free.after(1, preempt(1).1).0, Answer::Conflict, "there is nobody left");
+        assert_eq!(free.after(1, preempt(1).1).0, ModelAnswer::Conflict, "there is nobody left");
     }
 
     #[test]
     fn refusals_change_nothing() {
-        let held = state(&[&REGISTERED[..], &[(0, Action::Acquire(3))]].concat());
+        let held = state(&[&REGISTERED[..], &[(0, ModelAction::Acquire(3))]].concat());
         let refused = [
-            (1, Action::Acquire(3), Answer::Conflict),
-            (2, Action::Clear, Answer::Conflict),
-            (2, Action::Unregister { idle: false }, Answer::Conflict),
-            (0, Action::Release(1), Answer::Invalid),
+            (1, ModelAction::Acquire(3), ModelAnswer::Conflict),
+            (2, ModelAction::Clear, ModelAnswer::Conflict),
+            (2, ModelAction::Unregister { idle: false }, ModelAnswer::Conflict),
+            (0, ModelAction::Release(1), ModelAnswer::Invalid),
         ];
         for (by, action, answer) in refused {
             assert_eq!(held.after(by, action), (answer, held.clone()));

@@ -1,14 +1,14 @@
 //! Script of requests: one host after the other connects, asks, checks whether it may write, and
 //! leaves.
 
-use super::environment::Environment;
-use super::iscsi::Initiator;
+use super::environment::ReservingEnvironment;
+use super::iscsi::IscsiSession;
 use super::known_reservations::KnownReservations;
-use super::link::{Lost, Place};
-use super::model::{Action, Answer, KINDS, State, Who};
+use super::link::{PollingDriver, StreamLost};
+use super::model::{KINDS, ModelAction, ModelAnswer, ModelState, Who};
 use super::nvme::NvmeHost;
 use super::{BLOCK, Ended};
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -42,9 +42,9 @@ impl Reserving {
     /// Starts them on a host of their own, the `n`th where several do this at a time.
     pub fn start(
         world: &mut World,
-        (n, environment): (u64, Environment),
+        (n, environment): (u64, ReservingEnvironment),
         known: &Rc<RefCell<KnownReservations>>,
-        journal: &Journal,
+        journal: &SimJournal,
         rng: Rng,
     ) -> Self {
         Self::run(world, (n, environment), known, journal, rng, Script::play)
@@ -54,9 +54,9 @@ impl Reserving {
     /// reserved.
     pub fn settle(
         world: &mut World,
-        (n, environment): (u64, Environment),
+        (n, environment): (u64, ReservingEnvironment),
         known: &Rc<RefCell<KnownReservations>>,
-        journal: &Journal,
+        journal: &SimJournal,
         rng: Rng,
     ) -> Self {
         Self::run(world, (n, environment), known, journal, rng, Script::settle)
@@ -64,9 +64,9 @@ impl Reserving {
 
     fn run<F: Future<Output = ()> + 'static>(
         world: &mut World,
-        (n, environment): (u64, Environment),
+        (n, environment): (u64, ReservingEnvironment),
         known: &Rc<RefCell<KnownReservations>>,
-        journal: &Journal,
+        journal: &SimJournal,
         rng: Rng,
         play: fn(Script) -> F,
     ) -> Self {
@@ -86,7 +86,7 @@ impl Reserving {
         let (known, journal) = (Rc::clone(known), journal.clone());
         let handle = world.handle(on);
         let driver = handle.spawn(|driver| {
-            let place = Place { on: handle.clone(), driver };
+            let place = PollingDriver { on: handle.clone(), driver };
             let script = Script {
                 place,
                 n,
@@ -146,7 +146,7 @@ pub(super) struct Host {
 
 enum Protocol {
     Nvme(NvmeHost),
-    Iscsi(Initiator),
+    Iscsi(IscsiSession),
 }
 
 const fn key(who: Who) -> u64 {
@@ -158,14 +158,18 @@ const fn who_of(key: u64) -> Who {
 }
 
 impl Host {
-    async fn reserve(&mut self, action: Action) -> Result<Ended, Lost> {
+    async fn reserve(&mut self, action: ModelAction) -> Result<Ended, StreamLost> {
         match &mut self.link {
             Protocol::Nvme(host) => host.reserve(action, key(self.who), key).await,
             Protocol::Iscsi(initiator) => initiator.reserve(action, key(self.who), key).await,
         }
     }
 
-    pub(super) async fn write(&mut self, lba: u64, content: &[u8; BLOCK]) -> Result<Ended, Lost> {
+    pub(super) async fn write(
+        &mut self,
+        lba: u64,
+        content: &[u8; BLOCK],
+    ) -> Result<Ended, StreamLost> {
         match &mut self.link {
             Protocol::Nvme(host) => host.write(lba, content).await,
             Protocol::Iscsi(initiator) => initiator.write(lba, content).await,
@@ -174,13 +178,13 @@ impl Host {
 }
 
 pub(super) struct Script {
-    pub(super) place: Place,
+    pub(super) place: PollingDriver,
     /// Which one it is of several.
     n: u64,
-    pub(super) environment: Environment,
+    pub(super) environment: ReservingEnvironment,
     pub(super) ways: Vec<Way>,
     pub(super) known: Rc<RefCell<KnownReservations>>,
-    pub(super) journal: Journal,
+    pub(super) journal: SimJournal,
     rng: Rng,
     stopping: Rc<Cell<bool>>,
     /// Writes so far, by which each is another one.
@@ -207,7 +211,7 @@ impl Script {
     }
 
     /// Connects a host to a gateway.
-    pub(super) async fn open(&self, who: Who, gateway: usize) -> Result<Host, Lost> {
+    pub(super) async fn open(&self, who: Who, gateway: usize) -> Result<Host, StreamLost> {
         let (environment, (nvme, iscsi)) = (&self.environment, self.environment.doors[gateway]);
         let (visit, keep_alive_ms) = environment.visit();
         let limit = self.place.on.now() + visit;
@@ -224,7 +228,7 @@ impl Script {
                 .await?,
             ),
             Way::Iscsi(name) => Protocol::Iscsi(
-                Initiator::open(
+                IscsiSession::open(
                     &self.place,
                     iscsi,
                     (name, &environment.target),
@@ -237,7 +241,7 @@ impl Script {
         Ok(Host { who, gateway, link })
     }
 
-    async fn visit(&mut self, who: Who) -> Result<(), Lost> {
+    async fn visit(&mut self, who: Who) -> Result<(), StreamLost> {
         // One target is not drawn, so that the seeds of its scene keep their histories.
         let gateway = if self.environment.doors.len() > 1 {
             self.rng.below(self.environment.doors.len() as u64) as usize
@@ -246,8 +250,8 @@ impl Script {
         };
         let mut host = self.open(who, gateway).await?;
         if self.stopping.get() && !self.environment.is_group() {
-            self.ask(&mut host, Action::Register).await?;
-            return self.ask(&mut host, Action::Clear).await;
+            self.ask(&mut host, ModelAction::Register).await?;
+            return self.ask(&mut host, ModelAction::Clear).await;
         }
         for _ in 0..self.rng.within(1, 3) {
             let action = self.draw(who);
@@ -262,30 +266,34 @@ impl Script {
         Ok(())
     }
 
-    fn draw(&mut self, who: Who) -> Action {
+    fn draw(&mut self, who: Who) -> ModelAction {
         let idle = matches!(self.ways[who], Way::Iscsi(_));
         let is_registered =
             self.known.borrow().states().iter().any(|state| state.is_registered(who));
         if !is_registered && !self.rng.one_in(8) {
-            return Action::Register;
+            return ModelAction::Register;
         }
         let kind = *self.rng.pick(&KINDS);
         match self.rng.below(12) {
-            0 => Action::Register,
-            1 => Action::Unregister { idle },
-            2..=5 => Action::Acquire(kind),
-            6 => Action::Clear,
-            7 => Action::Release(kind),
+            0 => ModelAction::Register,
+            1 => ModelAction::Unregister { idle },
+            2..=5 => ModelAction::Acquire(kind),
+            6 => ModelAction::Clear,
+            7 => ModelAction::Release(kind),
             _ => {
                 let victim = (who + self.rng.within(1, self.ways.len() as u64 - 1) as usize)
                     % self.ways.len();
-                Action::Preempt { victim, kind, abort: self.rng.one_in(2) }
+                ModelAction::Preempt { victim, kind, abort: self.rng.one_in(2) }
             }
         }
     }
 
     /// Has one command executed, and learns from the answer.
-    pub(super) async fn ask(&mut self, host: &mut Host, action: Action) -> Result<(), Lost> {
+    pub(super) async fn ask(
+        &mut self,
+        host: &mut Host,
+        action: ModelAction,
+    ) -> Result<(), StreamLost> {
         let Host { who, gateway, .. } = *host;
         let (before, mark) = (self.known.borrow().certain().cloned(), self.known.borrow().mark());
         let command = self.known.borrow_mut().begin(who, action, (gateway, self.place.on.now()));
@@ -293,9 +301,9 @@ impl Script {
         let ended = host.reserve(action).await;
         self.note(format_args!("host {who} is answered: {ended:?}"));
         let answer = match ended {
-            Ok(Ended::Done) => Some(Answer::Done),
-            Ok(Ended::Conflict) => Some(Answer::Conflict),
-            Ok(Ended::Invalid) => Some(Answer::Invalid),
+            Ok(Ended::Done) => Some(ModelAnswer::Done),
+            Ok(Ended::Conflict) => Some(ModelAnswer::Conflict),
+            Ok(Ended::Invalid) => Some(ModelAnswer::Invalid),
             Ok(Ended::NotExecuted) => {
                 self.known.borrow_mut().not_executed(command);
                 return Ok(());
@@ -304,7 +312,8 @@ impl Script {
         };
         let was_alone = self.known.borrow().is_newest(command);
         self.learn(command, answer.clone());
-        if let (Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (answer, action)
+        if let (Some(ModelAnswer::Done), ModelAction::Preempt { victim, abort: true, .. }) =
+            (answer, action)
         {
             let was_there = before.is_some_and(|before| before.is_registered(victim));
             if was_there || was_alone && self.environment.is_group() {
@@ -315,17 +324,23 @@ impl Script {
     }
 
     /// Has the state reported, which only an NVMe host can.
-    pub(super) async fn report(&mut self, host: &mut Host) -> Result<Option<(u32, State)>, Lost> {
+    pub(super) async fn report(
+        &mut self,
+        host: &mut Host,
+    ) -> Result<Option<(u32, ModelState)>, StreamLost> {
         let Host { who, gateway, link: Protocol::Nvme(link) } = host else { return Ok(None) };
-        let command =
-            self.known.borrow_mut().begin(*who, Action::Report, (*gateway, self.place.on.now()));
+        let command = self.known.borrow_mut().begin(
+            *who,
+            ModelAction::Report,
+            (*gateway, self.place.on.now()),
+        );
         let shown = link.report(who_of).await;
         self.note(format_args!("gateway {gateway} reports to host {who}: {shown:?}"));
         match shown {
             Ok(Some((generation, state))) => {
                 let told = self.known.borrow_mut().check_generation(command, generation);
                 told.unwrap_or_else(|text| self.journal.violation(text));
-                self.learn(command, Some(Answer::Shows(state.clone())));
+                self.learn(command, Some(ModelAnswer::Shows(state.clone())));
                 Ok(Some((generation, state)))
             }
             // It changes nothing.
@@ -340,7 +355,7 @@ impl Script {
         }
     }
 
-    fn learn(&self, command: u64, answer: Option<Answer>) {
+    fn learn(&self, command: u64, answer: Option<ModelAnswer>) {
         if let Err(text) = self.known.borrow_mut().end(command, answer, self.place.on.now()) {
             self.journal.violation(text);
         }
@@ -386,7 +401,7 @@ impl Script {
     }
 
     /// Writes to a block of its own: that is done, or refused and not done.
-    async fn probe(&mut self, host: &mut Host) -> Result<(), Lost> {
+    async fn probe(&mut self, host: &mut Host) -> Result<(), StreamLost> {
         let who = host.who;
         let (lba, content) = self.next_write(who);
         let mark = self.known.borrow().mark();

@@ -1,8 +1,8 @@
 //! Conditions once the faults are over: all gateways of a group report one state, and enforce it.
 
 use super::Ended;
-use super::link::Lost;
-use super::model::{Action, State, Who};
+use super::link::StreamLost;
+use super::model::{ModelAction, ModelState, Who};
 use super::script::{Host, Script};
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ impl Script {
         self.place.sleep_until(self.place.on.now() + AGAIN).await;
     }
 
-    async fn report_of(&mut self, gateway: usize) -> (u32, State) {
+    async fn report_of(&mut self, gateway: usize) -> (u32, ModelState) {
         loop {
             if let Ok(mut host) = self.open(0, gateway).await
                 && let Ok(Some(shown)) = self.report(&mut host).await
@@ -54,7 +54,11 @@ impl Script {
     }
 
     /// A host writes: that is done if it may, and only then.
-    async fn try_write(&mut self, (who, gateway): (Who, usize), state: &State) -> Result<(), Lost> {
+    async fn try_write(
+        &mut self,
+        (who, gateway): (Who, usize),
+        state: &ModelState,
+    ) -> Result<(), StreamLost> {
         let mut host: Host = self.open(who, gateway).await?;
         let (lba, content) = self.next_write(who);
         let ended = host.write(lba, &content).await?;
@@ -66,7 +70,7 @@ impl Script {
             Ended::Conflict if !may && !is_there => return Ok(()),
             // The gateway serves nothing, as one that is not optimized.
             Ended::NotExecuted if !is_there => return Ok(()),
-            Ended::Unknown => return Err(Lost),
+            Ended::Unknown => return Err(StreamLost),
             _ if is_there => "and is there",
             _ => "and is not there",
         };
@@ -76,9 +80,9 @@ impl Script {
         Ok(())
     }
 
-    async fn clear(&mut self) -> Result<(), Lost> {
+    async fn clear(&mut self) -> Result<(), StreamLost> {
         let mut host = self.open(0, 0).await?;
-        self.ask(&mut host, Action::Register).await?;
-        self.ask(&mut host, Action::Clear).await
+        self.ask(&mut host, ModelAction::Register).await?;
+        self.ask(&mut host, ModelAction::Clear).await
     }
 }

@@ -4,7 +4,7 @@ use super::Run;
 use crate::faults::{Fault, fraction};
 use crate::holds;
 use crate::scene::Scene;
-use crate::serving::Server;
+use crate::serving::ServingHost;
 use crate::store::Behaviour;
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -166,7 +166,7 @@ impl Run {
         Some((self.world.host(&client), self.world.host(&server)))
     }
 
-    fn server(&self, which: u64) -> &Server {
+    fn server(&self, which: u64) -> &ServingHost {
         let all: Vec<_> = self.targets.iter().chain(&self.gateways).collect();
         all[which as usize % all.len()]
     }
@@ -174,7 +174,7 @@ impl Run {
     /// How well a server reaches its data.
     fn set_access(&self, n: usize, state: AccessState) {
         let server = self.targets.iter().chain(&self.gateways).nth(n);
-        if let Some(inventory) = server.and_then(Server::inventory) {
+        if let Some(inventory) = server.and_then(ServingHost::inventory) {
             inventory.set_access_state(GROUP, None, state).expect("the group that there is");
         }
     }
@@ -243,7 +243,7 @@ impl Run {
     fn corrupt(&mut self, which: u64, from: Side) {
         let index = usize::from(from == Side::Server);
         let covered =
-            |it: &weft_io::sim::Connection| it.open && it.carried[index] >= HANDSHAKE_BYTES;
+            |it: &weft_io::sim::SimConnection| it.open && it.carried[index] >= HANDSHAKE_BYTES;
         let found: Vec<_> = self.world.connections().into_iter().filter(covered).collect();
         if let Some(connection) = found.get(which as usize % found.len().max(1)) {
             let after = connection.carried[index] + self.rng.magnitude(2000);

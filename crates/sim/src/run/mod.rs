@@ -5,19 +5,19 @@ mod apply;
 mod progress;
 
 use self::progress::Progress;
-use crate::config::{Config, Protocol};
-pub use crate::every_run::Report;
+use crate::config::{Config, SimProtocol};
+pub use crate::every_run::SimReport;
 use crate::every_run::{QUIET, STANDSTILL, TICK, check_store, network, options, seeded};
 use crate::faults::{Fault, Faults};
 use crate::holds;
-use crate::initiator::Initiator;
-use crate::journal::Journal;
+use crate::initiator::SimInitiator;
+use crate::journal::SimJournal;
 use crate::oracle::Oracle;
 use crate::reserving::known_reservations::KnownReservations;
-use crate::reserving::{Environment, Reserving};
+use crate::reserving::{Reserving, ReservingEnvironment};
 use crate::scene::Scene;
-use crate::serving::{IQN, NQN, Served, Server};
-use crate::store::Store;
+use crate::serving::{IQN, NQN, ServedContents, ServingHost};
+use crate::store::BlockStore;
 use crate::wanted::{Transport, Wanted};
 use core::cell::RefCell;
 use core::time::Duration;
@@ -34,11 +34,11 @@ use weft_proto::nvme::types::Nqn;
 struct Run {
     config: Config,
     world: World,
-    store: Arc<Store>,
+    store: Arc<BlockStore>,
     oracle: Rc<RefCell<Oracle>>,
-    targets: Vec<Server>,
-    gateways: Vec<Server>,
-    initiators: Vec<Initiator>,
+    targets: Vec<ServingHost>,
+    gateways: Vec<ServingHost>,
+    initiators: Vec<SimInitiator>,
     /// Who reserves, and what is known of that.
     reserving: Option<Reserving>,
     known: Rc<RefCell<KnownReservations>>,
@@ -47,14 +47,14 @@ struct Run {
     /// What ends again, and when.
     ending: Vec<(Time, apply::End)>,
     rng: Rng,
-    journal: Journal,
+    journal: SimJournal,
     /// The longest that an operation took after everything had healed.
     longest: Duration,
 }
 
 /// Runs a seed, with other choices than its own where some are wanted, and tells the journal what
 /// happens.
-pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+pub fn run(seed: u64, wanted: Wanted, journal: &SimJournal) -> SimReport {
     match Scene::of(seed, wanted.scene).0 {
         Scene::Mirror => return crate::mirror::run(seed, wanted, journal),
         Scene::Group | Scene::Stops => return crate::group::run(seed, wanted, journal),
@@ -67,12 +67,12 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     journal.catch_up(&run.world);
     let workloads = run.initiators.iter().flat_map(|it| &it.workloads);
     let opened = run.initiators.iter().map(|it| it.opened).sum();
-    let report = Report::of((seed, setup), workloads, opened, (&run.world, journal));
-    Report { longest: [run.longest, run.config.patience()], ..report }
+    let report = SimReport::of((seed, setup), workloads, opened, (&run.world, journal));
+    SimReport { longest: [run.longest, run.config.patience()], ..report }
 }
 
 impl Run {
-    fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
+    fn new(seed: u64, wanted: Wanted, journal: &SimJournal) -> Self {
         let mut rng = seeded(seed);
         let (scene, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, mut devices) = Transport::of(seed, wanted.transport);
@@ -84,7 +84,7 @@ impl Run {
         // Now and then a connection is lost because its end gets no memory.
         world.set_rdma(|rdma| rdma.refused_one_in = *devices.pick(&[0, 200, 5000]));
         journal.follow(&mut world);
-        let store = Store::new(rng.bits(), &config);
+        let store = BlockStore::new(rng.bits(), &config);
         let units = (config.blocks() * config.units()) as usize;
         let new = if config.overlap { Oracle::of_several } else { Oracle::new };
         let oracle = Rc::new(RefCell::new(new(units, config.volatile, config.replay())));
@@ -127,14 +127,14 @@ impl Run {
         let Self { config, world, rng, journal, .. } = self;
         let inner = config.inner();
         for n in 0..config.targets {
-            let served = Served::Own(self.store.clone());
+            let served = ServedContents::Own(self.store.clone());
             let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
-            let mut target = Server::new(world, &name, &ip, inner, served, config, rng.bits());
+            let mut target = ServingHost::new(world, &name, &ip, inner, served, config, rng.bits());
             match config.scene {
                 Scene::Shared => target.share(n as u16),
                 Scene::Reservations => target.serve_also(match inner {
-                    Protocol::Iscsi => Protocol::NvmeTcp,
-                    _ => Protocol::Iscsi,
+                    SimProtocol::Iscsi => SimProtocol::NvmeTcp,
+                    _ => SimProtocol::Iscsi,
                 }),
                 _ => {}
             }
@@ -145,17 +145,17 @@ impl Run {
 
     fn set_up_gateways(&mut self) {
         let Self { config, world, rng, journal, .. } = self;
-        let urls: Vec<_> = self.targets.iter().map(Server::url).collect();
+        let urls: Vec<_> = self.targets.iter().map(ServingHost::url).collect();
         // Who writes the same blocks comes by other ways.
         for n in 0..if config.overlap { config.initiators } else { 1 } {
             let options = ConnectOptions {
                 paths: config.paths(&urls[1..]),
                 ..options(config, config.inner(), config.quiesce)
             };
-            let served = Served::Remote(urls.clone(), Box::new(options));
+            let served = ServedContents::Remote(urls.clone(), Box::new(options));
             let (name, ip) = (format!("gateway-{n}"), format!("10.0.2.{}", n + 1));
             let mut gateway =
-                Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
+                ServingHost::new(world, &name, &ip, config.protocol, served, config, rng.bits());
             gateway.start(world, journal);
             self.gateways.push(gateway);
         }
@@ -164,7 +164,7 @@ impl Run {
     fn set_up_initiators(&mut self) {
         let Self { config, world, rng, journal, .. } = self;
         let serving = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
-        let urls: Vec<_> = serving.iter().map(Server::url).collect();
+        let urls: Vec<_> = serving.iter().map(ServingHost::url).collect();
         let options = ConnectOptions {
             paths: config.paths(if config.overlap { &[] } else { &urls[1..] }),
             ..options(config, config.protocol, config.initiators_quiesce())
@@ -172,7 +172,7 @@ impl Run {
         let may_fail =
             !config.reconnects || self.faults.disk_errors || config.unflushed_bytes.is_some();
         for n in 0..config.initiators {
-            let mut initiator = Initiator::new(
+            let mut initiator = SimInitiator::new(
                 world,
                 n,
                 config,
@@ -208,8 +208,11 @@ impl Run {
             }
         }
         let target = &self.targets[0];
-        let environment = Environment {
-            doors: vec![(target.place_of(Protocol::NvmeTcp), target.place_of(Protocol::Iscsi))],
+        let environment = ReservingEnvironment {
+            doors: vec![(
+                target.place_of(SimProtocol::NvmeTcp),
+                target.place_of(SimProtocol::Iscsi),
+            )],
             subsystem: Nqn::new(NQN).expect("a name"),
             target: IQN.into(),
             blocks: (0..hosts.len() as u64).map(|n| (n * own, own)).collect(),
@@ -233,11 +236,11 @@ impl Run {
         if !self.goes_on(|run| run.reserving.as_ref().is_none_or(Reserving::is_over)) {
             return;
         }
-        if !self.goes_on(|run| run.initiators.iter().all(Initiator::is_over)) {
+        if !self.goes_on(|run| run.initiators.iter().all(SimInitiator::is_over)) {
             return;
         }
-        self.initiators.iter_mut().for_each(Initiator::begin_sweep);
-        if !self.goes_on(|run| run.initiators.iter().all(Initiator::is_over)) {
+        self.initiators.iter_mut().for_each(SimInitiator::begin_sweep);
+        if !self.goes_on(|run| run.initiators.iter().all(SimInitiator::is_over)) {
             return;
         }
         check_store(
@@ -246,7 +249,7 @@ impl Run {
             self.world.now(),
             &self.journal,
         );
-        self.initiators.iter_mut().for_each(Initiator::close);
+        self.initiators.iter_mut().for_each(SimInitiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_empty());
         let left = self.left();
         if !left.is_empty() {

@@ -1,7 +1,7 @@
 //! Checks progress once the faults are over: no operation is older than the options allow, and no
 //! workload stands still.
 
-use crate::initiator::Initiator;
+use crate::initiator::SimInitiator;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use weft_io::Time;
@@ -28,7 +28,7 @@ impl Progress {
     }
 
     /// Looks at all operations; who waits too long, in words.
-    pub fn look(&mut self, now: Time, initiators: &[Initiator]) -> Option<String> {
+    pub fn look(&mut self, now: Time, initiators: &[SimInitiator]) -> Option<String> {
         let waiting = waiting(initiators);
         self.since.retain(|waits, _| waiting.contains(waits));
         let mut late = None;
@@ -52,7 +52,7 @@ impl Progress {
     }
 }
 
-fn waiting(initiators: &[Initiator]) -> Vec<Waiting> {
+fn waiting(initiators: &[SimInitiator]) -> Vec<Waiting> {
     let mut all = Vec::new();
     for (n, initiator) in initiators.iter().enumerate() {
         for (m, workload) in initiator.workloads.iter().enumerate() {

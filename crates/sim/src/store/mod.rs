@@ -56,7 +56,7 @@ impl Behaviour {
 }
 
 /// Blocks that targets serve.
-pub struct Store {
+pub struct BlockStore {
     block_bytes: u32,
     uuid: Uuid,
     volatile: bool,
@@ -106,7 +106,7 @@ struct State {
     owners: Vec<(RemoteLoop, DriverId)>,
 }
 
-impl Store {
+impl BlockStore {
     /// The store of a run, whose blocks are all zeroes.
     pub fn new(seed: u64, config: &Config) -> Arc<Self> {
         Self::of(seed, config, u64::from(config.blocks()) + SPARE_BLOCKS)
@@ -351,7 +351,7 @@ impl State {
     }
 }
 
-impl BlockDevice for Store {
+impl BlockDevice for BlockStore {
     fn url(&self) -> &str {
         if self.locked { "store:" } else { "store:,lock=off" }
     }

@@ -1,6 +1,6 @@
 //! Runs a workload on a device.
 
-use super::{OpCopy, Shared, UnderWay, Workload};
+use super::{OpCopy, Shared, SharedWorkload, UnderWay};
 use crate::oracle::{Replay, Ticket};
 use crate::stamp::UNIT_BYTES;
 use core::time::Duration;
@@ -83,7 +83,7 @@ impl Drop for Runner {
     }
 }
 
-impl Workload {
+impl SharedWorkload {
     fn changed(&mut self, at: Time, change: Change) {
         self.journal.note(at, &self.plan.name, format_args!("hears of {change:?}"));
         self.lost |= change == Change::Gone;

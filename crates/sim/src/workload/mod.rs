@@ -9,7 +9,7 @@ mod driver;
 
 pub use driver::start;
 
-use crate::journal::Journal;
+use crate::journal::SimJournal;
 use crate::oracle::{Oracle, Ticket};
 use crate::reserving::known_reservations::KnownReservations;
 use crate::reserving::model::Who;
@@ -22,7 +22,7 @@ use weft_io::sim::Rng;
 
 /// Plan of a workload.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct WorkloadPlan {
     /// Its name, for the journal.
     pub name: String,
     /// Its host, by number.
@@ -72,9 +72,9 @@ pub(crate) struct OpCopy {
 }
 
 /// A workload, across the devices on which it runs.
-pub struct Workload {
+pub struct SharedWorkload {
     /// Its plan.
-    pub plan: Plan,
+    pub plan: WorkloadPlan,
     /// Operations that are still to be submitted.
     pub left: u32,
     /// Reads every slot once, in order, instead of by chance; the next one.
@@ -95,7 +95,7 @@ pub struct Workload {
     flushed: usize,
     rng: Rng,
     oracle: Rc<RefCell<Oracle>>,
-    journal: Journal,
+    journal: SimJournal,
     /// By slot: when its next operation may be submitted.
     free_at: Vec<Time>,
     busy: Vec<bool>,
@@ -112,14 +112,14 @@ pub struct Workload {
     next_user: u64,
 }
 
-impl Workload {
+impl SharedWorkload {
     /// A workload of this many operations.
     pub fn new(
-        plan: Plan,
+        plan: WorkloadPlan,
         operations: u32,
         rng: Rng,
         oracle: &Rc<RefCell<Oracle>>,
-        journal: &Journal,
+        journal: &SimJournal,
     ) -> Shared {
         let slots = plan.slots as usize;
         Rc::new(RefCell::new(Self {
@@ -201,4 +201,4 @@ impl Workload {
 }
 
 /// A workload, shared with the driver that runs it.
-pub type Shared = Rc<RefCell<Workload>>;
+pub type Shared = Rc<RefCell<SharedWorkload>>;

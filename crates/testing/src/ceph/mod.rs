@@ -24,30 +24,30 @@ const GUARDIAN: &str = "read -r _; for pid in \"$0\"/*.pid; do kill -KILL \"$(ca
 const PROGRAMS: [&str; 6] = ["ceph-mon", "ceph-osd", "ceph", "rbd", "monmaptool", "ceph-authtool"];
 
 /// A running cluster.
-pub struct Cluster {
+pub struct CephCluster {
     dir: PathBuf,
     osds: u32,
     guardian: Child,
 }
 
-impl Cluster {
+impl CephCluster {
     /// The cluster that all tests of this process share, with one storage daemon. `None`, and a
     /// line that says so: Ceph is not installed.
     ///
     /// # Panics
     /// If it does not start, or if it is not installed and `CI` is set.
     pub fn shared() -> Option<&'static Self> {
-        static SHARED: OnceLock<Cluster> = OnceLock::new();
+        static SHARED: OnceLock<CephCluster> = OnceLock::new();
         // Each test reports it by itself.
         Self::is_installed()
             .then(|| SHARED.get_or_init(|| Self::started_at(Ipv4Addr::LOCALHOST, 1)))
     }
 
     /// A cluster with `osds` storage daemons, each of which has a copy of everything; without any,
-    /// there is no pool. `None`: see [`Cluster::shared`].
+    /// there is no pool. `None`: see [`CephCluster::shared`].
     ///
     /// # Panics
-    /// See [`Cluster::shared`].
+    /// See [`CephCluster::shared`].
     pub fn start(osds: u32) -> Option<Self> {
         Self::start_at(Ipv4Addr::LOCALHOST, osds)
     }
@@ -55,7 +55,7 @@ impl Cluster {
     /// The same, which listens at another address of this machine.
     ///
     /// # Panics
-    /// See [`Cluster::shared`].
+    /// See [`CephCluster::shared`].
     pub fn start_at(address: Ipv4Addr, osds: u32) -> Option<Self> {
         Self::is_installed().then(|| Self::started_at(address, osds))
     }
@@ -235,7 +235,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for CephCluster {
     fn drop(&mut self) {
         // The guardian reads the end.
         drop(self.guardian.stdin.take());

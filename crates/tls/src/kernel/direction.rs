@@ -2,7 +2,7 @@
 
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum TlsDirection {
     /// What is sent.
     Send,
     /// What is received.

@@ -1,6 +1,6 @@
 //! The system calls of kernel TLS (`Documentation/networking/tls.rst`).
 
-use super::direction::Direction;
+use super::direction::TlsDirection;
 use core::ffi::{c_int, c_void};
 use core::mem::{size_of, zeroed};
 use std::io::{self, IoSliceMut};
@@ -30,7 +30,7 @@ struct Control([u8; CONTROL_BYTES]);
 
 const CONTROL_BYTES: usize = 64;
 
-impl Direction {
+impl TlsDirection {
     /// `TLS_TX` or `TLS_RX`.
     const fn option(self) -> c_int {
         match self {
@@ -70,11 +70,11 @@ pub(crate) fn attach(socket: Socket<'_>) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, TCP_ULP, b"tls")
 }
 
-pub(super) fn set_keys(socket: Socket<'_>, direction: Direction, keys: &[u8]) -> io::Result<()> {
+pub(super) fn set_keys(socket: Socket<'_>, direction: TlsDirection, keys: &[u8]) -> io::Result<()> {
     set(socket, SOL_TLS, direction.option(), keys)
 }
 
-pub(super) fn keys(socket: Socket<'_>, direction: Direction, into: &mut [u8]) -> io::Result<()> {
+pub(super) fn keys(socket: Socket<'_>, direction: TlsDirection, into: &mut [u8]) -> io::Result<()> {
     let mut len = into.len() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the system writes at most so many bytes.
     done(unsafe {

@@ -14,11 +14,11 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use unsupported as system;
 
-pub(crate) use direction::Direction;
+pub(crate) use direction::TlsDirection;
 pub(crate) use system::Socket;
 
-use crate::key::Hash;
-use crate::schedule::Secret;
+use crate::key::PskHash;
+use crate::schedule::TrafficSecret;
 use std::io;
 use zeroize::Zeroizing;
 
@@ -52,12 +52,12 @@ pub(crate) struct KeyBytes {
 
 impl KeyBytes {
     /// Of a direction of which no record was sent yet.
-    pub(crate) fn of(secret: &Secret) -> Self {
+    pub(crate) fn of(secret: &TrafficSecret) -> Self {
         let (key, nonce) = secret.record_keys();
         let (salt, rest) = nonce.split_at(SALT_BYTES);
         let mut all = Self::empty(secret.hash());
         let mut at = 0;
-        let cipher = CIPHERS[usize::from(secret.hash() == Hash::Sha384)];
+        let cipher = CIPHERS[usize::from(secret.hash() == PskHash::Sha384)];
         for part in [
             &VERSION.to_ne_bytes()[..],
             &cipher.to_ne_bytes(),
@@ -73,8 +73,8 @@ impl KeyBytes {
     }
 
     /// Room for those of a cipher, which is all that the kernel looks at in it.
-    fn empty(hash: Hash) -> Self {
-        let key_bytes = if hash == Hash::Sha384 { 32 } else { 16 };
+    fn empty(hash: PskHash) -> Self {
+        let key_bytes = if hash == PskHash::Sha384 { 32 } else { 16 };
         Self { bytes: Zeroizing::new([0; BYTES_MAX]), len: BYTES_MAX - 32 + key_bytes }
     }
 
@@ -97,7 +97,11 @@ impl KeyBytes {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn records(socket: Socket<'_>, direction: Direction, hash: Hash) -> io::Result<u64> {
+pub(crate) fn records(
+    socket: Socket<'_>,
+    direction: TlsDirection,
+    hash: PskHash,
+) -> io::Result<u64> {
     let mut bytes = KeyBytes::empty(hash);
     system::keys(socket, direction, bytes.room())?;
     Ok(bytes.number())
@@ -110,8 +114,8 @@ pub(crate) fn records(socket: Socket<'_>, direction: Direction, hash: Hash) -> i
 /// system's.
 pub(crate) fn set_keys(
     socket: Socket<'_>,
-    direction: Direction,
-    secret: &Secret,
+    direction: TlsDirection,
+    secret: &TrafficSecret,
 ) -> io::Result<()> {
     system::set_keys(socket, direction, KeyBytes::of(secret).bytes())
 }
@@ -124,8 +128,8 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_the_kernel() {
-        for (hash, len, cipher) in [(Hash::Sha256, 40, 51_u16), (Hash::Sha384, 56, 52)] {
-            let secret = Secret::new(&[9; 48][..hash.bytes()], hash);
+        for (hash, len, cipher) in [(PskHash::Sha256, 40, 51_u16), (PskHash::Sha384, 56, 52)] {
+            let secret = TrafficSecret::new(&[9; 48][..hash.bytes()], hash);
             let (key, nonce) = secret.record_keys();
             let made = KeyBytes::of(&secret);
             let bytes = made.bytes();

@@ -1,6 +1,6 @@
 //! Systems whose kernel has no TLS.
 
-use super::direction::Direction;
+use super::direction::TlsDirection;
 use std::io::{Error, ErrorKind, IoSliceMut, Result};
 use weft_io::stream::Stream;
 
@@ -19,11 +19,11 @@ pub(crate) fn attach(_: Socket<'_>) -> Result<()> {
     none()
 }
 
-pub(super) fn set_keys(_: Socket<'_>, _: Direction, _: &[u8]) -> Result<()> {
+pub(super) fn set_keys(_: Socket<'_>, _: TlsDirection, _: &[u8]) -> Result<()> {
     none()
 }
 
-pub(super) fn keys(_: Socket<'_>, _: Direction, _: &mut [u8]) -> Result<()> {
+pub(super) fn keys(_: Socket<'_>, _: TlsDirection, _: &mut [u8]) -> Result<()> {
     none()
 }
 

@@ -132,8 +132,8 @@ pub(super) struct CallbackData {
 /// What a connection's callbacks know.
 ///
 /// # Safety
-/// The library calls back with a connection that [`super::machine::Machine`] made, whose first data
-/// is its [`CallbackData`] and lives longer.
+/// The library calls back with a connection that [`super::machine::SslMachine`] made, whose first
+/// data is its [`CallbackData`] and lives longer.
 pub(super) unsafe fn callback_data<'a>(
     library: &Library,
     ssl: *mut Ssl,

@@ -7,7 +7,7 @@ use super::types::{
     ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, REASON_MASK, Ssl, TLS1_3_VERSION,
 };
 use super::wire::{Wire, bio};
-use crate::schedule::Secret;
+use crate::schedule::TrafficSecret;
 use core::ffi::{CStr, c_int};
 use core::ptr::NonNull;
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum SslFailure {
     /// A client offered identities, the first of them this one, and there is a key for none.
     UnknownIdentity(Vec<u8>),
     /// The handshake is over, but without the key.
@@ -32,7 +32,7 @@ pub(crate) enum Failure {
 }
 
 /// One end of one connection.
-pub(crate) struct Machine {
+pub(crate) struct SslMachine {
     library: &'static Library,
     ssl: NonNull<Ssl>,
     /// Of a box; the connection's BIO points to it.
@@ -44,9 +44,9 @@ pub(crate) struct Machine {
 // SAFETY: what the pointers lead to belongs to the machine alone and may be used by any thread,
 // though by one at a time: its methods that change something need it exclusively, and it is not
 // `Sync`. The context behind the connection is shared, and the library locks it.
-unsafe impl Send for Machine {}
+unsafe impl Send for SslMachine {}
 
-impl Machine {
+impl SslMachine {
     pub(crate) fn new(context: &Context) -> Result<Self, Unavailable> {
         let library = context.library;
         // SAFETY: the context is valid. The connection holds a reference to it.
@@ -94,19 +94,19 @@ impl Machine {
     }
 
     /// Goes on with the handshake; tells whether it is over.
-    pub(crate) fn handshake(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn handshake(&mut self) -> Result<bool, SslFailure> {
         let ssl = self.ssl.as_ptr();
         // SAFETY: the connection is valid; what it calls back for does not touch this borrow of the
         // machine.
         let result = unsafe { (self.library.SSL_do_handshake)(ssl) };
         if result != 1 {
-            return if self.wants(result)? { Ok(false) } else { Err(Failure::Closed) };
+            return if self.wants(result)? { Ok(false) } else { Err(SslFailure::Closed) };
         }
         // SAFETY: the connection is valid.
         let (reused, version) =
             unsafe { ((self.library.SSL_session_reused)(ssl), (self.library.SSL_version)(ssl)) };
         if reused != 1 || version != TLS1_3_VERSION {
-            return Err(Failure::NoPsk);
+            return Err(SslFailure::NoPsk);
         }
         Ok(true)
     }
@@ -126,7 +126,7 @@ impl Machine {
     }
 
     /// The secrets of what is sent and of what is received, once. After the handshake.
-    pub(crate) fn take_secrets(&mut self) -> Option<(Secret, Secret)> {
+    pub(crate) fn take_secrets(&mut self) -> Option<(TrafficSecret, TrafficSecret)> {
         let TrafficSecrets { of_client, of_server } = self.callback_data().traffic.take();
         let (client, server) = of_client.zip(of_server)?;
         Some(match &*self.callback_data().secrets {
@@ -165,7 +165,7 @@ impl Machine {
 
     /// Whether the library wants more bytes to come; `false` at the end of the other direction. The
     /// error is that of a call with this result.
-    fn wants(&self, result: c_int) -> Result<bool, Failure> {
+    fn wants(&self, result: c_int) -> Result<bool, SslFailure> {
         // SAFETY: the connection is valid, and the call was the last one of this thread.
         match unsafe { (self.library.SSL_get_error)(self.ssl.as_ptr(), result) } {
             ERROR_WANT_READ | ERROR_WANT_WRITE => Ok(true),
@@ -177,7 +177,7 @@ impl Machine {
     /// Why the last call failed: the first entry of the thread's list of errors, which is empty
     /// then.
     #[allow(clippy::useless_conversion, reason = "the size of a long is that of the system")]
-    fn reason(&self) -> Failure {
+    fn reason(&self) -> SslFailure {
         // SAFETY: these functions have no requirements. What the library says is a text that lives
         // for ever.
         let (code, text) = unsafe {
@@ -189,16 +189,16 @@ impl Machine {
             (u64::from(code), text)
         };
         if let Some(identity) = self.callback_data().unknown.take() {
-            return Failure::UnknownIdentity(identity);
+            return SslFailure::UnknownIdentity(identity);
         }
-        Failure::Reason(
+        SslFailure::Reason(
             (code & REASON_MASK) as u32,
             text.unwrap_or_else(|| "the library does not say why it failed".into()),
         )
     }
 }
 
-impl Drop for Machine {
+impl Drop for SslMachine {
     fn drop(&mut self) {
         // SAFETY: the connection is freed once, and its BIO with it; what both point to was made by
         // boxes, and is pointed to by nobody else then.

@@ -21,4 +21,4 @@ mod wire;
 pub(crate) use context::{Context, Secrets};
 pub use library::Unavailable;
 pub(crate) use library::library;
-pub(crate) use machine::{Failure, Machine};
+pub(crate) use machine::{SslFailure, SslMachine};

@@ -159,8 +159,8 @@ fn method(library: &Library) -> Option<Method> {
 /// The wire of a BIO.
 ///
 /// # Safety
-/// The library calls back with a BIO that [`super::machine::Machine`] made, whose data is its wire
-/// and lives longer.
+/// The library calls back with a BIO that [`super::machine::SslMachine`] made, whose data is its
+/// wire and lives longer.
 unsafe fn wire<'a>(bio: *mut Bio) -> Option<&'a RefCell<Wire>> {
     let library = loaded()?;
     // SAFETY: as the caller promises.

@@ -2,17 +2,17 @@
 
 use super::key::RecordKey;
 use super::layout::{HEADER_BYTES, TAG_BYTES, header};
-use crate::schedule::Secret;
+use crate::schedule::TrafficSecret;
 
 /// A forger that has the keys of one direction and keeps none of the rules.
 pub struct Forger {
-    secret: Secret,
+    secret: TrafficSecret,
     key: RecordKey,
 }
 
 impl Forger {
     /// With the keys of a secret of which no record was made yet.
-    pub(crate) fn new(secret: Secret) -> Self {
+    pub(crate) fn new(secret: TrafficSecret) -> Self {
         Self { key: RecordKey::of(&secret), secret }
     }
 

@@ -1,8 +1,8 @@
 //! The key of one direction (RFC 8446 §5.3).
 
 use super::layout::{Header, TAG_BYTES};
-use crate::key::Hash;
-use crate::schedule::Secret;
+use crate::key::PskHash;
+use crate::schedule::TrafficSecret;
 use core::hint::black_box;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::error::Unspecified;
@@ -20,7 +20,7 @@ pub(super) struct RecordKey {
 
 impl RecordKey {
     /// That of a secret, of which no record was made yet.
-    pub(super) fn of(secret: &Secret) -> Self {
+    pub(super) fn of(secret: &TrafficSecret) -> Self {
         let (key, nonce) = secret.record_keys();
         let mut own = Zeroizing::new([0; NONCE_BYTES]);
         own.copy_from_slice(&nonce);
@@ -82,16 +82,16 @@ impl Drop for RecordKey {
     fn drop(&mut self) {
         // A key of zeros in place of it, the longer one, which leaves none of its bytes. That it is
         // looked at keeps the compiler from leaving this out.
-        *self.key = expanded(Hash::Sha384, &[0; 32]);
+        *self.key = expanded(PskHash::Sha384, &[0; 32]);
         black_box(&self.key);
     }
 }
 
 /// A key of AES-GCM.
-fn expanded(hash: Hash, key: &[u8]) -> LessSafeKey {
+fn expanded(hash: PskHash, key: &[u8]) -> LessSafeKey {
     let suite = match hash {
-        Hash::Sha256 => &AES_128_GCM,
-        Hash::Sha384 => &AES_256_GCM,
+        PskHash::Sha256 => &AES_128_GCM,
+        PskHash::Sha384 => &AES_256_GCM,
     };
     let key = UnboundKey::new(suite, key).expect("a key of the suite's length");
     LessSafeKey::new(key)

@@ -7,7 +7,7 @@ use super::layout::{
 use super::spare;
 use crate::control::{Breach, record};
 use crate::limits::{TLS_KEY_RECORDS_MAX, TLS_RECEIVE_BYTES, TLS_RECORD_BYTES};
-use crate::schedule::Secret;
+use crate::schedule::TrafficSecret;
 use core::ops::Range;
 use std::io::IoSliceMut;
 
@@ -65,7 +65,7 @@ impl<'a, 'b> Places<'a, 'b> {
 
 /// One direction.
 pub(super) struct Opener {
-    secret: Secret,
+    secret: TrafficSecret,
     key: RecordKey,
     /// Empty while nothing is in it.
     buffer: Box<[u8]>,
@@ -76,7 +76,7 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    pub(super) fn new(secret: Secret) -> Self {
+    pub(super) fn new(secret: TrafficSecret) -> Self {
         let key = RecordKey::of(&secret);
         Self { secret, key, buffer: Box::default(), sealed: 0..0, data: 0..0 }
     }

@@ -5,7 +5,7 @@ use super::layout::{HEADER_BYTES, OVERHEAD_BYTES, TAG_BYTES, header};
 use super::spare;
 use crate::control::{key_update, record};
 use crate::limits::{TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
-use crate::schedule::Secret;
+use crate::schedule::TrafficSecret;
 use std::io::IoSlice;
 
 /// Room for what is not data: new keys before data and within it, and two alerts.
@@ -43,7 +43,7 @@ impl Pieces<'_, '_> {
 
 /// One direction.
 pub(super) struct Sealer {
-    secret: Secret,
+    secret: TrafficSecret,
     key: RecordKey,
     /// Empty while nothing is to be sent.
     buffer: Box<[u8]>,
@@ -52,7 +52,7 @@ pub(super) struct Sealer {
 }
 
 impl Sealer {
-    pub(super) fn new(secret: Secret) -> Self {
+    pub(super) fn new(secret: TrafficSecret) -> Self {
         Self { key: RecordKey::of(&secret), secret, buffer: Box::default(), unsent: 0..0 }
     }
 

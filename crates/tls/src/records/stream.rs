@@ -3,8 +3,8 @@
 use super::opener::{Opened, Opener, Places};
 use super::sealer::Sealer;
 use crate::control::{Breach, ControlRecords, Said, alert, record};
-use crate::reason::{Role, reason};
-use crate::schedule::Secret;
+use crate::reason::{TlsRole, reason};
+use crate::schedule::TrafficSecret;
 use crate::state::{ConnectionState, as_far_as_it_goes};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use weft_io::stream::{Stream, StreamFilter};
@@ -12,7 +12,7 @@ use weft_io::stream::{Stream, StreamFilter};
 /// A stream inside of another.
 pub(crate) struct RecordStream {
     socket: Box<dyn Stream>,
-    role: Role,
+    role: TlsRole,
     state: ConnectionState,
     sealer: Sealer,
     opener: Opener,
@@ -40,7 +40,12 @@ pub(crate) struct RecordStream {
 impl RecordStream {
     /// Takes over a connection after its handshake, of which no record of data was sent or
     /// received.
-    pub(crate) fn new(socket: Box<dyn Stream>, role: Role, send: Secret, receive: Secret) -> Self {
+    pub(crate) fn new(
+        socket: Box<dyn Stream>,
+        role: TlsRole,
+        send: TrafficSecret,
+        receive: TrafficSecret,
+    ) -> Self {
         Self {
             socket,
             role,

@@ -1,13 +1,13 @@
 //! Servers that receive a ClientHello that was changed, cut, or recorded from another connection.
 
 use super::{IDENTITY, Pair, identity, is_skipped, look, psk, server};
-use crate::{Hash, Psk};
+use crate::{Psk, PskHash};
 use std::io::IoSliceMut;
 use weft_io::stream::Stream;
 
 /// What the client says first, for a server to be misled with.
 fn first_flight(client: Psk) -> (Vec<u8>, Pair) {
-    let mut pair = Pair::new(client, server(vec![(IDENTITY, psk(Hash::Sha256))]));
+    let mut pair = Pair::new(client, server(vec![(IDENTITY, psk(PskHash::Sha256))]));
     look(&mut pair.client).unwrap();
     let flight = pair.to_server.change(|way| way.bytes.drain(..).collect());
     (flight, pair)
@@ -18,11 +18,11 @@ fn a_hello_that_was_changed_opens_nothing() {
     if is_skipped() {
         return;
     }
-    let (hello, _) = first_flight(psk(Hash::Sha256));
+    let (hello, _) = first_flight(psk(PskHash::Sha256));
     // The second byte of the record's version is none of the handshake's, and receivers ignore it
     // (RFC 8446 §5.1).
     for at in (0..hello.len()).filter(|at| *at != 2) {
-        let (mut flight, mut pair) = first_flight(psk(Hash::Sha256));
+        let (mut flight, mut pair) = first_flight(psk(PskHash::Sha256));
         flight[at] ^= 0x41;
         pair.to_server.change(|way| way.bytes.extend(&flight));
         let _ = pair.shake_hands();
@@ -37,9 +37,9 @@ fn a_hello_that_is_cut_opens_nothing() {
     if is_skipped() {
         return;
     }
-    let (hello, _) = first_flight(psk(Hash::Sha256));
+    let (hello, _) = first_flight(psk(PskHash::Sha256));
     for cut in 0..hello.len() {
-        let (flight, mut pair) = first_flight(psk(Hash::Sha256));
+        let (flight, mut pair) = first_flight(psk(PskHash::Sha256));
         pair.to_server.change(|way| {
             way.bytes.extend(&flight[..cut]);
             way.ended = true;
@@ -58,8 +58,8 @@ fn a_hello_of_another_connection_opens_nothing() {
     if is_skipped() {
         return;
     }
-    let (old, _) = first_flight(psk(Hash::Sha256));
-    let (_, mut pair) = first_flight(psk(Hash::Sha256));
+    let (old, _) = first_flight(psk(PskHash::Sha256));
+    let (_, mut pair) = first_flight(psk(PskHash::Sha256));
     pair.to_server.change(|way| way.bytes.extend(&old));
     let [client, _] = pair.shake_hands();
     assert!(client.is_some(), "the client takes an answer to another hello");

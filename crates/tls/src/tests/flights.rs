@@ -1,7 +1,7 @@
 //! Attacks between both ends: each flight of a handshake changed and cut at each place, records
 //! twice and out of order, and whole recordings.
 
-use super::{Hash, IoSlice, IoSliceMut, Pair, identity, is_skipped, look, psk};
+use super::{IoSlice, IoSliceMut, Pair, PskHash, identity, is_skipped, look, psk};
 use crate::secured::SecuredStream;
 use weft_io::Stream;
 
@@ -12,7 +12,7 @@ const END: usize = 2;
 
 /// A handshake up to one of its flights, which is on its way.
 fn up_to(flight: usize) -> (Vec<u8>, Pair) {
-    let mut pair = Pair::of(Hash::Sha256);
+    let mut pair = Pair::of(PskHash::Sha256);
     look(&mut pair.client).unwrap();
     if flight >= ANSWER {
         look(&mut pair.server).unwrap();
@@ -129,11 +129,11 @@ fn a_recorded_connection_opens_nothing_and_gives_no_data() {
     if is_skipped() {
         return;
     }
-    let mut pair = Pair::open(Hash::Sha256);
+    let mut pair = Pair::open(PskHash::Sha256);
     assert_eq!(pair.client.send(&[IoSlice::new(b"a secret")]).unwrap(), 8);
     assert_eq!(receive(&mut pair.server), b"a secret");
     let recorded = pair.to_server.change(|way| way.record.clone());
-    let mut other = Pair::of(Hash::Sha256);
+    let mut other = Pair::of(PskHash::Sha256);
     other.to_server.change(|way| {
         way.bytes.extend(&recorded);
         way.ended = true;
@@ -147,7 +147,7 @@ fn records_twice_or_out_of_order_or_left_out_end_the_connection() {
         return;
     }
     let said: [&[u8]; 3] = [b"one", b"two", b"three"];
-    for hash in [Hash::Sha256, Hash::Sha384] {
+    for hash in [PskHash::Sha256, PskHash::Sha384] {
         assert_eq!(psk(hash).hash, hash);
         for (order, comes) in [
             (&[0, 1, 2][..], &b"onetwothree"[..]),
@@ -171,7 +171,7 @@ fn records_twice_or_out_of_order_or_left_out_end_the_connection() {
         }
     }
     // A record of one direction in the other.
-    let mut pair = Pair::open(Hash::Sha256);
+    let mut pair = Pair::open(PskHash::Sha256);
     assert_eq!(pair.client.send(&[IoSlice::new(b"mine")]).unwrap(), 4);
     let own: Vec<u8> = pair.to_server.change(|way| way.bytes.drain(..).collect());
     pair.to_client.change(|way| way.bytes.extend(&own));

@@ -8,9 +8,9 @@ pub(crate) mod pipe;
 mod sockets;
 
 use crate::openssl::{Context, Secrets};
-use crate::reason::Role;
+use crate::reason::TlsRole;
 use crate::secured::SecuredStream;
-use crate::{Hash, Keys, Psk, available};
+use crate::{Keys, Psk, PskHash, available};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use weft_io::stream::Stream;
@@ -29,8 +29,8 @@ impl Keys for TestKeys {
     }
 }
 
-pub(crate) fn psk(hash: Hash) -> Psk {
-    Psk::new(&[7; 48][..if hash == Hash::Sha256 { 32 } else { 48 }], hash)
+pub(crate) fn psk(hash: PskHash) -> Psk {
+    Psk::new(&[7; 48][..if hash == PskHash::Sha256 { 32 } else { 48 }], hash)
 }
 
 pub(crate) fn server(keys: KnownKeys) -> Secrets {
@@ -38,7 +38,7 @@ pub(crate) fn server(keys: KnownKeys) -> Secrets {
 }
 
 /// One end, with its records in user space.
-fn end(pipe: Box<dyn Stream>, context: &Context, role: Role) -> SecuredStream {
+fn end(pipe: Box<dyn Stream>, context: &Context, role: TlsRole) -> SecuredStream {
     SecuredStream::wrap(pipe, context, role, false).unwrap().0
 }
 
@@ -59,14 +59,14 @@ impl Pair {
             Box::new(Pipe { from: from.clone(), to: to.clone() })
         };
         Self {
-            client: end(pipe(&to_client, &to_server), &client, Role::Client),
-            server: end(pipe(&to_server, &to_client), &known, Role::Server),
+            client: end(pipe(&to_client, &to_server), &client, TlsRole::Client),
+            server: end(pipe(&to_server, &to_client), &known, TlsRole::Server),
             to_server,
             to_client,
         }
     }
 
-    fn of(hash: Hash) -> Self {
+    fn of(hash: PskHash) -> Self {
         Self::new(psk(hash), server(vec![(IDENTITY, psk(hash))]))
     }
 
@@ -90,7 +90,7 @@ impl Pair {
         failures
     }
 
-    fn open(hash: Hash) -> Self {
+    fn open(hash: PskHash) -> Self {
         let mut pair = Self::of(hash);
         assert_eq!(pair.shake_hands(), [None, None]);
         pair
@@ -155,7 +155,7 @@ fn data_goes_both_ways_with_both_hashes() {
     if is_skipped() {
         return;
     }
-    for hash in [Hash::Sha256, Hash::Sha384] {
+    for hash in [PskHash::Sha256, PskHash::Sha384] {
         let mut pair = Pair::of(hash);
         assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None));
         assert_eq!(pair.shake_hands(), [None, None]);
@@ -180,7 +180,7 @@ fn nothing_is_sent_before_the_handshake_is_over() {
     if is_skipped() {
         return;
     }
-    let mut pair = Pair::of(Hash::Sha256);
+    let mut pair = Pair::of(PskHash::Sha256);
     for end in [&mut pair.client, &mut pair.server] {
         assert_eq!(end.send(&[IoSlice::new(b"secret")]).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
@@ -196,7 +196,7 @@ fn pieces_of_any_size_and_full_sockets_change_nothing() {
         return;
     }
     for (piece, room) in [(1, usize::MAX), (7, 100), (5000, 9000)] {
-        let mut pair = Pair::of(Hash::Sha384);
+        let mut pair = Pair::of(PskHash::Sha384);
         for way in [&pair.to_client, &pair.to_server] {
             way.change(|way| (way.piece, way.room) = (piece, room));
         }
@@ -213,12 +213,12 @@ fn another_key_or_identity_opens_nothing() {
         return;
     }
     let cases: [(KnownKeys, &str, &str); 3] = [
-        (vec![(IDENTITY, Psk::new(&[8; 32], Hash::Sha256))], "another key", "another key"),
-        (vec![(b"other", psk(Hash::Sha256))], "no key", "NVMe1R01 host"),
-        (vec![(IDENTITY, psk(Hash::Sha384))], "", ""),
+        (vec![(IDENTITY, Psk::new(&[8; 32], PskHash::Sha256))], "another key", "another key"),
+        (vec![(b"other", psk(PskHash::Sha256))], "no key", "NVMe1R01 host"),
+        (vec![(IDENTITY, psk(PskHash::Sha384))], "", ""),
     ];
     for (known, client, server_says) in cases {
-        let mut pair = Pair::new(psk(Hash::Sha256), server(known));
+        let mut pair = Pair::new(psk(PskHash::Sha256), server(known));
         let [told_client, told_server] = pair.shake_hands().map(Option::unwrap_or_default);
         assert!(told_client.starts_with("TLS: ") && told_client.contains(client), "{told_client}");
         assert!(
@@ -240,8 +240,8 @@ fn a_server_chooses_among_its_keys() {
     if is_skipped() {
         return;
     }
-    let known = vec![(b"other".as_slice(), psk(Hash::Sha384)), (IDENTITY, psk(Hash::Sha256))];
-    let mut pair = Pair::new(psk(Hash::Sha256), server(known));
+    let known = vec![(b"other".as_slice(), psk(PskHash::Sha384)), (IDENTITY, psk(PskHash::Sha256))];
+    let mut pair = Pair::new(psk(PskHash::Sha256), server(known));
     assert_eq!(pair.shake_hands(), [None, None]);
     carry(&mut pair.client, &mut pair.server, b"data");
 }
@@ -251,7 +251,7 @@ fn an_end_is_told() {
     if is_skipped() {
         return;
     }
-    let mut pair = Pair::open(Hash::Sha256);
+    let mut pair = Pair::open(PskHash::Sha256);
     carry(&mut pair.client, &mut pair.server, b"the last");
     pair.client.shutdown().unwrap();
     let mut room = [0; 16];
@@ -267,7 +267,7 @@ fn keys_are_renewed_by_either_end() {
     if is_skipped() {
         return;
     }
-    let mut pair = Pair::open(Hash::Sha256);
+    let mut pair = Pair::open(PskHash::Sha256);
     let bytes = pattern(50_000);
     for _ in 0..3 {
         pair.client.renew();
@@ -282,7 +282,7 @@ fn one_answer_is_enough_for_any_number_of_demands() {
     if is_skipped() {
         return;
     }
-    let mut pair = Pair::open(Hash::Sha256);
+    let mut pair = Pair::open(PskHash::Sha256);
     pair.to_client.change(|way| way.room = 0);
     let mut room = [0; 16];
     for _ in 0..1000 {
@@ -310,7 +310,7 @@ fn a_record_that_was_changed_gives_no_data() {
         return;
     }
     for at in 0..40 {
-        let mut pair = Pair::open(Hash::Sha256);
+        let mut pair = Pair::open(PskHash::Sha256);
         assert_eq!(pair.client.send(&[IoSlice::new(b"eighteen bytes now")]).unwrap(), 18);
         pair.to_server.change(|way| way.bytes[at] ^= 1);
         let mut room = [0; 64];
@@ -327,7 +327,7 @@ fn who_speaks_no_tls_is_told_so() {
     }
     // The ICReq of NVMe/TCP, and a request of HTTP.
     for said in [[0, 0, 128, 0, 128, 0, 0, 0].repeat(16), b"GET / HTTP/1.1\r\n\r\n".repeat(8)] {
-        let mut pair = Pair::of(Hash::Sha256);
+        let mut pair = Pair::of(PskHash::Sha256);
         pair.to_server.change(|way| way.bytes.extend(&said));
         let why = look(&mut pair.server).unwrap_err().to_string();
         assert!(why.contains("does not speak TLS"), "{why}");

@@ -7,7 +7,7 @@ use crate::optional::OptionalTls;
 fn end(piece: usize) -> (OptionalTls, Direction, Direction) {
     let (to_server, to_client) = (Direction::default(), Direction::default());
     to_server.change(|way| way.piece = piece);
-    let context = Arc::new(Context::new(server(vec![(IDENTITY, psk(Hash::Sha256))])).unwrap());
+    let context = Arc::new(Context::new(server(vec![(IDENTITY, psk(PskHash::Sha256))])).unwrap());
     let pipe = Box::new(Pipe { from: to_server.clone(), to: to_client.clone() });
     (OptionalTls::new(pipe, &context, true), to_server, to_client)
 }
@@ -54,9 +54,10 @@ fn a_hello_begins_tls() {
     }
     for piece in [1, usize::MAX] {
         let (mut end, to_server, to_client) = end(piece);
-        let context = Context::new(Secrets::Client(IDENTITY.to_vec(), psk(Hash::Sha256))).unwrap();
+        let context =
+            Context::new(Secrets::Client(IDENTITY.to_vec(), psk(PskHash::Sha256))).unwrap();
         let pipe = Box::new(Pipe { from: to_client, to: to_server.clone() });
-        let mut client = super::end(pipe, &context, Role::Client);
+        let mut client = super::end(pipe, &context, TlsRole::Client);
         for _ in 0..100 {
             look(&mut client).unwrap();
             look(&mut end).unwrap();

@@ -4,10 +4,10 @@
 
 use crate::openssl::{Context, Secrets};
 use crate::optional::OptionalTls;
-use crate::reason::Role;
+use crate::reason::TlsRole;
 use crate::secured::SecuredStream;
 use crate::tests::{IDENTITY, pattern, psk, server};
-use crate::{Hash, Peer, Records, available};
+use crate::{Peer, PskHash, Records, available};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Write};
 use std::net::{TcpListener, TcpStream};
 use weft_io::stream::Stream;
@@ -26,7 +26,7 @@ struct SocketEndpoint<S = SecuredStream> {
 }
 
 impl SocketEndpoint {
-    fn new(socket: TcpStream, secrets: Secrets, role: Role, kernel: bool) -> Self {
+    fn new(socket: TcpStream, secrets: Secrets, role: TlsRole, kernel: bool) -> Self {
         let raw = socket.try_clone().unwrap();
         let context = Context::new(secrets).unwrap();
         let (stream, peer) =
@@ -77,18 +77,18 @@ fn sockets() -> (TcpStream, TcpStream) {
 }
 
 /// Two ends after their handshake.
-fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [SocketEndpoint; 2] {
+fn pair(hash: PskHash, [client, server_kernel]: [bool; 2]) -> [SocketEndpoint; 2] {
     let (socket, accepted) = sockets();
     let mut client = SocketEndpoint::new(
         socket,
         Secrets::Client(IDENTITY.to_vec(), psk(hash)),
-        Role::Client,
+        TlsRole::Client,
         client,
     );
     let mut server = SocketEndpoint::new(
         accepted,
         server(vec![(IDENTITY, psk(hash))]),
-        Role::Server,
+        TlsRole::Server,
         server_kernel,
     );
     shake_hands(&mut client, &mut server);
@@ -150,7 +150,7 @@ fn bytes_arrive_wherever_the_records_are() {
     if is_skipped() {
         return;
     }
-    for hash in [Hash::Sha256, Hash::Sha384] {
+    for hash in [PskHash::Sha256, PskHash::Sha384] {
         for places in PLACES {
             let [mut client, mut server] = pair(hash, places);
             for bytes in [1, 24, 4120, 16_384, 16_385, 1 << 20] {
@@ -182,7 +182,7 @@ fn the_kernel_has_the_records_of_those_who_chose_tls() {
     if is_skipped() {
         return;
     }
-    for hash in [Hash::Sha256, Hash::Sha384] {
+    for hash in [PskHash::Sha256, PskHash::Sha384] {
         for (client, kernel) in [(true, true), (false, true), (true, false)] {
             let (socket, accepted) = sockets();
             let raw = accepted.try_clone().unwrap();
@@ -200,7 +200,7 @@ fn the_kernel_has_the_records_of_those_who_chose_tls() {
             let mut client = SocketEndpoint::new(
                 socket,
                 Secrets::Client(IDENTITY.to_vec(), psk(hash)),
-                Role::Client,
+                TlsRole::Client,
                 client,
             );
             shake_hands(&mut client, &mut server);
@@ -226,7 +226,7 @@ fn keys_are_changed_wherever_the_records_are() {
         return;
     }
     for places in PLACES {
-        let [mut client, mut server] = pair(Hash::Sha384, places);
+        let [mut client, mut server] = pair(PskHash::Sha384, places);
         if [&client, &server].iter().any(|end| end.stream.keeps_keys()) {
             // The connection ends in order instead.
             client.stream.renew();
@@ -265,7 +265,7 @@ fn the_end_is_announced_and_seen() {
         return;
     }
     for places in PLACES {
-        let [mut client, mut server] = pair(Hash::Sha256, places);
+        let [mut client, mut server] = pair(PskHash::Sha256, places);
         carry(&mut client, &mut server, b"something");
         client.stream.shutdown().unwrap();
         assert_eq!(server.next(), Ok(0));
@@ -274,7 +274,7 @@ fn the_end_is_announced_and_seen() {
         assert_eq!(client.next(), Ok(8));
         server.stream.shutdown().unwrap();
         assert_eq!(client.next(), Ok(0));
-        let [mut client, server] = pair(Hash::Sha256, places);
+        let [mut client, server] = pair(PskHash::Sha256, places);
         drop(server);
         assert!(matches!(client.next(), Ok(0) | Err(_)));
     }
@@ -294,7 +294,7 @@ fn records_of_others_end_the_connection() {
             ),
             ([&[23, 3, 3, 0xff, 0xff][..], &[7; 64]].concat(), ["too long", "length"]),
         ] {
-            let [mut client, mut server] = pair(Hash::Sha256, places);
+            let [mut client, mut server] = pair(PskHash::Sha256, places);
             carry(&mut client, &mut server, b"before");
             client.raw.write_all(&record).unwrap();
             let why = server.next().expect_err("it is taken");

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use weft_io::stream::Stream;
 use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread};
-use weft_tls::{Client, Hash, Keys, Psk, Server};
+use weft_tls::{Client, Keys, Psk, PskHash, Server};
 use wire::{Spent, Way, wire};
 
 #[global_allocator]
@@ -38,7 +38,7 @@ impl Keys for One {
 }
 
 fn psk() -> Psk {
-    Psk::new(&[7; 32], Hash::Sha256)
+    Psk::new(&[7; 32], PskHash::Sha256)
 }
 
 /// Two ends with a connection that is open, and the message that goes over it.

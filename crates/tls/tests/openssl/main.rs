@@ -10,7 +10,7 @@ use end::End;
 use session::session_file;
 use std::net::TcpListener;
 use std::sync::Arc;
-use weft_tls::{Client, Hash, Keys, Psk, Server};
+use weft_tls::{Client, Keys, Psk, PskHash, Server};
 
 const IDENTITY: &str = "NVMe1R01 nqn.host nqn.subsystem digest";
 
@@ -23,11 +23,11 @@ impl Keys for One {
     }
 }
 
-fn bytes(hash: Hash) -> Vec<u8> {
-    (1..=if hash == Hash::Sha256 { 32 } else { 48 }).collect()
+fn bytes(hash: PskHash) -> Vec<u8> {
+    (1..=if hash == PskHash::Sha256 { 32 } else { 48 }).collect()
 }
 
-fn psk(hash: Hash) -> Psk {
+fn psk(hash: PskHash) -> Psk {
     Psk::new(&bytes(hash), hash)
 }
 
@@ -65,11 +65,11 @@ fn s_client_with_sha_256_whatever_suites_it_prefers() {
     if is_skipped() {
         return;
     }
-    let key = hex(&bytes(Hash::Sha256));
+    let key = hex(&bytes(PskHash::Sha256));
     let orders = ["TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"];
     for order in orders {
         let options = ["-tls1_3", "-psk", &key, "-psk_identity", IDENTITY, "-ciphersuites", order];
-        let (mut end, mut client) = accept(psk(Hash::Sha256), &options);
+        let (mut end, mut client) = accept(psk(PskHash::Sha256), &options);
         talk(&mut end, &mut client);
         assert_eq!(end.identity().as_deref(), Some(IDENTITY.as_bytes()));
         client.wait_for("TLS_AES_128_GCM_SHA256");
@@ -81,9 +81,9 @@ fn s_client_with_sha_384() {
     if is_skipped() {
         return;
     }
-    let file = session_file(&bytes(Hash::Sha384));
+    let file = session_file(&bytes(PskHash::Sha384));
     let (mut end, mut client) = accept(
-        psk(Hash::Sha384),
+        psk(PskHash::Sha384),
         &["-tls1_3", "-psk_session", file.to_str().unwrap(), "-psk_identity", IDENTITY],
     );
     talk(&mut end, &mut client);
@@ -95,14 +95,14 @@ fn s_server_with_both_hashes() {
     if is_skipped() {
         return;
     }
-    let key = hex(&bytes(Hash::Sha256));
+    let key = hex(&bytes(PskHash::Sha256));
     let (mut end, mut server) =
-        connect(psk(Hash::Sha256), &["-psk", &key, "-psk_identity", IDENTITY]);
+        connect(psk(PskHash::Sha256), &["-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut server);
     assert_eq!(end.identity().as_deref(), Some(IDENTITY.as_bytes()));
-    let file = session_file(&bytes(Hash::Sha384));
+    let file = session_file(&bytes(PskHash::Sha384));
     let (mut end, mut server) = connect(
-        psk(Hash::Sha384),
+        psk(PskHash::Sha384),
         &["-psk_session", file.to_str().unwrap(), "-psk_identity", IDENTITY],
     );
     talk(&mut end, &mut server);
@@ -113,9 +113,9 @@ fn new_keys_of_the_peer_are_answered() {
     if is_skipped() {
         return;
     }
-    let key = hex(&bytes(Hash::Sha256));
+    let key = hex(&bytes(PskHash::Sha256));
     let (mut end, mut client) =
-        accept(psk(Hash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
+        accept(psk(PskHash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     for (n, (command, answers)) in [("k", 0), ("K", 1), ("K", 2)].into_iter().enumerate() {
         // A command that is read together with another line is none: wait until it is taken. The
@@ -134,14 +134,14 @@ fn the_end_is_announced() {
     if is_skipped() {
         return;
     }
-    let key = hex(&bytes(Hash::Sha256));
+    let key = hex(&bytes(PskHash::Sha256));
     let (mut end, mut client) =
-        accept(psk(Hash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
+        accept(psk(PskHash::Sha256), &["-tls1_3", "-msg", "-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     end.shutdown();
     client.wait_for("warning close_notify");
     let (mut end, mut client) =
-        accept(psk(Hash::Sha256), &["-tls1_3", "-psk", &key, "-psk_identity", IDENTITY]);
+        accept(psk(PskHash::Sha256), &["-tls1_3", "-psk", &key, "-psk_identity", IDENTITY]);
     talk(&mut end, &mut client);
     client.say("Q");
     assert_eq!(end.line(), Ok(String::new()));
@@ -152,7 +152,7 @@ fn nothing_else_is_taken() {
     if is_skipped() {
         return;
     }
-    let (key, wrong) = (hex(&bytes(Hash::Sha256)), hex(&[9; 32]));
+    let (key, wrong) = (hex(&bytes(PskHash::Sha256)), hex(&[9; 32]));
     let cases: [(&[&str], &str); 5] = [
         (&["-tls1_2", "-psk", &key, "-psk_identity", IDENTITY], "does not speak TLS 1.3"),
         (&["-tls1_3"], "no pre-shared key"),
@@ -172,7 +172,7 @@ fn nothing_else_is_taken() {
         ),
     ];
     for (options, why) in cases {
-        let (mut end, _client) = accept(psk(Hash::Sha256), options);
+        let (mut end, _client) = accept(psk(PskHash::Sha256), options);
         let said = end.line().expect_err("it is taken");
         assert!(said.starts_with("TLS: ") && said.contains(why), "{options:?}: {said}");
         assert_eq!(end.identity(), None);
@@ -180,7 +180,7 @@ fn nothing_else_is_taken() {
     // Without a Diffie-Hellman exchange what is recorded can be read by whoever learns the key
     // later.
     let options = ["-tls1_3", "-allow_no_dhe_kex", "-psk", &key, "-psk_identity", IDENTITY];
-    let (mut end, mut client) = accept(psk(Hash::Sha256), &options);
+    let (mut end, mut client) = accept(psk(PskHash::Sha256), &options);
     talk(&mut end, &mut client);
     client.wait_for("X25519");
 }
@@ -194,7 +194,7 @@ fn a_certificate_is_no_replacement_for_the_key() {
         return weft_testing::skip("openssl makes no certificate");
     };
     let options = ["-cert", &cert, "-key", &key];
-    let (mut end, _server) = connect(psk(Hash::Sha256), &options);
+    let (mut end, _server) = connect(psk(PskHash::Sha256), &options);
     let said = end.line().expect_err("it is taken");
     assert!(said.contains("certificate"), "{said}");
     assert_eq!(end.identity(), None);

@@ -1,7 +1,7 @@
 //! Horizontal bars in groups: a name, under it a bar for each lane with its number behind it, and a
 //! mark across them.
 
-use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
+use super::canvas::{self, Axis, Canvas, HPos, Paint, VectorDrawing, text_width};
 use super::drawing::{Chart, Words};
 
 /// A chart.
@@ -85,7 +85,7 @@ impl Chart for Bars {
         &self.words
     }
 
-    fn draw(&self, width: u32) -> Drawing {
+    fn draw(&self, width: u32) -> VectorDrawing {
         let height: i32 = self.groups.iter().map(Cluster::height).sum();
         canvas::draw(&self.axis(), width, height as u32, |canvas| {
             if let Some(reference) = self.reference {

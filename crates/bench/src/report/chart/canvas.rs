@@ -155,7 +155,7 @@ fn linear_ticks((low, high): (f64, f64), most: usize) -> Vec<f64> {
 }
 
 /// A finished drawing.
-pub(crate) struct Drawing {
+pub(crate) struct VectorDrawing {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) shapes: Vec<Shape>,
@@ -177,13 +177,18 @@ pub(super) fn draw(
     width: u32,
     height: u32,
     paint: impl FnOnce(&mut Canvas),
-) -> Drawing {
+) -> VectorDrawing {
     let limits = (LEFT, width.saturating_sub(axis.right) as i32);
     let mut canvas =
         Canvas { shapes: Vec::new(), axis: axis.clone(), limits, height: height as i32 };
     canvas.scale();
     paint(&mut canvas);
-    Drawing { width, height: height + AXIS_HEIGHT, shapes: canvas.shapes, hover: String::new() }
+    VectorDrawing {
+        width,
+        height: height + AXIS_HEIGHT,
+        shapes: canvas.shapes,
+        hover: String::new(),
+    }
 }
 
 /// Room that a text takes, pixels: a guess on the safe side, as the letters are the reader's.

@@ -1,6 +1,6 @@
 //! Charts: the words of each, and its look at a width.
 
-use super::canvas::Drawing;
+use super::canvas::VectorDrawing;
 
 /// Width of a drawing for a wide page, pixels of the style sheet: half of the page.
 pub(super) const WIDE: u32 = 520;
@@ -23,5 +23,5 @@ pub(crate) struct Words {
 /// A chart: what it is, and how it looks at a width.
 pub(crate) trait Chart {
     fn words(&self) -> &Words;
-    fn draw(&self, width: u32) -> Drawing;
+    fn draw(&self, width: u32) -> VectorDrawing;
 }

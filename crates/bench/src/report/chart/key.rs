@@ -1,7 +1,7 @@
 //! The parts by which a chart is understood by itself: its title, and the meaning of its colours,
 //! in lines below it. The page has both around it.
 
-use super::canvas::{Drawing, HPos, LEFT, Label, Paint, Shape, text_width};
+use super::canvas::{HPos, LEFT, Label, Paint, Shape, VectorDrawing, text_width};
 use super::drawing::{Chart, WIDE};
 use crate::results::Results;
 
@@ -12,7 +12,7 @@ const PATCH: i32 = 14;
 const GAP: i32 = 6;
 
 /// The drawing of a chart with its key.
-pub(super) fn with_key(chart: &dyn Chart, results: &Results) -> Drawing {
+pub(super) fn with_key(chart: &dyn Chart, results: &Results) -> VectorDrawing {
     let mut drawing = chart.draw(WIDE);
     let words = chart.words();
     let is_used = |paint: Paint| drawing.shapes.iter().any(|shape| shape.paint() == paint);

@@ -2,7 +2,7 @@
 //! for each lane and for bare TCP, on a logarithmic scale.
 
 use super::bars::name;
-use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
+use super::canvas::{self, Axis, Canvas, HPos, Paint, VectorDrawing, text_width};
 use super::drawing::{Chart, Words};
 use crate::report::units::{micros, tick};
 use crate::results::{Latency, Results, Workload};
@@ -109,7 +109,7 @@ impl Chart for Percentiles<'_> {
         &self.words
     }
 
-    fn draw(&self, width: u32) -> Drawing {
+    fn draw(&self, width: u32) -> VectorDrawing {
         let height: i32 = self.clusters.iter().map(Cluster::height).sum();
         canvas::draw(&axis(&self.clusters), width, height as u32, |canvas| {
             let mut top = 0;

@@ -26,10 +26,10 @@ mod vector;
 
 use super::markup::{Markup, Raw, html};
 use super::published::sources;
-use super::shown::Shown;
+use super::shown::ShownRelation;
 use super::theme;
 use crate::results::{Drawing as Part, Results};
-use canvas::Drawing;
+use canvas::VectorDrawing;
 pub(super) use drawing::Chart;
 use drawing::{NARROW, WIDE, Words};
 #[cfg(not(feature = "pictures"))]
@@ -63,7 +63,7 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
 }
 
 /// The charts of the first screen.
-pub(super) fn of_relations(shown: &[Shown<'_>], results: &Results) -> Vec<Box<dyn Chart>> {
+pub(super) fn of_relations(shown: &[ShownRelation<'_>], results: &Results) -> Vec<Box<dyn Chart>> {
     relations::charts(shown, results)
         .into_iter()
         .map(|chart| Box::new(chart) as Box<dyn Chart>)
@@ -71,7 +71,7 @@ pub(super) fn of_relations(shown: &[Shown<'_>], results: &Results) -> Vec<Box<dy
 }
 
 /// The figures of the first screen.
-pub(super) fn relations(shown: &[Shown<'_>], results: &Results) -> Markup {
+pub(super) fn relations(shown: &[ShownRelation<'_>], results: &Results) -> Markup {
     html! { @for chart in of_relations(shown, results) { (figure(&*chart)) } }
 }
 
@@ -101,8 +101,8 @@ pub(super) fn figure(chart: &dyn Chart) -> Markup {
     }
 }
 
-fn svg(words: &Words, class: &str, drawing: &Drawing) -> Markup {
-    let Drawing { width, height, .. } = drawing;
+fn svg(words: &Words, class: &str, drawing: &VectorDrawing) -> Markup {
+    let VectorDrawing { width, height, .. } = drawing;
     let (title, desc) =
         (format!("{}-{class}-title", words.id), format!("{}-{class}-desc", words.id));
     html! {

@@ -1,6 +1,6 @@
 //! A plane with two axes: lines of lanes, with a mark and words for each point.
 
-use super::canvas::{self, Axis, Canvas, Drawing, HPos, Paint, text_width};
+use super::canvas::{self, Axis, Canvas, HPos, Paint, VectorDrawing, text_width};
 use super::drawing::{Chart, Words};
 use crate::report::markup::html;
 use crate::report::units::tick;
@@ -80,7 +80,7 @@ impl Chart for Plane {
         &self.words
     }
 
-    fn draw(&self, width: u32) -> Drawing {
+    fn draw(&self, width: u32) -> VectorDrawing {
         let (low, high) = self.values(|point| point.1);
         let scale = if self.log {
             Upright { low: low / 1.3, high: high * 1.3, log: true }
@@ -102,7 +102,7 @@ impl Chart for Plane {
             canvas.text((canvas.left(), TOP / 2 - 2), &self.axes.1, Paint::Muted, HPos::Left);
             self.lines.iter().for_each(|line| self.line(canvas, line, &scale, &mut hover));
         });
-        Drawing { hover, ..drawing }
+        VectorDrawing { hover, ..drawing }
     }
 }
 

@@ -3,11 +3,11 @@
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
 use super::drawing::{Chart, Words};
-use crate::report::published::{Line, PUBLISHED};
+use crate::report::published::{PUBLISHED, PublishedRow};
 use crate::report::units::tick;
 
 /// The chart of a source.
-pub(crate) fn chart(at: usize, lines: &[Line<'_>]) -> impl Chart + use<> {
+pub(crate) fn chart(at: usize, lines: &[PublishedRow<'_>]) -> impl Chart + use<> {
     Bars {
         words: Words {
             id: format!("published-{at}"),
@@ -24,7 +24,7 @@ pub(crate) fn chart(at: usize, lines: &[Line<'_>]) -> impl Chart + use<> {
     }
 }
 
-fn cluster(line: &Line<'_>) -> Cluster {
+fn cluster(line: &PublishedRow<'_>) -> Cluster {
     let (low, high) = line.published;
     let published = Bar {
         parts: vec![(f64::midpoint(low, high), 1.0)],

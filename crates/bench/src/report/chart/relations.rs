@@ -1,11 +1,11 @@
 //! Relations around the value where both lanes are equal: a point with its 95 % interval, on a bar
 //! that begins there.
 
-use super::canvas::{self, Axis, Canvas, Drawing, HPos, LEFT, Paint, text_width};
+use super::canvas::{self, Axis, Canvas, HPos, LEFT, Paint, VectorDrawing, text_width};
 use super::drawing::{Chart, WIDE, Words};
 use super::key::fitted;
 use crate::relation::Scale;
-use crate::report::shown::Shown;
+use crate::report::shown::ShownRelation;
 use crate::report::units::tick;
 use crate::results::{Quantity, Results};
 
@@ -38,12 +38,13 @@ const BAR_ALPHA: f64 = 0.35;
 const MAGNITUDE: f64 = 10.0;
 
 /// Differences and ratios have axes of their own, and so have relations of other magnitudes.
-pub(super) fn charts(shown: &[Shown<'_>], results: &Results) -> Vec<Relations> {
+pub(super) fn charts(shown: &[ShownRelation<'_>], results: &Results) -> Vec<Relations> {
     let of = |scale: Scale| {
-        let is = |it: &&Shown<'_>| (it.quantity == Quantity::Rate) == (scale == Scale::Ratio);
-        let mut groups: Vec<Vec<&Shown<'_>>> = Vec::new();
+        let is =
+            |it: &&ShownRelation<'_>| (it.quantity == Quantity::Rate) == (scale == Scale::Ratio);
+        let mut groups: Vec<Vec<&ShownRelation<'_>>> = Vec::new();
         for one in shown.iter().filter(is) {
-            let fits = |group: &&mut Vec<&Shown<'_>>| {
+            let fits = |group: &&mut Vec<&ShownRelation<'_>>| {
                 let (least, most) = group.iter().chain([&one]).fold((f64::MAX, 0.0), |ends, it| {
                     let size = magnitude(scale, it);
                     (size.min(ends.0), size.max(ends.1))
@@ -61,13 +62,17 @@ pub(super) fn charts(shown: &[Shown<'_>], results: &Results) -> Vec<Relations> {
 }
 
 /// The length of a bar with its interval.
-fn magnitude(scale: Scale, shown: &Shown<'_>) -> f64 {
+fn magnitude(scale: Scale, shown: &ShownRelation<'_>) -> f64 {
     let (low, high) = shown.estimate.map_or((shown.value, shown.value), |it| it.interval());
     (low - scale.neutral()).abs().max((high - scale.neutral()).abs())
 }
 
 /// The chart of a scale with this number.
-fn chart((scale, at): (Scale, usize), shown: &[&Shown<'_>], results: &Results) -> Relations {
+fn chart(
+    (scale, at): (Scale, usize),
+    shown: &[&ShownRelation<'_>],
+    results: &Results,
+) -> Relations {
     let (id, title) = match scale {
         Scale::Difference => ("added", "Added to each operation; 0 means no difference"),
         Scale::Ratio => ("rates", "Ratio of the rates; 1 is equally fast"),
@@ -88,7 +93,7 @@ fn chart((scale, at): (Scale, usize), shown: &[&Shown<'_>], results: &Results) -
     }
 }
 
-fn line(scale: Scale, shown: &Shown<'_>) -> Line {
+fn line(scale: Scale, shown: &ShownRelation<'_>) -> Line {
     let unit = if scale == Scale::Ratio { 1.0 } else { 1e3 };
     Line {
         what: shown.what(),
@@ -126,7 +131,7 @@ impl Chart for Relations {
     }
 
     /// The numbers stand behind the bars where there is room, else above them.
-    fn draw(&self, width: u32) -> Drawing {
+    fn draw(&self, width: u32) -> VectorDrawing {
         let behind = width >= WIDE;
         let widest = self.lines.iter().map(|line| text_width(&line.number)).max().unwrap_or(0);
         let texts: Vec<Vec<(String, Paint)>> =

@@ -1,11 +1,11 @@
 //! A drawing as SVG, with a class in place of each colour.
 
-use super::canvas::{Drawing, HPos, Label, Shape, TEXT};
+use super::canvas::{HPos, Label, Shape, TEXT, VectorDrawing};
 use crate::report::markup::Render;
 use core::fmt::Write;
 
 /// The shapes of a drawing, without an element around them.
-pub(super) fn shapes(drawing: &Drawing) -> String {
+pub(super) fn shapes(drawing: &VectorDrawing) -> String {
     let mut svg = String::new();
     let room = (drawing.width as i32, drawing.height as i32);
     for shape in &drawing.shapes {

@@ -13,7 +13,7 @@ fn each_block_is_set_up_anew() {
     let both = || {
         vec![
             lane(Facts::LOCAL, "ram:16MiB"),
-            Lane { base: Some(Facts::LOCAL.into()), ..lane("other", "ram:24MiB") },
+            StudyLane { base: Some(Facts::LOCAL.into()), ..lane("other", "ram:24MiB") },
         ]
     };
     let first = both();
@@ -104,7 +104,7 @@ fn there_are_as_many_blocks_as_the_headline_takes() {
     suite.workloads.retain(|workload| workload.name == "qd1-4k-randwrite");
     suite.times.iter_mut().for_each(|times| times.rounds = None);
     // What the slow lane adds is the model's: the same in each block, on any machine.
-    let slow = Lane {
+    let slow = StudyLane {
         base: Some(Facts::LOCAL.into()),
         ..lane("slow", "delay:read=20ms,write=20ms,null:16MiB")
     };

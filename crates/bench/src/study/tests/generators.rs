@@ -1,7 +1,7 @@
 //! Lanes on which another program puts the load.
 
 use super::*;
-use crate::workload::{Direction, JobSpec, Progress, Report, run_until};
+use crate::workload::{Direction, JobSpec, Progress, RunReport, run_until};
 
 /// Another program that does not write, and knows no latencies.
 struct Reader(Arc<dyn BlockDevice>);
@@ -17,11 +17,11 @@ impl Generator for Reader {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let device = Arc::clone(&self.0);
         let mut report = run_until(device, spec, stop, progress)?;
         for direction in report.jobs.iter_mut().flat_map(|job| &mut job.directions) {
-            direction.total = crate::stats::Latency::unused();
+            direction.total = crate::stats::Latencies::unused();
         }
         Ok(report)
     }
@@ -42,9 +42,9 @@ impl Generator for Reader {
 #[test]
 fn a_generator_has_no_rows_for_what_it_cannot_do_and_no_latencies_that_it_does_not_know() {
     let device = || lane("theirs", "ram:16MiB");
-    let reader = Lane {
+    let reader = StudyLane {
         generator: Some(Rc::new(Reader(device().device))),
-        peer: Peer { rival: Some("ours".into()), ..Peer::default() },
+        peer: LanePeer { rival: Some("ours".into()), ..LanePeer::default() },
         ..device()
     };
     let mut spec = spec(vec![lane("ours", "ram:16MiB"), reader], None);

@@ -4,14 +4,14 @@ mod blocks;
 mod generators;
 
 use super::*;
-use crate::ceiling::{Memory, serve};
+use crate::ceiling::{CeilingMemory, serve};
 use crate::results::Lane as Facts;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use weft_block::{OpenOptions, open};
 
-fn lane(name: &str, url: &str) -> Lane {
-    Lane {
+fn lane(name: &str, url: &str) -> StudyLane {
+    StudyLane {
         name: name.into(),
         title: format!("{name} device"),
         url: url.into(),
@@ -25,21 +25,25 @@ fn lane(name: &str, url: &str) -> Lane {
         real: false,
         generator: None,
         prepared_by: None,
-        peer: Peer::default(),
+        peer: LanePeer::default(),
     }
 }
 
-fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
+fn spec(lanes: Vec<StudyLane>, ceiling: Option<SocketAddr>) -> StudySpec<'static> {
     StudySpec {
         suite: short("patterns"),
-        mode: Mode::Quick,
+        mode: SuiteMode::Quick,
         budget: Some(Duration::from_secs(1)),
         seed: 7,
         commit: Some("0123456789ab".into()),
         command: vec!["weft".into(), "study".into()],
         stage: LaneSet {
             lanes,
-            ceiling: ceiling.map(|address| Server { address, pid: None, process: Box::new(()) }),
+            ceiling: ceiling.map(|address| CeilingServer {
+                address,
+                pid: None,
+                process: Box::new(()),
+            }),
             missing: Vec::new(),
         },
         set_up: None,
@@ -67,7 +71,7 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     let server = std::thread::spawn(move || {
-        serve(listener, &Memory::new(16 << 20).unwrap(), None, &seen).unwrap()
+        serve(listener, &CeilingMemory::new(16 << 20).unwrap(), None, &seen).unwrap()
     });
     let mut heard = Vec::new();
     let lanes = vec![lane(Facts::LOCAL, "ram:16MiB"), lane("other", "ram:24MiB")];
@@ -189,7 +193,7 @@ fn a_device_that_cannot_be_written_is_read() {
 /// An operation takes longer than a measurement of a study that has so little time.
 #[test]
 fn what_is_too_slow_for_its_measurement_gets_a_longer_one() {
-    let slow = Lane {
+    let slow = StudyLane {
         base: Some(Facts::LOCAL.into()),
         ..lane("slow", "delay:read=200ms,write=200ms,null:16MiB")
     };
@@ -261,7 +265,7 @@ fn the_null_suite_measures_its_jobs_and_counts() {
 #[test]
 fn a_percentile_takes_enough_operations() {
     let round = |round: u32, ios: u64| {
-        let mut latency = crate::stats::Latency::new();
+        let mut latency = crate::stats::Latencies::new();
         latency.record_n(1000, ios);
         let report = crate::ceiling::CeilingReport {
             ios: [ios, 0, 0],
@@ -271,7 +275,7 @@ fn a_percentile_takes_enough_operations() {
             system_calls: 0,
             server_system_calls: 0,
             server: None,
-            tuning: crate::ceiling::Tuning::default(),
+            tuning: crate::ceiling::CeilingTuning::default(),
         };
         sample::Sample::of_ceiling(round, 4096, &report)
     };
@@ -370,8 +374,9 @@ fn a_lane_is_driven_until_it_no_longer_grows() {
 fn real_devices_are_brought_to_their_steady_state() {
     let mut suite = short("patterns");
     suite.workloads.retain(|workload| workload.name == "64k-seqread");
-    let real = Lane { real: true, ..lane(Facts::LOCAL, "ram:16MiB") };
-    let also = Lane { real: true, base: Some(Facts::LOCAL.into()), ..lane("other", "ram:16MiB") };
+    let real = StudyLane { real: true, ..lane(Facts::LOCAL, "ram:16MiB") };
+    let also =
+        StudyLane { real: true, base: Some(Facts::LOCAL.into()), ..lane("other", "ram:16MiB") };
     let results = run(StudySpec { suite, ..spec(vec![real, also], None) }, &mut |_| ()).unwrap();
     let [device] = results.preconditioned.as_slice() else {
         panic!("{:?}", results.preconditioned)

@@ -3,12 +3,12 @@
 
 use super::super::facts::{DiskName, Facts};
 use super::answers::{self, Extent};
-use super::name::Name;
+use super::name::DriveName;
 use crate::error::Error;
 use crate::limits::VOLUME_LOCK_TRIES;
 use crate::refusal::Refusal;
 use std::io;
-use weft_io::drives::{Access, Order, Question};
+use weft_io::drives::{DriveAccess, DriveQuestion, VolumeOrder};
 
 /// Codes of Windows.
 mod code {
@@ -28,9 +28,9 @@ pub(super) trait Calls {
     /// An open object.
     type Open;
 
-    fn open(&self, path: &str, access: Access) -> io::Result<Self::Open>;
-    fn ask(&self, open: &Self::Open, question: Question) -> io::Result<Vec<u8>>;
-    fn order(&self, open: &Self::Open, order: Order) -> io::Result<()>;
+    fn open(&self, path: &str, access: DriveAccess) -> io::Result<Self::Open>;
+    fn ask(&self, open: &Self::Open, question: DriveQuestion) -> io::Result<Vec<u8>>;
+    fn order(&self, open: &Self::Open, order: VolumeOrder) -> io::Result<()>;
     /// All volumes: `\\?\Volume{GUID}\`.
     fn volumes(&self) -> io::Result<Vec<String>>;
     /// Where a volume is mounted, and its name as `volumes` has it. The volume is given as the path
@@ -57,20 +57,20 @@ pub(super) struct Claim<T> {
 pub(super) fn claim<C: Calls>(
     calls: &C,
     url: &str,
-    name: &Name,
+    name: &DriveName,
     read_only: bool,
 ) -> Result<Claim<C::Open>, Error> {
     let claimer = Claimer { calls, url };
     let (open, volumes) = match name {
-        Name::Drive(path) if read_only => (claimer.open(path, Access::Read)?, Vec::new()),
-        Name::Volume(path) if read_only => {
-            let open = claimer.open(path, Access::Read)?;
-            let _ = calls.order(&open, Order::Unbound);
+        DriveName::Drive(path) if read_only => (claimer.open(path, DriveAccess::Read)?, Vec::new()),
+        DriveName::Volume(path) if read_only => {
+            let open = claimer.open(path, DriveAccess::Read)?;
+            let _ = calls.order(&open, VolumeOrder::Unbound);
             (open, Vec::new())
         }
-        Name::Drive(path) => claimer.drive(path)?,
-        Name::Volume(path) => (claimer.volume(path)?, Vec::new()),
-        Name::Other | Name::File => {
+        DriveName::Drive(path) => claimer.drive(path)?,
+        DriveName::Volume(path) => (claimer.volume(path)?, Vec::new()),
+        DriveName::Other | DriveName::File => {
             return Err(Error::refused(url, Refusal::NeitherDriveNorVolume));
         }
     };
@@ -80,7 +80,7 @@ pub(super) fn claim<C: Calls>(
 
 /// The size of what is open, bytes.
 pub(super) fn bytes<C: Calls>(calls: &C, open: &C::Open) -> io::Result<u64> {
-    let answer = calls.ask(open, Question::Length)?;
+    let answer = calls.ask(open, DriveQuestion::Length)?;
     answers::length(&answer).ok_or_else(unclear)
 }
 
@@ -97,16 +97,16 @@ impl<C: Calls> Claimer<'_, C> {
     /// Opens a drive, and locks and dismounts the volumes on it. All are locked before the first
     /// one is dismounted, so that a refusal leaves all as they were.
     fn drive(&self, path: &str) -> Result<(C::Open, Vec<C::Open>), Error> {
-        let number = self.number(&self.open(path, Access::Ask)?)?;
+        let number = self.number(&self.open(path, DriveAccess::Ask)?)?;
         self.refuse_running_system(&[Extent::whole(number)])?;
-        let open = self.open(path, Access::WriteDrive)?;
+        let open = self.open(path, DriveAccess::WriteDrive)?;
         // It could be another one by now.
         if self.number(&open)? != number {
             return Err(self.failed("it was replaced in the meantime; try again", unclear()));
         }
         let mut locked = Vec::new();
         for volume in self.volumes_on(number)? {
-            let open = self.open(&volume, Access::WriteVolume)?;
+            let open = self.open(&volume, DriveAccess::WriteVolume)?;
             self.lock(&open, &volume)?;
             locked.push((open, volume));
         }
@@ -121,16 +121,16 @@ impl<C: Calls> Claimer<'_, C> {
         // What is open to ask would be in the way of the lock.
         let extents = self.extents(path).map_err(|e| self.refused(path, e))?;
         self.refuse_running_system(&extents)?;
-        let open = self.open(path, Access::WriteVolume)?;
+        let open = self.open(path, DriveAccess::WriteVolume)?;
         self.lock(&open, path)?;
         // A volume without a file system has no such boundary, and refuses.
-        let _ = self.calls.order(&open, Order::Unbound);
+        let _ = self.calls.order(&open, VolumeOrder::Unbound);
         self.dismount(&open, path)?;
         Ok(open)
     }
 
     /// Opens a path. A drive or volume that somebody else has open is tried again for a while.
-    fn open(&self, path: &str, access: Access) -> Result<C::Open, Error> {
+    fn open(&self, path: &str, access: DriveAccess) -> Result<C::Open, Error> {
         let mut tries = 1;
         loop {
             match self.calls.open(path, access) {
@@ -148,7 +148,7 @@ impl<C: Calls> Claimer<'_, C> {
 
     fn lock(&self, open: &C::Open, volume: &str) -> Result<(), Error> {
         for tries in 1.. {
-            match self.calls.order(open, Order::Lock).map_err(|e| (e.raw_os_error(), e)) {
+            match self.calls.order(open, VolumeOrder::Lock).map_err(|e| (e.raw_os_error(), e)) {
                 Ok(()) => break,
                 Err((Some(code::ACCESS_DENIED | code::SHARING_VIOLATION), _)) => {
                     if tries == VOLUME_LOCK_TRIES {
@@ -167,7 +167,7 @@ impl<C: Calls> Claimer<'_, C> {
     }
 
     fn dismount(&self, open: &C::Open, volume: &str) -> Result<(), Error> {
-        self.calls.order(open, Order::Dismount).map_err(|e| {
+        self.calls.order(open, VolumeOrder::Dismount).map_err(|e| {
             self.failed(&format!("the volume {} cannot be dismounted", self.shown(volume)), e)
         })
     }
@@ -193,8 +193,8 @@ impl<C: Calls> Claimer<'_, C> {
     /// Returns the extents of a volume on drives. One that lies on no drive lies nowhere: a CD-ROM,
     /// a slot without a card; nor does one that is gone by now.
     fn extents(&self, path: &str) -> io::Result<Vec<Extent>> {
-        let open = self.calls.open(path, Access::Ask)?;
-        match self.calls.ask(&open, Question::Extents) {
+        let open = self.calls.open(path, DriveAccess::Ask)?;
+        match self.calls.ask(&open, DriveQuestion::Extents) {
             Ok(answer) => answers::extents(&answer).ok_or_else(unclear),
             Err(e) => match e.raw_os_error() {
                 Some(
@@ -229,17 +229,17 @@ impl<C: Calls> Claimer<'_, C> {
     }
 
     fn number(&self, open: &C::Open) -> Result<u32, Error> {
-        let answer = self.calls.ask(open, Question::Number);
+        let answer = self.calls.ask(open, DriveQuestion::Number);
         let number = answer.and_then(|answer| answers::drive_number(&answer).ok_or_else(unclear));
         number.map_err(|e| self.failed("cannot read its number", e))
     }
 
-    fn facts(&self, name: &Name, open: &C::Open, read_only: bool) -> Result<Facts, Error> {
+    fn facts(&self, name: &DriveName, open: &C::Open, read_only: bool) -> Result<Facts, Error> {
         let asked = |question| self.calls.ask(open, question).ok();
-        let (logical, physical) = asked(Question::Alignment)
+        let (logical, physical) = asked(DriveQuestion::Alignment)
             .and_then(|answer| answers::alignment(&answer))
             .or_else(|| {
-                let logical = answers::geometry(&asked(Question::Geometry)?)?;
+                let logical = answers::geometry(&asked(DriveQuestion::Geometry)?)?;
                 Some((logical, logical))
             })
             .ok_or_else(|| self.failed("cannot read its block size", unclear()))?;
@@ -254,10 +254,10 @@ impl<C: Calls> Claimer<'_, C> {
             unbuffered: true,
             ..Facts::default()
         };
-        if let Some(answer) = asked(Question::Description) {
+        if let Some(answer) = asked(DriveQuestion::Description) {
             answers::describe(&answer, &mut facts);
         }
-        if let Name::Volume(path) = name {
+        if let DriveName::Volume(path) = name {
             let guid = self.calls.names(path).1;
             facts.name = guid.map(|guid| {
                 let place = guid.trim_end_matches('\\').to_lowercase();
@@ -269,7 +269,7 @@ impl<C: Calls> Claimer<'_, C> {
     }
 
     fn is_write_protected(&self, open: &C::Open) -> bool {
-        let answer = self.calls.ask(open, Question::Writable);
+        let answer = self.calls.ask(open, DriveQuestion::Writable);
         answer.is_err_and(|e| e.raw_os_error() == Some(code::WRITE_PROTECT))
     }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// Object that a path names. The paths in it are in the form in which they are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Name {
+pub enum DriveName {
     /// A file, or nothing that this knows.
     File,
     /// A drive: `\\.\PhysicalDrive1`.
@@ -17,17 +17,17 @@ pub enum Name {
 }
 
 /// Reads a path. A slash is as good as a backslash, but not behind `\\?\`, as in Windows.
-pub fn read(path: &str) -> Name {
+pub fn read(path: &str) -> DriveName {
     if is_letter(path) {
-        return Name::Volume(format!(r"\\.\{path}"));
+        return DriveName::Volume(format!(r"\\.\{path}"));
     }
     if let Some(rest) = path.strip_prefix(r"\\?\") {
         // A file is behind a device: `\\?\E:\disk.img`.
         let is_file = rest.split('\\').skip(1).any(|part| !part.is_empty());
-        return if is_file { Name::File } else { device(rest) };
+        return if is_file { DriveName::File } else { device(rest) };
     }
     let path = path.replace('/', r"\");
-    path.strip_prefix(r"\\.\").map_or(Name::File, device)
+    path.strip_prefix(r"\\.\").map_or(DriveName::File, device)
 }
 
 /// A drive letter with a colon.
@@ -35,20 +35,20 @@ fn is_letter(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
 }
 
-fn device(name: &str) -> Name {
+fn device(name: &str) -> DriveName {
     if is_letter(name) {
-        return Name::Volume(format!(r"\\.\{name}"));
+        return DriveName::Volume(format!(r"\\.\{name}"));
     }
     let drive = behind(name, "PhysicalDrive").and_then(|digits| {
         digits.parse::<u32>().ok().filter(|number| number.to_string() == digits)
     });
     if let Some(number) = drive {
-        return Name::Drive(format!(r"\\.\PhysicalDrive{number}"));
+        return DriveName::Drive(format!(r"\\.\PhysicalDrive{number}"));
     }
     let volume = behind(name.strip_suffix('\\').unwrap_or(name), "Volume{")
         .and_then(|rest| rest.strip_suffix('}'))
         .and_then(|guid| Uuid::parse_str(guid).ok());
-    volume.map_or(Name::Other, |guid| Name::Volume(format!(r"\\?\Volume{{{guid}}}")))
+    volume.map_or(DriveName::Other, |guid| DriveName::Volume(format!(r"\\?\Volume{{{guid}}}")))
 }
 
 /// Returns the text behind `start`, whose case does not matter.
@@ -63,15 +63,16 @@ mod tests {
 
     #[test]
     fn drives_and_volumes_are_told_by_name() {
-        let drive = |path: &str| assert_eq!(read(path), Name::Drive(r"\\.\PhysicalDrive1".into()));
+        let drive =
+            |path: &str| assert_eq!(read(path), DriveName::Drive(r"\\.\PhysicalDrive1".into()));
         drive(r"\\.\PhysicalDrive1");
         drive("//./physicaldrive1");
         drive(r"\\?\PhysicalDrive1");
         for path in ["E:", r"\\.\E:", "//./E:", r"\\?\E:"] {
-            assert_eq!(read(path), Name::Volume(r"\\.\E:".into()), "{path}");
+            assert_eq!(read(path), DriveName::Volume(r"\\.\E:".into()), "{path}");
         }
         let guid = "b75e2c83-0000-0000-0000-602f00000000";
-        let named = Name::Volume(format!(r"\\?\Volume{{{guid}}}"));
+        let named = DriveName::Volume(format!(r"\\?\Volume{{{guid}}}"));
         for path in [
             format!(r"\\?\Volume{{{guid}}}\"),
             format!(r"\\?\Volume{{{guid}}}"),
@@ -96,7 +97,7 @@ mod tests {
             r"\\.\é",
             r"\\.\",
         ] {
-            assert_eq!(read(path), Name::Other, "{path}");
+            assert_eq!(read(path), DriveName::Other, "{path}");
         }
         for path in [
             r"E:\",
@@ -110,7 +111,7 @@ mod tests {
             "/dev/sdb",
             "",
         ] {
-            assert_eq!(read(path), Name::File, "{path}");
+            assert_eq!(read(path), DriveName::File, "{path}");
         }
     }
 }

@@ -5,7 +5,7 @@ use super::claim::Calls;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use weft_io::drives::{Access, Order, Question};
+use weft_io::drives::{DriveAccess, DriveQuestion, VolumeOrder};
 
 /// An answer of 32-bit numbers.
 pub(super) fn numbers(of: &[u32]) -> Vec<u8> {
@@ -35,7 +35,7 @@ pub(super) fn description(vendor: &str, product: &str, serial: &str) -> Vec<u8> 
 }
 
 /// Answers to questions: bytes or a code.
-pub(super) type Answers = Vec<(Question, Result<Vec<u8>, i32>)>;
+pub(super) type Answers = Vec<(DriveQuestion, Result<Vec<u8>, i32>)>;
 
 /// See the module: the answers of Windows, and a record of the calls.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Script {
 impl Calls for Script {
     type Open = Opened;
 
-    fn open(&self, path: &str, access: Access) -> io::Result<Opened> {
+    fn open(&self, path: &str, access: DriveAccess) -> io::Result<Opened> {
         if !self.answers.contains_key(path) {
             return Err(io::Error::from_raw_os_error(2));
         }
@@ -84,14 +84,14 @@ impl Calls for Script {
         Ok(Opened(path.to_owned()))
     }
 
-    fn ask(&self, open: &Opened, question: Question) -> io::Result<Vec<u8>> {
+    fn ask(&self, open: &Opened, question: DriveQuestion) -> io::Result<Vec<u8>> {
         let answer = self.answers[&open.0].iter().find(|(asked, _)| *asked == question);
         let unknown = Err(1);
         let answer = answer.map_or(&unknown, |(_, answer)| answer);
         answer.clone().map_err(io::Error::from_raw_os_error)
     }
 
-    fn order(&self, open: &Opened, order: Order) -> io::Result<()> {
+    fn order(&self, open: &Opened, order: VolumeOrder) -> io::Result<()> {
         self.does(&open.0, &format!("{order:?}"))
     }
 

@@ -4,12 +4,12 @@
 use super::super::facts::{DiskName, Facts};
 use super::answers::{Extent, alignment, describe, drive_number, extents, geometry, length};
 use super::claim::{self, claim};
-use super::name::{Name, read};
+use super::name::{DriveName, read};
 use super::script::{Opened, Script, description, extents_of, numbers};
 use crate::error::{Error, ErrorKind};
 use crate::limits::VOLUME_LOCK_TRIES;
 use crate::refusal::Refusal;
-use weft_io::drives::Question as Q;
+use weft_io::drives::DriveQuestion as Q;
 
 const E: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000001}";
 const F: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000002}";
@@ -185,7 +185,7 @@ fn what_windows_does_not_open_is_explained() {
     let none = refused(&machine(), r"\\.\PhysicalDrive4712");
     assert_eq!(none.kind(), ErrorKind::NotFound, "{none}");
     assert_eq!(refused(&machine(), r"\\.\COM1").refusal(), Some(&Refusal::NeitherDriveNorVolume));
-    assert!(matches!(read(DRIVE), Name::Drive(_)));
+    assert!(matches!(read(DRIVE), DriveName::Drive(_)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::system;
 use super::Opened;
 use super::claim::{self, Calls, Claim};
-use super::name::{self, Name};
+use super::name::{self, DriveName};
 use crate::error::Error;
 use crate::limits::VOLUME_LOCK_PAUSE_MS;
 use crate::status::{Status, StatusKind};
@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
-use weft_io::drives::{self, Access, Order, Question};
+use weft_io::drives::{self, DriveAccess, DriveQuestion, VolumeOrder};
 
 /// Opens the path if it names a drive, a volume or another device, and no file on one.
 pub fn open(
@@ -20,8 +20,8 @@ pub fn open(
     read_only: bool,
     check: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Option<Opened>, Error> {
-    let name = path.to_str().map_or(Name::File, name::read);
-    if name == Name::File {
+    let name = path.to_str().map_or(DriveName::File, name::read);
+    if name == DriveName::File {
         return Ok(None);
     }
     check()?;
@@ -44,15 +44,15 @@ struct Windows;
 impl Calls for Windows {
     type Open = File;
 
-    fn open(&self, path: &str, access: Access) -> io::Result<File> {
+    fn open(&self, path: &str, access: DriveAccess) -> io::Result<File> {
         drives::open(path, access)
     }
 
-    fn ask(&self, open: &File, question: Question) -> io::Result<Vec<u8>> {
+    fn ask(&self, open: &File, question: DriveQuestion) -> io::Result<Vec<u8>> {
         drives::ask(open, question)
     }
 
-    fn order(&self, open: &File, order: Order) -> io::Result<()> {
+    fn order(&self, open: &File, order: VolumeOrder) -> io::Result<()> {
         drives::order(open, order)
     }
 

@@ -3,7 +3,7 @@
 use super::shared::DirectLeg;
 use crate::device::BlockQueue;
 use crate::limits::MIRROR_DRAIN_MS;
-use crate::mirror::counts::QueueCounts;
+use crate::mirror::counts::LegQueueCounts;
 use crate::op::{Completion, Op};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ pub(super) struct Leg {
     pub(super) reads: u32,
     /// The queue reports that its device is gone.
     pub(super) is_lost: bool,
-    pub(super) counts: QueueCounts,
+    pub(super) counts: LegQueueCounts,
     /// Given back after the queue: until then the leg is not settled.
     pub(super) of: DirectLeg,
 }

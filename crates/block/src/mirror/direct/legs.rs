@@ -4,7 +4,7 @@ use super::leg::Leg;
 use super::shared::Direct;
 use crate::device::Change;
 use crate::limits::MIRROR_BARRED_MS;
-use crate::mirror::counts::QueueCounts;
+use crate::mirror::counts::LegQueueCounts;
 use crate::op::Completion;
 use crate::sync::Ordering;
 use core::time::Duration;
@@ -58,7 +58,7 @@ impl Legs {
             match of.device.open_queue(on, owner) {
                 Ok(queue) => {
                     let todo = VecDeque::new();
-                    let counts = QueueCounts::new(&of.counts, of.device.geometry().block_bytes);
+                    let counts = LegQueueCounts::new(&of.counts, of.device.geometry().block_bytes);
                     self.used.push(Leg { queue, todo, reads: 0, is_lost: false, counts, of });
                 }
                 Err(e) => {

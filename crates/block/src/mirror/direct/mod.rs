@@ -35,4 +35,4 @@ mod unpark;
 mod waiting;
 
 pub(super) use device::DirectDevice;
-pub(super) use shared::{Answer, Direct, DirectLeg, Undecided};
+pub(super) use shared::{Direct, DirectLeg, HomeVerdict, Undecided};

@@ -6,13 +6,13 @@ use super::legs::Legs;
 use super::locks::LockRange;
 use super::parked::Parked;
 use super::permit::{Seen, Writers};
-use super::shared::{Answer, Begun, Direct, OneLoop, Undecided};
+use super::shared::{Begun, Direct, HomeVerdict, OneLoop, Undecided};
 use super::waiting::Waiter;
 use crate::check;
 use crate::device::{BlockQueue, Change, Device, Features, Geometry};
 use crate::error::Error;
 use crate::limits::{MIRROR_QUEUE_OPS, MIRROR_READ_RUN_BYTES};
-use crate::mirror::engine::{Fault, RETRIES_MAX, fault};
+use crate::mirror::engine::{FailureMeaning, RETRIES_MAX, fault};
 use crate::mirror::user_op::copied;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::slots::Slots;
@@ -233,7 +233,7 @@ impl DirectQueue {
             return;
         };
         let is_passing = !completion.outcome.is_success()
-            && fault(&completion.outcome) == Fault::Passing
+            && fault(&completion.outcome) == FailureMeaning::Passing
             && write.retries < RETRIES_MAX;
         if let Some(place) = place.filter(|_| is_passing) {
             write.retries += 1;
@@ -312,8 +312,8 @@ impl DirectQueue {
             let Some(write) = self.writes.get(name) else { continue };
             self.direct.free(write.range);
             match answer {
-                Answer::Ends(outcome) => self.finish(name, outcome),
-                Answer::Again => {
+                HomeVerdict::Ends(outcome) => self.finish(name, outcome),
+                HomeVerdict::Again => {
                     let Some(write) = self.writes.remove(name) else { continue };
                     self.again.insert(write.op.user);
                     self.for_home.push_back(write.op);

@@ -8,7 +8,7 @@ use super::waiting::{Waiter, Wanted};
 use crate::device::Device;
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::counts::LegCounts;
-use crate::mirror::record::{LEGS_MAX, Record};
+use crate::mirror::record::{LEGS_MAX, MirrorRecord};
 use crate::op::{OpKind, Outcome};
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;
@@ -53,7 +53,7 @@ pub(super) enum Begun {
 
 /// Verdict of the home on an undecided write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum HomeVerdict {
     /// It ends so.
     Ends(Outcome),
     /// The engine that had it has stopped: submit it to the home.
@@ -64,7 +64,7 @@ pub(crate) enum Answer {
 pub(crate) struct OneLoop {
     pub(super) writers: Writers,
     pub(super) waiter: Waiter,
-    pub(super) answers: Lock<Vec<(u64, Answer)>>,
+    pub(super) answers: Lock<Vec<(u64, HomeVerdict)>>,
     pub(super) remote: RemoteLoop,
     /// The driver that is woken there.
     pub(super) driver: DriverId,
@@ -72,7 +72,7 @@ pub(crate) struct OneLoop {
 
 impl OneLoop {
     /// Answers one of its writes.
-    pub(crate) fn answer(&self, name: u64, answer: Answer) {
+    pub(crate) fn answer(&self, name: u64, answer: HomeVerdict) {
         self.answers.lock().push((name, answer));
         self.wake();
     }
@@ -109,7 +109,7 @@ pub(crate) struct Direct {
 
 impl Direct {
     /// For the mirror of this record, whose home is that driver.
-    pub(crate) fn new(record: &Record, home: RemoteLoop, keeper: DriverId) -> Self {
+    pub(crate) fn new(record: &MirrorRecord, home: RemoteLoop, keeper: DriverId) -> Self {
         let (regions, block_bytes) = (record.regions(), record.block_bytes);
         Self {
             permit: Permit::new(),

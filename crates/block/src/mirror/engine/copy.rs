@@ -7,7 +7,7 @@
 
 use super::heal::UNREADABLE;
 use super::write::has;
-use super::{Engine, Event, Flight, FlightKind, FlightStage, Purpose, Role};
+use super::{Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent, Purpose};
 use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, LegMask};
@@ -141,7 +141,7 @@ impl Copier {
     }
 }
 
-impl Engine {
+impl MirrorEngine {
     /// Lets copying begin: what an earlier process, or an earlier connection to a leg, has sent is
     /// settled.
     pub(crate) fn allow_copies(&mut self) {
@@ -225,7 +225,7 @@ impl Engine {
     /// A leg that has everything is flushed, and is in sync then.
     fn join_next(&mut self) -> bool {
         let is_ready = |leg: &usize| {
-            self.roles[*leg] == Role::Copying
+            self.roles[*leg] == LegRole::Copying
                 && !has(self.copier.joining, *leg)
                 && self.copier.todo[*leg].as_ref().is_some_and(Bitmap::is_empty)
         };
@@ -248,10 +248,10 @@ impl Engine {
     pub(super) fn store_copy(&mut self, op: u64, source: usize) {
         let Some(flight) = self.flights.get(&op) else { return };
         let is_suspect = self.is_suspect(op);
-        let members = self.with(|role| role == Role::Member) & !(1 << source);
+        let members = self.with(|role| role == LegRole::Member) & !(1 << source);
         let FlightKind::Copy { reader } = flight.kind else { return };
         let job = self.copier.job.as_ref().filter(|_| reader.is_none());
-        let copying = self.with(|role| role == Role::Copying);
+        let copying = self.with(|role| role == LegRole::Copying);
         // A leg that is about to be in sync must not show something else then.
         let others = if is_suspect { copying } else { job.map_or(0, |job| job.legs) & copying };
         let targets = others | if is_suspect { members } else { 0 };
@@ -290,7 +290,7 @@ impl Engine {
             return;
         }
         if let Some((lba, blocks)) = job.unreadable {
-            self.say(Event::Unreadable { lba, blocks });
+            self.say(MirrorEvent::Unreadable { lba, blocks });
             self.copier.rest();
         }
         if job.failed {
@@ -312,7 +312,7 @@ impl Engine {
             if self.maps.suspect.is_empty() {
                 self.made_sound();
                 let compared = core::mem::take(&mut self.copier.equalised);
-                self.say(Event::Equal { compared });
+                self.say(MirrorEvent::Equal { compared });
             }
         }
     }

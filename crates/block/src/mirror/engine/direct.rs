@@ -1,12 +1,12 @@
 //! Work of loops without the engine ([`crate::mirror::direct`]): the conditions for it, and how the
 //! engine takes over operations that loops cannot end.
 
-use super::{Engine, Flight, FlightKind, FlightStage, Halt, Purpose, Role};
+use super::{Flight, FlightKind, FlightStage, Halt, LegRole, MirrorEngine, Purpose};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
-impl Engine {
+impl MirrorEngine {
     /// Returns whether only bits change until the next failure, event of a leg, or time: all legs
     /// are in sync or away, and those in sync do not differ.
     pub(crate) fn is_calm(&self) -> bool {
@@ -21,7 +21,7 @@ impl Engine {
             && !self.closing.is_begun()
             && self.sound.is_none()
             && self.to_greet == 0
-            && self.roles.iter().all(|role| matches!(role, Role::Member | Role::Away))
+            && self.roles.iter().all(|role| matches!(role, LegRole::Member | LegRole::Away))
             && self.want.unreadable.is_none()
             && self.maps.suspect.is_empty()
             && self.is_said()
@@ -30,7 +30,7 @@ impl Engine {
 
     /// Legs in sync.
     pub(crate) fn members(&self) -> LegMask {
-        self.with(|role| role == Role::Member)
+        self.with(|role| role == LegRole::Member)
     }
 
     /// Regions whose bits are durable and stay so, and that may therefore be written to: what is
@@ -49,7 +49,7 @@ impl Engine {
         marked
     }
 
-    /// Changes with the result of [`Engine::marked`].
+    /// Changes with the result of [`MirrorEngine::marked`].
     pub(crate) fn marks_version(&self) -> u64 {
         self.maps.version
     }
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// Takes over a write that a loop sent to these legs, with its outcomes there. Nobody else has
-    /// its blocks. [`Engine::go_on`] judges it.
+    /// its blocks. [`MirrorEngine::go_on`] judges it.
     pub(crate) fn adopt(
         &mut self,
         kind: OpKind,

@@ -121,7 +121,7 @@ pub(super) enum Owner {
 pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Done(status) => status.kind == StatusKind::Gone,
-        Outcome::NotSent(_) => fault(outcome) == Fault::Leg,
+        Outcome::NotSent(_) => fault(outcome) == FailureMeaning::Leg,
         Outcome::MayHaveExecuted { status, .. } => status.kind != StatusKind::TimedOut,
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn is_fenced(outcome: &Outcome) -> bool {
 
 /// Meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FailureMeaning {
     /// The request is at fault, and was not executed.
     Request,
     /// It may succeed if it is sent again.
@@ -143,16 +143,16 @@ pub(crate) enum Fault {
     Leg,
 }
 
-pub(crate) fn fault(outcome: &Outcome) -> Fault {
+pub(crate) fn fault(outcome: &Outcome) -> FailureMeaning {
     use StatusKind as K;
     match outcome {
         Outcome::Done(status) | Outcome::NotSent(status) => match status.kind {
             K::OutOfRange | K::CompareFailed | K::Unsupported | K::Invalid | K::WriteProtected => {
-                Fault::Request
+                FailureMeaning::Request
             }
-            K::Aborted | K::Busy | K::Transport => Fault::Passing,
-            _ => Fault::Leg,
+            K::Aborted | K::Busy | K::Transport => FailureMeaning::Passing,
+            _ => FailureMeaning::Leg,
         },
-        Outcome::MayHaveExecuted { .. } => Fault::Leg,
+        Outcome::MayHaveExecuted { .. } => FailureMeaning::Leg,
     }
 }

@@ -8,18 +8,18 @@
 //! in place of what was acknowledged.
 
 use super::copy::Job;
-use super::{Engine, Event, Flight, FlightKind, FlightStage, Purpose, Role};
+use super::{Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent, Purpose};
 use crate::limits::MIRROR_PROBE_BYTES;
-use crate::mirror::unreadable::Unreadable;
+use crate::mirror::unreadable::UnreadableBlocks;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 
 /// Outcome for readers.
 pub(super) const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));
 
-impl Engine {
+impl MirrorEngine {
     /// Blocks that no leg can be read from.
-    pub(crate) fn unreadable(&self) -> &Unreadable {
+    pub(crate) fn unreadable(&self) -> &UnreadableBlocks {
         &self.want.unreadable
     }
 
@@ -41,7 +41,7 @@ impl Engine {
         let is_media = matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. }));
         is_media
             && flight.good == 0
-            && (self.is_known(flight) || flight.bad == self.with(|role| role == Role::Member))
+            && (self.is_known(flight) || flight.bad == self.with(|role| role == LegRole::Member))
     }
 
     /// Divides what cannot be read, or remembers it if it is small enough. Returns whether the job
@@ -69,7 +69,7 @@ impl Engine {
         if fits {
             job.unreadable.get_or_insert((lba, 0)).1 += u64::from(flight.blocks);
         } else if !core::mem::replace(&mut self.copier.is_too_much, true) {
-            self.say(Event::TooManyUnreadable);
+            self.say(MirrorEvent::TooManyUnreadable);
         }
         fits
     }

@@ -7,11 +7,11 @@
 //! An eviction takes a batch of those that were not written to for the longest time (a clock with a
 //! second chance). Its steps: the regions are *leaving*, and no write begins there; the driver
 //! takes their marks from the loops, waits for the writes that have seen them, and says so
-//! ([`Engine::unmarked`]); the legs are flushed; the bits are cleared, in one change with bits that
-//! are set. So no write to a region ends after the flush began, and a bit that is cleared is of a
-//! region in which durable data is equal on all legs in sync.
+//! ([`MirrorEngine::unmarked`]); the legs are flushed; the bits are cleared, in one change with
+//! bits that are set. So no write to a region ends after the flush began, and a bit that is cleared
+//! is of a region in which durable data is equal on all legs in sync.
 
-use super::{Engine, FlightKind, FlightStage, Purpose};
+use super::{FlightKind, FlightStage, MirrorEngine, Purpose};
 use crate::limits::MIRROR_MARK_AHEAD;
 use crate::mirror::bitmap::Bitmap;
 
@@ -99,7 +99,7 @@ impl Hot {
     }
 }
 
-impl Engine {
+impl MirrorEngine {
     /// Regions that are marked and may be evicted some time.
     fn hot(&self) -> usize {
         self.maps.written.count().saturating_sub(self.maps.suspect.count())
@@ -152,8 +152,8 @@ impl Engine {
             return false;
         }
         let mut room = self.hot.limit.saturating_sub(self.hot());
-        // All marked regions are being written to, or the mirror is being closed and evicts nothing.
-        // No operation waits for another one.
+        // All marked regions are being written to, or the mirror is being closed and evicts
+        // nothing. No operation waits for another one.
         let has_failed = core::mem::take(&mut self.hot.has_failed);
         let is_stuck = room == 0 && (has_failed || self.closing.is_begun() || !self.may_evict());
         let wanted: Vec<usize> = self.hot.wanted.regions_from(self.hot.next).collect();
@@ -233,7 +233,7 @@ impl Engine {
     }
 
     /// Returns whether regions must be evicted: the driver adds the regions that loops have written
-    /// to to [`Engine::touched`], and calls [`Engine::evict`].
+    /// to to [`MirrorEngine::touched`], and calls [`MirrorEngine::evict`].
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_free_to_evict()
             && self.hot.limit < self.regions()
@@ -241,7 +241,8 @@ impl Engine {
             && (self.hot.is_due || !self.hot.wanted.is_empty())
     }
 
-    /// Begins to evict a batch and what the set exceeds its limit by. Returns whether there are any.
+    /// Begins to evict a batch and what the set exceeds its limit by. Returns whether there are
+    /// any.
     pub(crate) fn evict(&mut self) -> bool {
         if !self.is_free_to_evict() {
             return false;

@@ -1,10 +1,13 @@
 //! Legs that fail, come back and are in sync again; the end.
 
 use super::write::has;
-use super::{Engine, Event, FlightKind, Halt, Io, Output, Owner, Purpose, Role, Target};
+use super::{
+    FlightKind, Halt, Io, IoTarget, LegRole, MirrorEngine, MirrorEvent, MirrorOutput, Owner,
+    Purpose,
+};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::labels::{FoundLeg, read};
-use crate::mirror::record::{Generation, LEGS_MAX, Record, Slots};
+use crate::mirror::record::{Generation, LEGS_MAX, MirrorRecord, RecordSlots};
 use crate::mirror::start::names;
 use crate::op::Outcome;
 
@@ -27,13 +30,13 @@ impl Closing {
     }
 }
 
-impl Engine {
+impl MirrorEngine {
     /// Stops using a leg that failed; `false` if the mirror cannot do without it.
     pub(super) fn give_up(&mut self, leg: usize, outcome: &Outcome) -> bool {
         match self.roles[leg] {
-            Role::Away => return true,
-            Role::Greeted | Role::Copying => {}
-            Role::Member => {
+            LegRole::Away => return true,
+            LegRole::Greeted | LegRole::Copying => {}
+            LegRole::Member => {
                 let rest = self.want.members & !(1 << leg);
                 if rest.count_ones() < u32::from(self.record.min_legs) || rest == 0 {
                     if super::is_unreachable(outcome) {
@@ -46,15 +49,15 @@ impl Engine {
                 self.unsound(leg);
             }
         }
-        self.roles[leg] = Role::Away;
+        self.roles[leg] = LegRole::Away;
         // A leg that was about to be in sync is not, whatever becomes of its label.
         self.want.members &= !(1 << leg);
         self.maps.missed.add(&self.maps.written);
         self.copier.abandon(leg);
         self.to_greet &= !(1 << leg);
-        self.whole.remove(&Target::Leg(leg));
-        self.say(Event::Dropped { leg, why: outcome.status() });
-        self.out.push(Output::Leave { leg });
+        self.whole.remove(&IoTarget::Leg(leg));
+        self.say(MirrorEvent::Dropped { leg, why: outcome.status() });
+        self.out.push(MirrorOutput::Leave { leg });
         self.forget(leg);
         true
     }
@@ -71,7 +74,7 @@ impl Engine {
     pub(super) fn halt(&mut self, why: Halt) {
         if self.halted.is_none() {
             self.halted = Some(why);
-            self.out.push(Output::Halted(why));
+            self.out.push(MirrorOutput::Halted(why));
         }
     }
 
@@ -79,7 +82,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn label_of(&self, found: &FoundLeg) -> Result<(Slots, Record), String> {
+    pub(crate) fn label_of(&self, found: &FoundLeg) -> Result<(RecordSlots, MirrorRecord), String> {
         let (slots, label) = read(found)?;
         let leg = usize::from(label.leg);
         if !label.is_of_mirror_of(&self.record) {
@@ -94,7 +97,7 @@ impl Engine {
                 found.url
             ));
         }
-        if self.roles[leg] != Role::Away || has(self.want.members, leg) {
+        if self.roles[leg] != LegRole::Away || has(self.want.members, leg) {
             return Err(format!(
                 "{} says that it is leg {leg}, which is in use already",
                 found.url
@@ -132,7 +135,7 @@ impl Engine {
     }
 
     /// Returns whether a leg that comes back is as it was when it left, and no older copy of that.
-    fn is_left_run(&self, label: &Record) -> bool {
+    fn is_left_run(&self, label: &MirrorRecord) -> bool {
         label.run.tag == self.record.left_runs[usize::from(label.leg)]
     }
 
@@ -145,9 +148,9 @@ impl Engine {
     /// Says in the label of a leg that it is copied to: from then on nobody starts from it. That
     /// waits until the labels of others say that it is not in sync, because until then it may be
     /// the one to start from.
-    fn greet(&mut self, leg: usize, slots: Slots, all: Option<Bitmap>) {
+    fn greet(&mut self, leg: usize, slots: RecordSlots, all: Option<Bitmap>) {
         self.slots[leg] = Some(slots);
-        self.roles[leg] = Role::Greeted;
+        self.roles[leg] = LegRole::Greeted;
         self.copier.greet(leg, all);
         self.to_greet |= 1 << leg;
     }
@@ -167,7 +170,7 @@ impl Engine {
         let generation = if self.copier.is_whole(leg) { unknown } else { self.record.left[leg] };
         let tag = self.record.left_runs[leg];
         let run = Generation { tag, ..self.record.run };
-        let label = Record {
+        let label = MirrorRecord {
             leg: leg as u8,
             is_syncing: true,
             generation,
@@ -177,34 +180,34 @@ impl Engine {
         };
         let Some(slots) = &mut self.slots[leg] else { return false };
         let (slot, old, new) = slots.put(&label, self.record.block_bytes);
-        self.emit(Owner::Greeting, Target::Leg(leg), false, Io::Label { slot, old, new });
+        self.emit(Owner::Greeting, IoTarget::Leg(leg), false, Io::Label { slot, old, new });
         true
     }
 
     pub(super) fn greeted(&mut self, leg: usize, outcome: Outcome) {
-        if self.roles[leg] != Role::Greeted {
+        if self.roles[leg] != LegRole::Greeted {
             return;
         }
         if !outcome.is_success() {
             self.give_up(leg, &outcome);
             return;
         }
-        self.roles[leg] = Role::Copying;
+        self.roles[leg] = LegRole::Copying;
         let is_whole = self.copier.begin(leg, &self.maps.missed);
         let (regions, bytes) =
             (self.copier.backlog()[leg], self.region_blocks() * u64::from(self.record.block_bytes));
-        self.say(Event::Resync { leg, regions, bytes, is_whole });
+        self.say(MirrorEvent::Resync { leg, regions, bytes, is_whole });
     }
 
     /// A flush of the mirror's own has ended, on these legs.
     pub(super) fn flushed(&mut self, purpose: Purpose, good: u8, outcome: Outcome) {
         match purpose {
-            Purpose::Join(leg) if outcome.is_success() && self.roles[leg] == Role::Copying => {
-                self.roles[leg] = Role::Member;
+            Purpose::Join(leg) if outcome.is_success() && self.roles[leg] == LegRole::Copying => {
+                self.roles[leg] = LegRole::Member;
                 self.want.members |= 1 << leg;
-                self.out.push(Output::Joined { leg });
+                self.out.push(MirrorOutput::Joined { leg });
                 if self.state.is_none() {
-                    self.whole.insert(Target::Leg(leg));
+                    self.whole.insert(IoTarget::Leg(leg));
                 }
             }
             Purpose::Join(leg) => {
@@ -240,7 +243,7 @@ impl Engine {
             self.closing = Closing::Draining;
             // What has not begun to come back does not begin any more.
             for leg in (0..LEGS_MAX).filter(|leg| has(self.to_greet, *leg)) {
-                self.roles[leg] = Role::Away;
+                self.roles[leg] = LegRole::Away;
             }
             self.to_greet = 0;
             self.close_hot();
@@ -258,7 +261,7 @@ impl Engine {
                 if self.is_open
                     && self.flights.is_empty()
                     && !self.has_to_copy()
-                    && self.with(|role| role == Role::Greeted) == 0 =>
+                    && self.with(|role| role == LegRole::Greeted) == 0 =>
             {
                 self.closing = Closing::Flushing;
                 self.begin(FlightKind::Flush(Purpose::Close), 0, 0);
@@ -271,7 +274,7 @@ impl Engine {
                     && self.stable.members == self.want.members =>
             {
                 self.closing = Closing::Done;
-                self.out.push(Output::Closed);
+                self.out.push(MirrorOutput::Closed);
                 false
             }
             _ => false,

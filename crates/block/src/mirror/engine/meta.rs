@@ -6,10 +6,10 @@
 //! fails is dropped, and the next change says so: what this one was to say is not durable then.
 
 use super::write::has;
-use super::{Engine, Halt, Io, Owner, Role, Target};
+use super::{Halt, Io, IoTarget, LegRole, MirrorEngine, Owner};
 use crate::mirror::bitmap::Bitmap;
-use crate::mirror::layout::{Map, PAGES, page_offset};
-use crate::mirror::record::{Generation, LEGS_MAX, LegMask, Record, STATE};
+use crate::mirror::layout::{BitmapKind, PAGES, page_offset};
+use crate::mirror::record::{Generation, LEGS_MAX, LegMask, MirrorRecord, STATE};
 use crate::op::Outcome;
 use crate::random;
 use crate::status::{Status, StatusKind};
@@ -18,10 +18,10 @@ use std::collections::{BTreeSet, VecDeque};
 /// A change under way.
 pub(super) struct Meta {
     /// New record of the labels, if it changes.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<MirrorRecord>,
     maps: [Bitmap; 2],
     /// Targets on which all pages are written.
-    whole: BTreeSet<Target>,
+    whole: BTreeSet<IoTarget>,
     steps: VecDeque<Step>,
     /// Actions of this step that have not ended.
     pending: u32,
@@ -35,12 +35,12 @@ enum Step {
     Labels,
 }
 
-impl Engine {
+impl MirrorEngine {
     /// Returns the places of the bitmaps: the state file, or these legs.
-    pub(super) fn homes(&self, members: LegMask) -> impl Iterator<Item = Target> + use<> {
-        let state = self.state.is_some().then_some(Target::State);
+    pub(super) fn homes(&self, members: LegMask) -> impl Iterator<Item = IoTarget> + use<> {
+        let state = self.state.is_some().then_some(IoTarget::State);
         let legs = if self.state.is_some() { 0 } else { members };
-        state.into_iter().chain((0..LEGS_MAX).filter(move |leg| has(legs, *leg)).map(Target::Leg))
+        state.into_iter().chain((0..LEGS_MAX).filter(move |leg| has(legs, *leg)).map(IoTarget::Leg))
     }
 
     /// Returns whether the labels have to change.
@@ -91,10 +91,10 @@ impl Engine {
         true
     }
 
-    fn next_record(&mut self) -> Record {
+    fn next_record(&mut self) -> MirrorRecord {
         let (claim, unreadable) = (self.want.claim.clone(), self.want.unreadable.clone());
         let mut next =
-            Record { claim, unreadable, is_clean: self.want.is_clean, ..self.record.clone() };
+            MirrorRecord { claim, unreadable, is_clean: self.want.is_clean, ..self.record.clone() };
         next.bitmap_in_state = self.state.is_some();
         next.bound_ms = self.want.bound_ms;
         if !self.is_claimed || next.claim.is_some() != self.record.claim.is_some() {
@@ -147,17 +147,17 @@ impl Engine {
     /// Legs whose labels and pages are written: those in sync, by what the labels are to say, that
     /// are not known to have failed.
     fn written_legs(&self) -> LegMask {
-        self.want.members & self.record.members & self.with(|role| role == Role::Member)
+        self.want.members & self.record.members & self.with(|role| role == LegRole::Member)
     }
 
-    fn pages(&mut self) -> Vec<(Target, Io)> {
-        let homes: Vec<Target> = self.homes(self.written_legs()).collect();
+    fn pages(&mut self) -> Vec<(IoTarget, Io)> {
+        let homes: Vec<IoTarget> = self.homes(self.written_legs()).collect();
         let Some(meta) = &self.meta else { return Vec::new() };
         let mut actions = Vec::new();
         for target in homes {
             for (map, new, stored) in [
-                (Map::Written, &meta.maps[0], &self.maps.stored[0]),
-                (Map::Missed, &meta.maps[1], &self.maps.stored[1]),
+                (BitmapKind::Written, &meta.maps[0], &self.maps.stored[0]),
+                (BitmapKind::Missed, &meta.maps[1], &self.maps.stored[1]),
             ] {
                 let is_whole = meta.whole.contains(&target);
                 for page in (0..PAGES).filter(|page| is_whole || !new.is_same_page(stored, *page)) {
@@ -174,27 +174,27 @@ impl Engine {
         actions
     }
 
-    fn state_label(&mut self) -> Vec<(Target, Io)> {
+    fn state_label(&mut self) -> Vec<(IoTarget, Io)> {
         let record = self.meta.as_ref().and_then(|meta| meta.record.clone());
         let (Some(record), Some(slots)) = (record, &mut self.state) else { return Vec::new() };
         let block_bytes = slots.blocks[0].len() as u32;
         let (slot, old, new) =
-            slots.put(&Record { leg: STATE, is_syncing: false, ..record }, block_bytes);
-        vec![(Target::State, Io::Label { slot, old, new })]
+            slots.put(&MirrorRecord { leg: STATE, is_syncing: false, ..record }, block_bytes);
+        vec![(IoTarget::State, Io::Label { slot, old, new })]
     }
 
-    fn labels(&mut self) -> Vec<(Target, Io)> {
+    fn labels(&mut self) -> Vec<(IoTarget, Io)> {
         let Some(record) = self.meta.as_ref().and_then(|meta| meta.record.clone()) else {
             return Vec::new();
         };
         let legs = self.written_legs();
         let label =
-            |leg: usize, is_syncing| Record { leg: leg as u8, is_syncing, ..record.clone() };
+            |leg: usize, is_syncing| MirrorRecord { leg: leg as u8, is_syncing, ..record.clone() };
         let mut actions = Vec::new();
         for leg in (0..LEGS_MAX).filter(|leg| has(legs, *leg)) {
             let Some(slots) = &mut self.slots[leg] else { continue };
             let (slot, old, new) = slots.put(&label(leg, false), record.block_bytes);
-            actions.push((Target::Leg(leg), Io::Label { slot, old, new }));
+            actions.push((IoTarget::Leg(leg), Io::Label { slot, old, new }));
         }
         if record.claim.is_none() {
             actions.extend(self.released());
@@ -203,27 +203,27 @@ impl Engine {
     }
 
     /// The labels of legs that are being copied to, without the name of who has them open.
-    fn released(&mut self) -> Vec<(Target, Io)> {
-        let copying = self.with(|role| role == Role::Copying);
+    fn released(&mut self) -> Vec<(IoTarget, Io)> {
+        let copying = self.with(|role| role == LegRole::Copying);
         let mut actions = Vec::new();
         for leg in (0..LEGS_MAX).filter(|leg| has(copying, *leg)) {
             let Some(slots) = &mut self.slots[leg] else { continue };
             let Ok((_, label)) = slots.newest() else { continue };
             let (slot, old, new) =
-                slots.put(&Record { claim: None, ..label }, self.record.block_bytes);
-            actions.push((Target::Leg(leg), Io::Label { slot, old, new }));
+                slots.put(&MirrorRecord { claim: None, ..label }, self.record.block_bytes);
+            actions.push((IoTarget::Leg(leg), Io::Label { slot, old, new }));
         }
         actions
     }
 
-    pub(super) fn meta_done(&mut self, target: Target, outcome: Outcome) {
+    pub(super) fn meta_done(&mut self, target: IoTarget, outcome: Outcome) {
         let is_taken =
             matches!(outcome, Outcome::Done(Status { kind: StatusKind::CompareFailed, .. }));
         match target {
             _ if outcome.is_success() => {}
-            Target::State => return self.halt(Halt::State(outcome.status())),
-            Target::Leg(_) if is_taken => return self.halt(Halt::Taken),
-            Target::Leg(leg) => {
+            IoTarget::State => return self.halt(Halt::State(outcome.status())),
+            IoTarget::Leg(_) if is_taken => return self.halt(Halt::Taken),
+            IoTarget::Leg(leg) => {
                 if let Some(meta) = &mut self.meta {
                     meta.failed |= 1 << leg;
                 }
@@ -259,13 +259,13 @@ impl Engine {
     }
 
     /// The record in the labels is durable.
-    fn settle(&mut self, record: Record) {
+    fn settle(&mut self, record: MirrorRecord) {
         let joined = record.members & !self.stable.members;
         for leg in (0..LEGS_MAX).filter(|leg| has(joined, *leg)) {
             let copied = self.copier.joined(leg);
-            self.say(super::Event::InSync { leg, copied });
+            self.say(super::MirrorEvent::InSync { leg, copied });
         }
-        let written = record.members & self.with(|role| role == Role::Member);
+        let written = record.members & self.with(|role| role == LegRole::Member);
         (0..LEGS_MAX)
             .filter(|leg| has(written, *leg))
             .for_each(|leg| self.reached[leg] = record.run.tag);
@@ -278,7 +278,7 @@ impl Engine {
         let is_begun = self.stable.is_run_settled() && self.stable.members == self.want.members;
         if !self.is_open && is_begun && !self.want.is_new {
             self.is_open = true;
-            self.out.push(super::Output::Opened);
+            self.out.push(super::MirrorOutput::Opened);
         }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! The rules: the bit of a region is durable before a write goes to any leg. A write is
 //! acknowledged only when each leg that is in sync, by what is durable or being made so, has
-//! executed it ([`Engine::missing`]).
+//! executed it ([`MirrorEngine::missing`]).
 
 mod copy;
 mod direct;
@@ -33,16 +33,16 @@ mod write;
 use super::bitmap::Bitmap;
 use super::layout::HotLimit;
 use super::ranges::Ranges;
-use super::record::{Claim, LEGS_MAX, LegMask, Record, Slots};
-use super::start::Start;
-use super::unreadable::Unreadable;
+use super::record::{Claim, LEGS_MAX, LegMask, MirrorRecord, RecordSlots};
+use super::start::MirrorStart;
+use super::unreadable::UnreadableBlocks;
 use crate::op::{OpKind, Outcome};
 use copy::Copier;
-pub(crate) use flight::{Fault, fault};
+pub(crate) use flight::{FailureMeaning, fault};
 use flight::{Flight, FlightKind, FlightStage, Owner, Purpose, is_fenced, is_unreachable};
 use hot::Hot;
 use meta::Meta;
-pub(crate) use output::{Event, Halt, Io, Output, Role, Target};
+pub(crate) use output::{Halt, Io, IoTarget, LegRole, MirrorEvent, MirrorOutput};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) use write::RETRIES_MAX;
 
@@ -55,7 +55,7 @@ struct Want {
     /// A new generation, even with the same legs.
     is_new: bool,
     /// Blocks that no leg can be read from.
-    unreadable: Unreadable,
+    unreadable: UnreadableBlocks,
     /// Time for which targets may go on with commands, in milliseconds.
     bound_ms: u32,
 }
@@ -77,11 +77,11 @@ struct Maps {
 }
 
 /// See the module.
-pub(crate) struct Engine {
+pub(crate) struct MirrorEngine {
     /// The last record of which writing began.
-    record: Record,
+    record: MirrorRecord,
     /// The last record that is durable wherever it has to be.
-    stable: Record,
+    stable: MirrorRecord,
     /// Legs in sync by any record that was begun since: some labels may say so, also if writing the
     /// others failed.
     written: LegMask,
@@ -92,17 +92,17 @@ pub(crate) struct Engine {
     is_open: bool,
     closing: legs::Closing,
     halted: Option<Halt>,
-    roles: [Role; LEGS_MAX],
-    slots: [Option<Slots>; LEGS_MAX],
-    state: Option<Slots>,
+    roles: [LegRole; LEGS_MAX],
+    slots: [Option<RecordSlots>; LEGS_MAX],
+    state: Option<RecordSlots>,
     /// Targets on which all pages must be written.
-    whole: BTreeSet<Target>,
+    whole: BTreeSet<IoTarget>,
     maps: Maps,
-    /// See [`Engine::trust`].
+    /// See [`MirrorEngine::trust`].
     sound: Option<LegMask>,
     ranges: Ranges,
     flights: BTreeMap<u64, Flight>,
-    pending: BTreeMap<u64, (Owner, Target, bool)>,
+    pending: BTreeMap<u64, (Owner, IoTarget, bool)>,
     /// Flights to look at again.
     due: VecDeque<u64>,
     reads: [read::Reads; LEGS_MAX],
@@ -113,19 +113,19 @@ pub(crate) struct Engine {
     hot: Hot,
     random: u64,
     next: u64,
-    out: Vec<Output>,
+    out: Vec<MirrorOutput>,
 }
 
-impl Engine {
-    /// Starts: takes the mirror for `claim`. The driver waits for [`Output::Opened`]. `seed` makes
-    /// the tags of generations. `hot` limits what is marked at a time.
-    pub(crate) fn new(start: Start, claim: Claim, seed: u64, hot: HotLimit) -> Self {
-        let Start { record, members, slots, state, suspect, missed, is_new, .. } = start;
+impl MirrorEngine {
+    /// Starts: takes the mirror for `claim`. The driver waits for [`MirrorOutput::Opened`]. `seed`
+    /// makes the tags of generations. `hot` limits what is marked at a time.
+    pub(crate) fn new(start: MirrorStart, claim: Claim, seed: u64, hot: HotLimit) -> Self {
+        let MirrorStart { record, members, slots, state, suspect, missed, is_new, .. } = start;
         let (regions, limit) = (record.regions(), hot.regions(record.region_bytes));
-        let mut roles = [Role::Away; LEGS_MAX];
+        let mut roles = [LegRole::Away; LEGS_MAX];
         (0..LEGS_MAX)
             .filter(|leg| members >> leg & 1 != 0)
-            .for_each(|leg| roles[leg] = Role::Member);
+            .for_each(|leg| roles[leg] = LegRole::Member);
         let mut engine = Self {
             want: Want {
                 members,
@@ -173,18 +173,18 @@ impl Engine {
         engine.whole = engine.homes(members).collect();
         let regions = engine.maps.suspect.count();
         if regions > 0 && members.count_ones() > 1 {
-            engine.say(Event::Equalising { regions });
+            engine.say(MirrorEvent::Equalising { regions });
         }
         engine.pump();
         engine
     }
 
     /// Returns the next actions; the caller does all of them.
-    pub(crate) fn outputs(&mut self) -> Vec<Output> {
+    pub(crate) fn outputs(&mut self) -> Vec<MirrorOutput> {
         core::mem::take(&mut self.out)
     }
 
-    /// Begins an operation of a user; [`Output::Complete`] names its end. It is in range.
+    /// Begins an operation of a user; [`MirrorOutput::Complete`] names its end. It is in range.
     pub(crate) fn submit(&mut self, kind: OpKind, lba: u64, blocks: u32) -> u64 {
         let op = self.begin(FlightKind::User(kind), lba, blocks);
         self.pump();
@@ -207,27 +207,27 @@ impl Engine {
         if self.halted.is_some() {
             return;
         }
-        if let Target::Leg(leg) = target
+        if let IoTarget::Leg(leg) = target
             && is_fenced(&outcome)
         {
             return self.halt(Halt::Fenced(leg));
         }
         match (owner, target) {
-            (Owner::Flight(op), Target::Leg(leg)) => self.flight_done(op, leg, outcome),
+            (Owner::Flight(op), IoTarget::Leg(leg)) => self.flight_done(op, leg, outcome),
             (Owner::Meta, target) => self.meta_done(target, outcome),
-            (Owner::Greeting, Target::Leg(leg)) => self.greeted(leg, outcome),
-            (_, Target::State) => {}
+            (Owner::Greeting, IoTarget::Leg(leg)) => self.greeted(leg, outcome),
+            (_, IoTarget::State) => {}
         }
         self.pump();
     }
 
     /// Returns the role of each leg.
-    pub(crate) fn roles(&self) -> [Role; LEGS_MAX] {
+    pub(crate) fn roles(&self) -> [LegRole; LEGS_MAX] {
         self.roles
     }
 
     /// The record that is durable.
-    pub(crate) fn durable(&self) -> &Record {
+    pub(crate) fn durable(&self) -> &MirrorRecord {
         &self.stable
     }
 
@@ -253,20 +253,20 @@ impl Engine {
         self.next
     }
 
-    fn say(&mut self, event: Event) {
-        self.out.push(Output::Say(event));
+    fn say(&mut self, event: MirrorEvent) {
+        self.out.push(MirrorOutput::Say(event));
     }
 
     /// Gives an action to the driver. One that only reads (`is_read`) always comes back by itself;
     /// others are not waited for when their leg is gone.
-    fn emit(&mut self, owner: Owner, target: Target, is_read: bool, io: Io) {
+    fn emit(&mut self, owner: Owner, target: IoTarget, is_read: bool, io: Io) {
         let name = self.name();
         self.pending.insert(name, (owner, target, is_read));
-        self.out.push(Output::Io { name, target, io });
+        self.out.push(MirrorOutput::Io { name, target, io });
     }
 
     /// The legs with a role.
-    fn with(&self, wanted: impl Fn(Role) -> bool) -> LegMask {
+    fn with(&self, wanted: impl Fn(LegRole) -> bool) -> LegMask {
         (0..LEGS_MAX).filter(|leg| wanted(self.roles[*leg])).fold(0, |mask, leg| mask | 1 << leg)
     }
 
@@ -310,7 +310,7 @@ impl Engine {
         let Some(flight) = self.flights.get(&op) else { return };
         match flight.stage {
             FlightStage::Locked => self.lock(op),
-            FlightStage::Alone if self.missing(self.with(|role| role == Role::Member)) == 0 => {
+            FlightStage::Alone if self.missing(self.with(|role| role == LegRole::Member)) == 0 => {
                 self.fetch(op)
             }
             FlightStage::Bits if self.are_bits_stored(op) => self.store(op),
@@ -393,9 +393,9 @@ impl Engine {
             }
         }
         match flight.kind {
-            FlightKind::User(_) => self.out.push(Output::Complete { op, outcome }),
+            FlightKind::User(_) => self.out.push(MirrorOutput::Complete { op, outcome }),
             FlightKind::Copy { reader } => {
-                self.out.push(Output::Release { copy: op });
+                self.out.push(MirrorOutput::Release { copy: op });
                 match reader.and_then(|reader| self.flights.get_mut(&reader)) {
                     // What legs do not have in common is not shown: the next look might show
                     // something else.

@@ -1,7 +1,7 @@
 //! Output of an engine to its driver: actions, ends of operations, and events.
 
 #[cfg(doc)]
-use super::Engine;
+use super::MirrorEngine;
 use crate::op::Outcome;
 use crate::status::Status;
 #[cfg(doc)]
@@ -9,7 +9,7 @@ use crate::status::StatusKind;
 
 /// Place of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target {
+pub(crate) enum IoTarget {
     /// A leg, by its number.
     Leg(usize),
     /// The state file.
@@ -44,9 +44,9 @@ pub(crate) enum Io {
 
 /// Next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// An action, which is completed under its name with [`Engine::done`].
-    Io { name: u64, target: Target, io: Io },
+pub(crate) enum MirrorOutput {
+    /// An action, which is completed under its name with [`MirrorEngine::done`].
+    Io { name: u64, target: IoTarget, io: Io },
     /// The end of an operation.
     Complete { op: u64, outcome: Outcome },
     /// The memory of a copy is free.
@@ -57,10 +57,10 @@ pub(crate) enum Output {
     Forgotten,
     /// A leg that came back has all that was acknowledged.
     Joined { leg: usize },
-    /// A leg is no longer used; it may come back ([`Engine::leg_back`]).
+    /// A leg is no longer used; it may come back ([`MirrorEngine::leg_back`]).
     Leave { leg: usize },
     /// An entry of the log.
-    Say(Event),
+    Say(MirrorEvent),
     /// Too few legs are left, or the state file failed: nothing more is done. What was not
     /// completed may be submitted to the next engine.
     Halted(Halt),
@@ -70,7 +70,7 @@ pub(crate) enum Output {
 
 /// An event, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum MirrorEvent {
     /// A leg failed and is out of sync.
     Dropped { leg: usize, why: Status },
     /// A leg is copied to: the number of regions, and their length in bytes.
@@ -102,7 +102,7 @@ pub(crate) enum Halt {
 
 /// Role of a leg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum LegRole {
     /// It is not used.
     #[default]
     Away,

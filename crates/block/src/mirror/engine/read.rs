@@ -1,7 +1,9 @@
 //! Operations that read: each from one leg in sync, and from another one if that fails.
 
 use super::write::has;
-use super::{Engine, Fault, FlightKind, FlightStage, Io, Owner, Role, Target, fault};
+use super::{
+    FailureMeaning, FlightKind, FlightStage, Io, IoTarget, LegRole, MirrorEngine, Owner, fault,
+};
 use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
@@ -17,17 +19,17 @@ pub(super) struct Reads {
     end: u64,
 }
 
-impl Engine {
-    /// The leg for a read: the one on which it has failed before, then the one with the fewest reads
-    /// in flight, then the one that read up to there.
+impl MirrorEngine {
+    /// The leg for a read: the one on which it has failed before, then the one with the fewest
+    /// reads in flight, then the one that read up to there.
     fn choose(&self, op: u64) -> Option<usize> {
         let flight = self.flights.get(&op)?;
         let region = *self.regions_of(flight.lba, flight.blocks).start();
         if matches!(flight.kind, FlightKind::Copy { .. }) {
-            return self.source(self.with(|role| role == Role::Member) & !flight.bad);
+            return self.source(self.with(|role| role == LegRole::Member) & !flight.bad);
         }
-        let usable =
-            (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
+        let usable = (0..LEGS_MAX)
+            .filter(|leg| self.roles[*leg] == LegRole::Member && !has(flight.bad, *leg));
         usable.min_by_key(|leg| {
             (
                 flight.failed_on != Some(*leg),
@@ -58,7 +60,7 @@ impl Engine {
         };
         self.reads[leg].in_flight += 1;
         self.reads[leg].end = lba + u64::from(blocks);
-        self.emit(Owner::Flight(op), Target::Leg(leg), true, io);
+        self.emit(Owner::Flight(op), IoTarget::Leg(leg), true, io);
     }
 
     /// Returns whether legs may differ in what a user is about to see: a write failed while this
@@ -88,12 +90,12 @@ impl Engine {
         }
         let Some(flight) = self.flights.get_mut(&op) else { return };
         match fault(&outcome) {
-            Fault::Request => return self.finish(op, outcome),
-            Fault::Passing if flight.retries < RETRIES_MAX => {
+            FailureMeaning::Request => return self.finish(op, outcome),
+            FailureMeaning::Passing if flight.retries < RETRIES_MAX => {
                 flight.retries += 1;
                 return self.fetch(op);
             }
-            Fault::Passing | Fault::Leg => {}
+            FailureMeaning::Passing | FailureMeaning::Leg => {}
         }
         flight.bad |= 1 << leg;
         flight.failure = Some(outcome);

@@ -2,10 +2,10 @@
 //! flushed: too few legs were left, and when they came back the targets of some had started again.
 //! What may differ is copied from the sound ones, and nothing counts as flushed before that.
 
-use super::{Engine, FlightKind, FlightStage, Output, Role};
+use super::{FlightKind, FlightStage, LegRole, MirrorEngine, MirrorOutput};
 use crate::mirror::record::LegMask;
 
-impl Engine {
+impl MirrorEngine {
     /// Only these of the legs in sync still have what was acknowledged and not flushed. The driver
     /// says so before anything is copied.
     pub(crate) fn trust(&mut self, sound: LegMask) {
@@ -43,7 +43,7 @@ impl Engine {
     /// waiting.
     pub(super) fn forget_unflushed(&mut self) {
         if self.sound.is_some() {
-            self.out.push(Output::Forgotten);
+            self.out.push(MirrorOutput::Forgotten);
             self.made_sound();
         }
     }
@@ -73,7 +73,7 @@ impl Engine {
     /// Copying is not over although the mirror is being closed: a leg would be left behind that
     /// must not be copied from.
     pub(super) fn has_to_copy(&self) -> bool {
-        self.sound.is_some() && self.with(|role| role == Role::Member).count_ones() > 1
+        self.sound.is_some() && self.with(|role| role == LegRole::Member).count_ones() > 1
     }
 }
 

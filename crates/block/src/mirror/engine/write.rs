@@ -1,13 +1,15 @@
 //! Operations that change data, and flushes: to all legs.
 
-use super::{Engine, Fault, FlightKind, FlightStage, Io, Owner, Role, Target, fault};
+use super::{
+    FailureMeaning, FlightKind, FlightStage, Io, IoTarget, LegRole, MirrorEngine, Owner, fault,
+};
 use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::op::{OpKind, Outcome};
 
 /// Retries of an operation on the same leg after a failure that may pass.
 pub(crate) const RETRIES_MAX: u8 = 3;
 
-impl Engine {
+impl MirrorEngine {
     /// Marks the regions of a write, which begins when the marks are durable.
     pub(super) fn reserve(&mut self, op: u64) {
         let Some(flight) = self.flights.get_mut(&op) else { return };
@@ -40,15 +42,18 @@ impl Engine {
         let targets = match kind {
             FlightKind::Copy { .. } => flight.pending,
             FlightKind::Flush(super::Purpose::Join(leg)) => 1 << leg,
-            // A leg that is copied to may be in sync before the write counts as durable, or the mark
-            // of its region is cleared, by a flush that began before it.
+            // A leg that is copied to may be in sync before the write counts as durable, or the
+            // mark of its region is cleared, by a flush that began before it.
             FlightKind::Flush(super::Purpose::Heal(_) | super::Purpose::Evict) => {
-                self.with(|role| matches!(role, Role::Member | Role::Copying))
+                self.with(|role| matches!(role, LegRole::Member | LegRole::Copying))
             }
-            FlightKind::Flush(_) => self.with(|role| role == Role::Member),
-            FlightKind::User(_) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
+            FlightKind::Flush(_) => self.with(|role| role == LegRole::Member),
+            FlightKind::User(_) => {
+                self.with(|role| matches!(role, LegRole::Member | LegRole::Copying))
+            }
         };
-        let targets = targets & self.with(|role| matches!(role, Role::Member | Role::Copying));
+        let targets =
+            targets & self.with(|role| matches!(role, LegRole::Member | LegRole::Copying));
         let is_flush = matches!(kind, FlightKind::Flush(_) | FlightKind::User(OpKind::Flush));
         let counted = targets | self.missing(0);
         if let Some(flight) = self.flights.get_mut(&op) {
@@ -71,12 +76,12 @@ impl Engine {
                 let (copy, lba, blocks) = (op, flight.lba, flight.blocks);
                 match self.roles[leg] {
                     // A leg in sync holds most of it.
-                    Role::Member => Io::Equalise { copy, lba, blocks },
+                    LegRole::Member => Io::Equalise { copy, lba, blocks },
                     _ => Io::Store { copy, lba, blocks },
                 }
             }
         };
-        self.emit(Owner::Flight(op), Target::Leg(leg), false, io);
+        self.emit(Owner::Flight(op), IoTarget::Leg(leg), false, io);
     }
 
     pub(super) fn flight_done(&mut self, op: u64, leg: usize, outcome: Outcome) {
@@ -92,14 +97,14 @@ impl Engine {
         let Some(flight) = self.flights.get_mut(&op) else { return };
         if outcome.is_success() {
             flight.good |= 1 << leg;
-        } else if fault(&outcome) == Fault::Passing && flight.retries < RETRIES_MAX {
+        } else if fault(&outcome) == FailureMeaning::Passing && flight.retries < RETRIES_MAX {
             flight.retries += 1;
             return self.send(op, leg);
         } else {
             flight.bad |= 1 << leg;
             let first = flight.failure.get_or_insert(outcome);
             // What the request itself is to blame for says the most.
-            if fault(&outcome) == Fault::Request {
+            if fault(&outcome) == FailureMeaning::Request {
                 *first = outcome;
             }
         }
@@ -113,7 +118,7 @@ impl Engine {
     pub(super) fn judge_write(&mut self, op: u64) {
         let Some(flight) = self.flights.get(&op) else { return };
         let (good, bad, failure) = (flight.good, flight.bad, flight.failure);
-        let members = self.with(|role| role == Role::Member);
+        let members = self.with(|role| role == LegRole::Member);
         // A copy was read from a leg that has it; the flush of a leg that is not in sync yet says
         // nothing of others.
         let is_own = matches!(
@@ -153,7 +158,7 @@ impl Engine {
     /// A write fails; unless no leg can have executed it, legs may differ now.
     pub(super) fn fail_write(&mut self, op: u64, outcome: Outcome) {
         let Some(flight) = self.flights.get(&op) else { return };
-        let is_harmless = flight.good == 0 && fault(&outcome) == Fault::Request;
+        let is_harmless = flight.good == 0 && fault(&outcome) == FailureMeaning::Request;
         let (lba, blocks) = (flight.lba, flight.blocks);
         let outcome = match outcome {
             // It may have reached another leg.
@@ -189,8 +194,8 @@ impl Engine {
     /// by themselves.
     pub(super) fn forget(&mut self, leg: usize) {
         let gone = Outcome::unsettled(crate::Status::new(crate::StatusKind::Gone));
-        let of_leg = |(_, (_, target, is_read)): &(&u64, &(Owner, Target, bool))| {
-            *target == Target::Leg(leg) && !is_read
+        let of_leg = |(_, (_, target, is_read)): &(&u64, &(Owner, IoTarget, bool))| {
+            *target == IoTarget::Leg(leg) && !is_read
         };
         let names: Vec<u64> = self.pending.iter().filter(of_leg).map(|(name, _)| *name).collect();
         for name in names {

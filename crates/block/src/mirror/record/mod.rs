@@ -16,7 +16,7 @@ use super::bitmap::checksum;
 use super::layout::{
     REGION_BYTES_MIN, REGIONS_MAX, SLOTS, UNIT, region_bytes_before_3, slot_offset,
 };
-use super::unreadable::{UNREADABLE_BYTES, Unreadable as Blocks};
+use super::unreadable::{UNREADABLE_BYTES, UnreadableBlocks as Blocks};
 use uuid::Uuid;
 
 /// The most legs of a mirror.
@@ -79,7 +79,7 @@ pub(crate) enum Format {
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct MirrorRecord {
     pub(crate) format: Format,
     pub(crate) mirror: Uuid,
     /// The leg that holds this, or [`STATE`].
@@ -120,7 +120,7 @@ pub(crate) struct Record {
 
 /// Why a slot or an area holds no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unreadable {
+pub(crate) enum NoRecord {
     /// There is none.
     Nothing,
     /// It was written by a later weft.
@@ -151,7 +151,7 @@ impl Reader<'_> {
     }
 }
 
-impl Record {
+impl MirrorRecord {
     /// Regions of the mirror.
     pub(crate) fn regions(&self) -> usize {
         self.data_bytes.div_ceil(self.region_bytes) as usize
@@ -224,21 +224,21 @@ impl Record {
     }
 
     /// The record in a block.
-    pub(crate) fn decode(block: &[u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn decode(block: &[u8]) -> Result<Self, NoRecord> {
         let Some(bytes) = block.get(..RECORD_BYTES).filter(|bytes| bytes.starts_with(MAGIC)) else {
-            return Err(Unreadable::Nothing);
+            return Err(NoRecord::Nothing);
         };
         let mut unsigned = bytes.to_vec();
         unsigned[12..16].fill(0);
         let mut from = Reader(&bytes[8..]);
         let (version, sum) = (from.u32(), from.u32());
         if !(VERSION_MIN..=VERSION).contains(&version) {
-            return Err(Unreadable::Version(version));
+            return Err(NoRecord::Version(version));
         }
         if sum != checksum(&unsigned) {
-            return Err(Unreadable::Damaged);
+            return Err(NoRecord::Damaged);
         }
-        let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
+        let record = Self::fields(&mut from).ok_or(NoRecord::Damaged)?;
         let record = match version {
             VERSION_MIN => record,
             2 => record.with_since_2(&mut Reader(&bytes[SINCE_2..])),
@@ -247,12 +247,12 @@ impl Record {
                 .with_since_3(&mut Reader(&bytes[SINCE_3..])),
         };
         if !record.is_possible() {
-            return Err(Unreadable::Damaged);
+            return Err(NoRecord::Damaged);
         }
         let blocks = record.data_bytes / u64::from(record.block_bytes);
         let unreadable =
             bytes[UNREADABLE_AT..].try_into().ok().and_then(|bytes| Blocks::decode(bytes, blocks));
-        Ok(Self { unreadable: unreadable.ok_or(Unreadable::Damaged)?, ..record })
+        Ok(Self { unreadable: unreadable.ok_or(NoRecord::Damaged)?, ..record })
     }
 
     fn with_since_2(self, from: &mut Reader<'_>) -> Self {
@@ -323,11 +323,11 @@ impl Record {
 
 /// The two slots of an area, as their blocks were read.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub(crate) struct RecordSlots {
     pub(crate) blocks: [Vec<u8>; SLOTS],
 }
 
-impl Slots {
+impl RecordSlots {
     /// The slots at the beginning of an area.
     pub(crate) fn of(area: &[u8], block_bytes: u32) -> Self {
         let block = |slot| {
@@ -338,28 +338,33 @@ impl Slots {
     }
 
     /// The newest record and its slot.
-    pub(crate) fn newest(&self) -> Result<(usize, Record), Unreadable> {
-        let decoded = [Record::decode(&self.blocks[0]), Record::decode(&self.blocks[1])];
-        if let Some(later) = decoded.iter().find(|one| matches!(one, Err(Unreadable::Version(_)))) {
+    pub(crate) fn newest(&self) -> Result<(usize, MirrorRecord), NoRecord> {
+        let decoded =
+            [MirrorRecord::decode(&self.blocks[0]), MirrorRecord::decode(&self.blocks[1])];
+        if let Some(later) = decoded.iter().find(|one| matches!(one, Err(NoRecord::Version(_)))) {
             return later.clone().map(|record| (0, record));
         }
         match decoded {
             [Ok(first), Ok(second)] if first.sequence > second.sequence => Ok((0, first)),
             [_, Ok(second)] => Ok((1, second)),
             [Ok(first), _] => Ok((0, first)),
-            [Err(Unreadable::Nothing), Err(Unreadable::Nothing)] => Err(Unreadable::Nothing),
-            _ => Err(Unreadable::Damaged),
+            [Err(NoRecord::Nothing), Err(NoRecord::Nothing)] => Err(NoRecord::Nothing),
+            _ => Err(NoRecord::Damaged),
         }
     }
 
     /// Puts a record into the slot that is written next, with the next sequence number. Returns the
     /// slot, what it held and what it holds.
-    pub(crate) fn put(&mut self, record: &Record, block_bytes: u32) -> (usize, Vec<u8>, Vec<u8>) {
+    pub(crate) fn put(
+        &mut self,
+        record: &MirrorRecord,
+        block_bytes: u32,
+    ) -> (usize, Vec<u8>, Vec<u8>) {
         let (slot, sequence) = match self.newest() {
             Ok((slot, newest)) => (1 - slot, newest.sequence + 1),
             Err(_) => (0, 1),
         };
-        let new = Record { sequence, ..record.clone() }.encode(block_bytes);
+        let new = MirrorRecord { sequence, ..record.clone() }.encode(block_bytes);
         let old = core::mem::replace(&mut self.blocks[slot], new.clone());
         (slot, old, new)
     }

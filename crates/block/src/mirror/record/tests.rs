@@ -1,7 +1,7 @@
 use super::*;
 
-pub(in crate::mirror) fn example() -> Record {
-    Record {
+pub(in crate::mirror) fn example() -> MirrorRecord {
+    MirrorRecord {
         format: Format::Three,
         mirror: Uuid::from_u128(7),
         leg: 1,
@@ -35,20 +35,21 @@ pub(in crate::mirror) fn example() -> Record {
 fn what_is_written_is_read() {
     for record in [
         example(),
-        Record { claim: None, is_clean: true, leg: STATE, is_syncing: true, ..example() },
-        Record { format: Format::Two, region_bytes: 64 << 10, ..example() },
-        Record { region_bytes: 1 << 40, ..example() },
+        MirrorRecord { claim: None, is_clean: true, leg: STATE, is_syncing: true, ..example() },
+        MirrorRecord { format: Format::Two, region_bytes: 64 << 10, ..example() },
+        MirrorRecord { region_bytes: 1 << 40, ..example() },
     ] {
         for block_bytes in [512, 4096] {
             let block = record.encode(block_bytes);
             assert_eq!(
-                (block.len(), Record::decode(&block)),
+                (block.len(), MirrorRecord::decode(&block)),
                 (block_bytes as usize, Ok(record.clone()))
             );
         }
     }
     let long = Claim { host: "ü".repeat(60), ..example().claim.unwrap() };
-    let back = Record::decode(&Record { claim: Some(long), ..example() }.encode(512)).unwrap();
+    let back =
+        MirrorRecord::decode(&MirrorRecord { claim: Some(long), ..example() }.encode(512)).unwrap();
     assert_eq!(back.claim.unwrap().host, "ü".repeat(31));
 }
 
@@ -58,14 +59,14 @@ fn what_is_damaged_or_later_is_refused_by_name() {
     for bit in 0..block.len() * 8 {
         let mut damaged = block.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(Record::decode(&damaged).is_err(), "bit {bit}");
+        assert!(MirrorRecord::decode(&damaged).is_err(), "bit {bit}");
     }
     let mut later = block;
     later[8] = 4;
-    assert_eq!(Record::decode(&later), Err(Unreadable::Version(4)));
+    assert_eq!(MirrorRecord::decode(&later), Err(NoRecord::Version(4)));
     later[8] = 0;
-    assert_eq!(Record::decode(&later), Err(Unreadable::Version(0)));
-    assert_eq!(Record::decode(&[0; 512]), Err(Unreadable::Nothing));
+    assert_eq!(MirrorRecord::decode(&later), Err(NoRecord::Version(0)));
+    assert_eq!(MirrorRecord::decode(&[0; 512]), Err(NoRecord::Nothing));
 }
 
 #[test]
@@ -80,13 +81,13 @@ fn a_host_longer_than_any_that_is_written_is_damage() {
     block[12..16].fill(0);
     let sum = checksum(&block[..RECORD_BYTES]);
     block[12..16].copy_from_slice(&sum.to_le_bytes());
-    assert_eq!(Record::decode(&block), Err(Unreadable::Damaged));
+    assert_eq!(MirrorRecord::decode(&block), Err(NoRecord::Damaged));
 }
 
 #[test]
 fn the_newer_slot_counts_and_the_older_one_is_overwritten() {
-    let mut slots = Slots { blocks: [vec![0; 512], vec![0; 512]] };
-    assert_eq!(slots.newest().unwrap_err(), Unreadable::Nothing);
+    let mut slots = RecordSlots { blocks: [vec![0; 512], vec![0; 512]] };
+    assert_eq!(slots.newest().unwrap_err(), NoRecord::Nothing);
     let mut places = Vec::new();
     for _ in 0..3 {
         places.push(slots.put(&example(), 512).0);
@@ -95,18 +96,18 @@ fn the_newer_slot_counts_and_the_older_one_is_overwritten() {
     slots.blocks[0][100] ^= 1;
     assert_eq!(slots.newest().unwrap().1.sequence, 2, "a slot that was torn leaves the other one");
     slots.blocks[1][8] = 9;
-    assert_eq!(slots.newest().unwrap_err(), Unreadable::Version(9));
+    assert_eq!(slots.newest().unwrap_err(), NoRecord::Version(9));
 }
 
 #[test]
 fn a_region_length_that_is_no_mirrors_is_damage_and_version_2_has_none() {
     for region_bytes in [0, 1, 32 << 10, 96 << 10, 8 << 10] {
-        let block = Record { region_bytes, ..example() }.encode(512);
-        assert_eq!(Record::decode(&block), Err(Unreadable::Damaged), "{region_bytes}");
+        let block = MirrorRecord { region_bytes, ..example() }.encode(512);
+        assert_eq!(MirrorRecord::decode(&block), Err(NoRecord::Damaged), "{region_bytes}");
     }
-    let many = Record { region_bytes: 64 << 10, data_bytes: (4 << 30) + 512, ..example() };
-    assert_eq!(Record::decode(&many.encode(512)), Err(Unreadable::Damaged), "too many regions");
-    let old = Record { format: Format::Two, region_bytes: 64 << 10, ..example() };
+    let many = MirrorRecord { region_bytes: 64 << 10, data_bytes: (4 << 30) + 512, ..example() };
+    assert_eq!(MirrorRecord::decode(&many.encode(512)), Err(NoRecord::Damaged), "too many regions");
+    let old = MirrorRecord { format: Format::Two, region_bytes: 64 << 10, ..example() };
     let block = old.encode(512);
     assert_eq!((block[8], block[SINCE_3..UNREADABLE_AT].iter().any(|byte| *byte != 0)), (2, false));
 }
@@ -114,13 +115,13 @@ fn a_region_length_that_is_no_mirrors_is_damage_and_version_2_has_none() {
 #[test]
 fn a_record_of_other_sizes_is_of_another_mirror() {
     let ours = example();
-    assert!(ours.is_of_mirror_of(&Record { leg: 0, min_legs: 1, sequence: 1, ..example() }));
+    assert!(ours.is_of_mirror_of(&MirrorRecord { leg: 0, min_legs: 1, sequence: 1, ..example() }));
     for other in [
-        Record { mirror: Uuid::from_u128(8), ..example() },
-        Record { legs: 2, ..example() },
-        Record { block_bytes: 4096, ..example() },
-        Record { data_bytes: 1 << 29, ..example() },
-        Record { region_bytes: 512 << 10, ..example() },
+        MirrorRecord { mirror: Uuid::from_u128(8), ..example() },
+        MirrorRecord { legs: 2, ..example() },
+        MirrorRecord { block_bytes: 4096, ..example() },
+        MirrorRecord { data_bytes: 1 << 29, ..example() },
+        MirrorRecord { region_bytes: 512 << 10, ..example() },
     ] {
         assert!(!ours.is_of_mirror_of(&other), "{other:?}");
     }

@@ -7,7 +7,7 @@ use clap::{Args, Parser};
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
 use weft_formats::import::fio::Surroundings;
-use weft_formats::import::{self, ImportError, Imported, ImportedJob};
+use weft_formats::import::{self, ImportError, ImportedJob, ImportedJobs};
 
 /// Options that name a workload of another tool.
 #[derive(Args, Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct ImportArgs {
 }
 
 /// A job that was imported, with its options as the command line has them.
-pub struct Ready {
+pub struct ReadyJob {
     /// Its options.
     pub job: JobArgs,
     /// A path or a URL.
@@ -44,7 +44,7 @@ struct OneJob {
 
 impl ImportArgs {
     /// The jobs to run, in groups, if a file or line was given.
-    pub fn read(&self) -> Result<Option<Vec<Vec<Ready>>>, Failure> {
+    pub fn read(&self) -> Result<Option<Vec<Vec<ReadyJob>>>, Failure> {
         let refused = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         let imported = match (&self.fio, &self.diskspd, &self.vdbench) {
             (Some(path), ..) => {
@@ -67,7 +67,7 @@ impl ImportArgs {
             }
             _ => return Ok(None),
         };
-        let Imported { groups, without } = imported.map_err(refused)?;
+        let ImportedJobs { groups, without } = imported.map_err(refused)?;
         let with_all = |mut job: ImportedJob| {
             job.left_out.extend(without.iter().cloned());
             ready(job)
@@ -92,7 +92,7 @@ fn text_of(path: &Path) -> Result<String, String> {
 }
 
 /// The options of an imported job, as if they had been given on the command line.
-pub fn ready(job: ImportedJob) -> Result<Ready, Failure> {
+pub fn ready(job: ImportedJob) -> Result<ReadyJob, Failure> {
     let name = job.get("name").unwrap_or_default().to_owned();
     let words = job.options.iter().map(|(name, value)| format!("--{name}={value}"));
     let parsed = OneJob::try_parse_from(words).map_err(|e| {
@@ -101,14 +101,14 @@ pub fn ready(job: ImportedJob) -> Result<Ready, Failure> {
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::of(ErrorKind::Usage, format!("job {name}: {first}"))
     })?;
-    Ok(Ready { job: parsed.job, target: job.target, left_out: job.left_out })
+    Ok(ReadyJob { job: parsed.job, target: job.target, left_out: job.left_out })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
-    use weft_formats::import::Answer;
+    use weft_formats::import::OptionSupport;
     use weft_formats::import::fio::TRANSLATED;
     use weft_formats::import::fio::options::FioOption;
 
@@ -124,7 +124,7 @@ mod tests {
         };
         for option in FioOption::all() {
             let name = option.name();
-            let is_honoured = option.answer == Answer::Honoured;
+            let is_honoured = option.answer == OptionSupport::Honoured;
             let is_own = TRANSLATED.contains(&name) || name == "threads";
             assert!(is_own || has(name) == is_honoured, "{name}: {:?}", option.answer);
         }

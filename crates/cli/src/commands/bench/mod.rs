@@ -12,15 +12,15 @@ use crate::exit::Failure;
 use crate::filename;
 use crate::pcap_args::PcapArgs;
 use clap::{Args, ValueEnum};
-use imported::{ImportArgs, Ready};
-use runs::{Job, Measured, Runs, say_left_out};
+use imported::{ImportArgs, ReadyJob};
+use runs::{Job, MeasuredGroups, Runs, say_left_out};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use taken::Taken;
-use weft_bench::ceiling::Tuning;
-use weft_bench::{JobSpec, Report};
+use taken::JobOptions;
+use weft_bench::ceiling::CeilingTuning;
+use weft_bench::{JobSpec, RunReport};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_formats::fio_output;
@@ -47,7 +47,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["url", "traddr", "nqn", "ceiling"])]
     filename: Option<String>,
     #[command(flatten)]
-    taken: Taken,
+    taken: JobOptions,
     #[command(flatten)]
     import: ImportArgs,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct BenchArgs {
     /// Tuning of the ceiling's connections, instead of finding the best: 1MiB+copy, default+gather,
     /// …
     #[arg(long, hide = true, requires = "ceiling")]
-    ceiling_tuning: Option<Tuning>,
+    ceiling_tuning: Option<CeilingTuning>,
     /// Process ID of the target on this machine, to add its CPU time to the JSON
     #[arg(long, hide = true)]
     watch_pid: Option<u32>,
@@ -105,7 +105,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
         control,
     };
     let is_one = matches!(&groups[..], [group] if group.len() == 1);
-    let Measured { groups: done, failure } = runs.all(groups)?;
+    let MeasuredGroups { groups: done, failure } = runs.all(groups)?;
     let written = match done.iter().all(Vec::is_empty) {
         true => Ok(()),
         false => write(
@@ -125,7 +125,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
 /// The output: a report that is the only one, or all groups of them. JSON says which group failed.
 fn text(
     format: OutputFormat,
-    groups: &[Vec<Report>],
+    groups: &[Vec<RunReport>],
     is_one: bool,
     failure: Option<&Failure>,
 ) -> String {
@@ -166,7 +166,7 @@ const OF_CEILING: [&str; 15] = [
 
 fn ceiling(args: BenchArgs) -> Result<(), Failure> {
     let mut jobs = args.taken.jobs()?;
-    let Ready { job, left_out, .. } = jobs.swap_remove(0);
+    let ReadyJob { job, left_out, .. } = jobs.swap_remove(0);
     say_left_out(&left_out);
     let spec = job.spec()?;
     let other = spec.options().into_iter().find(|(name, _)| !OF_CEILING.contains(name));
@@ -227,11 +227,11 @@ impl BenchArgs {
     /// A job and its device: the one that is `given`, or its own.
     fn on_device(
         &self,
-        ready: Ready,
+        ready: ReadyJob,
         given: Option<&str>,
         is_imported: bool,
     ) -> Result<OnDevice, Failure> {
-        let Ready { job, target, left_out } = ready;
+        let ReadyJob { job, target, left_out } = ready;
         let (direct, creates_file) = (job.direct(), job.creates_file());
         let mut spec = job.spec()?;
         spec.left_out = left_out;
@@ -314,7 +314,7 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
 }
 
 /// Returns the exit status for failed operations, bad blocks and an interrupted run.
-fn verdict(report: &Report) -> Result<(), Failure> {
+fn verdict(report: &RunReport) -> Result<(), Failure> {
     let bad: u64 = report
         .jobs
         .iter()

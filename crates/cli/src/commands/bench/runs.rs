@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weft_bench::workload::{ExitAll, Gate, check, run_gated};
-use weft_bench::{Error, JobSpec, Progress, Report};
+use weft_bench::{Error, JobSpec, Progress, RunReport};
 use weft_block::Device;
 use weft_block::file::CreatedFiles;
 use weft_endpoint::source::discovered;
@@ -48,7 +48,7 @@ fn run_one(
     is_over: &AtomicBool,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<RunReport, Error> {
     let report = run_gated(device, &spec, watched, &mut WithOthers(is_over), stop, progress)?;
     if ends(&report) != ExitAll::No {
         is_over.store(true, Ordering::Relaxed);
@@ -57,7 +57,7 @@ fn run_one(
 }
 
 /// What ends with the jobs of a report.
-fn ends(report: &Report) -> ExitAll {
+fn ends(report: &RunReport) -> ExitAll {
     let what = report.jobs.iter().map(|job| report.spec.ended_by(job));
     what.max().unwrap_or_default()
 }
@@ -106,9 +106,9 @@ pub struct Runs<'a> {
 
 /// Measurements, also of a run that did not reach its end.
 #[derive(Default)]
-pub struct Measured {
+pub struct MeasuredGroups {
     /// The reports, by group; a group without any did not start.
-    pub groups: Vec<Vec<Report>>,
+    pub groups: Vec<Vec<RunReport>>,
     /// The failure that ended the run early.
     pub failure: Option<Failure>,
 }
@@ -118,14 +118,14 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// A group cannot run: none was started.
-    pub fn all(&self, groups: Vec<Vec<Job>>) -> Result<Measured, Failure> {
+    pub fn all(&self, groups: Vec<Vec<Job>>) -> Result<MeasuredGroups, Failure> {
         let mut kept = self.check(&groups)?;
         let stop = Arc::new(AtomicBool::new(false));
         let signalled = Arc::clone(&stop);
         // Without the handler a signal ends the run without a report; that is no reason to refuse
         // to run.
         let _ = end_soon(move || signalled.store(true, Ordering::Relaxed));
-        let mut measured = Measured::default();
+        let mut measured = MeasuredGroups::default();
         for group in groups {
             let known = core::mem::take(&mut kept);
             let (reports, failure) = match self.open(&group, from_ref(&group), None, known, &stop) {
@@ -232,7 +232,7 @@ impl Runs<'_> {
         &self,
         jobs: Vec<(JobSpec, Device)>,
         stop: &AtomicBool,
-    ) -> (Vec<Report>, Option<Failure>) {
+    ) -> (Vec<RunReport>, Option<Failure>) {
         let mut bar = Bar::new();
         let is_over = &AtomicBool::new(false);
         let outcomes: Vec<_> = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! The options of fio on the command line. Those that [`JobArgs`] does not have are accepted as
 //! well: they are translated, left out, or refused, by the same rules as in a job file.
 
-use super::imported::{Ready, ready};
+use super::imported::{ReadyJob, ready};
 use super::job::JobArgs;
 use crate::exit::Failure;
 use crate::help::headings::{FIO, IGNORED, REFUSED};
@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use weft_block::ErrorKind;
 use weft_formats::import::fio::options::FioOption;
 use weft_formats::import::fio::{Numbers, settle, with_files};
-use weft_formats::import::{Answer, ImportError, ImportedJob};
+use weft_formats::import::{ImportError, ImportedJob, OptionSupport};
 
 /// An option of fio itself, not of its jobs.
 const ETA: (&str, &str) = ("eta", "progress is shown if standard error is a terminal");
@@ -20,16 +20,16 @@ const OWN: [&str; 1] = ["threads"];
 
 /// The options of jobs on this command line.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct JobOptions {
     /// Those of fio, in their order.
     given: Vec<(String, String)>,
     /// With the options that only weft has.
     own: JobArgs,
 }
 
-impl Taken {
+impl JobOptions {
     /// The job of this command line, or one for each clone that has a file of its own.
-    pub fn jobs(&self) -> Result<Vec<Ready>, Failure> {
+    pub fn jobs(&self) -> Result<Vec<ReadyJob>, Failure> {
         let refused = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         let (eta, options): (Vec<_>, Vec<_>) =
             self.given.iter().cloned().partition(|(name, _)| name == ETA.0);
@@ -55,7 +55,7 @@ impl Taken {
 
 /// Options that other programs' engines have, and that are refused with these.
 fn is_taken(option: &FioOption) -> bool {
-    !(option.is_of_engine() && option.answer == Answer::Refused)
+    !(option.is_of_engine() && option.answer == OptionSupport::Refused)
 }
 
 /// The options of fio that were given, in their order.
@@ -79,7 +79,7 @@ fn given(matches: &ArgMatches) -> Vec<(String, String)> {
     given.into_iter().map(|(_, name, value)| (name, value)).collect()
 }
 
-impl FromArgMatches for Taken {
+impl FromArgMatches for JobOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         Self::from_arg_matches_mut(&mut matches.clone())
     }
@@ -96,7 +96,7 @@ impl FromArgMatches for Taken {
     }
 }
 
-impl Args for Taken {
+impl Args for JobOptions {
     fn augment_args(command: Command) -> Command {
         let command = JobArgs::augment_args(command);
         let has = |name: &str| {
@@ -123,9 +123,9 @@ impl Args for Taken {
             .filter(|option| is_taken(option) && !option.names.iter().any(|name| has(name)))
             .map(|option| {
                 let heading = match option.answer {
-                    Answer::Honoured => FIO,
-                    Answer::LeftOut => IGNORED,
-                    Answer::Refused => REFUSED,
+                    OptionSupport::Honoured => FIO,
+                    OptionSupport::LeftOut => IGNORED,
+                    OptionSupport::Refused => REFUSED,
                 };
                 arg(&option.names, option.note, heading)
             })

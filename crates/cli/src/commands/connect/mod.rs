@@ -20,9 +20,9 @@ use weft_block::{Error, ErrorKind, waiting};
 use weft_endpoint::url::without_secret;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_server::attach::entries::{Entry, Runtime};
-use weft_server::attach::plan::{COMMAND_S, Protocol, System};
+use weft_server::attach::plan::{AttachProtocol, AttachSystem, COMMAND_S};
 use weft_server::attach::run;
-use weft_server::attach::server::{DiskServer, Plan, end, wait_for_end};
+use weft_server::attach::server::{DiskServer, ServerPlan, end, wait_for_end};
 use weft_server::connections::record::check_name;
 
 /// Options of `weft connect`.
@@ -113,7 +113,7 @@ pub fn run(args: &ConnectCommand, matches: &ArgMatches, control: &Control) -> Re
 }
 
 impl ConnectCommand {
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self) -> Result<ServerPlan, Failure> {
         let url = self.address.device_url()?;
         let name = match &self.name {
             Some(name) => {
@@ -124,11 +124,11 @@ impl ConnectCommand {
         };
         let protocol = self.attach.protocol(self.print)?;
         let directory = self.directory.as_ref().map(std::path::absolute).transpose()?;
-        if directory.is_some() && !matches!(protocol, Protocol::Fuse | Protocol::Loop) {
+        if directory.is_some() && !matches!(protocol, AttachProtocol::Fuse | AttachProtocol::Loop) {
             let text = format!("--directory is for --as fuse and --as loop, not for {protocol}");
             return Err(Failure::of(ErrorKind::Usage, text));
         }
-        Ok(Plan {
+        Ok(ServerPlan {
             name,
             url,
             protocol,
@@ -154,7 +154,7 @@ pub fn name_of(url: &str) -> String {
 }
 
 /// The background server, which reports to the command that started it.
-fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
+fn serve(plan: &ServerPlan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let start = || {
         let beginning = begin()?;
@@ -174,7 +174,11 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
     ended(lost, stopped)
 }
 
-fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
+fn in_foreground(
+    plan: &ServerPlan,
+    args: &ConnectCommand,
+    control: &Control,
+) -> Result<(), Failure> {
     let (runtime, beginning) = (Runtime::open()?, begin()?);
     args.pcap.begin(control)?;
     let until = args.device.until();
@@ -196,7 +200,7 @@ fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Resul
 }
 
 /// Starts the server, and attaches the disk.
-fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(Runtime, Entry), Failure> {
+fn in_background(plan: &ServerPlan, args: &ConnectCommand) -> Result<(Runtime, Entry), Failure> {
     let runtime = Runtime::open()?;
     // Report an existing connection before anything is started.
     runtime.check_free(&plan.name)?;
@@ -214,7 +218,7 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(Runtime, Entry),
 
 /// Attaches what a server serves to the system, and records the name of the device.
 fn attach(runtime: &Runtime, mut entry: Entry, args: &ConnectCommand) -> Result<Entry, Failure> {
-    let system = System::here();
+    let system = AttachSystem::here();
     // An attached one continues the disk of a server that was killed.
     if args.attach.serve_only || entry.attached {
         return Ok(entry);
@@ -235,7 +239,7 @@ fn attach(runtime: &Runtime, mut entry: Entry, args: &ConnectCommand) -> Result<
     })?;
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
-        if system == System::Linux
+        if system == AttachSystem::Linux
             && let Some(file) = run::wait_for_commands(&entry.device)
             && !args.device.prints()
         {

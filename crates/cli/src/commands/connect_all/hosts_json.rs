@@ -1,7 +1,7 @@
 //! nvme-cli's JSON format of hosts, their subsystems and the ports of these
 //! (`nvme connect-all --config`), read as lines with options.
 
-use super::line::{Line, bytes_of, used, without_keys};
+use super::line::{DiscoveryLine, bytes_of, used, without_keys};
 use crate::exit::Failure;
 use crate::given::Given;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -80,7 +80,7 @@ const SILENT: [&str; 6] = [
 ];
 
 /// The lines of a file that can be used.
-pub fn lines(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
+pub fn lines(path: &Path, others: &Given) -> Result<Vec<DiscoveryLine>, Failure> {
     let text = bytes_of(path)?;
     let file: File = serde_json::from_slice(&text).map_err(|_| {
         let why = match serde_json::from_slice::<Value>(&text) {
@@ -118,7 +118,7 @@ fn line(
     subsystem: &Subsystem,
     port: &Port,
     (path, others): (&Path, &Given),
-) -> Option<Line> {
+) -> Option<DiscoveryLine> {
     if !matches!(port.transport.as_str(), "tcp" | "rdma") {
         let (path, transport) = (path.display(), &port.transport);
         tracing::warn!("{path}: a port by {transport} is skipped; weft has TCP and RDMA");
@@ -126,7 +126,7 @@ fn line(
     }
     let at = port.traddr.as_deref().unwrap_or_default();
     let origin = format!("{}: {at}", path.display());
-    used(Line::in_file(&words(host, subsystem, port, &origin), origin, others))
+    used(DiscoveryLine::in_file(&words(host, subsystem, port, &origin), origin, others))
 }
 
 /// The words of a port.

@@ -15,7 +15,7 @@ use weft_proto::nvme::types::Nqn;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Line {
+pub struct DiscoveryLine {
     /// Its origin, for messages: a URL, or a line of a file.
     pub origin: String,
     pub address: Address,
@@ -62,7 +62,7 @@ impl Foreign {
     }
 }
 
-impl Line {
+impl DiscoveryLine {
     /// That of a command.
     pub fn of(address: &Address, connect: &Given) -> Result<Self, Failure> {
         let origin = address.discovery_url()?.to_string();
@@ -134,11 +134,11 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// A line of a file, unless it cannot be used: then the log says why, and the other lines count.
-pub fn used(line: Result<Line, Failure>) -> Option<Line> {
+pub fn used(line: Result<DiscoveryLine, Failure>) -> Option<DiscoveryLine> {
     let skip = |why: &Failure| {
         tracing::warn!("{}; this is skipped", without_keys(&why.to_string()));
     };
-    line.and_then(Line::checked).inspect_err(skip).ok()
+    line.and_then(DiscoveryLine::checked).inspect_err(skip).ok()
 }
 
 /// Beginnings of keys, each of which can stand where none is expected.
@@ -158,7 +158,7 @@ pub fn without_keys(text: &str) -> String {
 }
 
 /// The lines of a file in the format of discovery.conf that can be used.
-pub fn of_file(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
+pub fn of_file(path: &Path, others: &Given) -> Result<Vec<DiscoveryLine>, Failure> {
     let bytes = bytes_of(path)?;
     let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
@@ -168,7 +168,7 @@ pub fn of_file(path: &Path, others: &Given) -> Result<Vec<Line>, Failure> {
             return Err(Failure::of(ErrorKind::Usage, format!("{origin}: this is not UTF-8")));
         };
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        Line::in_file(&words, origin, others)
+        DiscoveryLine::in_file(&words, origin, others)
     };
     Ok(lines.filter_map(|line| used(parse(line))).collect())
 }
@@ -186,8 +186,9 @@ mod tests {
             ("-t tcp -a DHHC-1:00:c2VjcmV0:", ""),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let parsed = Line::parse(&words, "discovery.conf:1".into(), &Given::default());
-            let said = without_keys(&parsed.and_then(Line::checked).unwrap_err().to_string());
+            let parsed = DiscoveryLine::parse(&words, "discovery.conf:1".into(), &Given::default());
+            let said =
+                without_keys(&parsed.and_then(DiscoveryLine::checked).unwrap_err().to_string());
             assert!(said.contains(shown) && !said.contains("c2V"), "{said}");
         }
         assert_eq!(without_keys("DHHC-1:a DHHC-1: x"), "DHHC-1:… DHHC-1:… x");

@@ -15,10 +15,10 @@ use crate::exit::Failure;
 use crate::given::Given;
 use crate::mdns;
 use clap::{ArgMatches, Args};
-use line::{Line, used};
+use line::{DiscoveryLine, used};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use subsystem::{How, Subsystem, connected, group};
+use subsystem::{FoundSubsystem, NamespaceHandling, connected, group};
 use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::source::discovered::subsystems;
@@ -31,7 +31,7 @@ const DISCOVERY_CONF: &str = "/etc/nvme/discovery.conf";
 const CONFIG_JSON: &str = "/etc/nvme/config.json";
 
 /// Reads a file of discovery controllers.
-type Read = fn(&Path, &Given) -> Result<Vec<Line>, Failure>;
+type Read = fn(&Path, &Given) -> Result<Vec<DiscoveryLine>, Failure>;
 
 /// Options of `weft connect-all`.
 #[derive(Args, Debug)]
@@ -98,10 +98,10 @@ pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Re
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
     let how = match args.print {
-        true => How::Printed(&attach),
-        false => How::Attached(&attach, connected(&args.attach)?),
+        true => NamespaceHandling::Printed(&attach),
+        false => NamespaceHandling::Attached(&attach, connected(&args.attach)?),
     };
-    let failed = parallel::each(&found, |of: &Subsystem<'_>| of.connect(&how, control));
+    let failed = parallel::each(&found, |of: &FoundSubsystem<'_>| of.connect(&how, control));
     for failure in failed.into_iter().flatten() {
         report(failure, &mut first);
     }
@@ -115,7 +115,7 @@ fn report(failure: Failure, first: &mut Option<u8>) {
 }
 
 /// The subsystems that a line tells of, or means.
-fn ask(line: &Line, control: &Control) -> Result<Vec<NvmeUrl>, Failure> {
+fn ask(line: &DiscoveryLine, control: &Control) -> Result<Vec<NvmeUrl>, Failure> {
     match line.subsystem()? {
         Some(url) => Ok(vec![url]),
         None => {
@@ -129,17 +129,21 @@ fn ask(line: &Line, control: &Control) -> Result<Vec<NvmeUrl>, Failure> {
 impl ConnectAllArgs {
     /// All discovery controllers and subsystems that are meant, each with its options, for which
     /// those of the command stand where a file has none.
-    fn lines(&self, connect: &Given) -> Result<Vec<Line>, Failure> {
+    fn lines(&self, connect: &Given) -> Result<Vec<DiscoveryLine>, Failure> {
         let mut lines = Vec::new();
         let asks_files = self.discovery_conf.is_some() || self.config.is_some();
         if !self.address.is_missing() {
-            lines.push(Line::of(&self.address, connect)?);
+            lines.push(DiscoveryLine::of(&self.address, connect)?);
         }
         if self.mdns {
             for found in mdns::search(self.search_time)? {
                 let port = found.address.port().to_string();
                 let words = ["--traddr", found.address.host(), "--trsvcid", &port];
-                lines.extend(used(Line::parse(&words.map(str::to_owned), found.name, connect)));
+                lines.extend(used(DiscoveryLine::parse(
+                    &words.map(str::to_owned),
+                    found.name,
+                    connect,
+                )));
             }
         } else if lines.is_empty() && !asks_files {
             let files: [(&str, Read); 2] =

@@ -1,6 +1,6 @@
 //! A subsystem with all its addresses, and its namespaces, of which each becomes a connection.
 
-use super::line::Line;
+use super::line::DiscoveryLine;
 use super::name_of;
 use crate::attach_args::AttachArgs;
 use crate::commands::identify::active_namespaces;
@@ -14,21 +14,21 @@ use weft_endpoint::source::nvme;
 use weft_endpoint::url::{NvmeUrl, means};
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_server::attach::entries::Runtime;
-use weft_server::attach::plan::Line as Shown;
-use weft_server::connections::supervision::State;
+use weft_server::attach::plan::CommandLine as Shown;
+use weft_server::connections::supervision::SupervisionState;
 use weft_server::programs::{sentence, this_program};
 
 /// See the module.
-pub struct Subsystem<'a> {
+pub struct FoundSubsystem<'a> {
     nqn: Nqn,
     /// Where it is, the first that was told first.
     urls: Vec<NvmeUrl>,
     /// With whose options it is connected to.
-    line: &'a Line,
+    line: &'a DiscoveryLine,
 }
 
 /// The handling of namespaces.
-pub enum How<'a> {
+pub enum NamespaceHandling<'a> {
     /// With these options, unless they are among the connections, by name and URL, that were there
     /// before.
     Attached(&'a Given, Vec<(String, String)>),
@@ -37,22 +37,22 @@ pub enum How<'a> {
 }
 
 /// Subsystems, each with all addresses that discovery reported for it.
-pub fn group(told: Vec<(NvmeUrl, &Line)>) -> Vec<Subsystem<'_>> {
-    let mut all: Vec<Subsystem<'_>> = Vec::new();
+pub fn group(told: Vec<(NvmeUrl, &DiscoveryLine)>) -> Vec<FoundSubsystem<'_>> {
+    let mut all: Vec<FoundSubsystem<'_>> = Vec::new();
     for (url, line) in told {
         let Some(nqn) = url.subsystem.clone() else { continue };
         match all.iter_mut().find(|known| known.nqn == nqn) {
             Some(known) if known.urls.contains(&url) => {}
             Some(known) => known.urls.push(url),
-            None => all.push(Subsystem { nqn, urls: vec![url], line }),
+            None => all.push(FoundSubsystem { nqn, urls: vec![url], line }),
         }
     }
     all
 }
 
-impl Subsystem<'_> {
+impl FoundSubsystem<'_> {
     /// Connects each of its namespaces that is not connected; what failed.
-    pub fn connect(&self, how: &How<'_>, control: &Control) -> Vec<Failure> {
+    pub fn connect(&self, how: &NamespaceHandling<'_>, control: &Control) -> Vec<Failure> {
         let namespaces = match self.namespaces(control) {
             Ok(namespaces) => namespaces,
             Err(failure) => return vec![failure],
@@ -78,7 +78,7 @@ impl Subsystem<'_> {
         Err(first.expect("it has an address"))
     }
 
-    fn connect_one(&self, nsid: Nsid, how: &How<'_>) -> Result<(), Failure> {
+    fn connect_one(&self, nsid: Nsid, how: &NamespaceHandling<'_>) -> Result<(), Failure> {
         let urls: Vec<String> = self
             .urls
             .iter()
@@ -86,9 +86,9 @@ impl Subsystem<'_> {
             .collect();
         let mut words = vec!["connect".to_owned(), urls[0].clone()];
         words.extend(urls[1..].iter().map(|url| format!("--path={url}")));
-        let (How::Attached(given, _) | How::Printed(given)) = how;
+        let (NamespaceHandling::Attached(given, _) | NamespaceHandling::Printed(given)) = how;
         words.extend(given.words().chain(self.line.given.words()).map(str::to_owned));
-        let How::Attached(_, before) = how else {
+        let NamespaceHandling::Attached(_, before) = how else {
             return say(&format!("weft {}\n", Shown(words)));
         };
         let own = name_of(&urls[0]);
@@ -106,7 +106,7 @@ impl Subsystem<'_> {
 pub fn connected(args: &AttachArgs) -> Result<Vec<(String, String)>, Failure> {
     let runtime = Runtime::open()?;
     let held = DaemonArgs::held(&mut args.lasting.client(&runtime)?)?;
-    let held = held.into_iter().filter(|held| held.state != State::Ended);
+    let held = held.into_iter().filter(|held| held.state != SupervisionState::Ended);
     let of_daemon = held.map(|held| (held.name, held.url));
     let entries = runtime.list()?.into_iter().map(|entry| (entry.name, entry.url));
     Ok(of_daemon.chain(entries).collect())

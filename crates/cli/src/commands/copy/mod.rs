@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 use weft_block::file::{CreatedFiles, is_windows_device};
 use weft_block::{Device, ErrorKind, grammar, units};
-use weft_copy::journal::{Known, Record};
-use weft_copy::{Ended, Ends, Journal, Options, Start, Summary, shown};
+use weft_copy::journal::{JournalRecord, Known};
+use weft_copy::{CopyEnd, CopyEnds, CopyOptions, CopyStart, Journal, Summary, shown};
 use weft_endpoint::source::discovered;
 use weft_endpoint::{Control, identity, overwrite};
 
@@ -134,7 +134,7 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
     };
     end_soon(end)?;
     let mut bar = Bar::new();
-    let start = Start { record, journal: journal.as_ref(), follows };
+    let start = CopyStart { record, journal: journal.as_ref(), follows };
     let show = &mut |progress| told::show(&mut bar, &progress);
     let copied = weft_copy::copy(&ends, &options, start, &stop, show);
     bar.finish();
@@ -147,10 +147,10 @@ pub fn run(args: &CopyArgs, control: &Control) -> Result<(), Failure> {
 
 /// What is copied, and how.
 struct Opened {
-    ends: Ends,
-    options: Options,
+    ends: CopyEnds,
+    options: CopyOptions,
     journal: Option<Journal>,
-    record: Record,
+    record: JournalRecord,
     /// Another process began it.
     follows: bool,
 }
@@ -167,8 +167,8 @@ impl CopyArgs {
         !has_size && grammar::path(&url).is_some_and(is_empty)
     }
 
-    /// The copy of an empty file: TO is made where it is a file that does not exist, and stays as it
-    /// is otherwise.
+    /// The copy of an empty file: TO is made where it is a file that does not exist, and stays as
+    /// it is otherwise.
     fn copy_nothing(&self) -> Result<(), Failure> {
         let url = filename::of_filename(&self.to, None);
         let sources = grammar::sources(&url);
@@ -181,7 +181,7 @@ impl CopyArgs {
                 .map_err(|e| Failure::new(1, format!("cannot create {path}: {e}")))?;
         }
         tell(&format!("weft: {} is empty: there is nothing to copy", self.from));
-        self.print(Ended::Done, &Summary::of_nothing(self.sha256))
+        self.print(CopyEnd::Done, &Summary::of_nothing(self.sha256))
     }
 
     /// Opens both devices, and checks everything before the first write.
@@ -198,13 +198,13 @@ impl CopyArgs {
         let from = self.device(&self.url_of_from()?, threads, control, None)?;
         let to = url_of_to(&self.to, &from);
         let to = self.device(&to, threads, control, Some(Arc::clone(created)))?;
-        let ends = Ends::new(from, to)?;
+        let ends = CopyEnds::new(from, to)?;
         // Whoever made it meanwhile has put something into it.
         let is_new = !created.is_empty();
         let journal = self.journal_of(&ends)?;
         let (record, follows) = self.record(&ends, is_new, journal.as_ref())?;
         let chunk = self.bs.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-        let options = Options {
+        let options = CopyOptions {
             threads,
             chunk,
             depth: self.depth,
@@ -224,10 +224,10 @@ impl CopyArgs {
     /// Where the copy begins, and whether another process has begun it.
     fn record(
         &self,
-        ends: &Ends,
+        ends: &CopyEnds,
         is_new: bool,
         journal: Option<&Journal>,
-    ) -> Result<(Record, bool), Failure> {
+    ) -> Result<(JournalRecord, bool), Failure> {
         let earlier = journal.map_or(Ok(None), Journal::read)?;
         if let Some(record) = earlier.as_ref().filter(|record| !record.is_of(ends)) {
             let text = format!(
@@ -261,7 +261,7 @@ impl CopyArgs {
 
     /// Refuses to go on where another disk may have the path of the one before: nothing would ask
     /// what is on it.
-    fn check_named(&self, record: &Record) -> Result<(), Failure> {
+    fn check_named(&self, record: &JournalRecord) -> Result<(), Failure> {
         if self.destroy_data || !record.to.is_path_alone() {
             return Ok(());
         }
@@ -273,7 +273,7 @@ impl CopyArgs {
     }
 
     /// What is known of a copy that begins, if TO may be overwritten.
-    fn begin(&self, ends: &Ends, is_new: bool) -> Result<Record, Failure> {
+    fn begin(&self, ends: &CopyEnds, is_new: bool) -> Result<JournalRecord, Failure> {
         if !self.destroy_data && !is_new {
             overwrite::refuse_data(&ends.to)?;
         }
@@ -298,7 +298,7 @@ impl CopyArgs {
                 units::format_size(bytes)
             ));
         }
-        Ok(Record::new(ends, is_new))
+        Ok(JournalRecord::new(ends, is_new))
     }
 
     /// FROM, which is only read, and as fast as the limit allows.
@@ -328,7 +328,7 @@ impl CopyArgs {
     }
 
     /// The journal, if one is kept: nothing goes on with memory of a process that has ended.
-    fn journal_of(&self, ends: &Ends) -> Result<Option<Journal>, Failure> {
+    fn journal_of(&self, ends: &CopyEnds) -> Result<Option<Journal>, Failure> {
         let is_memory = |device: &Device| {
             let sources = grammar::sources(device.url());
             sources.iter().any(|of| grammar::is_memory(of.url))
@@ -376,7 +376,7 @@ impl CopyArgs {
         (bytes > 0).then(|| Failure::of(ErrorKind::Io, text))
     }
 
-    fn print(&self, ended: Ended, summary: &Summary) -> Result<(), Failure> {
+    fn print(&self, ended: CopyEnd, summary: &Summary) -> Result<(), Failure> {
         match self.output_format {
             Format::Normal => told::text(ended, summary),
             Format::Json => told::json(ended, summary),
@@ -386,25 +386,25 @@ impl CopyArgs {
     /// Removes the journal of a copy that is complete; the exit status of another one.
     fn finish(
         &self,
-        ended: Ended,
+        ended: CopyEnd,
         summary: &Summary,
         journal: Option<Journal>,
     ) -> Result<(), Failure> {
         let failure = match ended {
-            Ended::Done => self.incomplete(summary),
-            Ended::Stopped => {
+            CopyEnd::Done => self.incomplete(summary),
+            CopyEnd::Stopped => {
                 let then = match &journal {
                     Some(_) => "repeat the command with --resume to go on",
                     None => "it cannot go on, as there is no journal",
                 };
                 Some(Failure::new(Failure::INTERRUPTED, format!("interrupted; {then}")))
             }
-            Ended::Differs { at } => Some(Failure::new(
+            CopyEnd::Differs { at } => Some(Failure::new(
                 Failure::VERIFICATION,
                 format!("verification found other data in {} at byte {at}", self.to),
             )),
         };
-        if let Some(journal) = journal.filter(|_| ended != Ended::Stopped) {
+        if let Some(journal) = journal.filter(|_| ended != CopyEnd::Stopped) {
             journal.remove()?;
         }
         failure.map_or(Ok(()), Err)
@@ -421,7 +421,7 @@ fn from_cache(url: &str) -> String {
     grammar::with_option(url, "direct=off", suits)
 }
 
-fn interrupted(record: &Record) -> Failure {
+fn interrupted(record: &JournalRecord) -> Failure {
     let text = format!(
         "an earlier copy was interrupted after {} of {}: give --resume to continue it, or --restart to copy everything again",
         units::format_size(record.copied),

@@ -6,14 +6,14 @@ use crate::progress::Bar;
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
-use weft_copy::{Ended, Phase, Place, Progress, Summary};
+use weft_copy::{CopyEnd, CopyPhase, CopyProgress, Summary, UnreadableRange};
 
 /// Shows how far it is.
-pub fn show(bar: &mut Bar, progress: &Progress) {
+pub fn show(bar: &mut Bar, progress: &CopyProgress) {
     let name = match progress.phase {
-        Phase::Copying => "copying",
-        Phase::Flushing => "flushing",
-        Phase::Verifying => "verifying",
+        CopyPhase::Copying => "copying",
+        CopyPhase::Flushing => "flushing",
+        CopyPhase::Verifying => "verifying",
     };
     let left = progress.bytes.saturating_sub(progress.done) as f64 / progress.rate;
     let eta = Duration::try_from_secs_f64(left).ok().filter(|_| progress.rate > 0.0);
@@ -31,7 +31,7 @@ pub fn show(bar: &mut Bar, progress: &Progress) {
 const PLACES_SHOWN: usize = 20;
 
 /// Prints what was copied.
-pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
+pub fn text(ended: CopyEnd, summary: &Summary) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let bytes = |n: u64| figures::bytes(n as f64);
     let elapsed = summary.elapsed.as_secs_f64();
@@ -51,13 +51,13 @@ pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
         writeln!(out, "{} were copied before", bytes(summary.before))?;
     }
     let unreadable = summary.unreadable.places();
-    for Place { at, bytes } in &unreadable[..unreadable.len().min(PLACES_SHOWN)] {
+    for UnreadableRange { at, bytes } in &unreadable[..unreadable.len().min(PLACES_SHOWN)] {
         writeln!(out, "could not read {bytes} bytes at byte {at}")?;
     }
     if let more @ 1.. = unreadable.len().saturating_sub(PLACES_SHOWN) {
         writeln!(out, "and {more} more places, which -o json lists")?;
     }
-    if let (Some(verifying), Ended::Done) = (summary.verifying, ended) {
+    if let (Some(verifying), CopyEnd::Done) = (summary.verifying, ended) {
         let seconds = verifying.as_secs_f64();
         let where_else = if unreadable.is_empty() { "" } else { " everywhere else" };
         writeln!(out, "verified in {seconds:.1} s: both devices have the same data{where_else}")?;
@@ -69,13 +69,13 @@ pub fn text(ended: Ended, summary: &Summary) -> Result<(), Failure> {
 }
 
 /// Prints the same as JSON.
-pub fn json(ended: Ended, summary: &Summary) -> Result<(), Failure> {
+pub fn json(ended: CopyEnd, summary: &Summary) -> Result<(), Failure> {
     let elapsed = summary.elapsed.as_secs_f64();
     let object = json!({
         "ended": match ended {
-            Ended::Done => "done",
-            Ended::Stopped => "stopped",
-            Ended::Differs { .. } => "differs",
+            CopyEnd::Done => "done",
+            CopyEnd::Stopped => "stopped",
+            CopyEnd::Differs { .. } => "differs",
         },
         "bytes": summary.bytes,
         "copied_before_bytes": summary.before,
@@ -85,9 +85,9 @@ pub fn json(ended: Ended, summary: &Summary) -> Result<(), Failure> {
         "offloaded_bytes": summary.offloaded,
         "elapsed_s": elapsed,
         "bytes_per_second": summary.done as f64 / elapsed.max(1e-6),
-        "verified": summary.verifying.is_some() && ended == Ended::Done,
+        "verified": summary.verifying.is_some() && ended == CopyEnd::Done,
         "differs_at_byte": match ended {
-            Ended::Differs { at } => Some(at),
+            CopyEnd::Differs { at } => Some(at),
             _ => None,
         },
         "sha256": summary.sha256,

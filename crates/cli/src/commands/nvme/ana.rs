@@ -1,8 +1,8 @@
 //! `weft ana-log`.
 
-use super::log::{self, Request};
-use super::target::{Format, Target, letters};
-use crate::commands::identify::Output;
+use super::log::{self, LogPageRequest};
+use super::target::{OutputOptions, VerbTarget, letters};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;
 use clap::Args;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use weft_endpoint::Control;
 use weft_proto::nvme::identify::IdentifyController;
-use weft_proto::nvme::log_page::{AnaGroup, AnaGroups, AnaHeader, AnaState, LogPageId};
+use weft_proto::nvme::log_page::{AnaGroupDescriptor, AnaGroups, AnaHeader, AnaState, LogPageId};
 use weft_proto::nvme::types::Nsid;
 use weft_proto::nvme::wire::DecodeError;
 
@@ -32,30 +32,30 @@ pub struct AnaLogArgs {
     #[arg(short = 'g', long)]
     groups: bool,
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// A group, and its namespaces.
-type Group = (AnaGroup, Vec<Nsid>);
+type Group = (AnaGroupDescriptor, Vec<Nsid>);
 
 /// Prints Asymmetric Namespace Access.
 pub fn ana_log(args: &AnaLogArgs, control: &Control) -> Result<(), Failure> {
     let connected = args.target.connect(control)?;
-    let request = Request {
+    let request = LogPageRequest {
         specific: if args.groups { AnaHeader::GROUPS_ONLY } else { 0 },
         retain: true,
-        ..Request::of(LogPageId::ANA, page_bytes(&connected.session.controller().identify))
+        ..LogPageRequest::of(LogPageId::ANA, page_bytes(&connected.session.controller().identify))
     };
     let page = log::read(&connected, &request)?;
     let mut out = std::io::stdout().lock();
-    if args.format.output() == Output::Binary {
+    if args.format.output() == NvmeOutputFormat::Binary {
         return Ok(out.write_all(&page)?);
     }
     let (header, groups) = decoded(&page).map_err(|e| connected.malformed(&e))?;
     match args.format.output() {
-        Output::Json => print_json(&as_json(&connected.name, &header, &groups))?,
+        NvmeOutputFormat::Json => print_json(&as_json(&connected.name, &header, &groups))?,
         _ => text(&mut out, &connected.name, &header, &groups)?,
     }
     Ok(())
@@ -63,7 +63,7 @@ pub fn ana_log(args: &AnaLogArgs, control: &Control) -> Result<(), Failure> {
 
 /// Bytes of the log page, as Identify Controller tells them.
 fn page_bytes(id: &IdentifyController) -> usize {
-    let groups = u64::from(id.nanagrpid) * AnaGroup::BYTES as u64;
+    let groups = u64::from(id.nanagrpid) * AnaGroupDescriptor::BYTES as u64;
     let namespaces = if id.anacap & FIXED_GROUPS == 0 { u64::from(id.mnan) * 4 } else { 0 };
     (AnaHeader::BYTES as u64 + groups + namespaces).min(BYTES_MAX) as usize
 }
@@ -132,7 +132,7 @@ mod tests {
     fn groups_are_printed_as_nvme_cli_does() {
         let mut page = AnaHeader { chgcnt: 7, ngrps: 1 }.encode();
         let state = AnaState::NON_OPTIMIZED;
-        page.extend(AnaGroup { grpid: 1, nnsids: 2, chgcnt: 5, state }.encode());
+        page.extend(AnaGroupDescriptor { grpid: 1, nnsids: 2, chgcnt: 5, state }.encode());
         page.extend([1, 0, 0, 0, 3, 0, 0, 0]);
         let (header, groups) = decoded(&page).unwrap();
         let json = as_json("here", &header, &groups);

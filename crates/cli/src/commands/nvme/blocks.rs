@@ -2,7 +2,7 @@
 
 use super::data;
 use super::protection::{Format, Protection, StorageTag};
-use super::target::{Target, letters, number, with_unit};
+use super::target::{VerbTarget, letters, number, with_unit};
 use crate::exit::Failure;
 use clap::Args;
 use weft_endpoint::Control;
@@ -55,7 +55,7 @@ pub struct WriteZeroesArgs {
     #[arg(long)]
     destroy_data: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft verify`.
@@ -72,7 +72,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     storage_tag: StorageTag,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft flush`.
@@ -86,7 +86,7 @@ pub struct FlushArgs {
     #[arg(short = 'n', long, value_parser = number::<u32>)]
     namespace_id: Option<u32>,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 impl Blocks {
@@ -103,7 +103,7 @@ impl Blocks {
 /// Refuses the namespace that a command is about if something is recognised there; gives its
 /// identifier, so that the command is about no other one.
 pub(super) fn guard(
-    target: &Target,
+    target: &VerbTarget,
     given: Option<u32>,
     control: &Control,
 ) -> Result<Option<u32>, Failure> {
@@ -114,7 +114,7 @@ pub(super) fn guard(
 
 /// Sends a command without data, and says that it succeeded.
 pub(super) fn bare(
-    target: &Target,
+    target: &VerbTarget,
     (what, said): (&str, &str),
     given: Option<u32>,
     command: impl FnOnce(Nsid) -> (Sqe, CommandData),
@@ -128,7 +128,7 @@ pub(super) fn bare(
 
 /// The same with what protects the blocks.
 fn protected(
-    target: &Target,
+    target: &VerbTarget,
     (what, said): (&str, &str),
     blocks: &Blocks,
     (protection, tag): (&Protection, u64),

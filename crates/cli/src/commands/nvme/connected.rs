@@ -12,7 +12,7 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Nsid;
 
 /// An association, and the name of what it is with.
-pub struct Connected {
+pub struct ConnectedSession {
     pub session: Box<dyn AdminSession>,
     /// The subsystem's URL, which stands where nvme-cli prints the name of the device.
     pub name: String,
@@ -20,7 +20,7 @@ pub struct Connected {
     nsid: Option<Nsid>,
 }
 
-impl Connected {
+impl ConnectedSession {
     /// Connects to the subsystem of a URL.
     pub fn new(url: NvmeUrl, options: &ConnectOptions) -> Result<Self, Failure> {
         let nsid = url.nsid;

@@ -1,7 +1,7 @@
 //! Data of commands: from a file or standard input, to a file or standard output; and whether data
 //! may be destroyed.
 
-use super::target::Target;
+use super::target::VerbTarget;
 use crate::exit::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -41,7 +41,7 @@ fn at(path: &Path, what: &str, error: std::io::Error) -> Failure {
 }
 
 /// Refuses a namespace on which something is recognised, as `weft bench` does.
-pub fn refuse_data(target: &Target, nsid: Nsid, control: &Control) -> Result<(), Failure> {
+pub fn refuse_data(target: &VerbTarget, nsid: Nsid, control: &Control) -> Result<(), Failure> {
     if [Nsid(0), Nsid::ALL].contains(&nsid) {
         let text = "no single namespace is named, so that none can be searched for data: append /NSID to the URL, or give --destroy-data";
         return Err(Failure::of(ErrorKind::Usage, text));

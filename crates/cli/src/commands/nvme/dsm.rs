@@ -1,7 +1,7 @@
 //! `weft dsm`: Dataset Management.
 
 use super::blocks::{bare, guard};
-use super::target::{Target, letters, number};
+use super::target::{VerbTarget, letters, number};
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
@@ -46,7 +46,7 @@ pub struct DsmArgs {
     #[arg(long)]
     destroy_data: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Deallocates ranges, or announces how they will be used.

@@ -1,8 +1,8 @@
 //! `weft effects-log`.
 
-use super::log::{self, Request};
-use super::target::{Format, Target, letters, number};
-use crate::commands::identify::Output;
+use super::log::{self, LogPageRequest};
+use super::target::{OutputOptions, VerbTarget, letters, number};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;
 use clap::Args;
@@ -25,7 +25,7 @@ Example:
   weft effects-log nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk -H")]
 pub struct EffectsLogArgs {
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     /// Explain the bits
     #[arg(short = 'H', long)]
     human_readable: bool,
@@ -33,23 +33,23 @@ pub struct EffectsLogArgs {
     #[arg(short = 'c', long, value_parser = number::<u8>, default_value = "0")]
     csi: u8,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Prints Commands Supported and Effects.
 pub fn effects_log(args: &EffectsLogArgs, control: &Control) -> Result<(), Failure> {
     let connected = args.target.connect(control)?;
-    let request = Request {
+    let request = LogPageRequest {
         command_set: args.csi,
-        ..Request::of(LogPageId::COMMAND_EFFECTS, EffectsLog::BYTES)
+        ..LogPageRequest::of(LogPageId::COMMAND_EFFECTS, EffectsLog::BYTES)
     };
     let page = log::read(&connected, &request)?;
     let log = EffectsLog::decode(&page).map_err(|e| connected.malformed(&e))?;
     let mut out = std::io::stdout().lock();
     match args.format.output() {
-        Output::Binary => out.write_all(&page)?,
-        Output::Json => print_json(&json!([as_json(&log, args.csi)]))?,
-        Output::Normal => text(&mut out, &log, args.csi, args.human_readable)?,
+        NvmeOutputFormat::Binary => out.write_all(&page)?,
+        NvmeOutputFormat::Json => print_json(&json!([as_json(&log, args.csi)]))?,
+        NvmeOutputFormat::Normal => text(&mut out, &log, args.csi, args.human_readable)?,
     }
     Ok(())
 }

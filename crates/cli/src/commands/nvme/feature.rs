@@ -1,7 +1,7 @@
 //! `weft get-feature`.
 
-use super::connected::Connected;
-use super::target::{Target, letters, number};
+use super::connected::ConnectedSession;
+use super::target::{VerbTarget, letters, number};
 use super::{feature_fields, hex, refusal};
 use crate::exit::Failure;
 use clap::Args;
@@ -57,7 +57,7 @@ pub struct GetFeatureArgs {
     #[arg(short = 'H', long)]
     human_readable: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Data of a feature in bytes (Base §5.27.1); 0 where its value is all.
@@ -121,7 +121,7 @@ impl GetFeatureArgs {
 
     fn read(
         &self,
-        connected: &Connected,
+        connected: &ConnectedSession,
         nsid: Nsid,
         id: FeatureId,
         select: u8,
@@ -137,7 +137,7 @@ impl GetFeatureArgs {
     }
 
     /// Without an identifier those features are left out that the controller does not have.
-    fn print_all(&self, connected: &Connected, nsid: Nsid) -> Result<(), Failure> {
+    fn print_all(&self, connected: &ConnectedSession, nsid: Nsid) -> Result<(), Failure> {
         for id in (0..=u8::MAX).map(FeatureId) {
             let answer = self.read(connected, nsid, id, self.first_selected())?;
             if answer.0.status.is_success() {
@@ -151,7 +151,7 @@ impl GetFeatureArgs {
 
     fn print(
         &self,
-        connected: &Connected,
+        connected: &ConnectedSession,
         nsid: Nsid,
         id: FeatureId,
         answer: &Answer,

@@ -1,10 +1,10 @@
 //! `weft smart-log`, `error-log`.
 
-use super::connected::Connected;
+use super::connected::ConnectedSession;
 use super::hex;
-use super::log::{self, Request};
-use super::target::{Format, Target, letters, number};
-use crate::commands::identify::Output;
+use super::log::{self, LogPageRequest};
+use super::target::{OutputOptions, VerbTarget, letters, number};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;
 use clap::Args;
@@ -27,12 +27,12 @@ pub struct SmartLogArgs {
     #[arg(short = 'n', long, value_parser = number::<u32>)]
     namespace_id: Option<u32>,
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     /// Explain the bits of the critical warning
     #[arg(short = 'H', long)]
     human_readable: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft error-log`.
@@ -49,23 +49,23 @@ pub struct ErrorLogArgs {
     #[arg(short = 'e', long, value_parser = number::<u32>, default_value = "64")]
     log_entries: u32,
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Prints SMART / Health Information.
 pub fn smart_log(args: &SmartLogArgs, control: &Control) -> Result<(), Failure> {
     let connected = args.target.connect(control)?;
     let nsid = args.namespace_id.map_or(Nsid::ALL, Nsid);
-    let request = Request { nsid, ..Request::of(LogPageId::SMART, SmartLog::BYTES) };
+    let request = LogPageRequest { nsid, ..LogPageRequest::of(LogPageId::SMART, SmartLog::BYTES) };
     let page = log::read(&connected, &request)?;
     let log = SmartLog::decode(&page).map_err(|e| connected.malformed(&e))?;
     let mut out = std::io::stdout().lock();
     match args.format.output() {
-        Output::Binary => out.write_all(&page)?,
-        Output::Json => print_json(&smart_json(&log, args.human_readable))?,
-        Output::Normal => {
+        NvmeOutputFormat::Binary => out.write_all(&page)?,
+        NvmeOutputFormat::Json => print_json(&smart_json(&log, args.human_readable))?,
+        NvmeOutputFormat::Normal => {
             let (name, id) = (&connected.name, nsid.0);
             writeln!(out, "Smart Log for NVME device:{name} namespace-id:{id:x}")?;
             smart_text(&mut out, &log, args.human_readable)?;
@@ -193,21 +193,21 @@ pub fn error_log(args: &ErrorLogArgs, control: &Control) -> Result<(), Failure> 
     // ELPE counts from zero.
     let kept = u32::from(connected.session.controller().identify.elpe) + 1;
     let bytes = args.log_entries.min(kept) as usize * ErrorEntry::BYTES;
-    let page = log::read(&connected, &Request::of(LogPageId::ERROR_INFORMATION, bytes))?;
+    let page = log::read(&connected, &LogPageRequest::of(LogPageId::ERROR_INFORMATION, bytes))?;
     let entries = decoded(&connected, &page)?;
     let mut out = std::io::stdout().lock();
     match args.format.output() {
-        Output::Binary => out.write_all(&page)?,
-        Output::Json => {
+        NvmeOutputFormat::Binary => out.write_all(&page)?,
+        NvmeOutputFormat::Json => {
             let errors: Vec<Value> = entries.iter().map(error_json).collect();
             print_json(&json!({"errors": errors}))?;
         }
-        Output::Normal => errors_text(&mut out, &connected.name, &entries)?,
+        NvmeOutputFormat::Normal => errors_text(&mut out, &connected.name, &entries)?,
     }
     Ok(())
 }
 
-fn decoded(connected: &Connected, page: &[u8]) -> Result<Vec<ErrorEntry>, Failure> {
+fn decoded(connected: &ConnectedSession, page: &[u8]) -> Result<Vec<ErrorEntry>, Failure> {
     let entries = page.chunks(ErrorEntry::BYTES).map(ErrorEntry::decode);
     entries.collect::<Result<_, _>>().map_err(|e| connected.malformed(&e))
 }

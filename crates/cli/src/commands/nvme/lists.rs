@@ -1,9 +1,9 @@
 //! `weft changed-ns-list-log`, `supported-log-pages`.
 
 use super::hex;
-use super::log::{self, Request};
-use super::target::{Format, Target, letters};
-use crate::commands::identify::Output;
+use super::log::{self, LogPageRequest};
+use super::target::{OutputOptions, VerbTarget, letters};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;
 use clap::Args;
@@ -28,9 +28,9 @@ Example:
   weft changed-ns-list-log nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk")]
 pub struct ChangedNsListLogArgs {
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft supported-log-pages`.
@@ -43,26 +43,28 @@ Example:
   weft supported-log-pages nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk")]
 pub struct SupportedLogPagesArgs {
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Prints Changed Namespace List.
 pub fn changed_ns_list_log(args: &ChangedNsListLogArgs, control: &Control) -> Result<(), Failure> {
     let connected = args.target.connect(control)?;
-    let request =
-        Request { retain: true, ..Request::of(LogPageId::CHANGED_NAMESPACES, NAMESPACES_MAX * 4) };
+    let request = LogPageRequest {
+        retain: true,
+        ..LogPageRequest::of(LogPageId::CHANGED_NAMESPACES, NAMESPACES_MAX * 4)
+    };
     let page = log::read(&connected, &request)?;
     let mut out = std::io::stdout().lock();
     match args.format.output() {
-        Output::Binary => out.write_all(&page)?,
-        Output::Json => {
+        NvmeOutputFormat::Binary => out.write_all(&page)?,
+        NvmeOutputFormat::Json => {
             if let Some(json) = changed_json(&connected.name, &changed(&page)) {
                 print_json(&json)?;
             }
         }
-        Output::Normal => changed_text(&mut out, &changed(&page))?,
+        NvmeOutputFormat::Normal => changed_text(&mut out, &changed(&page))?,
     }
     Ok(())
 }
@@ -97,14 +99,16 @@ pub fn supported_log_pages(
     control: &Control,
 ) -> Result<(), Failure> {
     let connected = args.target.connect(control)?;
-    let page =
-        log::read(&connected, &Request::of(LogPageId::SUPPORTED_PAGES, SupportedLogPages::BYTES))?;
+    let page = log::read(
+        &connected,
+        &LogPageRequest::of(LogPageId::SUPPORTED_PAGES, SupportedLogPages::BYTES),
+    )?;
     let log = SupportedLogPages::decode(&page).map_err(|e| connected.malformed(&e))?;
     let mut out = std::io::stdout().lock();
     match args.format.output() {
-        Output::Binary => out.write_all(&page)?,
-        Output::Json => print_json(&supported_json(&log))?,
-        Output::Normal => {
+        NvmeOutputFormat::Binary => out.write_all(&page)?,
+        NvmeOutputFormat::Json => print_json(&supported_json(&log))?,
+        NvmeOutputFormat::Normal => {
             writeln!(out, "Support Log Pages Details for {}:", connected.name)?;
             supported_text(&mut out, &log, verbose)?;
         }

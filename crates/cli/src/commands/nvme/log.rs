@@ -1,8 +1,8 @@
 //! `weft get-log`, and how log pages are read.
 
-use super::connected::Connected;
+use super::connected::ConnectedSession;
 use super::hex;
-use super::target::{Target, letters, number};
+use super::target::{VerbTarget, letters, number};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;
@@ -63,7 +63,7 @@ pub struct GetLogArgs {
     #[arg(short = 'O', long)]
     ot: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// An offset: a number, or one with a unit.
@@ -73,7 +73,7 @@ fn offset(text: &str) -> Result<u64, String> {
 
 /// A log page, and the part of it to read.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct LogPageRequest {
     pub id: u8,
     pub nsid: Nsid,
     pub bytes: u32,
@@ -87,7 +87,7 @@ pub struct Request {
     pub retain: bool,
 }
 
-impl Request {
+impl LogPageRequest {
     /// The first bytes of a log page of the controller.
     pub fn of(id: LogPageId, bytes: usize) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Request {
 
 /// Reads a log page, in as many commands as the controller's limit on their data asks for. All but
 /// the last retain the event: the page is not to change in between.
-pub fn read(connected: &Connected, request: &Request) -> Result<Vec<u8>, Failure> {
+pub fn read(connected: &ConnectedSession, request: &LogPageRequest) -> Result<Vec<u8>, Failure> {
     let most = connected.session.controller().transfer_bytes_max().min(ADMIN_DATA_BYTES_MAX) & !3;
     let most = most.max(4);
     if request.offset_is_index && request.bytes > most {
@@ -163,7 +163,7 @@ pub fn get_log(args: &GetLogArgs, control: &Control) -> Result<(), Failure> {
 }
 
 impl GetLogArgs {
-    fn request(&self) -> Result<Request, Failure> {
+    fn request(&self) -> Result<LogPageRequest, Failure> {
         let (id, bytes) = match self.aen {
             Some(event) if event != 0 => ((event >> 16) as u8, 4096),
             _ => (self.log_id, self.log_len),
@@ -183,7 +183,7 @@ impl GetLogArgs {
         } else if self.lpo.checked_add(bytes.into()).is_none() {
             "--lpo is too large: an offset and a length have 64 bits together".to_owned()
         } else {
-            return Ok(Request {
+            return Ok(LogPageRequest {
                 id,
                 nsid: self.namespace_id.map_or(Nsid::ALL, Nsid),
                 bytes,
@@ -206,14 +206,14 @@ mod tests {
 
     #[test]
     fn the_fields_of_get_log_page_are_where_the_figures_show() {
-        let request = Request {
+        let request = LogPageRequest {
             nsid: Nsid(3),
             specific: 5,
             specific_identifier: 0x0102,
             uuid_index: 7,
             command_set: 2,
             offset_is_index: true,
-            ..Request::of(LogPageId::ANA, 512)
+            ..LogPageRequest::of(LogPageId::ANA, 512)
         };
         let sqe = request.command(0x1_0000_0008, 4 * 0x1_0003, true);
         assert_eq!((sqe.opcode(), sqe.nsid()), (2, Nsid(3)));

@@ -2,7 +2,7 @@
 
 use super::effects::name;
 use super::set_feature::refuse_lock;
-use super::target::{Target, letters, number};
+use super::target::{VerbTarget, letters, number};
 use super::{data, hex};
 use crate::exit::{Failure, tell};
 use clap::Args;
@@ -30,7 +30,7 @@ pub struct AdminPassthruArgs {
     #[command(flatten)]
     command: CommandArgs,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// A command and the handling of its data.
@@ -128,7 +128,7 @@ pub struct IoPassthruArgs {
     #[command(flatten)]
     command: CommandArgs,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Whether an I/O command leaves the data of a namespace as they are.
@@ -328,13 +328,13 @@ impl CommandArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliVerb};
     use crate::commands::nvme::Verb;
     use clap::Parser;
 
     fn command(options: &[&str]) -> CommandArgs {
         let words = [&["weft", "admin-passthru", "127.0.0.1/nqn.2014-08.org.example:a"], options];
-        let Command::Nvme(verb) = Cli::try_parse_from(words.concat()).unwrap().command else {
+        let CliVerb::Nvme(verb) = Cli::try_parse_from(words.concat()).unwrap().command else {
             panic!("another command");
         };
         let Verb::AdminPassthru(args) = *verb else { panic!("another verb") };

@@ -1,10 +1,10 @@
 //! `weft read`, `write`, `compare`.
 
 use super::blocks::{Blocks, guard, println};
-use super::connected::Connected;
+use super::connected::ConnectedSession;
 use super::data;
 use super::protection::{Format, Protection};
-use super::target::{Target, letters, number, with_unit};
+use super::target::{VerbTarget, letters, number, with_unit};
 use crate::exit::{Failure, tell};
 use clap::Args;
 use std::io::Write;
@@ -70,7 +70,7 @@ pub struct ReadArgs {
     #[command(flatten)]
     payload: Payload,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft compare`.
@@ -85,7 +85,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     payload: Payload,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft write`.
@@ -103,7 +103,7 @@ pub struct WriteArgs {
     #[arg(long, alias = "force")]
     destroy_data: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 impl Payload {
@@ -189,7 +189,7 @@ impl Payload {
     /// Sends a command with data, or for data; gives the data that came.
     fn send(
         &self,
-        target: &Target,
+        target: &VerbTarget,
         blocks: &Blocks,
         opcode: NvmOpcode,
         control: &Control,
@@ -212,7 +212,7 @@ impl Payload {
 
     fn execute(
         &self,
-        connected: &Connected,
+        connected: &ConnectedSession,
         opcode: NvmOpcode,
         sqe: Sqe,
         (payload, bytes): (CommandData, u32),
@@ -259,13 +259,13 @@ pub fn write(args: &WriteArgs, control: &Control) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliVerb};
     use crate::commands::nvme::Verb;
     use clap::Parser;
 
     fn verb(words: &[&str]) -> ReadArgs {
         let words = [&["weft"], words, &["127.0.0.1/nqn.2014-08.org.example:a/1"]].concat();
-        let Command::Nvme(verb) = Cli::try_parse_from(words).unwrap().command else {
+        let CliVerb::Nvme(verb) = Cli::try_parse_from(words).unwrap().command else {
             panic!("another command");
         };
         let Verb::Read(args) = *verb else { panic!("another verb") };

@@ -1,7 +1,7 @@
 //! Metadata of blocks, and what protects them from end to end: the options of commands, and their
 //! fields (NVM Command Set §5.3).
 
-use super::connected::Connected;
+use super::connected::ConnectedSession;
 use super::target::{number, with_unit};
 use crate::exit::Failure;
 use clap::Args;
@@ -66,7 +66,7 @@ pub(super) struct Format {
 
 impl Format {
     /// That of a namespace.
-    pub fn read(connected: &Connected, nsid: Nsid) -> Result<Self, Failure> {
+    pub fn read(connected: &ConnectedSession, nsid: Nsid) -> Result<Self, Failure> {
         let raw = connected.session.identify(Cns::NAMESPACE.0, nsid)?;
         let id = IdentifyNamespace::decode(&raw).map_err(|e| connected.malformed(&e))?;
         let format = id.format().filter(|format| format.ds < 32);

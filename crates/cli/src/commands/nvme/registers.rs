@@ -1,9 +1,9 @@
 //! `weft show-regs`.
 
-use super::connected::Connected;
+use super::connected::ConnectedSession;
 use super::refusal;
-use super::target::{Format, Target, letters};
-use crate::commands::identify::Output;
+use super::target::{OutputOptions, VerbTarget, letters};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::nvme_json::print_json;
 use clap::Args;
@@ -26,12 +26,12 @@ Example:
   weft show-regs nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk -H")]
 pub struct ShowRegsArgs {
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     /// Explain the bits
     #[arg(short = 'H', long)]
     human_readable: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// The properties that fabrics have.
@@ -46,7 +46,7 @@ struct Properties {
 }
 
 impl Properties {
-    fn read(connected: &Connected) -> Result<Self, Failure> {
+    fn read(connected: &ConnectedSession) -> Result<Self, Failure> {
         let long = |offset| property(connected, offset);
         let short = |offset| Ok::<_, Failure>(long(offset)?.map(|value| value as u32));
         Ok(Self {
@@ -71,7 +71,7 @@ impl Properties {
 }
 
 /// A property, where the controller has it.
-fn property(connected: &Connected, offset: PropertyOffset) -> Result<Option<u64>, Failure> {
+fn property(connected: &ConnectedSession, offset: PropertyOffset) -> Result<Option<u64>, Failure> {
     let (cqe, _) = connected.session.admin(Property::get(offset), CommandData::None)?;
     // Controllers differ in how they refuse what they need not have.
     let is_optional = matches!(offset, PropertyOffset::NSSR | PropertyOffset::CRTO);
@@ -88,9 +88,9 @@ pub fn show_regs(args: &ShowRegsArgs, control: &Control) -> Result<(), Failure> 
     let read = Properties::read(&connected)?;
     let mut out = std::io::stdout().lock();
     match args.format.output() {
-        Output::Binary => out.write_all(&bytes(&read))?,
-        Output::Json => print_json(&as_json(&read))?,
-        Output::Normal => text(&mut out, &read, args.human_readable)?,
+        NvmeOutputFormat::Binary => out.write_all(&bytes(&read))?,
+        NvmeOutputFormat::Json => print_json(&as_json(&read))?,
+        NvmeOutputFormat::Normal => text(&mut out, &read, args.human_readable)?,
     }
     Ok(())
 }

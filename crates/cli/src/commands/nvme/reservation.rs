@@ -1,7 +1,7 @@
 //! `weft resv-report`.
 
-use super::target::{Format, Target, letters, number};
-use crate::commands::identify::Output;
+use super::target::{OutputOptions, VerbTarget, letters, number};
+use crate::commands::identify::NvmeOutputFormat;
 use crate::exit::Failure;
 use crate::hex::hex;
 use crate::nvme_json::print_json;
@@ -40,9 +40,9 @@ pub struct ResvReportArgs {
     #[arg(short = 'e', long)]
     eds: bool,
     #[command(flatten)]
-    format: Format,
+    format: OutputOptions,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Prints a reservation report.
@@ -57,12 +57,12 @@ pub fn resv_report(args: &ResvReportArgs, control: &Control) -> Result<(), Failu
         CommandData::In(dwords * 4),
     )?;
     let mut out = std::io::stdout().lock();
-    if args.format.output() == Output::Binary {
+    if args.format.output() == NvmeOutputFormat::Binary {
         return Ok(out.write_all(&page)?);
     }
     let report = Report::decode(&page, args.eds).map_err(|e| connected.malformed(&e))?;
     match args.format.output() {
-        Output::Json => print_json(&report.as_json())?,
+        NvmeOutputFormat::Json => print_json(&report.as_json())?,
         _ => report.text(&mut out)?,
     }
     Ok(())

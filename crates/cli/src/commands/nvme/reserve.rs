@@ -1,6 +1,6 @@
 //! `weft resv-register`, `resv-acquire`, `resv-release`.
 
-use super::target::{Target, letters, number};
+use super::target::{VerbTarget, letters, number};
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;
@@ -37,7 +37,7 @@ pub struct ResvRegisterArgs {
     #[arg(short = 'i', long)]
     iekey: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft resv-acquire`.
@@ -66,7 +66,7 @@ pub struct ResvAcquireArgs {
     #[arg(short = 'i', long)]
     iekey: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Options of `weft resv-release`.
@@ -92,7 +92,7 @@ pub struct ResvReleaseArgs {
     #[arg(short = 'i', long)]
     iekey: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// A command that changes a reservation (Base 2.1 §7.4 to 7.6).
@@ -106,7 +106,12 @@ struct Change {
 }
 
 impl Change {
-    fn send(self, target: &Target, given: Option<u32>, control: &Control) -> Result<(), Failure> {
+    fn send(
+        self,
+        target: &VerbTarget,
+        given: Option<u32>,
+        control: &Control,
+    ) -> Result<(), Failure> {
         let connected = target.connect(control)?;
         let mut sqe = Sqe::new(self.opcode.0, connected.namespace(given)?);
         sqe.set_dword(10, self.dword10);
@@ -180,14 +185,14 @@ pub fn resv_release(args: &ResvReleaseArgs, control: &Control) -> Result<(), Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliVerb};
     use crate::commands::nvme::Verb;
     use clap::Parser;
 
     fn change(words: &[&str]) -> Result<Change, Failure> {
         let words = [&["weft"], words, &["127.0.0.1/nqn.2014-08.org.example:a/1"]].concat();
         match Cli::try_parse_from(words).unwrap().command {
-            Command::Nvme(verb) => match *verb {
+            CliVerb::Nvme(verb) => match *verb {
                 Verb::ResvRegister(args) => args.change(),
                 Verb::ResvAcquire(args) => args.change(),
                 Verb::ResvRelease(args) => args.change(),

@@ -1,7 +1,7 @@
 //! `weft set-feature`.
 
 use super::feature::data_bytes;
-use super::target::{Target, letters, number};
+use super::target::{VerbTarget, letters, number};
 use super::{data, feature_fields, hex};
 use crate::exit::Failure;
 use clap::Args;
@@ -55,7 +55,7 @@ pub struct SetFeatureArgs {
     #[arg(long)]
     destroy_data: bool,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Sets a feature.
@@ -76,8 +76,8 @@ pub fn set_feature(args: &SetFeatureArgs, control: &Control) -> Result<(), Failu
     Ok(())
 }
 
-/// Refuses to set a feature that takes data away from hosts: what is write protected may stay so for
-/// ever. What those of a vendor do is not known.
+/// Refuses to set a feature that takes data away from hosts: what is write protected may stay so
+/// for ever. What those of a vendor do is not known.
 pub(super) fn refuse_lock(id: FeatureId, value: u32) -> Result<(), Failure> {
     let does = match id.0 {
         0x84 | 0x85 if value != 0 => "keeps all hosts from writing, perhaps for ever",
@@ -145,14 +145,14 @@ impl SetFeatureArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliVerb};
     use crate::commands::nvme::Verb;
     use clap::Parser;
 
     fn args(words: &[&str]) -> SetFeatureArgs {
         let words =
             [&["weft", "set-feature"], words, &["127.0.0.1/nqn.2014-08.org.example:a/1"]].concat();
-        let Command::Nvme(verb) = Cli::try_parse_from(words).unwrap().command else {
+        let CliVerb::Nvme(verb) = Cli::try_parse_from(words).unwrap().command else {
             panic!("another command");
         };
         let Verb::SetFeature(args) = *verb else { panic!("another verb") };

@@ -1,7 +1,7 @@
 //! Options that all verbs share: the target, the output format, and numbers.
 
-use super::connected::Connected;
-use crate::commands::identify::Output;
+use super::connected::ConnectedSession;
+use crate::commands::identify::NvmeOutputFormat;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::pcap_args::PcapArgs;
@@ -11,7 +11,7 @@ use weft_endpoint::Control;
 
 /// The controller or namespace that a verb works on.
 #[derive(Args, Debug)]
-pub struct Target {
+pub struct VerbTarget {
     #[command(flatten)]
     pub address: Address,
     #[command(flatten)]
@@ -20,29 +20,29 @@ pub struct Target {
     pub pcap: PcapArgs,
 }
 
-impl Target {
+impl VerbTarget {
     /// Connects to it.
-    pub fn connect(&self, control: &Control) -> Result<Connected, Failure> {
+    pub fn connect(&self, control: &Control) -> Result<ConnectedSession, Failure> {
         self.pcap.begin(control)?;
-        Connected::new(self.address.url()?, &self.connect.options(1, control)?)
+        ConnectedSession::new(self.address.url()?, &self.connect.options(1, control)?)
     }
 }
 
 /// Output options.
 #[derive(Args, Debug)]
-pub struct Format {
+pub struct OutputOptions {
     /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output_format: Output,
+    output_format: NvmeOutputFormat,
     /// Print what the controller sent, like -o binary
     #[arg(short = 'b', long)]
     raw_binary: bool,
 }
 
-impl Format {
+impl OutputOptions {
     /// The format that the options ask for.
-    pub fn output(&self) -> Output {
-        if self.raw_binary { Output::Binary } else { self.output_format }
+    pub fn output(&self) -> NvmeOutputFormat {
+        if self.raw_binary { NvmeOutputFormat::Binary } else { self.output_format }
     }
 }
 

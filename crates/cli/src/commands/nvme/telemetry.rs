@@ -1,8 +1,8 @@
 //! `weft telemetry-log`.
 
-use super::connected::Connected;
-use super::log::{self, Request};
-use super::target::{Target, letters, number};
+use super::connected::ConnectedSession;
+use super::log::{self, LogPageRequest};
+use super::target::{VerbTarget, letters, number};
 use crate::exit::{Failure, tell};
 use clap::Args;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub struct TelemetryLogArgs {
     #[arg(short = 'd', long, value_parser = number::<u32>, default_value = "3")]
     data_area: u32,
     #[command(flatten)]
-    target: Target,
+    target: VerbTarget,
 }
 
 /// Keeps a telemetry log page in a file.
@@ -60,16 +60,16 @@ pub fn telemetry_log(args: &TelemetryLogArgs, control: &Control) -> Result<(), F
 }
 
 impl TelemetryLogArgs {
-    fn read(&self, connected: &Connected) -> Result<Vec<u8>, Failure> {
+    fn read(&self, connected: &ConnectedSession) -> Result<Vec<u8>, Failure> {
         let id = match self.controller_init {
             true => LogPageId::TELEMETRY_CONTROLLER,
             false => LogPageId::TELEMETRY_HOST,
         };
         let creates = !self.controller_init && self.host_generate != 0;
-        let first = Request {
+        let first = LogPageRequest {
             specific: if creates { CREATE } else { 0 },
             retain: self.controller_init,
-            ..Request::of(id, BLOCK_BYTES)
+            ..LogPageRequest::of(id, BLOCK_BYTES)
         };
         let header = log::read(connected, &first)?;
         if self.controller_init && header[382] == 0 {
@@ -95,7 +95,10 @@ impl TelemetryLogArgs {
         }
         log::read(
             connected,
-            &Request { retain: self.controller_init, ..Request::of(id, bytes as usize) },
+            &LogPageRequest {
+                retain: self.controller_init,
+                ..LogPageRequest::of(id, bytes as usize)
+            },
         )
     }
 }

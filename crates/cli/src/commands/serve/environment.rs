@@ -12,7 +12,7 @@ use weft_endpoint::{ConnectOptions, Control};
 use weft_server::config::desired::DesiredLimit;
 use weft_server::config::{Desired, SourceOptions};
 use weft_server::management::place::ControlSocket;
-use weft_server::{Environment, Event, psk};
+use weft_server::{Environment, ServerNotice, psk};
 
 impl ServeArgs {
     /// What the server is given.
@@ -20,7 +20,7 @@ impl ServeArgs {
         &self,
         desired: &Desired,
         control: &Control,
-        on_event: Arc<dyn Fn(Event) + Send + Sync>,
+        on_event: Arc<dyn Fn(ServerNotice) + Send + Sync>,
     ) -> Result<Environment, Failure> {
         Ok(Environment {
             connect: self.connect_options(desired, control)?,

@@ -20,8 +20,8 @@ pub use args::{DiskIo, ServeArgs};
 
 use crate::exit::{Failure, at_once, printed as whole};
 use crate::exit_on_loss::ended;
-use crate::mdns::Announcement;
-use requests::{Request, Requests};
+use crate::mdns::MdnsAnnouncement;
+use requests::{Requests, ServeRequest};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_io::listening::Listening;
@@ -29,7 +29,7 @@ use weft_server::attach::memory::protect;
 use weft_server::served::orders;
 use weft_server::service::takeover::Takeover;
 use weft_server::service::{activation, notify};
-use weft_server::{Event, Server};
+use weft_server::{Server, ServerNotice};
 
 /// Serves until a signal arrives.
 pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ fn announce(
     requests: &Requests,
     server: &Server,
     is_first: bool,
-) -> Result<Option<Announcement>, Failure> {
+) -> Result<Option<MdnsAnnouncement>, Failure> {
     if is_first {
         requests.catch_signals(args.until_eof, args.config.is_some())?;
     }
@@ -115,17 +115,21 @@ enum End {
 fn serve(requests: &Requests, server: &Server) -> Result<End, Failure> {
     loop {
         match requests.next() {
-            Request::Counters => printed::counters(server)?,
-            Request::Change(order) => printed::line(&orders::carry_out(&order, server.served()))?,
-            Request::Reload => server.served().reload(),
-            Request::Event(Event::SourceLost(url)) => return Ok(End::Lost(url)),
-            Request::Event(Event::ReleaseRequested) => return Ok(End::Release),
+            ServeRequest::Counters => printed::counters(server)?,
+            ServeRequest::Change(order) => {
+                printed::line(&orders::carry_out(&order, server.served()))?
+            }
+            ServeRequest::Reload => server.served().reload(),
+            ServeRequest::Event(ServerNotice::SourceLost(url)) => return Ok(End::Lost(url)),
+            ServeRequest::Event(ServerNotice::ReleaseRequested) => return Ok(End::Release),
             // Nothing that is under way is of any effect any more: hosts are served best by
             // connections that close at once.
-            Request::Event(Event::GroupLost(ending)) => {
+            ServeRequest::Event(ServerNotice::GroupLost(ending)) => {
                 at_once(&Failure::of(ErrorKind::Refused, ending.to_string()))
             }
-            Request::End | Request::Event(Event::EndRequested) => return Ok(End::Asked),
+            ServeRequest::End | ServeRequest::Event(ServerNotice::EndRequested) => {
+                return Ok(End::Asked);
+            }
         }
     }
 }

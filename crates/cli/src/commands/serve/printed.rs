@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use std::io::Write;
 use weft_block::units;
 use weft_server::Server;
-use weft_server::attach::plan::Line;
+use weft_server::attach::plan::CommandLine;
 
 /// Prints a line, which another program waits for.
 pub fn line(text: &str) -> Result<(), Failure> {
@@ -60,7 +60,7 @@ pub fn start(server: &Server) -> std::io::Result<()> {
     }
     // What is no URL of a source is a disk of this system.
     if let Some(url) = urls.iter().find(|url| url.contains("://")) {
-        let (proof, url) = (proof(desired, url), Line(vec![url.clone()]));
+        let (proof, url) = (proof(desired, url), CommandLine(vec![url.clone()]));
         writeln!(
             out,
             "from weft:   weft bench {url}{proof} --rw=randread --bs=4k --iodepth=32 --runtime=5s"

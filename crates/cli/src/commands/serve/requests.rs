@@ -6,16 +6,16 @@ use crate::exit::Failure;
 use crate::signals::watch;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use weft_server::Event;
+use weft_server::ServerNotice;
 
 /// A request to a running server.
-pub enum Request {
+pub enum ServeRequest {
     /// To end.
     End,
     /// To apply its configuration file again.
     Reload,
     /// To do what follows from an event.
-    Event(Event),
+    Event(ServerNotice),
     /// To print counters.
     Counters,
     /// A command of [`weft_server::served::orders`].
@@ -24,8 +24,8 @@ pub enum Request {
 
 /// All requests, in their order.
 pub struct Requests {
-    give: Sender<Request>,
-    take: Receiver<Request>,
+    give: Sender<ServeRequest>,
+    take: Receiver<ServeRequest>,
 }
 
 impl Default for Requests {
@@ -37,22 +37,24 @@ impl Default for Requests {
 
 impl Requests {
     /// The next one.
-    pub fn next(&self) -> Request {
+    pub fn next(&self) -> ServeRequest {
         // A sender is kept here.
-        self.take.recv().unwrap_or(Request::End)
+        self.take.recv().unwrap_or(ServeRequest::End)
     }
 
     /// Returns whether it is asked to end. Other requests are dropped: there is no server for them.
     pub fn is_ending(&self) -> bool {
-        let ends = |request| matches!(request, Request::End | Request::Event(Event::EndRequested));
+        let ends = |request| {
+            matches!(request, ServeRequest::End | ServeRequest::Event(ServerNotice::EndRequested))
+        };
         self.take.try_iter().any(ends)
     }
 
     /// Takes the events of a server.
-    pub fn events(&self) -> Arc<dyn Fn(Event) + Send + Sync> {
+    pub fn events(&self) -> Arc<dyn Fn(ServerNotice) + Send + Sync> {
         let give = self.give.clone();
         // The receiver may be gone already, here and below.
-        Arc::new(move |event| _ = give.send(Request::Event(event)))
+        Arc::new(move |event| _ = give.send(ServeRequest::Event(event)))
     }
 
     /// Takes SIGTERM and SIGINT, SIGHUP and, if requested, what is on standard input, and its end.
@@ -63,18 +65,18 @@ impl Requests {
             std::thread::spawn(move || {
                 for_each_line_of_input(|line| {
                     if line == "counters" {
-                        let _ = give.send(Request::Counters);
+                        let _ = give.send(ServeRequest::Counters);
                     } else if let Some(order) = line.strip_prefix("inventory ") {
-                        let _ = give.send(Request::Change(order.to_owned()));
+                        let _ = give.send(ServeRequest::Change(order.to_owned()));
                     }
                 });
-                let _ = give.send(Request::End);
+                let _ = give.send(ServeRequest::End);
             });
         }
         let (end, reload) = (self.give.clone(), self.give.clone());
         watch(
-            move || _ = end.send(Request::End),
-            has_file.then_some(move || _ = reload.send(Request::Reload)),
+            move || _ = end.send(ServeRequest::End),
+            has_file.then_some(move || _ = reload.send(ServeRequest::Reload)),
         )
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_endpoint::source::HostSecrets;
-use weft_server::attach::plan::Line;
+use weft_server::attach::plan::CommandLine;
 use weft_server::config::Desired;
 use weft_server::config::desired::DesiredSubsystem;
 use weft_server::config::exposure::open_addresses;
@@ -32,8 +32,8 @@ pub struct SecurityArgs {
     /// concatenation); --concat is about the hosts of this server
     #[arg(help_heading = LET_IN, long, conflicts_with = "source_tls_key_file")]
     source_concat: bool,
-    /// Do not warn of addresses at which hosts need not prove who they are, and take over (--takeover)
-    /// from a server that demands more of its hosts
+    /// Do not warn of addresses at which hosts need not prove who they are, and take over
+    /// (--takeover) from a server that demands more of its hosts
     #[arg(help_heading = LET_IN, long)]
     insecure: bool,
 }
@@ -154,7 +154,7 @@ fn nvme_proof(desired: &Desired, is_tcp: bool) -> String {
 
 fn chap_proof(desired: &Desired) -> String {
     let first = desired.subsystems.first();
-    let word = |name: &str| Line(vec![name.to_owned()]).to_string();
+    let word = |name: &str| CommandLine(vec![name.to_owned()]).to_string();
     let user = desired.iscsi.chap.first().map(|user| word(&user.credentials.name));
     let target = desired.iscsi.chap_target.as_ref().map(|of| word(&of.name));
     [

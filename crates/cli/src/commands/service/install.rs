@@ -12,7 +12,7 @@ use weft_server::config::load;
 use weft_server::management::place::named;
 use weft_server::service::windows;
 use weft_server::service::windows::settings::{
-    RUN, Settings, Start, account, check_display_name, check_name, virtual_account,
+    RUN, ServiceSettings, ServiceStart, account, check_display_name, check_name, virtual_account,
 };
 
 /// The name of a service that is given none.
@@ -72,7 +72,7 @@ enum StartType {
     Disabled,
 }
 
-impl From<StartType> for Start {
+impl From<StartType> for ServiceStart {
     fn from(start: StartType) -> Self {
         match start {
             StartType::Auto => Self::Auto,
@@ -96,7 +96,7 @@ impl InstallArgs {
         printed(std::io::stdout().lock().write_all(self.said(&settings)?.as_bytes()))
     }
 
-    fn settings(&self, program: PathBuf, log: &LogArgs) -> Result<Settings, Failure> {
+    fn settings(&self, program: PathBuf, log: &LogArgs) -> Result<ServiceSettings, Failure> {
         let default = if self.daemon { DAEMON_NAME } else { NAME };
         let name = self.name.as_deref().unwrap_or(default);
         check_name(name)?;
@@ -113,7 +113,7 @@ impl InstallArgs {
             }
             false => "Serves block storage over the network (NVMe over Fabrics, iSCSI, NBD).",
         };
-        Ok(Settings {
+        Ok(ServiceSettings {
             name: name.to_owned(),
             display_name: shown,
             description: description.to_owned(),
@@ -158,8 +158,8 @@ impl InstallArgs {
     }
 
     /// What to do next.
-    fn said(&self, settings: &Settings) -> Result<String, Failure> {
-        let Settings { name, account, .. } = settings;
+    fn said(&self, settings: &ServiceSettings) -> Result<String, Failure> {
+        let ServiceSettings { name, account, .. } = settings;
         let mut said = format!("installed the service {name}, which runs as {account}\n");
         if let Some(file) = self.file()?
             && account != "LocalSystem"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     /// What a command line asks for.
-    fn settings(line: &str) -> Result<(Settings, String), String> {
+    fn settings(line: &str) -> Result<(ServiceSettings, String), String> {
         let Line { log, install } =
             Line::try_parse_from(line.split(' ')).map_err(|e| e.to_string())?;
         let settings = install.settings("weft.exe".into(), &log).map_err(|e| e.to_string())?;
@@ -203,7 +203,7 @@ mod tests {
         Ok((settings, said))
     }
 
-    fn words(settings: &Settings) -> String {
+    fn words(settings: &ServiceSettings) -> String {
         let words: Vec<_> = settings.words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }
@@ -216,7 +216,7 @@ mod tests {
             format!("service run --name weft --log-level=INFO serve --config {}", file.display());
         assert_eq!(words(&of), run);
         assert_eq!((of.name.as_str(), of.display_name.as_str()), ("weft", "weft server"));
-        assert_eq!((of.account.as_str(), of.start), (r"NT SERVICE\weft", Start::Auto));
+        assert_eq!((of.account.as_str(), of.start), (r"NT SERVICE\weft", ServiceStart::Auto));
         assert!(said.contains("icacls") && said.ends_with("weft service start\n"), "{said}");
     }
 
@@ -224,7 +224,7 @@ mod tests {
     fn options_are_those_of_windows() {
         let line = "install --config a.toml --name disks --display-name Disks --start delayed-auto --account localservice --control hall";
         let (of, said) = settings(line).unwrap();
-        assert_eq!((of.display_name.as_str(), of.start), ("Disks", Start::DelayedAuto));
+        assert_eq!((of.display_name.as_str(), of.start), ("Disks", ServiceStart::DelayedAuto));
         assert_eq!(of.account, r"NT AUTHORITY\LocalService");
         assert!(words(&of).ends_with(" --control hall"));
         assert!(said.contains("weft service start --name \"disks\""), "{said}");

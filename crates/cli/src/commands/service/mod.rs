@@ -1,5 +1,5 @@
-//! `weft service`: a server, or the daemon of connections, as a service of Windows. Its `install` is
-//! in a file of its own, and what a service does in `crate::hosted`.
+//! `weft service`: a server, or the daemon of connections, as a service of Windows. Its `install`
+//! is in a file of its own, and what a service does in `crate::hosted`.
 
 mod install;
 
@@ -10,7 +10,7 @@ use install::{InstallArgs, NAME};
 use std::ffi::OsString;
 use std::io::Write;
 use weft_server::service::windows;
-use weft_server::service::windows::settings::{Shown, Start, check_name};
+use weft_server::service::windows::settings::{ServiceFacts, ServiceStart, check_name};
 
 /// Options of `weft service`.
 #[derive(Args, Debug)]
@@ -132,7 +132,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
 }
 
 /// A service in words, a line for each thing.
-fn table(shown: &Shown) -> String {
+fn table(shown: &ServiceFacts) -> String {
     let state = match (shown.pid, shown.exit_status) {
         (Some(pid), _) => format!("{}, process {pid}", shown.state),
         (None, Some(0)) => format!("{}, as it was asked to", shown.state),
@@ -140,10 +140,10 @@ fn table(shown: &Shown) -> String {
         (None, None) => shown.state.to_owned(),
     };
     let start = match shown.start {
-        Some(Start::Auto) => "with Windows",
-        Some(Start::DelayedAuto) => "with Windows, delayed",
-        Some(Start::Demand) => "on demand",
-        Some(Start::Disabled) => "never (disabled)",
+        Some(ServiceStart::Auto) => "with Windows",
+        Some(ServiceStart::DelayedAuto) => "with Windows, delayed",
+        Some(ServiceStart::Demand) => "on demand",
+        Some(ServiceStart::Disabled) => "never (disabled)",
         None => "unknown",
     };
     let restarts = match shown.restarts_ms.as_deref() {
@@ -172,14 +172,14 @@ fn table(shown: &Shown) -> String {
 mod tests {
     use super::*;
 
-    fn shown() -> Shown {
-        Shown {
+    fn shown() -> ServiceFacts {
+        ServiceFacts {
             name: "weft".into(),
             display_name: "weft server".into(),
             state: "running",
             pid: Some(7),
             exit_status: None,
-            start: Some(Start::Auto),
+            start: Some(ServiceStart::Auto),
             account: Some(r"NT SERVICE\weft".into()),
             command: "weft.exe service run --name weft serve".into(),
             restarts_ms: Some(vec![1_000, 500]),
@@ -198,9 +198,9 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
-        let failed = Shown { pid: None, state: "stopped", exit_status: Some(5), ..shown() };
+        let failed = ServiceFacts { pid: None, state: "stopped", exit_status: Some(5), ..shown() };
         assert!(table(&failed).contains("stopped, after an end with status 5"));
-        let new = Shown { pid: None, state: "stopped", restarts_ms: None, ..shown() };
+        let new = ServiceFacts { pid: None, state: "stopped", restarts_ms: None, ..shown() };
         assert!(table(&new).contains("state          stopped\n"));
         assert!(table(&new).contains("does not tell"));
     }

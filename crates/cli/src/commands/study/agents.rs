@@ -3,22 +3,22 @@
 use super::lanes::of_url;
 use super::options::StudyArgs;
 use super::serving::is_real;
-use crate::agents::connection::{Agent, Opened};
+use crate::agents::connection::{OpenedDevice, ProvenAgent};
 use crate::agents::fleet::{Crew, Fleet};
-use crate::agents::key::Key;
+use crate::agents::key::AgentKey;
 use crate::exit::Failure;
 use std::rc::Rc;
 use std::sync::Arc;
-use weft_bench::agents::{Clock, Request};
+use weft_bench::agents::{AgentClock, StudyMessage};
 use weft_bench::limits::AGENTS_MAX;
-use weft_bench::study::{KnownDevice, Lane, Peer};
+use weft_bench::study::{KnownDevice, LanePeer, StudyLane};
 use weft_bench::suite::{Machines, Suite};
 use weft_block::{Atomicity, ErrorKind, Features, Geometry};
 use weft_endpoint::url::without_secret;
 
 /// The lanes, and the agents behind them.
 pub struct Elsewheres {
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<StudyLane>,
     pub fleet: Rc<Fleet>,
 }
 
@@ -50,11 +50,11 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
             format!("the agent {} is named twice", agent.name()),
         ));
     }
-    let key = Key::read(args.key_file.as_deref())?;
-    let clock = Clock::new();
-    let mut agents: Vec<(Agent, Opened)> = Vec::new();
+    let key = AgentKey::read(args.key_file.as_deref())?;
+    let clock = AgentClock::new();
+    let mut agents: Vec<(ProvenAgent, OpenedDevice)> = Vec::new();
     for (address, url) in args.agents.iter().zip(&asked) {
-        let mut agent = Agent::connect(address, &key, clock, args.connect.patience())?;
+        let mut agent = ProvenAgent::connect(address, &key, clock, args.connect.patience())?;
         let opened = agent.open(&open_request(args, suite, url))?;
         agents.push((agent, opened));
     }
@@ -69,7 +69,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         of_url(&asked[0]).map_or("the agents’ device", |through| through.title()).to_owned();
     let count = agents.len();
     let fleet = Rc::new(Fleet::new(clock, agents, asked, urls));
-    let lane = |machines: usize| Lane {
+    let lane = |machines: usize| StudyLane {
         name: name_of(machines),
         title: if machines == 1 {
             format!("{title}, one machine")
@@ -92,7 +92,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
             geometry,
         })),
         prepared_by: (machines < count).then(|| name_of(count)),
-        peer: Peer::default(),
+        peer: LanePeer::default(),
     };
     let first = if suite.agents == Machines::OneToAll { 1 } else { count };
     Ok(Elsewheres { lanes: (first..=count).map(lane).collect(), fleet })
@@ -103,8 +103,8 @@ fn name_of(machines: usize) -> String {
     format!("agents-{machines}")
 }
 
-fn open_request(args: &StudyArgs, suite: &Suite, url: &str) -> Request {
-    Request::Open {
+fn open_request(args: &StudyArgs, suite: &Suite, url: &str) -> StudyMessage {
+    StudyMessage::Open {
         url: url.to_owned(),
         write: true,
         destroy_data: args.destroy_data,
@@ -114,7 +114,7 @@ fn open_request(args: &StudyArgs, suite: &Suite, url: &str) -> Request {
 }
 
 /// The common geometry of all devices: the size of the smallest, in the largest blocks.
-fn common<'a>(all: impl Iterator<Item = &'a Opened>) -> Geometry {
+fn common<'a>(all: impl Iterator<Item = &'a OpenedDevice>) -> Geometry {
     let mut common = Geometry {
         block_bytes: 512,
         blocks: 0,

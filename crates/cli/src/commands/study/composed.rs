@@ -1,17 +1,17 @@
 //! Lanes with targets of their own: a device of its own, a mirror, several paths, or a gateway.
 
 use super::serving::{is_real, scheme, serve, unlocked, url_of};
-use super::setup::Opener;
+use super::setup::StudySetup;
 use crate::exit::Failure;
 use std::rc::Rc;
-use weft_bench::study::{Lane, Peer, ReadCounters};
+use weft_bench::study::{LanePeer, ReadCounters, StudyLane};
 use weft_bench::suite::{LaneTemplate, Policy, Through};
 use weft_block::ErrorKind;
 use weft_endpoint::paths::IoPolicy;
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// A lane to a device of its own.
-    fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<Lane, Failure> {
+    fn other_device(&self, template: &LaneTemplate, source: &str) -> Result<StudyLane, Failure> {
         let source = unlocked(source);
         self.refuse_data(&source)?;
         let target =
@@ -19,11 +19,11 @@ impl Opener<'_> {
         let url = url_of(&target, template, &source)?;
         let lane = self.remote(template, &self.options, &url, Some(&target), None)?;
         // No lane reaches the same device without a network.
-        Ok(Lane { real: is_real(&source), base: Some(lane.name.clone()), ..lane })
+        Ok(StudyLane { real: is_real(&source), base: Some(lane.name.clone()), ..lane })
     }
 
     /// A lane with targets of its own: a mirror, several paths, or a gateway.
-    pub(super) fn composed(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+    pub(super) fn composed(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         if let Some(source) = &template.source {
             return self.other_device(template, source);
         }
@@ -44,7 +44,7 @@ impl Opener<'_> {
     }
 
     /// A mirror of new devices behind targets of their own, whose processor time counts together.
-    fn mirror(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+    fn mirror(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         let mut targets = Vec::new();
         for _ in 0..template.targets {
             targets.push(Rc::new(serve(
@@ -69,20 +69,20 @@ impl Opener<'_> {
             targets.iter().map(|target| target.counters()).try_fold(Default::default(), add)
         });
         let control = self.options.control.clone();
-        Ok(Lane {
+        Ok(StudyLane {
             title,
             target_pids,
             target_counters: Some(counters),
             home_counters: Some(Box::new(move || control.counters())),
             target_cpus: self.cores.target.clone(),
             real: false,
-            peer: Peer { setup, ..Peer::default() },
+            peer: LanePeer { setup, ..LanePeer::default() },
             ..lane
         })
     }
 
     /// A target whose device is that of another target.
-    fn gateway(&self, template: &LaneTemplate, behind: Through) -> Result<Lane, Failure> {
+    fn gateway(&self, template: &LaneTemplate, behind: Through) -> Result<StudyLane, Failure> {
         let far = serve(&self.source, &[scheme(behind)], self.address(), self.cores)?;
         let inner = url_of(&far, &LaneTemplate::plain(behind), &self.source)?;
         let near = Rc::new(serve(&inner, &[scheme(template.through)], self.address(), self.cores)?);
@@ -95,12 +95,12 @@ impl Opener<'_> {
             let (near, far) = &ends;
             far.counters().and(near.counters())
         });
-        let peer = Peer { setup, ..Peer::default() };
-        Ok(Lane { target_counters: Some(counters), peer, ..lane })
+        let peer = LanePeer { setup, ..LanePeer::default() };
+        Ok(StudyLane { target_counters: Some(counters), peer, ..lane })
     }
 
     /// Several addresses of one target.
-    fn several_paths(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+    fn several_paths(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         let schemes = vec![scheme(template.through); template.paths as usize];
         let target = Rc::new(serve(&self.source, &schemes, self.address(), self.cores)?);
         let [url, further @ ..] = target.urls() else {

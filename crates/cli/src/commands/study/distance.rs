@@ -3,11 +3,11 @@
 use super::super::child::Spawned;
 use super::lateness::Lateness;
 use super::serving::{scheme, serve, url_of};
-use super::setup::Opener;
+use super::setup::StudySetup;
 use super::shape::Shape;
 use crate::exit::Failure;
 use std::rc::Rc;
-use weft_bench::study::{Lane, Peer, ReadCounters};
+use weft_bench::study::{LanePeer, ReadCounters, StudyLane};
 use weft_bench::suite::{LaneTemplate, Through};
 use weft_block::ErrorKind;
 
@@ -23,9 +23,9 @@ impl Drop for Relay {
     }
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// A lane to a target of its own at a distance.
-    pub(super) fn far(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+    pub(super) fn far(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         match self.shape {
             Shape::Relay => self.behind_relay(template),
             #[cfg(target_os = "linux")]
@@ -33,7 +33,7 @@ impl Opener<'_> {
         }
     }
 
-    fn behind_relay(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+    fn behind_relay(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         let schemes = [scheme(template.through)];
         let target = Rc::new(serve(&self.source, &schemes, self.address(), self.cores)?);
         let near = url_of(&target, template, &self.source)?;
@@ -53,7 +53,7 @@ impl Opener<'_> {
 
     /// The network ends after its target.
     #[cfg(target_os = "linux")]
-    fn behind_netem(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+    fn behind_netem(&self, template: &LaneTemplate) -> Result<StudyLane, Failure> {
         use super::netem::Network;
         let network = Network::make(self.kernel()?, template.round_trip_us / 2, template.mbit)
             .map_err(|why| Failure::of(ErrorKind::Io, why))?;
@@ -72,7 +72,7 @@ impl Opener<'_> {
         url: &str,
         setup: Vec<String>,
         between: impl Sized + 'static,
-    ) -> Result<Lane, Failure> {
+    ) -> Result<StudyLane, Failure> {
         let lane = self.remote(template, &self.options, url, Some(target), Some(Through::Local))?;
         let ends = (Rc::clone(target), between);
         let counters: ReadCounters = Box::new(move || {
@@ -80,8 +80,8 @@ impl Opener<'_> {
             target.counters()
         });
         let title = format!("{}, {} away", template.title(), distance(template.round_trip_us));
-        let peer = Peer { setup, ..Peer::default() };
-        Ok(Lane { title, target_counters: Some(counters), peer, ..lane })
+        let peer = LanePeer { setup, ..LanePeer::default() };
+        Ok(StudyLane { title, target_counters: Some(counters), peer, ..lane })
     }
 }
 

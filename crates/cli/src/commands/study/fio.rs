@@ -1,7 +1,7 @@
 //! A lane that fio puts the load on.
 
-use super::program::{self, Running, Waited};
-use super::watched::Watched;
+use super::program::{self, RunningProgram, Waited};
+use super::watched::WatchedProcesses;
 use crate::exit::Failure;
 use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
 use std::io;
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Error, JobSpec, Progress, Report};
+use weft_bench::{Error, JobSpec, Progress, RunReport};
 use weft_block::{ErrorKind, Geometry, grammar};
 use weft_endpoint::url::without_secret;
-use weft_formats::import::measured::fio_run::{self, Engine};
+use weft_formats::import::measured::fio_run::{self, FioAccess};
 use weft_server::programs;
 
 /// The prefix of the device in `--lane NAME=fio:DEVICE`.
@@ -25,24 +25,30 @@ pub fn device(url: &str) -> Option<&str> {
 
 /// fio, on a device.
 pub struct Fio {
-    engine: Engine,
+    engine: FioAccess,
     /// The device, without secrets.
     url: String,
     geometry: Geometry,
     twin: Option<String>,
     /// The target's processes.
-    target: Watched,
+    target: WatchedProcesses,
 }
 
 impl Fio {
     /// On a device of which weft knows the size; `twin` is the lane on which weft measures it.
-    pub fn new(engine: Engine, url: &str, geometry: Geometry, twin: Option<String>) -> Self {
-        Self { engine, url: without_secret(url), geometry, twin, target: Watched::default() }
+    pub fn new(engine: FioAccess, url: &str, geometry: Geometry, twin: Option<String>) -> Self {
+        Self {
+            engine,
+            url: without_secret(url),
+            geometry,
+            twin,
+            target: WatchedProcesses::default(),
+        }
     }
 
     /// The same, which also measures the processor time of a target on this machine.
     #[cfg(target_os = "linux")]
-    pub fn watching(self, target: Watched) -> Self {
+    pub fn watching(self, target: WatchedProcesses) -> Self {
         Self { target, ..self }
     }
 
@@ -55,7 +61,7 @@ impl Fio {
     ) -> Result<Option<String>, weft_block::Error> {
         let mut command = programs::system("fio");
         command.args(fio_run::arguments(&self.engine, spec));
-        let mut running = Running::start(command).map_err(|e| not_started(&e))?;
+        let mut running = RunningProgram::start(command).map_err(|e| not_started(&e))?;
         let most =
             spec.ramp_time + spec.runtime.unwrap_or_default() + Duration::from_secs(FIO_LATE_S);
         match running.wait(most, stop, progress) {
@@ -95,7 +101,7 @@ impl Generator for Fio {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let watching = self.target.start();
         let Some(output) = self.output(spec, stop, progress)? else {
             let mut report = weft_bench::agents::merged(&self.url, self.geometry, spec, &[]);
@@ -105,7 +111,7 @@ impl Generator for Fio {
         let report = fio_run::report(&output, &self.url, self.geometry, spec)
             .map_err(|e| weft_block::Error::new(ErrorKind::Io, e.to_string()))?;
         let watched = watching.end(report.all().runtime, spec.ramp_time);
-        Ok(Report { watched, ..report })
+        Ok(RunReport { watched, ..report })
     }
 
     fn names(&self) -> Vec<String> {
@@ -130,7 +136,7 @@ impl Generator for Fio {
 }
 
 /// The engine with which fio reaches a device, if fio is installed and has one.
-pub fn engine(url: &str) -> Result<Engine, Failure> {
+pub fn engine(url: &str) -> Result<FioAccess, Failure> {
     let usage = |text: String| Failure::of(ErrorKind::Usage, text);
     let path = grammar::path(url);
     let is_iscsi = url.starts_with("iscsi://");
@@ -145,11 +151,11 @@ pub fn engine(url: &str) -> Result<Engine, Failure> {
     let known = engines()?;
     let has = |name: &str| name == "external" || known.iter().any(|it| it == name);
     let engines = match path {
-        None if is_iscsi => [Engine::Libiscsi(url.to_owned())].into_iter().chain(weft).collect(),
-        None => vec![Engine::Nbd(url.to_owned())],
-        Some(path) => vec![Engine::IoUring(path.to_owned()), Engine::Libaio(path.to_owned())],
+        None if is_iscsi => [FioAccess::Libiscsi(url.to_owned())].into_iter().chain(weft).collect(),
+        None => vec![FioAccess::Nbd(url.to_owned())],
+        Some(path) => vec![FioAccess::IoUring(path.to_owned()), FioAccess::Libaio(path.to_owned())],
     };
-    let names = engines.iter().map(Engine::name).collect::<Vec<_>>().join(" or ");
+    let names = engines.iter().map(FioAccess::name).collect::<Vec<_>>().join(" or ");
     engines.into_iter().find(|engine| has(engine.name())).ok_or_else(|| {
         usage(format!(
             "fio lacks the engine {names}, which reaches devices like this one: install a fio that has it"
@@ -161,12 +167,12 @@ pub fn engine(url: &str) -> Result<Engine, Failure> {
 const ENGINE: &str = "WEFT_FIO_ENGINE";
 
 /// weft's engine for fio, if its library is named.
-fn weft_engine(url: &str) -> Result<Option<Engine>, Failure> {
+fn weft_engine(url: &str) -> Result<Option<FioAccess>, Failure> {
     let Some(library) = std::env::var_os(ENGINE) else { return Ok(None) };
     let path = Path::new(&library);
     match library.to_str() {
         Some(library) if path.is_absolute() && path.is_file() => {
-            Ok(Some(Engine::Weft { library: library.to_owned(), url: url.to_owned() }))
+            Ok(Some(FioAccess::Weft { library: library.to_owned(), url: url.to_owned() }))
         }
         _ => Err(Failure::of(
             ErrorKind::Usage,
@@ -180,7 +186,7 @@ fn engines() -> Result<Vec<String>, Failure> {
     let mut command = programs::system("fio");
     command.arg("--enghelp");
     let failed = |e: &io::Error| Failure::of(ErrorKind::Usage, not_started(e).to_string());
-    let running = Running::start(command).map_err(|e| failed(&e))?;
+    let running = RunningProgram::start(command).map_err(|e| failed(&e))?;
     let output = program::ended("fio --enghelp", running, Duration::from_secs(FIO_LATE_S))
         .map_err(|text| Failure::of(ErrorKind::Io, text))?;
     Ok(output.lines().map(|line| line.trim().to_owned()).collect())
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let missing = Running::start(programs::system("weft-no-such-program"))
+        let missing = RunningProgram::start(programs::system("weft-no-such-program"))
             .err()
             .map(|e| not_started(&e).to_string());
         assert_eq!(

@@ -12,25 +12,25 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A file of a lane.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct LaneFile {
     lane: String,
     file: PathBuf,
 }
 
 /// Splits `NAME=FILE`.
-pub fn named(text: &str) -> Result<Named, String> {
+pub fn named(text: &str) -> Result<LaneFile, String> {
     match text.split_once('=') {
         Some((lane, file)) if !lane.is_empty() && !file.is_empty() => {
-            Ok(Named { lane: lane.to_owned(), file: file.into() })
+            Ok(LaneFile { lane: lane.to_owned(), file: file.into() })
         }
         _ => Err("write NAME=FILE: a name for the lane, and the file with its results".into()),
     }
 }
 
 /// Reads the files, and refuses one without results before anything is measured.
-pub fn read(named: &[Named]) -> Result<Vec<Import>, Failure> {
+pub fn read(named: &[LaneFile]) -> Result<Vec<Import>, Failure> {
     let mut imports: Vec<Import> = Vec::new();
-    for Named { lane, file } in named {
+    for LaneFile { lane, file } in named {
         let (place, text) = (file.display().to_string(), text_of(file, FILE_BYTES_MAX)?);
         let wrong = |e: ImportError| Failure::of(ErrorKind::Usage, e.to_string());
         measured::read(&place, &text).map_err(wrong)?;

@@ -1,7 +1,7 @@
 //! The lanes of a study: those of its suite, or those that the user names and gives.
 
 use super::fio;
-use super::options::{Given, StudyArgs};
+use super::options::{LaneOption, StudyArgs};
 use super::serving::scheme;
 use crate::exit::Failure;
 use weft_bench::results::Skipped;
@@ -60,7 +60,7 @@ pub fn choose(args: &StudyArgs, suite: &Suite) -> Result<(Vec<Chosen>, Vec<Skipp
 }
 
 /// A lane that the suite does not have.
-fn of_given(given: &Given) -> LaneTemplate {
+fn of_given(given: &LaneOption) -> LaneTemplate {
     LaneTemplate {
         name: given.name.clone(),
         title: Some(title(&given.url)),

@@ -5,9 +5,9 @@
 
 use super::super::child::Spawned;
 use super::peers::kernel::needs::{self, KMOD};
-use super::peers::kernel::session::{Group, Session};
-use super::peers::kernel::steps::Steps;
-use super::peers::peer::Program;
+use super::peers::kernel::session::{KernelGroup, KernelSession};
+use super::peers::kernel::steps::KernelSteps;
+use super::peers::peer::PeerProgram;
 use super::serving::{Cores, serve_in};
 use crate::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,9 +19,9 @@ pub const NOTE: &str = "The distance is that of netem on this machine: each targ
      of a round trip after it was due. It is a queue of the kernel, not a line: there are no losses but those of a full queue, and packets are as large as the loopback's.";
 
 /// The programs that configure networks.
-const PROGRAMS: [Program; 2] = [
-    Program { name: "ip", package: Some("iproute2") },
-    Program { name: "tc", package: Some("iproute2") },
+const PROGRAMS: [PeerProgram; 2] = [
+    PeerProgram { name: "ip", package: Some("iproute2") },
+    PeerProgram { name: "tc", package: Some("iproute2") },
 ];
 
 /// The modules that the kernel must have.
@@ -38,7 +38,7 @@ static MADE: AtomicU16 = AtomicU16::new(0);
 
 /// A network of two hosts: this namespace and a new one. It ends when this is dropped.
 pub struct Network {
-    _group: Group,
+    _group: KernelGroup,
     namespace: String,
     address: IpAddr,
     setup: Vec<String>,
@@ -60,8 +60,8 @@ impl Network {
     ///
     /// # Errors
     /// The reason, without a full stop. Nothing is left of it.
-    pub fn make(session: &Rc<Session>, delay_us: u32, mbit: u32) -> Result<Self, String> {
-        let group = Group::new(session, None);
+    pub fn make(session: &Rc<KernelSession>, delay_us: u32, mbit: u32) -> Result<Self, String> {
+        let group = KernelGroup::new(session, None);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let [near, far] = addresses(number);
         let namespace = format!("weft-{}-{number}", std::process::id());
@@ -82,7 +82,7 @@ impl Network {
             command.split(' ').map(str::to_owned).collect::<Vec<String>>()
         };
         let pair = format!("link add {here} type veth peer name {there} netns {namespace}");
-        let steps = Steps::default()
+        let steps = KernelSteps::default()
             .load_all(&MODULES)
             .run(ip(&format!("netns add {namespace}")), ip(&format!("netns delete {namespace}")))
             .run(ip(&pair), ip(&format!("link delete {here}")))

@@ -1,17 +1,17 @@
 //! The command line of `weft study`.
 
 use super::comparing::StudyCommand;
-use super::imported::{Named, named};
+use super::imported::{LaneFile, named};
 #[cfg(target_os = "linux")]
 use super::peers::{self, Peers};
 use super::publishing::Publishing;
 use super::shape::Shape;
-use crate::agents::address::Address;
+use crate::agents::address::AgentAddress;
 use crate::connection::ConnectArgs;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_bench::suite::{Mode, Suite};
+use weft_bench::suite::{Suite, SuiteMode};
 use weft_bench::workload::duration;
 
 /// Options of `weft study`.
@@ -86,11 +86,11 @@ pub struct StudyArgs {
     /// A lane of your own: a URL, or a disk that another initiator attached, with fio: before it
     /// measured by fio; weft overwrites it; may be repeated
     #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<LaneOption>,
     /// Results of fio (JSON), DISKSPD (XML or text) or vdbench (flatfile.html) as a lane; several
     /// files of one name are its rounds
     #[arg(long = "import", value_name = "NAME=FILE", value_parser = named)]
-    pub(super) imports: Vec<Named>,
+    pub(super) imports: Vec<LaneFile>,
     /// Device to measure; weft overwrites it [default: the suite's; of network ram:256MiB, of null
     /// null:250GiB]
     #[arg(long, conflicts_with = "target")]
@@ -108,8 +108,8 @@ pub struct StudyArgs {
     /// device [default: 127.0.0.1]
     #[arg(long, value_name = "IP", conflicts_with = "target")]
     pub(super) address: Option<std::net::IpAddr>,
-    /// Cause of the distance of lanes that have one: relay, a process of weft, or netem of Linux, for
-    /// root, between two network namespaces [default: relay]
+    /// Cause of the distance of lanes that have one: relay, a process of weft, or netem of Linux,
+    /// for root, between two network namespaces [default: relay]
     #[arg(long, value_name = "SHAPE", conflicts_with_all = ["target", "agents"])]
     pub(super) shape: Option<Shape>,
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
@@ -120,9 +120,9 @@ pub struct StudyArgs {
     pub(super) destroy_data: bool,
     /// Machines with weft agent that put the load on instead of this one: HOST, HOST:PORT, or
     /// either with @sha256:FINGERPRINT
-    #[arg(long, value_delimiter = ',', value_name = "AGENTS", value_parser = Address::parse,
+    #[arg(long, value_delimiter = ',', value_name = "AGENTS", value_parser = AgentAddress::parse,
           conflicts_with_all = ["lanes", "given", "imports", "source", "address", "target"])]
-    pub(super) agents: Vec<Address>,
+    pub(super) agents: Vec<AgentAddress>,
     /// Device that the agents open and overwrite, as their configuration lists it: one for all, or
     /// one for each
     #[arg(value_name = "URL", requires = "agents")]
@@ -144,29 +144,29 @@ pub struct StudyArgs {
 }
 
 impl StudyArgs {
-    pub(super) fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> SuiteMode {
         match (self.quick, self.full) {
-            (true, _) => Mode::Quick,
-            (_, true) => Mode::Full,
-            _ => Mode::Usual,
+            (true, _) => SuiteMode::Quick,
+            (_, true) => SuiteMode::Full,
+            _ => SuiteMode::Usual,
         }
     }
 }
 
 /// `NAME=URL`.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct LaneOption {
     pub(super) name: String,
     pub(super) url: String,
 }
 
 /// Parses a value of `--lane`.
-fn given(text: &str) -> Result<Given, String> {
+fn given(text: &str) -> Result<LaneOption, String> {
     match text.split_once('=') {
         Some((name, url))
             if !name.is_empty() && !name.contains([' ', ',', ':', '/']) && !url.is_empty() =>
         {
-            Ok(Given { name: name.to_owned(), url: url.to_owned() })
+            Ok(LaneOption { name: name.to_owned(), url: url.to_owned() })
         }
         _ => {
             Err("use NAME=URL, as in remote=nvme+tcp://HOST/NQN or attached=/dev/nvme1n1"

@@ -20,7 +20,7 @@ pub enum Waited {
 }
 
 /// A program while it runs. It ends when this is dropped.
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     /// Contents of its two pipes, once each has ended.
     output: Receiver<Vec<u8>>,
@@ -28,7 +28,7 @@ pub struct Running {
     all: Option<Vec<u8>>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts a program, and reads all that it writes.
     ///
     /// # Errors
@@ -124,7 +124,8 @@ pub fn output(
     command: std::process::Command,
     most: Duration,
 ) -> Result<String, String> {
-    let running = Running::start(command).map_err(|e| format!("{name} cannot be started: {e}"))?;
+    let running =
+        RunningProgram::start(command).map_err(|e| format!("{name} cannot be started: {e}"))?;
     ended(name, running, most)
 }
 
@@ -132,7 +133,7 @@ pub fn output(
 ///
 /// # Errors
 /// Those of [`output`].
-pub fn ended(name: &str, mut running: Running, most: Duration) -> Result<String, String> {
+pub fn ended(name: &str, mut running: RunningProgram, most: Duration) -> Result<String, String> {
     if !matches!(running.wait(most, &AtomicBool::new(false), &mut |_| ()), Waited::Over) {
         return Err(format!("{name} did not end within {} s", most.as_secs()));
     }
@@ -145,7 +146,7 @@ pub fn ended(name: &str, mut running: Running, most: Duration) -> Result<String,
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // It may have ended, and then there is nothing to do.
         let _ = self.child.kill();
@@ -176,7 +177,7 @@ mod tests {
     fn a_program_that_does_not_end_is_ended() {
         let mut command = programs::system("cat");
         command.arg("/dev/zero");
-        let mut running = Running::start(command).unwrap();
+        let mut running = RunningProgram::start(command).unwrap();
         let output = std::mem::replace(&mut running.output, mpsc::channel().1);
         drop(running);
         assert!(

@@ -8,7 +8,7 @@ use weft_bench::compare::read;
 use weft_bench::results::Results;
 use weft_block::ErrorKind;
 use weft_formats::import::ImportError;
-use weft_formats::import::measured::{self, Measured};
+use weft_formats::import::measured::{self, MeasuredWorkload};
 
 /// The failure to write a file.
 pub(super) fn cannot_write(path: &Path, error: Error) -> Failure {
@@ -19,7 +19,7 @@ pub(super) fn cannot_write(path: &Path, error: Error) -> Failure {
 pub(super) enum Measurement {
     Study(Box<Results>),
     /// That of another tool, which is named.
-    Tool(String, Vec<Measured>),
+    Tool(String, Vec<MeasuredWorkload>),
 }
 
 /// Reads a `results.json`.

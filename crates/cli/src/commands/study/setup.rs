@@ -6,7 +6,7 @@ use super::lanes::{Chosen, choose};
 use super::lateness::Lateness;
 use super::options::StudyArgs;
 #[cfg(target_os = "linux")]
-use super::peers::kernel::session::Session;
+use super::peers::kernel::session::KernelSession;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use super::shape::Shape;
 use crate::exit::Failure;
@@ -15,11 +15,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::{Cell, Skipped};
-use weft_bench::study::{ForeignTarget, Lane, LaneSet, Peer, ReadCounters, Server};
+use weft_bench::study::{CeilingServer, ForeignTarget, LanePeer, LaneSet, ReadCounters, StudyLane};
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::{Device, ErrorKind};
 use weft_endpoint::{ConnectOptions, Control, overwrite};
-use weft_formats::import::measured::fio_run::Engine;
+use weft_formats::import::measured::fio_run::FioAccess;
 
 /// A modelled flash device for servers; a device of the same size without data follows it in the
 /// URL.
@@ -36,13 +36,13 @@ const OUTAGE: Duration = Duration::from_secs(30);
 
 /// The lanes and processes of a study; the processes end with it.
 pub struct Setup {
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<StudyLane>,
     pub skipped: Vec<Skipped>,
     pub ceiling: Spawned,
 }
 
 /// Common settings of all lanes of a study.
-pub struct Opener<'a> {
+pub struct StudySetup<'a> {
     pub source: String,
     pub address: Option<IpAddr>,
     pub options: ConnectOptions,
@@ -53,9 +53,9 @@ pub struct Opener<'a> {
     pub lateness: Lateness,
     /// The cause of distances.
     pub shape: Shape,
-    /// See [`Opener::kernel`].
+    /// See [`StudySetup::kernel`].
     #[cfg(target_os = "linux")]
-    supervisor: std::cell::OnceCell<Rc<Session>>,
+    supervisor: std::cell::OnceCell<Rc<KernelSession>>,
 }
 
 impl Setup {
@@ -69,7 +69,7 @@ impl Setup {
     ) -> Result<Self, Failure> {
         let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
         let options = args.options(suite, cores, control)?;
-        let opener = Opener {
+        let opener = StudySetup {
             source: unlocked(&source),
             address: args.address,
             options,
@@ -113,8 +113,11 @@ impl Setup {
     pub fn into_measured(self) -> Result<LaneSet, Failure> {
         let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
         let address = self.ceiling.url().parse().map_err(no_address)?;
-        let server =
-            Server { address, pid: Some(self.ceiling.pid()), process: Box::new(self.ceiling) };
+        let server = CeilingServer {
+            address,
+            pid: Some(self.ceiling.pid()),
+            process: Box::new(self.ceiling),
+        };
         Ok(LaneSet { lanes: self.lanes, ceiling: Some(server), missing: self.skipped })
     }
 }
@@ -166,14 +169,14 @@ struct Served {
     target: Option<Rc<Spawned>>,
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// The supervisor of all changes in the kernel: it unloads modules after the last of them.
     #[cfg(target_os = "linux")]
-    pub(super) fn kernel(&self) -> std::io::Result<&Rc<Session>> {
+    pub(super) fn kernel(&self) -> std::io::Result<&Rc<KernelSession>> {
         if let Some(session) = self.supervisor.get() {
             return Ok(session);
         }
-        let new = Session::start()?;
+        let new = KernelSession::start()?;
         Ok(self.supervisor.get_or_init(|| new))
     }
 
@@ -182,7 +185,7 @@ impl Opener<'_> {
     fn own(
         &self,
         chosen: &[Chosen],
-        lanes: &mut Vec<Lane>,
+        lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
         let own = || chosen.iter().filter(|one| one.url.is_none());
@@ -234,9 +237,9 @@ impl Opener<'_> {
 
     /// The lanes to devices of the user's. Those that fio measures come last, as others may be to
     /// the same device.
-    fn given(&self, chosen: &[Chosen], lanes: &mut Vec<Lane>) -> Result<(), Failure> {
+    fn given(&self, chosen: &[Chosen], lanes: &mut Vec<StudyLane>) -> Result<(), Failure> {
         let given = || chosen.iter().filter_map(|one| Some((&one.template, one.url.as_deref()?)));
-        let mut opened: Vec<(&str, Lane)> = Vec::new();
+        let mut opened: Vec<(&str, StudyLane)> = Vec::new();
         let own = given()
             .filter(|(_, url)| fio::device(url).is_none())
             .map(|(template, url)| (template, url, false));
@@ -253,7 +256,7 @@ impl Opener<'_> {
                 (None, _) => self.remote(template, &self.options, url, None, None)?,
             };
             self.refuse_data_on(&lane.device)?;
-            opened.push((url, Lane { real: true, ..lane }));
+            opened.push((url, StudyLane { real: true, ..lane }));
         }
         lanes.extend(opened.into_iter().map(|(_, lane)| lane));
         Ok(())
@@ -264,12 +267,12 @@ impl Opener<'_> {
         &self,
         template: &LaneTemplate,
         url: &str,
-        engine: Engine,
-        same: Option<&Lane>,
-    ) -> Result<Lane, Failure> {
+        engine: FioAccess,
+        same: Option<&StudyLane>,
+    ) -> Result<StudyLane, Failure> {
         let lane = match same {
             // A file is locked by whoever opens it.
-            Some(same) => Lane {
+            Some(same) => StudyLane {
                 name: template.name.clone(),
                 title: template.title(),
                 url: same.url.clone(),
@@ -283,12 +286,12 @@ impl Opener<'_> {
                 real: true,
                 generator: None,
                 prepared_by: Some(same.name.clone()),
-                peer: Peer::default(),
+                peer: LanePeer::default(),
             },
             None => self.remote(template, &self.options, url, None, None)?,
         };
         let fio = Fio::new(engine, url, lane.device.geometry(), same.map(|same| same.name.clone()));
-        Ok(Lane { generator: Some(Rc::new(fio)), ..lane })
+        Ok(StudyLane { generator: Some(Rc::new(fio)), ..lane })
     }
 
     /// Refuses a device on which something is recognised, unless it may be overwritten.
@@ -325,9 +328,9 @@ impl Opener<'_> {
         Ok(devices)
     }
 
-    fn local(&self, name: Through, source: &str) -> Result<Lane, Failure> {
+    fn local(&self, name: Through, source: &str) -> Result<StudyLane, Failure> {
         let device = weft_endpoint::open(source, &self.options)?;
-        Ok(Lane {
+        Ok(StudyLane {
             name: name.name().into(),
             title: name.title().into(),
             url: device.url().to_owned(),
@@ -341,7 +344,7 @@ impl Opener<'_> {
             real: is_real(source),
             generator: None,
             prepared_by: None,
-            peer: Peer::default(),
+            peer: LanePeer::default(),
         })
     }
 
@@ -354,7 +357,7 @@ impl Opener<'_> {
         url: &str,
         target: Option<&Rc<Spawned>>,
         base: Option<Through>,
-    ) -> Result<Lane, Failure> {
+    ) -> Result<StudyLane, Failure> {
         let (short, title) = (&template.name, template.title());
         let (name, title) = match (base, target) {
             (Some(Through::Flash), _) => {
@@ -368,7 +371,7 @@ impl Opener<'_> {
         let device = weft_endpoint::open(url, options)?;
         let is_own = target.is_some() && base == Some(Through::Local) && template.is_plain();
         let own = || Cell::new(template.through.title(), Some(Cell::OWN), Some(Cell::OWN));
-        Ok(Lane {
+        Ok(StudyLane {
             name,
             title,
             url: device.url().to_owned(),
@@ -384,11 +387,11 @@ impl Opener<'_> {
             real: is_real(&self.source),
             generator: None,
             prepared_by: None,
-            peer: Peer {
+            peer: LanePeer {
                 setup: target.map(|target| target.command().to_owned()).into_iter().collect(),
                 cell: is_own.then(own),
                 process: target.cloned().map(|target| target as Rc<dyn ForeignTarget>),
-                ..Peer::default()
+                ..LanePeer::default()
             },
         })
     }

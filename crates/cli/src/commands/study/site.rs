@@ -7,7 +7,7 @@ use clap::Args;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind as IoKind, Read, Write};
 use std::path::{Path, PathBuf};
-use weft_bench::report::{INDEX, Page, site};
+use weft_bench::report::{INDEX, SiteFile, site};
 use weft_block::ErrorKind;
 use weft_io::durable::{Readers, replace_soon};
 
@@ -76,7 +76,7 @@ impl Directory<'_> {
     }
 
     /// Refuses to replace what an earlier run did not make.
-    fn check(&self, pages: &[Page], known: &BTreeSet<String>) -> Result<(), Failure> {
+    fn check(&self, pages: &[SiteFile], known: &BTreeSet<String>) -> Result<(), Failure> {
         for page in pages {
             let path = self.0.join(&page.path);
             let directory = path.parent().filter(|_| page.path != INDEX);
@@ -94,7 +94,7 @@ impl Directory<'_> {
 
     /// Writes the reports, then the index, and removes what the new site no longer has. Until the
     /// index is replaced, the old one and all that it leads to are there.
-    fn write(&self, pages: &[Page], known: &BTreeSet<String>) -> Result<(), Failure> {
+    fn write(&self, pages: &[SiteFile], known: &BTreeSet<String>) -> Result<(), Failure> {
         let new: BTreeSet<String> = pages.iter().map(|page| page.path.clone()).collect();
         std::fs::create_dir_all(self.0).map_err(|e| failed("cannot make", self.0, e))?;
         self.list(&known.union(&new).cloned().collect())?;

@@ -5,7 +5,7 @@ use weft_io::cpu_usage::{self, Usage};
 
 /// The processes of a target on this machine; none if there are none or they are not known.
 #[derive(Clone, Default)]
-pub struct Watched {
+pub struct WatchedProcesses {
     pids: Vec<u32>,
     /// They use their cores even while they are idle.
     poll: bool,
@@ -13,12 +13,12 @@ pub struct Watched {
 
 /// Their processor time at the start of a run.
 pub struct Watching<'a> {
-    of: &'a Watched,
+    of: &'a WatchedProcesses,
     begun: Instant,
     before: Option<Usage>,
 }
 
-impl Watched {
+impl WatchedProcesses {
     /// Watches these processes.
     #[cfg(any(test, target_os = "linux"))]
     pub fn new(pids: &[u32], poll: bool) -> Self {
@@ -70,7 +70,9 @@ mod tests {
 
     #[test]
     fn the_time_of_a_process_that_is_gone_is_not_known() {
-        for watched in [Watched::default(), Watched::new(&[u32::MAX / 2 - 1], false)] {
+        for watched in
+            [WatchedProcesses::default(), WatchedProcesses::new(&[u32::MAX / 2 - 1], false)]
+        {
             assert_eq!(watched.start().end(Duration::from_secs(1), Duration::ZERO), None);
         }
     }

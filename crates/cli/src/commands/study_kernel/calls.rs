@@ -32,7 +32,7 @@ pub trait Calls {
 }
 
 /// The kernel of this machine.
-pub struct System;
+pub struct LocalKernel;
 
 /// Controllers of the NVMe host.
 const CONTROLLERS: &str = "/sys/class/nvme";
@@ -43,7 +43,7 @@ const THIS: &str = "weft";
 /// Most bytes of the kernel's answer to a connect.
 const ANSWER_BYTES_MAX: u64 = 4096;
 
-impl Calls for System {
+impl Calls for LocalKernel {
     fn modules(&self) -> Vec<String> {
         modules::loaded()
     }

@@ -11,19 +11,19 @@ mod work;
 
 use crate::exit::{Failure, printed, tell};
 use crate::signals::on_interrupt;
-use calls::System;
+use calls::LocalKernel;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::sync::mpsc::{self, Sender};
-use step::{Step, Undo};
+use step::{KernelStep, Undo};
 use weft_block::ErrorKind;
-use work::Work;
+use work::KernelWork;
 
 /// A request of the study.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum KernelRequest {
     /// Make changes, as a part of a group.
-    Perform(u32, Vec<Step>),
+    Perform(u32, Vec<KernelStep>),
     /// Undo a group.
     Undo(u32),
     /// Undo a change of another supervisor at the end.
@@ -36,7 +36,7 @@ pub type Reply = Result<Vec<Undo>, String>;
 
 /// Reasons to stop waiting.
 enum Event {
-    Asked(Request),
+    Asked(KernelRequest),
     /// Standard input closed, or a signal arrived.
     End,
 }
@@ -47,7 +47,7 @@ pub fn run() -> Result<(), Failure> {
     let asked = give.clone();
     on_interrupt(move || drop(asked.send(Event::End)))?;
     std::thread::spawn(move || read(&give));
-    let mut work = Work::new(System);
+    let mut work = KernelWork::new(LocalKernel);
     let mut outcome = Ok(());
     while let Ok(Event::Asked(request)) = events.recv() {
         outcome = reply(&answer(&mut work, request));
@@ -65,11 +65,11 @@ pub fn run() -> Result<(), Failure> {
     outcome
 }
 
-fn answer(work: &mut Work<System>, request: Request) -> Reply {
+fn answer(work: &mut KernelWork<LocalKernel>, request: KernelRequest) -> Reply {
     match request {
-        Request::Perform(group, steps) => work.perform(group, &steps),
-        Request::Undo(group) => work.undo(group).map(|()| Vec::new()),
-        Request::Adopt(group, undo) => {
+        KernelRequest::Perform(group, steps) => work.perform(group, &steps),
+        KernelRequest::Undo(group) => work.undo(group).map(|()| Vec::new()),
+        KernelRequest::Adopt(group, undo) => {
             work.adopt(group, undo);
             Ok(Vec::new())
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Step {
+pub enum KernelStep {
     /// Loads a module with those that it needs, unless its driver is there.
     Load {
         /// Its name.
@@ -85,7 +85,7 @@ impl Undo {
 /// The kernel's file by which its NVMe host connects.
 pub const FABRICS: &str = "/dev/nvme-fabrics";
 
-impl fmt::Display for Step {
+impl fmt::Display for KernelStep {
     /// As a command of a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind, waiting};
-use weft_io::fuse::{Attributes, Channel, Mounted, NAME, renew_capacity, unmount};
+use weft_io::fuse::{FileAttributes, FuseChannel, Mounted, NAME, renew_capacity, unmount};
 use weft_io::{DriverId, RemoteLoop};
 
 /// A file that is served.
@@ -22,7 +22,7 @@ pub(super) struct Disk {
     directory: PathBuf,
     path: PathBuf,
     /// Attributes, but for the size.
-    attributes: Attributes,
+    attributes: FileAttributes,
     bytes: AtomicU64,
     request_bytes: u32,
     order: Order,
@@ -34,7 +34,7 @@ pub(super) struct Disk {
 
 struct DiskState {
     /// Keeps the file system alive until its end, and sends notifications.
-    channel: Option<Channel>,
+    channel: Option<FuseChannel>,
     jobs: VecDeque<Job>,
     /// A thread is running them.
     is_worked_on: bool,
@@ -61,7 +61,7 @@ impl Disk {
     pub(super) fn new(
         url: &str,
         directory: &Path,
-        attributes: Attributes,
+        attributes: FileAttributes,
         Mounted { channel, request_bytes, .. }: Mounted,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -99,8 +99,8 @@ impl Disk {
     }
 
     /// Its attributes, with the present size.
-    pub(super) fn attributes(&self) -> Attributes {
-        Attributes { bytes: self.bytes.load(Ordering::Relaxed), ..self.attributes }
+    pub(super) fn attributes(&self) -> FileAttributes {
+        FileAttributes { bytes: self.bytes.load(Ordering::Relaxed), ..self.attributes }
     }
 
     /// The order of its writes.
@@ -118,7 +118,7 @@ impl Disk {
     }
 
     /// A channel for a further queue.
-    pub(super) fn channel(&self) -> io::Result<Channel> {
+    pub(super) fn channel(&self) -> io::Result<FuseChannel> {
         let state = self.state.lock();
         let channel = state.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         // Without one of its own, a queue shares the first one.
@@ -188,7 +188,7 @@ impl Disk {
         if self.bytes.swap(bytes, Ordering::Relaxed) == bytes || self.is_gone() {
             return;
         }
-        let told = self.state.lock().channel.as_ref().map_or(Ok(()), Channel::tell_attributes);
+        let told = self.state.lock().channel.as_ref().map_or(Ok(()), FuseChannel::tell_attributes);
         let told = told.and_then(|()| renew_capacity(&self.path));
         if let Err(e) = told {
             let path = self.path.display();

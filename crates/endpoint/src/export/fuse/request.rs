@@ -10,7 +10,7 @@ use crate::limits::FUSE_ZEROES_BYTES;
 use std::cell::{RefCell, RefMut};
 use weft_block::OpKind;
 use weft_block::slots::Slots;
-use weft_io::fuse::{Channel, Ring};
+use weft_io::fuse::{FuseChannel, FuseRing};
 use weft_io::segment::{pieces, total_len};
 use weft_io::{Buf, Segment};
 
@@ -56,8 +56,8 @@ pub(super) struct Request {
 
 /// Requests of a queue, and where their answers go.
 pub(super) struct Requests {
-    pub channel: Channel,
-    ring: Option<RefCell<Ring>>,
+    pub channel: FuseChannel,
+    ring: Option<RefCell<FuseRing>>,
     block_bytes: u64,
     pub open: RefCell<Slots<Request>>,
 }
@@ -122,13 +122,13 @@ impl Request {
 }
 
 impl Requests {
-    pub(super) fn new(channel: Channel, ring: Option<Ring>, block_bytes: u32) -> Self {
+    pub(super) fn new(channel: FuseChannel, ring: Option<FuseRing>, block_bytes: u32) -> Self {
         let ring = ring.map(RefCell::new);
         Self { channel, ring, block_bytes: block_bytes.into(), open: RefCell::default() }
     }
 
     /// The ring, where the kernel has one.
-    pub(super) fn ring(&self) -> Option<RefMut<'_, Ring>> {
+    pub(super) fn ring(&self) -> Option<RefMut<'_, FuseRing>> {
         self.ring.as_ref().map(RefCell::borrow_mut)
     }
 

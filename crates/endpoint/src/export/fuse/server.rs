@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
-use weft_io::fuse::{Channel, LEAD_BYTES, RequestKind, Ring, Taken, written};
+use weft_io::fuse::{FuseChannel, FuseEvent, FuseRing, LEAD_BYTES, RequestKind, written};
 use weft_io::{Activity, Buf, Driver, DriverId, Handle, Time};
 
 const EIO: i32 = 5;
@@ -47,7 +47,7 @@ pub(super) struct Server {
     /// The file is ending: no request is begun.
     is_leaving: Arc<AtomicBool>,
     /// Requests that have come by the ring.
-    taken: Vec<Taken>,
+    taken: Vec<FuseEvent>,
 }
 
 /// The slots of a ring: `depth` of them for each of these queues of the kernel.
@@ -61,14 +61,14 @@ impl Server {
         on: &Handle,
         disk: &Arc<Disk>,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        (channel, slots): (Channel, Option<Slots>),
+        (channel, slots): (FuseChannel, Option<Slots>),
     ) -> Result<DriverId, Error> {
         let failed = |e: std::io::Error| {
             Error::io(format!("cannot serve {}: {e}", disk.path().display()), e)
         };
         on.try_spawn(|id| {
             let ring = slots.map(|Slots { queues, depth }| {
-                Ring::open(&channel, (&queues, depth), disk.request_bytes(), (on, id))
+                FuseRing::open(&channel, (&queues, depth), disk.request_bytes(), (on, id))
             });
             let ring = ring.transpose().map_err(failed)?;
             let requests = Rc::new(Requests::new(channel, ring, disk.block_bytes()));
@@ -113,7 +113,7 @@ impl Server {
         self.room = Some(room);
         match taken {
             Ok(request) => {
-                let weft_io::fuse::Request { unique, node, kind } = request?;
+                let weft_io::fuse::FuseRequest { unique, node, kind } = request?;
                 self.serve(Origin { unique, slot: None }, node, kind);
                 Some(())
             }
@@ -143,12 +143,12 @@ impl Server {
         let count = taken.len();
         for taken in taken.drain(..) {
             match taken {
-                Taken::Request(slot, request) => {
-                    let weft_io::fuse::Request { unique, node, kind } = request;
+                FuseEvent::Request(slot, request) => {
+                    let weft_io::fuse::FuseRequest { unique, node, kind } = request;
                     self.serve(Origin { unique, slot: Some(slot) }, node, kind);
                 }
-                Taken::Over if self.is_over => {}
-                Taken::Over => self.unmounted(),
+                FuseEvent::Over if self.is_over => {}
+                FuseEvent::Over => self.unmounted(),
             }
         }
         self.taken = taken;

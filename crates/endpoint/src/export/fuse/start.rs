@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
-use weft_io::fuse::{Attributes, Settings, is_dead, is_mounted, mount, queues, unmount};
+use weft_io::fuse::{FileAttributes, MountSettings, is_dead, is_mounted, mount, queues, unmount};
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// `io-uring=on` where there is none.
@@ -37,8 +37,11 @@ pub(super) fn begin(
     let directory = place(&asked.directory)?;
     let request_bytes = request_bytes(loops, &view)?;
     let depth = if asked.io_uring == Some(false) { None } else { depth(request_bytes) };
-    let mut settings =
-        Settings { is_read_only: !view.features.write, request_bytes, is_plain: depth.is_none() };
+    let mut settings = MountSettings {
+        is_read_only: !view.features.write,
+        request_bytes,
+        is_plain: depth.is_none(),
+    };
     loop {
         let mounted = mount(&directory, &settings).map_err(|e| not_mounted(&asked.directory, e))?;
         let depth = depth.filter(|_| mounted.has_ring);
@@ -110,9 +113,9 @@ fn not_mounted(directory: &Path, e: io::Error) -> Error {
     Error::new(kind, format!("{text}{rest}"))
 }
 
-fn attributes_of(view: &View) -> Attributes {
+fn attributes_of(view: &View) -> FileAttributes {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Attributes {
+    FileAttributes {
         bytes: view.geometry.data_bytes(),
         block_bytes: view.geometry.block_bytes,
         is_read_only: !view.features.write,

@@ -2,7 +2,7 @@
 //! portal group tag of iSCSI, and in SCSI both the relative port identifier and the target port
 //! group.
 
-use crate::inventory::{AccessStates, Others, Sharing, Subsystem, port_number};
+use crate::inventory::{AccessStates, OtherPorts, Sharing, Subsystem, port_number};
 use std::net::SocketAddr;
 use weft_block::{AccessState, Error, ErrorKind};
 use weft_proto::iscsi::target::Portals;
@@ -79,7 +79,7 @@ impl Ports {
         &self,
         number: u16,
         local: Option<SocketAddr>,
-        others: &Others,
+        others: &OtherPorts,
     ) -> Portals {
         let is_reachable = |other: &SocketAddr, local: &SocketAddr| {
             other != local
@@ -134,7 +134,7 @@ mod tests {
         ports.open(1, at("192.0.2.1:3260"));
         ports.open(2, at("192.0.2.2:3260"));
         let told = |ports: &Ports, number, local| {
-            ports.portals(number, Some(at(local)), &Others::default()).own.to_vec()
+            ports.portals(number, Some(at(local)), &OtherPorts::default()).own.to_vec()
         };
         let both = [("192.0.2.2:3260".to_owned(), 2), ("192.0.2.1:3260".to_owned(), 1)];
         assert_eq!(told(&ports, 2, "192.0.2.2:3260"), both);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
-use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{TargetConnection, TargetEvent, TargetResponse};
 use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, Step, Task};
 use weft_proto::scsi::opcode::OpCode;
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
@@ -238,7 +238,7 @@ impl Session {
         let _ = self.direct.take(tag);
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = reply.put_sense(&mut sense);
-        let answer = Answer {
+        let answer = TargetResponse {
             status: reply.status,
             sense: &sense[..sense_bytes],
             data_bytes: reply.data_in_bytes,

@@ -26,8 +26,8 @@ use weft_io::limits::BUF_BYTES_MIN;
 use weft_io::{Handle, RemoteLoop};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
-use weft_proto::iscsi::target::TargetConfig as EngineConfig;
-use weft_proto::iscsi::text::{Name, Offer};
+use weft_proto::iscsi::target::IscsiTargetConfig as EngineConfig;
+use weft_proto::iscsi::text::{Name, OfferedParameters};
 use weft_proto::limits::{HANDSHAKE_S, R2T_OUTSTANDING_MAX};
 use weft_proto::nvme::types::Nqn;
 
@@ -144,8 +144,8 @@ fn transfer_bytes(pool_bytes: usize) -> u32 {
 }
 
 /// The parameters that the engine negotiates.
-fn offer(transfer_bytes: u32) -> Offer {
-    Offer {
+fn offer(transfer_bytes: u32) -> OfferedParameters {
+    OfferedParameters {
         digests: Digests::BOTH,
         max_connections: ISCSI_CONNECTIONS_MAX,
         initial_r2t: false,
@@ -155,7 +155,7 @@ fn offer(transfer_bytes: u32) -> Offer {
         max_outstanding_r2t: R2T_OUTSTANDING_MAX.into(),
         // Nothing is kept of a lost session.
         time2retain_s: 0,
-        ..Offer::default()
+        ..OfferedParameters::default()
     }
 }
 
@@ -316,8 +316,8 @@ impl ListeningExport for Target {
     }
 }
 
-/// The options with which open-iscsi gets to know how it logs in, if it has to; the secrets are left
-/// to people.
+/// The options with which open-iscsi gets to know how it logs in, if it has to; the secrets are
+/// left to people.
 fn login(settings: &Settings) -> Option<String> {
     let set = |name: &str, value: &str| format!(" -n node.session.auth.{name} -v {value}");
     let both = |of: &Credentials, is_own: &str| {

@@ -21,7 +21,7 @@ use weft_base::lock::Lock;
 use weft_block::Error;
 use weft_block::limit::Rate;
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
-use weft_proto::iscsi::target::{ChapPolicy, Login, Portals, Takeover, TargetConfig};
+use weft_proto::iscsi::target::{ChapPolicy, IscsiTargetConfig, Login, Portals, Reinstatement};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::reservation::{Changes, Refusal, Registrant};
@@ -70,7 +70,7 @@ impl Drop for Ticket {
 /// The session that a login replaces or takes over.
 pub(super) struct Before {
     tsih: u16,
-    pub(super) takeover: Takeover,
+    pub(super) takeover: Reinstatement,
 }
 
 /// The name of a session: the initiator port, and the number of the target port. An initiator may
@@ -100,7 +100,7 @@ pub(super) enum Verdict {
 /// State that all connections of one target share.
 pub(super) struct TargetState {
     pub(super) inventory: Arc<LiveInventory>,
-    config: Lock<Arc<TargetConfig>>,
+    config: Lock<Arc<IscsiTargetConfig>>,
     scsi: Arc<ScsiTarget>,
     units: Lock<Units>,
     pub(super) members: Arc<Members<Told>>,
@@ -147,7 +147,7 @@ impl TargetState {
     pub(super) fn new(
         inventory: Arc<LiveInventory>,
         nqn: Nqn,
-        mut config: TargetConfig,
+        mut config: IscsiTargetConfig,
         connections: usize,
         identities: Identities,
         guesses: Option<Arc<Guesses>>,
@@ -178,7 +178,7 @@ impl TargetState {
     }
 
     /// The configuration of a connection's engine.
-    pub(super) fn config(&self) -> Arc<TargetConfig> {
+    pub(super) fn config(&self) -> Arc<IscsiTargetConfig> {
         Arc::clone(&self.config.lock())
     }
 
@@ -366,7 +366,7 @@ impl TargetState {
         login: &Login,
         port: u16,
         mailbox: &Arc<Mailbox>,
-        takeover: Takeover,
+        takeover: Reinstatement,
     ) {
         let name = (login.initiator.clone(), login.isid, port);
         let mut sessions = self.sessions.lock();
@@ -405,9 +405,9 @@ impl Follower for TargetState {
         let news = units.refresh(now);
         let mut config = self.config.lock();
         if config.allow != units.initiators() {
-            *config = Arc::new(TargetConfig {
+            *config = Arc::new(IscsiTargetConfig {
                 allow: units.initiators(),
-                ..TargetConfig::clone(&config)
+                ..IscsiTargetConfig::clone(&config)
             });
         }
         drop(config);
@@ -423,7 +423,7 @@ impl Follower for TargetState {
     }
 }
 
-impl reservations::Follower for TargetState {
+impl reservations::ReservationFollower for TargetState {
     /// The logical units know already; sessions whose commands are aborted have to look.
     fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         if changes.aborted.is_empty() {

@@ -122,8 +122,8 @@ impl LocalHosts {
         hosts
     }
 
-    /// The names of a namespace of which some may be left out: then it is the first one, of the first
-    /// subsystem that has one.
+    /// The names of a namespace of which some may be left out: then it is the first one, of the
+    /// first subsystem that has one.
     #[cfg(target_os = "linux")]
     pub(crate) fn chosen(&self, nqn: Option<&Nqn>, nsid: Option<Nsid>) -> Option<(Nqn, Nsid)> {
         let now = self.inventory.now();
@@ -210,7 +210,7 @@ impl inventory::Follower for LocalHosts {
     }
 }
 
-impl reservations::Follower for LocalHosts {
+impl reservations::ReservationFollower for LocalHosts {
     fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         let is_meant = |queue: &&OpenQueue| {
             queue.opened.namespace.uuid == namespace

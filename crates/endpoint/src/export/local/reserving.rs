@@ -4,17 +4,17 @@
 use crate::inventory::Namespace;
 use crate::reservation_kind::kind_of;
 use weft_block::{ReserveAction, Status, StatusKind};
-use weft_proto::reservation::{Access, Action, Check, Effect, Refusal, Registrant};
+use weft_proto::reservation::{Action, Effect, KeyCheck, PermittedAccess, Refusal, Registrant};
 
 /// What reservations allow a host, as long as they are the same.
 pub(crate) struct Allowed {
     epoch: u64,
-    access: Access,
+    access: PermittedAccess,
 }
 
 impl Default for Allowed {
     fn default() -> Self {
-        Self { epoch: 0, access: Access::FULL }
+        Self { epoch: 0, access: PermittedAccess::FULL }
     }
 }
 
@@ -30,7 +30,7 @@ impl Allowed {
         let Some(of) = namespace.reservations.as_ref().map(|of| of.shared()) else { return true };
         let epoch = of.epoch();
         if epoch != self.epoch {
-            let access = if epoch == 0 { Access::FULL } else { of.access(&host()) };
+            let access = if epoch == 0 { PermittedAccess::FULL } else { of.access(&host()) };
             *self = Self { epoch, access };
         }
         self.access.allows(effect)
@@ -41,8 +41,8 @@ impl Allowed {
 pub(crate) fn action_of(action: ReserveAction) -> Action {
     let register = |check, key| Action::Register { check, key, all_ports: false };
     match action {
-        ReserveAction::Register { key } => register(Check::Ignore, key),
-        ReserveAction::Unregister { key } => register(Check::Registered(Some(key)), 0),
+        ReserveAction::Register { key } => register(KeyCheck::Ignore, key),
+        ReserveAction::Unregister { key } => register(KeyCheck::Registered(Some(key)), 0),
         ReserveAction::Acquire { key, kind } => Action::Acquire { key, kind: kind_of(kind) },
         ReserveAction::Preempt { key, of, kind } => {
             Action::Preempt { key, target: of, kind: kind_of(kind), abort: false }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use weft_io::tls::TlsServer;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::nbd::code::{ErrorCode, ReplyCode};
-use weft_proto::nbd::server::Offer;
+use weft_proto::nbd::server::ExportOffer;
 use weft_proto::nbd::{Server, ServerConfig, ServerEvent};
 use weft_proto::printable::Printable;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -110,7 +110,7 @@ impl Connection {
             }
             (self.serving, self.newcomer) = (Some(self.shared.members.serve()), None);
         }
-        engine.answer(Ok(Offer { listed: &listed, info }));
+        engine.answer(Ok(ExportOffer { listed: &listed, info }));
     }
 }
 

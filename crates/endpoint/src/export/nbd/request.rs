@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use weft_block::{Completion, Op, OpKind};
 use weft_io::Segments;
 use weft_proto::nbd::code::ErrorCode;
-use weft_proto::nbd::server::{Command, CommandKind};
+use weft_proto::nbd::server::{CommandKind, ServerCommand};
 use weft_proto::stream::Tag;
 
 /// A request in progress. A slot serves one request after another, and keeps the memory of its
@@ -15,7 +15,7 @@ use weft_proto::stream::Tag;
 #[derive(Default)]
 pub(super) struct Request {
     /// The command to execute.
-    pub command: Option<Command>,
+    pub command: Option<ServerCommand>,
     /// Memory of the data, all parts of the same length but the last. A part is away while the
     /// device has it.
     pub parts: SmallVec<[Segments; 1]>,
@@ -51,7 +51,7 @@ pub(super) fn tag_and_part(user: u64) -> (Tag, usize) {
 
 impl Request {
     /// Begins another request.
-    pub(super) fn begin(&mut self, command: Command, block_bytes: u32) {
+    pub(super) fn begin(&mut self, command: ServerCommand, block_bytes: u32) {
         let block = u64::from(block_bytes);
         let end = command.offset + command.length;
         self.command = Some(command);
@@ -72,7 +72,7 @@ impl Request {
     /// The blocks that the request touches: the first, and how many.
     pub(super) fn touched(&self, block_bytes: u32) -> (u64, u64) {
         let block = u64::from(block_bytes);
-        self.command.map_or((0, 0), |Command { offset, length, .. }| {
+        self.command.map_or((0, 0), |ServerCommand { offset, length, .. }| {
             (offset / block, (offset + length).div_ceil(block) - offset / block)
         })
     }
@@ -90,7 +90,7 @@ impl Request {
     /// Puts the blocks apart that are not written wholly; a trim leaves them alone. Gives how many
     /// others there are.
     #[cold]
-    fn find_partial_blocks(&mut self, command: Command, block: u64, end: u64) -> u64 {
+    fn find_partial_blocks(&mut self, command: ServerCommand, block: u64, end: u64) -> u64 {
         let (first, last) = (self.first, end / block);
         let within = first == last;
         let keeps = matches!(command.kind, CommandKind::Trim { .. });
@@ -201,12 +201,12 @@ impl Request {
     /// Returns whether it is a write, whose data follows it.
     #[inline]
     pub(super) fn is_write(&self) -> bool {
-        matches!(self.command, Some(Command { kind: CommandKind::Write { .. }, .. }))
+        matches!(self.command, Some(ServerCommand { kind: CommandKind::Write { .. }, .. }))
     }
 
     /// Returns whether it is a read.
     #[inline]
     pub(super) fn is_read(&self) -> bool {
-        matches!(self.command, Some(Command { kind: CommandKind::Read, .. }))
+        matches!(self.command, Some(ServerCommand { kind: CommandKind::Read, .. }))
     }
 }

@@ -24,7 +24,7 @@ use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment};
 use weft_proto::nbd::Server;
 use weft_proto::nbd::code::ErrorCode;
-use weft_proto::nbd::server::{Command, CommandKind};
+use weft_proto::nbd::server::{CommandKind, ServerCommand};
 use weft_proto::reservation::{Effect, Reservations};
 use weft_proto::stream::Tag;
 
@@ -120,7 +120,7 @@ impl Session {
         on: &Handle,
         engine: &mut Server,
         tag: Tag,
-        command: Command,
+        command: ServerCommand,
     ) -> Flow {
         if self.requests.len() <= tag.index() {
             self.requests.resize_with(tag.index() + 1, Request::default);

@@ -21,8 +21,8 @@ use crate::identity::Identities;
 use std::sync::{Arc, Weak};
 use weft_io::Handle;
 use weft_proto::nvme::auth::{
-    Arithmetic, Computed, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk,
-    Group, MESSAGE_BYTES_MAX, SecureChannel, Verdict,
+    Arithmetic, AuthenticationVerdict, Computed, ControllerAuthentication, ControllerKeys,
+    FailureReason, GeneratedPsk, Group, MESSAGE_BYTES_MAX, SecureChannel,
 };
 use weft_proto::nvme::controller::AuthenticationCommand;
 use weft_proto::nvme::cqe::Cqe;
@@ -208,7 +208,7 @@ impl Authenticating {
             .engine
             .sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes))
         {
-            Verdict::Compute(arithmetic) => {
+            AuthenticationVerdict::Compute(arithmetic) => {
                 self.computing = Some((tag, cid));
                 self.compute(arithmetic);
                 None
@@ -247,19 +247,21 @@ impl Authenticating {
         Some((tag, Cqe::new(cid, Status::SUCCESS)))
     }
 
-    fn follow(&mut self, on: &Handle, verdict: Verdict) {
+    fn follow(&mut self, on: &Handle, verdict: AuthenticationVerdict) {
         match verdict {
-            Verdict::Next | Verdict::Compute(_) => self.standing = Standing::Open,
-            Verdict::Authenticated(psk) => {
+            AuthenticationVerdict::Next | AuthenticationVerdict::Compute(_) => {
+                self.standing = Standing::Open
+            }
+            AuthenticationVerdict::Authenticated(psk) => {
                 self.standing = Standing::Proved;
                 self.shared.attempts.succeeded(on.now().since_epoch(), origin(&self.peer));
                 psk.into_iter().for_each(|psk| self.keep(on, &psk));
                 tracing::debug!("{}: authenticated", self.names());
             }
-            Verdict::Failed(reason) => {
+            AuthenticationVerdict::Failed(reason) => {
                 self.failed(on, Standing::Failed, "authentication refused", reason)
             }
-            Verdict::GivenUp(reason) => {
+            AuthenticationVerdict::GivenUp(reason) => {
                 self.failed(on, Standing::GivenUp, "the host refuses this controller", reason)
             }
         }

@@ -11,7 +11,7 @@ use crate::limits::{GENERATED_PSK_S, GENERATED_PSKS_MAX, GENERATED_PSKS_OF_HOST}
 use crate::psk::psk;
 use std::time::Duration;
 use weft_base::lock::Lock;
-use weft_proto::nvme::auth::{Derivation, GeneratedPsk, Identity, IdentityVersion, Named};
+use weft_proto::nvme::auth::{Derivation, GeneratedPsk, IdentityVersion, Named, PskIdentity};
 use weft_proto::nvme::controller::ConnectError;
 
 /// The keys of one target.
@@ -20,7 +20,7 @@ pub(crate) struct GeneratedKeys(Lock<Vec<Generated>>);
 
 /// A key.
 struct Generated {
-    identity: Identity,
+    identity: PskIdentity,
     /// When it was made.
     made: Duration,
     of: Owner,
@@ -77,7 +77,7 @@ impl GeneratedKeys {
         names: (&str, &str),
         of: Owner,
     ) -> bool {
-        let new = Identity::new(
+        let new = PskIdentity::new(
             &made.key,
             made.hash,
             true,
@@ -97,7 +97,8 @@ impl GeneratedKeys {
     /// An admin queue came with a key, which is that of its association from now on.
     ///
     /// # Errors
-    /// [`ConnectError::OtherIdentity`]: the key is that of another association, or not valid any more.
+    /// [`ConnectError::OtherIdentity`]: the key is that of another association, or not valid any
+    /// more.
     pub(super) fn claim(
         &self,
         now: Duration,
@@ -187,7 +188,7 @@ mod tests {
     }
 
     fn identity(n: u16, names: (&str, &str)) -> Vec<u8> {
-        let identity = Identity::new(
+        let identity = PskIdentity::new(
             &made(n).key,
             Hash::Sha256,
             true,

@@ -226,7 +226,7 @@ impl Follower for TargetState {
     }
 }
 
-impl reservations::Follower for TargetState {
+impl reservations::ReservationFollower for TargetState {
     fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         self.end_strangers(namespace, &mut self.associations.lock(), pending);
         if changes.notices.is_empty() && changes.aborted.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind, waiting};
-use weft_io::ublk::{Control, Info, flag, open_alone};
+use weft_io::ublk::{Info, UblkControl, flag, open_alone};
 use weft_io::{DriverId, RemoteLoop};
 
 use crate::export::local::ends::Tell;
@@ -19,7 +19,7 @@ use crate::limits::{DRAIN_STEP_MS, UBLK_CLOSE_S};
 pub(super) struct Disk {
     /// The URL by which it was asked for.
     pub url: String,
-    control: Arc<Control>,
+    control: Arc<UblkControl>,
     info: Info,
     block_bytes: u32,
     kept: Kept,
@@ -56,7 +56,7 @@ pub(super) enum Job {
 impl Disk {
     pub(super) fn new(
         url: &str,
-        control: &Arc<Control>,
+        control: &Arc<UblkControl>,
         info: Info,
         (block_bytes, sectors): (u32, u64),
         kept: Kept,

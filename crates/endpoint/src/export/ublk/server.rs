@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use weft_block::{BlockQueue, Change, Completion, Error, Op, OpKind, Outcome};
 use weft_io::event_loop::TimerSlot;
-use weft_io::ublk::{Device, Queue, Request, RequestKind, Taken};
+use weft_io::ublk::{UblkDevice, UblkEvent, UblkQueue, UblkRequest, UblkRequestKind};
 use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 
 /// Bytes of a sector, in which the kernel counts.
@@ -26,16 +26,16 @@ const EOPNOTSUPP: i32 = 95;
 pub(super) struct Server {
     id: DriverId,
     disk: Arc<Disk>,
-    queue: Queue,
+    queue: UblkQueue,
     namespace: LocalQueue,
     /// Requests that are not answered, by their numbers.
-    requests: Vec<Option<Request>>,
+    requests: Vec<Option<UblkRequest>>,
     /// Those that wait: for memory, or for the namespace to be reached.
     waiting: VecDeque<u16>,
     retry: TimerSlot,
     ops: VecDeque<Op>,
     done: Vec<Completion>,
-    taken: Vec<Taken>,
+    taken: Vec<UblkEvent>,
     /// Numbers by which no request comes any more.
     over: usize,
     /// Of the queue.
@@ -49,14 +49,14 @@ impl Server {
         on: &Handle,
         disk: &Arc<Disk>,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        (device, number): (&Arc<Device>, u16),
+        (device, number): (&Arc<UblkDevice>, u16),
     ) -> Result<DriverId, Error> {
         let failed = |e: std::io::Error| {
             Error::io(format!("cannot serve queue {number} of {}: {e}", disk.path()), e)
         };
         on.try_spawn(|id| {
             let namespace = LocalQueue::open(hosts, opened, on, id)?;
-            let queue = Queue::open(device, number, on, id).map_err(failed)?;
+            let queue = UblkQueue::open(device, number, on, id).map_err(failed)?;
             let depth = usize::from(device.info().depth);
             Ok(Self {
                 id,
@@ -81,23 +81,26 @@ impl Server {
         let Some(request) = self.requests[usize::from(tag)] else { return };
         let unit = self.disk.block_bytes() / SECTOR;
         // A flush has no sectors, and its first one is of no meaning.
-        let whole = request.kind == RequestKind::Flush
+        let whole = request.kind == UblkRequestKind::Flush
             || request.sector.is_multiple_of(unit.into()) && request.sectors.is_multiple_of(unit);
         let bytes = request.sectors as usize * SECTOR as usize;
-        let has_data = matches!(request.kind, RequestKind::Read | RequestKind::Write { .. });
+        let has_data =
+            matches!(request.kind, UblkRequestKind::Read | UblkRequestKind::Write { .. });
         if !whole || (has_data && bytes > self.queue.request_bytes()) {
             return self.answer(tag, -EINVAL);
         }
         let kind = match request.kind {
-            RequestKind::Read => OpKind::Read,
-            RequestKind::Write { fua } => OpKind::Write { fua },
-            RequestKind::Flush if self.disk.fails_flush(self.number) => {
+            UblkRequestKind::Read => OpKind::Read,
+            UblkRequestKind::Write { fua } => OpKind::Write { fua },
+            UblkRequestKind::Flush if self.disk.fails_flush(self.number) => {
                 return self.answer(tag, -EIO);
             }
-            RequestKind::Flush => OpKind::Flush,
-            RequestKind::Discard => OpKind::Discard,
-            RequestKind::WriteZeroes { deallocate, fua } => OpKind::WriteZeroes { deallocate, fua },
-            RequestKind::Unknown(_) => return self.answer(tag, -EOPNOTSUPP),
+            UblkRequestKind::Flush => OpKind::Flush,
+            UblkRequestKind::Discard => OpKind::Discard,
+            UblkRequestKind::WriteZeroes { deallocate, fua } => {
+                OpKind::WriteZeroes { deallocate, fua }
+            }
+            UblkRequestKind::Unknown(_) => return self.answer(tag, -EOPNOTSUPP),
         };
         let mut data = Segments::new();
         if has_data {
@@ -140,9 +143,9 @@ impl Server {
     }
 
     /// The result of a request that was done.
-    fn result(&self, request: &Request, op: &Op) -> i32 {
+    fn result(&self, request: &UblkRequest, op: &Op) -> i32 {
         let mut at = 0;
-        if request.kind == RequestKind::Read {
+        if request.kind == UblkRequestKind::Read {
             for piece in &op.data {
                 if self.queue.write_data(op.user as u16, at, piece).is_err() {
                     return -EIO;
@@ -151,7 +154,9 @@ impl Server {
             }
         }
         match request.kind {
-            RequestKind::Read | RequestKind::Write { .. } => (request.sectors * SECTOR) as i32,
+            UblkRequestKind::Read | UblkRequestKind::Write { .. } => {
+                (request.sectors * SECTOR) as i32
+            }
             _ => 0,
         }
     }
@@ -196,8 +201,8 @@ impl Driver for Server {
         let busy = !taken.is_empty();
         for taken in taken.drain(..) {
             match taken {
-                Taken::Over(_) => self.over += 1,
-                Taken::Request(tag, request) => {
+                UblkEvent::Over(_) => self.over += 1,
+                UblkEvent::Request(tag, request) => {
                     self.requests[usize::from(tag)] = Some(request);
                     // What comes while the disk is being left is the next server's.
                     if !self.is_leaving.load(Relaxed) {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
 use weft_io::RemoteLoop;
-use weft_io::ublk::{Attributes, Control, DEPTH, Device, Info, Parameters, State};
+use weft_io::ublk::{DEPTH, DiskAttributes, Info, State, UblkControl, UblkDevice, UblkParameters};
 
 /// The longest discard and write of zeroes, sectors: 1 GiB.
 const RANGE_SECTORS: u32 = 1 << 21;
@@ -31,15 +31,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a disk is made from.
 pub(super) struct Start<'a> {
-    pub control: &'a Arc<Control>,
+    pub control: &'a Arc<UblkControl>,
     pub hosts: &'a Arc<LocalHosts>,
     pub loops: &'a [RemoteLoop],
     pub late_writers: &'a LateWriters,
 }
 
 /// The driver's control device.
-pub(super) fn control() -> Result<Arc<Control>, Error> {
-    let opened = Control::open().map(Arc::new);
+pub(super) fn control() -> Result<Arc<UblkControl>, Error> {
+    let opened = UblkControl::open().map(Arc::new);
     opened.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::new(
             ErrorKind::Unsupported,
@@ -212,8 +212,8 @@ impl Start<'_> {
         }
     }
 
-    fn open(&self, info: &Info) -> Result<Arc<Device>, Error> {
-        let opened = self.patiently(|| Device::open(info)).map(Arc::new);
+    fn open(&self, info: &Info) -> Result<Arc<UblkDevice>, Error> {
+        let opened = self.patiently(|| UblkDevice::open(info)).map(Arc::new);
         opened.map_err(|e| users::not_given(info, e))
     }
 
@@ -221,7 +221,7 @@ impl Start<'_> {
     fn serve(
         &self,
         disk: &Arc<Disk>,
-        device: Arc<Device>,
+        device: Arc<UblkDevice>,
         opened: &Arc<Opened>,
     ) -> Result<(), Error> {
         let info = *disk.info();
@@ -273,14 +273,14 @@ fn failed(what: &str, info: &Info, e: io::Error) -> Error {
     Error::io(format!("cannot {what} /dev/ublkb{}: {e}", info.device), e)
 }
 
-fn parameters(view: &View, request_bytes: u32) -> Parameters {
+fn parameters(view: &View, request_bytes: u32) -> UblkParameters {
     let (geometry, features) = (view.geometry, view.features);
     let block_bytes = geometry.block_bytes;
     let optimal = u64::from(geometry.optimal_blocks) * u64::from(block_bytes);
     let optimal = optimal.clamp(block_bytes.into(), request_bytes.max(block_bytes).into());
     let range = |can: bool| if can && features.write { RANGE_SECTORS } else { 0 };
-    Parameters {
-        attributes: Attributes {
+    UblkParameters {
+        attributes: DiskAttributes {
             read_only: !features.write,
             volatile_cache: features.volatile_cache,
         },

@@ -1,9 +1,9 @@
 //! Disks of users who are not root: the driver allows them less, and udev has to give each to its
 //! user.
 //!
-//! Such a disk ends with its process, also with one that is killed: the driver keeps none that waits
-//! for another process. What stays of it is a device without a disk, which is in the way of the next
-//! one.
+//! Such a disk ends with its process, also with one that is killed: the driver keeps none that
+//! waits for another process. What stays of it is a device without a disk, which is in the way of
+//! the next one.
 
 use crate::limits::{UBLK_CLOSE_S, UBLK_OPEN_S};
 use std::io;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
-use weft_io::ublk::{Control, Info, State, flag, is_usable};
+use weft_io::ublk::{Info, State, UblkControl, flag, is_usable};
 
 /// The rules of udev that give disks to their users.
 const RULES: &str = "packaging/61-weft-users.rules";
@@ -22,8 +22,9 @@ const EPERM: i32 = 1;
 /// Pause before it is looked again whether udev is done.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Makes a device like that of root and, where the driver refuses it to this process, one of a user.
-pub(super) fn add(control: &Control, wanted: &Info) -> Result<Info, Error> {
+/// Makes a device like that of root and, where the driver refuses it to this process, one of a
+/// user.
+pub(super) fn add(control: &UblkControl, wanted: &Info) -> Result<Info, Error> {
     let features = control.features();
     let whole = Info { flags: flags(features), ..*wanted };
     match control.add(&whole) {
@@ -129,8 +130,8 @@ pub(super) fn delete(info: &Info) -> Option<io::Result<()>> {
     let (info, (tell, told)) = (*info, mpsc::channel());
     let spawned =
         std::thread::Builder::new().name("weft-ublk-delete".to_owned()).spawn(move || {
-            // Another `Control` would wait for this command, too.
-            let _ = tell.send(Control::open().and_then(|control| control.delete(&info)));
+            // Another `UblkControl` would wait for this command, too.
+            let _ = tell.send(UblkControl::open().and_then(|control| control.delete(&info)));
         });
     match spawned {
         Ok(_) => told.recv_timeout(Duration::from_secs(UBLK_CLOSE_S)).ok(),
@@ -141,7 +142,7 @@ pub(super) fn delete(info: &Info) -> Option<io::Result<()>> {
 /// User and group of the disk of a device, if it is one of a user who is not root.
 pub fn owner(number: u32) -> Result<(u32, u32), Error> {
     let failed = |e| Error::io(format!("cannot look at ublk device {number}: {e}"), e);
-    let info = Control::open().and_then(|control| control.info(number)).map_err(failed)?;
+    let info = UblkControl::open().and_then(|control| control.info(number)).map_err(failed)?;
     if info.is_of_user() {
         return Ok(info.owner);
     }

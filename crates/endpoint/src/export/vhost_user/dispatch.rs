@@ -13,8 +13,8 @@ use weft_io::guest::notify::{Call, Kick};
 use weft_io::{DriverId, Handle};
 use weft_proto::limits::{VHOST_USER_QUEUES_MAX, VHOST_USER_REGIONS_MAX, VIRTIO_QUEUE_SIZE_MAX};
 use weft_proto::vhost_user::{
-    InflightDescription, LogDescription, Region, Reply, Request, Violation, VringState,
-    protocol_feature,
+    BackEndReply, InflightDescription, LogDescription, MemoryRegion, Request, Violation,
+    VringState, protocol_feature,
 };
 use weft_proto::virtio::block::CONFIG_WRITEBACK_AT;
 use weft_proto::virtio::feature::FeatureBits;
@@ -27,7 +27,7 @@ pub(super) enum Answer {
     /// It is done.
     Done,
     /// An answer of its own.
-    Reply(Reply),
+    Reply(BackEndReply),
     /// An answer that comes when nothing is in flight of a queue.
     Stop(u16),
     /// All queues are to come to rest.
@@ -57,7 +57,7 @@ fn refused<T>(why: &str) -> Result<T, Failure> {
     Err(Failure::Refused(why.to_owned()))
 }
 
-fn region(of: &Region) -> GuestRegion {
+fn region(of: &MemoryRegion) -> GuestRegion {
     GuestRegion { guest: of.guest, bytes: of.bytes, user: of.user, offset: of.offset }
 }
 
@@ -181,7 +181,7 @@ impl Device {
 
     /// Takes other memory. What is under way keeps the guest's addresses, which are looked up when
     /// data is copied.
-    fn set_memory(&mut self, regions: &[Region], files: &[Foreign]) -> Result<(), Failure> {
+    fn set_memory(&mut self, regions: &[MemoryRegion], files: &[Foreign]) -> Result<(), Failure> {
         let mut memory = GuestMemory::default();
         for (of, file) in regions.iter().zip(files) {
             memory.add(region(of), file.as_fd())?;
@@ -190,7 +190,7 @@ impl Device {
         Ok(())
     }
 
-    fn add_region(&mut self, of: &Region, file: Option<Foreign>) -> Result<(), Failure> {
+    fn add_region(&mut self, of: &MemoryRegion, file: Option<Foreign>) -> Result<(), Failure> {
         let mut memory = self.guest.memory.borrow_mut();
         if memory.len() >= VHOST_USER_REGIONS_MAX {
             return refused("there are too many regions of memory");
@@ -208,14 +208,14 @@ impl Device {
         Ok(number(0))
     }
 
-    fn get_config(&self, offset: u32, len: u32, flags: u32) -> Reply {
+    fn get_config(&self, offset: u32, len: u32, flags: u32) -> BackEndReply {
         let mut bytes = Vec::new();
         if offset.saturating_add(len) <= CONFIG_BYTES_MAX {
             let config = self.config().encode();
             let (from, to) = (offset as usize, (offset + len) as usize);
             bytes.extend((from..to).map(|at| config.get(at).copied().unwrap_or(0)));
         }
-        Reply::Config { offset, flags, bytes }
+        BackEndReply::Config { offset, flags, bytes }
     }
 
     fn set_config(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Failure> {
@@ -234,7 +234,7 @@ impl Device {
             return refused("there are too many or too large queues for what is in flight");
         }
         self.record_file = Some(shared_memory("weft-vhost-user-in-flight", bytes)?);
-        Ok(Answer::Reply(Reply::Inflight(InflightDescription { bytes, offset: 0, ..*of })))
+        Ok(Answer::Reply(BackEndReply::Inflight(InflightDescription { bytes, offset: 0, ..*of })))
     }
 
     fn set_records(
@@ -256,7 +256,7 @@ impl Device {
 }
 
 fn number(of: u64) -> Answer {
-    Answer::Reply(Reply::Number(of))
+    Answer::Reply(BackEndReply::Number(of))
 }
 
 /// Whether records are of queues that there may be.

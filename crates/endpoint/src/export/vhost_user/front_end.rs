@@ -27,7 +27,7 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::guest::memory::GuestMemory;
 use weft_io::guest::messages::MessageSocket;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-use weft_proto::vhost_user::{Reply, code, protocol_feature};
+use weft_proto::vhost_user::{BackEndReply, code, protocol_feature};
 
 /// How far it is with its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,18 +217,18 @@ impl FrontEnd {
             Ok(Answer::Reply(reply)) => self.reply(code, &reply),
             Ok(Answer::Stop(index)) => self.stopping = Some(Stopping::Queue(index)),
             Ok(Answer::Reset) => self.stopping = Some(Stopping::All { acknowledges, code }),
-            Ok(Answer::Done) if acknowledges => self.reply(code, &Reply::Number(0)),
+            Ok(Answer::Done) if acknowledges => self.reply(code, &BackEndReply::Number(0)),
             Ok(Answer::Done) => {}
             Err(Failure::Refused(why)) if acknowledges => {
                 self.log(on, &format!("message {code} of the front end is refused: {why}"));
-                self.reply(code, &Reply::Number(1));
+                self.reply(code, &BackEndReply::Number(1));
             }
             Err(Failure::Refused(why)) => self.end(on, &format!("message {code}: {why}")),
             Err(Failure::Violation(violation)) => self.end(on, &violation.to_string()),
         }
     }
 
-    fn reply(&mut self, code: u32, reply: &Reply) {
+    fn reply(&mut self, code: u32, reply: &BackEndReply) {
         self.outgoing = (reply.encode(code), self.device.record_file.take());
     }
 
@@ -254,7 +254,7 @@ impl FrontEnd {
                 let vring = self.device.vrings.get(usize::from(index));
                 if vring.is_some_and(at_rest) && self.is_flushed(on) {
                     let base = self.device.stop(index);
-                    let reply = Reply::Base { index: index.into(), base };
+                    let reply = BackEndReply::Base { index: index.into(), base };
                     self.reply(code::GET_VRING_BASE, &reply);
                     self.stopping = None;
                 }
@@ -266,7 +266,7 @@ impl FrontEnd {
                         self.device.vrings[usize::from(index)].is_enabled = false;
                     }
                     if acknowledges {
-                        self.reply(code, &Reply::Number(0));
+                        self.reply(code, &BackEndReply::Number(0));
                     }
                     self.stopping = None;
                 }

@@ -9,7 +9,7 @@ use weft_proto::virtio::chain::Chain;
 use weft_proto::virtio::feature::FeatureBits;
 use weft_proto::virtio::parts::Parts;
 use weft_proto::virtio::ring::{Ring, RingConfig, part_bytes};
-use weft_proto::virtio::{Fault, SharedMemory};
+use weft_proto::virtio::{RingFault, SharedMemory};
 
 /// See the module.
 #[derive(Default)]
@@ -53,7 +53,11 @@ impl Vring {
     }
 
     /// Opens the ring, if all is known of it.
-    pub(super) fn start(&mut self, shared: Shared<'_>, features: FeatureBits) -> Result<(), Fault> {
+    pub(super) fn start(
+        &mut self,
+        shared: Shared<'_>,
+        features: FeatureBits,
+    ) -> Result<(), RingFault> {
         let (false, Some(address)) = (self.is_running() || self.is_broken, self.address) else {
             return Ok(());
         };
@@ -62,8 +66,9 @@ impl Vring {
         }
         let is_packed = features.has(FeatureBits::RING_PACKED);
         let bytes = part_bytes(self.size, is_packed);
-        let place =
-            |at: u64, n: usize| shared.memory.guest_address(at, bytes[n].0).ok_or(Fault::Outside);
+        let place = |at: u64, n: usize| {
+            shared.memory.guest_address(at, bytes[n].0).ok_or(RingFault::Outside)
+        };
         let parts = Parts {
             descriptors: place(address.descriptors, 0)?,
             driver: place(address.available, 1)?,
@@ -78,7 +83,11 @@ impl Vring {
     }
 
     /// Takes the next chain. Without one, the driver notifies of the next.
-    pub(super) fn take(&mut self, shared: Shared<'_>, chain: &mut Chain) -> Result<bool, Fault> {
+    pub(super) fn take(
+        &mut self,
+        shared: Shared<'_>,
+        chain: &mut Chain,
+    ) -> Result<bool, RingFault> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
         let memory = OfGuest(shared.memory);
         let record = shared.record.map(|(record, _)| OfRecord(record));
@@ -94,7 +103,7 @@ impl Vring {
         shared: Shared<'_>,
         chain: &Chain,
         written: u32,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RingFault> {
         let Some(ring) = self.ring.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
         let record = shared.record.map(|(record, _)| OfRecord(record));
         let record = record.as_ref().map(|record| record as &dyn SharedMemory);
@@ -102,7 +111,7 @@ impl Vring {
     }
 
     /// Notifies the driver of what was given back, if it wants that.
-    pub(super) fn notify(&mut self, memory: &GuestMemory) -> Result<(), Fault> {
+    pub(super) fn notify(&mut self, memory: &GuestMemory) -> Result<(), RingFault> {
         let Some(ring) = self.ring.as_mut().filter(|_| !self.is_broken) else { return Ok(()) };
         if ring.notifies(&OfGuest(memory))? {
             self.call.iter().for_each(Call::signal);

@@ -57,7 +57,7 @@ fn queue_pairs_are_captured_as_nvme_tcp() {
     let options = ConnectOptions { nr_io_queues: 4, queue_size: 32, ..stage.options.clone() };
     let device: Arc<dyn BlockDevice> =
         open::<<Rdma as Transport>::Link>(place, &options).wait().unwrap();
-    let plan = weft_block::testing::Plan { rounds: 2, compare_blocks: 1, ..Default::default() };
+    let plan = weft_block::testing::TestPlan { rounds: 2, compare_blocks: 1, ..Default::default() };
     conformance(&device, plan);
     drop((device, kept));
     let has_tshark = programs::have(&["tshark"]);

@@ -41,7 +41,7 @@ fn is_a_block_device<T: Transport>(url: &'static str) {
     let device: Arc<dyn BlockDevice> = open::<T::Link>(place, &options).wait().unwrap();
     conformance(
         &device,
-        weft_block::testing::Plan { rounds: 20, compare_blocks: 1, ..Default::default() },
+        weft_block::testing::TestPlan { rounds: 20, compare_blocks: 1, ..Default::default() },
     );
     drop((device, kept));
 }

@@ -15,7 +15,7 @@ use weft_base::lock::Lock;
 use weft_io::sim::Rng;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::controller::TransportAddress;
-use weft_proto::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
+use weft_proto::nvme::log_page::{AddressFamily, SecureChannelNeed, TransportType};
 use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme::wire::Ascii;
 use weft_proto::stream::Tag;
@@ -172,7 +172,7 @@ fn port() -> PortAddress {
         traddr: Ascii::new(""),
         trsvcid: Ascii::new(""),
         tsas: [0; 256],
-        secure_channel: SecureChannel::NOT_SPECIFIED,
+        secure_channel: SecureChannelNeed::NOT_SPECIFIED,
     };
     PortAddress {
         address,

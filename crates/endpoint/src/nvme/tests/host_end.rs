@@ -3,7 +3,8 @@
 
 use super::fabric::{Fabric, FabricEnd, Message, Next};
 use crate::source::nvme::transport::{
-    Commands, ConnectResult, Engine, Event, Link, OpenLink, Opened, Plan,
+    CommandEngine, CommandEvent, CommandOwner, ConnectResult, ControllerLink, LinkPlan, OpenLink,
+    Opened,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub(super) struct HostEngine {
     closed: bool,
 }
 
-impl Engine for HostEngine {
+impl CommandEngine for HostEngine {
     fn submit(&mut self, mut sqe: Sqe, data: HostData) -> Result<Tag, SubmitError> {
         if self.closed {
             return Err(SubmitError::Closed);
@@ -121,12 +122,12 @@ impl HostEngine {
     }
 
     /// The answer of a command, once its capsule is out too.
-    fn answer(&mut self, tag: Tag) -> Option<Event> {
+    fn answer(&mut self, tag: Tag) -> Option<CommandEvent> {
         let command = &mut self.commands[tag.index()];
         let cqe =
             command.answer.filter(|_| command.capsule_out && command.state == HostState::Sent)?;
         command.state = HostState::Done;
-        Some(Event::Response { tag, cqe, received_bytes: command.received_bytes })
+        Some(CommandEvent::Response { tag, cqe, received_bytes: command.received_bytes })
     }
 }
 
@@ -164,7 +165,12 @@ impl HostEnd {
         }
     }
 
-    fn take(&mut self, on: &Handle, commands: &mut impl Commands<HostEngine>, message: Message) {
+    fn take(
+        &mut self,
+        on: &Handle,
+        commands: &mut impl CommandOwner<HostEngine>,
+        message: Message,
+    ) {
         let event = match message {
             Message::Capsule(bytes) => {
                 self.end.post_receive();
@@ -191,7 +197,7 @@ impl HostEnd {
         }
     }
 
-    fn response(&mut self, bytes: &[u8]) -> Option<Event> {
+    fn response(&mut self, bytes: &[u8]) -> Option<CommandEvent> {
         let cqe = Cqe::decode(bytes.try_into().expect("a response is 16 bytes"));
         let at = usize::from(cqe.cid.0 & ((1 << TAG_BITS) - 1));
         let known = self
@@ -211,7 +217,7 @@ impl HostEnd {
     /// The memory of a command whose data goes out.
     fn read(
         &mut self,
-        commands: &impl Commands<HostEngine>,
+        commands: &impl CommandOwner<HostEngine>,
         key: u32,
         len: u32,
     ) -> Option<Vec<u8>> {
@@ -220,7 +226,12 @@ impl HostEnd {
         (len <= bytes).then(|| gather(commands, tag, len))
     }
 
-    fn write(&mut self, commands: &mut impl Commands<HostEngine>, key: u32, data: &[u8]) -> bool {
+    fn write(
+        &mut self,
+        commands: &mut impl CommandOwner<HostEngine>,
+        key: u32,
+        data: &[u8],
+    ) -> bool {
         let Some((tag, command)) = self.engine.by_key(key) else { return false };
         if !matches!(command.data, HostData::In(bytes) if data.len() <= bytes as usize) {
             return false;
@@ -239,7 +250,7 @@ impl HostEnd {
     }
 }
 
-fn gather<E>(commands: &impl Commands<E>, tag: Tag, len: u32) -> Vec<u8> {
+fn gather<E>(commands: &impl CommandOwner<E>, tag: Tag, len: u32) -> Vec<u8> {
     let mut data = Vec::with_capacity(len as usize);
     while data.len() < len as usize {
         data.extend_from_slice(commands.memory(tag, data.len() as u32, len - data.len() as u32));
@@ -252,7 +263,7 @@ impl OpenLink for HostEnd {
 
     fn open(
         on: &Handle,
-        plan: Plan<Arc<Fabric>>,
+        plan: LinkPlan<Arc<Fabric>>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
         let mut link = Self::new(plan.place.connect(), plan.commands);
@@ -276,7 +287,7 @@ impl OpenLink for HostEnd {
     }
 }
 
-impl Link for HostEnd {
+impl ControllerLink for HostEnd {
     type Engine = HostEngine;
 
     fn engine(&mut self) -> &mut HostEngine {
@@ -295,7 +306,7 @@ impl Link for HostEnd {
         Ok(())
     }
 
-    fn receive(&mut self, on: &Handle, commands: &mut impl Commands<HostEngine>) -> Activity {
+    fn receive(&mut self, on: &Handle, commands: &mut impl CommandOwner<HostEngine>) -> Activity {
         let mut activity = Activity::Idle;
         while !self.closing {
             match self.end.next(on.now()) {
@@ -314,7 +325,7 @@ impl Link for HostEnd {
         activity
     }
 
-    fn send(&mut self, on: &Handle, commands: &mut impl Commands<HostEngine>) -> Activity {
+    fn send(&mut self, on: &Handle, commands: &mut impl CommandOwner<HostEngine>) -> Activity {
         let mut activity = Activity::Idle;
         while let Some(&tag) = self.engine.queue.front() {
             let command = &self.engine.commands[tag.index()];
@@ -370,7 +381,7 @@ struct Connect {
     answer: Option<Cqe>,
 }
 
-impl Commands<HostEngine> for Connect {
+impl CommandOwner<HostEngine> for Connect {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -379,8 +390,9 @@ impl Commands<HostEngine> for Connect {
         &self.data[offset as usize..(offset + len) as usize]
     }
 
-    fn event(&mut self, _: &Handle, engine: &mut HostEngine, event: Event) {
-        let (Event::Response { tag, cqe, .. } | Event::DataFailed { tag, cqe }) = event;
+    fn event(&mut self, _: &Handle, engine: &mut HostEngine, event: CommandEvent) {
+        let (CommandEvent::Response { tag, cqe, .. } | CommandEvent::DataFailed { tag, cqe }) =
+            event;
         engine.release(tag);
         self.answer = Some(cqe);
     }

@@ -15,15 +15,15 @@ use crate::source::nvme::device::NvmeDevice;
 use crate::source::nvme::rdma::RdmaLink;
 use crate::source::nvme::session::{self, Session};
 use crate::source::nvme::tcp::TcpLink;
-use crate::source::nvme::transport::{Link, OpenLink};
+use crate::source::nvme::transport::{ControllerLink, OpenLink};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Pending};
-use weft_io::rdma::{Event, QueuePair, QueuePairConfig};
+use weft_io::rdma::{QueuePair, QueuePairConfig, QueuePairEvent};
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Qid};
-use weft_proto::nvme_rdma::cm::Request;
+use weft_proto::nvme_rdma::cm::CmRequest;
 
 /// A target that listens, whatever its hosts come by.
 pub(super) trait Serving: Send {
@@ -79,7 +79,7 @@ impl Serving for Arc<TargetState> {
 /// A target that serves one device, over some transport.
 pub(super) trait Transport: 'static {
     /// The host's connections.
-    type Link: Link;
+    type Link: ControllerLink;
 
     /// Loops that take the machine's time, the first ones for a target.
     fn stage() -> Testbed {
@@ -225,7 +225,7 @@ impl Driver for Silent {
     fn work(&mut self, on: &Handle) -> Activity {
         let Silent(pair) = self;
         while let Some(event) = pair.poll(on).unwrap() {
-            if event == Event::Resolved {
+            if event == QueuePairEvent::Resolved {
                 let (queues, bytes) = (8, 64);
                 let config = QueuePairConfig {
                     send_queue: queues,
@@ -239,7 +239,7 @@ impl Driver for Silent {
                 };
                 pair.create(&config).unwrap();
                 pair.open(
-                    &Request { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }
+                    &CmRequest { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }
                         .encode(),
                 )
                 .unwrap();
@@ -259,7 +259,10 @@ impl Drop for Removed {
 }
 
 /// An association with the target there.
-pub(super) fn connect<L: Link>(place: L::Place, options: &ConnectOptions) -> Pending<Session<L>> {
+pub(super) fn connect<L: ControllerLink>(
+    place: L::Place,
+    options: &ConnectOptions,
+) -> Pending<Session<L>> {
     let host = Nqn::new("nqn.2026-01.example.host:transport").unwrap();
     let options = ConnectOptions {
         host: Some(HostIdentity { nqn: host, id: Id128([9; 16]) }),
@@ -270,7 +273,7 @@ pub(super) fn connect<L: Link>(place: L::Place, options: &ConnectOptions) -> Pen
 }
 
 /// Its namespace.
-pub(super) fn open<L: Link>(
+pub(super) fn open<L: ControllerLink>(
     place: L::Place,
     options: &ConnectOptions,
 ) -> Pending<Arc<NvmeDevice<L>>> {

@@ -7,7 +7,7 @@ mod unflushed;
 
 use super::asking::Asked;
 use super::backoff::pause;
-use super::opener::Opener;
+use super::opener::PathOpener;
 use super::path_group::{Live, PathGroup};
 use super::replay::Replayed;
 use super::samples::Comparison;
@@ -55,7 +55,7 @@ struct Renewal {
 
 /// A path, as the keeper sees it.
 pub(super) struct Path {
-    pub(super) opener: Opener,
+    pub(super) opener: PathOpener,
     pub(super) phase: Phase,
     /// It was open before.
     pub(super) again: bool,
@@ -76,7 +76,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn new(opener: Opener, phase: Phase, epoch: Option<u64>) -> Self {
+    pub(super) fn new(opener: PathOpener, phase: Phase, epoch: Option<u64>) -> Self {
         let again = matches!(phase, Phase::Live);
         Self {
             opener,
@@ -365,8 +365,8 @@ impl Keeper {
         }
     }
 
-    /// Reports from time to time that operations wait although paths are open. Of paths that are not
-    /// the log tells when they are lost and cannot be opened.
+    /// Reports from time to time that operations wait although paths are open. Of paths that are
+    /// not the log tells when they are lost and cannot be opened.
     fn report_stranded(&mut self, on: &Handle) {
         let refused = |(path, (_, live)): (usize, (u64, Option<Live>))| {
             let why = live?.device.access_state().refusal().unwrap_or("disabled at the target");
@@ -445,6 +445,6 @@ pub(super) fn is_reached(device: &dyn BlockDevice) -> bool {
 }
 
 /// Begins to open all paths; used by [`super::begin`].
-pub(super) fn begin_all(openers: &[Opener]) -> Result<Vec<Opening>, Error> {
-    openers.iter().map(Opener::begin).collect()
+pub(super) fn begin_all(openers: &[PathOpener]) -> Result<Vec<Opening>, Error> {
+    openers.iter().map(PathOpener::begin).collect()
 }

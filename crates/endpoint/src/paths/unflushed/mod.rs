@@ -9,7 +9,7 @@
 
 mod pieces;
 
-pub(super) use pieces::Piece;
+pub(super) use pieces::UnflushedPiece;
 use pieces::{Covered, cut};
 use std::collections::VecDeque;
 use weft_base::lock::Lock;
@@ -144,7 +144,7 @@ impl Unflushed {
 
     /// What has to be written again, in any order: of each block the last write. What was told to
     /// be lost stays so.
-    pub(super) fn pieces(&self) -> VecDeque<Piece> {
+    pub(super) fn pieces(&self) -> VecDeque<UnflushedPiece> {
         self.pieces_of(|_| true, |entry| !entry.is_doubtful && !entry.is_lost)
     }
 
@@ -152,14 +152,14 @@ impl Unflushed {
     /// cannot have been lost, what a discard leaves is not defined, and what was told is not told
     /// again. Pieces lie below one of these unresolved writes (the first block, and the one behind
     /// the last) as a whole, or not at all.
-    pub(super) fn pieces_to_look_at(&self, unresolved: &[(u64, u64)]) -> VecDeque<Piece> {
+    pub(super) fn pieces_to_look_at(&self, unresolved: &[(u64, u64)]) -> VecDeque<UnflushedPiece> {
         let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
         cut(whole, unresolved)
     }
 
     /// What is neither written again nor certain to be there: pieces below writes of which nobody
     /// knows whether they were executed.
-    pub(super) fn pieces_in_doubt(&self) -> VecDeque<Piece> {
+    pub(super) fn pieces_in_doubt(&self) -> VecDeque<UnflushedPiece> {
         let whole = self.pieces_of(|entry| !entry.is_doubtful, Entry::counts);
         let doubtful: Vec<_> = self
             .0
@@ -169,7 +169,7 @@ impl Unflushed {
             .filter(|it| it.is_doubtful)
             .map(|it| (it.number, it.range()))
             .collect();
-        let below = |piece: Piece| {
+        let below = |piece: UnflushedPiece| {
             let over: Vec<_> = doubtful
                 .iter()
                 .filter(|(number, _)| *number > piece.number)
@@ -178,13 +178,13 @@ impl Unflushed {
             cut([piece].into(), &over)
                 .into_iter()
                 .filter(|piece| piece.is_under)
-                .map(|piece| Piece { is_under: false, ..piece })
+                .map(|piece| UnflushedPiece { is_under: false, ..piece })
         };
         whole.into_iter().flat_map(below).collect()
     }
 
     /// The device does not have a piece any more.
-    pub(super) fn lose(&self, piece: &Piece) {
+    pub(super) fn lose(&self, piece: &UnflushedPiece) {
         let log = &mut *self.0.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
             return;
@@ -200,7 +200,7 @@ impl Unflushed {
         &self,
         covers: impl Fn(&Entry) -> bool,
         wanted: impl Fn(&Entry) -> bool,
-    ) -> VecDeque<Piece> {
+    ) -> VecDeque<UnflushedPiece> {
         let log = self.0.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
         for entry in log.entries.iter().rev().filter(|entry| covers(entry)) {
@@ -209,7 +209,7 @@ impl Unflushed {
                 let (blocks, skip) = ((end - lba) as u32, (lba - entry.lba) as usize * block_bytes);
                 let (kind, number, len) = (entry.kind, entry.number, blocks as usize * block_bytes);
                 if wanted(entry) {
-                    pieces.push_front(Piece {
+                    pieces.push_front(UnflushedPiece {
                         kind,
                         lba,
                         blocks,
@@ -225,7 +225,7 @@ impl Unflushed {
     }
 
     /// Copies the data of a piece; `false` if its write has been removed.
-    pub(super) fn copy(&self, piece: &Piece, into: &mut [u8]) -> bool {
+    pub(super) fn copy(&self, piece: &UnflushedPiece, into: &mut [u8]) -> bool {
         let log = self.0.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
             return false;
@@ -241,7 +241,7 @@ impl Unflushed {
 
     /// Whether a device that has read these bytes where a piece lies has its data, or that of a
     /// later write that may have been executed. So does what is not in the log any more.
-    pub(super) fn agrees(&self, piece: &Piece, read: &[u8]) -> bool {
+    pub(super) fn agrees(&self, piece: &UnflushedPiece, read: &[u8]) -> bool {
         let log = self.0.lock();
         let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else {
             return true;

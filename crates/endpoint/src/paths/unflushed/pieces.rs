@@ -5,7 +5,7 @@ use weft_block::OpKind;
 
 /// Blocks of a write that no later one has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct UnflushedPiece {
     pub(crate) kind: OpKind,
     pub(crate) lba: u64,
     pub(crate) blocks: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Piece {
     pub(crate) skip: usize,
 }
 
-impl Piece {
+impl UnflushedPiece {
     /// Takes at most so many blocks from its beginning; what is left of it, if anything is.
     pub(crate) fn split(self, blocks: u32) -> (Self, Option<Self>) {
         if blocks >= self.blocks {
@@ -37,7 +37,10 @@ impl Piece {
 }
 
 /// Cuts pieces at the bounds of these ranges, and tells which of them lie in one.
-pub(super) fn cut(mut whole: VecDeque<Piece>, ranges: &[(u64, u64)]) -> VecDeque<Piece> {
+pub(super) fn cut(
+    mut whole: VecDeque<UnflushedPiece>,
+    ranges: &[(u64, u64)],
+) -> VecDeque<UnflushedPiece> {
     let mut pieces = VecDeque::new();
     while let Some(piece) = whole.pop_front() {
         let (first, end) = (piece.lba, piece.lba + u64::from(piece.blocks));
@@ -46,7 +49,7 @@ pub(super) fn cut(mut whole: VecDeque<Piece>, ranges: &[(u64, u64)]) -> VecDeque
         let (piece, rest) = piece.split((until - first) as u32);
         rest.into_iter().for_each(|rest| whole.push_front(rest));
         let is_under = ranges.iter().any(|range| range.0 <= first && first < range.1);
-        pieces.push_back(Piece { is_under, ..piece });
+        pieces.push_back(UnflushedPiece { is_under, ..piece });
     }
     pieces
 }

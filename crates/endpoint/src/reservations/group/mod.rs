@@ -18,7 +18,10 @@ use std::thread::{self, ThreadId};
 use uuid::Uuid;
 use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
-use weft_group::reservations::{Change, Ended, Lane, Namespace, Order, Record, Step};
+use weft_group::reservations::{
+    Lane, LaneOutcome, NumberedChange, ReservationOrder, ReservationRecord, ReservationStep,
+    SharedNamespace,
+};
 use weft_proto::reservation::Reservations;
 
 /// What the store did not do, for the log.
@@ -41,7 +44,7 @@ pub(super) struct InGroup {
 
 #[derive(Default)]
 struct EngineState {
-    engine: Namespace<Answer, Done>,
+    engine: SharedNamespace<Answer, Done>,
     inputs: VecDeque<Input>,
     /// The thread that takes the inputs.
     busy: Option<ThreadId>,
@@ -51,9 +54,9 @@ struct EngineState {
 /// What the engine is told.
 enum Input {
     Load,
-    Execute(Option<Step>, Uuid, Answer),
+    Execute(Option<ReservationStep>, Uuid, Answer),
     Follow(Done),
-    Ended(Lane, Ended),
+    Ended(Lane, LaneOutcome),
     Aborted(u64),
 }
 
@@ -82,7 +85,7 @@ impl InGroup {
 
     /// Executes an operation, or only makes sure that what is stored is in force everywhere;
     /// answers sooner or later.
-    pub(super) fn execute(self: &Arc<Self>, step: Option<Step>, answer: Answer) {
+    pub(super) fn execute(self: &Arc<Self>, step: Option<ReservationStep>, answer: Answer) {
         self.put(Input::Execute(step, self.store.token(), answer));
     }
 
@@ -115,25 +118,25 @@ impl InGroup {
         self.idle.notify_all();
     }
 
-    fn carry_out(self: &Arc<Self>, order: Order<Answer, Done>) {
+    fn carry_out(self: &Arc<Self>, order: ReservationOrder<Answer, Done>) {
         match order {
-            Order::Read(lane) => self.ask(lane, Asked::Read),
-            Order::Replace { before, next } => {
+            ReservationOrder::Read(lane) => self.ask(lane, Asked::Read),
+            ReservationOrder::Replace { before, next } => {
                 let object = Object { record: next, namespace: self.uuid, life: self.store.life() };
                 self.ask(Lane::Operations, Asked::Replace(before, object));
             }
-            Order::Tell => self.ask(Lane::Operations, Asked::Tell),
-            Order::Pause(lane) => self.ask(lane, Asked::Pause),
-            Order::Install(change) => self.install(change),
-            Order::Settled => self.shared.set_ahead(false),
-            Order::Loaded(outcome) => {
+            ReservationOrder::Tell => self.ask(Lane::Operations, Asked::Tell),
+            ReservationOrder::Pause(lane) => self.ask(lane, Asked::Pause),
+            ReservationOrder::Install(change) => self.install(change),
+            ReservationOrder::Settled => self.shared.set_ahead(false),
+            ReservationOrder::Loaded(outcome) => {
                 let all = core::mem::take(&mut self.inner.lock().loading);
                 for loaded in all {
                     loaded(outcome.clone().map_err(|why| Error::new(ErrorKind::Io, why)));
                 }
             }
-            Order::Answer(answer, outcome) => answer(outcome),
-            Order::Done(done) => done(),
+            ReservationOrder::Answer(answer, outcome) => answer(outcome),
+            ReservationOrder::Done(done) => done(),
         }
     }
 
@@ -150,7 +153,7 @@ impl InGroup {
     }
 
     /// What the engine is told of how something ended.
-    fn ended(&self, lane: Lane, got: Result<Got, Error>) -> Ended {
+    fn ended(&self, lane: Lane, got: Result<Got, Error>) -> LaneOutcome {
         let ended = got.map_err(|e| e.to_string()).and_then(|got| self.understood(got));
         ended.unwrap_or_else(|why| {
             let failed = match lane {
@@ -162,33 +165,33 @@ impl InGroup {
                 }
             };
             FAILED.log_now(|| format!("namespace {}: {failed}: {why}", self.uuid));
-            Ended::Failed(why)
+            LaneOutcome::Failed(why)
         })
     }
 
-    fn understood(&self, got: Got) -> Result<Ended, String> {
+    fn understood(&self, got: Got) -> Result<LaneOutcome, String> {
         Ok(match got {
-            Got::Object(None) => Ended::Read(0, Record::default()),
+            Got::Object(None) => LaneOutcome::Read(0, ReservationRecord::default()),
             Got::Object(Some((generation, text))) => {
-                let record = Record::decode(&text, self.uuid, self.store.life());
+                let record = ReservationRecord::decode(&text, self.uuid, self.store.life());
                 let record = record.map_err(|reason| {
                     format!(
                         "what the group stores of the reservations of the namespace {} is damaged: {reason}",
                         self.uuid
                     )
                 })?;
-                Ended::Read(generation, record)
+                LaneOutcome::Read(generation, record)
             }
-            Got::Replaced(Some(_)) => Ended::Replaced,
-            Got::Replaced(None) => Ended::Conflict,
-            Got::Told => Ended::Told,
-            Got::Paused => Ended::Paused,
+            Got::Replaced(Some(_)) => LaneOutcome::Replaced,
+            Got::Replaced(None) => LaneOutcome::Conflict,
+            Got::Told => LaneOutcome::Told,
+            Got::Paused => LaneOutcome::Paused,
         })
     }
 
     /// Puts a change in force, and tells the exports.
-    fn install(self: &Arc<Self>, change: Change) {
-        let Change { number, state, changes, is_ahead } = change;
+    fn install(self: &Arc<Self>, change: NumberedChange) {
+        let NumberedChange { number, state, changes, is_ahead } = change;
         let pending = Arc::new(Pending::default());
         let this = Arc::clone(self);
         pending.attach(Box::new(move || this.put(Input::Aborted(number))));
@@ -200,7 +203,7 @@ impl InGroup {
 }
 
 impl Input {
-    fn tell(self, engine: &mut Namespace<Answer, Done>) {
+    fn tell(self, engine: &mut SharedNamespace<Answer, Done>) {
         match self {
             Self::Load => engine.load(),
             Self::Execute(step, token, answer) => engine.execute(step, token, answer),

@@ -21,13 +21,13 @@ use weft_block::{
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::iscsi::pdu::Lun;
-use weft_proto::scsi::initiator::Disk;
+use weft_proto::scsi::initiator::ScsiDisk;
 
 /// A logical unit over iSCSI, with a session for each queue. Dropping it logs its sessions out; see
 /// [`crate::Control::finish`].
 pub struct IscsiDevice {
     url: String,
-    disk: Disk,
+    disk: ScsiDisk,
     lun: Lun,
     shared: Arc<DeviceState>,
     sessions: usize,
@@ -40,7 +40,7 @@ pub struct IscsiDevice {
 /// The parts of a device.
 pub(super) struct Parts {
     pub(super) url: String,
-    pub(super) disk: Disk,
+    pub(super) disk: ScsiDisk,
     pub(super) lun: Lun,
     pub(super) isids: Arc<SessionNames>,
     pub(super) idle: Arc<Idle<Initiator>>,

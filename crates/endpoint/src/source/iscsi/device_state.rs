@@ -14,7 +14,7 @@ use weft_base::lock::Lock;
 use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, RemoteLoop};
 use weft_proto::iscsi::initiator::Initiator;
-use weft_proto::scsi::initiator::{Disk, PortState};
+use weft_proto::scsi::initiator::{PortState, ScsiDisk};
 
 /// State that all queues of one iSCSI device share.
 pub(super) struct DeviceState {
@@ -51,7 +51,7 @@ impl DeviceState {
         idle: Arc<Idle<Initiator>>,
         isids: Arc<SessionNames>,
         options: &ConnectOptions,
-        disk: &Disk,
+        disk: &ScsiDisk,
     ) -> Self {
         Self {
             is_only_session: options.nr_io_queues <= 1 && options.paths.further.is_empty(),

@@ -1,38 +1,38 @@
 //! Problems of a session, as problems of a block device.
 
 use weft_block::{Error, ErrorKind};
-use weft_proto::iscsi::initiator::Fault;
+use weft_proto::iscsi::initiator::SessionFault;
 use weft_proto::iscsi::pdu::LoginStatus;
 use weft_proto::scsi::initiator::ProbeError;
 
 /// What went wrong with `what` (a URL or address), and what to do.
-pub(super) fn explain(what: &str, fault: &Fault) -> Error {
+pub(super) fn explain(what: &str, fault: &SessionFault) -> Error {
     let (kind, hint) = match fault {
-        Fault::Refused(status) => refused(*status),
-        Fault::Method => (
+        SessionFault::Refused(status) => refused(*status),
+        SessionFault::Method => (
             ErrorKind::PermissionDenied,
             "; give a name (iscsi://USER@HOST/…) and its --chap-secret-file, or leave them out",
         ),
-        Fault::Algorithms { .. } => (
+        SessionFault::Algorithms { .. } => (
             ErrorKind::PermissionDenied,
             "; weft has SHA3-256 (8), MD5 (5) and SHA-256 (7): allow one of them there",
         ),
-        Fault::Impostor => (
+        SessionFault::Impostor => (
             ErrorKind::PermissionDenied,
             "; check --target-chap-secret-file, and that this is the target that you mean",
         ),
-        Fault::Violation(_) => {
+        SessionFault::Violation(_) => {
             (ErrorKind::Protocol, "; check that this is the port of an iSCSI target")
         }
-        Fault::NoDigest(_) | Fault::Negotiation(_) => {
+        SessionFault::NoDigest(_) | SessionFault::Negotiation(_) => {
             (ErrorKind::Unsupported, "; ask for no digests, or for \"crc32c,none\"")
         }
-        Fault::Moved { .. }
-        | Fault::Rejected(_)
-        | Fault::Dropped
-        | Fault::LoggedOut
-        | Fault::Logout(_) => (ErrorKind::Refused, ""),
-        Fault::Silent | Fault::Stuck => (ErrorKind::TimedOut, ""),
+        SessionFault::Moved { .. }
+        | SessionFault::Rejected(_)
+        | SessionFault::Dropped
+        | SessionFault::LoggedOut
+        | SessionFault::Logout(_) => (ErrorKind::Refused, ""),
+        SessionFault::Silent | SessionFault::Stuck => (ErrorKind::TimedOut, ""),
     };
     Error::new(kind, format!("{what}: {fault}{hint}"))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_block::{Raw, Status};
 use weft_io::Time;
 use weft_proto::scsi::cdb::Command;
-use weft_proto::scsi::initiator::{Identity, Naming, Verdict};
+use weft_proto::scsi::initiator::{CommandVerdict, InquiryNames, NamesVerdict};
 use weft_proto::scsi::status::AdditionalSense;
 
 /// What is known of it.
@@ -38,7 +38,7 @@ pub(super) enum Answer {
 
 /// The identity of a logical unit, and the check that it is unchanged.
 pub(super) struct Identification {
-    identity: Identity,
+    identity: InquiryNames,
     state: IdentityState,
     /// The page of its names was refused: whether there is a logical unit at all is asked next, by
     /// the standard data. Targets refuse pages of logical units that they do not have.
@@ -47,7 +47,7 @@ pub(super) struct Identification {
 
 impl Identification {
     /// Of a logical unit that was opened under these names.
-    pub(super) fn new(identity: Identity) -> Self {
+    pub(super) fn new(identity: InquiryNames) -> Self {
         Self { identity, state: IdentityState::Confirmed, is_refused: false }
     }
 
@@ -116,7 +116,7 @@ impl Identification {
     pub(super) fn answered(
         &mut self,
         now: Time,
-        verdict: Option<Verdict>,
+        verdict: Option<CommandVerdict>,
         is_missing: bool,
         data: &[u8],
     ) -> Answer {
@@ -128,11 +128,13 @@ impl Identification {
         };
         let was_refused = core::mem::take(&mut self.is_refused);
         let naming = match verdict {
-            Some(Verdict::Done) if was_refused && !is_no_unit(data) => return Answer::Refused,
-            Some(Verdict::Done) => self.identity.naming(data),
-            Some(Verdict::Failed) if is_missing => Naming::Absent,
-            Some(Verdict::Failed) if was_refused => return Answer::Refused,
-            Some(Verdict::Failed) => {
+            Some(CommandVerdict::Done) if was_refused && !is_no_unit(data) => {
+                return Answer::Refused;
+            }
+            Some(CommandVerdict::Done) => self.identity.naming(data),
+            Some(CommandVerdict::Failed) if is_missing => NamesVerdict::Absent,
+            Some(CommandVerdict::Failed) if was_refused => return Answer::Refused,
+            Some(CommandVerdict::Failed) => {
                 self.is_refused = true;
                 self.state = match self.state {
                     IdentityState::Asked { since, .. } => {
@@ -150,12 +152,12 @@ impl Identification {
         };
         let doubted_again = matches!(self.state, IdentityState::Asked { again: true, .. });
         match naming {
-            Naming::Other => return Answer::Other,
-            Naming::Absent => self.state = absent,
-            Naming::Same if doubted_again => {
+            NamesVerdict::Other => return Answer::Other,
+            NamesVerdict::Absent => self.state = absent,
+            NamesVerdict::Same if doubted_again => {
                 self.state = IdentityState::Doubted { since: now, ask: now }
             }
-            Naming::Same => self.state = IdentityState::Confirmed,
+            NamesVerdict::Same => self.state = IdentityState::Confirmed,
         }
         Answer::Nothing
     }
@@ -182,7 +184,7 @@ mod tests {
     const OTHER: &[u8] = &[0, 0x80, 0, 3, b't', b'w', b'o'];
 
     fn known() -> Identification {
-        Identification::new(Identity { serial: Some("one".into()), ..Identity::default() })
+        Identification::new(InquiryNames { serial: Some("one".into()), ..InquiryNames::default() })
     }
 
     /// One that was asked after a hint.
@@ -196,7 +198,7 @@ mod tests {
     }
 
     fn done(unit: &mut Identification, data: &[u8]) -> Answer {
-        unit.answered(NOW, Some(Verdict::Done), false, data)
+        unit.answered(NOW, Some(CommandVerdict::Done), false, data)
     }
 
     #[test]
@@ -209,14 +211,14 @@ mod tests {
         assert_eq!(done(&mut asked(), OTHER), Answer::Other);
         let mut refused = asked();
         assert_eq!(
-            refused.answered(NOW, Some(Verdict::Failed), false, &[]),
+            refused.answered(NOW, Some(CommandVerdict::Failed), false, &[]),
             Answer::Nothing,
             "it may be gone"
         );
         assert!(refused.holds() && refused.question(NOW).is_some());
         refused.asked();
         assert_eq!(
-            refused.answered(NOW, Some(Verdict::Failed), false, &[]),
+            refused.answered(NOW, Some(CommandVerdict::Failed), false, &[]),
             Answer::Refused,
             "it may be another one"
         );
@@ -246,7 +248,7 @@ mod tests {
     #[test]
     fn one_that_is_away_may_come_back() {
         let mut unit = asked();
-        assert_eq!(unit.answered(NOW, Some(Verdict::Failed), true, &[]), Answer::Nothing);
+        assert_eq!(unit.answered(NOW, Some(CommandVerdict::Failed), true, &[]), Answer::Nothing);
         assert!(unit.is_absent() && !unit.holds());
         let later = NOW + Duration::from_millis(ABSENT_PAUSE_MS);
         assert!(unit.question(NOW).is_none() && unit.question(later).is_some());
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn one_without_names_cannot_be_told_apart() {
-        let mut unit = Identification::new(Identity::default());
+        let mut unit = Identification::new(InquiryNames::default());
         unit.doubt(NOW);
         assert!(!unit.holds() && unit.question(NOW).is_none());
     }

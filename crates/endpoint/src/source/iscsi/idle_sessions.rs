@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::iscsi::initiator::{CommandOutcome, Initiator, InitiatorEvent};
-use weft_proto::scsi::initiator::{Change, Verdict};
+use weft_proto::scsi::initiator::{AttentionChange, CommandVerdict};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -40,8 +40,8 @@ impl Handler<Initiator> for NoCommands {
         if let InitiatorEvent::Ended { tag, end } = event {
             if let CommandOutcome::Answered(answer) = end {
                 let verdict =
-                    Verdict::of(ScsiStatus(answer.status), Sense::decode(engine.sense(tag)));
-                self.is_restarted |= verdict == Verdict::Again(Change::Restarted);
+                    CommandVerdict::of(ScsiStatus(answer.status), Sense::decode(engine.sense(tag)));
+                self.is_restarted |= verdict == CommandVerdict::Again(AttentionChange::Restarted);
             }
             engine.release(tag);
         }

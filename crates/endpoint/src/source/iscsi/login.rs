@@ -5,18 +5,18 @@ use super::fault::{explain, unusable};
 use super::session_names::SessionNames;
 use crate::limits::{ISCSI_PROBE_BYTES, ISCSI_READY_PAUSE_MS};
 use crate::pump::{Flow, Handler};
-use crate::source::opening::{Handshake, Next};
+use crate::source::opening::{Handshake, HandshakeStep};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Time};
 use weft_proto::iscsi::chap::Algorithm;
 use weft_proto::iscsi::initiator::{
-    Command, CommandData, CommandOutcome, DiscoveredTarget, Fault, Initiator, InitiatorConfig,
-    InitiatorEvent,
+    CommandOutcome, DiscoveredTarget, Initiator, InitiatorCommand, InitiatorConfig, InitiatorEvent,
+    ScsiData, SessionFault,
 };
 use weft_proto::iscsi::pdu::Lun;
-use weft_proto::scsi::initiator::{Disk, Probe, Question};
+use weft_proto::scsi::initiator::{Probe, ProbeCommand, ScsiDisk};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
@@ -25,7 +25,7 @@ use weft_proto::stream::Tag;
 #[derive(Default)]
 pub(super) struct LoggedIn {
     /// What the logical unit said, if it was asked.
-    pub(super) disk: Option<Disk>,
+    pub(super) disk: Option<ScsiDisk>,
     /// What a discovery session learned.
     pub(super) targets: Vec<DiscoveredTarget>,
     /// Algorithms of CHAP that the target lets itself be offered.
@@ -106,30 +106,37 @@ impl Login {
     }
 
     /// Asks the next question, or takes an answer.
-    fn next(&mut self, engine: &mut Initiator, on: &Handle, lun: Lun) -> Result<Next, Error> {
+    fn next(
+        &mut self,
+        engine: &mut Initiator,
+        on: &Handle,
+        lun: Lun,
+    ) -> Result<HandshakeStep, Error> {
         if let Some((tag, end)) = self.ended.take() {
             let sense = Sense::decode(engine.sense(tag));
             engine.release(tag);
             self.take_answer(end, sense)?;
             self.asked = match self.probe.question() {
-                Some(Question { later: true, .. }) => {
+                Some(ProbeCommand { later: true, .. }) => {
                     Asked::Later(on.now() + Duration::from_millis(ISCSI_READY_PAUSE_MS))
                 }
                 _ => Asked::Nothing,
             };
         }
-        let Some(question) = self.probe.question() else { return Ok(Next::Done) };
+        let Some(question) = self.probe.question() else { return Ok(HandshakeStep::Done) };
         match self.asked {
-            Asked::Waiting => return Ok(Next::Wait),
-            Asked::Later(at) if on.now() < at => return Ok(Next::WaitUntil(at)),
+            Asked::Waiting => return Ok(HandshakeStep::Wait),
+            Asked::Later(at) if on.now() < at => return Ok(HandshakeStep::WaitUntil(at)),
             _ => {}
         }
-        let data = CommandData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
+        let data = ScsiData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
         // A session has room for one command.
-        let _ =
-            engine.submit(on.now().since_epoch(), Command { lun, cdb: question.cdb.bytes, data });
+        let _ = engine.submit(
+            on.now().since_epoch(),
+            InitiatorCommand { lun, cdb: question.cdb.bytes, data },
+        );
         self.asked = Asked::Waiting;
-        Ok(Next::Wait)
+        Ok(HandshakeStep::Wait)
     }
 
     fn take_answer(&mut self, end: CommandOutcome, sense: Option<Sense>) -> Result<(), Error> {
@@ -203,20 +210,20 @@ impl Handshake for Login {
         engine.outstanding() > 0
     }
 
-    fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<Next, Failure> {
+    fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<HandshakeStep, Failure> {
         let lun = self.ask.lun();
         let next = match lun {
             Some(lun) if self.ready => self.next(engine, on, lun)?,
-            _ => Next::Wait,
+            _ => HandshakeStep::Wait,
         };
         let done = self.listed || self.ready && lun.is_none();
-        Ok(if done { Next::Done } else { next })
+        Ok(if done { HandshakeStep::Done } else { next })
     }
 
     fn fault(&self, engine: &Initiator) -> Option<Failure> {
         Some(match engine.fault()? {
-            Fault::Moved { address } => Failure::Moved(address.clone()),
-            fault @ Fault::Algorithms { .. } if self.config.algorithms.len() > 1 => {
+            SessionFault::Moved { address } => Failure::Moved(address.clone()),
+            fault @ SessionFault::Algorithms { .. } if self.config.algorithms.len() > 1 => {
                 Failure::List(explain(&self.name, fault))
             }
             fault => explain(&self.name, fault).into(),

@@ -13,7 +13,7 @@ use weft_block::{Op, ReservationHolder, ReservationKind, ReservationReport, Rese
 use weft_proto::reservation::Kind;
 use weft_proto::scsi::cdb::Command;
 use weft_proto::scsi::initiator::parameters::{RESERVE_OUT_BYTES, reserve_out};
-use weft_proto::scsi::initiator::{FullStatus, Registrant};
+use weft_proto::scsi::initiator::{FullStatus, ReportedRegistrant};
 use weft_proto::scsi::opcode::{ReserveIn, ReserveOut};
 
 /// Parameter data of READ FULL STATUS.
@@ -66,7 +66,7 @@ pub(super) fn fill(op: &mut Op, status: &[u8]) -> bool {
 }
 
 /// The name of an initiator port is longer than a host identifier, which is derived from it.
-fn holder(of: &Registrant<'_>) -> ReservationHolder {
+fn holder(of: &ReportedRegistrant<'_>) -> ReservationHolder {
     let host = Uuid::new_v5(&Uuid::NAMESPACE_OID, of.initiator).into_bytes();
     ReservationHolder { host, key: of.key, holds: of.holds }
 }

@@ -10,7 +10,7 @@ use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::pump::StreamPump;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
-use crate::source::opening::{self, Place, Plan, Then, TimeLimit, side_by_side};
+use crate::source::opening::{self, OpeningPlan, PeerPlace, Then, TimeLimit, side_by_side};
 use crate::source::settle::iscsi_bound;
 use crate::url::{HostPort, ISCSI_PORT};
 use std::sync::Arc;
@@ -152,9 +152,9 @@ fn follow(
 ) {
     let login = Login::new(whom.name.clone(), config.clone(), ask.clone());
     let control = whom.options.control.clone();
-    let plan = Plan {
+    let plan = OpeningPlan {
         name: whom.name.clone(),
-        place: Place::Host(whom.address.clone()),
+        place: PeerPlace::Host(whom.address.clone()),
         limit,
         capture: control.capture(),
     };

@@ -6,9 +6,9 @@ use crate::limits::ISCSI_FULL_STATUS_BYTES;
 use crate::memory::{piece, piece_mut};
 use weft_block::{Op, OpKind};
 use weft_io::Time;
-use weft_proto::iscsi::initiator::{Answer, CommandData, Residual};
+use weft_proto::iscsi::initiator::{CommandResponse, Residual, ScsiData};
 use weft_proto::scsi::cdb::{Cdb, Command, Extent};
-use weft_proto::scsi::initiator::Disk;
+use weft_proto::scsi::initiator::ScsiDisk;
 use weft_proto::scsi::initiator::parameters::{RESERVE_OUT_BYTES, put_unmap, unmap_bytes};
 
 /// Blocks of zeroes, for WRITE SAME; longer blocks take it several times.
@@ -60,7 +60,7 @@ impl Running {
 
     /// The next command.
     #[inline]
-    pub(super) fn next(&mut self, disk: &Disk) -> (Cdb, CommandData) {
+    pub(super) fn next(&mut self, disk: &ScsiDisk) -> (Cdb, ScsiData) {
         let left = self.op.blocks - self.done_blocks;
         let lba = self.op.lba + u64::from(self.done_blocks);
         if let (OpKind::Read | OpKind::Write { .. }, false) = (self.op.kind, self.syncing) {
@@ -73,26 +73,25 @@ impl Running {
                         dpo: false,
                         fua: fua && disk.fua && disk.volatile_cache,
                     };
-                    (command.encode(), CommandData::Out(bytes))
+                    (command.encode(), ScsiData::Out(bytes))
                 }
-                _ => (
-                    Command::Read { extent, dpo: false, fua: false }.encode(),
-                    CommandData::In(bytes),
-                ),
+                _ => {
+                    (Command::Read { extent, dpo: false, fua: false }.encode(), ScsiData::In(bytes))
+                }
             };
         }
         self.next_rare(disk, lba, left)
     }
 
-    fn next_rare(&mut self, disk: &Disk, lba: u64, left: u32) -> (Cdb, CommandData) {
+    fn next_rare(&mut self, disk: &ScsiDisk, lba: u64, left: u32) -> (Cdb, ScsiData) {
         let (command, data) = match self.op.kind {
-            _ if self.syncing => (synchronize(), CommandData::None),
-            OpKind::Flush => (synchronize(), CommandData::None),
+            _ if self.syncing => (synchronize(), ScsiData::None),
+            OpKind::Flush => (synchronize(), ScsiData::None),
             OpKind::Discard if disk.unmap => {
                 self.asked_blocks = left.min(limit(disk.unmap_blocks_max.into()));
                 put_unmap(&[Extent { lba, blocks: self.asked_blocks }], &mut self.list);
                 let parameters = UNMAP_BYTES as u32;
-                (Command::Unmap { anchor: false, parameters }, CommandData::Out(parameters))
+                (Command::Unmap { anchor: false, parameters }, ScsiData::Out(parameters))
             }
             OpKind::Discard => self.write_same(disk, lba, left, true),
             OpKind::WriteZeroes { deallocate, .. } => self.write_same(
@@ -104,12 +103,12 @@ impl Running {
             OpKind::Reserve(action) => {
                 let command;
                 (command, self.list) = reserve::change(action);
-                (command, CommandData::Out(RESERVE_OUT_BYTES as u32))
+                (command, ScsiData::Out(RESERVE_OUT_BYTES as u32))
             }
             OpKind::ReservationReport => {
                 self.asked_blocks = left;
                 self.status = Some(Box::new([0; ISCSI_FULL_STATUS_BYTES]));
-                (reserve::question(), CommandData::In(ISCSI_FULL_STATUS_BYTES as u32))
+                (reserve::question(), ScsiData::In(ISCSI_FULL_STATUS_BYTES as u32))
             }
             OpKind::Compare => {
                 // A compare of which VERIFY cannot be trusted (some targets answer it without
@@ -117,10 +116,7 @@ impl Running {
                 self.asked_blocks = left.min(disk.compare_and_write_blocks.into());
                 let extent = Extent { lba, blocks: self.asked_blocks };
                 let bytes = 2 * self.asked_blocks * disk.block_bytes;
-                (
-                    Command::CompareAndWrite { extent, dpo: false, fua: false },
-                    CommandData::Out(bytes),
-                )
+                (Command::CompareAndWrite { extent, dpo: false, fua: false }, ScsiData::Out(bytes))
             }
             _ => {
                 self.asked_blocks = left;
@@ -132,7 +128,7 @@ impl Running {
                     dpo: false,
                     fua,
                 };
-                (command, CommandData::Out(2 * left * disk.block_bytes))
+                (command, ScsiData::Out(2 * left * disk.block_bytes))
             }
         };
         (command.encode(), data)
@@ -140,21 +136,21 @@ impl Running {
 
     fn write_same(
         &mut self,
-        disk: &Disk,
+        disk: &ScsiDisk,
         lba: u64,
         left: u32,
         unmap: bool,
-    ) -> (Command, CommandData) {
+    ) -> (Command, ScsiData) {
         self.asked_blocks = left.min(limit(disk.write_same_blocks_max));
         let (extent, no_data) =
             (Extent { lba, blocks: self.asked_blocks }, disk.write_same_no_data);
-        let data = if no_data { CommandData::None } else { CommandData::Out(disk.block_bytes) };
+        let data = if no_data { ScsiData::None } else { ScsiData::Out(disk.block_bytes) };
         (Command::WriteSame { extent, unmap, anchor: false, no_data }, data)
     }
 
     /// The command under way was done: whether there is another one.
     #[inline]
-    pub(super) fn advance(&mut self, disk: &Disk) -> bool {
+    pub(super) fn advance(&mut self, disk: &ScsiDisk) -> bool {
         self.done_blocks += core::mem::take(&mut self.asked_blocks);
         self.tries = 0;
         if self.done_blocks < self.op.blocks && !self.syncing {
@@ -171,7 +167,7 @@ impl Running {
     }
 
     /// Whether all data of the command under way, which was done, has moved.
-    pub(super) fn is_whole(&mut self, disk: &Disk, answer: &Answer) -> bool {
+    pub(super) fn is_whole(&mut self, disk: &ScsiDisk, answer: &CommandResponse) -> bool {
         match self.op.kind {
             OpKind::Read => {
                 answer.received_bytes == self.asked_blocks * disk.block_bytes && !answer.damaged
@@ -191,7 +187,7 @@ impl Running {
 
     /// Data of the command under way, to send from.
     #[inline]
-    pub(super) fn memory(&self, disk: &Disk, offset: u32, len: u32) -> Option<&[u8]> {
+    pub(super) fn memory(&self, disk: &ScsiDisk, offset: u32, len: u32) -> Option<&[u8]> {
         match self.op.kind {
             OpKind::Discard if disk.unmap => {
                 self.list.get(offset as usize..(offset + len) as usize)

@@ -13,7 +13,7 @@ use crate::url::nbd::NbdUrl;
 use core::ops::Range;
 use std::sync::Arc;
 use weft_block::{
-    BlockDevice, BlockQueue, Error, ErrorKind, Extent, Features, Geometry, Presence, SizeAnswer,
+    BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, PaddedSize, Presence, SizeAnswer,
 };
 use weft_io::{DriverId, Handle};
 use weft_proto::nbd::code::TransmissionFlags;
@@ -105,7 +105,7 @@ fn geometry(info: &ExportInfo) -> Result<Geometry, String> {
         ));
     }
     let block_bytes = minimum.max(BLOCK_BYTES_MIN);
-    let Extent { blocks, padding_bytes } = Extent::of(size_bytes, block_bytes);
+    let PaddedSize { blocks, padding_bytes } = PaddedSize::of(size_bytes, block_bytes);
     let transfer = sizes.payload_max.min(TRANSFER_BYTES_MAX).max(block_bytes);
     Ok(Geometry {
         block_bytes,
@@ -151,8 +151,8 @@ impl BlockDevice for NbdDevice {
         self.geometry
     }
 
-    /// A connection keeps the size with which it was opened. What is not flushed may be known to the
-    /// connection alone that wrote it, unless the server says otherwise.
+    /// A connection keeps the size with which it was opened. What is not flushed may be known to
+    /// the connection alone that wrote it, unless the server says otherwise.
     fn renew_size(&self) -> Result<SizeAnswer, Error> {
         let Features { write, volatile_cache, .. } = self.features();
         if write && volatile_cache && !self.info.flags.has(TransmissionFlags::CAN_MULTI_CONN) {

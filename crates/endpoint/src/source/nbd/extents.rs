@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-use weft_proto::nbd::client::Command;
+use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use weft_proto::nbd::{Client, ClientEvent};
 use weft_proto::stream::Tag;
@@ -103,7 +103,7 @@ impl Told {
             let Some(range) = self.next() else { return };
             let (offset, length) = (range.start, range.end - range.start);
             let (code, flags) = (CommandCode::BLOCK_STATUS, CommandFlags::default());
-            let Ok(tag) = engine.submit(Command { code, flags, offset, length }) else {
+            let Ok(tag) = engine.submit(ClientCommand { code, flags, offset, length }) else {
                 self.open.push(range);
                 self.is_over = true;
                 return;

@@ -2,13 +2,13 @@
 
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::ConnectOptions;
-use crate::source::opening::{Handshake, Next, Place};
+use crate::source::opening::{Handshake, HandshakeStep, PeerPlace};
 use crate::url::nbd::{NbdPlace, NbdUrl};
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
 use weft_io::tls::TlsClient;
 use weft_proto::limits::NBD_REQUESTS_MAX;
-use weft_proto::nbd::client::Refusal;
+use weft_proto::nbd::client::OptionRefusal;
 use weft_proto::nbd::code::{OptionCode, ReplyCode};
 use weft_proto::nbd::{Client, ClientConfig, ClientEvent};
 use weft_proto::printable::Printable;
@@ -58,10 +58,10 @@ impl Negotiation {
 }
 
 /// Where the server of a URL is.
-pub(super) fn place(url: &NbdUrl) -> Place {
+pub(super) fn place(url: &NbdUrl) -> PeerPlace {
     match &url.place {
-        NbdPlace::Tcp(address) => Place::Host(address.clone()),
-        NbdPlace::Unix(path) => Place::Unix(path.clone()),
+        NbdPlace::Tcp(address) => PeerPlace::Host(address.clone()),
+        NbdPlace::Unix(path) => PeerPlace::Unix(path.clone()),
     }
 }
 
@@ -103,11 +103,11 @@ impl Handshake for Negotiation {
         Client::new(self.config.clone())
     }
 
-    fn advance(&mut self, _: &mut Client, _: &Handle) -> Result<Next, Error> {
+    fn advance(&mut self, _: &mut Client, _: &Handle) -> Result<HandshakeStep, Error> {
         Ok(match (core::mem::take(&mut self.start_tls), self.ready) {
-            (true, _) => Next::Wrap,
-            (false, true) => Next::Done,
-            (false, false) => Next::Wait,
+            (true, _) => HandshakeStep::Wrap,
+            (false, true) => HandshakeStep::Done,
+            (false, false) => HandshakeStep::Wait,
         })
     }
 
@@ -155,8 +155,8 @@ impl Handshake for Negotiation {
 }
 
 /// What a refusal means, and what to do.
-fn explain(name: &str, export: &str, refusal: &Refusal) -> Error {
-    let Refusal { option, code, message } = refusal;
+fn explain(name: &str, export: &str, refusal: &OptionRefusal) -> Error {
+    let OptionRefusal { option, code, message } = refusal;
     let (kind, hint) = match (*option, *code) {
         (OptionCode::STARTTLS, _) => (
             ErrorKind::Unsupported,

@@ -9,7 +9,7 @@ pub use device::NbdDevice;
 
 use super::ConnectOptions;
 use crate::pump::StreamPump;
-use crate::source::opening::{self, Plan, Then, TimeLimit, side_by_side};
+use crate::source::opening::{self, OpeningPlan, Then, TimeLimit, side_by_side};
 use crate::url::nbd::NbdUrl;
 use handshake::{Negotiation, place};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn open_device(
     negotiation: Negotiation,
     then: impl FnOnce(Result<Arc<NbdDevice>, Error>) + 'static,
 ) {
-    let plan = Plan {
+    let plan = OpeningPlan {
         name: url.to_string(),
         place: place(&url),
         limit: TimeLimit::new(on, options.connect_timeout),

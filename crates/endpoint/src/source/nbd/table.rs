@@ -4,14 +4,14 @@ use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use crate::source::idle::Idle;
 use crate::source::queue::{Commands, Watchdog};
-use crate::source::settle::{GONE, Lost};
+use crate::source::settle::{GONE, LostWrites};
 use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Change, Completion, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{DriverId, Handle, Time};
-use weft_proto::nbd::client::{Command, SubmitError};
+use weft_proto::nbd::client::{ClientCommand, SubmitError};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
 use weft_proto::nbd::{Client, ClientEvent};
 use weft_proto::stream::Tag;
@@ -125,7 +125,7 @@ impl Table {
 
     /// The next request of an operation.
     #[inline]
-    fn command(&self, running: &mut Running) -> Command {
+    fn command(&self, running: &mut Running) -> ClientCommand {
         let block = u64::from(self.geometry.block_bytes);
         let offset = (running.op.lba + u64::from(running.done_blocks)) * block;
         let left = running.op.blocks - running.done_blocks;
@@ -160,7 +160,7 @@ impl Table {
         // Of what reaches the end only reads get here.
         let padding = if code == CommandCode::READ { self.padding(&running.op) } else { 0 };
         let length = u64::from(running.asked_blocks) * block - u64::from(padding);
-        Command { code, flags, offset, length }
+        ClientCommand { code, flags, offset, length }
     }
 
     #[inline]
@@ -282,7 +282,7 @@ impl Commands for Table {
         // The protocol knows no such thing: the operation ends by itself.
     }
 
-    fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut Lost) {
+    fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut LostWrites) {
         // The protocol has no timers: a server may go on for as long as the user says.
         self.settled_at = on.now() + self.patience.quiesce;
         for n in 0..self.slots.len() {

@@ -6,8 +6,8 @@
 //! their state, and come back when the queue is dropped.
 
 use super::command_data::CommandData;
-use super::learned::{Ended, Learned};
-use super::transport::Channel;
+use super::learned::{AssociationEnd, Learned};
+use super::transport::ConcatenationState;
 use crate::psk::TlsPsk;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -22,7 +22,7 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
 
 use crate::source::ConnectOptions;
-use crate::source::queue::Gate;
+use crate::source::queue::QueueGate;
 use crate::source::settle::nvme_bound;
 use crate::unsettled::Unsettled;
 
@@ -38,8 +38,8 @@ pub(crate) struct IoConnection<L> {
 /// none.
 pub(crate) type AdminReply = Box<dyn FnOnce(Result<(Cqe, Vec<u8>), String>) + Send>;
 
-/// What comes of a look at the namespaces: what is known of them is what the controller says now, or
-/// why it is not.
+/// What comes of a look at the namespaces: what is known of them is what the controller says now,
+/// or why it is not.
 pub(crate) type LookReply = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Messages to the admin connection.
@@ -90,7 +90,7 @@ pub(crate) struct Association<L> {
     users: Lock<Vec<(RemoteLoop, DriverId)>>,
     learned: Lock<Learned>,
     ended: AtomicBool,
-    /// A [`Gate`], for the namespace that is used.
+    /// A [`QueueGate`], for the namespace that is used.
     gate: AtomicU8,
     /// An [`AccessState`], of the namespace that is used.
     access: AtomicU8,
@@ -111,7 +111,7 @@ impl<L> Association<L> {
             users: Lock::default(),
             learned: Lock::default(),
             ended: AtomicBool::new(false),
-            gate: AtomicU8::new(Gate::Open as u8),
+            gate: AtomicU8::new(QueueGate::Open as u8),
             access: AtomicU8::new(0),
             stopped: AtomicBool::new(false),
             changes: AtomicU64::new(0),
@@ -125,16 +125,20 @@ impl<L> Association<L> {
     }
 
     /// How connections are to be opened from now on.
-    pub(crate) fn opening(&self) -> (ConnectOptions, Channel) {
+    pub(crate) fn opening(&self) -> (ConnectOptions, ConcatenationState) {
         let mut options = self.options.clone();
-        let Some(psk) = self.generated.get() else { return (options, Channel::Other) };
+        let Some(psk) = self.generated.get() else { return (options, ConcatenationState::Other) };
         options.tls.psk = Some(psk.clone());
-        (options, Channel::Keyed)
+        (options, ConcatenationState::Keyed)
     }
 
     /// What its connections are to secure channel concatenation.
-    pub(crate) fn channel(&self) -> Channel {
-        if self.generated.get().is_some() { Channel::Keyed } else { Channel::Other }
+    pub(crate) fn channel(&self) -> ConcatenationState {
+        if self.generated.get().is_some() {
+            ConcatenationState::Keyed
+        } else {
+            ConcatenationState::Other
+        }
     }
 
     /// Names the admin connection.
@@ -142,8 +146,8 @@ impl<L> Association<L> {
         *self.control.lock() = Some((remote, driver));
     }
 
-    /// Sends a message to the admin connection. After the end of the association what has a reply is
-    /// answered at once, and everything else dropped.
+    /// Sends a message to the admin connection. After the end of the association what has a reply
+    /// is answered at once, and everything else dropped.
     pub(crate) fn tell(&self, message: ToAdmin) {
         let mut inbox = self.inbox.lock();
         if self.is_over() {
@@ -228,17 +232,17 @@ impl<L> Association<L> {
 
     /// Whether queues take operations.
     #[inline]
-    pub(crate) fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self) -> QueueGate {
         match self.gate.load(Ordering::Acquire) {
-            _ if self.is_stopped() => Gate::Shut,
-            0 => Gate::Open,
-            1 => Gate::Held,
-            _ => Gate::Shut,
+            _ if self.is_stopped() => QueueGate::Shut,
+            0 => QueueGate::Open,
+            1 => QueueGate::Held,
+            _ => QueueGate::Shut,
         }
     }
 
     /// Whether the namespace that is used can be used now, as the last look at it said.
-    pub(crate) fn set_gate(&self, gate: Gate) {
+    pub(crate) fn set_gate(&self, gate: QueueGate) {
         if self.gate.swap(gate as u8, Ordering::AcqRel) != gate as u8 {
             self.changes.fetch_add(1, Ordering::Release);
             self.wake_users();
@@ -249,8 +253,8 @@ impl<L> Association<L> {
     /// clear.
     pub(crate) fn doubt(&self) {
         let held = self.gate.compare_exchange(
-            Gate::Open as u8,
-            Gate::Held as u8,
+            QueueGate::Open as u8,
+            QueueGate::Held as u8,
             Ordering::AcqRel,
             Ordering::Acquire,
         );
@@ -288,7 +292,7 @@ impl<L> Association<L> {
         if self.is_over() {
             return Presence::Gone;
         }
-        if self.gate.load(Ordering::Acquire) == Gate::Shut as u8 {
+        if self.gate.load(Ordering::Acquire) == QueueGate::Shut as u8 {
             Presence::Away
         } else {
             Presence::Here
@@ -296,7 +300,7 @@ impl<L> Association<L> {
     }
 
     /// Ends it for everybody.
-    pub(crate) fn end(&self, ended: Ended) {
+    pub(crate) fn end(&self, ended: AssociationEnd) {
         self.learned.lock().end.get_or_insert(ended);
         self.stop_io();
         let unheard = {
@@ -364,9 +368,9 @@ impl<L: Send> Unsettled for Association<L> {
 }
 
 /// Keeps an association: when this is dropped, it is shut down in order.
-pub(crate) struct Held<L>(pub(crate) Arc<Association<L>>);
+pub(crate) struct HeldAssociation<L>(pub(crate) Arc<Association<L>>);
 
-impl<L> Drop for Held<L> {
+impl<L> Drop for HeldAssociation<L> {
     fn drop(&mut self) {
         self.0.tell(ToAdmin::Shutdown);
     }

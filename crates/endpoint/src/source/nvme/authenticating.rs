@@ -1,7 +1,7 @@
 //! The authentication of one queue at its host: the commands that carry its messages, one after the
 //! other.
 
-use super::transport::Channel;
+use super::transport::ConcatenationState;
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::{Error, ErrorKind};
@@ -17,14 +17,14 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nqn;
 
 /// A command, and its memory.
-pub(crate) struct Command {
+pub(crate) struct AuthenticationIo {
     pub(crate) sqe: Sqe,
     pub(crate) data: HostData,
     pub(crate) memory: Vec<u8>,
 }
 
 /// An authentication that has begun.
-pub(crate) struct Authenticating {
+pub(crate) struct HostAuthenticating {
     engine: HostAuthentication,
     identities: Identities,
     /// URL or address, for messages.
@@ -35,7 +35,7 @@ pub(crate) struct Authenticating {
     sent: FabricsType,
     /// The controller asked for it.
     is_asked: bool,
-    channel: Channel,
+    channel: ConcatenationState,
     /// The controller is to prove who it is.
     is_mutual: bool,
     /// The key for TLS that came of it.
@@ -49,25 +49,25 @@ pub(crate) struct Authenticating {
 /// There is no secret of this host.
 pub(crate) fn begin(
     name: &str,
-    (secrets, identities, channel): (&HostSecrets, &Identities, Channel),
+    (secrets, identities, channel): (&HostSecrets, &Identities, ConcatenationState),
     connect: &[u8],
     answer: &Cqe,
-) -> Result<Option<(Authenticating, Command)>, Error> {
+) -> Result<Option<(HostAuthenticating, AuthenticationIo)>, Error> {
     let authentication = ConnectResponse::decode(answer.result as u32).authentication;
     let is_asked = authentication != 0;
     let names = ConnectData::decode(connect).ok();
     let names = names.and_then(|names| Some((names.hostnqn.nqn().ok()?, names.subnqn.nqn().ok()?)));
     // A secure channel is more than is to be had here: the association says so.
     let is_beyond = authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0
-        && channel != Channel::Making;
+        && channel != ConcatenationState::Making;
     let is_wanted = match channel {
-        Channel::Other => secrets.controller.is_some(),
+        ConcatenationState::Other => secrets.controller.is_some(),
         // Discovery is open in many places, and each of the subsystems that it tells of makes a key
         // of its own.
-        Channel::Making => {
+        ConcatenationState::Making => {
             names.as_ref().is_some_and(|(_, subsystem)| *subsystem != Nqn::discovery())
         }
-        Channel::Keyed => false,
+        ConcatenationState::Keyed => false,
     };
     if !answer.status.is_success() || is_beyond || !(is_asked || is_wanted) {
         return Ok(None);
@@ -78,8 +78,11 @@ pub(crate) fn begin(
         );
         Error::new(ErrorKind::PermissionDenied, text)
     };
-    let concatenation =
-        if channel == Channel::Making { Concatenation::New } else { Concatenation::None };
+    let concatenation = if channel == ConcatenationState::Making {
+        Concatenation::New
+    } else {
+        Concatenation::None
+    };
     let known = names.and_then(|(host, subsystem)| {
         Some((secrets.keys(&host, &subsystem, concatenation)?, host))
     });
@@ -89,7 +92,7 @@ pub(crate) fn begin(
     let (identities, name) = (identities.clone(), name.to_owned());
     let is_mutual = secrets.controller.is_some();
     let sent = FabricsType::AUTHENTICATION_SEND;
-    let mut begun = Authenticating {
+    let mut begun = HostAuthenticating {
         engine,
         identities,
         name,
@@ -119,12 +122,16 @@ fn with(answer: &Cqe, authentication: u16) -> Cqe {
     Cqe { result: response.encode().into(), ..*answer }
 }
 
-impl Authenticating {
+impl HostAuthenticating {
     /// The command under way has ended, with this data: the next one, if there is one.
     ///
     /// # Errors
     /// The authentication has failed.
-    pub(crate) fn ended(&mut self, cqe: &Cqe, data: &[u8]) -> Result<Option<Command>, Error> {
+    pub(crate) fn ended(
+        &mut self,
+        cqe: &Cqe,
+        data: &[u8],
+    ) -> Result<Option<AuthenticationIo>, Error> {
         if let Some(why) = self.verdict() {
             return Err(why);
         }
@@ -140,18 +147,22 @@ impl Authenticating {
         self.follow(step)
     }
 
-    fn follow(&mut self, step: HostStep) -> Result<Option<Command>, Error> {
+    fn follow(&mut self, step: HostStep) -> Result<Option<AuthenticationIo>, Error> {
         match step {
             HostStep::Send(memory) => {
                 self.sent = FabricsType::AUTHENTICATION_SEND;
                 let bytes = memory.len() as u32;
-                Ok(Some(Command { sqe: Security::send(bytes), data: HostData::Out(bytes), memory }))
+                Ok(Some(AuthenticationIo {
+                    sqe: Security::send(bytes),
+                    data: HostData::Out(bytes),
+                    memory,
+                }))
             }
             HostStep::Receive(bytes) => {
                 self.sent = FabricsType::AUTHENTICATION_RECEIVE;
                 let memory = vec![0; bytes];
                 let bytes = bytes as u32;
-                Ok(Some(Command {
+                Ok(Some(AuthenticationIo {
                     sqe: Security::receive(bytes),
                     data: HostData::In(bytes),
                     memory,
@@ -165,8 +176,8 @@ impl Authenticating {
         }
     }
 
-    /// Why this host has given up, as it tells the controller with the command under way. Linux ends
-    /// the connection in answer to that, and may do so before it answers the command.
+    /// Why this host has given up, as it tells the controller with the command under way. Linux
+    /// ends the connection in answer to that, and may do so before it answers the command.
     pub(crate) fn verdict(&self) -> Option<Error> {
         Some(self.failure(self.engine.verdict()?, false))
     }
@@ -187,7 +198,7 @@ impl Authenticating {
         }
         let text = if self.is_asked {
             format!("{name}: the controller refused {sent}: {status}")
-        } else if self.channel == Channel::Making {
+        } else if self.channel == ConcatenationState::Making {
             format!(
                 "{name}: the subsystem does not authenticate its hosts (it refused {sent}: {status}), so that there is no key for TLS; set secrets \
                  there, or leave --concat out"
@@ -221,7 +232,9 @@ impl Authenticating {
                     "{name}: {why}: the two ends accept different ones; see --dhchap-hash and --dhchap-dhgroup"
                 )
             }
-            (FailureReason::CONCATENATION_MISMATCH, true) if self.channel == Channel::Making => {
+            (FailureReason::CONCATENATION_MISMATCH, true)
+                if self.channel == ConcatenationState::Making =>
+            {
                 format!(
                     "{name}: the target makes no keys for TLS: {why}; enable secure channel concatenation there (weft serve --concat), or leave --concat \
                  out"

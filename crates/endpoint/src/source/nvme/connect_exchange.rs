@@ -1,8 +1,10 @@
 //! The exchange on the connection of an I/O queue before the queue is used: Connect, and the
 //! authentication behind it. The same for every transport.
 
-use super::authenticating::{self, Authenticating};
-use super::transport::{Channel, Commands, ConnectResult, Engine, Event, Plan};
+use super::authenticating::{self, HostAuthenticating};
+use super::transport::{
+    CommandEngine, CommandEvent, CommandOwner, ConcatenationState, ConnectResult, LinkPlan,
+};
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::Error;
@@ -18,11 +20,11 @@ pub(crate) struct ConnectExchange {
     name: String,
     connect: Option<(Sqe, Box<[u8; 1024]>)>,
     secrets: HostSecrets,
-    channel: Channel,
+    channel: ConcatenationState,
     identities: Identities,
     /// Of the command under way.
     memory: Vec<u8>,
-    authenticating: Option<Authenticating>,
+    authenticating: Option<HostAuthenticating>,
     /// The answer to Connect.
     answer: Option<Cqe>,
     outcome: Option<Result<(), Error>>,
@@ -31,7 +33,7 @@ pub(crate) struct ConnectExchange {
 impl ConnectExchange {
     /// What the plan has to say: nothing on the connection of an admin queue, whose Connect is the
     /// association's.
-    pub(crate) fn new<P>(plan: &Plan<P>) -> Self {
+    pub(crate) fn new<P>(plan: &LinkPlan<P>) -> Self {
         let connect = plan.io.as_ref().map(|io| io.connect.clone());
         Self {
             name: plan.name.clone(),
@@ -47,7 +49,7 @@ impl ConnectExchange {
     }
 
     /// Begins, on a connection that stands.
-    pub(crate) fn start(&mut self, engine: &mut impl Engine) {
+    pub(crate) fn start(&mut self, engine: &mut impl CommandEngine) {
         if let Some((sqe, data)) = &self.connect {
             self.memory = data.to_vec();
             // A new queue has room for its first command.
@@ -77,12 +79,12 @@ impl ConnectExchange {
 
     /// What was said, when all is.
     pub(crate) fn finish(&mut self) -> ConnectResult {
-        let psk = self.authenticating.as_mut().and_then(Authenticating::take_psk);
+        let psk = self.authenticating.as_mut().and_then(HostAuthenticating::take_psk);
         ConnectResult { answer: self.answer, psk }
     }
 
     /// The command under way has ended.
-    fn ended(&mut self, engine: &mut impl Engine, cqe: Cqe, received_bytes: u32) {
+    fn ended(&mut self, engine: &mut impl CommandEngine, cqe: Cqe, received_bytes: u32) {
         let received = (received_bytes as usize).min(self.memory.len());
         let next = match &mut self.authenticating {
             Some(it) => it.ended(&cqe, &self.memory[..received]),
@@ -114,7 +116,7 @@ impl ConnectExchange {
     }
 }
 
-impl<E: Engine> Commands<E> for ConnectExchange {
+impl<E: CommandEngine> CommandOwner<E> for ConnectExchange {
     fn memory_mut(&mut self, _: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         let rest = self.memory.get_mut(offset as usize..)?;
         let len = rest.len().min(len as usize);
@@ -125,11 +127,11 @@ impl<E: Engine> Commands<E> for ConnectExchange {
         &self.memory[offset as usize..(offset + len) as usize]
     }
 
-    fn event(&mut self, _: &Handle, engine: &mut E, event: Event) {
+    fn event(&mut self, _: &Handle, engine: &mut E, event: CommandEvent) {
         let (tag, cqe, received_bytes) = match event {
-            Event::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
+            CommandEvent::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
             // What arrived damaged is no message.
-            Event::DataFailed { tag, cqe } => (tag, cqe, 0),
+            CommandEvent::DataFailed { tag, cqe } => (tag, cqe, 0),
         };
         engine.release(tag);
         self.ended(engine, cqe, received_bytes);

@@ -5,13 +5,13 @@ use super::admin_command;
 use super::association::Association;
 use super::command_data::CommandData;
 use super::passthrough;
-use super::transport::Link;
+use super::transport::ControllerLink;
 use crate::limits::OFFLOAD_BYTES_MAX;
-use crate::source::queue::Gate;
+use crate::source::queue::QueueGate;
 use crate::status::nvme::from_nvme;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::offload::{Offload, Served};
+use weft_block::offload::{Offload, OffloadSource};
 use weft_block::{Error, Outcome, Status, StatusKind};
 use weft_proto::nvme::copy::{Copy, CopyFormat, CopyRange, HostBehavior};
 use weft_proto::nvme::feature::FeatureId;
@@ -40,8 +40,8 @@ struct NamespaceCopy<L> {
 pub(super) fn served<L>(
     association: &Association<L>,
     namespace: &RemoteNamespace,
-) -> Option<Served> {
-    Some(Served {
+) -> Option<OffloadSource> {
+    Some(OffloadSource {
         server: subsystem(association)?,
         number: namespace.nsid.0,
         uuid: uuid(namespace)?,
@@ -51,11 +51,11 @@ pub(super) fn served<L>(
 
 /// A way to copy to the namespace `to` from another one, if the controller has one, and `from` is
 /// there what it is on the connection on which it was opened. Waits for the controller.
-pub(super) fn begin<L: Link>(
+pub(super) fn begin<L: ControllerLink>(
     association: &Arc<Association<L>>,
     name: &str,
     to: &RemoteNamespace,
-    from: &Served,
+    from: &OffloadSource,
 ) -> Option<Arc<dyn Offload>> {
     let most = u32::from(to.identify.mssrl).min(to.identify.mcl);
     let can_copy = {
@@ -96,9 +96,9 @@ fn uuid(namespace: &RemoteNamespace) -> Option<Uuid> {
     namespace.uuid.or(namespace.nguid).map(|id| Uuid::from_bytes(id.0))
 }
 
-impl<L: Link> NamespaceCopy<L> {
+impl<L: ControllerLink> NamespaceCopy<L> {
     /// Whether this controller has the same namespace under its identifier.
-    fn is_known(&self, from: &Served) -> Result<bool, Error> {
+    fn is_known(&self, from: &OffloadSource) -> Result<bool, Error> {
         let identify =
             |cns: Cns| admin_command::identify(&self.association, &self.name, cns.0, self.from);
         let Ok(id) = IdentifyNamespace::decode(&identify(Cns::NAMESPACE)?) else {
@@ -137,7 +137,7 @@ impl<L: Link> NamespaceCopy<L> {
 
     fn run(&self, sqe: Sqe, data: CommandData) -> Outcome {
         // The namespace that is written may be another one by now.
-        if self.association.gate() != Gate::Open {
+        if self.association.gate() != QueueGate::Open {
             return Outcome::NotSent(Status::new(StatusKind::Transport));
         }
         match passthrough::run(&self.association, &self.name, sqe, data) {
@@ -150,7 +150,7 @@ impl<L: Link> NamespaceCopy<L> {
     }
 }
 
-impl<L: Link> Offload for NamespaceCopy<L> {
+impl<L: ControllerLink> Offload for NamespaceCopy<L> {
     fn blocks_max(&self) -> u32 {
         self.blocks_max
     }

@@ -1,9 +1,9 @@
 //! A namespace of a remote subsystem as a block device.
 
-use super::association::{Held, ToAdmin};
+use super::association::{HeldAssociation, ToAdmin};
 use super::copying;
 use super::queue::IoQueue;
-use super::transport::Link;
+use super::transport::ControllerLink;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::digits::digits;
 use crate::source::queue::RemoteQueue;
@@ -11,7 +11,7 @@ use crate::url::NvmeUrl;
 use core::time::Duration;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::offload::{Offload, Served};
+use weft_block::offload::{Offload, OffloadSource};
 use weft_block::{
     AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry,
     Identity, Pending, Presence, SizeAnswer,
@@ -21,20 +21,24 @@ use weft_proto::nvme::host::RemoteNamespace;
 
 /// A namespace over some transport. Dropping it ends the association in order.
 pub struct NvmeDevice<L> {
-    association: Held<L>,
+    association: HeldAssociation<L>,
     namespace: RemoteNamespace,
     url: String,
     queues: usize,
 }
 
 impl<L> NvmeDevice<L> {
-    pub(crate) fn new(association: Held<L>, namespace: RemoteNamespace, url: String) -> Self {
+    pub(crate) fn new(
+        association: HeldAssociation<L>,
+        namespace: RemoteNamespace,
+        url: String,
+    ) -> Self {
         let queues = association.0.idle_queues();
         Self { association, namespace, url, queues }
     }
 }
 
-impl<L: Link> BlockDevice for NvmeDevice<L> {
+impl<L: ControllerLink> BlockDevice for NvmeDevice<L> {
     fn url(&self) -> &str {
         &self.url
     }
@@ -124,11 +128,11 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         Some(self.association.0.settle_bound())
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<OffloadSource> {
         copying::served(&self.association.0, &self.namespace)
     }
 
-    fn offload(&self, from: &Served) -> Option<Arc<dyn Offload>> {
+    fn offload(&self, from: &OffloadSource) -> Option<Arc<dyn Offload>> {
         copying::begin(&self.association.0, &self.url, &self.namespace, from)
     }
 

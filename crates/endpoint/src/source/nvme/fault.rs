@@ -1,7 +1,7 @@
 //! Problems of an association, as problems of a block device.
 
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::host::{Fault, HostError, Incompatibility, Parameter};
+use weft_proto::nvme::host::{FaultSide, HostError, Incompatibility, Parameter};
 
 /// What went wrong with `what` (a URL or address), and what to do.
 pub(super) fn explain(what: &str, error: &HostError) -> Error {
@@ -26,12 +26,12 @@ pub(super) fn explain(what: &str, error: &HostError) -> Error {
             "; connect with --concat and the secret of this host, or with --tls and a pre-shared key that the two have",
         ),
         other => match other.fault() {
-            Fault::Parameter => (ErrorKind::Usage, ""),
-            Fault::Refused | Fault::Lost => (ErrorKind::Refused, ""),
-            Fault::Incompatible => (ErrorKind::Unsupported, ""),
-            Fault::Peer => (ErrorKind::Protocol, ""),
-            Fault::TimedOut => (ErrorKind::TimedOut, ""),
-            Fault::Limit => (ErrorKind::NoResources, ""),
+            FaultSide::Parameter => (ErrorKind::Usage, ""),
+            FaultSide::Refused | FaultSide::Lost => (ErrorKind::Refused, ""),
+            FaultSide::Incompatible => (ErrorKind::Unsupported, ""),
+            FaultSide::Peer => (ErrorKind::Protocol, ""),
+            FaultSide::TimedOut => (ErrorKind::TimedOut, ""),
+            FaultSide::Limit => (ErrorKind::NoResources, ""),
         },
     };
     Error::new(kind, format!("{what}: {error}{hint}"))

@@ -17,7 +17,7 @@ pub(crate) struct Learned {
     /// The namespace that is used.
     pub(crate) used: Option<RemoteNamespace>,
     /// The association is over.
-    pub(crate) end: Option<Ended>,
+    pub(crate) end: Option<AssociationEnd>,
 }
 
 impl Learned {
@@ -41,7 +41,7 @@ impl Learned {
 
 /// How an association ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct AssociationEnd {
     pub(crate) why: String,
     /// From then on the controller executes nothing of the association any more.
     pub(crate) settled_at: Time,

@@ -28,7 +28,7 @@ use self::device::NvmeDevice;
 use self::rdma::RdmaLink;
 use self::session::{Found, Session};
 use self::tcp::TcpLink;
-use self::transport::Link;
+use self::transport::ControllerLink;
 use super::ConnectOptions;
 use crate::names::Names;
 use crate::url::{HostPort, NvmeTransport, NvmeUrl};
@@ -57,7 +57,7 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
 
 /// Begins to open the namespace that the URL names (the first active one without an NSID). Takes at
 /// most the connect timeout.
-pub(crate) fn begin<L: Link<Place = Vec<SocketAddr>>>(
+pub(crate) fn begin<L: ControllerLink<Place = Vec<SocketAddr>>>(
     url: &NvmeUrl,
     options: &ConnectOptions,
 ) -> Result<Pending<Arc<NvmeDevice<L>>>, Error> {
@@ -107,7 +107,7 @@ fn find(
 }
 
 /// Begins to connect to the subsystem that the URL names. Takes at most the connect timeout.
-pub(crate) fn begin_session<L: Link<Place = Vec<SocketAddr>>>(
+pub(crate) fn begin_session<L: ControllerLink<Place = Vec<SocketAddr>>>(
     url: &NvmeUrl,
     options: &ConnectOptions,
 ) -> Result<Pending<Session<L>>, Error> {
@@ -141,7 +141,7 @@ pub trait AdminSession {
     fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error>;
 }
 
-impl<L: Link> AdminSession for Session<L> {
+impl<L: ControllerLink> AdminSession for Session<L> {
     fn controller(&self) -> RemoteController {
         Self::controller(self)
     }

@@ -1,9 +1,9 @@
-//! Commands to an I/O queue as a user gives them. A command has the queue for itself, on the control
-//! loop.
+//! Commands to an I/O queue as a user gives them. A command has the queue for itself, on the
+//! control loop.
 
 use super::association::{Association, IoConnection, ToAdmin};
 use super::command_data::CommandData;
-use super::transport::{Commands, Engine, Event, Link};
+use super::transport::{CommandEngine, CommandEvent, CommandOwner, ControllerLink};
 use crate::control::Done;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind, waiting};
@@ -19,7 +19,7 @@ type Answer = (Cqe, Vec<u8>);
 
 /// Runs a command on an I/O queue that no device uses, and waits for it, at most for the time limit
 /// of I/O.
-pub(super) fn run<L: Link>(
+pub(super) fn run<L: ControllerLink>(
     association: &Arc<Association<L>>,
     name: &str,
     sqe: Sqe,
@@ -32,7 +32,7 @@ pub(super) fn run<L: Link>(
     control.begin(move |on, done| start(on, association, name, (sqe, data), done))?.wait()
 }
 
-fn start<L: Link>(
+fn start<L: ControllerLink>(
     on: &Handle,
     association: Arc<Association<L>>,
     name: String,
@@ -80,7 +80,7 @@ struct Command {
     ended: Option<(Cqe, u32)>,
 }
 
-impl<E: Engine> Commands<E> for Command {
+impl<E: CommandEngine> CommandOwner<E> for Command {
     fn memory_mut(&mut self, _: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         self.memory.get_mut(offset as usize..offset as usize + len as usize)
     }
@@ -89,10 +89,10 @@ impl<E: Engine> Commands<E> for Command {
         &self.memory[offset as usize..offset as usize + len as usize]
     }
 
-    fn event(&mut self, _: &Handle, engine: &mut E, event: Event) {
+    fn event(&mut self, _: &Handle, engine: &mut E, event: CommandEvent) {
         let (tag, cqe, received) = match event {
-            Event::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
-            Event::DataFailed { tag, cqe } => {
+            CommandEvent::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
+            CommandEvent::DataFailed { tag, cqe } => {
                 (tag, Cqe { status: Status::TRANSIENT_TRANSPORT_ERROR, ..cqe }, 0)
             }
         };
@@ -102,7 +102,7 @@ impl<E: Engine> Commands<E> for Command {
 }
 
 /// The driver of a queue while its one command is under way.
-struct Passthrough<L: Link> {
+struct Passthrough<L: ControllerLink> {
     id: DriverId,
     remote: RemoteLoop,
     /// Taken when it goes back.
@@ -114,7 +114,7 @@ struct Passthrough<L: Link> {
     done: Option<Done<Answer>>,
 }
 
-impl<L: Link> Passthrough<L> {
+impl<L: ControllerLink> Passthrough<L> {
     fn submit(&mut self, sqe: Sqe, data: HostData) {
         let Some(connection) = &mut self.connection else { return };
         if connection.link.engine().submit(sqe, data).is_err() {
@@ -155,13 +155,13 @@ impl<L: Link> Passthrough<L> {
     }
 }
 
-impl<L: Link> Drop for Passthrough<L> {
+impl<L: ControllerLink> Drop for Passthrough<L> {
     fn drop(&mut self) {
         self.association.leave(&self.remote, self.id);
     }
 }
 
-impl<L: Link> Driver for Passthrough<L> {
+impl<L: ControllerLink> Driver for Passthrough<L> {
     fn receive(&mut self, on: &Handle) -> Activity {
         match &mut self.connection {
             Some(connection) => connection.link.receive(on, &mut self.command),

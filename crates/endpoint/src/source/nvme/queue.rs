@@ -3,11 +3,13 @@
 
 use super::association::{Association, IoConnection, ToAdmin};
 use super::table::Table;
-use super::transport::{Commands as TransportCommands, Engine, Event, Link as TransportLink};
+use super::transport::{
+    CommandEngine, CommandEvent, CommandOwner as TransportCommands, ControllerLink as TransportLink,
+};
 use crate::limits::SETTLE_S;
-use crate::source::link::Link;
-use crate::source::queue::{Commands, Gate, Watchdog};
-use crate::source::settle::Lost;
+use crate::source::link::DeviceLink;
+use crate::source::queue::{Commands, QueueGate, Watchdog};
+use crate::source::settle::LostWrites;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{AccessState, Change, Completion, Op, Presence};
@@ -75,10 +77,10 @@ impl<L: TransportLink> Commands for IoQueue<L> {
     type Link = IoConnection<L>;
 
     #[inline]
-    fn gate(&self) -> Gate {
+    fn gate(&self) -> QueueGate {
         match self.association.gate() {
             // The others hear of it in their next turn.
-            Gate::Open if self.table.missing => Gate::Held,
+            QueueGate::Open if self.table.missing => QueueGate::Held,
             gate => gate,
         }
     }
@@ -159,7 +161,7 @@ impl<L: TransportLink> Commands for IoQueue<L> {
         Some(Change::Resized { blocks })
     }
 
-    fn connection_ended(&mut self, engine: &L::Engine, on: &Handle, lost: &mut Lost) {
+    fn connection_ended(&mut self, engine: &L::Engine, on: &Handle, lost: &mut LostWrites) {
         self.table.connection_ended(engine, lost);
         self.settled_at =
             on.now() + Duration::from_secs(SETTLE_S) + self.association.settle_bound();
@@ -183,7 +185,7 @@ impl<L: TransportLink> Commands for IoQueue<L> {
     }
 }
 
-impl<L: TransportLink> Link<IoQueue<L>> for IoConnection<L> {
+impl<L: TransportLink> DeviceLink<IoQueue<L>> for IoConnection<L> {
     type Engine = L::Engine;
 
     #[inline]
@@ -223,7 +225,7 @@ impl<L: TransportLink> Link<IoQueue<L>> for IoConnection<L> {
     }
 }
 
-impl<E: Engine> TransportCommands<E> for Table {
+impl<E: CommandEngine> TransportCommands<E> for Table {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         Self::memory_mut(self, tag, offset, len)
@@ -235,12 +237,12 @@ impl<E: Engine> TransportCommands<E> for Table {
     }
 
     #[inline]
-    fn event(&mut self, on: &Handle, engine: &mut E, event: Event) {
+    fn event(&mut self, on: &Handle, engine: &mut E, event: CommandEvent) {
         match event {
-            Event::Response { tag, cqe, received_bytes } => {
+            CommandEvent::Response { tag, cqe, received_bytes } => {
                 self.response(engine, on.now(), tag, cqe, received_bytes)
             }
-            Event::DataFailed { tag, cqe } => {
+            CommandEvent::DataFailed { tag, cqe } => {
                 let failed = Cqe { status: NvmeStatus::TRANSIENT_TRANSPORT_ERROR, ..cqe };
                 self.response(engine, on.now(), tag, failed, 0);
             }

@@ -1,12 +1,12 @@
 //! An association as its user has it: admin commands, its namespaces as devices, and what a
 //! discovery controller tells.
 
-use super::admin::{self, Established, Target};
+use super::admin::{self, ControllerTarget, Established};
 use super::admin_command;
-use super::association::{Association, Held, ToAdmin};
+use super::association::{Association, HeldAssociation, ToAdmin};
 use super::command_data::CommandData;
 use super::device::NvmeDevice;
-use super::transport::Link;
+use super::transport::ControllerLink;
 use crate::identity::HostIdentity;
 use crate::nvme::names::remark;
 use crate::source::ConnectOptions;
@@ -25,13 +25,13 @@ pub(crate) type Found<P> = Box<dyn FnOnce(&Handle, Result<P, Error>)>;
 
 /// An association whose admin queue takes commands. Dropping it ends the association in order.
 pub struct Session<L> {
-    association: Held<L>,
+    association: HeldAssociation<L>,
     name: String,
 }
 
 /// Reads the discovery log of the discovery controller that `find` finds, and waits for it, at most
 /// for the connect timeout.
-pub(crate) fn discover<L: Link>(
+pub(crate) fn discover<L: ControllerLink>(
     name: String,
     options: &ConnectOptions,
     find: impl FnOnce(&Handle, Time, Found<L::Place>) + Send + 'static,
@@ -72,7 +72,7 @@ fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
 }
 
 /// Begins to connect. `find` runs on the control loop and tells the place by the given time.
-fn establish<L: Link>(
+fn establish<L: ControllerLink>(
     name: String,
     host: HostConfig,
     association: &Arc<Association<L>>,
@@ -85,9 +85,13 @@ fn establish<L: Link>(
         let limit = TimeLimit::new(on, association.options.connect_timeout);
         let found = move |on: &Handle, found| match found {
             Err(e) => done(Err(e)),
-            Ok(place) => {
-                admin::establish(on, Target { name, place, host }, limit, association, done)
-            }
+            Ok(place) => admin::establish(
+                on,
+                ControllerTarget { name, place, host },
+                limit,
+                association,
+                done,
+            ),
         };
         find(on, limit.until, Box::new(found));
     })
@@ -96,7 +100,7 @@ fn establish<L: Link>(
 /// Begins to connect to a subsystem, of whose namespaces all are wanted or one. `find` runs on the
 /// control loop and tells where the subsystem is, by the time that it is given. Takes at most the
 /// connect timeout.
-pub(crate) fn begin<L: Link>(
+pub(crate) fn begin<L: ControllerLink>(
     name: String,
     subsystem: Nqn,
     namespace: Option<Nsid>,
@@ -108,7 +112,7 @@ pub(crate) fn begin<L: Link>(
     remark("this host's name", &host.nqn);
     let association = Arc::new(Association::new(secured(options, &host, &subsystem)?));
     let config = HostConfig { namespace, ..HostConfig::new(host.nqn, host.id, subsystem) };
-    let held = Held(Arc::clone(&association));
+    let held = HeldAssociation(Arc::clone(&association));
     Ok(establish(name.clone(), config, &association, find)?.and_then(move |established| {
         match established {
             Established::Ready => Ok(Session { association: held, name }),

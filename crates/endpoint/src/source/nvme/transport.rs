@@ -1,10 +1,10 @@
 //! Interface of a transport to a host: connections to controllers, whatever carries the capsules.
 //!
 //! A command's data is in the memory that the host keeps under the command's [`Tag`], from
-//! [`Engine::submit`] to [`Event::Response`] or [`Event::DataFailed`]: until then the transport, or
-//! the controller through it, may read or write it at any time. A transport that names the memory
-//! in the command (by key and address, say) does so in `submit`. The transport keeps what cannot be
-//! sent now.
+//! [`CommandEngine::submit`] to [`CommandEvent::Response`] or [`CommandEvent::DataFailed`]: until
+//! then the transport, or the controller through it, may read or write it at any time. A transport
+//! that names the memory in the command (by key and address, say) does so in `submit`. The
+//! transport keeps what cannot be sent now.
 
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
@@ -19,7 +19,7 @@ use weft_proto::stream::Tag;
 
 /// What a transport tells of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum CommandEvent {
     /// A command is answered, and its memory not touched any more. So many bytes of data have come.
     Response { tag: Tag, cqe: Cqe, received_bytes: u32 },
     /// The same, but the data that came is damaged.
@@ -27,7 +27,7 @@ pub(crate) enum Event {
 }
 
 /// The commands of one connection.
-pub(crate) trait Engine {
+pub(crate) trait CommandEngine {
     /// Submits a command; its identifier and data pointer are filled in. Commands are sent in the
     /// order in which they were submitted.
     fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError>;
@@ -49,7 +49,7 @@ pub(crate) trait Engine {
 }
 
 /// Whoever submitted commands: keeps their memory, and hears what came of them.
-pub(crate) trait Commands<E> {
+pub(crate) trait CommandOwner<E> {
     /// The memory of `tag` from `offset` on, to write to: at least one and at most `len` contiguous
     /// bytes. `None`: it has none.
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]>;
@@ -61,11 +61,11 @@ pub(crate) trait Commands<E> {
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
 
     /// Something happened to a command.
-    fn event(&mut self, on: &Handle, engine: &mut E, event: Event);
+    fn event(&mut self, on: &Handle, engine: &mut E, event: CommandEvent);
 }
 
 /// What connection to open.
-pub(crate) struct Plan<P> {
+pub(crate) struct LinkPlan<P> {
     /// URL or address, for messages.
     pub(crate) name: String,
     pub(crate) place: P,
@@ -74,13 +74,13 @@ pub(crate) struct Plan<P> {
     pub(crate) commands: u16,
     /// Of an I/O queue, or of an admin queue on which a host only authenticates.
     pub(crate) io: Option<IoPlan>,
-    pub(crate) channel: Channel,
+    pub(crate) channel: ConcatenationState,
     pub(crate) limit: TimeLimit,
 }
 
 /// What a connection is to secure channel concatenation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Channel {
+pub(crate) enum ConcatenationState {
     /// Nothing.
     Other,
     /// A key for TLS is to come of its authentication, over plain text.
@@ -118,16 +118,16 @@ pub(crate) trait OpenLink: Sized + 'static {
     /// within the limit.
     fn open(
         on: &Handle,
-        plan: Plan<Self::Place>,
+        plan: LinkPlan<Self::Place>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     );
 }
 
 /// One connection to a controller. It is opened on one loop and may move to another, while nothing
 /// is on its way.
-pub(crate) trait Link: OpenLink + Send {
+pub(crate) trait ControllerLink: OpenLink + Send {
     /// Its commands.
-    type Engine: Engine;
+    type Engine: CommandEngine;
 
     /// Its commands.
     fn engine(&mut self) -> &mut Self::Engine;
@@ -139,10 +139,10 @@ pub(crate) trait Link: OpenLink + Send {
     fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
 
     /// Takes what has come, for one turn.
-    fn receive(&mut self, on: &Handle, commands: &mut impl Commands<Self::Engine>) -> Activity;
+    fn receive(&mut self, on: &Handle, commands: &mut impl CommandOwner<Self::Engine>) -> Activity;
 
     /// Sends what there is, for one turn.
-    fn send(&mut self, on: &Handle, commands: &mut impl Commands<Self::Engine>) -> Activity;
+    fn send(&mut self, on: &Handle, commands: &mut impl CommandOwner<Self::Engine>) -> Activity;
 
     /// Sends what there is and then closes; takes nothing more.
     fn close(&mut self);

@@ -7,7 +7,7 @@ use crate::sim::protocols::Protocol;
 use crate::sim::scene::options;
 use weft_block::{OpKind, Outcome};
 use weft_endpoint::{ConnectOptions, PathOptions};
-use weft_io::sim::{Connection, Side};
+use weft_io::sim::{Side, SimConnection};
 
 /// One bit that arrives wrong.
 struct Damage {
@@ -78,7 +78,7 @@ const TABLE: [Damage; 6] = [
 ];
 
 /// The connections to the target that stand.
-fn standing(rig: &Rig) -> Vec<Connection> {
+fn standing(rig: &Rig) -> Vec<SimConnection> {
     rig.scene.world.connections().into_iter().filter(|connection| connection.open).collect()
 }
 
@@ -91,8 +91,8 @@ fn damaged(damage: &Damage, paths: PathOptions) -> String {
     let write = rig.write(1, 7);
     rig.succeed(write);
     // The connection that carried the write carries the operation too.
-    let used = |before: &[Connection], rig: &Rig| {
-        let sent = |of: &Connection| {
+    let used = |before: &[SimConnection], rig: &Rig| {
+        let sent = |of: &SimConnection| {
             before.iter().find(|old| old.id == of.id).map_or(0, |old| old.carried[0])
         };
         standing(rig)

@@ -5,7 +5,7 @@ pub mod options;
 #[cfg(test)]
 mod tests;
 
-use super::{ImportError, Imported, ImportedJob, words};
+use super::{ImportError, ImportedJob, ImportedJobs, words};
 use caching::Caching;
 use options::{note, note_of, refusal};
 
@@ -17,7 +17,7 @@ const OUTPUT: [char; 4] = ['L', 'D', 'v', 'P'];
 ///
 /// # Errors
 /// An option that DISKSPD does not have, or has not in this form, or that is refused.
-pub fn import(line: &str) -> Result<Imported, ImportError> {
+pub fn import(line: &str) -> Result<ImportedJobs, ImportError> {
     let mut words = words(line);
     let is_program = |word: &String| {
         let name = word.rsplit(['\\', '/']).next().unwrap_or_default().to_ascii_lowercase();
@@ -104,7 +104,7 @@ fn within(text: &str, least: u64, most: u64) -> Result<u64, String> {
 /// A command line as it was read; sizes in blocks count once the size of a block is known.
 #[derive(Default)]
 struct Reader {
-    imported: Imported,
+    imported: ImportedJobs,
     targets: Vec<String>,
     block: Option<u64>,
     writes: u64,
@@ -271,7 +271,7 @@ impl Reader {
     }
 
     /// The jobs: one for each target.
-    fn imported(mut self) -> Result<Imported, ImportError> {
+    fn imported(mut self) -> Result<ImportedJobs, ImportError> {
         let wrong = |at: &str, problem: &str| Err(ImportError::wrong(at, problem));
         let several = self.targets.len() > 1;
         if self.threads.is_some() && self.threads_of_all.is_some() {

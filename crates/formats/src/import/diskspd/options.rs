@@ -1,6 +1,6 @@
 //! The options of DISKSPD 2.2, and their support.
 
-use crate::import::Answer::{Honoured, LeftOut, Refused};
+use crate::import::OptionSupport::{Honoured, LeftOut, Refused};
 use crate::import::Options;
 
 /// The options. A letter stands for all of its forms that are not named.

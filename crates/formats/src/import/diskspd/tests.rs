@@ -1,6 +1,6 @@
 //! Command lines as users of DISKSPD write them.
 
-use super::super::Answer;
+use super::super::OptionSupport;
 use super::options::OPTIONS;
 use super::*;
 
@@ -172,11 +172,13 @@ fn options_do_what_the_table_says() {
             let line = format!("{} x", with(name));
             let silent = ["-D", "-L", "-P", "-R", "-v"].contains(&name);
             match (answer, import(&line)) {
-                (Answer::Honoured, Ok(imported)) => assert!(imported.without.is_empty(), "{line}"),
-                (Answer::LeftOut, Ok(imported)) => {
+                (OptionSupport::Honoured, Ok(imported)) => {
+                    assert!(imported.without.is_empty(), "{line}")
+                }
+                (OptionSupport::LeftOut, Ok(imported)) => {
                     assert_eq!(imported.without.is_empty(), silent, "{line}: {imported:?}");
                 }
-                (Answer::Refused, Err(_)) => {}
+                (OptionSupport::Refused, Err(_)) => {}
                 (answer, result) => panic!("{line}: {answer:?}, {result:?}"),
             }
         }

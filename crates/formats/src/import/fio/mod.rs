@@ -12,7 +12,7 @@ mod tests;
 
 pub use settle::{Numbers, TRANSLATED, settle, with_files};
 
-use super::{ImportError, Imported, ImportedJob};
+use super::{ImportError, ImportedJob, ImportedJobs};
 use number::{Kind, expression};
 use options::FioOption;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct Surroundings<'a> {
 ///
 /// # Errors
 /// A line that fio does not have, a file that cannot be read, an option that is refused, or no job.
-pub fn import(path: &Path, surroundings: &Surroundings<'_>) -> Result<Imported, ImportError> {
+pub fn import(path: &Path, surroundings: &Surroundings<'_>) -> Result<ImportedJobs, ImportError> {
     let mut reader = Reader {
         surroundings,
         groups: Vec::new(),
@@ -50,7 +50,7 @@ pub fn import(path: &Path, surroundings: &Surroundings<'_>) -> Result<Imported, 
     reader.end_job()?;
     let jobs = |group: Vec<(String, ImportedJob)>| group.into_iter().map(|(_, job)| job).collect();
     let groups = reader.groups.into_iter().map(jobs).collect();
-    Imported { groups, ..Imported::default() }.some(&path.display().to_string())
+    ImportedJobs { groups, ..ImportedJobs::default() }.some(&path.display().to_string())
 }
 
 struct Reader<'a> {

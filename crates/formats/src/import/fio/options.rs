@@ -1,7 +1,7 @@
 //! The options of fio 3.33, and their support: the table in `options.txt`.
 
 use super::number::Kind;
-use crate::import::Answer;
+use crate::import::OptionSupport;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub struct FioOption {
     /// has it.
     pub concerns: &'static str,
     /// Its support.
-    pub answer: Answer,
+    pub answer: OptionSupport,
     /// Files among fio's examples that have it.
     pub examples: u32,
     /// Why, or with which limits.
@@ -55,9 +55,9 @@ impl FioOption {
             names: names.split(',').collect(),
             concerns,
             answer: match answer {
-                "yes" => Answer::Honoured,
-                "no" => Answer::Refused,
-                "left" => Answer::LeftOut,
+                "yes" => OptionSupport::Honoured,
+                "no" => OptionSupport::Refused,
+                "left" => OptionSupport::LeftOut,
                 _ => panic!("an answer: {line}"),
             },
             examples: examples.parse().expect("a number of files"),
@@ -97,7 +97,8 @@ pub fn tables() -> String {
         FioOption::all().iter().filter(fits).count()
     };
     let device = ["device"];
-    let (honoured, refused) = (of(&device, Answer::Honoured), of(&device, Answer::Refused));
+    let (honoured, refused) =
+        (of(&device, OptionSupport::Honoured), of(&device, OptionSupport::Refused));
     let _ = writeln!(
         text,
         "{honoured} of the {} options that concern a block device are honoured ({} %).\n",
@@ -107,12 +108,12 @@ pub fn tables() -> String {
     let with = |answer| FioOption::all().iter().filter(move |o| o.answer == answer);
     row(&mut text, ["honoured", "concerns", "remarks"]);
     row(&mut text, ["---"; 3]);
-    with(Answer::Honoured).for_each(|o| row(&mut text, [&names(o), o.concerns, o.note]));
+    with(OptionSupport::Honoured).for_each(|o| row(&mut text, [&names(o), o.concerns, o.note]));
     text.push('\n');
     row(&mut text, ["refused", "concerns", "examples", "reason"]);
     row(&mut text, ["---"; 4]);
     // The most used options come first.
-    let mut refused: Vec<_> = with(Answer::Refused).collect();
+    let mut refused: Vec<_> = with(OptionSupport::Refused).collect();
     refused.sort_by_key(|option| core::cmp::Reverse(option.examples));
     for option in refused {
         let examples = option.examples.to_string();
@@ -121,7 +122,7 @@ pub fn tables() -> String {
     text.push('\n');
     row(&mut text, ["meaningless here", "concerns", "reason"]);
     row(&mut text, ["---"; 3]);
-    with(Answer::LeftOut).for_each(|o| row(&mut text, [&names(o), o.concerns, o.note]));
+    with(OptionSupport::LeftOut).for_each(|o| row(&mut text, [&names(o), o.concerns, o.note]));
     text
 }
 
@@ -155,7 +156,10 @@ mod tests {
     #[test]
     fn what_is_not_honoured_says_why() {
         for option in FioOption::all() {
-            assert!(option.answer == Answer::Honoured || !option.note.is_empty(), "{option:?}");
+            assert!(
+                option.answer == OptionSupport::Honoured || !option.note.is_empty(),
+                "{option:?}"
+            );
         }
     }
 
@@ -165,7 +169,7 @@ mod tests {
             let fits = |o: &&FioOption| o.concerns == "device" && o.answer == answer;
             FioOption::all().iter().filter(fits).count()
         };
-        let (honoured, refused) = (of(Answer::Honoured), of(Answer::Refused));
+        let (honoured, refused) = (of(OptionSupport::Honoured), of(OptionSupport::Refused));
         assert!(honoured * 100 >= 70 * (honoured + refused), "{honoured} honoured, {refused} not");
     }
 

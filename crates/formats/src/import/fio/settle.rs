@@ -1,7 +1,7 @@
 //! From fio's options to those of `weft bench`: what is honoured, refused and left out.
 
-use super::super::{Answer, ImportError, ImportedJob};
-use super::engines::Engine;
+use super::super::{ImportError, ImportedJob, OptionSupport};
+use super::engines::FioEngine;
 use super::number::plain;
 use super::options::FioOption;
 use weft_bench::limits::JOBS_MAX;
@@ -72,9 +72,9 @@ pub fn settle(at: &str, job: &mut ImportedJob, numbers: Numbers) -> Result<(), I
         let value = value.map_err(|problem| wrong(format!("{name}: {problem}")))?;
         match option.answer {
             _ if option.is_harmless(&value) => {}
-            Answer::Honoured => job.set(option.name(), value),
-            Answer::LeftOut => job.leave(format!("{name}={value} ({})", option.note)),
-            Answer::Refused => {
+            OptionSupport::Honoured => job.set(option.name(), value),
+            OptionSupport::LeftOut => job.leave(format!("{name}={value} ({})", option.note)),
+            OptionSupport::Refused => {
                 let problem = format!("{name}={value} is not supported: {}", option.note);
                 return Err(wrong(problem));
             }
@@ -90,10 +90,10 @@ fn changes(job: &ImportedJob) -> bool {
     !matches!(pattern.split(':').next(), Some("read" | "randread"))
 }
 
-fn engine(job: &ImportedJob) -> Result<Engine, String> {
+fn engine(job: &ImportedJob) -> Result<FioEngine, String> {
     let name = job.get("ioengine").unwrap_or("libaio");
-    match Engine::named(name) {
-        Engine::Refused(why) => Err(format!("ioengine={name} is not supported: {why}")),
+    match FioEngine::named(name) {
+        FioEngine::Refused(why) => Err(format!("ioengine={name} is not supported: {why}")),
         engine => Ok(engine),
     }
 }
@@ -159,32 +159,32 @@ fn cores(mask: &str) -> Result<String, String> {
 }
 
 /// Sets depth and device as the engine has them.
-fn devices(engine: Engine, job: &mut ImportedJob) -> Result<(), String> {
+fn devices(engine: FioEngine, job: &mut ImportedJob) -> Result<(), String> {
     let name = job.take("ioengine").unwrap_or_default();
     let uri = job.take("uri");
     let image = ["pool", "rbdname", "clientname", "clustername"].map(|name| job.take(name));
     match engine {
-        Engine::Waits => {
+        FioEngine::Waits => {
             if job.get("iodepth").is_some_and(|depth| depth != "1") {
                 let depth = job.take("iodepth").unwrap_or_default();
                 job.leave(format!("iodepth={depth} (ioengine={name} has one operation in flight)"));
             }
             job.set("iodepth", "1");
         }
-        Engine::Null => {
+        FioEngine::Null => {
             let size = job.get("size").or(job.get("filesize"));
             let bytes = size.and_then(|size| parse_size(size).ok());
             let bytes = bytes.ok_or("ioengine=null needs size=, in bytes")?;
             job.target = Some(format!("null:{}", bytes.next_multiple_of(4096)));
         }
-        Engine::Nbd => job.target = Some(uri.clone().ok_or("ioengine=nbd needs uri=")?),
-        Engine::Rbd => job.target = Some(rbd(&image)?),
-        Engine::Deep | Engine::Refused(_) => {}
+        FioEngine::Nbd => job.target = Some(uri.clone().ok_or("ioengine=nbd needs uri=")?),
+        FioEngine::Rbd => job.target = Some(rbd(&image)?),
+        FioEngine::Deep | FioEngine::Refused(_) => {}
     }
-    if uri.is_some() && engine != Engine::Nbd {
+    if uri.is_some() && engine != FioEngine::Nbd {
         return Err("uri= is of ioengine=nbd".into());
     }
-    if image.iter().any(Option::is_some) && engine != Engine::Rbd {
+    if image.iter().any(Option::is_some) && engine != FioEngine::Rbd {
         return Err("pool= and rbdname= are of ioengine=rbd".into());
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Job files as users of fio write them.
 
-use super::super::{Answer, ImportError, Imported, ImportedJob};
-use super::engines::{ENGINES, Engine};
+use super::super::{ImportError, ImportedJob, ImportedJobs, OptionSupport};
+use super::engines::{ENGINES, FioEngine};
 use super::options::FioOption;
 use super::*;
 
@@ -9,7 +9,7 @@ fn options(job: &ImportedJob) -> Vec<String> {
     job.options.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn fio(text: &str) -> Result<Imported, ImportError> {
+fn fio(text: &str) -> Result<ImportedJobs, ImportError> {
     let read = |path: &Path| match path.to_str() {
         Some("job.fio") => Ok(text.to_owned()),
         Some("common.fio") => Ok("[global]\nbs=8k\n".to_owned()),
@@ -139,7 +139,8 @@ fn values_are_read_as_people_write_them() {
     assert_eq!((lfsr.get("norandommap"), lfsr.get("random_generator")), (None, None));
 }
 
-/// The rule of the importer: what decides what is written or measured runs as in fio, or not at all.
+/// The rule of the importer: what decides what is written or measured runs as in fio, or not at
+/// all.
 #[test]
 fn every_option_is_honoured_refused_or_named() {
     for option in FioOption::all() {
@@ -147,22 +148,22 @@ fn every_option_is_honoured_refused_or_named() {
         let lines = format!("rw=write\n{}={value}", option.name());
         let result = fio(&format!("[a]\n{lines}\n"));
         match (option.answer, result) {
-            (Answer::Refused, Err(error)) => {
+            (OptionSupport::Refused, Err(error)) => {
                 let text = error.to_string();
                 assert!(text.contains(option.name()) && text.contains(option.note), "{text}");
             }
-            (Answer::LeftOut, Ok(imported)) => {
+            (OptionSupport::LeftOut, Ok(imported)) => {
                 let job = &imported.groups[0][0];
                 assert!(job.left_out.iter().any(|it| it.starts_with(option.name())), "{option:?}");
                 assert!(job.get(option.name()).is_none(), "{option:?}");
             }
-            (Answer::Honoured, Ok(imported)) => {
+            (OptionSupport::Honoured, Ok(imported)) => {
                 let job = &imported.groups[0][0];
                 let is_taken = TRANSLATED.contains(&option.name());
                 assert!(is_taken != job.get(option.name()).is_some(), "{option:?}: {job:?}");
             }
             // A value that is not one of those of the option.
-            (Answer::Honoured, Err(_)) => assert!(TRANSLATED.contains(&option.name())),
+            (OptionSupport::Honoured, Err(_)) => assert!(TRANSLATED.contains(&option.name())),
             (answer, result) => panic!("{}: {answer:?}, {result:?}", option.name()),
         }
     }
@@ -207,8 +208,8 @@ fn engines_decide_the_depth_and_the_device() {
     }
     for (name, engine) in ENGINES {
         let is_refused = fio(&format!("[a]\nioengine={name}\n")).is_err();
-        let needs_more = [Engine::Null, Engine::Nbd, Engine::Rbd].contains(&engine);
-        assert_eq!(is_refused, needs_more || matches!(engine, Engine::Refused(_)), "{name}");
+        let needs_more = [FioEngine::Null, FioEngine::Nbd, FioEngine::Rbd].contains(&engine);
+        assert_eq!(is_refused, needs_more || matches!(engine, FioEngine::Refused(_)), "{name}");
     }
 }
 

@@ -1,22 +1,26 @@
 //! Results of two runs of other tools, compared.
 
-use super::Measured;
-use weft_bench::compare::{Change, Comparison, Verdict};
+use super::MeasuredWorkload;
+use weft_bench::compare::{ComparedRow, Comparison, RateVerdict};
 
 /// The workloads that both runs of a tool have. A single measurement has no interval, so no change
 /// is judged.
 ///
 /// # Errors
 /// They have no workload in common.
-pub fn compared(tool: &str, before: &[Measured], after: &[Measured]) -> Result<Comparison, String> {
-    let pairs: Vec<(&Measured, &Measured)> = before
+pub fn compared(
+    tool: &str,
+    before: &[MeasuredWorkload],
+    after: &[MeasuredWorkload],
+) -> Result<Comparison, String> {
+    let pairs: Vec<(&MeasuredWorkload, &MeasuredWorkload)> = before
         .iter()
         .filter_map(|one| after.iter().find(|other| is_same(one, other)).map(|other| (one, other)))
         .collect();
     if pairs.is_empty() {
         return Err("the two have no workload of the same name, block size, order, share of reads and operations in flight".into());
     }
-    let alone = |of: &[Measured], others: &[Measured], which: &str| {
+    let alone = |of: &[MeasuredWorkload], others: &[MeasuredWorkload], which: &str| {
         let alone: Vec<String> = of
             .iter()
             .filter(|one| !others.iter().any(|other| is_same(one, other)))
@@ -34,42 +38,42 @@ pub fn compared(tool: &str, before: &[Measured], after: &[Measured]) -> Result<C
             notes.push(remark.clone());
         }
     }
-    let changes = pairs.iter().map(|(one, other)| Change {
+    let changes = pairs.iter().map(|(one, other)| ComparedRow {
         lane: tool.to_owned(),
         workload: named(one),
         iops: (rate(one), rate(other)),
         intervals: [None, None],
         cpu_ns: (cpu(one), cpu(other)),
-        verdict: Verdict::Unknown,
+        verdict: RateVerdict::Unknown,
     });
     Ok(Comparison { relations: Vec::new(), changes: changes.collect(), notes })
 }
 
-fn is_same(one: &Measured, other: &Measured) -> bool {
-    let of = |it: &Measured| (it.is_random, it.read_percent, it.bs_bytes, it.in_flight);
+fn is_same(one: &MeasuredWorkload, other: &MeasuredWorkload) -> bool {
+    let of = |it: &MeasuredWorkload| (it.is_random, it.read_percent, it.bs_bytes, it.in_flight);
     one.name == other.name && of(one) == of(other)
 }
 
 /// The name, and what was done.
-fn named(of: &Measured) -> String {
+fn named(of: &MeasuredWorkload) -> String {
     let order = if of.is_random { "random" } else { "sequential" };
     let bytes = weft_block::units::format_size(of.bs_bytes);
     format!("{}: {bytes} {order}, {} % reads, {} in flight", of.name, of.read_percent, of.in_flight)
 }
 
-fn rate(of: &Measured) -> f64 {
+fn rate(of: &MeasuredWorkload) -> f64 {
     of.read_iops + of.write_iops
 }
 
 /// CPU time of an operation; not a number where the tool does not tell.
-fn cpu(of: &Measured) -> f64 {
+fn cpu(of: &MeasuredWorkload) -> f64 {
     of.cpu_ns.map_or(f64::NAN, |(user, system)| user + system)
 }
 
 /// The median latencies, where both are known.
-fn latency(one: &Measured, other: &Measured) -> Option<String> {
+fn latency(one: &MeasuredWorkload, other: &MeasuredWorkload) -> Option<String> {
     let is_known = one.all.p50_ns > 0.0 && other.all.p50_ns > 0.0;
-    let us = |it: &Measured| it.all.p50_ns / 1e3;
+    let us = |it: &MeasuredWorkload| it.all.p50_ns / 1e3;
     is_known.then(|| {
         format!("Median latency of {}: {:.1} µs, and {:.1} µs.", one.name, us(one), us(other))
     })
@@ -80,11 +84,11 @@ mod tests {
     use super::*;
     use weft_bench::results::Latency;
 
-    fn measured(name: &str, bs_bytes: u64, read_iops: f64) -> Measured {
+    fn measured(name: &str, bs_bytes: u64, read_iops: f64) -> MeasuredWorkload {
         let all = Latency { p50_ns: 1e9 / read_iops, ..Latency::default() };
         let (is_random, read_percent, in_flight) = (true, 100, 32);
         let name = name.into();
-        Measured {
+        MeasuredWorkload {
             name,
             is_random,
             read_percent,
@@ -92,7 +96,7 @@ mod tests {
             in_flight,
             read_iops,
             all,
-            ..Measured::default()
+            ..MeasuredWorkload::default()
         }
     }
 
@@ -104,7 +108,7 @@ mod tests {
         assert_eq!(found.changes.len(), 1);
         assert_eq!(
             (found.changes[0].iops, found.changes[0].verdict),
-            ((1000.0, 1250.0), Verdict::Unknown)
+            ((1000.0, 1250.0), RateVerdict::Unknown)
         );
         let said = found.render();
         for part in [

@@ -1,11 +1,11 @@
 //! DISKSPD's XML.
 
-use super::workload::Measured;
+use super::workload::MeasuredWorkload;
 use roxmltree::{Document, Node};
 use weft_bench::results::Latency;
 
 /// A result for each time span.
-pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
+pub(super) fn read(text: &str) -> Result<Vec<MeasuredWorkload>, String> {
     let document = Document::parse(text).map_err(|e| e.to_string())?;
     let root = document.root_element();
     let profile = root
@@ -55,7 +55,7 @@ fn in_flight(span: Node<'_, '_>, targets: &[Node<'_, '_>]) -> f64 {
     threads * own.filter(|depth| *depth > 0.0).unwrap_or_else(all)
 }
 
-fn one(n: usize, span: Node<'_, '_>, result: Node<'_, '_>) -> Result<Measured, String> {
+fn one(n: usize, span: Node<'_, '_>, result: Node<'_, '_>) -> Result<MeasuredWorkload, String> {
     let targets: Vec<_> = span.descendants().filter(|node| node.has_tag_name("Target")).collect();
     let first = *targets.first().ok_or("a time span has no target")?;
     let (is_random, writes, bs_bytes) = workload(first)?;
@@ -86,7 +86,7 @@ fn one(n: usize, span: Node<'_, '_>, result: Node<'_, '_>) -> Result<Measured, S
             result.descendants().filter(|node| node.has_tag_name("CPU")).count().max(1);
         Some(number(average, name)? / 100.0 * processors as f64 * seconds * 1e9 / (read + written))
     };
-    Ok(Measured {
+    Ok(MeasuredWorkload {
         name: format!("time span {}", n + 1),
         is_random,
         read_percent: 100 - writes as u8,

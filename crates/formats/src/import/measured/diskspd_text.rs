@@ -1,6 +1,6 @@
 //! DISKSPD's text, which it prints without `-Rxml`.
 
-use super::workload::Measured;
+use super::workload::MeasuredWorkload;
 use weft_bench::results::Latency;
 use weft_block::units::parse_size;
 
@@ -8,7 +8,7 @@ use weft_block::units::parse_size;
 pub(super) const RESULTS: &str = "Results for timespan ";
 
 /// A result for each time span.
-pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
+pub(super) fn read(text: &str) -> Result<Vec<MeasuredWorkload>, String> {
     let mut parts = text.split(RESULTS);
     let profile = parts.next().unwrap_or_default();
     let (_, profile) = profile
@@ -83,7 +83,7 @@ fn workload(n: usize, span: &str) -> Result<Workload, String> {
     Ok(Workload { is_random, read_percent, bs_bytes, in_flight })
 }
 
-fn one(n: usize, span: &str, result: &str) -> Result<Measured, String> {
+fn one(n: usize, span: &str, result: &str) -> Result<MeasuredWorkload, String> {
     let Workload { is_random, read_percent, bs_bytes, in_flight } = workload(n, span)?;
     let missing = |what: &str| format!("time span {n}: {what} is missing");
     let seconds = value(result, "actual test time").and_then(|time| time.strip_suffix('s'));
@@ -101,7 +101,7 @@ fn one(n: usize, span: &str, result: &str) -> Result<Measured, String> {
     let limited = span.lines().find(|line| line.contains("throughput rate-limited to"));
     let mut remarks = vec!["CPU times are those of the whole machine.".to_owned()];
     remarks.extend(limited.map(|_| "Its rate was limited.".to_owned()));
-    Ok(Measured {
+    Ok(MeasuredWorkload {
         name: format!("time span {n}"),
         is_random,
         read_percent,

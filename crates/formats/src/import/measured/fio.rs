@@ -1,6 +1,6 @@
 //! fio's JSON.
 
-use super::workload::{Measured, slowest};
+use super::workload::{MeasuredWorkload, slowest};
 use serde_json::Value;
 use weft_bench::results::Latency;
 use weft_bench::workload::{Direction, Rw};
@@ -8,7 +8,7 @@ use weft_block::units::parse_size;
 
 /// The version of fio, and what it measured: a result for each name of jobs, summed over the jobs
 /// and the clients that have it.
-pub(super) fn read(text: &str) -> Result<(String, Vec<Measured>), String> {
+pub(super) fn read(text: &str) -> Result<(String, Vec<MeasuredWorkload>), String> {
     let report = parse(text)?;
     let tool = report["fio version"].as_str().unwrap_or("fio").to_owned();
     let mut groups: Vec<((&str, u64), Vec<&Value>)> = Vec::new();
@@ -173,7 +173,7 @@ fn block_bytes(text: &str, rw: Rw) -> Option<u64> {
     }
 }
 
-fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> {
+fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<MeasuredWorkload, String> {
     let Workload { rw, bs_bytes, read_percent, in_flight, asked } = workload(name, jobs, global)?;
     if is_of_more(jobs, asked) {
         return Err(format!("job {name} has the figures of others, too (group_reporting)"));
@@ -213,7 +213,7 @@ fn one(name: &str, jobs: &[&Value], global: &Value) -> Result<Measured, String> 
             |job: &&Value| Some(job[key].as_f64()? / 100.0 * job["job_runtime"].as_f64()? * 1e6);
         jobs.iter().map(of).sum::<Option<f64>>().map(|ns| ns / ios)
     };
-    Ok(Measured {
+    Ok(MeasuredWorkload {
         name: name.to_owned(),
         is_random: rw.is_random(),
         read_percent,

@@ -5,14 +5,14 @@ use crate::import::ImportError;
 use core::time::Duration;
 use serde_json::Value;
 use std::io;
-use weft_bench::agents::measured::Part;
-use weft_bench::agents::{Measured, merged};
-use weft_bench::workload::{Buffers, Direction, JobSpec, Report};
+use weft_bench::agents::measured::MeasuredDirection;
+use weft_bench::agents::{MeasuredRun, merged};
+use weft_bench::workload::{Buffers, Direction, JobSpec, RunReport};
 use weft_block::Geometry;
 
 /// By what fio reaches a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum FioAccess {
     /// Its NBD client, by a URL.
     Nbd(String),
     /// Its iSCSI initiator, by a URL.
@@ -30,7 +30,7 @@ pub enum Engine {
     },
 }
 
-impl Engine {
+impl FioAccess {
     /// fio's name of it.
     pub fn name(&self) -> &str {
         match self {
@@ -61,7 +61,7 @@ fn filename(name: &str) -> String {
 }
 
 /// fio's arguments for a job.
-pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
+pub fn arguments(engine: &FioAccess, spec: &JobSpec) -> Vec<String> {
     let mut arguments = Vec::new();
     for (name, value) in spec.options() {
         match name {
@@ -77,7 +77,7 @@ pub fn arguments(engine: &Engine, spec: &JobSpec) -> Vec<String> {
         arguments.push("--refill_buffers=1".into());
     }
     arguments.push(match engine {
-        Engine::Weft { library, .. } => format!("--ioengine=external:{library}"),
+        FioAccess::Weft { library, .. } => format!("--ioengine=external:{library}"),
         other => format!("--ioengine={}", other.name()),
     });
     arguments.extend(engine.options());
@@ -99,7 +99,7 @@ pub fn report(
     url: &str,
     geometry: Geometry,
     spec: &JobSpec,
-) -> Result<Report, ImportError> {
+) -> Result<RunReport, ImportError> {
     let wrong = |problem: String| ImportError::wrong(format!("fio on {url}"), problem);
     let start = fio::start(text).ok_or_else(|| wrong("it wrote no JSON".into()))?;
     let json = fio::parse(&text[start..]).map_err(wrong)?;
@@ -111,31 +111,31 @@ pub fn report(
         let number = i32::try_from(error.unsigned_abs()).unwrap_or(i32::MAX);
         return Err(wrong(format!("it failed: {}", io::Error::from_raw_os_error(number))));
     }
-    let all: Vec<(u32, Measured)> = (0..).zip(jobs.iter().map(measured)).collect();
+    let all: Vec<(u32, MeasuredRun)> = (0..).zip(jobs.iter().map(measured)).collect();
     Ok(merged(url, geometry, spec, &all))
 }
 
-fn measured(job: &Value) -> Measured {
+fn measured(job: &Value) -> MeasuredRun {
     let runtime_ms = job["job_runtime"].as_f64().unwrap_or(0.0);
     // A share of the time of all jobs; casting saturates.
     let cpu = |key: &str| (job[key].as_f64().unwrap_or(0.0) / 100.0 * runtime_ms * 1e6) as u64;
-    Measured {
+    MeasuredRun {
         directions: [Direction::Read, Direction::Write]
             .map(|direction| part(&job[direction.name()])),
         cpu_ns: [cpu("usr_cpu"), cpu("sys_cpu")],
         context_switches: job["ctx"].as_u64().unwrap_or(0),
         loops: Duration::from_millis(runtime_ms as u64),
-        ..Measured::default()
+        ..MeasuredRun::default()
     }
 }
 
-fn part(direction: &Value) -> Part {
+fn part(direction: &Value) -> MeasuredDirection {
     let bins = direction["lat_ns"]["bins"].as_object();
     let bins = bins
         .into_iter()
         .flatten()
         .filter_map(|(ns, count)| Some((ns.parse().ok()?, count.as_u64()?)));
-    Part {
+    MeasuredDirection {
         ios: direction["total_ios"].as_u64().unwrap_or(0),
         bytes: direction["io_bytes"].as_u64().unwrap_or(0),
         runtime: Duration::from_millis(direction["runtime"].as_u64().unwrap_or(0)),
@@ -168,7 +168,7 @@ mod tests {
             rate: [None, Some(4096), None],
             ..JobSpec::default()
         };
-        let all = arguments(&Engine::IoUring("/dev/disk/by-path/pci-0:1".into()), &spec);
+        let all = arguments(&FioAccess::IoUring("/dev/disk/by-path/pci-0:1".into()), &spec);
         for one in [
             "--rw=randrw",
             "--rate=,4096",
@@ -180,21 +180,21 @@ mod tests {
             assert!(all.iter().any(|it| it == one), "{one}: {all:?}");
         }
         assert!(!all.iter().any(|it| it.starts_with("--threads")), "{all:?}");
-        let nbd = arguments(&Engine::Nbd("nbd://h:1/d".into()), &JobSpec::default());
+        let nbd = arguments(&FioAccess::Nbd("nbd://h:1/d".into()), &JobSpec::default());
         assert!(
             nbd.contains(&"--uri=nbd://h:1/d".into()) && nbd.contains(&"--ioengine=nbd".into()),
             "{nbd:?}"
         );
         assert!(!nbd.iter().any(|it| it.contains("buffers")), "it only reads: {nbd:?}");
-        let iscsi =
-            arguments(&Engine::Libiscsi("iscsi://h:1/t/0".into()), &JobSpec::default()).join(" ");
+        let iscsi = arguments(&FioAccess::Libiscsi("iscsi://h:1/t/0".into()), &JobSpec::default())
+            .join(" ");
         assert!(iscsi.contains("--ioengine=libiscsi --filename=iscsi\\://h\\:1/t/0"), "{iscsi}");
-        let weft = Engine::Weft { library: "/l/weft.so".into(), url: "nvme+tcp://h/n".into() };
+        let weft = FioAccess::Weft { library: "/l/weft.so".into(), url: "nvme+tcp://h/n".into() };
         let weft = arguments(&weft, &JobSpec::default()).join(" ");
         assert!(weft.contains("external:/l/weft.so --filename=nvme+tcp\\://h/n"), "{weft}");
         let buffers = Buffers { zero: true, ..Buffers::default() };
         let zeroes = arguments(
-            &Engine::Nbd("nbd://h:1/d".into()),
+            &FioAccess::Nbd("nbd://h:1/d".into()),
             &JobSpec { rw: Rw::Write, buffers, ..JobSpec::default() },
         );
         let given = zeroes.iter().filter(|it| it.contains("buffers"));

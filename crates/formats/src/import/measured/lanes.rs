@@ -1,6 +1,6 @@
 //! Puts results of other tools into a study.
 
-use super::{Measured, read};
+use super::{MeasuredWorkload, read};
 use crate::import::ImportError;
 use weft_bench::results::{CpuPerIo, Lane, Latency, Results, Row, Workload};
 use weft_bench::stats::{median, median_interval};
@@ -40,7 +40,7 @@ pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError>
             }
         }
         for workload in &results.workloads {
-            let rounds: Vec<&Measured> =
+            let rounds: Vec<&MeasuredWorkload> =
                 all.iter().filter(|(name, _)| *name == workload.name).map(|(_, one)| one).collect();
             if !rounds.is_empty() {
                 results.rows.push(row(&import.lane, &workload.name, &rounds, &tools.join(", ")));
@@ -68,7 +68,7 @@ pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError>
     Ok(())
 }
 
-fn is_of(one: &Measured, workload: &Workload) -> bool {
+fn is_of(one: &MeasuredWorkload, workload: &Workload) -> bool {
     one.bs_bytes == u64::from(workload.bs_bytes)
         && one.is_random == workload.rw.starts_with("rand")
         && one.read_percent == workload.read_percent
@@ -76,8 +76,8 @@ fn is_of(one: &Measured, workload: &Workload) -> bool {
 }
 
 /// The medians of the files.
-fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
-    let of = |value: fn(&Measured) -> f64| {
+fn row(lane: &str, workload: &str, rounds: &[&MeasuredWorkload], tools: &str) -> Row {
+    let of = |value: fn(&MeasuredWorkload) -> f64| {
         median(&mut rounds.iter().map(|one| value(one)).collect::<Vec<_>>())
     };
     let middle = rounds[rounds.len() / 2];
@@ -87,7 +87,7 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
         .iter()
         .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
     let cpu = |(user_ns, system_ns)| CpuPerIo { user_ns, system_ns };
-    let latency = |latency: fn(&Measured) -> Latency| Latency {
+    let latency = |latency: fn(&MeasuredWorkload) -> Latency| Latency {
         mean_ns: median(&mut rounds.iter().map(|one| latency(one).mean_ns).collect::<Vec<_>>()),
         ..latency(middle)
     };
@@ -131,7 +131,7 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
     }
 }
 
-fn remarks(rounds: &[&Measured], tools: &str) -> Vec<String> {
+fn remarks(rounds: &[&MeasuredWorkload], tools: &str) -> Vec<String> {
     let mut remarks = vec![format!(
         "It was measured by {tools}, perhaps on another machine or day, and not interleaved with the other lanes."
     )];

@@ -17,7 +17,7 @@ mod workload;
 
 pub use compared::compared;
 pub use lanes::{Import, add};
-pub use workload::Measured;
+pub use workload::MeasuredWorkload;
 
 use super::ImportError;
 
@@ -25,7 +25,7 @@ use super::ImportError;
 ///
 /// # Errors
 /// It is of none of the tools, or lacks what they write.
-pub fn read(place: &str, text: &str) -> Result<(String, Vec<Measured>), ImportError> {
+pub fn read(place: &str, text: &str) -> Result<(String, Vec<MeasuredWorkload>), ImportError> {
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let (tool, found) = if start.starts_with('<') && start.contains("<TimeSpan") {
         ("DISKSPD".to_owned(), diskspd::read(start))

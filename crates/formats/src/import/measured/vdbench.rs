@@ -1,6 +1,6 @@
 //! vdbench's flat file: a table with a header, whose lines `avg_…` are the averages of runs.
 
-use super::workload::Measured;
+use super::workload::MeasuredWorkload;
 use weft_bench::results::Latency;
 use weft_block::units::parse_size;
 
@@ -14,7 +14,7 @@ pub(super) fn is_summary(text: &str) -> bool {
 }
 
 /// A result for each run.
-pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
+pub(super) fn read(text: &str) -> Result<Vec<MeasuredWorkload>, String> {
     let mut columns: Vec<String> = Vec::new();
     let mut found = Vec::new();
     for line in text.lines() {
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Measured>, String> {
     Ok(found)
 }
 
-fn one<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Measured, String> {
+fn one<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<MeasuredWorkload, String> {
     let number = |name: &str| get(name).and_then(|text| text.parse::<f64>().ok());
     let needed = |name: &str| {
         number(name).ok_or_else(|| format!("the column {name} is missing or holds no number"))
@@ -56,7 +56,7 @@ fn one<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Measured, String> {
         ..Latency::default()
     };
     let busy = |name: &str| Some(number(name)? / 100.0 * 1e9 / rate);
-    Ok(Measured {
+    Ok(MeasuredWorkload {
         name: get("run").unwrap_or_default().to_owned(),
         is_random: needed("seekpct")? > 0.0,
         read_percent: number("rdpct").unwrap_or(reads) as u8,

@@ -4,7 +4,7 @@ use weft_bench::results::Latency;
 
 /// A tool's measurement of one workload.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct MeasuredWorkload {
     /// The tool's name for it.
     pub name: String,
     /// True if the order was random.

@@ -8,7 +8,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, ImportError, Imported, ImportedJob, Options};
+use super::{ImportError, ImportedJob, ImportedJobs, OptionSupport, Options};
 use lines::{Definition, chosen, logical_lines, parameters};
 use reader::{Choice, Reader};
 
@@ -20,10 +20,10 @@ const RUNS_MAX: usize = 4096;
 /// # Errors
 /// A line that is not a parameter, an undefined name, an invalid value, a parameter that is refused
 /// or that vdbench does not have, or no run.
-pub fn import(name: &str, text: &str) -> Result<Imported, ImportError> {
+pub fn import(name: &str, text: &str) -> Result<ImportedJobs, ImportError> {
     let mut reader = Reader {
         file: name,
-        imported: Imported::default(),
+        imported: ImportedJobs::default(),
         sds: Vec::new(),
         wds: Vec::new(),
         rds: Vec::new(),
@@ -76,9 +76,11 @@ impl Reader<'_> {
         for (name, values) in parameters {
             let text = format!("{name}={}", values.join(","));
             match options::answer(of, name, values) {
-                Some((Answer::Honoured, _)) => {}
-                Some((Answer::LeftOut, note)) => self.imported.lack(format!("{text} ({note})")),
-                Some((Answer::Refused, note)) => {
+                Some((OptionSupport::Honoured, _)) => {}
+                Some((OptionSupport::LeftOut, note)) => {
+                    self.imported.lack(format!("{text} ({note})"))
+                }
+                Some((OptionSupport::Refused, note)) => {
                     return Err(self.wrong(at, format!("{text} is not supported: {note}")));
                 }
                 None => {

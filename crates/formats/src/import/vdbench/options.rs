@@ -1,6 +1,6 @@
 //! The parameters of vdbench 5.04 for block devices, and their support.
 
-use crate::import::Answer::{self, Honoured, LeftOut, Refused};
+use crate::import::OptionSupport::{self, Honoured, LeftOut, Refused};
 use crate::import::Options;
 
 const REMOTE: &str = "one weft makes the load; use `weft agent` for several machines";
@@ -107,7 +107,7 @@ pub(super) fn answer(
     of: &Options,
     name: &str,
     values: &[String],
-) -> Option<(Answer, &'static str)> {
+) -> Option<(OptionSupport, &'static str)> {
     if let [value] = values
         && HARMLESS.contains(&(name, value.as_str()))
     {

@@ -1,6 +1,6 @@
 //! A parameter file as it was read.
 
-use super::super::{ImportError, Imported};
+use super::super::{ImportError, ImportedJobs};
 use super::lines::Definition;
 
 /// One run of a definition: what its lists chose.
@@ -16,7 +16,7 @@ pub(super) struct Choice {
 /// The definitions of a file, and what was made of them.
 pub(super) struct Reader<'a> {
     pub(super) file: &'a str,
-    pub(super) imported: Imported,
+    pub(super) imported: ImportedJobs,
     pub(super) sds: Vec<Definition>,
     pub(super) wds: Vec<Definition>,
     pub(super) rds: Vec<Definition>,

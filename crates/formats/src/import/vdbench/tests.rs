@@ -180,13 +180,13 @@ fn parameters_do_what_the_tables_say() {
             for name in names.split(' ') {
                 let text = lines(keyword, name, value(name));
                 match (answer, import("parm", &text)) {
-                    (Answer::Honoured, Ok(imported)) => {
+                    (OptionSupport::Honoured, Ok(imported)) => {
                         assert!(imported.without.is_empty(), "{text}: {imported:?}");
                     }
-                    (Answer::LeftOut, Ok(imported)) => {
+                    (OptionSupport::LeftOut, Ok(imported)) => {
                         assert!(imported.without[0].starts_with(name), "{text}: {imported:?}");
                     }
-                    (Answer::Refused, Err(error)) => {
+                    (OptionSupport::Refused, Err(error)) => {
                         assert!(error.to_string().contains(name), "{text}: {error}");
                     }
                     (answer, result) => panic!("{text}: {answer:?}, {result:?}"),

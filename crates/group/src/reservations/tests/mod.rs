@@ -6,23 +6,26 @@ use super::*;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX};
 use uuid::Uuid;
 use weft_proto::nvme::types::Id128;
-use weft_proto::reservation::{Action, Check, Kind, Operation, Refusal, Registrant};
+use weft_proto::reservation::{Action, KeyCheck, Kind, Operation, Refusal, Registrant};
 
-type Orders = Vec<Order<u32, u32>>;
+type Orders = Vec<ReservationOrder<u32, u32>>;
 
 fn host(n: u8) -> Registrant {
     Registrant::Host(Id128([n; 16]))
 }
 
-fn step(by: u8, action: Action) -> Step {
-    Step::Operation { operation: Operation { by: host(by), action, persist: None }, proven: None }
+fn step(by: u8, action: Action) -> ReservationStep {
+    ReservationStep::Operation {
+        operation: Operation { by: host(by), action, persist: None },
+        proven: None,
+    }
 }
 
-fn register(by: u8) -> Step {
-    step(by, Action::Register { check: Check::Ignore, key: by.into(), all_ports: false })
+fn register(by: u8) -> ReservationStep {
+    step(by, Action::Register { check: KeyCheck::Ignore, key: by.into(), all_ports: false })
 }
 
-fn preempt(by: u8, whom: u8) -> Step {
+fn preempt(by: u8, whom: u8) -> ReservationStep {
     let kind = Kind::WriteExclusiveRegistrantsOnly;
     step(by, Action::Preempt { key: by.into(), target: whom.into(), kind, abort: true })
 }
@@ -32,27 +35,27 @@ fn token(n: u128) -> Uuid {
 }
 
 /// The record after one more change.
-fn after(record: &Record, step: &Step, by: u128) -> Record {
+fn after(record: &ReservationRecord, step: &ReservationStep, by: u128) -> ReservationRecord {
     let mut state = record.state.clone();
     let changes = step.apply(&mut state).unwrap();
     record.after(state, token(by), changes)
 }
 
 /// Two hosts are registered.
-fn both() -> Record {
-    after(&after(&Record::default(), &register(1), 101), &register(2), 102)
+fn both() -> ReservationRecord {
+    after(&after(&ReservationRecord::default(), &register(1), 101), &register(2), 102)
 }
 
-fn orders(of: &mut Namespace<u32, u32>) -> Orders {
+fn orders(of: &mut SharedNamespace<u32, u32>) -> Orders {
     std::iter::from_fn(|| of.next()).collect()
 }
 
 /// The same without what is put in force, whose aborted commands leave the devices at once.
-fn others(of: &mut Namespace<u32, u32>) -> Orders {
+fn others(of: &mut SharedNamespace<u32, u32>) -> Orders {
     let mut all = Vec::new();
     while let Some(order) = of.next() {
         match order {
-            Order::Install(change) => of.aborted(change.number),
+            ReservationOrder::Install(change) => of.aborted(change.number),
             other => all.push(other),
         }
     }
@@ -60,25 +63,25 @@ fn others(of: &mut Namespace<u32, u32>) -> Orders {
 }
 
 /// One that has this record in force, of which all know.
-fn settled(record: &Record) -> Namespace<u32, u32> {
-    let mut of = Namespace::default();
+fn settled(record: &ReservationRecord) -> SharedNamespace<u32, u32> {
+    let mut of = SharedNamespace::default();
     of.execute(None, token(1), 0);
-    of.ended(Lane::Operations, Ended::Read(record.number, record.clone()));
+    of.ended(Lane::Operations, LaneOutcome::Read(record.number, record.clone()));
     others(&mut of);
-    of.ended(Lane::Operations, Ended::Told);
-    assert_eq!(others(&mut of), [Order::Settled, Order::Answer(0, Ok(()))]);
+    of.ended(Lane::Operations, LaneOutcome::Told);
+    assert_eq!(others(&mut of), [ReservationOrder::Settled, ReservationOrder::Answer(0, Ok(()))]);
     of
 }
 
-fn read(record: &Record) -> Ended {
-    Ended::Read(record.number, record.clone())
+fn read(record: &ReservationRecord) -> LaneOutcome {
+    LaneOutcome::Read(record.number, record.clone())
 }
 
-fn failed() -> Ended {
-    Ended::Failed("no".to_owned())
+fn failed() -> LaneOutcome {
+    LaneOutcome::Failed("no".to_owned())
 }
 
-const READ: Order<u32, u32> = Order::Read(Lane::Operations);
+const READ: ReservationOrder<u32, u32> = ReservationOrder::Read(Lane::Operations);
 
 #[test]
 fn an_operation_is_answered_when_all_have_it_in_force_and_its_commands_are_out_of_devices() {
@@ -88,22 +91,27 @@ fn an_operation_is_answered_when_all_have_it_in_force_and_its_commands_are_out_o
         assert_eq!(orders(&mut of), [READ]);
         of.ended(Lane::Operations, read(&both()));
         let next = after(&both(), &preempt(1, 2), 7);
-        assert_eq!(orders(&mut of), [Order::Replace { before: 2, next: next.clone() }]);
-        of.ended(Lane::Operations, Ended::Replaced);
+        assert_eq!(orders(&mut of), [ReservationOrder::Replace { before: 2, next: next.clone() }]);
+        of.ended(Lane::Operations, LaneOutcome::Replaced);
         let all = orders(&mut of);
-        let [Order::Install(change), Order::Tell] = &all[..] else { panic!("{all:?}") };
+        let [ReservationOrder::Install(change), ReservationOrder::Tell] = &all[..] else {
+            panic!("{all:?}")
+        };
         assert_eq!((change.number, change.is_ahead, &change.state), (3, true, &next.state));
         assert_eq!(change.changes.aborted, [host(2)]);
         if told_first {
-            of.ended(Lane::Operations, Ended::Told);
-            assert_eq!(orders(&mut of), [Order::Settled]);
+            of.ended(Lane::Operations, LaneOutcome::Told);
+            assert_eq!(orders(&mut of), [ReservationOrder::Settled]);
             of.aborted(3);
-            assert_eq!(orders(&mut of), [Order::Answer(1, Ok(()))]);
+            assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
         } else {
             of.aborted(3);
             assert_eq!(orders(&mut of), []);
-            of.ended(Lane::Operations, Ended::Told);
-            assert_eq!(orders(&mut of), [Order::Settled, Order::Answer(1, Ok(()))]);
+            of.ended(Lane::Operations, LaneOutcome::Told);
+            assert_eq!(
+                orders(&mut of),
+                [ReservationOrder::Settled, ReservationOrder::Answer(1, Ok(()))]
+            );
         }
     }
 }
@@ -123,7 +131,7 @@ fn whoever_waits_for_a_change_waits_for_those_before_it() {
     of.aborted(4);
     assert_eq!(orders(&mut of), []);
     of.aborted(3);
-    assert_eq!(orders(&mut of), [Order::Done(3), Order::Done(4)]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Done(3), ReservationOrder::Done(4)]);
 }
 
 #[test]
@@ -136,9 +144,12 @@ fn a_refusal_waits_for_those_who_do_not_know_yet_and_the_next_operation_for_it()
     of.execute(Some(register(2)), token(8), 2);
     assert_eq!(others(&mut of), [READ]);
     of.ended(Lane::Operations, read(&third));
-    assert_eq!(others(&mut of), [Order::Tell]);
-    of.ended(Lane::Operations, Ended::Told);
-    assert_eq!(others(&mut of), [Order::Settled, Order::Answer(1, Err(Refusal::Conflict)), READ]);
+    assert_eq!(others(&mut of), [ReservationOrder::Tell]);
+    of.ended(Lane::Operations, LaneOutcome::Told);
+    assert_eq!(
+        others(&mut of),
+        [ReservationOrder::Settled, ReservationOrder::Answer(1, Err(Refusal::Conflict)), READ]
+    );
 }
 
 #[test]
@@ -147,22 +158,25 @@ fn a_report_has_others_told_only_of_what_they_may_not_know() {
     of.execute(None, token(7), 1);
     assert_eq!(others(&mut of), [READ]);
     of.ended(Lane::Operations, read(&both()));
-    assert_eq!(others(&mut of), [Order::Answer(1, Ok(()))]);
+    assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
     of.execute(None, token(8), 2);
     others(&mut of);
     of.ended(Lane::Operations, read(&after(&both(), &register(3), 103)));
-    assert_eq!(others(&mut of), [Order::Tell]);
+    assert_eq!(others(&mut of), [ReservationOrder::Tell]);
 }
 
 #[test]
 fn what_was_never_changed_everybody_knows() {
-    let mut of = Namespace::default();
+    let mut of = SharedNamespace::default();
     of.execute(None, token(7), 1);
-    of.ended(Lane::Operations, Ended::Read(0, Record::default()));
+    of.ended(Lane::Operations, LaneOutcome::Read(0, ReservationRecord::default()));
     let all = orders(&mut of);
-    assert!(matches!(&all[..], [READ, Order::Install(Change { number: 0, is_ahead: false, .. })]));
+    assert!(matches!(
+        &all[..],
+        [READ, ReservationOrder::Install(NumberedChange { number: 0, is_ahead: false, .. })]
+    ));
     of.aborted(0);
-    assert_eq!(orders(&mut of), [Order::Answer(1, Ok(()))]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
 }
 
 #[test]
@@ -172,15 +186,15 @@ fn an_operation_that_failed_and_was_executed_all_the_same_is_not_executed_again(
     of.ended(Lane::Operations, read(&both()));
     others(&mut of);
     of.ended(Lane::Operations, failed());
-    assert_eq!(others(&mut of), [Order::Pause(Lane::Operations)]);
-    of.ended(Lane::Operations, Ended::Paused);
+    assert_eq!(others(&mut of), [ReservationOrder::Pause(Lane::Operations)]);
+    of.ended(Lane::Operations, LaneOutcome::Paused);
     assert_eq!(others(&mut of), [READ]);
     // Another gateway has changed something behind it.
     let fourth = after(&after(&both(), &preempt(1, 2), 7), &register(3), 103);
     of.ended(Lane::Operations, read(&fourth));
-    assert_eq!(others(&mut of), [Order::Tell]);
-    of.ended(Lane::Operations, Ended::Told);
-    assert_eq!(others(&mut of), [Order::Settled, Order::Answer(1, Ok(()))]);
+    assert_eq!(others(&mut of), [ReservationOrder::Tell]);
+    of.ended(Lane::Operations, LaneOutcome::Told);
+    assert_eq!(others(&mut of), [ReservationOrder::Settled, ReservationOrder::Answer(1, Ok(()))]);
 }
 
 #[test]
@@ -189,11 +203,11 @@ fn an_operation_that_failed_and_was_not_executed_is_executed_then() {
     of.execute(Some(preempt(1, 2)), token(7), 1);
     of.ended(Lane::Operations, read(&both()));
     of.ended(Lane::Operations, failed());
-    of.ended(Lane::Operations, Ended::Paused);
+    of.ended(Lane::Operations, LaneOutcome::Paused);
     others(&mut of);
     of.ended(Lane::Operations, read(&both()));
     let next = after(&both(), &preempt(1, 2), 7);
-    assert_eq!(others(&mut of), [Order::Replace { before: 2, next }]);
+    assert_eq!(others(&mut of), [ReservationOrder::Replace { before: 2, next }]);
 }
 
 #[test]
@@ -208,16 +222,20 @@ fn an_operation_that_goes_on_failing_is_given_up_at_any_stage_and_the_next_one_b
                 of.ended(Lane::Operations, read(&both()));
             }
             if stage > 1 && failure == 1 {
-                of.ended(Lane::Operations, Ended::Replaced);
+                of.ended(Lane::Operations, LaneOutcome::Replaced);
             }
             others(&mut of);
             of.ended(Lane::Operations, failed());
             if failure < RESERVATION_FAILURES_MAX {
-                assert_eq!(others(&mut of), [Order::Pause(Lane::Operations)], "stage {stage}");
-                of.ended(Lane::Operations, Ended::Paused);
+                assert_eq!(
+                    others(&mut of),
+                    [ReservationOrder::Pause(Lane::Operations)],
+                    "stage {stage}"
+                );
+                of.ended(Lane::Operations, LaneOutcome::Paused);
             }
         }
-        let given_up = Order::Answer(1, Err(Refusal::NotStored));
+        let given_up = ReservationOrder::Answer(1, Err(Refusal::NotStored));
         assert_eq!(others(&mut of), [given_up, READ], "stage {stage}");
     }
 }
@@ -231,11 +249,11 @@ fn whoever_was_not_first_reads_again_without_a_pause_and_gives_up_in_the_end() {
         assert_eq!(others(&mut of), [READ]);
         of.ended(Lane::Operations, read(&record));
         let next = after(&record, &preempt(1, 2), 7);
-        assert_eq!(others(&mut of), [Order::Replace { before: record.number, next }]);
-        of.ended(Lane::Operations, Ended::Conflict);
+        assert_eq!(others(&mut of), [ReservationOrder::Replace { before: record.number, next }]);
+        of.ended(Lane::Operations, LaneOutcome::Conflict);
         record = after(&record, &register(3), u128::from(conflict) + 1000);
     }
-    assert_eq!(others(&mut of), [Order::Answer(1, Err(Refusal::NotStored))]);
+    assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Err(Refusal::NotStored))]);
 }
 
 #[test]
@@ -243,20 +261,23 @@ fn an_operation_and_a_reading_do_not_wait_for_each_other() {
     let mut of = settled(&both());
     of.follow(11);
     of.execute(Some(register(3)), token(7), 1);
-    assert_eq!(others(&mut of), [Order::Read(Lane::Readings), READ]);
+    assert_eq!(others(&mut of), [ReservationOrder::Read(Lane::Readings), READ]);
     // The operation is told to others while the reading is under way.
     of.ended(Lane::Operations, read(&both()));
-    of.ended(Lane::Operations, Ended::Replaced);
+    of.ended(Lane::Operations, LaneOutcome::Replaced);
     let mine = after(&both(), &register(3), 7);
-    assert_eq!(others(&mut of), [Order::Replace { before: 2, next: mine.clone() }, Order::Tell]);
+    assert_eq!(
+        others(&mut of),
+        [ReservationOrder::Replace { before: 2, next: mine.clone() }, ReservationOrder::Tell]
+    );
     // What was read is older than what is in force, and is not put in its place.
     of.ended(Lane::Readings, read(&both()));
-    assert_eq!(orders(&mut of), [Order::Done(11)]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Done(11)]);
     // Those who come now are answered though this gateway waits for others.
     of.follow(12);
-    assert_eq!(others(&mut of), [Order::Read(Lane::Readings)]);
+    assert_eq!(others(&mut of), [ReservationOrder::Read(Lane::Readings)]);
     of.ended(Lane::Readings, read(&mine));
-    assert_eq!(others(&mut of), [Order::Done(12)]);
+    assert_eq!(others(&mut of), [ReservationOrder::Done(12)]);
 }
 
 #[test]
@@ -267,27 +288,30 @@ fn what_was_read_before_a_newer_change_came_in_force_is_read_again() {
     others(&mut of);
     let third = after(&both(), &preempt(1, 2), 107);
     of.ended(Lane::Readings, read(&third));
-    assert_eq!(others(&mut of), [Order::Done(11)]);
+    assert_eq!(others(&mut of), [ReservationOrder::Done(11)]);
     of.ended(Lane::Operations, read(&both()));
     assert_eq!(others(&mut of), [READ]);
     of.ended(Lane::Operations, read(&third));
     let next = after(&third, &register(3), 7);
-    assert_eq!(others(&mut of), [Order::Replace { before: 3, next }]);
+    assert_eq!(others(&mut of), [ReservationOrder::Replace { before: 3, next }]);
 }
 
 #[test]
 fn an_older_state_that_stays_is_refused_and_never_put_in_force() {
     let mut of = settled(&both());
-    let old = after(&Record::default(), &register(1), 101);
+    let old = after(&ReservationRecord::default(), &register(1), 101);
     of.execute(Some(register(3)), token(7), 1);
     for _ in 0..RESERVATION_CONFLICTS_MAX {
         assert_eq!(orders(&mut of), [READ]);
         of.ended(Lane::Operations, read(&old));
     }
-    assert_eq!(orders(&mut of), [Order::Answer(1, Err(Refusal::NotStored))]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Err(Refusal::NotStored))]);
     of.follow(11);
     of.ended(Lane::Readings, read(&old));
-    assert_eq!(orders(&mut of), [Order::Read(Lane::Readings), Order::Done(11)]);
+    assert_eq!(
+        orders(&mut of),
+        [ReservationOrder::Read(Lane::Readings), ReservationOrder::Done(11)]
+    );
 }
 
 #[test]
@@ -295,18 +319,21 @@ fn a_change_that_came_in_force_while_others_were_told_of_another_one_is_not_sett
     let mut of = settled(&both());
     of.execute(Some(register(3)), token(7), 1);
     of.ended(Lane::Operations, read(&both()));
-    of.ended(Lane::Operations, Ended::Replaced);
+    of.ended(Lane::Operations, LaneOutcome::Replaced);
     others(&mut of);
     of.follow(11);
     let fourth = after(&after(&both(), &register(3), 7), &preempt(1, 2), 107);
     of.ended(Lane::Readings, read(&fourth));
-    assert_eq!(others(&mut of), [Order::Read(Lane::Readings), Order::Done(11)]);
-    of.ended(Lane::Operations, Ended::Told);
-    assert_eq!(others(&mut of), [Order::Answer(1, Ok(()))]);
+    assert_eq!(
+        others(&mut of),
+        [ReservationOrder::Read(Lane::Readings), ReservationOrder::Done(11)]
+    );
+    of.ended(Lane::Operations, LaneOutcome::Told);
+    assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
     // A report of it tells others before.
     of.execute(None, token(8), 2);
     of.ended(Lane::Operations, read(&fourth));
-    assert_eq!(others(&mut of), [READ, Order::Tell]);
+    assert_eq!(others(&mut of), [READ, ReservationOrder::Tell]);
 }
 
 #[test]
@@ -315,11 +342,14 @@ fn a_change_that_came_while_the_object_was_read_is_read_after_that() {
     of.follow(11);
     of.follow(12);
     of.follow(13);
-    assert_eq!(orders(&mut of), [Order::Read(Lane::Readings)]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Read(Lane::Readings)]);
     of.ended(Lane::Readings, read(&both()));
-    assert_eq!(orders(&mut of), [Order::Done(11), Order::Read(Lane::Readings)]);
+    assert_eq!(
+        orders(&mut of),
+        [ReservationOrder::Done(11), ReservationOrder::Read(Lane::Readings)]
+    );
     of.ended(Lane::Readings, read(&both()));
-    assert_eq!(orders(&mut of), [Order::Done(12), Order::Done(13)]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Done(12), ReservationOrder::Done(13)]);
 }
 
 #[test]
@@ -329,9 +359,9 @@ fn what_cannot_be_read_is_read_again_for_as_long_as_the_namespace_is_served() {
     orders(&mut of);
     for _ in 0..RESERVATION_FAILURES_MAX * 10 {
         of.ended(Lane::Readings, failed());
-        assert_eq!(orders(&mut of), [Order::Pause(Lane::Readings)]);
-        of.ended(Lane::Readings, Ended::Paused);
-        assert_eq!(orders(&mut of), [Order::Read(Lane::Readings)]);
+        assert_eq!(orders(&mut of), [ReservationOrder::Pause(Lane::Readings)]);
+        of.ended(Lane::Readings, LaneOutcome::Paused);
+        assert_eq!(orders(&mut of), [ReservationOrder::Read(Lane::Readings)]);
     }
     of.follow(12);
     assert_eq!((orders(&mut of), of.abandon()), (vec![], vec![11, 12]));
@@ -340,33 +370,36 @@ fn what_cannot_be_read_is_read_again_for_as_long_as_the_namespace_is_served() {
     of.follow(11);
     of.follow(12);
     of.ended(Lane::Readings, failed());
-    of.ended(Lane::Readings, Ended::Paused);
+    of.ended(Lane::Readings, LaneOutcome::Paused);
     orders(&mut of);
     of.ended(Lane::Readings, read(&both()));
-    assert_eq!(orders(&mut of), [Order::Done(11), Order::Done(12)]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Done(11), ReservationOrder::Done(12)]);
 }
 
 #[test]
 fn the_first_reading_is_given_up_on_unless_a_change_by_others_is_read() {
-    let mut of = Namespace::<u32, u32>::default();
+    let mut of = SharedNamespace::<u32, u32>::default();
     for attempt in 1..RESERVATION_FAILURES_MAX {
         of.load();
-        let first = [Order::Read(Lane::Load)].into_iter().filter(|_| attempt == 1);
+        let first = [ReservationOrder::Read(Lane::Load)].into_iter().filter(|_| attempt == 1);
         assert!(orders(&mut of).into_iter().eq(first), "it is read once for all");
         of.ended(Lane::Load, failed());
-        assert_eq!(orders(&mut of), [Order::Pause(Lane::Load)]);
-        of.ended(Lane::Load, Ended::Paused);
-        assert_eq!(orders(&mut of), [Order::Read(Lane::Load)]);
+        assert_eq!(orders(&mut of), [ReservationOrder::Pause(Lane::Load)]);
+        of.ended(Lane::Load, LaneOutcome::Paused);
+        assert_eq!(orders(&mut of), [ReservationOrder::Read(Lane::Load)]);
     }
     of.ended(Lane::Load, failed());
-    assert_eq!(orders(&mut of), [Order::Loaded(Err("no".to_owned()))]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Loaded(Err("no".to_owned()))]);
     of.load();
     of.follow(11);
-    assert_eq!(orders(&mut of), [Order::Read(Lane::Load), Order::Read(Lane::Readings)]);
+    assert_eq!(
+        orders(&mut of),
+        [ReservationOrder::Read(Lane::Load), ReservationOrder::Read(Lane::Readings)]
+    );
     of.ended(Lane::Readings, read(&both()));
-    assert_eq!(others(&mut of), [Order::Loaded(Ok(())), Order::Done(11)]);
-    of.ended(Lane::Load, read(&Record::default()));
+    assert_eq!(others(&mut of), [ReservationOrder::Loaded(Ok(())), ReservationOrder::Done(11)]);
+    of.ended(Lane::Load, read(&ReservationRecord::default()));
     assert_eq!(orders(&mut of), []);
     of.load();
-    assert_eq!(orders(&mut of), [Order::Loaded(Ok(()))]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Loaded(Ok(()))]);
 }

@@ -18,7 +18,7 @@ impl Dice {
 /// What a gateway has asked.
 enum Asked {
     Read(Lane),
-    Replace(u64, Record),
+    Replace(u64, ReservationRecord),
     Tell,
     Pause(Lane),
     /// Another gateway is told: who told, and how many times that has told before.
@@ -29,8 +29,8 @@ enum Asked {
 
 struct World {
     dice: Dice,
-    stored: (u64, Record),
-    gateways: Vec<Namespace<u32, (usize, u32)>>,
+    stored: (u64, ReservationRecord),
+    gateways: Vec<SharedNamespace<u32, (usize, u32)>>,
     /// What is in force at each, with its number.
     in_force: Vec<(u64, ReservationState)>,
     /// Changes whose commands are in devices, and whose commands these are.
@@ -46,8 +46,8 @@ impl World {
     fn new(seed: u64, gateways: usize) -> Self {
         let mut new = Self {
             dice: Dice(seed),
-            stored: (0, Record::default()),
-            gateways: (0..gateways).map(|_| Namespace::default()).collect(),
+            stored: (0, ReservationRecord::default()),
+            gateways: (0..gateways).map(|_| SharedNamespace::default()).collect(),
             in_force: vec![(0, ReservationState::default()); gateways],
             aborting: vec![BTreeMap::new(); gateways],
             under_way: Vec::new(),
@@ -63,7 +63,7 @@ impl World {
         new
     }
 
-    fn execute(&mut self, at: usize, step: Option<Step>) -> u32 {
+    fn execute(&mut self, at: usize, step: Option<ReservationStep>) -> u32 {
         self.tokens += 1;
         self.gateways[at].execute(step, token(self.tokens), self.tokens as u32);
         self.take(at);
@@ -74,28 +74,28 @@ impl World {
     fn take(&mut self, n: usize) {
         while let Some(order) = self.gateways[n].next() {
             let asked = match order {
-                Order::Read(lane) => Asked::Read(lane),
-                Order::Replace { before, next } => Asked::Replace(before, next),
-                Order::Tell => Asked::Tell,
-                Order::Pause(lane) => Asked::Pause(lane),
-                Order::Install(Change { number, state, changes, .. }) => {
+                ReservationOrder::Read(lane) => Asked::Read(lane),
+                ReservationOrder::Replace { before, next } => Asked::Replace(before, next),
+                ReservationOrder::Tell => Asked::Tell,
+                ReservationOrder::Pause(lane) => Asked::Pause(lane),
+                ReservationOrder::Install(NumberedChange { number, state, changes, .. }) => {
                     assert!(number == 0 || number > self.in_force[n].0, "an older one came back");
                     self.in_force[n] = (number, state);
                     self.aborting[n].insert(number, changes.aborted);
                     Asked::Aborted(number)
                 }
-                Order::Answer(by, outcome) => {
+                ReservationOrder::Answer(by, outcome) => {
                     assert!(self.answers.insert(by, outcome).is_none(), "answered twice");
                     continue;
                 }
-                Order::Done((by, time)) => {
+                ReservationOrder::Done((by, time)) => {
                     if self.telling[by].0 == time {
                         self.telling[by].1.remove(&n);
                         self.told(by);
                     }
                     continue;
                 }
-                Order::Settled | Order::Loaded(_) => continue,
+                ReservationOrder::Settled | ReservationOrder::Loaded(_) => continue,
             };
             self.under_way.push((n, asked));
         }
@@ -114,13 +114,13 @@ impl World {
                 self.aborting[n].remove(&number);
                 self.gateways[n].aborted(number);
             }
-            Asked::Pause(lane) => self.gateways[n].ended(lane, Ended::Paused),
+            Asked::Pause(lane) => self.gateways[n].ended(lane, LaneOutcome::Paused),
             Asked::Read(lane) if fails && lane != Lane::Load => {
                 self.gateways[n].ended(lane, failed())
             }
             Asked::Read(lane) => {
                 let (generation, record) = self.stored.clone();
-                self.gateways[n].ended(lane, Ended::Read(generation, record));
+                self.gateways[n].ended(lane, LaneOutcome::Read(generation, record));
             }
             Asked::Replace(before, next) => {
                 let fits = self.stored.0 == before;
@@ -129,8 +129,8 @@ impl World {
                 }
                 let ended = match (fails, fits) {
                     (true, _) => failed(),
-                    (false, true) => Ended::Replaced,
-                    (false, false) => Ended::Conflict,
+                    (false, true) => LaneOutcome::Replaced,
+                    (false, false) => LaneOutcome::Conflict,
                 };
                 self.gateways[n].ended(Lane::Operations, ended);
             }
@@ -151,7 +151,7 @@ impl World {
     /// All have acknowledged what a gateway tells.
     fn told(&mut self, n: usize) {
         if self.telling[n].1.is_empty() {
-            self.gateways[n].ended(Lane::Operations, Ended::Told);
+            self.gateways[n].ended(Lane::Operations, LaneOutcome::Told);
             self.take(n);
         }
     }
@@ -165,7 +165,7 @@ impl World {
     }
 
     /// Executes something until that does not fail.
-    fn surely(&mut self, step: Option<&Step>) {
+    fn surely(&mut self, step: Option<&ReservationStep>) {
         loop {
             let at = self.dice.below(self.gateways.len());
             let by = self.execute(at, step.cloned());

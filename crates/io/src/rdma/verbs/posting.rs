@@ -7,7 +7,7 @@ use super::ffi::{
 use super::queue_pair::{Queues, VerbsQueuePair};
 use super::queues::Posted;
 use super::slots::Exposed;
-use crate::rdma::{Ended, Event, Memory, RemoteMemory, WorkError};
+use crate::rdma::{QueuePairEvent, RemoteMemory, SlotData, WorkError, WorkOutcome};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 use std::io;
@@ -26,7 +26,10 @@ impl VerbsQueuePair {
         };
         if self.is_destroyed() || !self.give_receive(&mut wr) {
             self.queues().receives.end(buffer, None);
-            self.own.push_back(Event::ReceiveEnded { buffer, error: Some(WorkError::NotPosted) });
+            self.own.push_back(QueuePairEvent::ReceiveEnded {
+                buffer,
+                error: Some(WorkError::NotPosted),
+            });
         }
     }
 
@@ -80,7 +83,7 @@ impl VerbsQueuePair {
         &mut self,
         id: u64,
         message: &[u8],
-        data: Option<Memory>,
+        data: Option<SlotData>,
         invalidate: Option<u32>,
     ) {
         let data = data.filter(|data| data.bytes > 0);
@@ -108,7 +111,7 @@ impl VerbsQueuePair {
         );
     }
 
-    pub(super) fn post_read(&mut self, id: u64, into: Memory, from: RemoteMemory) {
+    pub(super) fn post_read(&mut self, id: u64, into: SlotData, from: RemoteMemory) {
         if self.queues().slots.is_lent(into.slot) {
             return self.not_posted(id);
         }
@@ -116,7 +119,7 @@ impl VerbsQueuePair {
         self.post_transfer(id, opcode::RDMA_READ, into, from, true);
     }
 
-    pub(super) fn post_write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
+    pub(super) fn post_write(&mut self, id: u64, from: SlotData, to: RemoteMemory, signaled: bool) {
         self.queues().traffic.sent(from.bytes);
         self.post_transfer(id, opcode::RDMA_WRITE, from, to, signaled);
     }
@@ -125,7 +128,7 @@ impl VerbsQueuePair {
         &mut self,
         id: u64,
         kind: u32,
-        memory: Memory,
+        memory: SlotData,
         remote: RemoteMemory,
         signaled: bool,
     ) {
@@ -170,12 +173,15 @@ impl VerbsQueuePair {
 
     #[cold]
     fn not_posted(&mut self, id: u64) {
-        self.own.push_back(Event::WorkEnded { id, ended: Ended::Failed(WorkError::NotPosted) });
+        self.own.push_back(QueuePairEvent::WorkEnded {
+            id,
+            ended: WorkOutcome::Failed(WorkError::NotPosted),
+        });
     }
 
     /// The next event of the completion queue.
     #[inline]
-    pub(super) fn next_completion(&mut self) -> io::Result<Option<Event>> {
+    pub(super) fn next_completion(&mut self) -> io::Result<Option<QueuePairEvent>> {
         let Some(queues) = &mut self.queues else { return Ok(None) };
         while let Some(completion) = queues.completions.next()? {
             let event = if completion.wr_id & RECEIVE != 0 {
@@ -197,7 +203,7 @@ fn gather(wr: &mut SendWr, list: &mut [Sge]) {
     wr.sg_list = list.as_mut_ptr();
 }
 
-fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
+fn received(queues: &mut Queues, completion: &Wc) -> Option<QueuePairEvent> {
     let buffer = completion.wr_id as u16;
     let error = match status(completion.status) {
         WorkStatus::Success => {
@@ -212,20 +218,20 @@ fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
             let immediate = has(WC_WITH_IMM).then(|| u32::from_be(completion.immediate));
             queues.traffic.received(completion.byte_len);
             let known = queues.receives.end(buffer, Some(completion.byte_len));
-            return known.then_some(Event::Received { buffer, immediate, invalidated });
+            return known.then_some(QueuePairEvent::Received { buffer, immediate, invalidated });
         }
         WorkStatus::Flushed => None,
         WorkStatus::Failed(error) => Some(error),
     };
-    queues.receives.end(buffer, None).then_some(Event::ReceiveEnded { buffer, error })
+    queues.receives.end(buffer, None).then_some(QueuePairEvent::ReceiveEnded { buffer, error })
 }
 
 /// Work of the send queue has ended, and so has all before it.
-fn worked(queues: &mut Queues, completion: &Wc) -> Option<Event> {
+fn worked(queues: &mut Queues, completion: &Wc) -> Option<QueuePairEvent> {
     let ended = match status(completion.status) {
-        WorkStatus::Success => Ended::Done,
-        WorkStatus::Flushed => Ended::Flushed,
-        WorkStatus::Failed(error) => Ended::Failed(error),
+        WorkStatus::Success => WorkOutcome::Done,
+        WorkStatus::Flushed => WorkOutcome::Flushed,
+        WorkStatus::Failed(error) => WorkOutcome::Failed(error),
     };
     let mut event = None;
     while let Some((number, posted)) = queues.sends.pop(completion.wr_id) {
@@ -236,10 +242,10 @@ fn worked(queues: &mut Queues, completion: &Wc) -> Option<Event> {
             queues.sends.free(message);
         }
         if number == completion.wr_id {
-            if let (Some(slot), Ended::Done) = (posted.invalidates, ended) {
+            if let (Some(slot), WorkOutcome::Done) = (posted.invalidates, ended) {
                 queues.slots.unbound(slot);
             }
-            event = Some(Event::WorkEnded { id: posted.id, ended });
+            event = Some(QueuePairEvent::WorkEnded { id: posted.id, ended });
         }
     }
     event

@@ -10,7 +10,8 @@ use super::slots::Slots;
 use super::traffic::Traffic;
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
-    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, RemoteMemory,
+    DeviceLimits, Exposure, NotLent, QueuePair, QueuePairConfig, QueuePairEvent, RemoteMemory,
+    SlotData,
 };
 use crate::segment::Segments;
 use core::ptr::{NonNull, null_mut};
@@ -64,7 +65,7 @@ pub(super) struct VerbsQueuePair {
     pub(super) phase: Phase,
     pub(super) peer: SocketAddr,
     /// Events of this end alone.
-    pub(super) own: VecDeque<Event>,
+    pub(super) own: VecDeque<QueuePairEvent>,
     pub(super) private_data: Box<[u8]>,
     pub(super) trouble: Option<String>,
     disconnected: bool,
@@ -300,7 +301,7 @@ impl QueuePair for VerbsQueuePair {
         Ok(())
     }
 
-    fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>> {
+    fn poll(&mut self, on: &Handle) -> io::Result<Option<QueuePairEvent>> {
         self.register_completions(on)?;
         if let Some(queues) = &mut self.queues {
             queues.traffic.tell(on.counters());
@@ -390,15 +391,15 @@ impl QueuePair for VerbsQueuePair {
         self.post_invalidate(id, slot);
     }
 
-    fn send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>) {
+    fn send(&mut self, id: u64, message: &[u8], data: Option<SlotData>, invalidate: Option<u32>) {
         self.post_send(id, message, data, invalidate);
     }
 
-    fn read(&mut self, id: u64, into: Memory, from: RemoteMemory) {
+    fn read(&mut self, id: u64, into: SlotData, from: RemoteMemory) {
         self.post_read(id, into, from);
     }
 
-    fn write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
+    fn write(&mut self, id: u64, from: SlotData, to: RemoteMemory, signaled: bool) {
         self.post_write(id, from, to, signaled);
     }
 

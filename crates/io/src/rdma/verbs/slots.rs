@@ -6,7 +6,7 @@ use super::lent::KnownKeys;
 use super::library::check_object;
 use super::memory::{Piece, Registration, Use};
 use crate::limits::RDMA_KEPT_BYTES;
-use crate::rdma::{Exposure, Memory, NotLent, RemoteMemory};
+use crate::rdma::{Exposure, NotLent, RemoteMemory, SlotData};
 use crate::segment::{OnThread, Segments};
 use core::ptr::NonNull;
 use smallvec::SmallVec;
@@ -107,7 +107,7 @@ pub(super) struct Slots {
 }
 
 /// A part of memory in pieces; `None`: it is shorter.
-fn cut(pieces: &[Sge], part: Memory) -> Option<Entries> {
+fn cut(pieces: &[Sge], part: SlotData) -> Option<Entries> {
     let (mut skip, mut left, mut entries) = (part.offset, part.bytes, Entries::new());
     for piece in pieces {
         if skip >= piece.length {
@@ -230,7 +230,7 @@ impl Slots {
     }
 
     /// Returns the place of a part of a slot; `None`: it has no such part.
-    pub(super) fn entries(&self, part: Memory) -> Option<Entries> {
+    pub(super) fn entries(&self, part: SlotData) -> Option<Entries> {
         let slot = &self.slots[usize::from(part.slot)];
         if let Some(lent) = &slot.lent {
             return cut(&lent.entries, part);
@@ -418,7 +418,7 @@ mod tests {
             lkey: address as u32,
         });
         let of = |offset, bytes| {
-            let entries = cut(&pieces, Memory { slot: 0, offset, bytes })?;
+            let entries = cut(&pieces, SlotData { slot: 0, offset, bytes })?;
             Some(entries.iter().map(|one| (one.address, one.length, one.lkey)).collect::<Vec<_>>())
         };
         assert_eq!(of(0, 10).unwrap(), [(1000, 10, 1000)]);

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A connection, as a test sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct SimConnection {
     /// Number of the connection.
     pub id: u64,
     /// Address of the client.
@@ -22,8 +22,8 @@ pub struct Connection {
 }
 
 impl Net {
-    pub(in crate::sim) fn connections(&self) -> impl Iterator<Item = Connection> {
-        self.conns.iter().map(|(&id, c)| Connection {
+    pub(in crate::sim) fn connections(&self) -> impl Iterator<Item = SimConnection> {
+        self.conns.iter().map(|(&id, c)| SimConnection {
             id,
             client: c.ends[0].addr,
             server: c.ends[1].addr,

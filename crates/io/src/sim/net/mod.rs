@@ -18,7 +18,7 @@ use crate::time::Time;
 use conn::Conn;
 use core::cmp::Reverse;
 use core::time::Duration;
-pub use faults::Connection;
+pub use faults::SimConnection;
 pub(super) use handshake::exhausted;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

@@ -3,7 +3,8 @@
 use super::pair::{MemorySlot, PairEnd, Phase, Posted, Watcher};
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
-    DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, RemoteMemory,
+    DeviceLimits, Exposure, NotLent, QueuePair, QueuePairConfig, QueuePairEvent, RemoteMemory,
+    SlotData,
 };
 use crate::segment::{OnThread, Segments};
 use crate::sim::net::{Net, SharedNet, exhausted};
@@ -145,7 +146,7 @@ impl QueuePair for SimQueuePair {
         Ok(())
     }
 
-    fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>> {
+    fn poll(&mut self, on: &Handle) -> io::Result<Option<QueuePairEvent>> {
         if let Some(driver) = self.elsewhere {
             self.with(|of| of.watcher = Some(Watcher::Elsewhere(on.remote(), driver)));
         }
@@ -155,13 +156,13 @@ impl QueuePair for SimQueuePair {
         });
         let Some((event, bytes)) = next else { return Ok(None) };
         match event {
-            Event::Received { buffer, .. } => {
+            QueuePairEvent::Received { buffer, .. } => {
                 self.buffers[usize::from(buffer)] = bytes;
                 if self.end == 1 {
                     self.net.lock().rdma_taken(self.id);
                 }
             }
-            Event::Established | Event::Rejected => self.private_data = bytes,
+            QueuePairEvent::Established | QueuePairEvent::Rejected => self.private_data = bytes,
             _ => {}
         }
         Ok(Some(event))
@@ -291,15 +292,15 @@ impl QueuePair for SimQueuePair {
         self.post(id, Posted::Invalidate { slot });
     }
 
-    fn send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>) {
+    fn send(&mut self, id: u64, message: &[u8], data: Option<SlotData>, invalidate: Option<u32>) {
         self.post(id, Posted::Send { message: message.to_vec(), data, invalidate });
     }
 
-    fn read(&mut self, id: u64, into: Memory, from: RemoteMemory) {
+    fn read(&mut self, id: u64, into: SlotData, from: RemoteMemory) {
         self.post(id, Posted::Read { into, from });
     }
 
-    fn write(&mut self, id: u64, from: Memory, to: RemoteMemory, signaled: bool) {
+    fn write(&mut self, id: u64, from: SlotData, to: RemoteMemory, signaled: bool) {
         self.post(id, Posted::Write { from, to, signaled });
     }
 

@@ -2,7 +2,7 @@
 
 use super::Step;
 use super::pair::{Pair, PairEnd, Phase, Posted, Work};
-use crate::rdma::{Ended, Event, WorkError};
+use crate::rdma::{QueuePairEvent, WorkError, WorkOutcome};
 use crate::sim::net::Net;
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ struct Effect {
     /// Bytes that got across from each end.
     bytes: [u64; 2],
     /// Event of the other end.
-    heard: Option<(Event, Vec<u8>)>,
+    heard: Option<(QueuePairEvent, Vec<u8>)>,
     /// Returned data.
     brought: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl Net {
             return self.rdma_report(
                 id,
                 end,
-                Event::WorkEnded { id: number, ended: Ended::Flushed },
+                QueuePairEvent::WorkEnded { id: number, ended: WorkOutcome::Flushed },
                 Vec::new(),
             );
         }
@@ -48,7 +48,7 @@ impl Net {
             return self.rdma_report(
                 id,
                 end,
-                Event::ReceiveEnded { buffer, error: None },
+                QueuePairEvent::ReceiveEnded { buffer, error: None },
                 Vec::new(),
             );
         }
@@ -161,7 +161,7 @@ impl Net {
                 self.rdma_report(
                     id,
                     end,
-                    Event::WorkEnded { id: work.id, ended: Ended::Done },
+                    QueuePairEvent::WorkEnded { id: work.id, ended: WorkOutcome::Done },
                     Vec::new(),
                 );
             }
@@ -190,7 +190,7 @@ impl Net {
                 self.rdma_report(
                     id,
                     end,
-                    Event::WorkEnded { id: work.id, ended: Ended::Done },
+                    QueuePairEvent::WorkEnded { id: work.id, ended: WorkOutcome::Done },
                     Vec::new(),
                 );
             }
@@ -230,7 +230,7 @@ impl Net {
             self.rdma_report(
                 id,
                 end,
-                Event::WorkEnded { id: work.id, ended: Ended::Failed(error) },
+                QueuePairEvent::WorkEnded { id: work.id, ended: WorkOutcome::Failed(error) },
                 Vec::new(),
             );
         }
@@ -249,12 +249,17 @@ impl Net {
             self.rdma_report(
                 id,
                 end,
-                Event::WorkEnded { id: number, ended: Ended::Flushed },
+                QueuePairEvent::WorkEnded { id: number, ended: WorkOutcome::Flushed },
                 Vec::new(),
             );
         }
         for buffer in receives {
-            self.rdma_report(id, end, Event::ReceiveEnded { buffer, error: None }, Vec::new());
+            self.rdma_report(
+                id,
+                end,
+                QueuePairEvent::ReceiveEnded { buffer, error: None },
+                Vec::new(),
+            );
         }
     }
 }
@@ -281,7 +286,7 @@ fn perform(pair: &mut Pair, end: usize, what: &Posted) -> Result<Effect, WorkErr
             }
             effect.bytes[end] = bytes.len() as u64;
             effect.heard = Some((
-                Event::Received { buffer, immediate: None, invalidated: *invalidate },
+                QueuePairEvent::Received { buffer, immediate: None, invalidated: *invalidate },
                 bytes,
             ));
         }

@@ -2,9 +2,9 @@
 
 use super::Step;
 use super::pair::{PairEnd, Phase};
-use crate::rdma::{Event, WorkError};
+use crate::rdma::{QueuePairEvent, WorkError};
 use crate::sim::config::{Cut, CutAt};
-use crate::sim::net::{Connection, Net};
+use crate::sim::net::{Net, SimConnection};
 use std::net::IpAddr;
 
 impl Net {
@@ -43,7 +43,7 @@ impl Net {
         };
         if !core::mem::replace(&mut of.told, true) {
             self.record("rdma end", id, end as u64);
-            self.rdma_report(id, end, Event::Disconnected, Vec::new());
+            self.rdma_report(id, end, QueuePairEvent::Disconnected, Vec::new());
         }
     }
 
@@ -65,8 +65,8 @@ impl Net {
     }
 
     /// The queue pairs that some end still holds, as a test sees them.
-    pub(in crate::sim) fn rdma_connections(&self) -> impl Iterator<Item = Connection> {
-        self.rdma.pairs.iter().map(|(&id, pair)| Connection {
+    pub(in crate::sim) fn rdma_connections(&self) -> impl Iterator<Item = SimConnection> {
+        self.rdma.pairs.iter().map(|(&id, pair)| SimConnection {
             id,
             client: pair.ends[0].addr,
             server: pair.ends[1].addr,
@@ -120,7 +120,7 @@ impl Net {
                 if let Some(of) = self.rdma.end(id, end) {
                     (of.phase, of.trouble) = (Phase::Over, Some("the RDMA device is gone"));
                 }
-                self.rdma_report(id, end, Event::DeviceRemoved, Vec::new());
+                self.rdma_report(id, end, QueuePairEvent::DeviceRemoved, Vec::new());
             }
             _ if self.rdma.end(id, end).is_some_and(|of| !of.has_work()) => self.rdma_gone(id, end),
             2 => self.rdma_end_work(id, end, WorkError::RemoteOperation),

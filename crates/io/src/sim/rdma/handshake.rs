@@ -2,7 +2,7 @@
 
 use super::pair::{Pair, PairEnd, Phase};
 use super::{Port, Step};
-use crate::rdma::Event;
+use crate::rdma::QueuePairEvent;
 use crate::sim::config::PortAnswer;
 use crate::sim::net::{BACKLOG, FIRST_RETRY, Net, Watch, exhausted};
 use core::time::Duration;
@@ -119,7 +119,7 @@ impl Net {
             .reached(from, to)
             .is_some_and(|to| !self.is_walled(from, to) && !self.is_walled(to, from))
         {
-            self.rdma_report(id, 0, Event::Resolved, Vec::new());
+            self.rdma_report(id, 0, QueuePairEvent::Resolved, Vec::new());
         } else if tries < RESOLVE_TRIES {
             self.after_rdma(FIRST_RETRY, Step::Resolve(id, tries + 1));
         } else {
@@ -131,7 +131,7 @@ impl Net {
         let Some(asking) = self.rdma.end(id, 0) else { return };
         (asking.phase, asking.trouble) = (Phase::Over, Some(why));
         self.record("rdma failed", id, 0);
-        self.rdma_report(id, 0, Event::Failed, Vec::new());
+        self.rdma_report(id, 0, QueuePairEvent::Failed, Vec::new());
     }
 
     /// Asks for the connection, or accepts it.
@@ -209,7 +209,7 @@ impl Net {
             pair.cut[cut.from.index()] = Some((cut.after_bytes, cut.how));
         }
         self.record("rdma open", id, 0);
-        self.rdma_report(id, 0, Event::Established, private_data);
+        self.rdma_report(id, 0, QueuePairEvent::Established, private_data);
         self.rdma_after_delay(Step::Ready(id));
         (0..2).for_each(|end| self.rdma_kick(id, end));
     }
@@ -221,7 +221,7 @@ impl Net {
             }
         } else if let Some(accepting) = self.rdma.end(id, 1).filter(|end| end.is_open()) {
             let private_data = accepting.private_data.clone();
-            self.rdma_report(id, 1, Event::Established, private_data);
+            self.rdma_report(id, 1, QueuePairEvent::Established, private_data);
         }
     }
 
@@ -243,7 +243,7 @@ impl Net {
         };
         (asking.phase, asking.trouble) = (Phase::Over, Some("the connection was rejected"));
         self.record("rdma rejected", id, 0);
-        self.rdma_report(id, 0, Event::Rejected, private_data.unwrap_or_default());
+        self.rdma_report(id, 0, QueuePairEvent::Rejected, private_data.unwrap_or_default());
     }
 
     pub(super) fn rdma_unanswered(&mut self, id: u64) {

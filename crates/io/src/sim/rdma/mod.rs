@@ -24,7 +24,7 @@ pub(super) use end::SimQueuePair;
 pub(super) use listener::SimQueuePairListener;
 
 use super::net::{Net, Watch};
-use crate::rdma::Event;
+use crate::rdma::QueuePairEvent;
 use crate::rng::Rng;
 use core::time::Duration;
 use pair::{Pair, PairEnd, Watcher};
@@ -114,7 +114,7 @@ impl Net {
     }
 
     /// Reports something to an end, with the bytes that belong to it.
-    fn rdma_report(&mut self, id: u64, end: usize, event: Event, bytes: Vec<u8>) {
+    fn rdma_report(&mut self, id: u64, end: usize, event: QueuePairEvent, bytes: Vec<u8>) {
         let Some(of) = self.rdma.end(id, end).filter(|of| of.held) else { return };
         of.events.push_back((event, bytes));
         let armed = core::mem::take(&mut of.armed);

@@ -1,7 +1,7 @@
 //! Both ends of a queue pair.
 
 use crate::event_loop::{DriverId, RemoteLoop};
-use crate::rdma::{Event, Exposure, Memory, QueuePairConfig, RemoteMemory, WorkError};
+use crate::rdma::{Exposure, QueuePairConfig, QueuePairEvent, RemoteMemory, SlotData, WorkError};
 use crate::segment::{OnThread, Segments, pieces, total_len};
 use crate::sim::config::Cut;
 use crate::sim::net::Watch;
@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 
 /// Posted to a send queue.
 pub(super) enum Posted {
-    Send { message: Vec<u8>, data: Option<Memory>, invalidate: Option<u32> },
-    Read { into: Memory, from: RemoteMemory },
-    Write { from: Memory, to: RemoteMemory, signaled: bool },
+    Send { message: Vec<u8>, data: Option<SlotData>, invalidate: Option<u32> },
+    Read { into: SlotData, from: RemoteMemory },
+    Write { from: SlotData, to: RemoteMemory, signaled: bool },
     Bind { slot: u16 },
     Invalidate { slot: u16 },
 }
@@ -103,7 +103,7 @@ pub(super) struct PairEnd {
     pub(super) private_data: Vec<u8>,
     pub(super) trouble: Option<&'static str>,
     /// With the bytes that belong to them.
-    pub(super) events: VecDeque<(Event, Vec<u8>)>,
+    pub(super) events: VecDeque<(QueuePairEvent, Vec<u8>)>,
     /// It knows that the connection is over.
     pub(super) told: bool,
     /// The connection was accepted, as far as this end knows.
@@ -193,7 +193,7 @@ impl PairEnd {
     }
 
     /// Returns the data to send from a slot.
-    pub(super) fn source(&mut self, memory: Memory) -> Result<Vec<u8>, WorkError> {
+    pub(super) fn source(&mut self, memory: SlotData) -> Result<Vec<u8>, WorkError> {
         let (offset, len) = (memory.offset as usize, memory.bytes as usize);
         let Some(lent) =
             self.slots.get(usize::from(memory.slot)).and_then(|slot| slot.lent.as_ref())
@@ -208,7 +208,7 @@ impl PairEnd {
     }
 
     /// A part of the own memory of a slot.
-    pub(super) fn slice(&mut self, memory: Memory) -> Result<&mut [u8], WorkError> {
+    pub(super) fn slice(&mut self, memory: SlotData) -> Result<&mut [u8], WorkError> {
         let slot = self.slots.get_mut(usize::from(memory.slot)).filter(|slot| slot.lent.is_none());
         let slot = slot.and_then(|slot| slot.memory.as_mut());
         let end = memory.offset as usize + memory.bytes as usize;

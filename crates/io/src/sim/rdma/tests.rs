@@ -3,7 +3,8 @@
 use super::RdmaConfig;
 use crate::event_loop::{Handle, LoopConfig};
 use crate::rdma::{
-    Ended, Event, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener, WorkError,
+    Exposure, QueuePair, QueuePairConfig, QueuePairEvent, QueuePairListener, SlotData, WorkError,
+    WorkOutcome,
 };
 use crate::sim::{Cut, NetConfig, PortAnswer, Side, World};
 use core::time::Duration;
@@ -53,7 +54,7 @@ impl Scene {
     fn ask(&mut self) -> Box<dyn QueuePair> {
         let mut client = self.client.connect_rdma(PORT.parse().unwrap()).unwrap();
         self.settle();
-        assert_eq!(self.at_client(&mut client), [Event::Resolved]);
+        assert_eq!(self.at_client(&mut client), [QueuePairEvent::Resolved]);
         client.create(&CONFIG).unwrap();
         client.open(b"hello").unwrap();
         client
@@ -68,20 +69,20 @@ impl Scene {
         server.create(&CONFIG).unwrap();
         server.open(b"welcome").unwrap();
         self.settle();
-        assert_eq!(self.at_client(&mut client), [Event::Established]);
+        assert_eq!(self.at_client(&mut client), [QueuePairEvent::Established]);
         assert!(client.private_data().starts_with(b"welcome"));
-        assert_eq!(self.at_server(&mut server), [Event::Established]);
+        assert_eq!(self.at_server(&mut server), [QueuePairEvent::Established]);
         for end in [&mut client, &mut server] {
             (0..2).for_each(|buffer| end.post_receive(buffer));
         }
         (client, server)
     }
 
-    fn at_client(&self, pair: &mut Box<dyn QueuePair>) -> Vec<Event> {
+    fn at_client(&self, pair: &mut Box<dyn QueuePair>) -> Vec<QueuePairEvent> {
         std::iter::from_fn(|| pair.poll(&self.client).unwrap()).collect()
     }
 
-    fn at_server(&self, pair: &mut Box<dyn QueuePair>) -> Vec<Event> {
+    fn at_server(&self, pair: &mut Box<dyn QueuePair>) -> Vec<QueuePairEvent> {
         std::iter::from_fn(|| pair.poll(&self.server).unwrap()).collect()
     }
 
@@ -91,16 +92,16 @@ impl Scene {
     }
 }
 
-fn received(buffer: u16, invalidated: Option<u32>) -> Event {
-    Event::Received { buffer, immediate: None, invalidated }
+fn received(buffer: u16, invalidated: Option<u32>) -> QueuePairEvent {
+    QueuePairEvent::Received { buffer, immediate: None, invalidated }
 }
 
-fn ended(id: u64, ended: Ended) -> Event {
-    Event::WorkEnded { id, ended }
+fn ended(id: u64, ended: WorkOutcome) -> QueuePairEvent {
+    QueuePairEvent::WorkEnded { id, ended }
 }
 
-fn flushed_receives() -> [Event; 2] {
-    [0, 1].map(|buffer| Event::ReceiveEnded { buffer, error: None })
+fn flushed_receives() -> [QueuePairEvent; 2] {
+    [0, 1].map(|buffer| QueuePairEvent::ReceiveEnded { buffer, error: None })
 }
 
 #[test]
@@ -112,13 +113,13 @@ fn messages_and_memory_get_across() {
     let theirs = client.expose(1, 0, 8, false).unwrap();
     client.send(2, b"read it", None, None);
     scene.settle();
-    assert_eq!(scene.at_client(&mut client), [ended(2, Ended::Done)]);
+    assert_eq!(scene.at_client(&mut client), [ended(2, WorkOutcome::Done)]);
     assert_eq!(scene.at_server(&mut server), [received(0, None)]);
     assert_eq!(server.received(0), b"read it");
     server.prepare(1, 8).unwrap();
-    server.read(3, Memory { slot: 1, offset: 0, bytes: 8 }, theirs);
+    server.read(3, SlotData { slot: 1, offset: 0, bytes: 8 }, theirs);
     scene.settle();
-    assert_eq!(scene.at_server(&mut server), [ended(3, Ended::Done)]);
+    assert_eq!(scene.at_server(&mut server), [ended(3, WorkOutcome::Done)]);
     let mut bytes = [0; 8];
     server.copy_out(1, 0, &mut bytes);
     assert_eq!(&bytes, b"contents");
@@ -138,9 +139,9 @@ fn who_has_no_key_is_refused_and_both_ends_fail() {
     let theirs = client.expose(1, 0, 8, false).unwrap();
     scene.settle();
     server.prepare(0, 8).unwrap();
-    server.write(5, Memory { slot: 0, offset: 0, bytes: 8 }, theirs, false);
+    server.write(5, SlotData { slot: 0, offset: 0, bytes: 8 }, theirs, false);
     scene.settle();
-    let refused = [ended(5, Ended::Failed(WorkError::RemoteAccess))];
+    let refused = [ended(5, WorkOutcome::Failed(WorkError::RemoteAccess))];
     assert_eq!(scene.at_server(&mut server), [&refused[..], &flushed_receives()].concat());
     assert_eq!(scene.at_client(&mut client), flushed_receives());
 }
@@ -165,9 +166,9 @@ fn who_disconnects_flushes_and_the_other_end_hears_of_it() {
     let (mut client, mut server) = scene.pair();
     client.disconnect();
     scene.settle();
-    let all = [&flushed_receives()[..], &[Event::Disconnected]].concat();
+    let all = [&flushed_receives()[..], &[QueuePairEvent::Disconnected]].concat();
     assert_eq!(scene.at_client(&mut client), all);
-    assert_eq!(scene.at_server(&mut server), [Event::Disconnected]);
+    assert_eq!(scene.at_server(&mut server), [QueuePairEvent::Disconnected]);
     server.disconnect();
     scene.settle();
     assert_eq!(scene.at_server(&mut server), flushed_receives());
@@ -201,7 +202,7 @@ fn silence_is_noticed_by_who_sends_and_by_nobody_else() {
         scene.world.run_for(Duration::from_secs(3));
         assert_eq!(scene.at_client(&mut client), []);
         scene.world.run_for(Duration::from_secs(2));
-        let failed = [ended(6, Ended::Failed(WorkError::RetriesExceeded))];
+        let failed = [ended(6, WorkOutcome::Failed(WorkError::RetriesExceeded))];
         assert_eq!(scene.at_client(&mut client), [&failed[..], &flushed_receives()].concat());
     }
 }
@@ -218,7 +219,11 @@ fn a_short_partition_delays_and_a_long_one_breaks() {
         scene.world.heal(a, b);
         scene.settle();
         assert_eq!(scene.at_server(&mut server).is_empty(), breaks);
-        let outcome = if breaks { Ended::Failed(WorkError::RetriesExceeded) } else { Ended::Done };
+        let outcome = if breaks {
+            WorkOutcome::Failed(WorkError::RetriesExceeded)
+        } else {
+            WorkOutcome::Done
+        };
         assert_eq!(scene.at_client(&mut client)[0], ended(7, outcome));
     }
 }
@@ -237,7 +242,7 @@ fn a_host_without_power_is_found_out_by_who_sends() {
     scene.world.run_for(Duration::from_secs(5));
     assert_eq!(
         scene.at_client(&mut client)[0],
-        ended(8, Ended::Failed(WorkError::RetriesExceeded))
+        ended(8, WorkOutcome::Failed(WorkError::RetriesExceeded))
     );
 }
 
@@ -248,18 +253,18 @@ fn a_port_rejects_refuses_or_does_not_answer() {
     scene.settle();
     scene.listener.as_mut().unwrap().accept().unwrap().reject(b"no");
     scene.settle();
-    assert_eq!(scene.at_client(&mut client), [Event::Rejected]);
+    assert_eq!(scene.at_client(&mut client), [QueuePairEvent::Rejected]);
     assert_eq!(client.private_data(), b"no");
     let port = PORT.parse().unwrap();
     scene.world.set_answer(port, PortAnswer::Never);
     let mut client = scene.ask();
     scene.world.run_for(Duration::from_secs(61));
-    assert_eq!(scene.at_client(&mut client), [Event::Failed]);
+    assert_eq!(scene.at_client(&mut client), [QueuePairEvent::Failed]);
     scene.world.set_answer(port, PortAnswer::Usual);
     scene.listener = None;
     let mut client = scene.ask();
     scene.settle();
-    assert_eq!(scene.at_client(&mut client), [Event::Rejected]);
+    assert_eq!(scene.at_client(&mut client), [QueuePairEvent::Rejected]);
     assert!(client.private_data().is_empty());
 }
 
@@ -297,10 +302,10 @@ fn lent_memory_is_read_where_it_is_and_comes_back() {
     assert_eq!(server.lend(1, pieces(3)).unwrap_err().memory.len(), 3, "too many pieces");
     server.lend(1, pieces(2)).unwrap();
     assert!(server.lend(1, pieces(1)).is_err(), "one at a time");
-    server.write(2, Memory { slot: 1, offset: 2, bytes: 8 }, theirs, true);
+    server.write(2, SlotData { slot: 1, offset: 2, bytes: 8 }, theirs, true);
     assert!(server.take_back(1).is_none(), "the device may read it");
     scene.settle();
-    assert_eq!(scene.at_server(&mut server), [ended(2, Ended::Done)]);
+    assert_eq!(scene.at_server(&mut server), [ended(2, WorkOutcome::Done)]);
     assert_eq!(server.take_back(1).unwrap().len(), 2);
     assert!(server.take_back(1).is_none());
     let mut bytes = [0; 8];
@@ -308,7 +313,7 @@ fn lent_memory_is_read_where_it_is_and_comes_back() {
     assert_eq!(&bytes, b"contents");
     // It is freed with a queue pair that is dropped, and comes back from one that is destroyed.
     server.lend(0, pieces(1)).unwrap();
-    server.write(3, Memory { slot: 0, offset: 0, bytes: 4 }, theirs, true);
+    server.write(3, SlotData { slot: 0, offset: 0, bytes: 4 }, theirs, true);
     server.lend(1, pieces(1)).unwrap();
     server.destroy();
     assert_eq!(server.take_back(0).unwrap().len(), 1);

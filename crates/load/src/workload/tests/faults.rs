@@ -1,13 +1,13 @@
 //! Verifying against the `error:` filter, which knows more ways to lie than the disk of the other
 //! tests.
 
-use super::{JobSpec, OnError, Report, Rw, Verify, go, ram};
+use super::{JobSpec, OnError, RunReport, Rw, Verify, go, ram};
 use crate::workload::verify::FaultKind;
 use std::sync::Arc;
 use weft_block::{BlockDevice, OpenOptions, Opening, StatusKind, open};
 
 /// Overwrites a disk that an earlier run has written, through the filter, and checks it.
-fn through(filter: &str, change: impl FnOnce(&mut JobSpec)) -> Report {
+fn through(filter: &str, change: impl FnOnce(&mut JobSpec)) -> RunReport {
     let disk = ram("4MiB");
     let spec = |rw| JobSpec {
         rw,

@@ -9,11 +9,11 @@ use weft_block::OpKind;
 const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// Runs a job on a disk of 1 MiB, and returns its operations without the read that connects.
-fn logged(change: impl FnOnce(&mut JobSpec)) -> (Report, Vec<(OpKind, u64, u32)>) {
+fn logged(change: impl FnOnce(&mut JobSpec)) -> (RunReport, Vec<(OpKind, u64, u32)>) {
     on(Tricky::new(2048, Trick::None), change)
 }
 
-fn on(disk: Tricky, change: impl FnOnce(&mut JobSpec)) -> (Report, Vec<(OpKind, u64, u32)>) {
+fn on(disk: Tricky, change: impl FnOnce(&mut JobSpec)) -> (RunReport, Vec<(OpKind, u64, u32)>) {
     let log: Log = disk.log.clone();
     let mut spec = JobSpec { rw: Rw::Write, ..JobSpec::default() };
     change(&mut spec);
@@ -324,6 +324,6 @@ fn failures_of_one_direction_may_be_ignored() {
     assert!(failed == 1 && ios < 16, "{ios}");
 }
 
-fn on_failing(goes_on: &str) -> (Report, Vec<(OpKind, u64, u32)>) {
+fn on_failing(goes_on: &str) -> (RunReport, Vec<(OpKind, u64, u32)>) {
     on(Tricky::new(2048, Trick::Fail(8)), |s| s.continue_on_error = goes_on.parse().unwrap())
 }

@@ -8,7 +8,7 @@ mod sharing;
 mod sizes;
 mod tricky;
 
-use super::verify::{Fault, FaultKind};
+use super::verify::{BlockFault, FaultKind};
 use super::*;
 use core::time::Duration;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ fn ram(size: &str) -> Arc<dyn BlockDevice> {
     open(&format!("ram:{size}"), &OpenOptions::default()).unwrap()
 }
 
-fn go(device: Arc<dyn BlockDevice>, spec: JobSpec) -> Report {
+fn go(device: Arc<dyn BlockDevice>, spec: JobSpec) -> RunReport {
     run(device, &spec, &mut |_| ()).unwrap()
 }
 
-fn tricky(trick: Trick, change: impl FnOnce(&mut JobSpec)) -> Report {
+fn tricky(trick: Trick, change: impl FnOnce(&mut JobSpec)) -> RunReport {
     let mut spec =
         JobSpec { rw: Rw::RandWrite, iodepth: 4, verify: Verify::Crc32c, ..JobSpec::default() };
     change(&mut spec);
@@ -75,9 +75,9 @@ fn a_mix_is_as_asked_for() {
 /// A machine that is busy otherwise may not let a short run do enough: then a longer one.
 fn longer_until(
     first: Duration,
-    mut run: impl FnMut(Duration) -> Report,
-    enough: impl Fn(&Report) -> bool,
-) -> Report {
+    mut run: impl FnMut(Duration) -> RunReport,
+    enough: impl Fn(&RunReport) -> bool,
+) -> RunReport {
     let mut runtime = first;
     loop {
         let report = run(runtime);
@@ -169,7 +169,7 @@ fn overwriting_verifies_while_it_goes_on() {
         go(ram("128KiB"), spec)
     };
     // Reads while running are checked, too.
-    let is_checked = |report: &Report| report.verify().unwrap().blocks > 32 * 8;
+    let is_checked = |report: &RunReport| report.verify().unwrap().blocks > 32 * 8;
     let report = longer_until(Duration::from_millis(200), overwriting, is_checked);
     assert!(report.is_clean(), "{:?}", report.verify().unwrap().findings);
 }
@@ -201,7 +201,7 @@ fn a_flipped_bit_is_wrong() {
     let report = tricky(Trick::Flip(77), |_| ());
     let verify = report.verify().unwrap();
     assert_eq!((verify.bad, verify.findings[0].lba), ([1, 0, 0], 77));
-    assert!(matches!(verify.findings[0].fault, Fault::Damaged { .. }));
+    assert!(matches!(verify.findings[0].fault, BlockFault::Damaged { .. }));
     assert_eq!(report.jobs[0].error_number(), 84);
 }
 
@@ -212,7 +212,7 @@ fn a_lost_write_is_stale() {
     });
     let verify = report.verify().unwrap();
     assert_eq!((verify.bad, verify.findings[0].lba), ([0, 1, 0], 100), "{:?}", verify.findings);
-    assert_eq!(verify.findings[0].fault, Fault::OtherGeneration { expected: 2, found: 1 });
+    assert_eq!(verify.findings[0].fault, BlockFault::OtherGeneration { expected: 2, found: 1 });
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_stray_write_is_misplaced() {
     assert_eq!(verify.bad, [1, 0, 1], "{:?}", verify.findings);
     let mut faults: Vec<_> = verify.findings.iter().map(|f| (f.lba, f.fault)).collect();
     faults.sort_by_key(|f| f.0);
-    assert_eq!(faults, [(10, Fault::Blank), (20, Fault::Misplaced { lba: 10 })]);
+    assert_eq!(faults, [(10, BlockFault::Blank), (20, BlockFault::Misplaced { lba: 10 })]);
 }
 
 #[test]

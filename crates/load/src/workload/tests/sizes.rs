@@ -57,7 +57,7 @@ fn a_part_of_the_device_is_moved() {
 #[test]
 fn a_rate_limits_its_direction_only() {
     // What is due before the end, the first at once.
-    let check = |report: &Report, direction, rate, runtime: Duration| {
+    let check = |report: &RunReport, direction, rate, runtime: Duration| {
         let bytes = report.total(direction).bytes;
         let most = rate * runtime.as_millis() as u64 / 1000 + 4096;
         assert!(bytes <= most, "{direction:?} in {runtime:?}: {bytes} of {most}");
@@ -80,9 +80,10 @@ fn a_rate_limits_its_direction_only() {
         check(&report, Direction::Write, 512 << 10, runtime);
         report
     };
-    let moves = |report: &Report, direction| report.total(direction).bytes > 0;
-    let is_enough =
-        |report: &Report| [Direction::Read, Direction::Write].iter().all(|it| moves(report, *it));
+    let moves = |report: &RunReport, direction| report.total(direction).bytes > 0;
+    let is_enough = |report: &RunReport| {
+        [Direction::Read, Direction::Write].iter().all(|it| moves(report, *it))
+    };
     longer_until(first, both, is_enough);
     let writes = |runtime| {
         let report = limited([None, Some(40_960), None], runtime);

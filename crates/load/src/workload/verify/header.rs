@@ -15,7 +15,7 @@ const HEADER_BYTES: usize = 40;
 
 /// A header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct BlockHeader {
     /// The block's own address.
     pub lba: u64,
     /// Seed of the run.
@@ -28,7 +28,7 @@ pub struct Header {
     pub checksum: u32,
 }
 
-impl Header {
+impl BlockHeader {
     /// The header of a block, if it has one.
     pub fn decode(block: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = block.first_chunk()?;
@@ -89,7 +89,7 @@ mod tests {
     fn a_stamp_reads_back_and_its_bytes_stay_what_they_are() {
         let mut block = vec![7; 4096];
         Stamp::new(1, 2).put(&mut block, 0x0102_0304_0506_0708, 9);
-        let header = Header::decode(&block).unwrap();
+        let header = BlockHeader::decode(&block).unwrap();
         assert_eq!(
             (header.lba, header.seed, header.run, header.generation),
             (0x0102_0304_0506_0708, 1, 2, 9)
@@ -97,6 +97,6 @@ mod tests {
         assert_eq!(header.checksum, checksum(&block));
         assert_eq!(block[..16], *b"weft\0blk\x08\x07\x06\x05\x04\x03\x02\x01");
         assert_eq!(block[HEADER_BYTES..], [7; 4096 - HEADER_BYTES]);
-        assert_eq!(Header::decode(&block[..39]), None);
+        assert_eq!(BlockHeader::decode(&block[..39]), None);
     }
 }

@@ -11,12 +11,12 @@ const GENERATION: u32 = UNKNOWN - 1;
 
 /// The generations of a region.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct GenerationLedger {
     units: Vec<u32>,
     unknown: u64,
 }
 
-impl Ledger {
+impl GenerationLedger {
     /// Nothing is written yet. Memory that the system gives zeroed costs nothing until it is
     /// touched.
     pub fn new(units: usize) -> Self {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn generations_count_and_failures_make_unknown() {
-        let mut ledger = Ledger::new(4);
+        let mut ledger = GenerationLedger::new(4);
         assert_eq!((ledger.begin_read(2), ledger.is_free(2)), (0, false));
         ledger.end_read(2);
         assert_eq!(ledger.begin_write(2), 1);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_write_that_was_never_sent_changes_nothing() {
-        let mut ledger = Ledger::new(1);
+        let mut ledger = GenerationLedger::new(1);
         ledger.begin_write(0);
         ledger.withdraw_write(0);
         assert_eq!((ledger.next_written(0), ledger.is_free(0)), (None, true));

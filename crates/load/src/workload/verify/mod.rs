@@ -3,7 +3,7 @@
 //! With `verify=crc32c` every block of the device that a job writes begins with a header: its own
 //! address, the seed and the run that wrote it, how often this place was written in that run (its
 //! *generation*), and a checksum over all of it. The rest is the payload that the write has anyway.
-//! The [`ledger::Ledger`] remembers the generation that each place must hold.
+//! The [`ledger::GenerationLedger`] remembers the generation that each place must hold.
 //!
 //! | found | kind | what has happened |
 //! |---|---|---|
@@ -18,7 +18,7 @@ pub mod header;
 pub mod ledger;
 
 use core::fmt;
-use header::Header;
+use header::BlockHeader;
 pub use header::Stamp;
 
 /// Expected properties of a block; `None` where any value will do.
@@ -34,7 +34,7 @@ pub struct Expected {
 
 /// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum BlockFault {
     /// It holds zeroes only.
     Blank,
     /// It has no header.
@@ -79,7 +79,7 @@ pub enum FaultKind {
     Misplaced,
 }
 
-impl Fault {
+impl BlockFault {
     /// The kind.
     pub fn kind(&self) -> FaultKind {
         match self {
@@ -103,7 +103,7 @@ impl FaultKind {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for BlockFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind().name())?;
         match self {
@@ -134,43 +134,43 @@ impl fmt::Display for Fault {
 
 /// A bad block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct BadBlock {
     /// Its address, in blocks of the device.
     pub lba: u64,
     /// Its fault.
-    pub fault: Fault,
+    pub fault: BlockFault,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for BadBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LBA {} is {}", self.lba, self.fault)
     }
 }
 
 /// Says what is wrong with a block at `lba`, if anything.
-pub fn check(block: &[u8], lba: u64, expected: &Expected) -> Result<(), Fault> {
-    let Some(header) = Header::decode(block) else {
+pub fn check(block: &[u8], lba: u64, expected: &Expected) -> Result<(), BlockFault> {
+    let Some(header) = BlockHeader::decode(block) else {
         return Err(match block.iter().all(|&byte| byte == 0) {
-            true => Fault::Blank,
-            false => Fault::Foreign {
+            true => BlockFault::Blank,
+            false => BlockFault::Foreign {
                 first_bytes: core::array::from_fn(|i| block.get(i).copied().unwrap_or(0)),
             },
         });
     };
     let computed = header::checksum(block);
     if computed != header.checksum {
-        return Err(Fault::Damaged { stored: header.checksum, computed });
+        return Err(BlockFault::Damaged { stored: header.checksum, computed });
     }
     if header.lba != lba {
-        return Err(Fault::Misplaced { lba: header.lba });
+        return Err(BlockFault::Misplaced { lba: header.lba });
     }
     let differs = |expected: Option<u64>, found| expected.is_some_and(|e| e != found);
     if differs(expected.run, header.run) || differs(expected.seed, header.seed) {
-        return Err(Fault::OtherRun { seed: header.seed });
+        return Err(BlockFault::OtherRun { seed: header.seed });
     }
     match expected.generation {
         Some(expected) if expected != header.generation => {
-            Err(Fault::OtherGeneration { expected, found: header.generation })
+            Err(BlockFault::OtherGeneration { expected, found: header.generation })
         }
         _ => Ok(()),
     }
@@ -206,8 +206,8 @@ mod tests {
     fn the_kinds_are_told_apart() {
         let block = written();
         let any = Expected::default();
-        assert_eq!(check(&block, 6, &any), Err(Fault::Misplaced { lba: 5 }));
-        assert_eq!(check(&[0; 512], 5, &any), Err(Fault::Blank));
+        assert_eq!(check(&block, 6, &any), Err(BlockFault::Misplaced { lba: 5 }));
+        assert_eq!(check(&[0; 512], 5, &any), Err(BlockFault::Blank));
         assert_eq!(kind(&[1; 512], 5, &any), Some(FaultKind::Wrong));
         let expect = |generation| Expected { generation: Some(generation), ..any };
         assert_eq!(kind(&block, 5, &expect(4)), Some(FaultKind::Stale));

@@ -10,7 +10,7 @@ pub const SENSE_BYTES_MAX: usize = 48;
 
 /// The data of a command, from the start of its tag's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandData {
+pub enum ScsiData {
     /// None.
     None,
     /// At most this many bytes from the target.
@@ -22,13 +22,13 @@ pub enum CommandData {
 
 /// A SCSI command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct InitiatorCommand {
     /// To which logical unit.
     pub lun: Lun,
     /// Command descriptor block, padded with zeroes.
     pub cdb: [u8; 16],
     /// Its data.
-    pub data: CommandData,
+    pub data: ScsiData,
 }
 
 /// By how much the data that the command was about differs from what the initiator had for it (RFC
@@ -46,7 +46,7 @@ pub enum Residual {
 
 /// Answer of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct CommandResponse {
     /// Response code: whether the command was completed at all.
     pub response: ScsiResponseCode,
     /// SCSI status (SAM-5 §5.3.1), if it was.
@@ -59,7 +59,7 @@ pub struct Answer {
     pub damaged: bool,
 }
 
-impl Answer {
+impl CommandResponse {
     /// GOOD, without data.
     pub const GOOD: Self = Self {
         response: ScsiResponseCode::COMPLETED,
@@ -75,7 +75,7 @@ impl Answer {
 pub enum CommandOutcome {
     /// The target answered; where there is sense data,
     /// [`Initiator::sense`](super::Initiator::sense) has it.
-    Answered(Answer),
+    Answered(CommandResponse),
     /// It was aborted, alone or with all others of its logical unit. Whether it was executed is
     /// unknown.
     Aborted,

@@ -3,7 +3,7 @@
 use crate::iscsi::chap::{Algorithm, Credentials};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::pdu::Isid;
-use crate::iscsi::text::{Name, Offer};
+use crate::iscsi::text::{Name, OfferedParameters};
 use crate::limits::{
     ISCSI_BURST_BYTES, ISCSI_FIRST_BURST_BYTES, ISCSI_RECEIVE_BYTES, R2T_OUTSTANDING_MAX,
 };
@@ -33,13 +33,13 @@ pub struct InitiatorConfig {
     pub target: Option<Name>,
     /// Our name and secret, for targets that want proof.
     pub credentials: Option<Credentials>,
-    /// Algorithms of CHAP that are offered, the preferred first: [`Algorithm::OFFERED`], or others of
-    /// [`Algorithm::SUPPORTED`].
+    /// Algorithms of CHAP that are offered, the preferred first: [`Algorithm::OFFERED`], or others
+    /// of [`Algorithm::SUPPORTED`].
     pub algorithms: &'static [Algorithm],
     /// Proof that the target has to give; without it, no session. Needs `credentials` too.
     pub target_proof: Option<TargetProof>,
     /// Parameters that we offer.
-    pub offer: Offer,
+    pub offer: OfferedParameters,
     /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
     pub commands: u16,
     /// Time limit of a command before it is aborted, and (but at most 10 s) of each attempt at
@@ -79,8 +79,8 @@ impl InitiatorConfig {
     }
 }
 
-fn fast() -> Offer {
-    Offer {
+fn fast() -> OfferedParameters {
+    OfferedParameters {
         initial_r2t: false,
         immediate_data: true,
         max_recv_bytes: ISCSI_RECEIVE_BYTES,
@@ -88,6 +88,6 @@ fn fast() -> Offer {
         first_burst_bytes: ISCSI_FIRST_BURST_BYTES,
         max_outstanding_r2t: R2T_OUTSTANDING_MAX.into(),
         time2retain_s: 0,
-        ..Offer::default()
+        ..OfferedParameters::default()
     }
 }

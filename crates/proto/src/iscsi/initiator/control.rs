@@ -2,7 +2,7 @@
 //! logout (RFC 7143 §11.9, §11.15, §11.17, §11.19).
 
 use super::command::{CommandOutcome, InitiatorEvent};
-use super::fault::{Fault, Violation};
+use super::fault::{SessionFault, Violation};
 use super::ping::Question;
 use super::receive::Bhs;
 use super::{Initiator, LOGOUT_TASK, PING_TASK, Phase};
@@ -17,7 +17,7 @@ impl Initiator {
         opcode: Opcode,
         bhs: &Bhs,
         data: &[u8],
-    ) -> Result<Option<InitiatorEvent>, Fault> {
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         match opcode {
             Opcode::NOP_IN => self.nop_in(bhs)?,
             Opcode::ASYNC_MESSAGE => return self.async_message(bhs, data),
@@ -52,7 +52,11 @@ impl Initiator {
         Ok(())
     }
 
-    fn async_message(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+    fn async_message(
+        &mut self,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         let message = AsyncMessage::decode(bhs);
         self.window.update(message.exp_cmd_sn, message.max_cmd_sn);
         self.window.status(message.stat_sn);
@@ -62,7 +66,7 @@ impl Initiator {
             AsyncEvent::LOGOUT_REQUEST | AsyncEvent::NEGOTIATE => {
                 Ok(self.leave(u64::from(message.parameter3)).then_some(InitiatorEvent::Leaving))
             }
-            AsyncEvent::CONNECTION_DROP | AsyncEvent::SESSION_DROP => Err(Fault::Dropped),
+            AsyncEvent::CONNECTION_DROP | AsyncEvent::SESSION_DROP => Err(SessionFault::Dropped),
             AsyncEvent::TASK_TERMINATION => {
                 self.end_all_of(message.lun);
                 Ok(None)
@@ -71,15 +75,15 @@ impl Initiator {
         }
     }
 
-    fn logout_response(&mut self, bhs: &Bhs) -> Result<(), Fault> {
+    fn logout_response(&mut self, bhs: &Bhs) -> Result<(), SessionFault> {
         let response = LogoutResponse::decode(bhs);
         if response.task != LOGOUT_TASK || !self.logout.is_sent() {
             return Err(Violation::Task.into());
         }
         Err(if response.response == LogoutResult::CLOSED {
-            Fault::LoggedOut
+            SessionFault::LoggedOut
         } else {
-            Fault::Logout(response.response)
+            SessionFault::Logout(response.response)
         })
     }
 
@@ -89,14 +93,14 @@ impl Initiator {
         &mut self,
         bhs: &Bhs,
         data: &[u8],
-    ) -> Result<Option<InitiatorEvent>, Fault> {
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         let reject = Reject::decode(bhs);
         self.window.update(reject.exp_cmd_sn, reject.max_cmd_sn);
         self.window.status(reject.stat_sn);
         let Some(refused) =
             data.first_chunk::<BHS_BYTES>().filter(|_| self.phase == Phase::FullFeature)
         else {
-            return Err(Fault::Rejected(reject.reason));
+            return Err(SessionFault::Rejected(reject.reason));
         };
         let head = Head::decode(refused);
         match head.opcode {
@@ -114,7 +118,7 @@ impl Initiator {
                 self.pings.answered();
                 Ok(None)
             }
-            _ => Err(Fault::Rejected(reject.reason)),
+            _ => Err(SessionFault::Rejected(reject.reason)),
         }
     }
 }

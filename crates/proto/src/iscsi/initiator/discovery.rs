@@ -2,7 +2,7 @@
 
 use super::Initiator;
 use super::command::InitiatorEvent;
-use super::fault::{Fault, Violation};
+use super::fault::{SessionFault, Violation};
 use super::receive::Bhs;
 use crate::iscsi::deviation::Deviation;
 use crate::iscsi::pdu::{Lun, TaskTag, TextFlags, TextRequest, TextResponse};
@@ -55,7 +55,7 @@ impl Initiator {
         &mut self,
         bhs: &Bhs,
         data: &[u8],
-    ) -> Result<Option<InitiatorEvent>, Fault> {
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         let response = TextResponse::decode(bhs);
         self.window.update(response.exp_cmd_sn, response.max_cmd_sn);
         self.window.status(response.stat_sn);

@@ -68,7 +68,7 @@ pub enum Violation {
 
 /// Why a session is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum SessionFault {
     /// The target violated the protocol.
     #[error("the target violated the protocol: {0}")]
     Violation(#[from] Violation),

@@ -1,7 +1,7 @@
 //! Login: security, then operational negotiation (RFC 7143 §6.3, §12.1, §13).
 
 use super::command::InitiatorEvent;
-use super::fault::{Fault, Violation};
+use super::fault::{SessionFault, Violation};
 use super::receive::Bhs;
 use super::{Initiator, InitiatorConfig, Phase};
 use crate::iscsi::chap::{self, Algorithm};
@@ -108,7 +108,7 @@ impl Initiator {
         &mut self,
         bhs: &Bhs,
         data: &[u8],
-    ) -> Result<Option<InitiatorEvent>, Fault> {
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         let response = LoginResponse::decode(bhs);
         let first = self.login.exchanges == 0;
         self.login.exchanges += 1;
@@ -150,7 +150,7 @@ impl Initiator {
         &mut self,
         text: &[Pair<'_>],
         next: Option<LoginStage>,
-    ) -> Result<Option<InitiatorEvent>, Fault> {
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         match self.login.awaited {
             Awaited::Method => self.method_chosen(text, next)?,
             Awaited::Challenge => self.challenged(text, next)?,
@@ -165,7 +165,11 @@ impl Initiator {
         Ok(None)
     }
 
-    fn method_chosen(&mut self, text: &[Pair<'_>], next: Option<LoginStage>) -> Result<(), Fault> {
+    fn method_chosen(
+        &mut self,
+        text: &[Pair<'_>],
+        next: Option<LoginStage>,
+    ) -> Result<(), SessionFault> {
         match value(text, Key::AuthMethod) {
             Some("CHAP") if self.config.credentials.is_some() && next.is_none() => {
                 let mut offer = Writer::default();
@@ -178,12 +182,16 @@ impl Initiator {
                 self.login.awaited = Awaited::Transit;
                 self.leave_security(next)
             }
-            _ => Err(Fault::Method),
+            _ => Err(SessionFault::Method),
         }
     }
 
-    fn challenged(&mut self, text: &[Pair<'_>], next: Option<LoginStage>) -> Result<(), Fault> {
-        let Some(credentials) = &self.config.credentials else { return Err(Fault::Method) };
+    fn challenged(
+        &mut self,
+        text: &[Pair<'_>],
+        next: Option<LoginStage>,
+    ) -> Result<(), SessionFault> {
+        let Some(credentials) = &self.config.credentials else { return Err(SessionFault::Method) };
         let chosen = value(text, Key::ChapAlgorithm).and_then(Algorithm::choose);
         let algorithm = chosen
             .filter(|chosen| self.config.algorithms.contains(chosen))
@@ -199,7 +207,7 @@ impl Initiator {
             return Err(Violation::Chap.into());
         }
         let response = chap::respond(algorithm, identifier, &credentials.secret, &challenge)
-            .ok_or(Fault::Method)?;
+            .ok_or(SessionFault::Method)?;
         let mut answer = Writer::default();
         answer.put(Key::ChapName.name(), &credentials.name);
         answer.put(Key::ChapResponse.name(), &response.text());
@@ -222,13 +230,13 @@ impl Initiator {
         awaits.then(|| Algorithm::list(self.config.algorithms))
     }
 
-    fn no_algorithm(&self, status: Option<LoginStatus>) -> Fault {
-        Fault::Algorithms { offered: Algorithm::list(self.config.algorithms), status }
+    fn no_algorithm(&self, status: Option<LoginStatus>) -> SessionFault {
+        SessionFault::Algorithms { offered: Algorithm::list(self.config.algorithms), status }
     }
 
-    /// Why the target has ended the login with this status. In answer to the algorithms, two of them
-    /// can be about these; others are not, such as that of a target that is gone.
-    fn refused(&self, status: LoginStatus) -> Fault {
+    /// Why the target has ended the login with this status. In answer to the algorithms, two of
+    /// them can be about these; others are not, such as that of a target that is gone.
+    fn refused(&self, status: LoginStatus) -> SessionFault {
         let about_algorithms = [LoginStatus::INITIATOR_ERROR, LoginStatus::AUTHENTICATION_FAILURE];
         match self.login.awaited {
             Awaited::Challenge if about_algorithms.contains(&status) => {
@@ -239,21 +247,21 @@ impl Initiator {
     }
 
     /// Checks that the target has proved its identity, if it must.
-    fn check_proof(&self, text: &[Pair<'_>]) -> Result<(), Fault> {
+    fn check_proof(&self, text: &[Pair<'_>]) -> Result<(), SessionFault> {
         let Some(proof) = &self.config.target_proof else { return Ok(()) };
         let (algorithm, secret) =
-            (self.login.algorithm.ok_or(Fault::Method)?, &proof.credentials.secret);
+            (self.login.algorithm.ok_or(SessionFault::Method)?, &proof.credentials.secret);
         let expected = chap::respond(algorithm, proof.identifier, secret, &proof.challenge)
-            .ok_or(Fault::Method)?;
+            .ok_or(SessionFault::Method)?;
         let name = &proof.credentials.name;
         let named = name.is_empty() || value(text, Key::ChapName) == Some(name);
         let proved =
             value(text, Key::ChapResponse).is_some_and(|response| expected.matches(response));
-        if named && proved { Ok(()) } else { Err(Fault::Impostor) }
+        if named && proved { Ok(()) } else { Err(SessionFault::Impostor) }
     }
 
     /// On to the operational negotiation, if the target is ready for it.
-    fn leave_security(&mut self, next: Option<LoginStage>) -> Result<(), Fault> {
+    fn leave_security(&mut self, next: Option<LoginStage>) -> Result<(), SessionFault> {
         match next {
             None => self.login_request(Some(LoginStage::OPERATIONAL), &Writer::default()),
             Some(LoginStage::OPERATIONAL) => {
@@ -276,7 +284,7 @@ impl Initiator {
         &mut self,
         text: &[Pair<'_>],
         next: Option<LoginStage>,
-    ) -> Result<Option<InitiatorEvent>, Fault> {
+    ) -> Result<Option<InitiatorEvent>, SessionFault> {
         let mut answers = Writer::default();
         for (name, value) in text {
             self.parameter(name, value, &mut answers)?;
@@ -302,17 +310,22 @@ impl Initiator {
 
     /// A target that does not answer an offer, or does not understand it, leaves the default: no
     /// digest.
-    fn check_digests(&self) -> Result<(), Fault> {
+    fn check_digests(&self) -> Result<(), SessionFault> {
         let (required, granted) = (self.config.offer.require_digests, self.parameters.digests);
         match (required.header && !granted.header, required.data && !granted.data) {
-            (true, _) => Err(Fault::NoDigest("header digest")),
-            (_, true) => Err(Fault::NoDigest("data digest")),
+            (true, _) => Err(SessionFault::NoDigest("header digest")),
+            (_, true) => Err(SessionFault::NoDigest("data digest")),
             _ => Ok(()),
         }
     }
 
     /// One key of the operational negotiation: the answer to an offer, or an offer of the target's.
-    fn parameter(&mut self, name: &str, value: &str, answers: &mut Writer) -> Result<(), Fault> {
+    fn parameter(
+        &mut self,
+        name: &str,
+        value: &str,
+        answers: &mut Writer,
+    ) -> Result<(), SessionFault> {
         let Some(key) = Key::named(name) else {
             if value != NOT_UNDERSTOOD {
                 answers.put(name, NOT_UNDERSTOOD);
@@ -331,7 +344,7 @@ impl Initiator {
 }
 
 /// Why there is no login, as the target says it.
-fn refusal(status: LoginStatus, text: &[u8]) -> Fault {
+fn refusal(status: LoginStatus, text: &[u8]) -> SessionFault {
     let address = || {
         pairs(text)
             .flatten()
@@ -342,8 +355,8 @@ fn refusal(status: LoginStatus, text: &[u8]) -> Fault {
         (1, Some(address)) => {
             // The portal group tag behind the comma is of no use to us.
             let address = address.split(',').next().unwrap_or(address).to_owned();
-            Fault::Moved { address }
+            SessionFault::Moved { address }
         }
-        _ => Fault::Refused(status),
+        _ => SessionFault::Refused(status),
     }
 }

@@ -1,6 +1,6 @@
 //! Logout, requested by the user or by the target (RFC 7143 §11.9.1, §11.14).
 
-use super::fault::Fault;
+use super::fault::SessionFault;
 use super::{Initiator, LOGOUT_TASK, Phase};
 use crate::iscsi::pdu::{LogoutReason, LogoutRequest};
 use core::time::Duration;
@@ -45,7 +45,7 @@ impl Initiator {
             Phase::FullFeature if self.logout == Logout::No => {
                 self.logout = Logout::Wanted(self.now + limit)
             }
-            Phase::Login => self.fail(Fault::LoggedOut),
+            Phase::Login => self.fail(SessionFault::LoggedOut),
             _ => {}
         }
     }
@@ -79,7 +79,7 @@ impl Initiator {
 
     pub(super) fn tick_logout(&mut self) {
         if matches!(self.logout, Logout::Sent(at) if self.now >= at) {
-            self.fail(Fault::LoggedOut);
+            self.fail(SessionFault::LoggedOut);
         }
     }
 }

@@ -38,12 +38,12 @@ mod transmit;
 mod window;
 
 pub use command::{
-    Answer, Command, CommandData, CommandOutcome, InitiatorEvent, Residual, SENSE_BYTES_MAX,
-    SubmitError,
+    CommandOutcome, CommandResponse, InitiatorCommand, InitiatorEvent, Residual, SENSE_BYTES_MAX,
+    ScsiData, SubmitError,
 };
 pub use config::{InitiatorConfig, TargetProof};
 pub use discovery::DiscoveredTarget;
-pub use fault::{Fault, Violation};
+pub use fault::{SessionFault, Violation};
 
 use self::discovery::Discovery;
 use self::login::Login;
@@ -86,7 +86,7 @@ enum Phase {
 pub struct Initiator {
     config: InitiatorConfig,
     phase: Phase,
-    fault: Option<Fault>,
+    fault: Option<SessionFault>,
     now: Duration,
     window: Window,
     parameters: Parameters,
@@ -147,14 +147,14 @@ impl Initiator {
 
     /// Submits a command. Commands are sent in the order in which they were submitted.
     #[inline]
-    pub fn submit(&mut self, now: Duration, command: Command) -> Result<Tag, SubmitError> {
+    pub fn submit(&mut self, now: Duration, command: InitiatorCommand) -> Result<Tag, SubmitError> {
         if self.phase == Phase::Closed || self.logout.is_wanted() {
             return Err(SubmitError::Closed);
         }
         let (direction, bytes) = match command.data {
-            CommandData::None | CommandData::In(0) | CommandData::Out(0) => (Direction::None, 0),
-            CommandData::In(bytes) => (Direction::In, bytes),
-            CommandData::Out(bytes) => (Direction::Out, bytes),
+            ScsiData::None | ScsiData::In(0) | ScsiData::Out(0) => (Direction::None, 0),
+            ScsiData::In(bytes) => (Direction::In, bytes),
+            ScsiData::Out(bytes) => (Direction::Out, bytes),
         };
         let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
         slot.direction = direction;
@@ -233,7 +233,7 @@ impl Initiator {
     }
 
     /// Why the session has ended.
-    pub fn fault(&self) -> Option<&Fault> {
+    pub fn fault(&self) -> Option<&SessionFault> {
         self.fault.as_ref()
     }
 
@@ -285,7 +285,7 @@ impl Initiator {
     }
 
     #[cold]
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, fault: SessionFault) {
         self.phase = Phase::Closed;
         self.fault.get_or_insert(fault);
     }
@@ -344,7 +344,7 @@ impl StreamEngine for Initiator {
         self.tick_recovery();
         self.tick_logout();
         if self.pings.tick(now) == Health::Silent {
-            self.fail(Fault::Silent);
+            self.fail(SessionFault::Silent);
         }
     }
 

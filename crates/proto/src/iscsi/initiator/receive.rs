@@ -5,7 +5,7 @@
 //! is discarded or ends the session.
 
 use super::command::{InitiatorEvent, SENSE_BYTES_MAX};
-use super::fault::{Fault, Violation};
+use super::fault::{SessionFault, Violation};
 use super::{Initiator, Phase};
 use crate::iscsi::digest::{Digests, crc32c_append};
 use crate::iscsi::link::{self, Framed, Tail, frame};
@@ -52,11 +52,11 @@ pub(super) struct Receiver {
 pub(super) enum Halt {
     /// This many bytes are needed.
     More(usize),
-    Broken(Fault),
+    Broken(SessionFault),
 }
 
-impl From<Fault> for Halt {
-    fn from(fault: Fault) -> Self {
+impl From<SessionFault> for Halt {
+    fn from(fault: SessionFault) -> Self {
         Self::Broken(fault)
     }
 }
@@ -229,7 +229,7 @@ impl Initiator {
 
     /// A whole PDU, other than data of a read.
     #[inline]
-    fn dispatch(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+    fn dispatch(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, SessionFault> {
         match (Opcode::of(bhs[0]), self.phase) {
             (Opcode::SCSI_RESPONSE, Phase::FullFeature) => Ok(self.scsi_response(bhs, data)?),
             (Opcode::R2T, Phase::FullFeature) => Ok(self.r2t(bhs)?),

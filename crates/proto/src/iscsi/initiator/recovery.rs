@@ -3,7 +3,7 @@
 
 use super::Initiator;
 use super::command::{CommandOutcome, InitiatorEvent};
-use super::fault::Fault;
+use super::fault::SessionFault;
 use super::slot::TaskState;
 use crate::iscsi::pdu::{Lun, TaskFunction, TaskResponse, TaskResult, TaskTag};
 use crate::iscsi::serial::Serial;
@@ -177,7 +177,7 @@ impl Initiator {
     fn function_failed(&mut self) {
         let Some(running) = self.recovery.running.take() else { return };
         if running.function == TaskFunction::LOGICAL_UNIT_RESET {
-            return self.fail(Fault::Stuck);
+            return self.fail(SessionFault::Stuck);
         }
         let hangs = self.slots.active(running.referenced).is_some_and(|(_, slot)| slot.overdue);
         if hangs {

@@ -1,9 +1,9 @@
 //! The outstanding commands of a session.
 
-use super::command::{Answer, CommandOutcome, SENSE_BYTES_MAX};
+use super::command::{CommandOutcome, CommandResponse, SENSE_BYTES_MAX};
 use crate::iscsi::pdu::{Lun, TaskTag};
 use crate::iscsi::serial::Serial;
-use crate::slab::{Slab, SlabSlot, Turn};
+use crate::slab::{EntriesInUse, Slab, SlabSlot};
 use crate::stream::Tag;
 use core::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) struct TaskSlot {
     /// True if the time limit has passed.
     pub overdue: bool,
     /// R2Ts to be answered.
-    pub r2ts: Turn,
+    pub r2ts: EntriesInUse,
     /// Bytes of sense data.
     pub sense_bytes: u8,
     /// Initiator Task Tag.
@@ -90,7 +90,7 @@ const EMPTY: TaskSlot = TaskSlot {
     damaged: false,
     aborting: false,
     overdue: false,
-    r2ts: Turn::EMPTY,
+    r2ts: EntriesInUse::EMPTY,
     sense_bytes: 0,
     itt: TaskTag(0),
     cmd_sn: Serial(0),
@@ -99,7 +99,7 @@ const EMPTY: TaskSlot = TaskSlot {
     sequence: Serial(0),
     unsent: 0,
     started: Duration::ZERO,
-    end: CommandOutcome::Answered(Answer::GOOD),
+    end: CommandOutcome::Answered(CommandResponse::GOOD),
     lun: Lun(0),
     cdb: [0; 16],
     sense: [0; SENSE_BYTES_MAX],

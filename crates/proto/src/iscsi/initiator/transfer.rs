@@ -2,7 +2,7 @@
 //! §11.8).
 
 use super::Initiator;
-use super::command::{Answer, CommandOutcome, InitiatorEvent, Residual};
+use super::command::{CommandOutcome, CommandResponse, InitiatorEvent, Residual};
 use super::fault::Violation;
 use super::receive::{Arriving, Bhs};
 use super::slot::{Direction, R2t as Asked, TaskSlot, TaskState};
@@ -86,7 +86,7 @@ impl Initiator {
         }
         let end = match slot.end {
             CommandOutcome::Answered(answer) => {
-                CommandOutcome::Answered(Answer { damaged: slot.damaged, ..answer })
+                CommandOutcome::Answered(CommandResponse { damaged: slot.damaged, ..answer })
             }
             other => other,
         };
@@ -143,9 +143,14 @@ impl Initiator {
 }
 
 impl TaskSlot {
-    fn answer(&self, response: ScsiResponseCode, status: u8, residual: Residual) -> Answer {
+    fn answer(
+        &self,
+        response: ScsiResponseCode,
+        status: u8,
+        residual: Residual,
+    ) -> CommandResponse {
         let received_bytes = if self.direction == Direction::In { self.moved } else { 0 };
-        Answer { response, status, residual, received_bytes, damaged: self.damaged }
+        CommandResponse { response, status, residual, received_bytes, damaged: self.damaged }
     }
 
     /// Keeps the sense data of a response: two bytes of length, and the data (§11.4.7).

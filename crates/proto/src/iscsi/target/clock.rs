@@ -1,6 +1,6 @@
 //! The clock of a connection: the last sign of its initiator, and the time of the next ping.
 
-use super::config::TargetConfig;
+use super::config::IscsiTargetConfig;
 use crate::stream::StartLimit;
 use core::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub fn new(config: &TargetConfig) -> Self {
+    pub fn new(config: &IscsiTargetConfig) -> Self {
         Self {
             login: StartLimit::new(config.login_limit),
             ping_after: config.ping_after,

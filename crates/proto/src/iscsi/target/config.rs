@@ -3,7 +3,7 @@
 use crate::iscsi::chap::Credentials;
 use crate::iscsi::pdu::{Isid, ScsiCommand, TaskFunction, TaskRequest};
 use crate::iscsi::serial::Serial;
-use crate::iscsi::text::{Name, Offer, Parameters};
+use crate::iscsi::text::{Name, OfferedParameters, Parameters};
 use crate::limits::{HANDSHAKE_S, PING_AFTER_S, PING_TIMEOUT_S, SESSION_COMMANDS_MAX};
 use crate::scsi::status::ScsiStatus;
 use crate::stream::Tag;
@@ -67,7 +67,7 @@ impl Portals {
 
 /// A target, as its connections know it.
 #[derive(Clone, Debug)]
-pub struct TargetConfig {
+pub struct IscsiTargetConfig {
     /// TargetName.
     pub name: Name,
     /// TargetAlias; empty for none.
@@ -77,7 +77,7 @@ pub struct TargetConfig {
     /// Authentication of initiators; `None`: not required.
     pub chap: Option<ChapPolicy>,
     /// Upper limits of the negotiation.
-    pub offer: Offer,
+    pub offer: OfferedParameters,
     /// Commands that a session may have outstanding.
     pub commands: u16,
     /// From the first tick until the session is let in. Slower initiators lose their connection.
@@ -88,7 +88,7 @@ pub struct TargetConfig {
     pub ping_timeout: Duration,
 }
 
-impl TargetConfig {
+impl IscsiTargetConfig {
     /// A target without access control.
     pub fn new(name: Name) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl TargetConfig {
             alias: String::new(),
             allow: None,
             chap: None,
-            offer: Offer::default(),
+            offer: OfferedParameters::default(),
             commands: SESSION_COMMANDS_MAX,
             login_limit: Duration::from_secs(HANDSHAKE_S),
             ping_after: Duration::from_secs(PING_AFTER_S),
@@ -134,7 +134,7 @@ pub struct Login {
 
 /// An attempt to log in, as far as it came: nothing of it is proven.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attempt {
+pub struct LoginAttempt {
     /// Name that the initiator gave.
     pub initiator: Option<String>,
     /// The CHAP name that it gave.
@@ -144,7 +144,7 @@ pub struct Attempt {
 /// State of a session that survives when another connection takes it over (connection
 /// reinstatement, §6.3.4).
 #[derive(Clone, Copy, Debug)]
-pub struct Takeover {
+pub struct Reinstatement {
     /// The next command that is expected.
     pub exp_cmd_sn: Serial,
     /// Negotiated parameters of the session.
@@ -202,7 +202,7 @@ pub enum TargetEvent {
 
 /// Outcome of a command.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct TargetResponse<'a> {
     /// SCSI status.
     pub status: ScsiStatus,
     /// Sense data, at most [`SENSE_BYTES_MAX`](crate::scsi::sense::SENSE_BYTES_MAX) bytes.
@@ -214,7 +214,7 @@ pub struct Answer<'a> {
     pub total_bytes: u32,
 }
 
-impl Answer<'_> {
+impl TargetResponse<'_> {
     /// GOOD, without data.
     pub const GOOD: Self =
         Self { status: ScsiStatus::GOOD, sense: &[], data_bytes: 0, total_bytes: 0 };

@@ -2,12 +2,12 @@
 //! phase.
 
 use super::auth::{Auth, Entropy, Said};
-use super::config::{Attempt, Guard, Login, SessionKind, TargetConfig};
+use super::config::{Guard, IscsiTargetConfig, Login, LoginAttempt, SessionKind};
 use super::violation::Violation;
 use crate::iscsi::deviation::{Deviation, Deviations};
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStage, LoginStatus};
 use crate::iscsi::text::{
-    Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer,
+    Collector, IRRELEVANT, Key, KeyAnswer, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer,
 };
 use crate::iscsi::text::{is_essential, name::NAME_BYTES_MAX, negotiate, pairs, readable};
 use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, LOGIN_STEPS_MAX, UNKNOWN_KEYS_MAX};
@@ -98,8 +98,11 @@ impl LoginPhase {
     }
 
     /// Returns the claimed identity.
-    pub fn attempt(&self) -> Attempt {
-        Attempt { initiator: self.called.clone(), user: self.auth.claimed().map(str::to_owned) }
+    pub fn attempt(&self) -> LoginAttempt {
+        LoginAttempt {
+            initiator: self.called.clone(),
+            user: self.auth.claimed().map(str::to_owned),
+        }
     }
 
     /// Takes a request and its text, which came at this time.
@@ -107,7 +110,7 @@ impl LoginPhase {
         &mut self,
         request: &LoginRequest,
         text: &[u8],
-        config: &TargetConfig,
+        config: &IscsiTargetConfig,
         into: &mut Parameters,
         now: Duration,
     ) -> Result<Next, Violation> {
@@ -170,7 +173,7 @@ impl LoginPhase {
         &mut self,
         request: &LoginRequest,
         pairs: &[Pair<'_>],
-        config: &TargetConfig,
+        config: &IscsiTargetConfig,
         into: &mut Parameters,
     ) -> Refused<Next> {
         let (mut reply, mut said) = (Writer::default(), Said::default());
@@ -221,7 +224,7 @@ impl LoginPhase {
     }
 
     /// The first request says who and what for (§6.3.1).
-    fn identify(&mut self, pairs: &[Pair<'_>], config: &TargetConfig) -> Refused<()> {
+    fn identify(&mut self, pairs: &[Pair<'_>], config: &IscsiTargetConfig) -> Refused<()> {
         if self.initiator.is_some() {
             return Ok(());
         }
@@ -255,7 +258,7 @@ impl LoginPhase {
         &mut self,
         key: Key,
         value: &str,
-        config: &TargetConfig,
+        config: &IscsiTargetConfig,
         into: &mut Parameters,
         reply: &mut Writer,
     ) -> Refused<()> {
@@ -277,7 +280,7 @@ impl LoginPhase {
             return Ok(());
         }
         let answer = negotiate(key, value, &config.offer, into);
-        if answer == Answer::Word(REJECT) && is_essential(key) {
+        if answer == KeyAnswer::Word(REJECT) && is_essential(key) {
             return Err(LoginStatus::INITIATOR_ERROR);
         }
         if let Some(text) = answer.text() {
@@ -288,7 +291,7 @@ impl LoginPhase {
 
     /// Adds declarations of the target: its group with the first response (§13.9), and the maximum
     /// length of a PDU that it takes.
-    fn declare(&mut self, config: &TargetConfig, into: &mut Parameters, reply: &mut Writer) {
+    fn declare(&mut self, config: &IscsiTargetConfig, into: &mut Parameters, reply: &mut Writer) {
         if !self.told_group {
             self.told_group = true;
             if self.target.is_some() {

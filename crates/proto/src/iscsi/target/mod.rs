@@ -45,8 +45,8 @@ use std::sync::Arc;
 
 pub use auth::Entropy;
 pub use config::{
-    Answer, Attempt, ChapPolicy, ChapUser, Guard, Login, Portals, SessionKind, Takeover,
-    TargetConfig, TargetEvent,
+    ChapPolicy, ChapUser, Guard, IscsiTargetConfig, Login, LoginAttempt, Portals, Reinstatement,
+    SessionKind, TargetEvent, TargetResponse,
 };
 pub use violation::Violation;
 
@@ -81,7 +81,7 @@ enum Phase {
 
 /// The target's end of a connection.
 pub struct TargetConnection {
-    config: Arc<TargetConfig>,
+    config: Arc<IscsiTargetConfig>,
     portals: Portals,
     phase: Phase,
     login: Option<Box<LoginPhase>>,
@@ -121,7 +121,7 @@ pub struct TargetConnection {
 impl TargetConnection {
     /// A connection on which nothing was received yet. `entropy` is used for CHAP, and must be
     /// fresh.
-    pub fn new(config: Arc<TargetConfig>, portals: Portals, entropy: Entropy) -> Self {
+    pub fn new(config: Arc<IscsiTargetConfig>, portals: Portals, entropy: Entropy) -> Self {
         let group = portals.group;
         let window = config.commands.clamp(1, (slot::SLOTS_MAX - IMMEDIATE_COMMANDS_MAX) / 2);
         Self {
@@ -164,8 +164,8 @@ impl TargetConnection {
     }
 
     /// Returns the present or past attempt to log in, as far as it came.
-    pub fn attempt(&self) -> Attempt {
-        self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
+    pub fn attempt(&self) -> LoginAttempt {
+        self.login.as_ref().map_or_else(LoginAttempt::default, |login| login.attempt())
     }
 
     /// Sets a guard, which is asked before the result of a check of a secret becomes known.
@@ -191,13 +191,13 @@ impl TargetConnection {
     }
 
     /// Returns the state for a connection that takes this session over.
-    pub fn takeover(&self) -> Takeover {
-        Takeover { exp_cmd_sn: self.exp_cmd_sn, parameters: self.parameters }
+    pub fn takeover(&self) -> Reinstatement {
+        Reinstatement { exp_cmd_sn: self.exp_cmd_sn, parameters: self.parameters }
     }
 
     /// Lets the initiator in, as the session `tsih` (not 0), which is a new one or that of a
     /// connection before.
-    pub fn admit(&mut self, tsih: u16, before: Option<&Takeover>) {
+    pub fn admit(&mut self, tsih: u16, before: Option<&Reinstatement>) {
         let Some((request, flags, text)) = self.pending.take() else { return };
         self.phase = Phase::Full;
         self.login = None;

@@ -243,7 +243,7 @@ impl TargetConnection {
         let mut sense = [0; SENSE_BYTES_MAX];
         let bytes =
             Sense::illegal(AdditionalSense::INVALID_COMMAND_OPERATION_CODE).put_fixed(&mut sense);
-        let answer = super::Answer {
+        let answer = super::TargetResponse {
             status: ScsiStatus::CHECK_CONDITION,
             sense: &sense[..bytes],
             data_bytes: 0,

@@ -2,9 +2,9 @@
 //! §11.6).
 
 use super::TargetConnection;
-use super::config::Answer;
 #[cfg(doc)]
 use super::config::TargetEvent;
+use super::config::TargetResponse;
 use super::receive_stage::ReceiveStage;
 use super::slot::{TaskKind, TaskState};
 use crate::iscsi::pdu::{ResponseFlags, TaskResult};
@@ -15,7 +15,7 @@ impl TargetConnection {
     /// Ends a command. Not to be called between a fetch and the end of its data. Returns whether
     /// its memory stays in use until [`Self::sent`].
     #[inline]
-    pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
+    pub fn complete(&mut self, tag: Tag, answer: &TargetResponse<'_>) -> bool {
         let Some(slot) = self.slots.at(tag) else { return false };
         debug_assert_eq!(
             slot.state,

@@ -1,12 +1,14 @@
-//! Text requests: SendTargets, and keys that are declared in the full feature phase (RFC 7143 §11.10,
-//! appendix C).
+//! Text requests: SendTargets, and keys that are declared in the full feature phase (RFC 7143
+//! §11.10, appendix C).
 
 use super::text_exchange::TextExchange;
 use super::{Portals, TargetConnection, Violation};
 use crate::iscsi::pdu::{
     BHS_BYTES, Lun, RejectReason, TaskTag, TextFlags, TextRequest, TextResponse,
 };
-use crate::iscsi::text::{Answer, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable};
+use crate::iscsi::text::{
+    Key, KeyAnswer, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable,
+};
 use crate::limits::REPLIES_BYTES_MAX;
 
 /// The transfer tag of a text exchange that goes on; there is but one at a time.
@@ -85,7 +87,7 @@ impl TargetConnection {
                 Some(Key::SendTargets) => self.send_targets(value, &mut reply),
                 Some(key @ Key::MaxRecvDataSegmentLength) => {
                     let config = &self.config;
-                    if let Answer::Word(word) =
+                    if let KeyAnswer::Word(word) =
                         negotiate(key, value, &config.offer, &mut self.parameters)
                     {
                         reply.put(name, word);

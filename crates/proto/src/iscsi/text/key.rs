@@ -2,7 +2,7 @@
 
 /// Origin of the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     /// One end says what is so; there is no answer.
     Declared,
     /// A number that one end declares.
@@ -64,7 +64,7 @@ macro_rules! keys {
             }
 
             /// Returns its kind of negotiation.
-            pub const fn kind(self) -> Kind {
+            pub const fn kind(self) -> KeyKind {
                 match self { $(Self::$key => $kind,)* }
             }
         }
@@ -77,73 +77,73 @@ const LENGTH_MAX: u32 = (1 << 24) - 1;
 
 keys! {
     /// §12.1: methods of authentication.
-    AuthMethod = "AuthMethod", Kind::Security;
+    AuthMethod = "AuthMethod", KeyKind::Security;
     /// §12.1.3: algorithms that are offered, or the one chosen.
-    ChapAlgorithm = "CHAP_A", Kind::Security;
+    ChapAlgorithm = "CHAP_A", KeyKind::Security;
     /// §12.1.3: identifier of a challenge.
-    ChapIdentifier = "CHAP_I", Kind::Security;
+    ChapIdentifier = "CHAP_I", KeyKind::Security;
     /// §12.1.3: challenge.
-    ChapChallenge = "CHAP_C", Kind::Security;
+    ChapChallenge = "CHAP_C", KeyKind::Security;
     /// §12.1.3: name of who answers.
-    ChapName = "CHAP_N", Kind::Security;
+    ChapName = "CHAP_N", KeyKind::Security;
     /// §12.1.3: response.
-    ChapResponse = "CHAP_R", Kind::Security;
+    ChapResponse = "CHAP_R", KeyKind::Security;
     /// §13.1.
-    HeaderDigest = "HeaderDigest", Kind::List;
+    HeaderDigest = "HeaderDigest", KeyKind::List;
     /// §13.1.
-    DataDigest = "DataDigest", Kind::List;
+    DataDigest = "DataDigest", KeyKind::List;
     /// §13.2: connections of a session.
-    MaxConnections = "MaxConnections", Kind::Minimum { min: 1, max: 65_535 };
+    MaxConnections = "MaxConnections", KeyKind::Minimum { min: 1, max: 65_535 };
     /// §13.3: asks for targets; appendix C.
-    SendTargets = "SendTargets", Kind::Declared;
+    SendTargets = "SendTargets", KeyKind::Declared;
     /// §13.4.
-    TargetName = "TargetName", Kind::Declared;
+    TargetName = "TargetName", KeyKind::Declared;
     /// §13.5.
-    InitiatorName = "InitiatorName", Kind::Declared;
+    InitiatorName = "InitiatorName", KeyKind::Declared;
     /// §13.6.
-    TargetAlias = "TargetAlias", Kind::Declared;
+    TargetAlias = "TargetAlias", KeyKind::Declared;
     /// §13.7.
-    InitiatorAlias = "InitiatorAlias", Kind::Declared;
+    InitiatorAlias = "InitiatorAlias", KeyKind::Declared;
     /// §13.8.
-    TargetAddress = "TargetAddress", Kind::Declared;
+    TargetAddress = "TargetAddress", KeyKind::Declared;
     /// §13.9.
-    TargetPortalGroupTag = "TargetPortalGroupTag", Kind::DeclaredNumber { min: 0, max: 65_535 };
+    TargetPortalGroupTag = "TargetPortalGroupTag", KeyKind::DeclaredNumber { min: 0, max: 65_535 };
     /// §13.10: whether writes wait for an R2T before they send more than immediate data.
-    InitialR2T = "InitialR2T", Kind::Or;
+    InitialR2T = "InitialR2T", KeyKind::Or;
     /// §13.11.
-    ImmediateData = "ImmediateData", Kind::And;
+    ImmediateData = "ImmediateData", KeyKind::And;
     /// §13.12: data that the declaring end takes in one PDU.
-    MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", Kind::DeclaredNumber { min: LENGTH_MIN, max: LENGTH_MAX };
+    MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", KeyKind::DeclaredNumber { min: LENGTH_MIN, max: LENGTH_MAX };
     /// §13.13: data in one sequence of Data-In or solicited Data-Out PDUs.
-    MaxBurstLength = "MaxBurstLength", Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
+    MaxBurstLength = "MaxBurstLength", KeyKind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
     /// §13.14: unsolicited data of one command.
-    FirstBurstLength = "FirstBurstLength", Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
+    FirstBurstLength = "FirstBurstLength", KeyKind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
     /// §13.15.
-    DefaultTime2Wait = "DefaultTime2Wait", Kind::Maximum { min: 0, max: 3_600 };
+    DefaultTime2Wait = "DefaultTime2Wait", KeyKind::Maximum { min: 0, max: 3_600 };
     /// §13.16.
-    DefaultTime2Retain = "DefaultTime2Retain", Kind::Minimum { min: 0, max: 3_600 };
+    DefaultTime2Retain = "DefaultTime2Retain", KeyKind::Minimum { min: 0, max: 3_600 };
     /// §13.17: R2Ts outstanding of one command.
-    MaxOutstandingR2T = "MaxOutstandingR2T", Kind::Minimum { min: 1, max: 65_535 };
+    MaxOutstandingR2T = "MaxOutstandingR2T", KeyKind::Minimum { min: 1, max: 65_535 };
     /// §13.18.
-    DataPduInOrder = "DataPDUInOrder", Kind::Or;
+    DataPduInOrder = "DataPDUInOrder", KeyKind::Or;
     /// §13.19.
-    DataSequenceInOrder = "DataSequenceInOrder", Kind::Or;
+    DataSequenceInOrder = "DataSequenceInOrder", KeyKind::Or;
     /// §13.20.
-    ErrorRecoveryLevel = "ErrorRecoveryLevel", Kind::Minimum { min: 0, max: 2 };
+    ErrorRecoveryLevel = "ErrorRecoveryLevel", KeyKind::Minimum { min: 0, max: 2 };
     /// §13.21: Discovery or Normal.
-    SessionType = "SessionType", Kind::Declared;
+    SessionType = "SessionType", KeyKind::Declared;
     /// §13.23: what is reported of tasks that are aborted.
-    TaskReporting = "TaskReporting", Kind::List;
+    TaskReporting = "TaskReporting", KeyKind::List;
     /// §13.24.
-    ProtocolLevel = "iSCSIProtocolLevel", Kind::Minimum { min: 0, max: 31 };
+    ProtocolLevel = "iSCSIProtocolLevel", KeyKind::Minimum { min: 0, max: 31 };
     /// §13.25.
-    InitiatorMarker = "IFMarker", Kind::Marker;
+    InitiatorMarker = "IFMarker", KeyKind::Marker;
     /// §13.25.
-    TargetMarker = "OFMarker", Kind::Marker;
+    TargetMarker = "OFMarker", KeyKind::Marker;
     /// §13.25.
-    InitiatorMarkerInterval = "IFMarkInt", Kind::Marker;
+    InitiatorMarkerInterval = "IFMarkInt", KeyKind::Marker;
     /// §13.25.
-    TargetMarkerInterval = "OFMarkInt", Kind::Marker;
+    TargetMarkerInterval = "OFMarkInt", KeyKind::Marker;
 }
 
 impl Key {

@@ -2,8 +2,8 @@
 //!
 //! * [`pairs`] parses the pairs of a text, [`Writer`] writes one; [`Collector`] assembles a text
 //!   from several PDUs.
-//! * [`Key`] lists the keys and how each is negotiated; [`Offer`] is what an end proposes,
-//!   [`Parameters`] what both agreed on.
+//! * [`Key`] lists the keys and how each is negotiated; [`OfferedParameters`] is what an end
+//!   proposes, [`Parameters`] what both agreed on.
 //! * [`negotiate`] computes the responder's answer to an offer, [`settle`] evaluates an answer for
 //!   the offerer.
 //! * [`binary`]: large binary values, [`name`]: iSCSI names.
@@ -14,10 +14,10 @@ pub mod name;
 mod negotiation;
 mod parameters;
 
-pub use key::{Key, Kind};
+pub use key::{Key, KeyKind};
 pub use name::{FormError, Name, NameError};
-pub use negotiation::{Answer, NegotiationError, is_essential, negotiate, settle};
-pub use parameters::{Offer, Parameters};
+pub use negotiation::{KeyAnswer, NegotiationError, is_essential, negotiate, settle};
+pub use parameters::{OfferedParameters, Parameters};
 
 use crate::limits::TEXT_BYTES_MAX;
 

@@ -1,10 +1,10 @@
 //! Answers to offers, and their evaluation (RFC 7143 §6.2, §13).
 
-use super::{Key, Kind, Offer, Parameters, boolean, number, yes_or_no};
+use super::{Key, KeyKind, OfferedParameters, Parameters, boolean, number, yes_or_no};
 
 /// Answer of a responder to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum KeyAnswer {
     /// Nothing: the key declares something.
     Silence,
     /// One of the constants, or a choice from a list.
@@ -13,7 +13,7 @@ pub enum Answer {
     Number(u32),
 }
 
-impl Answer {
+impl KeyAnswer {
     /// As text; `None` when there is nothing to say.
     pub fn text(&self) -> Option<String> {
         match self {
@@ -44,21 +44,32 @@ pub enum NegotiationError {
 /// ([`is_essential`]).
 ///
 /// This function ignores keys of security and those that declare names.
-pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) -> Answer {
+pub fn negotiate(
+    key: Key,
+    theirs: &str,
+    ours: &OfferedParameters,
+    into: &mut Parameters,
+) -> KeyAnswer {
     match key.kind() {
-        Kind::Declared | Kind::Security => Answer::Silence,
-        Kind::DeclaredNumber { min, max } => match in_range(theirs, min, max) {
+        KeyKind::Declared | KeyKind::Security => KeyAnswer::Silence,
+        KeyKind::DeclaredNumber { min, max } => match in_range(theirs, min, max) {
             Some(value) => {
                 into.set_number(key, value);
-                Answer::Silence
+                KeyAnswer::Silence
             }
-            None => Answer::Word(super::REJECT),
+            None => KeyAnswer::Word(super::REJECT),
         },
-        Kind::Minimum { min, max } => choose(key, in_range(theirs, min, max), u32::min, ours, into),
-        Kind::Maximum { min, max } => choose(key, in_range(theirs, min, max), u32::max, ours, into),
-        Kind::And => decide(key, boolean(theirs).map(|theirs| theirs && ours.boolean(key)), into),
-        Kind::Or => decide(key, boolean(theirs).map(|theirs| theirs || ours.boolean(key)), into),
-        Kind::List => {
+        KeyKind::Minimum { min, max } => {
+            choose(key, in_range(theirs, min, max), u32::min, ours, into)
+        }
+        KeyKind::Maximum { min, max } => {
+            choose(key, in_range(theirs, min, max), u32::max, ours, into)
+        }
+        KeyKind::And => {
+            decide(key, boolean(theirs).map(|theirs| theirs && ours.boolean(key)), into)
+        }
+        KeyKind::Or => decide(key, boolean(theirs).map(|theirs| theirs || ours.boolean(key)), into),
+        KeyKind::List => {
             // The offerer's preference counts (§6.2.1).
             let choice = theirs
                 .split(',')
@@ -66,14 +77,14 @@ pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) ->
             match choice {
                 Some(choice) => {
                     into.set_choice(key, choice);
-                    Answer::Word(choice)
+                    KeyAnswer::Word(choice)
                 }
-                None => Answer::Word(super::REJECT),
+                None => KeyAnswer::Word(super::REJECT),
             }
         }
-        Kind::Marker => match key {
-            Key::InitiatorMarker | Key::TargetMarker => Answer::Word("No"),
-            _ => Answer::Word(super::REJECT),
+        KeyKind::Marker => match key {
+            Key::InitiatorMarker | Key::TargetMarker => KeyAnswer::Word("No"),
+            _ => KeyAnswer::Word(super::REJECT),
         },
     }
 }
@@ -81,7 +92,7 @@ pub fn negotiate(key: Key, theirs: &str, ours: &Offer, into: &mut Parameters) ->
 /// Returns whether a login cannot go on when the offer of this key was rejected: both ends would go
 /// on with different ideas of it.
 pub const fn is_essential(key: Key) -> bool {
-    !matches!(key.kind(), Kind::Marker | Kind::Declared | Kind::Security)
+    !matches!(key.kind(), KeyKind::Marker | KeyKind::Declared | KeyKind::Security)
         && !matches!(key, Key::TaskReporting)
 }
 
@@ -89,7 +100,7 @@ pub const fn is_essential(key: Key) -> bool {
 pub fn settle(
     key: Key,
     answer: &str,
-    ours: &Offer,
+    ours: &OfferedParameters,
     into: &mut Parameters,
 ) -> Result<(), NegotiationError> {
     match answer {
@@ -99,27 +110,27 @@ pub fn settle(
         _ => {}
     }
     match key.kind() {
-        Kind::Declared | Kind::Security | Kind::Marker => {}
-        Kind::DeclaredNumber { min, max } => {
+        KeyKind::Declared | KeyKind::Security | KeyKind::Marker => {}
+        KeyKind::DeclaredNumber { min, max } => {
             into.set_number(key, in_range(answer, min, max).ok_or(NegotiationError::Value(key))?);
         }
-        Kind::Minimum { min, max } => {
+        KeyKind::Minimum { min, max } => {
             let value = in_range(answer, min, max).ok_or(NegotiationError::Value(key))?;
             into.set_number(key, value.min(ours.number(key)));
         }
-        Kind::Maximum { min, max } => {
+        KeyKind::Maximum { min, max } => {
             let value = in_range(answer, min, max).ok_or(NegotiationError::Value(key))?;
             into.set_number(key, value.max(ours.number(key)));
         }
-        Kind::And => {
+        KeyKind::And => {
             let value = boolean(answer).ok_or(NegotiationError::Value(key))?;
             into.set_boolean(key, value && ours.boolean(key));
         }
-        Kind::Or => {
+        KeyKind::Or => {
             let value = boolean(answer).ok_or(NegotiationError::Value(key))?;
             into.set_boolean(key, value || ours.boolean(key));
         }
-        Kind::List => {
+        KeyKind::List => {
             let choice = ours
                 .list(key)
                 .iter()
@@ -140,17 +151,17 @@ fn choose(
     key: Key,
     theirs: Option<u32>,
     function: fn(u32, u32) -> u32,
-    ours: &Offer,
+    ours: &OfferedParameters,
     into: &mut Parameters,
-) -> Answer {
-    let Some(theirs) = theirs else { return Answer::Word(super::REJECT) };
+) -> KeyAnswer {
+    let Some(theirs) = theirs else { return KeyAnswer::Word(super::REJECT) };
     let value = function(theirs, ours.number(key));
     into.set_number(key, value);
-    Answer::Number(value)
+    KeyAnswer::Number(value)
 }
 
-fn decide(key: Key, value: Option<bool>, into: &mut Parameters) -> Answer {
-    let Some(value) = value else { return Answer::Word(super::REJECT) };
+fn decide(key: Key, value: Option<bool>, into: &mut Parameters) -> KeyAnswer {
+    let Some(value) = value else { return KeyAnswer::Word(super::REJECT) };
     into.set_boolean(key, value);
-    Answer::Word(yes_or_no(value))
+    KeyAnswer::Word(yes_or_no(value))
 }

@@ -1,11 +1,11 @@
 //! Operational parameters: what an end proposes, and what both agreed on.
 
-use super::{Key, Kind, Writer};
+use super::{Key, KeyKind, Writer};
 use crate::iscsi::digest::Digests;
 
 /// Parameters that one end offers. Out-of-range values are brought into range when they are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct OfferedParameters {
     /// Digests that it takes, or asks for first where it is the initiator.
     pub digests: Digests,
     /// Those that it insists on: None is not acceptable for them.
@@ -34,7 +34,7 @@ pub struct Offer {
     pub data_sequence_in_order: bool,
 }
 
-impl Default for Offer {
+impl Default for OfferedParameters {
     /// The defaults of the standard, no digests, no recovery.
     fn default() -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Default for Offer {
     }
 }
 
-impl Offer {
+impl OfferedParameters {
     /// The MaxRecvDataSegmentLength that this end declares.
     pub fn own_recv_bytes(&self) -> u32 {
         self.number(Key::MaxRecvDataSegmentLength)
@@ -76,9 +76,9 @@ impl Offer {
             _ => 0,
         };
         match key.kind() {
-            Kind::DeclaredNumber { min, max }
-            | Kind::Minimum { min, max }
-            | Kind::Maximum { min, max } => value.clamp(min, max),
+            KeyKind::DeclaredNumber { min, max }
+            | KeyKind::Minimum { min, max }
+            | KeyKind::Maximum { min, max } => value.clamp(min, max),
             _ => value,
         }
     }

@@ -75,7 +75,7 @@ fn every_key_is_found_by_its_name() {
 }
 
 /// A responder's answer to `offer`, and what holds then.
-fn answer(key: Key, offer: &str, ours: Offer) -> (Option<String>, Parameters) {
+fn answer(key: Key, offer: &str, ours: OfferedParameters) -> (Option<String>, Parameters) {
     let mut parameters = Parameters::default();
     let answer = negotiate(key, offer, &ours, &mut parameters);
     (answer.text(), parameters)
@@ -83,11 +83,11 @@ fn answer(key: Key, offer: &str, ours: Offer) -> (Option<String>, Parameters) {
 
 #[test]
 fn numbers_meet_at_the_least_or_the_greatest() {
-    let ours = Offer {
+    let ours = OfferedParameters {
         max_burst_bytes: 1 << 20,
         max_outstanding_r2t: 4,
         time2wait_s: 3,
-        ..Offer::default()
+        ..OfferedParameters::default()
     };
     assert_eq!(answer(Key::MaxBurstLength, "16776192", ours).0.as_deref(), Some("1048576"));
     assert_eq!(answer(Key::MaxBurstLength, "4096", ours).1.max_burst_bytes, 4096);
@@ -100,7 +100,11 @@ fn numbers_meet_at_the_least_or_the_greatest() {
 
 #[test]
 fn booleans_meet_by_and_and_or() {
-    let ours = Offer { initial_r2t: false, immediate_data: true, ..Offer::default() };
+    let ours = OfferedParameters {
+        initial_r2t: false,
+        immediate_data: true,
+        ..OfferedParameters::default()
+    };
     assert_eq!(answer(Key::InitialR2T, "No", ours).0.as_deref(), Some("No"));
     assert_eq!(answer(Key::InitialR2T, "Yes", ours).0.as_deref(), Some("Yes"));
     assert_eq!(answer(Key::ImmediateData, "No", ours).0.as_deref(), Some("No"));
@@ -110,46 +114,55 @@ fn booleans_meet_by_and_and_or() {
 
 #[test]
 fn the_offerer_prefers() {
-    let ours = Offer { digests: Digests::BOTH, ..Offer::default() };
+    let ours = OfferedParameters { digests: Digests::BOTH, ..OfferedParameters::default() };
     assert_eq!(answer(Key::HeaderDigest, "None,CRC32C", ours).0.as_deref(), Some("None"));
     assert!(answer(Key::HeaderDigest, "X-own,CRC32C,None", ours).1.digests.header);
     assert_eq!(answer(Key::DataDigest, "X-own", ours).0.as_deref(), Some(REJECT));
-    let insists =
-        Offer { digests: Digests::BOTH, require_digests: Digests::BOTH, ..Offer::default() };
+    let insists = OfferedParameters {
+        digests: Digests::BOTH,
+        require_digests: Digests::BOTH,
+        ..OfferedParameters::default()
+    };
     assert_eq!(answer(Key::DataDigest, "None", insists).0.as_deref(), Some(REJECT));
     assert_eq!(answer(Key::TaskReporting, "FastAbort,RFC3720", ours).0.as_deref(), Some("RFC3720"));
 }
 
 #[test]
 fn declarations_and_markers() {
-    let (said, parameters) = answer(Key::MaxRecvDataSegmentLength, "262144", Offer::default());
+    let (said, parameters) =
+        answer(Key::MaxRecvDataSegmentLength, "262144", OfferedParameters::default());
     assert_eq!((said, parameters.max_send_bytes, parameters.max_recv_bytes), (None, 262_144, 8192));
     assert_eq!(
-        answer(Key::MaxRecvDataSegmentLength, "16777216", Offer::default()).0.as_deref(),
+        answer(Key::MaxRecvDataSegmentLength, "16777216", OfferedParameters::default())
+            .0
+            .as_deref(),
         Some(REJECT)
     );
-    assert_eq!(answer(Key::InitiatorMarker, "Yes", Offer::default()).0.as_deref(), Some("No"));
     assert_eq!(
-        answer(Key::TargetMarkerInterval, "1~2", Offer::default()).0.as_deref(),
+        answer(Key::InitiatorMarker, "Yes", OfferedParameters::default()).0.as_deref(),
+        Some("No")
+    );
+    assert_eq!(
+        answer(Key::TargetMarkerInterval, "1~2", OfferedParameters::default()).0.as_deref(),
         Some(REJECT)
     );
 }
 
 #[test]
 fn both_ends_come_to_the_same() {
-    let initiator = Offer {
+    let initiator = OfferedParameters {
         digests: Digests::BOTH,
         initial_r2t: false,
         max_recv_bytes: 1 << 18,
         first_burst_bytes: 1 << 24,
         max_burst_bytes: 1 << 22,
-        ..Offer::default()
+        ..OfferedParameters::default()
     };
-    let target = Offer {
+    let target = OfferedParameters {
         digests: Digests { header: true, data: false },
         initial_r2t: false,
         max_outstanding_r2t: 8,
-        ..Offer::default()
+        ..OfferedParameters::default()
     };
     let (mut here, mut there, mut offers) =
         (Parameters::default(), Parameters::default(), Writer::default());
@@ -169,7 +182,7 @@ fn both_ends_come_to_the_same() {
 
 #[test]
 fn answers_are_checked_by_the_offerer() {
-    let (ours, mut into) = (Offer::default(), Parameters::default());
+    let (ours, mut into) = (OfferedParameters::default(), Parameters::default());
     assert_eq!(
         settle(Key::HeaderDigest, "CRC32C", &ours, &mut into),
         Err(NegotiationError::Answer(Key::HeaderDigest))

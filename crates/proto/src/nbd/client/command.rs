@@ -8,7 +8,7 @@ use crate::stream::Tag;
 /// A command for a server. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a
 /// flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct ClientCommand {
     /// Any command except disconnect; block status only where
     /// [`Client::tells_extents`](super::Client::tells_extents).
     pub code: CommandCode,
@@ -39,8 +39,8 @@ pub enum ClientEvent {
     StartTls,
     /// [`Client::export`](super::Client::export) is known, and requests may be submitted.
     Ready,
-    /// The server refused something without which it cannot go on: see [`Client::refusal`](super::Client::refusal).
-    /// `Closed` comes next.
+    /// The server refused something without which it cannot go on: see
+    /// [`Client::refusal`](super::Client::refusal). `Closed` comes next.
     Refused,
     /// This much of the memory of a read is zeroes, which the server did not send.
     Hole {

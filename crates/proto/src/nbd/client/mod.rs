@@ -13,8 +13,8 @@ mod replies;
 mod rest;
 mod slot;
 
-pub use command::{ClientEvent, Command, SubmitError};
-pub use negotiation_stage::Refusal;
+pub use command::{ClientCommand, ClientEvent, SubmitError};
+pub use negotiation_stage::OptionRefusal;
 
 use super::code::{CommandCode, CommandFlags, TransmissionFlags};
 use super::export::{BlockSizes, ExportInfo};
@@ -89,7 +89,7 @@ pub struct Client {
     said_from: usize,
     no_zeroes: bool,
     export: ExportInfo,
-    refusal: Option<Refusal>,
+    refusal: Option<OptionRefusal>,
     strange_sizes: Option<BlockSizes>,
     slots: Slab<RequestSlot>,
     /// Submitted and in no gather list yet.
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// Why the server refused, after [`ClientEvent::Refused`].
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&OptionRefusal> {
         self.refusal.as_ref()
     }
 
@@ -180,7 +180,7 @@ impl Client {
     /// Submits a command. Requests are sent in the order in which they were submitted; data is sent
     /// from the memory of the tag, or received into it.
     #[inline]
-    pub fn submit(&mut self, command: Command) -> Result<Tag, SubmitError> {
+    pub fn submit(&mut self, command: ClientCommand) -> Result<Tag, SubmitError> {
         if self.phase != Phase::Transmission {
             return Err(SubmitError::Closed);
         }
@@ -248,7 +248,7 @@ impl Client {
 
 #[inline]
 fn put_request(form: Form, slot: &mut RequestSlot, tag: Tag, out: &mut Transmit) {
-    let Command { code, flags, offset, length } = slot.command;
+    let ClientCommand { code, flags, offset, length } = slot.command;
     let write = code == CommandCode::WRITE;
     let flags = flags.with_if(CommandFlags::PAYLOAD_LEN, write && form == Form::Extended);
     let mut header = Header::default();

@@ -1,6 +1,7 @@
-//! Negotiation of TLS, the form of headers, block status and the export, one option after the other.
+//! Negotiation of TLS, the form of headers, block status and the export, one option after the
+//! other.
 
-use super::negotiation_stage::{NegotiationStage, Refusal};
+use super::negotiation_stage::{NegotiationStage, OptionRefusal};
 use super::{Client, ClientEvent, Phase, Step};
 use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
 use crate::nbd::code::{
@@ -277,7 +278,7 @@ impl Client {
         code: ReplyCode,
         message: String,
     ) -> Step {
-        self.refusal = Some(Refusal { option, code, message });
+        self.refusal = Some(OptionRefusal { option, code, message });
         put_option(&mut self.said, OptionCode::ABORT.0, &[]);
         self.phase = Phase::Negotiation(NegotiationStage::Refused);
         Step::Next(used, Rx::Event(ClientEvent::Refused))

@@ -4,7 +4,7 @@ use crate::nbd::code::{OptionCode, ReplyCode};
 
 /// Refusal of a server and its reason, in the server's own words if it gave any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct OptionRefusal {
     /// The refused option.
     pub option: OptionCode,
     /// The answer.

@@ -1,6 +1,6 @@
 //! The outstanding requests of a client.
 
-use super::command::{ClientEvent, Command};
+use super::command::{ClientCommand, ClientEvent};
 use super::coverage::Coverage;
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode};
 use crate::slab::{Slab, SlabSlot};
@@ -26,7 +26,7 @@ pub(super) struct RequestSlot {
     /// Its data is named in a gather list and not sent yet.
     pub unsent: bool,
     pub cookie: u64,
-    pub command: Command,
+    pub command: ClientCommand,
     /// The first error that the server reported.
     pub error: ErrorCode,
     /// Arrived parts of a read.
@@ -63,7 +63,7 @@ impl SlabSlot for RequestSlot {
             state: RequestState::Free,
             unsent: false,
             cookie: u64::from(tag.0).wrapping_sub(USE),
-            command: Command {
+            command: ClientCommand {
                 code: CommandCode::READ,
                 flags: CommandFlags::default(),
                 offset: 0,

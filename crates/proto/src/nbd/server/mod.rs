@@ -10,7 +10,7 @@ mod requests;
 mod slot;
 mod transmit;
 
-pub use options::{Listed, Offer};
+pub use options::{ExportOffer, Listed};
 
 use super::code::{ErrorCode, OptionCode, ReplyCode};
 use super::export::ExportInfo;
@@ -55,7 +55,7 @@ impl ServerConfig {
 /// A command of a client. Offset and length are bytes, inside of the export, multiples of its
 /// smallest block, not 0 except for a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct ServerCommand {
     /// Its kind.
     pub kind: CommandKind,
     /// First byte.
@@ -64,7 +64,7 @@ pub struct Command {
     pub length: u64,
 }
 
-/// See [`Command`].
+/// See [`ServerCommand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
     /// Read; completed with all of the data in the memory of the tag.
@@ -118,7 +118,7 @@ pub enum ServerEvent {
         /// Names the request until it is completed and, where it has data, sent.
         tag: Tag,
         /// The command.
-        command: Command,
+        command: ServerCommand,
     },
     /// The data of a write is there.
     DataArrived {

@@ -2,7 +2,7 @@
 
 use super::options::{How, Queries, Wanted};
 use super::transmit::ALLOCATION_CONTEXT;
-use super::{After, Offer, Phase, Server, ServerEvent, Step};
+use super::{After, ExportOffer, Phase, Server, ServerEvent, Step};
 use crate::limits::NBD_OPTION_BYTES_MAX;
 use crate::nbd::code::{
     ALLOCATION, ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
@@ -240,7 +240,7 @@ impl Server {
 
     /// Answers [`ServerEvent::Select`]: with what is known of the export, or with an error code and
     /// a word of explanation.
-    pub fn answer(&mut self, offer: Result<Offer<'_>, (ReplyCode, &str)>) {
+    pub fn answer(&mut self, offer: Result<ExportOffer<'_>, (ReplyCode, &str)>) {
         if self.phase != Phase::Answer {
             return;
         }
@@ -259,7 +259,7 @@ impl Server {
         }
     }
 
-    fn accept(&mut self, option: OptionCode, offer: &Offer<'_>) {
+    fn accept(&mut self, option: OptionCode, offer: &ExportOffer<'_>) {
         let fragments = self.form != Form::Simple;
         let info = ExportInfo {
             flags: offer.info.flags.with_if(TransmissionFlags::SEND_DF, fragments),

@@ -15,7 +15,7 @@ pub struct Listed {
 
 /// Properties of an export that a client requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer<'a> {
+pub struct ExportOffer<'a> {
     /// Its canonical name and its description.
     pub listed: &'a Listed,
     /// Size, flags and block sizes, now. Whether reads may ask for one chunk is the server's own

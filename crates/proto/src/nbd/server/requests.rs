@@ -1,7 +1,7 @@
 //! Requests: checks every rule, in one place, before execution.
 
 use super::slot::{RequestSlot, RequestState};
-use super::{After, Command, CommandKind, Phase, Server, ServerEvent, Step};
+use super::{After, CommandKind, Phase, Server, ServerCommand, ServerEvent, Step};
 use crate::limits::NBD_PAYLOAD_BYTES_MAX;
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
 use crate::nbd::message::{Request, request_bytes};
@@ -42,7 +42,9 @@ impl Server {
         };
         *slot = RequestSlot { state: RequestState::Ready, command, error, cookie, offset, length };
         match verdict {
-            Ok(Verdict::Do(kind)) => self.hand_on(need, tag, Command { kind, offset, length }),
+            Ok(Verdict::Do(kind)) => {
+                self.hand_on(need, tag, ServerCommand { kind, offset, length })
+            }
             Err(_) if payload > 0 => {
                 self.after = After::Refused(tag);
                 Step::Next(need, Rx::Discard { len: payload as u32 })
@@ -55,7 +57,7 @@ impl Server {
     }
 
     #[inline]
-    fn hand_on(&mut self, used: usize, tag: Tag, command: Command) -> Step {
+    fn hand_on(&mut self, used: usize, tag: Tag, command: ServerCommand) -> Step {
         let write = matches!(command.kind, CommandKind::Write { .. });
         if let Some(slot) = self.slots.at(tag) {
             slot.state = if write { RequestState::Receiving } else { RequestState::Busy };

@@ -34,7 +34,7 @@ pub struct ControllerKeys {
 }
 
 /// State of an authentication after a message of the host.
-pub enum Verdict {
+pub enum AuthenticationVerdict {
     /// The host asks for the next message.
     Next,
     /// Compute this first, and give the result to [`ControllerAuthentication::computed`]. The host
@@ -108,7 +108,12 @@ impl ControllerAuthentication {
 
     /// The host sent a message. `sequence` is the number of the controller's challenge: never one
     /// that was used before.
-    pub fn sent(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> Verdict {
+    pub fn sent(
+        &mut self,
+        data: &[u8],
+        sequence: u32,
+        random: Random<'_>,
+    ) -> AuthenticationVerdict {
         let state = core::mem::replace(&mut self.state, AuthenticationState::Over);
         match decode(data) {
             Err(reason) => self.fail(reason),
@@ -120,7 +125,7 @@ impl ControllerAuthentication {
             Ok((transaction, _)) if transaction != self.transaction => {
                 self.fail(FailureReason::PAYLOAD)
             }
-            Ok((_, Message::Failure2(reason))) => Verdict::GivenUp(reason),
+            Ok((_, Message::Failure2(reason))) => AuthenticationVerdict::GivenUp(reason),
             Ok((_, Message::Reply(reply))) => match state {
                 AuthenticationState::Reply(challenged) => self.check(challenged, &reply, data),
                 _ => self.fail(FailureReason::MESSAGE),
@@ -128,11 +133,11 @@ impl ControllerAuthentication {
             Ok((_, Message::Success2)) => match state {
                 AuthenticationState::Success2(psk) => {
                     self.state = AuthenticationState::Idle;
-                    Verdict::Authenticated(psk)
+                    AuthenticationVerdict::Authenticated(psk)
                 }
                 AuthenticationState::Confirmed => {
                     self.state = AuthenticationState::Idle;
-                    Verdict::Authenticated(None)
+                    AuthenticationVerdict::Authenticated(None)
                 }
                 _ => self.fail(FailureReason::MESSAGE),
             },
@@ -140,8 +145,8 @@ impl ControllerAuthentication {
         }
     }
 
-    /// Continues with the result of the last [`Verdict::Compute`].
-    pub fn computed(&mut self, computed: Computed) -> Verdict {
+    /// Continues with the result of the last [`AuthenticationVerdict::Compute`].
+    pub fn computed(&mut self, computed: Computed) -> AuthenticationVerdict {
         match (core::mem::replace(&mut self.state, AuthenticationState::Over), computed.0) {
             (AuthenticationState::Pairing(mut challenged), Outcome::Pair(pair)) => {
                 challenged.pair = Some(pair);
@@ -160,7 +165,7 @@ impl ControllerAuthentication {
         }
     }
 
-    /// The last [`Verdict::Compute`] cannot be computed: the host must begin again.
+    /// The last [`AuthenticationVerdict::Compute`] cannot be computed: the host must begin again.
     pub fn interrupted(&mut self) {
         self.state = AuthenticationState::Idle;
     }
@@ -211,15 +216,20 @@ impl ControllerAuthentication {
         }
     }
 
-    fn fail(&mut self, reason: FailureReason) -> Verdict {
+    fn fail(&mut self, reason: FailureReason) -> AuthenticationVerdict {
         self.state = AuthenticationState::Ready(
             Message::Failure1(reason).encode(self.transaction),
             After::Nothing,
         );
-        Verdict::Failed(reason)
+        AuthenticationVerdict::Failed(reason)
     }
 
-    fn challenge(&mut self, negotiate: &Negotiate, sequence: u32, random: Random<'_>) -> Verdict {
+    fn challenge(
+        &mut self,
+        negotiate: &Negotiate,
+        sequence: u32,
+        random: Random<'_>,
+    ) -> AuthenticationVerdict {
         match self.choose(negotiate) {
             Err(reason) => self.fail(reason),
             Ok((hash, group, concatenation)) => {
@@ -238,14 +248,14 @@ impl ControllerAuthentication {
                     None => self.ask(challenged),
                     Some(arithmetic) => {
                         self.state = AuthenticationState::Pairing(challenged);
-                        Verdict::Compute(arithmetic)
+                        AuthenticationVerdict::Compute(arithmetic)
                     }
                 }
             }
         }
     }
 
-    fn ask(&mut self, challenged: Box<Challenged>) -> Verdict {
+    fn ask(&mut self, challenged: Box<Challenged>) -> AuthenticationVerdict {
         let message = Message::Challenge(Challenge {
             hash: challenged.hash.id(),
             group: challenged.group.id(),
@@ -255,7 +265,7 @@ impl ControllerAuthentication {
         })
         .encode(self.transaction);
         self.state = AuthenticationState::Ready(message, After::Reply(challenged));
-        Verdict::Next
+        AuthenticationVerdict::Next
     }
 
     /// Our first that the host can.
@@ -288,7 +298,7 @@ impl ControllerAuthentication {
         mut challenged: Box<Challenged>,
         reply: &Reply<'_>,
         data: &[u8],
-    ) -> Verdict {
+    ) -> AuthenticationVerdict {
         if reply.response.len() != challenged.hash.bytes()
             || challenged.group.bytes() != reply.public.len()
         {
@@ -298,7 +308,7 @@ impl ControllerAuthentication {
             None => self.judge(&challenged, None, reply),
             Some(pair) => {
                 self.state = AuthenticationState::Agreeing(challenged, data.to_vec());
-                Verdict::Compute(Arithmetic::agree(pair, reply.public))
+                AuthenticationVerdict::Compute(Arithmetic::agree(pair, reply.public))
             }
         }
     }
@@ -308,7 +318,7 @@ impl ControllerAuthentication {
         challenged: &Challenged,
         session: Option<Digest>,
         reply: &Reply<'_>,
-    ) -> Verdict {
+    ) -> AuthenticationVerdict {
         let with = challenged.hash;
         let said = |challenge, sequence| Said {
             challenge,
@@ -346,14 +356,14 @@ impl ControllerAuthentication {
         if ours.is_some() {
             // The host may still find that the controller is not who it says.
             self.state = AuthenticationState::Ready(message, After::Success2(psk));
-            return Verdict::Next;
+            return AuthenticationVerdict::Next;
         }
         // SEQNUM 0: the challenge was for the key alone, and Success1 is the last message.
         self.state = AuthenticationState::Ready(
             message,
             if psk.is_some() { After::Confirmed } else { After::Nothing },
         );
-        Verdict::Authenticated(psk)
+        AuthenticationVerdict::Authenticated(psk)
     }
 
     /// The controller's response, if it has a secret.

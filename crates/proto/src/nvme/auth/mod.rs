@@ -20,14 +20,14 @@ mod psk;
 mod secret;
 
 pub use algorithm::{Group, Hash};
-pub use controller::{ControllerAuthentication, ControllerKeys, Verdict};
+pub use controller::{AuthenticationVerdict, ControllerAuthentication, ControllerKeys};
 pub use digest::Digest;
 pub use group::{Arithmetic, Computed};
 pub use host::{HostAuthentication, HostKeys, HostStep};
 pub use message::{FailureReason, MESSAGE_BYTES_MAX};
 pub use psk::{
-    Derivation, GeneratedPsk, Identity, IdentityVersion, InterchangeKey, KeyError, KeyFileError,
-    KeyFileProblem, Named, PskKeys, psk_digest,
+    Derivation, GeneratedPsk, IdentityVersion, InterchangeKey, KeyError, KeyFileError,
+    KeyFileProblem, Named, PskIdentity, PskKeys, psk_digest,
 };
 pub use secret::{Secret, SecretError};
 

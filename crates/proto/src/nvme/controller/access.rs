@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::fault::{Fault, at};
 use super::namespace::{Namespace, NamespaceTable};
 use crate::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
-use crate::nvme::log_page::{AnaGroup, AnaHeader, AnaState};
+use crate::nvme::log_page::{AnaGroupDescriptor, AnaHeader, AnaState};
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
 
@@ -106,7 +106,7 @@ impl AnaLog {
     /// Bytes of the page with all groups and namespaces that there may be: nvme-cli reads this many
     /// in parts, and everything behind the present ones is zero.
     pub const BYTES_MAX: usize = AnaHeader::BYTES
-        + ANA_GROUPS_MAX as usize * AnaGroup::BYTES
+        + ANA_GROUPS_MAX as usize * AnaGroupDescriptor::BYTES
         + NAMESPACES_MAX as usize * size_of::<u32>();
 
     /// The page; with `groups_only` (RGO) without the namespaces of the groups.
@@ -115,7 +115,7 @@ impl AnaLog {
         for (&grpid, group) in &self.groups {
             let listed: &[Nsid] = if groups_only { &[] } else { &group.namespaces };
             let (nnsids, chgcnt, state) = (listed.len() as u32, group.changes, group.state);
-            page.extend(AnaGroup { grpid, nnsids, chgcnt, state }.encode());
+            page.extend(AnaGroupDescriptor { grpid, nnsids, chgcnt, state }.encode());
             listed.iter().for_each(|nsid| page.extend(nsid.0.to_le_bytes()));
         }
         page

@@ -9,7 +9,7 @@ use super::fault::{Fault, at};
 use super::namespace::Namespace;
 use crate::nvme::status::Status;
 use crate::nvme::types::Id128;
-use crate::reservation::{Access, Effect, Registrant, Reservations};
+use crate::reservation::{Effect, PermittedAccess, Registrant, Reservations};
 
 /// Number of cached answers, each for the namespaces whose indexes end on the same bits.
 const PLACES: usize = 16;
@@ -18,7 +18,7 @@ const PLACES: usize = 16;
 struct CheckedNamespace {
     index: usize,
     epoch: u64,
-    access: Access,
+    access: PermittedAccess,
 }
 
 /// The host of a queue, and what it may do with namespaces.
@@ -59,7 +59,7 @@ impl ConflictCheck {
         epoch == 0 || self.access(index, reservations, epoch).allows(effect)
     }
 
-    fn access(&self, index: usize, reservations: &Reservations, epoch: u64) -> Access {
+    fn access(&self, index: usize, reservations: &Reservations, epoch: u64) -> PermittedAccess {
         let place = &self.seen[index % PLACES];
         let is_known = |seen: &CheckedNamespace| seen.index == index && seen.epoch == epoch;
         if let Some(seen) = place.get().filter(is_known) {

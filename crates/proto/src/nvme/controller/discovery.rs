@@ -3,7 +3,7 @@
 use super::identity::Port;
 use super::namespace::lists;
 use crate::nvme::log_page::{
-    AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType,
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannelNeed, SubsystemType, TransportType,
 };
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
@@ -24,7 +24,7 @@ pub struct TransportAddress {
     /// Transport Specific Address Subtype.
     pub tsas: [u8; 256],
     /// Transport Requirements: whether the transport wants a secure channel.
-    pub secure_channel: SecureChannel,
+    pub secure_channel: SecureChannelNeed,
 }
 
 /// An entry of the discovery log, and who may see it.
@@ -198,7 +198,7 @@ mod tests {
             traddr: Ascii::new("fe80::1"),
             trsvcid: Ascii::new("4420"),
             tsas,
-            secure_channel: SecureChannel::NOT_REQUIRED,
+            secure_channel: SecureChannelNeed::NOT_REQUIRED,
         }
     }
 

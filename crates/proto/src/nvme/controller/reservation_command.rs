@@ -3,7 +3,7 @@
 use super::fault::{Fault, at};
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::status::Status;
-use crate::reservation::{Action, Check, Kind};
+use crate::reservation::{Action, KeyCheck, Kind};
 
 /// A checked command that changes reservations; its keys come as data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ impl ReservationCommand {
         };
         let (key, other) = (key(0), key(8));
         let register = |check, key| Action::Register { check, key, all_ports: false };
-        let registered = |ignore_key: bool| Check::Registered((!ignore_key).then_some(key));
+        let registered = |ignore_key: bool| KeyCheck::Registered((!ignore_key).then_some(key));
         Ok(match self.verb {
             // Zero means "none" wherever a key is named.
             ReservationAction::Register | ReservationAction::Replace { .. } if other == 0 => {
                 return Err(Fault::new(Status::INVALID_FIELD));
             }
-            ReservationAction::Register => register(Check::New, other),
+            ReservationAction::Register => register(KeyCheck::New, other),
             ReservationAction::Replace { ignore_key } => register(registered(ignore_key), other),
             ReservationAction::Unregister { ignore_key } => register(registered(ignore_key), 0),
             ReservationAction::Acquire(kind) => Action::Acquire { key, kind },

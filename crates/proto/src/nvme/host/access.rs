@@ -6,12 +6,12 @@ use core::time::Duration;
 use super::HostAction;
 use super::config::AdminData;
 use super::control::{AssociationStage, HostControl};
-use super::request::{self, Purpose, Step};
+use super::request::{self, AssociationStep, Purpose};
 use super::timer::Timer;
 use crate::limits::{REMOTE_ANA_GROUPS_MAX, REMOTE_NAMESPACES_MAX};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::identify::IdentifyController;
-use crate::nvme::log_page::{AnaGroup, AnaGroups, AnaHeader, AnaState, LogPageId};
+use crate::nvme::log_page::{AnaGroupDescriptor, AnaGroups, AnaHeader, AnaState, LogPageId};
 use crate::nvme::types::Nsid;
 
 /// Pause before the log page is read again after a failure, and the minimum time for a change.
@@ -117,7 +117,8 @@ impl HostControl {
 
     /// Returns whether it is still to be seen what the access states are.
     pub fn is_reading_access(&self) -> bool {
-        self.access.again || self.requests.any(|purpose| purpose == Purpose::Line(Step::ReadAnaLog))
+        self.access.again
+            || self.requests.any(|purpose| purpose == Purpose::Line(AssociationStep::ReadAnaLog))
     }
 
     /// Reads the log page, which also lets the controller report the next change.
@@ -127,12 +128,13 @@ impl HostControl {
         let groups = (id.nanagrpid as usize).clamp(1, REMOTE_ANA_GROUPS_MAX);
         let namespaces = if id.mnan == 0 { id.nn } else { id.mnan };
         let namespaces = (namespaces as usize).clamp(1, REMOTE_NAMESPACES_MAX);
-        let bytes = AnaHeader::BYTES + groups * AnaGroup::BYTES + namespaces * size_of::<Nsid>();
+        let bytes =
+            AnaHeader::BYTES + groups * AnaGroupDescriptor::BYTES + namespaces * size_of::<Nsid>();
         let limit = if self.access.long { self.remote.transfer_bytes_max() } else { SHORT_BYTES };
         let len = (bytes as u32).min(limit);
         self.line(
             now,
-            Step::ReadAnaLog,
+            AssociationStep::ReadAnaLog,
             request::log_page(LogPageId::ANA, 0, len, false),
             AdminData::In { len },
         );

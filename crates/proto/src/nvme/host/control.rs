@@ -12,7 +12,7 @@ use super::error::{Asked, HostError};
 use super::namespace::{NamespaceProblem, RemoteNamespace};
 use super::recovery::Stuck;
 use super::remote::RemoteController;
-use super::request::{Purpose, RequestId, Requests, Step};
+use super::request::{AssociationStep, Purpose, RequestId, Requests};
 use super::scan::Scan;
 use super::timer::{Timer, Timers};
 use crate::limits::{ADMIN_QUEUE_ENTRIES_MAX, QUEUE_ENTRIES_MAX};
@@ -56,7 +56,7 @@ pub struct HostControl {
     pub(super) requests: Requests,
     pub(super) timers: Timers,
     /// Subject of [`Timer::Stage`], and its time limit.
-    pub(super) stage_limit: (Step, Duration),
+    pub(super) stage_limit: (AssociationStep, Duration),
     /// Pause before CSTS is read again.
     pub(super) status_interval: Duration,
     /// I/O queues that are being opened.
@@ -98,7 +98,7 @@ impl HostControl {
             configuration: Configuration::default(),
             requests: Requests::default(),
             timers: Timers::default(),
-            stage_limit: (Step::Connect, Duration::ZERO),
+            stage_limit: (AssociationStep::Connect, Duration::ZERO),
             status_interval: Duration::ZERO,
             opening: Vec::new(),
             open: Vec::new(),
@@ -302,7 +302,7 @@ impl HostControl {
     }
 
     /// Sends the next command of the line. There is never more than one.
-    pub(super) fn line(&mut self, now: Duration, step: Step, sqe: Sqe, data: AdminData) {
+    pub(super) fn line(&mut self, now: Duration, step: AssociationStep, sqe: Sqe, data: AdminData) {
         debug_assert!(!self.line_busy());
         self.send(now, Purpose::Line(step), sqe, data, Some(self.config.command_timeout));
     }
@@ -324,7 +324,7 @@ impl HostControl {
     }
 
     /// Gives a stage `limit` from now to get beyond `step`.
-    pub(super) fn limit_stage(&mut self, now: Duration, step: Step, limit: Duration) {
+    pub(super) fn limit_stage(&mut self, now: Duration, step: AssociationStep, limit: Duration) {
         self.stage_limit = (step, limit);
         self.timers.set(Timer::Stage, now.saturating_add(limit));
     }
@@ -347,10 +347,10 @@ impl HostControl {
     fn request_expired(&mut self, now: Duration, purpose: Purpose, waited: Duration) {
         let step = match purpose {
             Purpose::Line(step) => step,
-            Purpose::KeepAlive => Step::KeepAlive,
-            Purpose::Abort => Step::Abort,
-            Purpose::CrossReset(_) => Step::CrossReset,
-            Purpose::CrossResetLog => Step::ReadCrossResetLog,
+            Purpose::KeepAlive => AssociationStep::KeepAlive,
+            Purpose::Abort => AssociationStep::Abort,
+            Purpose::CrossReset(_) => AssociationStep::CrossReset,
+            Purpose::CrossResetLog => AssociationStep::ReadCrossResetLog,
             Purpose::AsyncEvent => return,
         };
         self.fail(now, HostError::TimedOut { step, after_ms: waited.as_millis() as u64 });

@@ -7,7 +7,7 @@ use super::HostAction;
 use super::config::AdminData;
 use super::control::HostControl;
 use super::error::{HostError, Incompatibility, Violation};
-use super::request::{self, Step};
+use super::request::{self, AssociationStep};
 use crate::limits::{DISCOVERY_ATTEMPTS_MAX, DISCOVERY_ENTRIES_MAX};
 use crate::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId};
 use crate::nvme::wire::DecodeError;
@@ -44,7 +44,7 @@ impl HostControl {
     fn ask_discovery_header(&mut self, now: Duration, retain: bool) {
         let len = DiscoveryHeader::BYTES as u32;
         let sqe = request::log_page(LogPageId::DISCOVERY, 0, len, retain);
-        self.line(now, Step::ReadDiscoveryLog, sqe, AdminData::In { len });
+        self.line(now, AssociationStep::ReadDiscoveryLog, sqe, AdminData::In { len });
     }
 
     /// Reads the next entries, or the header again behind the last one.
@@ -58,12 +58,13 @@ impl HostControl {
         let offset = DiscoveryHeader::BYTES + have * DiscoveryEntry::BYTES;
         let len = (count * DiscoveryEntry::BYTES) as u32;
         let sqe = request::log_page(LogPageId::DISCOVERY, offset as u64, len, true);
-        self.line(now, Step::ReadDiscoveryLog, sqe, AdminData::In { len });
+        self.line(now, AssociationStep::ReadDiscoveryLog, sqe, AdminData::In { len });
     }
 
     /// A part of the log has arrived.
     pub(super) fn discovery_read(&mut self, now: Duration, data: &[u8]) -> Result<(), HostError> {
-        let malformed = |source| HostError::Malformed { step: Step::ReadDiscoveryLog, source };
+        let malformed =
+            |source| HostError::Malformed { step: AssociationStep::ReadDiscoveryLog, source };
         if self.reading.records == self.reading.result.entries.len() {
             let header = DiscoveryHeader::decode(data).map_err(malformed)?;
             return self.discovery_header(now, &header);

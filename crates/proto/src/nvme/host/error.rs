@@ -1,6 +1,6 @@
 //! Why an association came to nothing or to its end, by whose fault.
 
-use super::request::Step;
+use super::request::AssociationStep;
 use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nqn, Qid};
@@ -129,7 +129,7 @@ pub enum HostError {
     #[error("{step} was refused: {status}{}", hint(*.status))]
     Refused {
         /// The step.
-        step: Step,
+        step: AssociationStep,
         /// Its status.
         status: Status,
         /// Do Not Retry: the same would be refused again.
@@ -145,7 +145,7 @@ pub enum HostError {
     #[error("{step}: {source}")]
     Malformed {
         /// In the answer to what.
-        step: Step,
+        step: AssociationStep,
         /// The problem.
         source: DecodeError,
     },
@@ -153,7 +153,7 @@ pub enum HostError {
     #[error("no answer to {step} within {after_ms} ms")]
     TimedOut {
         /// To what.
-        step: Step,
+        step: AssociationStep,
         /// Waiting time, in milliseconds.
         after_ms: u64,
     },
@@ -183,7 +183,7 @@ pub enum HostError {
 
 /// Side that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum FaultSide {
     /// The caller: it asked for something that is not there or not allowed.
     Parameter,
     /// The peer refused, for a reason of its own.
@@ -202,17 +202,17 @@ pub enum Fault {
 
 impl HostError {
     /// Returns the side at fault.
-    pub const fn fault(&self) -> Fault {
+    pub const fn fault(&self) -> FaultSide {
         match self {
-            Self::Parameter { .. } => Fault::Parameter,
-            Self::Refused { .. } => Fault::Refused,
-            Self::Incompatible(_) => Fault::Incompatible,
-            Self::Violation(_) | Self::Malformed { .. } => Fault::Peer,
+            Self::Parameter { .. } => FaultSide::Parameter,
+            Self::Refused { .. } => FaultSide::Refused,
+            Self::Incompatible(_) => FaultSide::Incompatible,
+            Self::Violation(_) | Self::Malformed { .. } => FaultSide::Peer,
             Self::TimedOut { .. } | Self::CommandStuck { .. } | Self::ManyStuck(_) => {
-                Fault::TimedOut
+                FaultSide::TimedOut
             }
-            Self::ConnectionLost(_) => Fault::Lost,
-            Self::DiscoveryRecords { .. } => Fault::Limit,
+            Self::ConnectionLost(_) => FaultSide::Lost,
+            Self::DiscoveryRecords { .. } => FaultSide::Limit,
         }
     }
 }
@@ -249,9 +249,9 @@ impl Asked<'_> {
             _ => None,
         };
         let step = if self.connect.qid == Qid(0) {
-            Step::Connect
+            AssociationStep::Connect
         } else {
-            Step::OpenQueue(self.connect.qid)
+            AssociationStep::OpenQueue(self.connect.qid)
         };
         match parameter {
             Some(parameter) => HostError::Parameter { parameter, status },
@@ -341,10 +341,10 @@ mod tests {
 
     #[test]
     fn faults() {
-        assert_eq!(refused(Status::CONNECT_INVALID_HOST, 0).fault(), Fault::Parameter);
-        assert_eq!(refused(Status::INTERNAL_ERROR, 0).fault(), Fault::Refused);
-        assert_eq!(refused(Status::CONNECT_CONTROLLER_BUSY, 0).fault(), Fault::Refused);
-        assert_eq!(HostError::ConnectionLost(Qid(1)).fault(), Fault::Lost);
-        assert_eq!(HostError::Violation(Violation::Fatal).fault(), Fault::Peer);
+        assert_eq!(refused(Status::CONNECT_INVALID_HOST, 0).fault(), FaultSide::Parameter);
+        assert_eq!(refused(Status::INTERNAL_ERROR, 0).fault(), FaultSide::Refused);
+        assert_eq!(refused(Status::CONNECT_CONTROLLER_BUSY, 0).fault(), FaultSide::Refused);
+        assert_eq!(HostError::ConnectionLost(Qid(1)).fault(), FaultSide::Lost);
+        assert_eq!(HostError::Violation(Violation::Fatal).fault(), FaultSide::Peer);
     }
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::config::AdminData;
 use super::control::HostControl;
 use super::remote::RemoteController;
-use super::request::{self, Step};
+use super::request::{self, AssociationStep};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::identify::IdentifyController;
 use crate::nvme::log_page::{LogPageId, SmartLog};
@@ -19,7 +19,7 @@ impl HostControl {
         }
         let len = SmartLog::BYTES as u32;
         let sqe = request::log_page(LogPageId::SMART, 0, len, true);
-        self.line(now, Step::ReadHealth, sqe, AdminData::In { len });
+        self.line(now, AssociationStep::ReadHealth, sqe, AdminData::In { len });
     }
 
     /// The log page has been read, or could not be.

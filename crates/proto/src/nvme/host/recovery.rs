@@ -6,7 +6,7 @@ use super::HostAction;
 use super::config::{AdminData, HostConfig};
 use super::control::{AssociationStage, HostControl};
 use super::error::HostError;
-use super::request::{self, Purpose, Step};
+use super::request::{self, AssociationStep, Purpose};
 use super::setup::refused;
 use super::timer::Timer;
 use crate::limits::{CROSS_RESETS_MAX, STUCK_COMMANDS_MAX};
@@ -65,7 +65,7 @@ impl HostControl {
                 self.timers.stop(Timer::KeepAlive);
                 Ok(())
             }
-            _ => Err(refused(Step::KeepAlive, cqe)),
+            _ => Err(refused(AssociationStep::KeepAlive, cqe)),
         }
     }
 
@@ -165,7 +165,7 @@ impl HostControl {
         self.configuration.0 &= !Configuration::ENABLE;
         let limit = Duration::from_millis(self.remote.capabilities.timeout_ms().into());
         let limit = limit.max(self.config.command_timeout).min(self.config.reset_timeout);
-        self.begin_ending(now, AssociationStage::Resetting, Step::Reset, limit);
+        self.begin_ending(now, AssociationStage::Resetting, AssociationStep::Reset, limit);
     }
 
     /// Asks the controller to shut down (CC.SHN = 01b).
@@ -182,7 +182,7 @@ impl HostControl {
                 self.begin_ending(
                     now,
                     AssociationStage::ShuttingDown,
-                    Step::Shutdown,
+                    AssociationStep::Shutdown,
                     self.config.shutdown_timeout,
                 );
             }
@@ -198,7 +198,7 @@ impl HostControl {
         &mut self,
         now: Duration,
         stage: AssociationStage,
-        step: Step,
+        step: AssociationStep,
         limit: Duration,
     ) {
         self.stage = stage;
@@ -211,11 +211,11 @@ impl HostControl {
     pub(super) fn ending_status_known(
         &mut self,
         now: Duration,
-        step: Step,
+        step: AssociationStep,
         status: ControllerStatus,
     ) {
         let done = match step {
-            Step::AwaitStopped => !status.ready(),
+            AssociationStep::AwaitStopped => !status.ready(),
             _ => status.shutdown() == ShutdownStatus::COMPLETE,
         };
         if !done {

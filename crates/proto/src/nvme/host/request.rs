@@ -19,7 +19,7 @@ pub struct RequestId(pub u64);
 
 /// A step on the way of an association, as errors name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum AssociationStep {
     /// Fabrics Connect of the admin queue.
     Connect,
     /// Property Get of CAP.
@@ -72,7 +72,7 @@ pub enum Step {
     AwaitShutdown,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for AssociationStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "Connect",
@@ -110,7 +110,7 @@ impl fmt::Display for Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The one command of the sequence of steps.
-    Line(Step),
+    Line(AssociationStep),
     /// Asynchronous Event Request.
     AsyncEvent,
     /// Keep Alive.

@@ -7,7 +7,7 @@ use super::config::AdminData;
 use super::control::{AssociationStage, HostControl};
 use super::error::{HostError, Violation};
 use super::namespace::{NamespaceProblem, RemoteNamespace};
-use super::request::{self, Purpose, Step};
+use super::request::{self, AssociationStep, Purpose};
 use super::timer::Timer;
 use crate::limits::REMOTE_NAMESPACES_MAX;
 use crate::nvme::cqe::Cqe;
@@ -65,7 +65,7 @@ impl HostControl {
         self.scan = Scan { failures: self.scan.failures, ..Scan::default() };
         let len = NamespaceList::BYTES as u32;
         let sqe = request::log_page(LogPageId::CHANGED_NAMESPACES, 0, len, false);
-        self.line(now, Step::ReadChangedNamespaces, sqe, AdminData::In { len });
+        self.line(now, AssociationStep::ReadChangedNamespaces, sqe, AdminData::In { len });
     }
 
     /// The list could not be had: nothing is known of any namespace.
@@ -91,7 +91,7 @@ impl HostControl {
         if after == Nsid(0) && self.config.namespace.is_some() {
             return self.begin_scan(now);
         }
-        self.identify(now, Step::ListNamespaces, Cns::ACTIVE_NAMESPACES, after);
+        self.identify(now, AssociationStep::ListNamespaces, Cns::ACTIVE_NAMESPACES, after);
     }
 
     /// A part of the list has arrived. A full one is followed by another.
@@ -100,7 +100,8 @@ impl HostControl {
         now: Duration,
         data: &[u8],
     ) -> Result<(), HostError> {
-        let malformed = |source| HostError::Malformed { step: Step::ListNamespaces, source };
+        let malformed =
+            |source| HostError::Malformed { step: AssociationStep::ListNamespaces, source };
         let part = NamespaceList::decode(data).map_err(malformed)?.0;
         let last = self.scan.list.last().copied().unwrap_or(Nsid(0));
         if part.first().is_some_and(|&first| first <= last) {
@@ -126,9 +127,14 @@ impl HostControl {
         self.scan.descriptors = NamespaceDescriptors::default();
         self.scan.nameless = false;
         if self.remote.version >= Version::V1_3 || self.has_command_sets() {
-            self.identify(now, Step::IdentifyDescriptors(nsid), Cns::NAMESPACE_DESCRIPTORS, nsid);
+            self.identify(
+                now,
+                AssociationStep::IdentifyDescriptors(nsid),
+                Cns::NAMESPACE_DESCRIPTORS,
+                nsid,
+            );
         } else {
-            self.identify(now, Step::IdentifyNamespace(nsid), Cns::NAMESPACE, nsid);
+            self.identify(now, AssociationStep::IdentifyNamespace(nsid), Cns::NAMESPACE, nsid);
         }
     }
 
@@ -144,7 +150,7 @@ impl HostControl {
                 self.scan.unusable.push((nsid, NamespaceProblem::CommandSet(csi)));
                 self.next_namespace(now);
             }
-            _ => self.identify(now, Step::IdentifyNamespace(nsid), Cns::NAMESPACE, nsid),
+            _ => self.identify(now, AssociationStep::IdentifyNamespace(nsid), Cns::NAMESPACE, nsid),
         }
     }
 
@@ -219,7 +225,8 @@ impl HostControl {
 
     /// Returns whether the namespaces are being looked at again, or will be without another reason.
     pub fn is_looking(&self) -> bool {
-        let looks = |purpose| matches!(purpose, Purpose::Line(step) if step != Step::ReadAnaLog);
+        let looks =
+            |purpose| matches!(purpose, Purpose::Line(step) if step != AssociationStep::ReadAnaLog);
         self.look_again || self.requests.any(looks) || self.timers.is_set(Timer::Rescan)
     }
 

@@ -6,7 +6,7 @@ use super::HostAction;
 use super::config::AdminData;
 use super::control::{AssociationStage, HostControl};
 use super::error::{HostError, Incompatibility, Violation};
-use super::request::{self, Purpose, Step};
+use super::request::{self, AssociationStep, Purpose};
 use super::timer::Timer;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::fabrics::{ConnectResponse, Property};
@@ -37,63 +37,73 @@ impl HostControl {
         self.remote.cntlid = self.config.cntlid;
         let sqe = self.connect(Qid(0)).encode();
         let data = AdminData::Out(self.connect_data());
-        self.line(now, Step::Connect, sqe, data);
+        self.line(now, AssociationStep::Connect, sqe, data);
     }
 
     /// A command of the line has completed: on to the next step.
     pub(super) fn line_completed(
         &mut self,
         now: Duration,
-        step: Step,
+        step: AssociationStep,
         cqe: &Cqe,
         data: &[u8],
     ) -> Result<(), HostError> {
-        if step == Step::Connect && !cqe.status.is_success() {
+        if step == AssociationStep::Connect && !cqe.status.is_success() {
             return Err(self.connect_refused(Qid(0), cqe));
         }
         match step {
             // These may fail without harm.
-            Step::ConfigureEvents => self.look(now),
-            Step::IdentifyNvmController => self.nvm_controller_known(now, cqe, data),
-            Step::ReadAnaLog => self.access_read(now, cqe, data),
-            Step::ReadHealth => self.health_read(now, cqe, data),
-            Step::ReadChangedNamespaces => self.list_namespaces(now, Nsid(0)),
-            Step::IdentifyDescriptors(nsid) => self.descriptors_known(now, nsid, cqe, data),
-            Step::IdentifyNamespace(nsid) => self.namespace_known(now, nsid, cqe, data),
-            Step::ListNamespaces
+            AssociationStep::ConfigureEvents => self.look(now),
+            AssociationStep::IdentifyNvmController => self.nvm_controller_known(now, cqe, data),
+            AssociationStep::ReadAnaLog => self.access_read(now, cqe, data),
+            AssociationStep::ReadHealth => self.health_read(now, cqe, data),
+            AssociationStep::ReadChangedNamespaces => self.list_namespaces(now, Nsid(0)),
+            AssociationStep::IdentifyDescriptors(nsid) => {
+                self.descriptors_known(now, nsid, cqe, data)
+            }
+            AssociationStep::IdentifyNamespace(nsid) => self.namespace_known(now, nsid, cqe, data),
+            AssociationStep::ListNamespaces
                 if self.stage == AssociationStage::Ready && !cqe.status.is_success() =>
             {
                 self.list_failed(now)
             }
             _ if !cqe.status.is_success() => return Err(refused(step, cqe)),
-            Step::Connect => return self.connected(now, cqe),
-            Step::ReadCapabilities => self.capabilities_known(now, Capabilities(cqe.result)),
-            Step::ReadVersion => return self.version_known(now, Version(cqe.result as u32)),
-            Step::Enable => self.await_status(now, Step::AwaitReady),
-            Step::Reset => self.await_status(now, Step::AwaitStopped),
-            Step::Shutdown => self.await_status(now, Step::AwaitShutdown),
-            Step::AwaitReady => return self.status_known(now, ControllerStatus(cqe.result as u32)),
-            Step::AwaitStopped | Step::AwaitShutdown => {
+            AssociationStep::Connect => return self.connected(now, cqe),
+            AssociationStep::ReadCapabilities => {
+                self.capabilities_known(now, Capabilities(cqe.result))
+            }
+            AssociationStep::ReadVersion => {
+                return self.version_known(now, Version(cqe.result as u32));
+            }
+            AssociationStep::Enable => self.await_status(now, AssociationStep::AwaitReady),
+            AssociationStep::Reset => self.await_status(now, AssociationStep::AwaitStopped),
+            AssociationStep::Shutdown => self.await_status(now, AssociationStep::AwaitShutdown),
+            AssociationStep::AwaitReady => {
+                return self.status_known(now, ControllerStatus(cqe.result as u32));
+            }
+            AssociationStep::AwaitStopped | AssociationStep::AwaitShutdown => {
                 self.ending_status_known(now, step, ControllerStatus(cqe.result as u32))
             }
-            Step::IdentifyController => return self.controller_known(now, data),
-            Step::SetQueueCount => self.queues_granted(now, QueueCounts::decode(cqe.result as u32)),
-            Step::ListNamespaces => return self.namespaces_listed(now, data),
-            Step::ReadDiscoveryLog => return self.discovery_read(now, data),
-            Step::OpenQueue(_)
-            | Step::KeepAlive
-            | Step::Abort
-            | Step::CrossReset
-            | Step::ReadCrossResetLog => {}
+            AssociationStep::IdentifyController => return self.controller_known(now, data),
+            AssociationStep::SetQueueCount => {
+                self.queues_granted(now, QueueCounts::decode(cqe.result as u32))
+            }
+            AssociationStep::ListNamespaces => return self.namespaces_listed(now, data),
+            AssociationStep::ReadDiscoveryLog => return self.discovery_read(now, data),
+            AssociationStep::OpenQueue(_)
+            | AssociationStep::KeepAlive
+            | AssociationStep::Abort
+            | AssociationStep::CrossReset
+            | AssociationStep::ReadCrossResetLog => {}
         }
         Ok(())
     }
 
-    fn property_get(&mut self, now: Duration, step: Step, offset: PropertyOffset) {
+    fn property_get(&mut self, now: Duration, step: AssociationStep, offset: PropertyOffset) {
         self.line(now, step, Property::get(offset), AdminData::None);
     }
 
-    pub(super) fn identify(&mut self, now: Duration, step: Step, cns: Cns, nsid: Nsid) {
+    pub(super) fn identify(&mut self, now: Duration, step: AssociationStep, cns: Cns, nsid: Nsid) {
         let data = AdminData::In { len: IDENTIFY_BYTES as u32 };
         self.line(now, step, request::identify(cns, nsid, Csi::NVM), data);
     }
@@ -107,7 +117,7 @@ impl HostControl {
             return Err(HostError::Violation(Violation::ControllerId(response.cntlid)));
         }
         self.remote.cntlid = response.cntlid;
-        self.property_get(now, Step::ReadCapabilities, PropertyOffset::CAP);
+        self.property_get(now, AssociationStep::ReadCapabilities, PropertyOffset::CAP);
         Ok(())
     }
 
@@ -115,7 +125,7 @@ impl HostControl {
         self.remote.capabilities = capabilities;
         let entries = capabilities.queue_entries().min(self.config.queue_entries.into());
         self.queue_entries = entries as u16;
-        self.property_get(now, Step::ReadVersion, PropertyOffset::VS);
+        self.property_get(now, AssociationStep::ReadVersion, PropertyOffset::VS);
     }
 
     /// Enables the controller with the NVM command set, entries of the usual size and its smallest
@@ -134,15 +144,15 @@ impl HostControl {
         let page = capabilities.page_bytes_min().trailing_zeros() - 12;
         let cc = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES | command_set | page << 7;
         self.configuration = Configuration(cc);
-        self.set_configuration(now, Step::Enable);
+        self.set_configuration(now, AssociationStep::Enable);
         let limit = Duration::from_millis(capabilities.timeout_ms().into())
             .saturating_add(self.config.command_timeout);
-        self.limit_stage(now, Step::AwaitReady, limit);
+        self.limit_stage(now, AssociationStep::AwaitReady, limit);
         Ok(())
     }
 
     /// Writes CC.
-    pub(super) fn set_configuration(&mut self, now: Duration, step: Step) {
+    pub(super) fn set_configuration(&mut self, now: Duration, step: AssociationStep) {
         self.line(
             now,
             step,
@@ -153,7 +163,7 @@ impl HostControl {
 
     /// Reads CSTS now, and again from time to time until it says what `step` waits for or the timer
     /// of the stage goes off.
-    pub(super) fn await_status(&mut self, now: Duration, step: Step) {
+    pub(super) fn await_status(&mut self, now: Duration, step: AssociationStep) {
         self.status_interval = STATUS_INTERVAL;
         self.property_get(now, step, PropertyOffset::CSTS);
     }
@@ -161,9 +171,9 @@ impl HostControl {
     /// Reads CSTS again.
     pub(super) fn read_status(&mut self, now: Duration) {
         let step = match self.stage {
-            AssociationStage::Resetting => Step::AwaitStopped,
-            AssociationStage::ShuttingDown => Step::AwaitShutdown,
-            _ => Step::AwaitReady,
+            AssociationStage::Resetting => AssociationStep::AwaitStopped,
+            AssociationStage::ShuttingDown => AssociationStep::AwaitShutdown,
+            _ => AssociationStep::AwaitReady,
         };
         self.property_get(now, step, PropertyOffset::CSTS);
     }
@@ -179,7 +189,7 @@ impl HostControl {
         }
         self.timers.stop(Timer::Stage);
         self.schedule_keep_alive(now);
-        self.identify(now, Step::IdentifyController, Cns::CONTROLLER, Nsid(0));
+        self.identify(now, AssociationStep::IdentifyController, Cns::CONTROLLER, Nsid(0));
         Ok(())
     }
 
@@ -189,7 +199,8 @@ impl HostControl {
     }
 
     fn controller_known(&mut self, now: Duration, data: &[u8]) -> Result<(), HostError> {
-        let malformed = |source| HostError::Malformed { step: Step::IdentifyController, source };
+        let malformed =
+            |source| HostError::Malformed { step: AssociationStep::IdentifyController, source };
         let id = IdentifyController::decode(data).map_err(malformed)?;
         self.check_identity(&id)?;
         if !self.config.discovery {
@@ -202,7 +213,12 @@ impl HostControl {
         if self.config.discovery {
             self.configure_events(now);
         } else if self.has_command_sets() {
-            self.identify(now, Step::IdentifyNvmController, Cns::COMMAND_SET_CONTROLLER, Nsid(0));
+            self.identify(
+                now,
+                AssociationStep::IdentifyNvmController,
+                Cns::COMMAND_SET_CONTROLLER,
+                Nsid(0),
+            );
         } else {
             self.ask_for_queues(now);
         }
@@ -252,7 +268,7 @@ impl HostControl {
 
     fn ask_for_queues(&mut self, now: Duration) {
         let sqe = request::set_queue_count(self.config.io_queues);
-        self.line(now, Step::SetQueueCount, sqe, AdminData::None);
+        self.line(now, AssociationStep::SetQueueCount, sqe, AdminData::None);
     }
 
     fn queues_granted(&mut self, now: Duration, granted: QueueCounts) {
@@ -273,7 +289,12 @@ impl HostControl {
         if events == 0 || !self.config.lasts() {
             return self.look(now);
         }
-        self.line(now, Step::ConfigureEvents, request::configure_events(events), AdminData::None);
+        self.line(
+            now,
+            AssociationStep::ConfigureEvents,
+            request::configure_events(events),
+            AdminData::None,
+        );
     }
 
     /// Begins the association's own work: the log, or the namespaces. Events that come in the
@@ -297,7 +318,7 @@ impl HostControl {
     /// Opens the I/O queues.
     pub(super) fn open_queues(&mut self, now: Duration) {
         let first = self.opening.first().copied().unwrap_or_default();
-        self.limit_stage(now, Step::OpenQueue(first), self.config.command_timeout);
+        self.limit_stage(now, AssociationStep::OpenQueue(first), self.config.command_timeout);
         for qid in self.opening.clone() {
             self.push(HostAction::OpenQueue { qid, entries: self.queue_entries });
         }
@@ -375,6 +396,6 @@ fn check_authentication(response: ConnectResponse) -> Result<(), HostError> {
 }
 
 /// A refusal that needs no explanation of its own.
-pub(super) fn refused(step: Step, cqe: &Cqe) -> HostError {
+pub(super) fn refused(step: AssociationStep, cqe: &Cqe) -> HostError {
     HostError::Refused { step, status: cqe.status, do_not_retry: cqe.do_not_retry }
 }

@@ -33,7 +33,7 @@ impl AnaHeader {
 
 structure! {
     /// ANA Group Descriptor without its list of namespaces.
-    pub struct AnaGroup[32] {
+    pub struct AnaGroupDescriptor[32] {
         /// ANA Group ID.
         0 grpid: u32,
         /// Number of NSID Values that follow.
@@ -60,10 +60,10 @@ impl<'a> AnaGroups<'a> {
         Ok(Self { rest: &page[AnaHeader::BYTES..], left: header.ngrps })
     }
 
-    fn take(&mut self) -> Result<(AnaGroup, AnaNamespaces<'a>), DecodeError> {
-        let mut group = AnaGroup::decode(self.rest)?;
+    fn take(&mut self) -> Result<(AnaGroupDescriptor, AnaNamespaces<'a>), DecodeError> {
+        let mut group = AnaGroupDescriptor::decode(self.rest)?;
         group.state.0 &= 0xf;
-        let list = &self.rest[AnaGroup::BYTES..];
+        let list = &self.rest[AnaGroupDescriptor::BYTES..];
         let bytes =
             (group.nnsids as usize).checked_mul(Nsid::BYTES).filter(|&bytes| bytes <= list.len());
         let bytes = bytes.ok_or(DecodeError::Field {
@@ -79,7 +79,7 @@ impl<'a> AnaGroups<'a> {
 }
 
 impl<'a> Iterator for AnaGroups<'a> {
-    type Item = Result<(AnaGroup, AnaNamespaces<'a>), DecodeError>;
+    type Item = Result<(AnaGroupDescriptor, AnaNamespaces<'a>), DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -113,11 +113,13 @@ mod tests {
     fn page() -> Vec<u8> {
         let mut page = AnaHeader { chgcnt: 7, ngrps: 2 }.encode();
         page.extend(
-            AnaGroup { grpid: 1, nnsids: 2, chgcnt: 5, state: AnaState::OPTIMIZED }.encode(),
+            AnaGroupDescriptor { grpid: 1, nnsids: 2, chgcnt: 5, state: AnaState::OPTIMIZED }
+                .encode(),
         );
         page.extend([1, 0, 0, 0, 3, 0, 0, 0]);
         page.extend(
-            AnaGroup { grpid: 2, nnsids: 0, chgcnt: 7, state: AnaState::INACCESSIBLE }.encode(),
+            AnaGroupDescriptor { grpid: 2, nnsids: 0, chgcnt: 7, state: AnaState::INACCESSIBLE }
+                .encode(),
         );
         page
     }

@@ -46,7 +46,7 @@ codes! {
 
 codes! {
     /// Need of the transport for a secure channel: Transport Requirements (TREQ) bits 1:0.
-    pub struct SecureChannel(u8) {
+    pub struct SecureChannelNeed(u8) {
         0 NOT_SPECIFIED "not specified";
         1 REQUIRED "required";
         2 NOT_REQUIRED "not required";
@@ -74,7 +74,8 @@ structure! {
         1 adrfam: AddressFamily,
         /// Subsystem Type.
         2 subtype: SubsystemType,
-        /// Transport Requirements: see [`SecureChannel`]; bit 2: SQ flow control can be disabled.
+        /// Transport Requirements: see [`SecureChannelNeed`]; bit 2: SQ flow control can be
+        /// disabled.
         3 treq: u8,
         /// Port ID.
         4 portid: u16,
@@ -101,7 +102,7 @@ impl DiscoveryEntry {
     pub const EFLAGS_PERSISTENT: u16 = 1 << 1;
 
     /// The first two bits of TREQ.
-    pub fn secure_channel(&self) -> SecureChannel {
-        SecureChannel(self.treq & 3)
+    pub fn secure_channel(&self) -> SecureChannelNeed {
+        SecureChannelNeed(self.treq & 3)
     }
 }

@@ -7,10 +7,10 @@ mod discovery;
 #[cfg(test)]
 mod tests;
 
-pub use ana::{AnaGroup, AnaGroups, AnaHeader, AnaNamespaces, AnaState};
+pub use ana::{AnaGroupDescriptor, AnaGroups, AnaHeader, AnaNamespaces, AnaState};
 pub use cross_reset::{CrossResetEntry, CrossResetHeader, CrossResetStatus};
 pub use discovery::{
-    AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType,
+    AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannelNeed, SubsystemType, TransportType,
 };
 
 use super::types::{Nsid, Qid};

@@ -140,6 +140,6 @@ fn discovery_bytes() {
     assert_eq!(DiscoveryEntry::decode(&golden).unwrap(), entry);
     assert_eq!(
         (entry.traddr.text(), entry.secure_channel()),
-        ("127.0.0.1".to_owned(), SecureChannel::NOT_REQUIRED)
+        ("127.0.0.1".to_owned(), SecureChannelNeed::NOT_REQUIRED)
     );
 }

@@ -1,18 +1,18 @@
 //! A host's end as the pump sees it.
 
 use super::HostQueuePair;
-use crate::nvme_rdma::cm::Accept;
+use crate::nvme_rdma::cm::CmAccept;
 use crate::nvme_rdma::engine::{LinkEnd, QueuePairEngine};
-use crate::nvme_rdma::link::{Link, Phase};
+use crate::nvme_rdma::link::{Phase, QueuePairState};
 use crate::nvme_rdma::violation::Violation;
-use crate::nvme_rdma::work::{Ended, Received, Work, WorkId, WorkKind};
+use crate::nvme_rdma::work::{Received, Work, WorkId, WorkKind, WorkOutcome};
 
 impl QueuePairEngine for HostQueuePair {
     fn established(&mut self, private_data: &[u8]) {
         if self.link.phase != Phase::Connecting {
             return;
         }
-        match Accept::decode(private_data) {
+        match CmAccept::decode(private_data) {
             Ok(accept) => {
                 self.credits = accept.receives;
                 self.link.phase = Phase::Open;
@@ -34,7 +34,7 @@ impl QueuePairEngine for HostQueuePair {
     }
 
     #[inline]
-    fn completed(&mut self, id: WorkId, ended: Ended) {
+    fn completed(&mut self, id: WorkId, ended: WorkOutcome) {
         let Some(entries) = self.slots.at(id.tag).and_then(|slot| slot.take_posted(id.kind, ended))
         else {
             self.link.fail(Violation::UnknownCompletion);
@@ -80,7 +80,7 @@ impl QueuePairEngine for HostQueuePair {
     fn give_up(&mut self, held: Work) {
         match (held, held.id()) {
             (Work::Expose { tag, .. }, _) => self.not_exposed(tag),
-            (_, Some(id)) => self.completed(id, Ended::Flushed),
+            (_, Some(id)) => self.completed(id, WorkOutcome::Flushed),
             (_, None) => {}
         }
     }
@@ -99,12 +99,12 @@ impl QueuePairEngine for HostQueuePair {
 
 impl LinkEnd for HostQueuePair {
     #[inline]
-    fn link(&self) -> &Link {
+    fn link(&self) -> &QueuePairState {
         &self.link
     }
 
     #[inline]
-    fn link_mut(&mut self) -> &mut Link {
+    fn link_mut(&mut self) -> &mut QueuePairState {
         &mut self.link
     }
 

@@ -7,7 +7,7 @@
 //! 2. When the controller has a receive for it, and this end one for its response, its memory is
 //!    made accessible to the controller ([`Work::Expose`]), or its data goes into the capsule; then
 //!    it is sent.
-//! 3. [`HostEvent::Response`] is reported when the controller has answered, its access to the
+//! 3. [`RdmaHostEvent::Response`] is reported when the controller has answered, its access to the
 //!    memory has ended, and the capsule was sent. The access is ended by the response itself (SEND
 //!    with invalidate) or else by this end.
 //! 4. [`release`](HostQueuePair::release) returns the tag when the layer above has finished with
@@ -25,10 +25,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::slot::{CommandSlot, CommandState, Direction};
-use super::cm::Request;
+use super::cm::CmRequest;
 use super::engine::QueuePairEngine;
 use super::keyed::{KEYED_BYTES_MAX, Keyed};
-use super::link::{Link, QueuePairLimits};
+use super::link::{QueuePairLimits, QueuePairState};
 use super::work::Exposure;
 #[cfg(doc)]
 use super::work::Work;
@@ -43,7 +43,7 @@ use crate::stream::Tag;
 
 /// Configuration of a [`HostQueuePair`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
-pub struct HostConfig {
+pub struct RdmaHostConfig {
     /// The queue; 0 is the admin queue.
     pub qid: Qid,
     /// Of an I/O queue: its controller.
@@ -61,7 +61,7 @@ pub struct HostConfig {
     pub close_limit: Duration,
 }
 
-impl Default for HostConfig {
+impl Default for RdmaHostConfig {
     fn default() -> Self {
         Self {
             qid: Qid(0),
@@ -77,7 +77,7 @@ impl Default for HostConfig {
 
 /// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostEvent {
+pub enum RdmaHostEvent {
     /// A command is answered, and its memory is free.
     Response {
         /// Names the command until [`HostQueuePair::release`].
@@ -91,8 +91,8 @@ pub enum HostEvent {
 
 /// The host's end of a queue pair.
 pub struct HostQueuePair {
-    config: HostConfig,
-    link: Link,
+    config: RdmaHostConfig,
+    link: QueuePairState,
     slots: Slab<CommandSlot>,
     /// Commands to be sent.
     queue: VecDeque<Tag>,
@@ -110,12 +110,12 @@ pub struct HostQueuePair {
 
 impl HostQueuePair {
     /// A queue pair whose first work is posting receives, which precedes the connection request.
-    pub fn new(config: HostConfig) -> Self {
+    pub fn new(config: RdmaHostConfig) -> Self {
         let mut slots = Slab::new(config.queue_entries.clamp(2, QUEUE_ENTRIES_MAX));
         slots.reserve();
         let entries = slots.capacity();
         Self {
-            link: Link::new(entries as u16, config.limits.send_queue, config.close_limit),
+            link: QueuePairState::new(entries as u16, config.limits.send_queue, config.close_limit),
             queue: VecDeque::with_capacity(entries),
             exposed: None,
             conceal: VecDeque::with_capacity(entries),
@@ -128,9 +128,9 @@ impl HostQueuePair {
     }
 
     /// The private data of the connection request.
-    pub fn request(&self) -> Request {
+    pub fn request(&self) -> CmRequest {
         let entries = self.slots.capacity() as u16;
-        Request {
+        CmRequest {
             qid: self.config.qid,
             receives: self.link.receives.count(),
             hsqsize: entries - 1,
@@ -230,11 +230,11 @@ impl HostQueuePair {
 
     /// The next event.
     #[inline]
-    pub fn poll_event(&mut self) -> Option<HostEvent> {
+    pub fn poll_event(&mut self) -> Option<RdmaHostEvent> {
         let tag = self.events.pop_front()?;
         let slot = self.slots.peek(tag)?;
         let moved = slot.direction == Direction::In && slot.cqe.status.is_success();
-        Some(HostEvent::Response {
+        Some(RdmaHostEvent::Response {
             tag,
             cqe: slot.cqe,
             received_bytes: if moved { slot.bytes } else { 0 },

@@ -4,7 +4,7 @@ use super::slot::{CommandSlot, CommandState};
 use super::{Exposure, HostQueuePair};
 use crate::nvme::cqe::Cqe;
 use crate::nvme_rdma::violation::Violation;
-use crate::nvme_rdma::work::{Ended, Received, WorkKind};
+use crate::nvme_rdma::work::{Received, WorkKind, WorkOutcome};
 
 impl HostQueuePair {
     pub(super) fn response(&mut self, received: &Received<'_>) -> Result<(), Violation> {
@@ -45,7 +45,7 @@ impl CommandSlot {
     /// Work is no longer posted: returns the entries of the send queue that it gives back. `None`:
     /// it was not posted.
     #[inline]
-    pub(super) fn take_posted(&mut self, kind: WorkKind, ended: Ended) -> Option<u16> {
+    pub(super) fn take_posted(&mut self, kind: WorkKind, ended: WorkOutcome) -> Option<u16> {
         match kind {
             WorkKind::Send if self.sending => {
                 (self.sending, self.binding) = (false, false);
@@ -57,7 +57,7 @@ impl CommandSlot {
                 Some(1)
             }
             // The SEND tells of a bind that succeeds.
-            WorkKind::Bind if self.binding && ended != Ended::Done => {
+            WorkKind::Bind if self.binding && ended != WorkOutcome::Done => {
                 self.binding = false;
                 self.entries -= 1;
                 Some(1)

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use crate::nvme::sqe::Sqe;
-use crate::nvme_rdma::work::Buffer;
+use crate::nvme_rdma::work::ReceiveBuffer;
 
 /// A command as it came.
 pub(super) struct Capsule {
     pub sqe: Sqe,
     /// The receive with the data behind it.
-    pub buffer: Option<Buffer>,
+    pub buffer: Option<ReceiveBuffer>,
     pub in_capsule_bytes: u32,
 }
 

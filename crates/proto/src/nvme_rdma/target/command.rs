@@ -1,7 +1,7 @@
 //! Operations of the layer above a target on a command.
 
 #[cfg(doc)]
-use super::TargetEvent;
+use super::RdmaTargetEvent;
 use super::TargetQueuePair;
 use super::slot::{CommandSlot, CommandState, PendingEvent};
 use crate::nvme::cqe::Cqe;
@@ -115,9 +115,9 @@ impl TargetQueuePair {
         }
     }
 
-    /// Abandons a command without a response. If its data was asked for, [`TargetEvent::Dropped`]
-    /// follows, and nothing else; otherwise its memory is free at once. Completed commands are not
-    /// affected.
+    /// Abandons a command without a response. If its data was asked for,
+    /// [`RdmaTargetEvent::Dropped`] follows, and nothing else; otherwise its memory is free at
+    /// once. Completed commands are not affected.
     pub fn abandon(&mut self, tag: Tag) {
         self.ignore_data(tag);
         let Some(slot) = self.slots.at(tag) else { return };

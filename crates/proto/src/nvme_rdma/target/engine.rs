@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::TargetQueuePair;
 use super::transmit::Next;
 use crate::nvme_rdma::engine::{LinkEnd, QueuePairEngine};
-use crate::nvme_rdma::link::{Link, Phase};
+use crate::nvme_rdma::link::{Phase, QueuePairState};
 use crate::nvme_rdma::violation::Violation;
-use crate::nvme_rdma::work::{Ended, Received, Work, WorkId, WorkKind};
+use crate::nvme_rdma::work::{Received, Work, WorkId, WorkKind, WorkOutcome};
 
 impl QueuePairEngine for TargetQueuePair {
     fn established(&mut self, _: &[u8]) {
@@ -31,7 +31,7 @@ impl QueuePairEngine for TargetQueuePair {
     }
 
     #[inline]
-    fn completed(&mut self, id: WorkId, ended: Ended) {
+    fn completed(&mut self, id: WorkId, ended: WorkOutcome) {
         let Some(entries) = self.take_posted(id, ended) else {
             self.link.fail(Violation::UnknownCompletion);
             return self.settle();
@@ -46,7 +46,7 @@ impl QueuePairEngine for TargetQueuePair {
         match id.kind {
             WorkKind::Read => {
                 if let Some(slot) = self.slots.at(id.tag) {
-                    slot.damaged |= ended != Ended::Done;
+                    slot.damaged |= ended != WorkOutcome::Done;
                 }
                 self.settle_fetch(id.tag);
             }
@@ -117,12 +117,12 @@ impl QueuePairEngine for TargetQueuePair {
 
 impl LinkEnd for TargetQueuePair {
     #[inline]
-    fn link(&self) -> &Link {
+    fn link(&self) -> &QueuePairState {
         &self.link
     }
 
     #[inline]
-    fn link_mut(&mut self) -> &mut Link {
+    fn link_mut(&mut self) -> &mut QueuePairState {
         &mut self.link
     }
 

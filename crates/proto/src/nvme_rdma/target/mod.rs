@@ -1,16 +1,16 @@
 //! The controller's end of a queue pair.
 //!
-//! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
+//! The life of a command, identified by its [`Tag`] from [`RdmaTargetEvent::Command`] on:
 //!
 //! 1. The layer above checks it, and calls [`fetch`](TargetQueuePair::fetch) if it needs data from
 //!    the host, at any time. A receive with data in its capsule is not posted again before that
 //!    data was fetched or is not wanted: a layer without memory holds up the host.
 //! 2. The data is copied ([`Work::Place`]) or read from the host's memory.
-//!    [`TargetEvent::DataArrived`] or, if the queue pair failed in the meantime,
-//!    [`TargetEvent::DataFailed`] reports the end of that.
+//!    [`RdmaTargetEvent::DataArrived`] or, if the queue pair failed in the meantime,
+//!    [`RdmaTargetEvent::DataFailed`] reports the end of that.
 //! 3. The layer above calls [`complete`](TargetQueuePair::complete) with a completion and a number
-//!    of bytes for the host, which must stay in the tag's memory until [`TargetEvent::Released`].
-//!    The layer above then calls [`sent`](TargetQueuePair::sent).
+//!    of bytes for the host, which must stay in the tag's memory until
+//!    [`RdmaTargetEvent::Released`]. The layer above then calls [`sent`](TargetQueuePair::sent).
 //!
 //! Commands that end without a response are ended by [`abandon`](TargetQueuePair::abandon) or
 //! [`drop_pending`](TargetQueuePair::drop_pending). When the queue pair ends every fetch and every
@@ -28,8 +28,8 @@ use std::collections::VecDeque;
 
 use self::capsule::WaitingCapsules;
 use self::slot::{CommandSlot, CommandState, PendingEvent};
-use super::cm::{Accept, Request};
-use super::link::{Link, QueuePairLimits};
+use super::cm::{CmAccept, CmRequest};
+use super::link::{QueuePairLimits, QueuePairState};
 #[cfg(doc)]
 use super::work::Work;
 use crate::limits::{HANDSHAKE_S, QUEUE_ENTRIES_MAX, TRANSFER_MAX_BYTES};
@@ -39,9 +39,9 @@ use crate::stream::{StartLimit, Tag};
 
 /// Configuration of a [`TargetQueuePair`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
-pub struct TargetConfig {
+pub struct RdmaTargetConfig {
     /// Receives that are kept posted (CRQSIZE): as many as the host's submission queue has entries
-    /// ([`Request::entries`]).
+    /// ([`CmRequest::entries`]).
     pub receives: u16,
     /// Receives that the host keeps posted (HRQSIZE).
     pub host_receives: u16,
@@ -61,14 +61,14 @@ pub struct TargetConfig {
     pub close_limit: Duration,
 }
 
-impl TargetConfig {
+impl RdmaTargetConfig {
     /// For a host's request.
-    pub fn for_request(request: &Request) -> Self {
+    pub fn for_request(request: &CmRequest) -> Self {
         Self { receives: request.entries(), host_receives: request.receives, ..Self::default() }
     }
 }
 
-impl Default for TargetConfig {
+impl Default for RdmaTargetConfig {
     fn default() -> Self {
         Self {
             receives: 128,
@@ -85,7 +85,7 @@ impl Default for TargetConfig {
 
 /// Events for the layer above a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetEvent {
+pub enum RdmaTargetEvent {
     /// A command. Its capsule carries `in_capsule_bytes` of data.
     Command {
         /// Names the command from now on; the command itself is [`TargetQueuePair::sqe`].
@@ -117,8 +117,8 @@ pub enum TargetEvent {
 
 /// The controller's end of a queue pair.
 pub struct TargetQueuePair {
-    config: TargetConfig,
-    link: Link,
+    config: RdmaTargetConfig,
+    link: QueuePairState,
     slots: Slab<CommandSlot>,
     /// The command of the last event.
     current: Tag,
@@ -147,11 +147,15 @@ pub struct TargetQueuePair {
 
 impl TargetQueuePair {
     /// A queue pair whose first work is posting receives, which precedes the accept.
-    pub fn new(config: TargetConfig) -> Self {
+    pub fn new(config: RdmaTargetConfig) -> Self {
         let mut slots = Slab::new(1);
         slots.grow(config.queue_entries.min(QUEUE_ENTRIES_MAX));
         let mut new = Self {
-            link: Link::new(config.receives, config.limits.send_queue, config.close_limit),
+            link: QueuePairState::new(
+                config.receives,
+                config.limits.send_queue,
+                config.close_limit,
+            ),
             slots,
             current: Tag(0),
             placing: VecDeque::new(),
@@ -182,8 +186,8 @@ impl TargetQueuePair {
     }
 
     /// The private data of the accept.
-    pub fn accept(&self) -> Accept {
-        Accept { receives: self.link.receives.count() }
+    pub fn accept(&self) -> CmAccept {
+        CmAccept { receives: self.link.receives.count() }
     }
 
     /// Makes room for the commands of a queue of `entries` (after Connect); at most
@@ -194,7 +198,7 @@ impl TargetQueuePair {
         self.reserve();
     }
 
-    /// Returns the command of the last [`TargetEvent::Command`], until the next event.
+    /// Returns the command of the last [`RdmaTargetEvent::Command`], until the next event.
     ///
     /// # Panics
     /// If there was none.
@@ -205,28 +209,28 @@ impl TargetQueuePair {
 
     /// The next event.
     #[inline]
-    pub fn poll_event(&mut self) -> Option<TargetEvent> {
+    pub fn poll_event(&mut self) -> Option<RdmaTargetEvent> {
         let tag = self.events.pop_front()?;
         let slot = self.slots.at(tag)?;
         let event = match slot.news.take()? {
             PendingEvent::Command => {
                 self.current = tag;
-                TargetEvent::Command { tag, in_capsule_bytes: slot.in_capsule_bytes }
+                RdmaTargetEvent::Command { tag, in_capsule_bytes: slot.in_capsule_bytes }
             }
             PendingEvent::Arrived => {
                 slot.state = CommandState::Held;
-                TargetEvent::DataArrived { tag }
+                RdmaTargetEvent::DataArrived { tag }
             }
             PendingEvent::Failed => {
                 slot.state = CommandState::Held;
-                TargetEvent::DataFailed { tag }
+                RdmaTargetEvent::DataFailed { tag }
             }
             PendingEvent::Dropped => {
                 self.outstanding = self.outstanding.saturating_sub(1);
                 self.free(tag);
-                TargetEvent::Dropped { tag }
+                RdmaTargetEvent::Dropped { tag }
             }
-            PendingEvent::Released => TargetEvent::Released { tag },
+            PendingEvent::Released => RdmaTargetEvent::Released { tag },
         };
         Some(event)
     }

@@ -6,7 +6,7 @@ use super::slot::{CommandSlot, CommandState, PendingEvent};
 use crate::nvme::sqe::Sqe;
 use crate::nvme_rdma::engine::QueuePairEngine;
 use crate::nvme_rdma::violation::Violation;
-use crate::nvme_rdma::work::{Ended, Received, WorkId, WorkKind};
+use crate::nvme_rdma::work::{Received, WorkId, WorkKind, WorkOutcome};
 use crate::stream::Tag;
 
 impl TargetQueuePair {
@@ -54,7 +54,7 @@ impl TargetQueuePair {
     /// Takes such work if it was posted: returns the entries of the send queue that it gives back.
     /// After that it is not posted.
     #[inline]
-    pub(super) fn take_posted(&mut self, id: WorkId, ended: Ended) -> Option<u16> {
+    pub(super) fn take_posted(&mut self, id: WorkId, ended: WorkOutcome) -> Option<u16> {
         use CommandState::{Completing, Draining, Fetching, Sending};
         let slot = self.slots.at(id.tag)?;
         match (id.kind, slot.state) {
@@ -73,7 +73,9 @@ impl TargetQueuePair {
                 Some(1)
             }
             // The SEND tells of one that succeeds.
-            (WorkKind::Write, Completing | Sending) if slot.unsignaled && ended != Ended::Done => {
+            (WorkKind::Write, Completing | Sending)
+                if slot.unsignaled && ended != WorkOutcome::Done =>
+            {
                 slot.unsignaled = false;
                 slot.entries -= 1;
                 Some(1)

@@ -4,7 +4,7 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
-use crate::nvme_rdma::work::{Buffer, RemoteMemory};
+use crate::nvme_rdma::work::{ReceiveBuffer, RemoteMemory};
 use crate::slab::SlabSlot;
 use crate::stream::Tag;
 
@@ -61,7 +61,7 @@ pub(super) struct CommandSlot {
     /// True if an unsignaled RDMA WRITE is posted.
     pub unsignaled: bool,
     /// The receive that has the data of the capsule, and how much that is.
-    pub buffer: Option<Buffer>,
+    pub buffer: Option<ReceiveBuffer>,
     pub in_capsule_bytes: u32,
     /// The host's memory, once it was found to be good for what is read or written.
     pub remote: RemoteMemory,

@@ -9,9 +9,9 @@
 //! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls
 //!    [`sent`](HostConnection::sent) and handles the event that it may return. The memory stays in
 //!    use; only the response frees it.
-//! 3. [`HostEvent::Response`] (or [`HostEvent::DataFailed`]) is reported when the controller has
-//!    answered *and* no gather list refers to the memory: a controller may fail a write before it
-//!    has received all data. The remaining data is then not sent.
+//! 3. [`TcpHostEvent::Response`] (or [`TcpHostEvent::DataFailed`]) is reported when the controller
+//!    has answered *and* no gather list refers to the memory: a controller may fail a write before
+//!    it has received all data. The remaining data is then not sent.
 //! 4. [`release`](HostConnection::release) returns the tag when the layer above has finished with
 //!    the memory.
 
@@ -44,8 +44,8 @@ use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 
 /// Configuration of a [`HostConnection`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
-pub struct HostConfig {
-    /// Digests wanted. Which of them the controller grants is in [`HostEvent::Ready`].
+pub struct TcpHostConfig {
+    /// Digests wanted. Which of them the controller grants is in [`TcpHostEvent::Ready`].
     pub digests: Digests,
     /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`].
     pub queue_entries: u16,
@@ -60,7 +60,7 @@ pub struct HostConfig {
     pub in_capsule_bytes: u32,
 }
 
-impl Default for HostConfig {
+impl Default for TcpHostConfig {
     fn default() -> Self {
         Self {
             digests: Digests::NONE,
@@ -74,7 +74,7 @@ impl Default for HostConfig {
 
 /// Events for the layer above a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostEvent {
+pub enum TcpHostEvent {
     /// The controller accepted the connection. Commands may be submitted before, and are sent now.
     Ready(Negotiated),
     /// A command is answered. If it succeeded then all its data has moved.
@@ -108,14 +108,14 @@ pub struct HostConnection {
     queue: VecDeque<Tag>,
     stage: ReceiveStage,
     arriving: Arriving,
-    config: HostConfig,
+    config: TcpHostConfig,
     max_h2c_data_bytes: u32,
 }
 
 impl HostConnection {
     /// A connection whose first transmit is ICReq.
-    pub fn new(config: HostConfig) -> Self {
-        let config = HostConfig { hpda: config.hpda.min(ALIGNMENT_MAX), ..config };
+    pub fn new(config: TcpHostConfig) -> Self {
+        let config = TcpHostConfig { hpda: config.hpda.min(ALIGNMENT_MAX), ..config };
         let mut slots = Slab::new(config.queue_entries.min(QUEUE_ENTRIES_MAX));
         slots.reserve();
         let mut r2ts = Entries::new(config.r2t_outstanding.min(R2T_OUTSTANDING_MAX));
@@ -200,7 +200,7 @@ impl HostConnection {
     /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of
     /// `tag`. Gives the response that waited for this, if any.
     #[inline]
-    pub fn sent(&mut self, tag: Tag) -> Option<HostEvent> {
+    pub fn sent(&mut self, tag: Tag) -> Option<TcpHostEvent> {
         let slot = self.slots.at(tag)?;
         slot.unsent = slot.unsent.saturating_sub(1);
         if slot.state == CommandState::Answered && slot.unsent == 0 {
@@ -242,21 +242,21 @@ impl HostConnection {
 }
 
 impl StreamEngine for HostConnection {
-    type Event = HostEvent;
+    type Event = TcpHostEvent;
 
     const ROLE: Option<Role> = Some(Role { protocol: Protocol::NvmeTcp, end: End::Host });
 
     #[inline]
-    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TcpHostEvent>) {
         self.receive_steps(bytes)
     }
 
-    fn payload_checked(&mut self, matches: bool) -> Option<HostEvent> {
+    fn payload_checked(&mut self, matches: bool) -> Option<TcpHostEvent> {
         self.settle(matches)
     }
 
     #[inline]
-    fn payload_received(&mut self) -> Option<HostEvent> {
+    fn payload_received(&mut self) -> Option<TcpHostEvent> {
         if self.stage == ReceiveStage::Digest { None } else { self.settle(true) }
     }
 

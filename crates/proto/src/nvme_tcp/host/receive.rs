@@ -2,7 +2,7 @@
 
 use super::receive_stage::{Arriving, ReceiveStage};
 use super::slot::{CommandSlot, CommandState, Direction, R2t};
-use super::{HostConnection, HostEvent};
+use super::{HostConnection, TcpHostEvent};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviation;
 use crate::nvme::opcode::NvmOpcode;
@@ -13,21 +13,21 @@ use crate::nvme_tcp::link::{
     alignment_bytes, first, read_digest,
 };
 use crate::nvme_tcp::pdu::{
-    ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IC_BYTES, IcResp,
-    MAX_H2C_DATA_BYTES_MIN, PduType, TRANSFER_BYTES, Transfer, decode_capsule_resp,
+    ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, DataTransfer, Flags, IC_BYTES,
+    IcResp, MAX_H2C_DATA_BYTES_MIN, PduType, TRANSFER_BYTES, decode_capsule_resp,
 };
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
 
 impl Receiver for HostConnection {
-    type Event = HostEvent;
+    type Event = TcpHostEvent;
 
     fn link(&mut self) -> &mut Link {
         &mut self.link
     }
 
     #[inline]
-    fn step(&mut self, bytes: &[u8]) -> Received<HostEvent> {
+    fn step(&mut self, bytes: &[u8]) -> Received<TcpHostEvent> {
         match self.stage {
             ReceiveStage::Header => self.header(bytes),
             ReceiveStage::Digest => {
@@ -41,7 +41,7 @@ impl Receiver for HostConnection {
 
 impl HostConnection {
     #[inline]
-    fn header(&mut self, bytes: &[u8]) -> Received<HostEvent> {
+    fn header(&mut self, bytes: &[u8]) -> Received<TcpHostEvent> {
         if self.link.phase == Phase::Closed {
             return Ok(Step::Tell(0, Rx::Closed));
         }
@@ -50,7 +50,7 @@ impl HostConnection {
             PduType::C2H_DATA if self.link.phase == Phase::Open => self.c2h_data(header, bytes),
             PduType::CAPSULE_RESP if self.link.phase == Phase::Open => self.response(header, bytes),
             PduType::R2T if self.link.phase == Phase::Open => self.r2t(header, bytes),
-            PduType::C2H_TERM_REQ => self.link.terminated(header, bytes, HostEvent::Terminated),
+            PduType::C2H_TERM_REQ => self.link.terminated(header, bytes, TcpHostEvent::Terminated),
             PduType::IC_RESP if self.link.phase == Phase::Connecting => self.ic_resp(header, bytes),
             PduType::IC_RESP => Err(Violation::InitializedTwice.into()),
             PduType::C2H_DATA | PduType::CAPSULE_RESP | PduType::R2T => {
@@ -61,7 +61,7 @@ impl HostConnection {
     }
 
     /// §3.6.2.3.
-    fn ic_resp(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+    fn ic_resp(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpHostEvent> {
         let IcResp { pfv, cpda, digests, max_h2c_data_bytes } =
             IcResp::decode(self.link.check_ic(header, bytes)?);
         if pfv != 0 {
@@ -90,12 +90,12 @@ impl HostConnection {
             negotiated.host_alignment_bytes,
             negotiated.controller_alignment_bytes,
         );
-        Ok(Step::Tell(IC_BYTES, Rx::Event(HostEvent::Ready(negotiated))))
+        Ok(Step::Tell(IC_BYTES, Rx::Event(TcpHostEvent::Ready(negotiated))))
     }
 
     /// §3.6.2.7.
     #[inline]
-    fn response(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+    fn response(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpHostEvent> {
         let (pdu, pdu_bytes) = self.link.format.check_plain::<CAPSULE_RESP_BYTES>(header, bytes)?;
         self.link.look_at_flags(header);
         let cqe = decode_capsule_resp(pdu);
@@ -111,14 +111,14 @@ impl HostConnection {
 
     /// §3.6.2.9.
     #[inline]
-    fn c2h_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+    fn c2h_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpHostEvent> {
         let (pdu, body) = self.link.format.check_data::<TRANSFER_BYTES>(header, bytes)?;
         let (last, success) = (header.flags.has(Flags::LAST), header.flags.has(Flags::SUCCESS));
         if success && !last {
             return Err(Violation::SuccessNotLast.into());
         }
         self.link.look_at_flags(header);
-        let transfer = Transfer::decode(pdu);
+        let transfer = DataTransfer::decode(pdu);
         let (tag, slot) = self.slots.active(transfer.cid).ok_or(Violation::DataCommandId)?;
         check_transfer(slot, transfer, body)?;
         slot.moved += body.bytes;
@@ -138,7 +138,7 @@ impl HostConnection {
 
     /// A C2HData PDU without data says at most that the command has succeeded.
     #[cold]
-    fn no_data(&mut self, body: Body) -> Step<HostEvent> {
+    fn no_data(&mut self, body: Body) -> Step<TcpHostEvent> {
         self.link.deviations.note(Deviation::EmptyData);
         if body.digest {
             return Step::Tell(body.start, Rx::Discard { len: body.wire_bytes() });
@@ -150,10 +150,10 @@ impl HostConnection {
     }
 
     /// §3.6.2.10.
-    fn r2t(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+    fn r2t(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpHostEvent> {
         let (pdu, pdu_bytes) = self.link.format.check_plain::<TRANSFER_BYTES>(header, bytes)?;
         self.link.look_at_flags(header);
-        let Transfer { cid, ttag, offset, bytes } = Transfer::decode(pdu);
+        let DataTransfer { cid, ttag, offset, bytes } = DataTransfer::decode(pdu);
         let max_r2t = self.r2ts.per_slot();
         let (tag, slot) = self.slots.active(cid).ok_or(Violation::DataCommandId)?;
         check_r2t(slot, offset, bytes, max_r2t)?;
@@ -169,7 +169,7 @@ impl HostConnection {
 
     /// The data named by `arriving` has passed.
     #[inline]
-    pub(super) fn settle(&mut self, intact: bool) -> Option<HostEvent> {
+    pub(super) fn settle(&mut self, intact: bool) -> Option<TcpHostEvent> {
         let Arriving::Data { tag, success } =
             core::mem::replace(&mut self.arriving, Arriving::Nothing)
         else {
@@ -212,7 +212,7 @@ impl CommandSlot {
     /// The controller has answered. R2Ts that are still to be answered are dropped; the event waits
     /// for what is being sent.
     #[inline]
-    fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<HostEvent> {
+    fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<TcpHostEvent> {
         self.cqe = cqe;
         self.r2ts.clear();
         if self.unsent > 0 {
@@ -224,19 +224,19 @@ impl CommandSlot {
 
     /// Hands the answer to the layer above.
     #[inline]
-    pub(super) fn answer(&mut self, tag: Tag) -> HostEvent {
+    pub(super) fn answer(&mut self, tag: Tag) -> TcpHostEvent {
         self.state = CommandState::Done;
         if self.damaged {
-            return HostEvent::DataFailed { tag, cqe: self.cqe };
+            return TcpHostEvent::DataFailed { tag, cqe: self.cqe };
         }
         let received_bytes = if self.direction == Direction::In { self.moved } else { 0 };
-        HostEvent::Response { tag, cqe: self.cqe, received_bytes }
+        TcpHostEvent::Response { tag, cqe: self.cqe, received_bytes }
     }
 }
 
 /// Checks that a C2HData PDU continues the data of its command.
 #[inline]
-fn check_transfer(slot: &CommandSlot, transfer: Transfer, body: Body) -> Result<(), Violation> {
+fn check_transfer(slot: &CommandSlot, transfer: DataTransfer, body: Body) -> Result<(), Violation> {
     if slot.direction != Direction::In || slot.all_in {
         return Err(Violation::UnexpectedTransfer);
     }

@@ -5,7 +5,7 @@ use crate::nvme::host::command_id::{next_cid, tag_of};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Cid;
-use crate::slab::{Slab, SlabSlot, Turn};
+use crate::slab::{EntriesInUse, Slab, SlabSlot};
 use crate::stream::Tag;
 
 /// Use of a slot.
@@ -49,7 +49,7 @@ pub(super) struct CommandSlot {
     /// True if a C2HData PDU was the last one.
     pub all_in: bool,
     /// R2Ts to be answered.
-    pub r2ts: Turn,
+    pub r2ts: EntriesInUse,
     pub cid: Cid,
     /// Bytes of data.
     pub bytes: u32,
@@ -77,7 +77,7 @@ impl SlabSlot for CommandSlot {
             queued: false,
             damaged: false,
             all_in: false,
-            r2ts: Turn::default(),
+            r2ts: EntriesInUse::default(),
             cid: Cid(tag.0),
             bytes: 0,
             moved: 0,

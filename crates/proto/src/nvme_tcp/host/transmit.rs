@@ -4,7 +4,7 @@ use super::HostConnection;
 use super::slot::{CommandSlot, CommandState, Direction};
 use crate::nvme_tcp::link::Format;
 use crate::nvme_tcp::pdu::{
-    CAPSULE_CMD_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_cmd,
+    CAPSULE_CMD_BYTES, DataTransfer, Flags, PduType, TRANSFER_BYTES, encode_capsule_cmd,
 };
 use crate::stream::{Tag, Transmit};
 
@@ -37,7 +37,7 @@ impl HostConnection {
         let last = r2t.next + bytes == r2t.end;
         let flags = if last { Flags::LAST } else { Flags(0) };
         let common = format.with_data(PduType::H2C_DATA, TRANSFER_BYTES, flags, bytes);
-        let transfer = Transfer { cid: slot.cid, ttag: r2t.ttag, offset: r2t.next, bytes };
+        let transfer = DataTransfer { cid: slot.cid, ttag: r2t.ttag, offset: r2t.next, bytes };
         format.put_data(&transfer.encode(common), tag, r2t.next, bytes, out);
         out.release(tag);
         r2t.next += bytes;

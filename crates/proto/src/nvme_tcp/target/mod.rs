@@ -1,22 +1,25 @@
 //! The controller's end of an NVMe/TCP connection (NVMe TCP 1.1 §3.3).
 //!
-//! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
+//! The life of a command, identified by its [`Tag`] from [`TcpTargetEvent::Command`] on:
 //!
-//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from
-//!    the host. For data in the capsule it must do so before the next
+//! 1. The layer above checks it, and calls [`fetch`](TcpTargetConnection::fetch) if it needs data
+//!    from the host. For data in the capsule it must do so before the next
 //!    [`receive`](StreamEngine::receive), which otherwise discards the data. For data requested by
 //!    R2T it may do so at any later time. A pump without memory therefore waits: it does not yet
 //!    fetch data by R2T, and does not receive data in a capsule.
 //! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by
-//!    [`TargetEvent::DataArrived`] or, after a wrong data digest, [`TargetEvent::DataFailed`].
-//! 3. The layer above calls [`complete`](TargetConnection::complete) with a completion and a number
-//!    of bytes for the host. If this is not zero, the bytes must stay in the tag's memory until
-//!    [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent)
-//!    was called. If it is zero, the memory is free at once, there is no `Release`, and the tag may
-//!    be reused for another command after the next `transmit`.
+//!    [`TcpTargetEvent::DataArrived`] or, after a wrong data digest,
+//!    [`TcpTargetEvent::DataFailed`].
+//! 3. The layer above calls [`complete`](TcpTargetConnection::complete) with a completion and a
+//!    number of bytes for the host. If this is not zero, the bytes must stay in the tag's memory
+//!    until [`Part::Release`](crate::stream::Part::Release) was sent and
+//!    [`sent`](TcpTargetConnection::sent) was called. If it is zero, the memory is free at once,
+//!    there is no `Release`, and the tag may be reused for another command after the next
+//!    `transmit`.
 //!
 //! Commands that end without a response, for example at a controller reset, are ended by
-//! [`abandon`](TargetConnection::abandon) or [`drop_pending`](TargetConnection::drop_pending).
+//! [`abandon`](TcpTargetConnection::abandon) or
+//! [`drop_pending`](TcpTargetConnection::drop_pending).
 
 mod receive;
 mod receive_stage;
@@ -45,9 +48,9 @@ use crate::nvme::status::Status;
 use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
 
-/// Configuration of a [`TargetConnection`]. Values out of range are brought into it.
+/// Configuration of a [`TcpTargetConnection`]. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
-pub struct TargetConfig {
+pub struct TcpTargetConfig {
     /// Digests that a host may have.
     pub digests: Digests,
     /// Data that I/O commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. Fabrics and
@@ -66,14 +69,15 @@ pub struct TargetConfig {
     pub cpda: u8,
     /// Data of one command, in bytes (MDTS).
     pub max_data_bytes: u32,
-    /// Commands outstanding before [`TargetConnection::set_queue_entries`]; 1 suffices for Connect.
+    /// Commands outstanding before [`TcpTargetConnection::set_queue_entries`]; 1 suffices for
+    /// Connect.
     pub queue_entries: u16,
     /// From the first tick until the layer above accepts a Connect, which it says by
-    /// [`TargetConnection::set_queue_entries`]. Slower hosts lose their connection.
+    /// [`TcpTargetConnection::set_queue_entries`]. Slower hosts lose their connection.
     pub connect_limit: Duration,
 }
 
-impl Default for TargetConfig {
+impl Default for TcpTargetConfig {
     fn default() -> Self {
         Self {
             digests: Digests::BOTH,
@@ -92,13 +96,13 @@ impl Default for TargetConfig {
 
 /// Events for the layer above a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetEvent {
+pub enum TcpTargetEvent {
     /// The host initialized the connection.
     Ready(Negotiated),
     /// A command. Its capsule carries `in_capsule_bytes` of data, which the next `receive` discards
-    /// unless [`TargetConnection::fetch`] is called before.
+    /// unless [`TcpTargetConnection::fetch`] is called before.
     Command {
-        /// Names the command from now on; the command itself is [`TargetConnection::sqe`].
+        /// Names the command from now on; the command itself is [`TcpTargetConnection::sqe`].
         tag: Tag,
         /// Bytes of data in the capsule.
         in_capsule_bytes: u32,
@@ -124,8 +128,8 @@ pub enum TargetEvent {
 }
 
 /// The controller's end of a connection.
-pub struct TargetConnection {
-    config: TargetConfig,
+pub struct TcpTargetConnection {
+    config: TcpTargetConfig,
     link: Link,
     slots: Slab<CommandSlot>,
     windows: Entries<Window>,
@@ -146,10 +150,10 @@ pub struct TargetConnection {
     start: Option<StartLimit>,
 }
 
-impl TargetConnection {
+impl TcpTargetConnection {
     /// A connection on which nothing was received yet.
-    pub fn new(config: TargetConfig) -> Self {
-        let config = TargetConfig {
+    pub fn new(config: TcpTargetConfig) -> Self {
+        let config = TcpTargetConfig {
             max_h2c_data_bytes: (config.max_h2c_data_bytes & !3).max(MAX_H2C_DATA_BYTES_MIN),
             max_c2h_data_bytes: (config.max_c2h_data_bytes & !3).clamp(4, PDU_DATA_BYTES_MAX),
             max_r2t_bytes: (config.max_r2t_bytes & !3).max(4),
@@ -249,7 +253,7 @@ impl TargetConnection {
         self.enqueue(tag);
     }
 
-    /// Returns the command of the last [`TargetEvent::Command`]. It stays until the next call of
+    /// Returns the command of the last [`TcpTargetEvent::Command`]. It stays until the next call of
     /// `receive`; events are small, so that they travel in registers.
     #[inline]
     pub fn sqe(&self) -> &Sqe {
@@ -273,9 +277,9 @@ impl TargetConnection {
     }
 
     /// Abandons a command without a response, whether it waits for data or not. Returns whether its
-    /// memory is free at once; otherwise data is just arriving in it, and [`TargetEvent::Dropped`]
-    /// reports the end of that. Data that arrives later is discarded. Completed commands are not
-    /// affected.
+    /// memory is free at once; otherwise data is just arriving in it, and
+    /// [`TcpTargetEvent::Dropped`] reports the end of that. Data that arrives later is discarded.
+    /// Completed commands are not affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_for(tag);
         let Some(slot) = self.slots.at(tag) else { return true };
@@ -339,20 +343,20 @@ impl TargetConnection {
     }
 }
 
-impl StreamEngine for TargetConnection {
-    type Event = TargetEvent;
+impl StreamEngine for TcpTargetConnection {
+    type Event = TcpTargetEvent;
 
     const ROLE: Option<Role> = Some(Role { protocol: Protocol::NvmeTcp, end: End::Target });
 
-    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TcpTargetEvent>) {
         self.receive_steps(bytes)
     }
 
-    fn payload_checked(&mut self, matches: bool) -> Option<TargetEvent> {
+    fn payload_checked(&mut self, matches: bool) -> Option<TcpTargetEvent> {
         self.settle(matches)
     }
 
-    fn payload_received(&mut self) -> Option<TargetEvent> {
+    fn payload_received(&mut self) -> Option<TcpTargetEvent> {
         if self.stage == ReceiveStage::Digest { None } else { self.settle(true) }
     }
 

@@ -2,7 +2,7 @@
 
 use super::receive_stage::{Arriving, ReceiveStage};
 use super::slot::{CommandSlot, CommandState, Window, from_ttag};
-use super::{TargetConnection, TargetEvent};
+use super::{TcpTargetConnection, TcpTargetEvent};
 use crate::nvme::deviation::Deviation;
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
@@ -10,21 +10,22 @@ use crate::nvme_tcp::link::{
     read_digest,
 };
 use crate::nvme_tcp::pdu::{
-    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES,
-    Flags, IC_BYTES, IcReq, IcResp, PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
+    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, DataTransfer,
+    FABRICS_CAPSULE_DATA_BYTES, Flags, IC_BYTES, IcReq, IcResp, PduType, TRANSFER_BYTES,
+    decode_capsule_cmd,
 };
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
 
-impl Receiver for TargetConnection {
-    type Event = TargetEvent;
+impl Receiver for TcpTargetConnection {
+    type Event = TcpTargetEvent;
 
     fn link(&mut self) -> &mut Link {
         &mut self.link
     }
 
     #[inline]
-    fn step(&mut self, bytes: &[u8]) -> Received<TargetEvent> {
+    fn step(&mut self, bytes: &[u8]) -> Received<TcpTargetEvent> {
         match self.stage {
             ReceiveStage::Header => self.header(bytes),
             ReceiveStage::Capsule { tag, body, fetched } => {
@@ -39,9 +40,9 @@ impl Receiver for TargetConnection {
     }
 }
 
-impl TargetConnection {
+impl TcpTargetConnection {
     #[inline]
-    fn header(&mut self, bytes: &[u8]) -> Received<TargetEvent> {
+    fn header(&mut self, bytes: &[u8]) -> Received<TcpTargetEvent> {
         if self.link.phase == Phase::Closed {
             return Ok(Step::Tell(0, Rx::Closed));
         }
@@ -49,7 +50,9 @@ impl TargetConnection {
         match header.pdu_type {
             PduType::CAPSULE_CMD if self.link.phase == Phase::Open => self.capsule(header, bytes),
             PduType::H2C_DATA if self.link.phase == Phase::Open => self.h2c_data(header, bytes),
-            PduType::H2C_TERM_REQ => self.link.terminated(header, bytes, TargetEvent::Terminated),
+            PduType::H2C_TERM_REQ => {
+                self.link.terminated(header, bytes, TcpTargetEvent::Terminated)
+            }
             PduType::IC_REQ if self.link.phase == Phase::Connecting => self.ic_req(header, bytes),
             PduType::IC_REQ => Err(Violation::InitializedTwice.into()),
             PduType::CAPSULE_CMD | PduType::H2C_DATA => Err(Violation::NotInitialized.into()),
@@ -58,7 +61,7 @@ impl TargetConnection {
     }
 
     /// §3.6.2.2.
-    fn ic_req(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
+    fn ic_req(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpTargetEvent> {
         let request = IcReq::decode(self.link.check_ic(header, bytes)?);
         if request.pfv != 0 {
             return Err(Violation::FormatVersion(request.pfv).into());
@@ -74,7 +77,7 @@ impl TargetConnection {
             max_h2c_data_bytes: self.config.max_h2c_data_bytes,
         };
         self.open(&negotiated);
-        Ok(Step::Tell(IC_BYTES, Rx::Event(TargetEvent::Ready(negotiated))))
+        Ok(Step::Tell(IC_BYTES, Rx::Event(TcpTargetEvent::Ready(negotiated))))
     }
 
     fn open(&mut self, negotiated: &Negotiated) {
@@ -95,7 +98,7 @@ impl TargetConnection {
 
     /// §3.6.2.6.
     #[inline]
-    fn capsule(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
+    fn capsule(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpTargetEvent> {
         let (pdu, body) = self.link.format.check_data::<CAPSULE_CMD_BYTES>(header, bytes)?;
         let limit = self.config.in_capsule_bytes.max(FABRICS_CAPSULE_DATA_BYTES);
         if body.bytes > limit {
@@ -110,12 +113,12 @@ impl TargetConnection {
             self.stage = ReceiveStage::Capsule { tag, body, fetched: false };
         }
         self.sqe = sqe;
-        let event = TargetEvent::Command { tag, in_capsule_bytes: body.bytes };
+        let event = TcpTargetEvent::Command { tag, in_capsule_bytes: body.bytes };
         Ok(Step::Tell(body.start, Rx::Event(event)))
     }
 
     /// The data behind a capsule's header.
-    fn capsule_data(&mut self, tag: Tag, body: Body, fetched: bool) -> Step<TargetEvent> {
+    fn capsule_data(&mut self, tag: Tag, body: Body, fetched: bool) -> Step<TcpTargetEvent> {
         if fetched {
             self.arriving = Arriving::Capsule(tag);
             return self.payload(tag, 0, body);
@@ -125,17 +128,17 @@ impl TargetConnection {
     }
 
     #[inline]
-    fn payload(&mut self, tag: Tag, offset: u32, body: Body) -> Step<TargetEvent> {
+    fn payload(&mut self, tag: Tag, offset: u32, body: Body) -> Step<TcpTargetEvent> {
         self.stage = if body.digest { ReceiveStage::Digest } else { ReceiveStage::Header };
         Step::Tell(0, Rx::Payload { tag, offset, len: body.bytes, digest: body.digest })
     }
 
     /// §3.6.2.8.
     #[inline]
-    fn h2c_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
+    fn h2c_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TcpTargetEvent> {
         let (pdu, body) = self.link.format.check_data::<TRANSFER_BYTES>(header, bytes)?;
         self.link.look_at_flags(header);
-        let transfer = Transfer::decode(pdu);
+        let transfer = DataTransfer::decode(pdu);
         if body.bytes == 0 && transfer.bytes == 0 {
             return Ok(self.no_data(body));
         }
@@ -159,7 +162,7 @@ impl TargetConnection {
 
     /// An H2CData PDU without data is of no consequence, whatever it says.
     #[cold]
-    fn no_data(&mut self, body: Body) -> Step<TargetEvent> {
+    fn no_data(&mut self, body: Body) -> Step<TcpTargetEvent> {
         self.link.deviations.note(Deviation::EmptyData);
         match body.wire_bytes() {
             0 => Step::Used(body.start),
@@ -169,7 +172,7 @@ impl TargetConnection {
 
     /// The data named by `arriving` has passed.
     #[inline]
-    pub(super) fn settle(&mut self, intact: bool) -> Option<TargetEvent> {
+    pub(super) fn settle(&mut self, intact: bool) -> Option<TcpTargetEvent> {
         match core::mem::replace(&mut self.arriving, Arriving::Nothing) {
             Arriving::Nothing => None,
             Arriving::Capsule(tag) => self.settle_capsule(tag, intact),
@@ -180,12 +183,12 @@ impl TargetConnection {
     }
 
     #[inline]
-    fn settle_capsule(&mut self, tag: Tag, intact: bool) -> Option<TargetEvent> {
+    fn settle_capsule(&mut self, tag: Tag, intact: bool) -> Option<TcpTargetEvent> {
         let slot = self.slots.at(tag)?;
         slot.damaged = !intact;
         if slot.state == CommandState::Draining {
             self.slots.give_back(tag);
-            return Some(TargetEvent::Dropped { tag });
+            return Some(TcpTargetEvent::Dropped { tag });
         }
         self.fetching -= 1;
         Some(slot.arrived(tag))
@@ -197,7 +200,7 @@ impl TargetConnection {
         window: u8,
         complete: bool,
         intact: bool,
-    ) -> Option<TargetEvent> {
+    ) -> Option<TcpTargetEvent> {
         let (slot, window) = (self.slots.at(tag)?, self.windows.at(tag, window)?);
         slot.damaged |= !intact;
         if complete {
@@ -211,7 +214,7 @@ impl TargetConnection {
                 if slot.windows_open == 0 {
                     self.slots.give_back(tag);
                 }
-                owed.then_some(TargetEvent::Dropped { tag })
+                owed.then_some(TcpTargetEvent::Dropped { tag })
             }
             _ if all_here => {
                 self.fetching -= 1;
@@ -230,12 +233,12 @@ impl TargetConnection {
 impl CommandSlot {
     /// No more data is to come: the layer above has the command again.
     #[inline]
-    fn arrived(&mut self, tag: Tag) -> TargetEvent {
+    fn arrived(&mut self, tag: Tag) -> TcpTargetEvent {
         self.state = CommandState::Held;
         if self.damaged {
-            TargetEvent::DataFailed { tag }
+            TcpTargetEvent::DataFailed { tag }
         } else {
-            TargetEvent::DataArrived { tag }
+            TcpTargetEvent::DataArrived { tag }
         }
     }
 }
@@ -246,7 +249,7 @@ impl CommandSlot {
 fn check_transfer(
     slot: &CommandSlot,
     window: &Window,
-    transfer: Transfer,
+    transfer: DataTransfer,
     body: Body,
     max_bytes: u32,
 ) -> Result<(), Violation> {

@@ -23,7 +23,7 @@ pub(super) enum CommandState {
     /// Data and response must be sent.
     Completing,
     /// Everything is in a gather list; the memory is still in use until
-    /// [`super::TargetConnection::sent`].
+    /// [`super::TcpTargetConnection::sent`].
     Sending,
 }
 

@@ -1,14 +1,14 @@
 //! The sending side of a target.
 
-use super::TargetConnection;
+use super::TcpTargetConnection;
 use super::slot::{CommandSlot, CommandState, ttag};
 use crate::nvme_tcp::link::Format;
 use crate::nvme_tcp::pdu::{
-    CAPSULE_RESP_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_resp,
+    CAPSULE_RESP_BYTES, DataTransfer, Flags, PduType, TRANSFER_BYTES, encode_capsule_resp,
 };
 use crate::stream::{Tag, Transmit};
 
-impl TargetConnection {
+impl TcpTargetConnection {
     #[inline]
     pub(super) fn transmit_queue(&mut self, out: &mut Transmit) {
         while !out.is_full() {
@@ -67,7 +67,7 @@ impl TargetConnection {
             window.start = slot.asked;
             window.end = slot.asked + bytes;
             let transfer =
-                Transfer { cid: slot.cid, ttag: ttag(tag, index), offset: slot.asked, bytes };
+                DataTransfer { cid: slot.cid, ttag: ttag(tag, index), offset: slot.asked, bytes };
             slot.asked += bytes;
             slot.windows_open += 1;
             format.put(&transfer.encode(format.plain(PduType::R2T, TRANSFER_BYTES)), out);
@@ -106,6 +106,6 @@ fn put_data(
         flags = flags.with(Flags::SUCCESS);
     }
     let common = format.with_data(PduType::C2H_DATA, TRANSFER_BYTES, flags, bytes);
-    let transfer = Transfer { cid: slot.cid, ttag: 0, offset: slot.data_sent, bytes };
+    let transfer = DataTransfer { cid: slot.cid, ttag: 0, offset: slot.data_sent, bytes };
     format.put_data(&transfer.encode(common), tag, slot.data_sent, bytes, out);
 }

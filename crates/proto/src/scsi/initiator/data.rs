@@ -5,7 +5,7 @@ use crate::scsi::bytes::{be16, be32, be64};
 /// Names of a disk. Texts come without padding; what is not printable ASCII comes as a question
 /// mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct InquiryNames {
     /// T10 vendor identification.
     pub vendor: String,
     /// Product identification.
@@ -24,7 +24,7 @@ pub struct Identity {
 
 /// Verdict of a page of names on a known logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naming {
+pub enum NamesVerdict {
     /// It is this one.
     Same,
     /// It is another one.
@@ -37,7 +37,7 @@ pub enum Naming {
 pub(super) const SERIAL_NUMBER: u8 = 0x80;
 pub(super) const IDENTIFICATION: u8 = 0x83;
 
-impl Identity {
+impl InquiryNames {
     /// Returns the page that shows whether a logical unit is this one; `None`: it has no names.
     pub fn page(&self) -> Option<u8> {
         match self {
@@ -48,10 +48,10 @@ impl Identity {
     }
 
     /// Compares the page that [`Self::page`] names, as it is now.
-    pub fn naming(&self, data: &[u8]) -> Naming {
+    pub fn naming(&self, data: &[u8]) -> NamesVerdict {
         // Peripheral qualifier: 000b where there is a logical unit.
         if data.first().is_some_and(|byte| byte & 0xe0 != 0) {
-            return Naming::Absent;
+            return NamesVerdict::Absent;
         }
         let same =
             match self.page() {
@@ -61,7 +61,7 @@ impl Identity {
                     .is_some_and(|payload| Some(text(payload)) == self.serial),
                 None => true,
             };
-        if same { Naming::Same } else { Naming::Other }
+        if same { NamesVerdict::Same } else { NamesVerdict::Other }
     }
 }
 
@@ -131,9 +131,9 @@ fn port_group(mut list: &[u8]) -> Option<u16> {
 
 /// A disk as its answers describe it. A limit of zero means that it tells none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disk {
+pub struct ScsiDisk {
     /// Its names.
-    pub identity: Identity,
+    pub identity: InquiryNames,
     /// Bytes of a block; a power of two from 512 on.
     pub block_bytes: u32,
     /// Blocks.
@@ -207,7 +207,7 @@ fn field(payload: &[u8], at: usize, bytes: usize) -> u64 {
     payload.get(at..at + bytes).map_or(0, crate::scsi::bytes::number)
 }
 
-impl Disk {
+impl ScsiDisk {
     /// Standard INQUIRY data (SPC-4 §6.6.2). Says whether there is a block device at this LUN.
     pub(super) fn standard(&mut self, data: &[u8]) -> bool {
         if data.len() < 36 {

@@ -3,9 +3,9 @@
 //! commands.
 //!
 //! * [`Probe`] queries everything that a host needs to know, one command after another, and results
-//!   in a [`Disk`].
-//! * [`Verdict`] decides by status and sense data whether a command is done, should be repeated, or
-//!   has failed.
+//!   in a [`ScsiDisk`].
+//! * [`CommandVerdict`] decides by status and sense data whether a command is done, should be
+//!   repeated, or has failed.
 //! * [`parameters`] writes the parameter lists of commands.
 
 mod data;
@@ -16,7 +16,7 @@ mod reservation;
 mod tests;
 mod verdict;
 
-pub use data::{Disk, Identity, Naming, PortState};
-pub use probe::{Probe, ProbeError, Question};
-pub use reservation::{FullStatus, Registrant};
-pub use verdict::{Change, Verdict};
+pub use data::{InquiryNames, NamesVerdict, PortState, ScsiDisk};
+pub use probe::{Probe, ProbeCommand, ProbeError};
+pub use reservation::{FullStatus, ReportedRegistrant};
+pub use verdict::{AttentionChange, CommandVerdict};

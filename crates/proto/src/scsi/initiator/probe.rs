@@ -1,9 +1,9 @@
 //! The queries to a disk before its use, as a value: it returns the next command and takes the
 //! response.
 
-use super::data::{Disk, IDENTIFICATION, PortState, SERIAL_NUMBER, page, text};
+use super::data::{IDENTIFICATION, PortState, SERIAL_NUMBER, ScsiDisk, page, text};
 use super::reservation::can_reserve;
-use super::verdict::{Change, Verdict};
+use super::verdict::{AttentionChange, CommandVerdict};
 use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
 use crate::scsi::opcode::{OpCode, ReserveIn};
 use crate::scsi::sense::Sense;
@@ -22,7 +22,7 @@ const CACHING: u8 = 0x08;
 
 /// A command to send; it moves no data to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ProbeCommand {
     /// The command.
     pub cdb: Cdb,
     /// Bytes of data that the answer has at most.
@@ -93,7 +93,7 @@ pub struct Probe {
     tries: u32,
     later: bool,
     compares: bool,
-    disk: Disk,
+    disk: ScsiDisk,
 }
 
 /// Pages of interest, in the order in which they are asked for.
@@ -115,7 +115,7 @@ impl Probe {
             tries: 0,
             later: false,
             compares: false,
-            disk: Disk::default(),
+            disk: ScsiDisk::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl Probe {
     }
 
     /// The next command; `None` when all has been asked and [`Self::disk`] is complete.
-    pub fn question(&self) -> Option<Question> {
+    pub fn question(&self) -> Option<ProbeCommand> {
         let inquiry = |page| Command::Inquiry {
             page,
             allocation: if page.is_some() { ANSWER_BYTES } else { 36 },
@@ -181,7 +181,7 @@ impl Probe {
             Command::ReadCapacity10 => 8,
             _ => 0,
         };
-        Some(Question { cdb: command.encode(), data_in_bytes, later: self.later })
+        Some(ProbeCommand { cdb: command.encode(), data_in_bytes, later: self.later })
     }
 
     /// The command of [`Self::question`] ended. `data` is what came with it, at most as much as was
@@ -192,20 +192,22 @@ impl Probe {
         sense: Option<Sense>,
         data: &[u8],
     ) -> Result<(), ProbeError> {
-        let verdict = Verdict::of(status, sense);
-        self.later = verdict == Verdict::Later;
-        self.disk.started |= verdict == Verdict::Again(Change::Restarted);
+        let verdict = CommandVerdict::of(status, sense);
+        self.later = verdict == CommandVerdict::Later;
+        self.disk.started |= verdict == CommandVerdict::Again(AttentionChange::Restarted);
         match verdict {
-            Verdict::Done => {
+            CommandVerdict::Done => {
                 self.tries = 0;
                 self.accept(data)
             }
-            Verdict::Again(_) | Verdict::Later if self.tries + 1 < TRIES_MAX => {
+            CommandVerdict::Again(_) | CommandVerdict::Later if self.tries + 1 < TRIES_MAX => {
                 self.tries += 1;
                 Ok(())
             }
-            Verdict::Again(_) | Verdict::Later => Err(ProbeError::NotReady(self.opcode())),
-            Verdict::Failed => {
+            CommandVerdict::Again(_) | CommandVerdict::Later => {
+                Err(ProbeError::NotReady(self.opcode()))
+            }
+            CommandVerdict::Failed => {
                 self.tries = 0;
                 self.refused(status, sense)
             }
@@ -213,7 +215,7 @@ impl Probe {
     }
 
     /// Returns the known properties of the disk.
-    pub fn disk(&self) -> &Disk {
+    pub fn disk(&self) -> &ScsiDisk {
         &self.disk
     }
 
@@ -232,14 +234,14 @@ impl Probe {
             ProbeStep::Capacity10 if !self.disk.capacity_10(data) => return Err(self.size()),
             ProbeStep::Caching => self.disk.mode(data),
             ProbeStep::WriteSame => {
-                let usage = Disk::usage(data);
+                let usage = ScsiDisk::usage(data);
                 self.disk.write_same = usage.is_some();
                 self.disk.write_same_no_data =
                     usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 1 != 0);
             }
-            ProbeStep::CompareAndWrite => self.compares = Disk::usage(data).is_some(),
+            ProbeStep::CompareAndWrite => self.compares = ScsiDisk::usage(data).is_some(),
             ProbeStep::Verify => {
-                let usage = Disk::usage(data);
+                let usage = ScsiDisk::usage(data);
                 self.disk.verify_compares =
                     usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 2 != 0);
             }

@@ -25,7 +25,7 @@ pub(super) fn can_reserve(capabilities: &[u8]) -> bool {
 
 /// Somebody who is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registrant<'a> {
+pub struct ReportedRegistrant<'a> {
     /// Its key.
     pub key: u64,
     /// It holds the reservation, or is one of those who do.
@@ -42,7 +42,7 @@ pub struct FullStatus<'a> {
     /// The type of the reservation; `None`: nobody holds one.
     pub kind: Option<Kind>,
     /// Those registered, as far as the data goes.
-    pub registrants: Vec<Registrant<'a>>,
+    pub registrants: Vec<ReportedRegistrant<'a>>,
     /// There are more of them.
     pub is_cut: bool,
 }
@@ -65,7 +65,11 @@ impl<'a> FullStatus<'a> {
             if holds {
                 status.kind = Some(Kind::of_scsi(descriptor[13] & 0xf)?);
             }
-            status.registrants.push(Registrant { key: be64(descriptor, 0), holds, initiator });
+            status.registrants.push(ReportedRegistrant {
+                key: be64(descriptor, 0),
+                holds,
+                initiator,
+            });
             rest = others;
         }
         Some(status)

@@ -38,12 +38,12 @@ fn nexus(features: UnitFeatures) -> Nexus {
 }
 
 /// Puts all questions to the logical unit.
-fn probe(nexus: &mut Nexus) -> Result<Disk, ProbeError> {
+fn probe(nexus: &mut Nexus) -> Result<ScsiDisk, ProbeError> {
     probe_where(nexus, |_| false)
 }
 
 /// The same, where another host's reservation forbids some commands.
-fn probe_where(nexus: &mut Nexus, forbidden: impl Fn(u8) -> bool) -> Result<Disk, ProbeError> {
+fn probe_where(nexus: &mut Nexus, forbidden: impl Fn(u8) -> bool) -> Result<ScsiDisk, ProbeError> {
     let mut probe = Probe::new();
     while let Some(question) = probe.question() {
         if forbidden(question.cdb.bytes[0]) {
@@ -149,7 +149,7 @@ fn a_probe_finds_the_group_of_its_port_and_its_state() {
         (Some(PortState::OPTIMIZED), Some(PortState::STANDBY))
     );
     assert_eq!((state(&data, 7), state(&data[..10], 1), state(&[], 1)), (None, None, None));
-    let mut disk = Disk::default();
+    let mut disk = ScsiDisk::default();
     disk.designators(&[
         1, 3, 0, 8, 0x60, 0, 0, 0, 0, 0, 0, 1, 1, 0x94, 0, 4, 0, 0, 0, 1, 1, 0x95, 0, 4, 0, 0, 1, 2,
     ]);
@@ -157,7 +157,7 @@ fn a_probe_finds_the_group_of_its_port_and_its_state() {
 }
 
 /// A disk of long ago, which knows the mandatory commands only.
-fn old_disk(question: &Question) -> (ScsiStatus, Option<Sense>, Vec<u8>) {
+fn old_disk(question: &ProbeCommand) -> (ScsiStatus, Option<Sense>, Vec<u8>) {
     let data = match question.cdb.bytes {
         [0x12, 0, ..] => {
             let mut data = vec![b' '; 36];
@@ -228,32 +228,39 @@ fn patience_ends() {
 
 #[test]
 fn verdicts_tell_retries_from_failures() {
-    let check = |key, code| Verdict::of(ScsiStatus::CHECK_CONDITION, Some(Sense::new(key, code)));
-    assert_eq!(Verdict::of(ScsiStatus::GOOD, None), Verdict::Done);
-    assert_eq!(Verdict::of(ScsiStatus::TASK_SET_FULL, None), Verdict::Later);
-    assert_eq!(Verdict::of(ScsiStatus::RESERVATION_CONFLICT, None), Verdict::Failed);
-    assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed);
-    assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), Verdict::Done);
+    let check =
+        |key, code| CommandVerdict::of(ScsiStatus::CHECK_CONDITION, Some(Sense::new(key, code)));
+    assert_eq!(CommandVerdict::of(ScsiStatus::GOOD, None), CommandVerdict::Done);
+    assert_eq!(CommandVerdict::of(ScsiStatus::TASK_SET_FULL, None), CommandVerdict::Later);
+    assert_eq!(CommandVerdict::of(ScsiStatus::RESERVATION_CONFLICT, None), CommandVerdict::Failed);
+    assert_eq!(CommandVerdict::of(ScsiStatus::CHECK_CONDITION, None), CommandVerdict::Failed);
+    assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), CommandVerdict::Done);
     assert_eq!(
         check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED),
-        Verdict::Again(Change::Capacity)
+        CommandVerdict::Again(AttentionChange::Capacity)
     );
-    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Restarted));
+    assert_eq!(
+        check(Key::UNIT_ATTENTION, Code::POWER_ON),
+        CommandVerdict::Again(AttentionChange::Restarted)
+    );
     assert_eq!(
         check(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET),
-        Verdict::Again(Change::Restarted)
+        CommandVerdict::Again(AttentionChange::Restarted)
     );
-    assert_eq!(check(Key::UNIT_ATTENTION, Code::INTERNAL_RESET), Verdict::Again(Change::Restarted));
+    assert_eq!(
+        check(Key::UNIT_ATTENTION, Code::INTERNAL_RESET),
+        CommandVerdict::Again(AttentionChange::Restarted)
+    );
     for reset in [Code::BUS_RESET, Code::DEVICE_RESET, Code::NEXUS_LOSS] {
         assert_eq!(
             check(Key::UNIT_ATTENTION, reset),
-            Verdict::Again(Change::Nothing),
+            CommandVerdict::Again(AttentionChange::Nothing),
             "{reset}: the cache is as it was"
         );
     }
-    assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), Verdict::Later);
-    assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed);
-    assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), Verdict::Failed);
+    assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), CommandVerdict::Later);
+    assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), CommandVerdict::Failed);
+    assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), CommandVerdict::Failed);
 }
 
 #[test]
@@ -276,21 +283,21 @@ fn the_names_of_another_logical_unit_are_told_apart() {
         data.extend_from_slice(value);
         data
     };
-    let mut disk = Disk::default();
-    assert_eq!((disk.identity.page(), disk.identity.naming(&[])), (None, Naming::Same));
+    let mut disk = ScsiDisk::default();
+    assert_eq!((disk.identity.page(), disk.identity.naming(&[])), (None, NamesVerdict::Same));
     disk.identity.serial = Some("one".into());
     assert_eq!(disk.identity.page(), Some(0x80));
-    assert_eq!(disk.identity.naming(&[0, 0x80, 0, 3, b'o', b'n', b'e']), Naming::Same);
-    assert_eq!(disk.identity.naming(&[0, 0x80, 0, 3, b't', b'w', b'o']), Naming::Other);
+    assert_eq!(disk.identity.naming(&[0, 0x80, 0, 3, b'o', b'n', b'e']), NamesVerdict::Same);
+    assert_eq!(disk.identity.naming(&[0, 0x80, 0, 3, b't', b'w', b'o']), NamesVerdict::Other);
     disk.designators(&page(1, 3, &[5; 8])[4..]);
     assert_eq!((disk.identity.page(), disk.identity.uuid), (Some(0x83), None));
-    assert_eq!(disk.identity.naming(&page(1, 3, &[5; 8])), Naming::Same);
-    assert_eq!(disk.identity.naming(&page(1, 3, &[6; 8])), Naming::Other);
-    assert_eq!(disk.identity.naming(&page(1, 2, &[5; 8])), Naming::Other);
+    assert_eq!(disk.identity.naming(&page(1, 3, &[5; 8])), NamesVerdict::Same);
+    assert_eq!(disk.identity.naming(&page(1, 3, &[6; 8])), NamesVerdict::Other);
+    assert_eq!(disk.identity.naming(&page(1, 2, &[5; 8])), NamesVerdict::Other);
     // The designator of a port is no name of a logical unit.
-    assert_eq!(disk.identity.naming(&page(1, 0x13, &[5; 8])), Naming::Other);
-    assert_eq!(disk.identity.naming(&[0x7f, 0x83, 0, 0]), Naming::Absent);
-    assert_eq!(disk.identity.naming(&[]), Naming::Other);
+    assert_eq!(disk.identity.naming(&page(1, 0x13, &[5; 8])), NamesVerdict::Other);
+    assert_eq!(disk.identity.naming(&[0x7f, 0x83, 0, 0]), NamesVerdict::Absent);
+    assert_eq!(disk.identity.naming(&[]), NamesVerdict::Other);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
 /// Change that a unit attention condition reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum AttentionChange {
     /// Nothing that a host has to look after.
     Nothing,
     /// The disk has another size.
@@ -25,22 +25,27 @@ pub enum Change {
 
 /// Reaction to the end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CommandVerdict {
     /// It was done.
     Done,
     /// It was not executed; the same command may be sent again at once. How often is up to the
     /// caller.
-    Again(Change),
+    Again(AttentionChange),
     /// It was not executed; the same command may work later.
     Later,
     /// It failed, and would again.
     Failed,
 }
 
-impl Verdict {
+impl CommandVerdict {
     /// Returns whether another disk may be behind the number now, or none.
     pub fn casts_doubt(&self) -> bool {
-        matches!(self, Self::Again(Change::Luns | Change::Restarted | Change::Identity))
+        matches!(
+            self,
+            Self::Again(
+                AttentionChange::Luns | AttentionChange::Restarted | AttentionChange::Identity
+            )
+        )
     }
 
     /// The verdict on a status with its sense data, which comes with CHECK CONDITION.
@@ -49,7 +54,7 @@ impl Verdict {
             (ScsiStatus::GOOD | ScsiStatus::CONDITION_MET, _) => Self::Done,
             (ScsiStatus::BUSY | ScsiStatus::TASK_SET_FULL, _) => Self::Later,
             // Another nexus's reset or abort took it away.
-            (ScsiStatus::TASK_ABORTED, _) => Self::Again(Change::Nothing),
+            (ScsiStatus::TASK_ABORTED, _) => Self::Again(AttentionChange::Nothing),
             (ScsiStatus::CHECK_CONDITION, Some(sense)) => Self::of_sense(sense),
             _ => Self::Failed,
         }
@@ -62,27 +67,29 @@ impl Verdict {
             // The standby and unavailable states may last for ever; that is for who has several
             // paths.
             (Key::NOT_READY, Code::BECOMING_READY | Code::ACCESS_STATE_TRANSITION) => Self::Later,
-            (Key::ABORTED_COMMAND, _) => Self::Again(Change::Nothing),
+            (Key::ABORTED_COMMAND, _) => Self::Again(AttentionChange::Nothing),
             _ => Self::Failed,
         }
     }
 }
 
-fn change(code: Code) -> Change {
+fn change(code: Code) -> AttentionChange {
     match code {
-        Code::CAPACITY_DATA_CHANGED => Change::Capacity,
-        Code::REPORTED_LUNS_DATA_CHANGED => Change::Luns,
+        Code::CAPACITY_DATA_CHANGED => AttentionChange::Capacity,
+        Code::REPORTED_LUNS_DATA_CHANGED => AttentionChange::Luns,
         // 29h/00h may be a mere reset, which loses no data; but many targets tell of power on by
         // it. Resets with a code of their own (29h/02h and 03h) and the loss of a nexus (29h/07h)
         // end commands and leave the cache alone (SAM-5 §6.3).
-        Code::POWER_ON_OR_RESET | Code::POWER_ON | Code::INTERNAL_RESET => Change::Restarted,
+        Code::POWER_ON_OR_RESET | Code::POWER_ON | Code::INTERNAL_RESET => {
+            AttentionChange::Restarted
+        }
         Code::INQUIRY_DATA_CHANGED
         | Code::MEDIUM_MAY_HAVE_CHANGED
-        | Code::MODE_PARAMETERS_CHANGED => Change::Identity,
+        | Code::MODE_PARAMETERS_CHANGED => AttentionChange::Identity,
         Code::RESERVATIONS_PREEMPTED
         | Code::RESERVATIONS_RELEASED
-        | Code::REGISTRATIONS_PREEMPTED => Change::Reservations,
-        Code::ACCESS_STATE_CHANGED => Change::AccessState,
-        _ => Change::Nothing,
+        | Code::REGISTRATIONS_PREEMPTED => AttentionChange::Reservations,
+        Code::ACCESS_STATE_CHANGED => AttentionChange::AccessState,
+        _ => AttentionChange::Nothing,
     }
 }

@@ -9,7 +9,9 @@ use super::config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 use super::mode::Mode;
 use super::name::NexusName;
 use crate::limits::{SCSI_STEP_BYTES, SCSI_WRITE_SAME_BYTES_MAX};
-use crate::reservation::{Access, Changes, Follower, Notice, Registrant, Reservations};
+use crate::reservation::{
+    Changes, NamespaceFollower, Notice, PermittedAccess, Registrant, Reservations,
+};
 use crate::scsi::cdb::table::{Operation, SupportedBy};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
@@ -49,7 +51,7 @@ pub(super) struct View {
     pub generation: u32,
     pub blocks: u64,
     pub mode: Mode,
-    pub access: Access,
+    pub access: PermittedAccess,
     /// Another nexus has the unit by RESERVE(6).
     pub is_reserved: bool,
     /// That of the target port by which the nexus came.
@@ -121,7 +123,8 @@ impl LogicalUnit {
             SupportedBy::Discard => self.features().discard,
             SupportedBy::Compare => self.features().compare,
             SupportedBy::Reservations => self.reservations().is_some(),
-            // RESERVE(6) is a matter of one logical unit, and those of other gateways would not know.
+            // RESERVE(6) is a matter of one logical unit, and those of other gateways would not
+            // know.
             SupportedBy::OwnReservations => {
                 self.reservations().is_some_and(|reservations| !reservations.is_of_group())
             }
@@ -222,7 +225,7 @@ impl LogicalUnit {
             generation: self.generation(),
             blocks: state.blocks,
             mode: state.mode,
-            access: attached.map_or(Access::NONE, |nexus| self.access(&nexus.registrant)),
+            access: attached.map_or(PermittedAccess::NONE, |nexus| self.access(&nexus.registrant)),
             is_reserved,
             state: at,
             is_free: !is_reserved && is_accessible(at),
@@ -230,10 +233,10 @@ impl LogicalUnit {
         }
     }
 
-    fn access(&self, registrant: &Registrant) -> Access {
+    fn access(&self, registrant: &Registrant) -> PermittedAccess {
         self.reservations
             .as_ref()
-            .map_or(Access::FULL, |reservations| reservations.access(registrant))
+            .map_or(PermittedAccess::FULL, |reservations| reservations.access(registrant))
     }
 
     pub(super) fn attach(&self, id: NexusId, name: NexusName, first: Attention) {
@@ -270,7 +273,7 @@ impl LogicalUnit {
     }
 }
 
-impl Follower for LogicalUnit {
+impl NamespaceFollower for LogicalUnit {
     /// The nexuses whose commands are aborted are for the owner to wake: see
     /// [`super::Nexus::take_abort`].
     fn reservations_changed(&self, changes: &Changes) {

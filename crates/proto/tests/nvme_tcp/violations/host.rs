@@ -6,7 +6,7 @@ use crate::support::pair::{READ, command};
 use crate::support::raw::Raw;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::violation::Violation;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData};
+use weft_proto::nvme_tcp::{HostConnection, HostData, TcpHostConfig};
 
 fn r2t(offset: u32, len: u32) -> Raw {
     Raw::transfer(9, CIDS[1], 77, offset, len)
@@ -124,9 +124,9 @@ fn a_host_insists_on_icresp() {
     ];
     for (name, bytes, violation) in cases {
         for whole in [true, false] {
-            let mut end = ConnectionEnd::new(HostConnection::new(HostConfig {
+            let mut end = ConnectionEnd::new(HostConnection::new(TcpHostConfig {
                 digests: HEADER,
-                ..HostConfig::default()
+                ..TcpHostConfig::default()
             }));
             end.flush();
             let sent = term_req(&mut end, &bytes, whole);

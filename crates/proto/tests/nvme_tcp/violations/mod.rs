@@ -19,7 +19,8 @@ use weft_proto::nvme_tcp::pdu::{CommonHeader, PduType};
 use weft_proto::nvme_tcp::term::{FatalErrorStatus as Fes, Termination};
 use weft_proto::nvme_tcp::violation::Violation;
 use weft_proto::nvme_tcp::{
-    HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetConnection, TargetEvent,
+    HostConnection, HostData, TcpHostConfig, TcpHostEvent, TcpTargetConfig, TcpTargetConnection,
+    TcpTargetEvent,
 };
 use weft_proto::stream::StreamEngine;
 
@@ -79,20 +80,20 @@ fn check_term_req(
 
 /// A target that awaits data under `digests`: bytes 0 to 8192 of CID 1 by one R2T and those to
 /// 12,000 by another, and 4096 bytes of CID 2.
-fn target(digests: Digests) -> ConnectionEnd<TargetConnection> {
-    let config = TargetConfig {
+fn target(digests: Digests) -> ConnectionEnd<TcpTargetConnection> {
+    let config = TcpTargetConfig {
         queue_entries: 3,
         max_h2c_data_bytes: 4096,
         max_r2t_bytes: 8192,
         r2t_outstanding: 2,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     };
-    let mut end = ConnectionEnd::new(TargetConnection::new(config));
+    let mut end = ConnectionEnd::new(TcpTargetConnection::new(config));
     end.stage(&Raw::ic(0, 0, 0, digests.encode(), 7).bytes());
-    assert!(matches!(end.next(), Next::Event(TargetEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpTargetEvent::Ready(_))));
     for (cid, bytes) in [(1, 12_000), (2, 4096)] {
         end.stage(&Raw::capsule(&write(cid, Sgl::transport(bytes))).sealed(digests));
-        let Next::Event(TargetEvent::Command { tag, .. }) = end.next() else { panic!() };
+        let Next::Event(TcpTargetEvent::Command { tag, .. }) = end.next() else { panic!() };
         end.engine.fetch(tag, bytes).unwrap();
         end.memory(tag, bytes as usize);
         end.flush();
@@ -111,11 +112,15 @@ fn h2c(cid: u16, ttag: u16, offset: u32, len: u32) -> Raw {
 /// A host with a read of 4096 bytes (`CIDS[0]`), a write of 8192 by R2T (`CIDS[1]`), a write in the
 /// capsule (`CIDS[2]`) and a command without data (`CIDS[3]`).
 fn host(digests: Digests) -> ConnectionEnd<HostConnection> {
-    let config =
-        HostConfig { digests, in_capsule_bytes: 512, r2t_outstanding: 2, ..HostConfig::default() };
+    let config = TcpHostConfig {
+        digests,
+        in_capsule_bytes: 512,
+        r2t_outstanding: 2,
+        ..TcpHostConfig::default()
+    };
     let mut end = ConnectionEnd::new(HostConnection::new(config));
     end.stage(&Raw::ic(1, 0, 0, digests.encode(), 4096).bytes());
-    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
+    assert!(matches!(end.next(), Next::Event(TcpHostEvent::Ready(_))));
     let commands = [
         (READ, HostData::In(4096)),
         (WRITE, HostData::Out(8192)),
@@ -160,7 +165,7 @@ fn a_term_req_is_reported_and_not_answered() {
         for digests in [Digests::NONE, Digests::BOTH] {
             let mut end = host(digests);
             end.stage(&term(3, plen));
-            assert_eq!(end.next(), Next::Event(HostEvent::Terminated(said)));
+            assert_eq!(end.next(), Next::Event(TcpHostEvent::Terminated(said)));
             assert_eq!(end.next(), Next::Closed);
             assert!(!end.engine.wants_transmit());
             assert_eq!(end.engine.violation(), None);
@@ -171,7 +176,7 @@ fn a_term_req_is_reported_and_not_answered() {
                 assert_eq!(end.next(), Next::Starved);
                 end.stage(&[byte]);
             }
-            assert_eq!(end.next(), Next::Event(TargetEvent::Terminated(said)));
+            assert_eq!(end.next(), Next::Event(TcpTargetEvent::Terminated(said)));
             assert_eq!(end.next(), Next::Closed);
             assert!(!end.engine.wants_transmit());
         }
@@ -181,12 +186,12 @@ fn a_term_req_is_reported_and_not_answered() {
 #[test]
 fn a_refusal_before_initialization_is_reported() {
     for flush in [true, false] {
-        let mut end = ConnectionEnd::new(HostConnection::new(HostConfig::default()));
+        let mut end = ConnectionEnd::new(HostConnection::new(TcpHostConfig::default()));
         if flush {
             end.flush();
         }
         end.stage(&term(3, 152));
-        assert!(matches!(end.next(), Next::Event(HostEvent::Terminated(_))));
+        assert!(matches!(end.next(), Next::Event(TcpHostEvent::Terminated(_))));
         assert_eq!(end.next(), Next::Closed);
         assert!(!end.engine.wants_transmit());
     }

@@ -6,7 +6,7 @@ use crate::support::{ConnectionEnd, Next};
 use weft_proto::nvme::sqe::Sgl;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::violation::Violation;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};
 
 fn plain() -> Raw {
     Raw::capsule(&write(3, Sgl::transport(8)))
@@ -112,7 +112,7 @@ fn a_target_names_every_violation() {
             let first = match violation {
                 Violation::QueueOverrun => {
                     end.stage(&bytes[..72]);
-                    assert!(matches!(end.next(), Next::Event(TargetEvent::Command { .. })));
+                    assert!(matches!(end.next(), Next::Event(TcpTargetEvent::Command { .. })));
                     72
                 }
                 Violation::OutOfOrder if name == "data again" => 32,
@@ -141,7 +141,7 @@ fn a_target_insists_on_icreq() {
     ];
     for (name, bytes, violation) in cases {
         for whole in [true, false] {
-            let mut end = ConnectionEnd::new(TargetConnection::new(TargetConfig::default()));
+            let mut end = ConnectionEnd::new(TcpTargetConnection::new(TcpTargetConfig::default()));
             let sent = term_req(&mut end, &bytes, whole);
             assert_eq!(end.engine.violation(), Some(violation), "{name}");
             check_term_req(&sent, 3, violation, &bytes, whole, name);

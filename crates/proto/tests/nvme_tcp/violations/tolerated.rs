@@ -9,7 +9,7 @@ use weft_proto::nvme::sqe::Sgl;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
-use weft_proto::nvme_tcp::{HostEvent, TargetEvent};
+use weft_proto::nvme_tcp::{TcpHostEvent, TcpTargetEvent};
 use weft_proto::stream::Tag;
 
 /// H2CData PDUs of CID 2 that are odd but harmless.
@@ -56,7 +56,7 @@ fn a_target_tolerates_what_hosts_do() {
     for (name, bytes, expected) in cases {
         let mut end = target(Digests::NONE);
         end.stage(&bytes);
-        assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(1) }), "{name}");
+        assert_eq!(end.next(), Next::Event(TcpTargetEvent::DataArrived { tag: Tag(1) }), "{name}");
         assert_eq!(end.memory[1], [0x33; 4096], "{name}");
         assert_eq!(end.next(), Next::Starved, "{name}");
         assert_eq!(end.engine.take_deviations().iter().collect::<Vec<_>>(), expected, "{name}");
@@ -79,10 +79,10 @@ fn a_data_digest_flag_without_data_is_tolerated() {
         end.stage(&digested(Raw::capsule(&write(3, Sgl::transport(0))), 72));
         assert!(matches!(
             end.next(),
-            Next::Event(TargetEvent::Command { in_capsule_bytes: 0, .. })
+            Next::Event(TcpTargetEvent::Command { in_capsule_bytes: 0, .. })
         ));
         end.stage(&h2c(2, TTAGS[2], 0, 4096).sealed(DATA));
-        assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(1) }));
+        assert_eq!(end.next(), Next::Event(TcpTargetEvent::DataArrived { tag: Tag(1) }));
 
         let mut end = host(DATA);
         end.stage(&digested(Raw::transfer(7, CIDS[0], 0, 0, 0), 24));
@@ -92,7 +92,7 @@ fn a_data_digest_flag_without_data_is_tolerated() {
         end.stage(&digested(Raw::transfer(7, CIDS[0], 0, 4096, 0).flags(12), 24));
         assert!(matches!(
             end.next(),
-            Next::Event(HostEvent::Response { tag: Tag(0), received_bytes: 4096, .. })
+            Next::Event(TcpHostEvent::Response { tag: Tag(0), received_bytes: 4096, .. })
         ));
     }
 }
@@ -127,7 +127,7 @@ fn a_host_tolerates_what_controllers_do() {
         let cqe = Cqe::new(Cid(CIDS[0]), Status::SUCCESS);
         assert_eq!(
             end.next(),
-            Next::Event(HostEvent::Response { tag: Tag(0), cqe, received_bytes: 4096 }),
+            Next::Event(TcpHostEvent::Response { tag: Tag(0), cqe, received_bytes: 4096 }),
             "{name}"
         );
         assert_eq!(end.memory[0][..4096], [0x44; 4096], "{name}");

@@ -7,10 +7,10 @@
 //! [`Runtime::left`].
 
 use super::path_states::{self, EntryPath};
-use super::plan::{self, Served};
+use super::plan::{self, AttachedExport};
 use super::run;
 use super::runtime_place::{self, DIRECTORY};
-use crate::private_files::{Lock, create_new, make_private};
+use crate::private_files::{LockFile, create_new, make_private};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -77,13 +77,13 @@ pub struct Entry {
 }
 
 /// The lock of a server.
-pub struct Held {
+pub struct ServerLock {
     runtime: Runtime,
     name: String,
     /// What a killed server has left is that of this one by now.
     is_serving: bool,
     // Goes after what it guards.
-    _lock: Lock,
+    _lock: LockFile,
 }
 
 impl Entry {
@@ -121,7 +121,7 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub struct Runtime(PathBuf);
 
-impl Held {
+impl ServerLock {
     /// The directory that it is in.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
@@ -194,24 +194,24 @@ impl Runtime {
     }
 
     /// The export of a connection, as input for the commands that attach it.
-    pub fn served(&self, entry: &Entry) -> Served {
+    pub fn served(&self, entry: &Entry) -> AttachedExport {
         let Entry { name, port, iqn, by_daemon, .. } = entry;
         match entry.protocol.as_str() {
-            "ublk" => Served::Ublk,
-            "fuse" => Served::Fuse(file_of(entry)),
-            "loop" => Served::Loop {
+            "ublk" => AttachedExport::Ublk,
+            "fuse" => AttachedExport::Fuse(file_of(entry)),
+            "loop" => AttachedExport::Loop {
                 file: file_of(entry),
                 block_bytes: Some(entry.block_bytes),
                 device: entry.device.clone(),
             },
-            "iscsi" => Served::Iscsi {
+            "iscsi" => AttachedExport::Iscsi {
                 iqn: iqn.clone(),
                 port: *port,
                 secret: self.secret(name),
                 target_secret: self.target_secret(name),
                 by_daemon: *by_daemon,
             },
-            _ => Served::Nbd {
+            _ => AttachedExport::Nbd {
                 socket: self.socket(name),
                 device: entry.device.clone(),
                 block_bytes: Some(entry.block_bytes),
@@ -265,11 +265,11 @@ impl Runtime {
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] if the connection has a server.
-    pub fn hold(&self, name: &str) -> Result<Held, Error> {
+    pub fn hold(&self, name: &str) -> Result<ServerLock, Error> {
         let lock = self.lock(name)?;
         let _ = fs::remove_file(self.stop(name));
         let (runtime, name) = (self.clone(), name.to_owned());
-        Ok(Held { runtime, name, is_serving: false, _lock: lock })
+        Ok(ServerLock { runtime, name, is_serving: false, _lock: lock })
     }
 
     /// Checks that a connection of this name can be made now.
@@ -298,9 +298,9 @@ impl Runtime {
         Err(Error::new(ErrorKind::InUse, text))
     }
 
-    fn lock(&self, name: &str) -> Result<Lock, Error> {
+    fn lock(&self, name: &str) -> Result<LockFile, Error> {
         let path = self.file(name, "lock");
-        match Lock::take(&path) {
+        match LockFile::take(&path) {
             Ok(lock) => Ok(lock),
             Err(TryLockError::WouldBlock) => {
                 let text = format!(
@@ -403,7 +403,7 @@ impl Runtime {
     }
 }
 
-impl Drop for Held {
+impl Drop for ServerLock {
     fn drop(&mut self) {
         // What was left stays for the next attempt.
         if self.is_serving || self.left().is_none() {

@@ -21,20 +21,20 @@ pub const COMMAND_S: u32 = 604_800;
 
 /// The protocol between weft and the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum AttachProtocol {
     /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
     Iscsi,
     /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
     Nbd,
     /// The ublk driver of Linux: the disk is there as soon as it is served.
     Ublk,
-    /// A loop device of Linux on the file of [`Protocol::Fuse`].
+    /// A loop device of Linux on the file of [`AttachProtocol::Fuse`].
     Loop,
     /// The file `disk` in a directory, by the FUSE of Linux: it is there as soon as it is served.
     Fuse,
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for AttachProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Iscsi => "iscsi",
@@ -46,27 +46,27 @@ impl fmt::Display for Protocol {
     }
 }
 
-impl Protocol {
+impl AttachProtocol {
     /// The default protocol of a system; none if it has no program for any. The ublk driver comes
     /// first: its disks survive the end of their process. A loop device on a file by FUSE comes
     /// last: it needs only what every kernel has.
     pub fn of(
-        system: System,
+        system: AttachSystem,
         serve_only: bool,
         has: Drivers,
         is_installed: impl Fn(&str) -> bool,
     ) -> Option<Self> {
         match system {
-            System::Windows => Some(Self::Iscsi),
+            AttachSystem::Windows => Some(Self::Iscsi),
             // A Unix socket needs no secret.
             _ if serve_only => Some(Self::Nbd),
-            System::Linux if has.ublk => Some(Self::Ublk),
-            System::Linux if is_installed("iscsiadm") => Some(Self::Iscsi),
-            System::Linux if is_installed("nbd-client") => Some(Self::Nbd),
-            System::Linux if has.loops && is_installed("losetup") => Some(Self::Loop),
-            System::Linux => None,
+            AttachSystem::Linux if has.ublk => Some(Self::Ublk),
+            AttachSystem::Linux if is_installed("iscsiadm") => Some(Self::Iscsi),
+            AttachSystem::Linux if is_installed("nbd-client") => Some(Self::Nbd),
+            AttachSystem::Linux if has.loops && is_installed("losetup") => Some(Self::Loop),
+            AttachSystem::Linux => None,
             // Rejected later, with the reason.
-            System::Other => Some(Self::Nbd),
+            AttachSystem::Other => Some(Self::Nbd),
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct Drivers {
 
 /// Operating systems for which weft knows the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
+pub enum AttachSystem {
     /// Linux.
     Linux,
     /// Windows.
@@ -91,7 +91,7 @@ pub enum System {
     Other,
 }
 
-impl System {
+impl AttachSystem {
     /// The current system.
     pub const fn here() -> Self {
         if cfg!(target_os = "linux") {
@@ -106,9 +106,9 @@ impl System {
 
 /// A command and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line(pub Vec<String>);
+pub struct CommandLine(pub Vec<String>);
 
-impl Line {
+impl CommandLine {
     fn new(words: &[&str]) -> Self {
         Self(words.iter().map(|&word| word.to_owned()).collect())
     }
@@ -119,7 +119,7 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CommandLine {
     /// Quoted for a shell: PowerShell on Windows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let ("powershell", Some(command)) = (self.program(), self.0.last()) {
@@ -171,7 +171,7 @@ const NODES: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
 const REPLACEMENT: &str = "node.session.timeo.replacement_timeout";
 
 /// An export to attach.
-pub enum Served {
+pub enum AttachedExport {
     /// Logical unit 0, for initiators that log in with CHAP as [`CHAP_USER`].
     Iscsi {
         /// Name of the target.
@@ -225,56 +225,58 @@ impl File {
 
     /// The command that makes a loop device of it, and prints its name. The sectors are those of
     /// the source, for which others have made partitions and file systems.
-    fn set_up_loop(&self, block_bytes: Option<u32>) -> Line {
+    fn set_up_loop(&self, block_bytes: Option<u32>) -> CommandLine {
         let (path, bytes) = (self.path(), block_bytes.map(|bytes| bytes.to_string()));
         let sector = bytes.iter().flat_map(|bytes| ["--sector-size", bytes]);
         let start = ["losetup", "--find", "--show", "--direct-io=on"];
-        Line::new(&start.into_iter().chain(sector).chain([path.as_str()]).collect::<Vec<&str>>())
+        CommandLine::new(
+            &start.into_iter().chain(sector).chain([path.as_str()]).collect::<Vec<&str>>(),
+        )
     }
 
     /// The command that ends it.
-    fn unmount(&self) -> Line {
+    fn unmount(&self) -> CommandLine {
         let directory = self.directory.display().to_string();
         match self.by_root {
-            true => Line::new(&["umount", &directory]),
-            false => Line::new(&["fusermount3", "-u", &directory]),
+            true => CommandLine::new(&["umount", &directory]),
+            false => CommandLine::new(&["fusermount3", "-u", &directory]),
         }
     }
 }
 
-impl Served {
+impl AttachedExport {
     /// The commands that attach it; none if the system has no such commands. Their arguments
     /// contain no secret.
-    pub fn attach(&self, system: System) -> Vec<Line> {
+    pub fn attach(&self, system: AttachSystem) -> Vec<CommandLine> {
         match (self, system) {
-            (Self::Iscsi { iqn, port, secret, target_secret, by_daemon }, System::Linux) => {
+            (Self::Iscsi { iqn, port, secret, target_secret, by_daemon }, AttachSystem::Linux) => {
                 let (portal, record) =
                     (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"));
                 let (secret, own) =
                     (secret.display().to_string(), target_secret.display().to_string());
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
                 let mut lines = vec![
-                    Line::new(&[&node[..], &["-o", "new"]].concat()),
-                    Line::new(
+                    CommandLine::new(&[&node[..], &["-o", "new"]].concat()),
+                    CommandLine::new(
                         &[&["sh", "-c", NODE_SECRET, "sh", &secret, &own, &record], &NODES[..]]
                             .concat(),
                     ),
-                    Line::new(&[&node[..], &["--login"]].concat()),
+                    CommandLine::new(&[&node[..], &["--login"]].concat()),
                 ];
                 if *by_daemon {
                     // By default the disk fails after 120 s without a server.
                     let wait = format!("{COMMAND_S}");
                     let update = ["-o", "update", "-n", REPLACEMENT, "-v", &wait];
-                    lines.insert(2, Line::new(&[&node[..], &update].concat()));
+                    lines.insert(2, CommandLine::new(&[&node[..], &update].concat()));
                 }
                 lines
             }
-            (Self::Iscsi { iqn, port, secret, .. }, System::Windows) => {
+            (Self::Iscsi { iqn, port, secret, .. }, AttachSystem::Windows) => {
                 let portal =
                     format!("-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port}");
                 let file = secret.display().to_string().replace('\'', "''");
                 let chap = format!(
-                    "-AuthenticationType ONEWAYCHAP -ChapUsername {CHAP_USER} -ChapSecret (Get-Content -LiteralPath '{file}')"
+                    "-AuthenticationType ONEWAYCHAP -ChapUsername {CHAP_USER} -Secret (Get-Content -LiteralPath '{file}')"
                 );
                 vec![
                     powershell(
@@ -284,7 +286,7 @@ impl Served {
                     powershell(&format!("Connect-IscsiTarget -NodeAddress {iqn} {portal} {chap}")),
                 ]
             }
-            (Self::Nbd { socket, device, block_bytes }, System::Linux) => {
+            (Self::Nbd { socket, device, block_bytes }, AttachSystem::Linux) => {
                 let socket = socket.display().to_string();
                 let bytes = block_bytes.map(|bytes| bytes.to_string());
                 // nbd-client does not pass on the size that the server asks for. It takes this
@@ -295,9 +297,9 @@ impl Served {
                     .chain(size)
                     .chain(["-unix", &socket, device, "-N", "1"])
                     .collect();
-                vec![Line::new(&["modprobe", "nbd"]), Line::new(&client)]
+                vec![CommandLine::new(&["modprobe", "nbd"]), CommandLine::new(&client)]
             }
-            (Self::Loop { file, block_bytes, .. }, System::Linux) => {
+            (Self::Loop { file, block_bytes, .. }, AttachSystem::Linux) => {
                 vec![file.set_up_loop(*block_bytes)]
             }
             _ => Vec::new(),
@@ -305,36 +307,36 @@ impl Served {
     }
 
     /// The commands that detach it.
-    pub fn detach(&self, system: System) -> Vec<Line> {
+    pub fn detach(&self, system: AttachSystem) -> Vec<CommandLine> {
         match (self, system) {
-            (Self::Iscsi { iqn, port, .. }, System::Linux) => {
+            (Self::Iscsi { iqn, port, .. }, AttachSystem::Linux) => {
                 let portal = format!("127.0.0.1:{port}");
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
                 vec![
-                    Line::new(&[&node[..], &["--logout"]].concat()),
-                    Line::new(&[&node[..], &["-o", "delete"]].concat()),
+                    CommandLine::new(&[&node[..], &["--logout"]].concat()),
+                    CommandLine::new(&[&node[..], &["-o", "delete"]].concat()),
                 ]
             }
-            (Self::Iscsi { iqn, port, .. }, System::Windows) => vec![
+            (Self::Iscsi { iqn, port, .. }, AttachSystem::Windows) => vec![
                 powershell(&format!("Disconnect-IscsiTarget -NodeAddress {iqn} -Confirm:$false")),
                 powershell(&format!(
                     "Remove-IscsiTargetPortal -TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port} -Confirm:$false"
                 )),
             ],
-            (Self::Nbd { device, .. }, System::Linux) => {
-                vec![Line::new(&["nbd-client", "-d", device])]
+            (Self::Nbd { device, .. }, AttachSystem::Linux) => {
+                vec![CommandLine::new(&["nbd-client", "-d", device])]
             }
-            (Self::Fuse(file), System::Linux) => vec![file.unmount()],
-            (Self::Loop { file, device, .. }, System::Linux) => {
-                vec![Line::new(&["losetup", "-d", device]), file.unmount()]
+            (Self::Fuse(file), AttachSystem::Linux) => vec![file.unmount()],
+            (Self::Loop { file, device, .. }, AttachSystem::Linux) => {
+                vec![CommandLine::new(&["losetup", "-d", device]), file.unmount()]
             }
             _ => Vec::new(),
         }
     }
 }
 
-fn powershell(command: &str) -> Line {
-    Line::new(&["powershell", "-NoProfile", "-Command", command])
+fn powershell(command: &str) -> CommandLine {
+    CommandLine::new(&["powershell", "-NoProfile", "-Command", command])
 }
 
 #[cfg(test)]

@@ -4,8 +4,12 @@
 //! The gateway makes targets of LIO from it. A target demands CHAP of all its initiators as soon as
 //! one of them, or the target, has a user.
 
-use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
-use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::imported::{
+    AdmittedHosts, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem,
+};
+use super::iscsi_access::{
+    Chap, ImportedInitiator, ImportedLogin, OtherInitiators, Right, Rules, admit,
+};
 use super::json::{list, report_unknown, switch, text, word};
 use super::lio_names;
 use serde_json::{Map, Value};
@@ -130,19 +134,19 @@ fn rules(target: &Value, discovery: Option<Chap>) -> Rules {
     let own = chap(&target["auth"]);
     let mut clients = entries(target, "clients");
     let demands_chap = own.is_some() || clients.any(|(_, client)| chap(&client["auth"]).is_some());
-    let initiator = |(name, client): (&String, &Value)| Initiator {
+    let initiator = |(name, client): (&String, &Value)| ImportedInitiator {
         name: name.clone(),
         login: match chap(&client["auth"]) {
-            _ if !demands_chap => Login::Free,
-            Some(chap) => Login::Chap(chap),
-            None => Login::Never("CHAP is demanded, and there is no user for it".into()),
+            _ if !demands_chap => ImportedLogin::Free,
+            Some(chap) => ImportedLogin::Chap(chap),
+            None => ImportedLogin::Never("CHAP is demanded, and there is no user for it".into()),
         },
         rights: rights(target, client),
     };
     let initiators = entries(target, "clients").map(initiator).collect();
     let is_open = switch(target, "acl_enabled") == Some(false);
-    let login = if demands_chap { Login::Shared } else { Login::Free };
-    let others = is_open.then_some(Others { login, right: Right::Write });
+    let login = if demands_chap { ImportedLogin::Shared } else { ImportedLogin::Free };
+    let others = is_open.then_some(OtherInitiators { login, right: Right::Write });
     let users = own.into_iter().filter(|_| is_open).collect();
     Rules { initiators, others, users, discovery }
 }
@@ -197,7 +201,7 @@ fn namespace(
         nsid: lun + 1,
         source: closed(&format!("rbd:{pool}/{image}")),
         scsi,
-        hosts: Admitted::Any,
+        hosts: AdmittedHosts::Any,
         is_writable: true,
         ..ImportedNamespace::default()
     })

@@ -1,7 +1,7 @@
 //! The part of an imported configuration that a group of gateways shares. Each gateway has the rest
 //! on its command line; access that the rest protects is closed here.
 
-use super::imported::{Admitted, Imported};
+use super::imported::{AdmittedHosts, Imported};
 
 /// Directory of the files that each gateway has for itself.
 const FILES: &str = "/etc/weft";
@@ -38,11 +38,11 @@ pub fn leave(imported: &mut Imported) {
 }
 
 /// Admits nobody. Returns who was admitted, or nothing if nobody was.
-fn close(admitted: &mut Admitted) -> Option<String> {
+fn close(admitted: &mut AdmittedHosts) -> Option<String> {
     match core::mem::take(admitted) {
-        Admitted::Any => Some("all".to_owned()),
-        Admitted::Only(names) if names.is_empty() => None,
-        Admitted::Only(names) => Some(names.join(", ")),
+        AdmittedHosts::Any => Some("all".to_owned()),
+        AdmittedHosts::Only(names) if names.is_empty() => None,
+        AdmittedHosts::Only(names) => Some(names.join(", ")),
     }
 }
 
@@ -85,7 +85,8 @@ fn hide_groups(imported: &mut Imported) {
     for subsystem in &mut imported.subsystems {
         let grouped = subsystem.namespaces.iter_mut().filter(|of| of.ana_group.is_some());
         for namespace in grouped {
-            (namespace.hosts, namespace.initiators) = (Admitted::default(), Admitted::default());
+            (namespace.hosts, namespace.initiators) =
+                (AdmittedHosts::default(), AdmittedHosts::default());
             namespace.ana_group = None;
             imported.left.push(format!(
                 "{}, namespace {}, is shown to nobody: a group of gateways sets the ANA states itself",

@@ -11,21 +11,21 @@ use weft_proto::limits::{IO_QUEUES_CONFIGURED_MAX, IO_QUEUES_MAX};
 
 /// Hosts or initiators that have access.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Admitted {
+pub enum AdmittedHosts {
     /// All.
     Any,
     /// Those with these names.
     Only(Vec<String>),
 }
 
-impl Default for Admitted {
+impl Default for AdmittedHosts {
     /// Nobody.
     fn default() -> Self {
         Self::Only(Vec::new())
     }
 }
 
-impl Admitted {
+impl AdmittedHosts {
     /// Admits a name, too.
     pub fn add(&mut self, name: String) {
         if let Self::Only(names) = self
@@ -99,9 +99,9 @@ pub struct ImportedSubsystem {
     /// NQN.
     pub nqn: String,
     /// Hosts that may connect.
-    pub hosts: Admitted,
+    pub hosts: AdmittedHosts,
     /// iSCSI initiators that may log in.
-    pub initiators: Admitted,
+    pub initiators: AdmittedHosts,
     /// Authentication of hosts; `None`: none is needed.
     pub authentication: Option<ImportedAuthentication>,
     /// Serial number that NVMe hosts see.
@@ -149,9 +149,9 @@ pub struct ImportedNamespace {
     /// Names of the logical unit.
     pub scsi: ImportedScsi,
     /// Hosts that see it, of those that may connect.
-    pub hosts: Admitted,
+    pub hosts: AdmittedHosts,
     /// iSCSI initiators that see it, of those that may log in.
-    pub initiators: Admitted,
+    pub initiators: AdmittedHosts,
     /// Accepts writes.
     pub is_writable: bool,
     /// ANA group; `None`: the default.

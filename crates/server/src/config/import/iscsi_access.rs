@@ -5,7 +5,9 @@
 //! all initiators that see it or for none, and either all initiators log in with a password or
 //! none does. Initiators that would get more than they had are not admitted.
 
-use super::imported::{Admitted, Imported, ImportedNamespace, ImportedSubsystem, ImportedUser};
+use super::imported::{
+    AdmittedHosts, Imported, ImportedNamespace, ImportedSubsystem, ImportedUser,
+};
 use std::collections::BTreeMap;
 
 /// Access of an initiator to a disk.
@@ -21,7 +23,7 @@ pub enum Right {
 }
 
 /// The login of an initiator.
-pub enum Login {
+pub enum ImportedLogin {
     /// Without a password.
     Free,
     /// By CHAP, as a user of its own.
@@ -44,19 +46,19 @@ pub struct Chap {
 }
 
 /// An initiator that a target knows by its name.
-pub struct Initiator {
+pub struct ImportedInitiator {
     /// Name.
     pub name: String,
     /// The kind of its login.
-    pub login: Login,
+    pub login: ImportedLogin,
     /// Rights by namespace identifier.
     pub rights: BTreeMap<u64, Right>,
 }
 
 /// All initiators that a target does not know by name.
-pub struct Others {
+pub struct OtherInitiators {
     /// The kind of their logins.
-    pub login: Login,
+    pub login: ImportedLogin,
     /// Their access to each disk.
     pub right: Right,
 }
@@ -65,9 +67,9 @@ pub struct Others {
 #[derive(Default)]
 pub struct Rules {
     /// Initiators with their names.
-    pub initiators: Vec<Initiator>,
+    pub initiators: Vec<ImportedInitiator>,
     /// The others; `None`: they may not log in.
-    pub others: Option<Others>,
+    pub others: Option<OtherInitiators>,
     /// Users that initiators share.
     pub users: Vec<Chap>,
     /// The user for discovery; `None`: discovery is open.
@@ -88,7 +90,10 @@ pub fn admit(
 ) {
     if is_served {
         users(&mut rules, iqn, imported);
-    } else if rules.logins().any(|login| matches!(login, Login::Chap(_) | Login::Shared)) {
+    } else if rules
+        .logins()
+        .any(|login| matches!(login, ImportedLogin::Chap(_) | ImportedLogin::Shared))
+    {
         imported.leave(format!(
             "{iqn} demands passwords: nobody may log in there (initiators = []) until it is the target of a weft with its users"
         ));
@@ -96,8 +101,8 @@ pub fn admit(
     }
     rules.close(iqn, imported);
     subsystem.initiators = match rules.others {
-        Some(_) => Admitted::Any,
-        None => Admitted::Only(rules.initiators.iter().map(|of| of.name.clone()).collect()),
+        Some(_) => AdmittedHosts::Any,
+        None => AdmittedHosts::Only(rules.initiators.iter().map(|of| of.name.clone()).collect()),
     };
     for namespace in &mut subsystem.namespaces {
         rules.grant(iqn, namespace, imported);
@@ -109,14 +114,14 @@ pub fn admit(
 fn users(rules: &mut Rules, iqn: &str, imported: &mut Imported) {
     let mut known: Vec<Chap> = Vec::new();
     for initiator in &mut rules.initiators {
-        let Login::Chap(chap) = &initiator.login else { continue };
+        let ImportedLogin::Chap(chap) = &initiator.login else { continue };
         match known.iter().find(|of| of.user == chap.user) {
             Some(of) if of.password != chap.password => {
                 let why = format!(
                     "another initiator has another password as \"{}\": in weft a user has one password",
                     chap.user
                 );
-                initiator.login = Login::Never(why);
+                initiator.login = ImportedLogin::Never(why);
             }
             Some(_) => named(imported, &chap.user, |of| of.initiators.push(initiator.name.clone())),
             None => {
@@ -183,7 +188,7 @@ fn discovery(rules: &Rules, iqn: &str, is_free: bool, imported: &mut Imported) {
 /// The target has one user and password by which it proves itself.
 fn prove(rules: &Rules, iqn: &str, imported: &mut Imported) {
     let own = rules.initiators.iter().filter_map(|of| match &of.login {
-        Login::Chap(chap) => Some((of.name.as_str(), chap)),
+        ImportedLogin::Chap(chap) => Some((of.name.as_str(), chap)),
         _ => None,
     });
     let shared = rules.users.iter().map(|chap| (OTHERS, chap));
@@ -204,7 +209,7 @@ fn prove(rules: &Rules, iqn: &str, imported: &mut Imported) {
 }
 
 impl Rules {
-    fn logins(&self) -> impl Iterator<Item = &Login> {
+    fn logins(&self) -> impl Iterator<Item = &ImportedLogin> {
         let others = self.others.iter().map(|of| &of.login);
         self.initiators.iter().map(|of| &of.login).chain(others)
     }
@@ -213,8 +218,8 @@ impl Rules {
     fn refuse_shared(&mut self) {
         let others = self.others.iter_mut().map(|of| &mut of.login);
         let all = self.initiators.iter_mut().map(|of| &mut of.login).chain(others);
-        for login in all.filter(|login| matches!(login, Login::Shared)) {
-            *login = Login::Never("CHAP is demanded, and there is no user for it".into());
+        for login in all.filter(|login| matches!(login, ImportedLogin::Shared)) {
+            *login = ImportedLogin::Never("CHAP is demanded, and there is no user for it".into());
         }
     }
 
@@ -224,29 +229,29 @@ impl Rules {
         for initiator in &mut self.initiators {
             let name = &initiator.name;
             match &initiator.login {
-                Login::Never(why) => {
+                ImportedLogin::Never(why) => {
                     imported.leave(format!("{name} is not admitted to {iqn}: {why}"));
                     initiator.rights.clear();
                 }
-                Login::Free if demands => imported.leave(format!(
+                ImportedLogin::Free if demands => imported.leave(format!(
                     "{name} needs no password for {iqn}: in weft all initiators do, so give it one"
                 )),
                 _ => {}
             }
         }
         match self.others.as_ref().map(|of| &of.login) {
-            Some(Login::Never(why)) => {
+            Some(ImportedLogin::Never(why)) => {
                 imported.leave(format!("{OTHERS} are not admitted to {iqn}: {why}"));
                 self.others = None;
             }
-            Some(Login::Free) if demands => imported.leave(format!(
+            Some(ImportedLogin::Free) if demands => imported.leave(format!(
                 "{OTHERS} need no password for {iqn}: in weft all initiators do, so give them one"
             )),
             _ => {}
         }
         // With all names admitted, those that cannot log in would still count as having no rights.
         if self.others.is_none() {
-            self.initiators.retain(|of| !matches!(of.login, Login::Never(_)));
+            self.initiators.retain(|of| !matches!(of.login, ImportedLogin::Never(_)));
         }
     }
 
@@ -254,7 +259,7 @@ impl Rules {
     fn grant(&self, iqn: &str, namespace: &mut ImportedNamespace, imported: &mut Imported) {
         let nsid = namespace.nsid;
         let all = if namespace.is_writable { Right::Write } else { Right::Read };
-        let of = |initiator: &Initiator| {
+        let of = |initiator: &ImportedInitiator| {
             initiator.rights.get(&nsid).copied().unwrap_or_default().min(all)
         };
         let named = || self.initiators.iter().map(|it| (it.name.as_str(), of(it)));
@@ -263,7 +268,7 @@ impl Rules {
         let least = named().map(|(_, right)| right).chain([others]).min().unwrap_or_default();
         namespace.is_writable = most == Right::Write;
         if least == most && most > Right::None {
-            namespace.initiators = Admitted::Any;
+            namespace.initiators = AdmittedHosts::Any;
             return;
         }
         // Those who write keep that; without such, those who read. Others' names are not known.
@@ -272,7 +277,7 @@ impl Rules {
         let (admitted, rest): (Vec<_>, Vec<_>) =
             named().filter(|(_, right)| *right > Right::None).partition(|(_, it)| *it == kept);
         namespace.initiators =
-            Admitted::Only(admitted.iter().map(|(name, _)| (*name).to_owned()).collect());
+            AdmittedHosts::Only(admitted.iter().map(|(name, _)| (*name).to_owned()).collect());
         let rest = rest.iter().map(|(name, right)| (*name, *right));
         let unnamed = [(OTHERS, others)].into_iter().filter(|(_, right)| *right > Right::None);
         for (name, right) in rest.chain(unnamed) {

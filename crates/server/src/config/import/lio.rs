@@ -4,10 +4,14 @@
 //! Absent settings have the kernel's default: no initiator is admitted without an ACL, an initiator
 //! that is admitted without one (demo mode) may only read, and logins demand CHAP.
 
-use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
-use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::imported::{
+    AdmittedHosts, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem,
+};
+use super::iscsi_access::{
+    Chap, ImportedInitiator, ImportedLogin, OtherInitiators, Right, Rules, admit,
+};
 use super::json::{list, number, report_unknown, switch, text, word};
-use super::sources::{Place, memory, place, with_path};
+use super::sources::{SourceKind, memory, place, with_path};
 use super::{lio_names, ports};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -113,7 +117,7 @@ impl Target<'_> {
         let acls = list(group, "node_acls");
         let initiator = |acl: &Value| {
             let own = number(&acl["attributes"], "authentication").map(|number| number == 1);
-            Some(Initiator {
+            Some(ImportedInitiator {
                 name: text(acl, "node_wwn")?,
                 login: login(acl, own.unwrap_or(demands_chap)),
                 rights: rights(acl),
@@ -124,8 +128,8 @@ impl Target<'_> {
         let is_demo = switch(attributes, "generate_node_acls") == Some(true);
         let users: Vec<Chap> =
             chap(group, "chap").filter(|_| is_demo && demands_chap).into_iter().collect();
-        let others = is_demo.then(|| Others {
-            login: if demands_chap { Login::Shared } else { Login::Free },
+        let others = is_demo.then(|| OtherInitiators {
+            login: if demands_chap { ImportedLogin::Shared } else { ImportedLogin::Free },
             right: match switch(attributes, "demo_mode_write_protect") {
                 Some(false) => Right::Write,
                 _ => Right::Read,
@@ -188,7 +192,7 @@ impl Target<'_> {
             // What is behind the size in the file is not served.
             bytes: number(object, "size").filter(|_| plugin == "fileio"),
             scsi,
-            hosts: Admitted::Any,
+            hosts: AdmittedHosts::Any,
             is_writable: switch(object, "readonly") != Some(true),
             reservations: (switch(&object["attributes"], "emulate_pr") == Some(false))
                 .then_some(false),
@@ -289,11 +293,11 @@ fn discovery(json: &Value) -> Option<Chap> {
 }
 
 /// How an initiator with an ACL logs in: as the user there, not as that of the portal group.
-fn login(of: &Value, demands_chap: bool) -> Login {
+fn login(of: &Value, demands_chap: bool) -> ImportedLogin {
     match chap(of, "chap") {
-        _ if !demands_chap => Login::Free,
-        Some(chap) => Login::Chap(chap),
-        None => Login::Never("CHAP is demanded, and there is no user for it".into()),
+        _ if !demands_chap => ImportedLogin::Free,
+        Some(chap) => ImportedLogin::Chap(chap),
+        None => ImportedLogin::Never("CHAP is demanded, and there is no user for it".into()),
     }
 }
 
@@ -331,7 +335,7 @@ fn source(plugin: &str, object: &Value) -> Result<String, String> {
     let path = text(object, "dev").unwrap_or_default();
     match plugin {
         "block" => with_path(&path, given),
-        "fileio" if place(&path) == Place::Disk => with_path(&path, given),
+        "fileio" if place(&path) == SourceKind::Disk => with_path(&path, given),
         "fileio" => with_path(&path, Some(given.unwrap_or(BLOCK_BYTES))),
         "ramdisk" => {
             let scheme = if switch(object, "nullio") == Some(true) { "null" } else { "ram" };

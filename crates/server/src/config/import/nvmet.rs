@@ -6,11 +6,11 @@
 //! nobody, whatever keys hosts have.
 
 use super::imported::{
-    Admitted, Imported, ImportedAuthentication, ImportedNamespace, ImportedSubsystem,
+    AdmittedHosts, Imported, ImportedAuthentication, ImportedNamespace, ImportedSubsystem,
 };
 use super::json::{is_set, list, listener, number, report_unknown, switch, text, word};
-use super::ports::{self, Port};
-use super::sources::{Place, place, with_path};
+use super::ports::{self, ImportedPort};
+use super::sources::{SourceKind, place, with_path};
 use crate::dhchap::{parse_group, parse_hash};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -84,7 +84,7 @@ impl Host {
 }
 
 /// A port, if weft has its transport.
-fn port(of: &Value, left: &mut Vec<String>) -> Option<Port> {
+fn port(of: &Value, left: &mut Vec<String>) -> Option<ImportedPort> {
     let (id, address) = (text(of, "portid").unwrap_or_default(), &of["addr"]);
     let name = format!("port {id}");
     let known = ["addr", "ana_groups", "enable", "param", "portid", "referrals", "subsystems"];
@@ -99,7 +99,7 @@ fn port(of: &Value, left: &mut Vec<String>) -> Option<Port> {
     };
     let subsystems = list(of, "subsystems").iter().filter_map(Value::as_str).map(str::to_owned);
     let demands_tls = field("tsas").contains("tls") || field("treq") == "required";
-    Some(Port { name, url, subsystems: subsystems.collect(), demands_tls })
+    Some(ImportedPort { name, url, subsystems: subsystems.collect(), demands_tls })
 }
 
 /// The states of ANA groups that are set at a port.
@@ -124,7 +124,7 @@ fn subsystem(
         list(of, "allowed_hosts").iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let is_any = switch(attributes, "allow_any_host") == Some(true);
     let mut subsystem = ImportedSubsystem { nqn: nqn.clone(), ..ImportedSubsystem::default() };
-    subsystem.hosts = if is_any { Admitted::Any } else { Admitted::Only(named) };
+    subsystem.hosts = if is_any { AdmittedHosts::Any } else { AdmittedHosts::Only(named) };
     subsystem.authentication = authentication(&subsystem, hosts, imported);
     subsystem.cntlids = attribute(&nqn, attributes, &mut imported.left);
     subsystem.limit_queues(number(attributes, "qid_max"), &mut imported.left);
@@ -268,8 +268,8 @@ fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNa
         source,
         uuid: identity("uuid"),
         nguid: identity("nguid"),
-        hosts: Admitted::Any,
-        initiators: Admitted::Any,
+        hosts: AdmittedHosts::Any,
+        initiators: AdmittedHosts::Any,
         is_writable: true,
         ana_group: group.filter(|group| *group > DEFAULT_GROUP),
         reservations: switch(&of["resv"], "enable"),
@@ -282,15 +282,15 @@ fn source(path: &str) -> Result<String, String> {
 }
 
 /// A file has the block size of its inode, 4096 at most.
-fn source_at(path: &str, place: Place) -> Result<String, String> {
+fn source_at(path: &str, place: SourceKind) -> Result<String, String> {
     match place {
-        Place::Disk => with_path(path, None),
-        Place::File(Some(bytes)) => with_path(path, Some(bytes.min(FILE_BLOCK_BYTES_MAX))),
-        Place::File(None) => Err(format!(
+        SourceKind::Disk => with_path(path, None),
+        SourceKind::File(Some(bytes)) => with_path(path, Some(bytes.min(FILE_BLOCK_BYTES_MAX))),
+        SourceKind::File(None) => Err(format!(
             "nvmet takes its block size from the inode, and weft does not know that of this file system: add a namespace with \
              source = \"{path},block=N\", where N is the block size that hosts have now (blockdev --getss)"
         )),
-        Place::Unknown => Err(
+        SourceKind::Unknown => Err(
             "its block size is that of its file system, which is not known here: import it on the machine that has it".into(),
         ),
     }
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_file_has_the_blocks_of_its_inode_or_is_left_out() {
-        let of = |bytes| source_at("/srv/a.img", Place::File(bytes));
+        let of = |bytes| source_at("/srv/a.img", SourceKind::File(bytes));
         for (bytes, served) in [(512, 512), (4096, 4096), (8192, 4096), (65536, 4096)] {
             assert_eq!(of(Some(bytes)), Ok(format!("/srv/a.img,block={served}")));
         }
@@ -312,7 +312,9 @@ mod tests {
         }
         let why = of(None).unwrap_err();
         assert!(why.contains("source = \"/srv/a.img,block=N\""), "{why}");
-        assert!(source_at("/srv/a.img", Place::Unknown).unwrap_err().contains("on the machine"));
-        assert_eq!(source_at("/dev/sda", Place::Disk), Ok("/dev/sda".to_owned()));
+        assert!(
+            source_at("/srv/a.img", SourceKind::Unknown).unwrap_err().contains("on the machine")
+        );
+        assert_eq!(source_at("/dev/sda", SourceKind::Disk), Ok("/dev/sda".to_owned()));
     }
 }

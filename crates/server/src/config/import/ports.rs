@@ -2,7 +2,9 @@
 //! serve all subsystems. The ports that are carried over all served the same subsystems, and nobody
 //! is admitted to other subsystems.
 
-use super::imported::{Admitted, Imported, ImportedNamespace, ImportedState, ImportedSubsystem};
+use super::imported::{
+    AdmittedHosts, Imported, ImportedNamespace, ImportedState, ImportedSubsystem,
+};
 use crate::config::check::{STATES, listen_place};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +19,7 @@ const PSK_FILE: &str = "tls.keys";
 
 /// A port of another target.
 #[derive(Debug)]
-pub struct Port {
+pub struct ImportedPort {
     /// Its name in reports.
     pub name: String,
     /// URL to listen at.
@@ -29,10 +31,10 @@ pub struct Port {
 }
 
 /// State of a namespace of a subsystem for hosts that come by a port.
-pub type StateOf<'a> = dyn Fn(&Port, &str, &ImportedNamespace) -> AccessState + 'a;
+pub type StateOf<'a> = dyn Fn(&ImportedPort, &str, &ImportedNamespace) -> AccessState + 'a;
 
 /// Takes over the ports, and closes the subsystems that not all of them serve.
-pub fn expose(imported: &mut Imported, ports: &[Port], state: &StateOf<'_>) {
+pub fn expose(imported: &mut Imported, ports: &[ImportedPort], state: &StateOf<'_>) {
     let known: BTreeSet<String> = imported.subsystems.iter().map(|of| of.nqn.clone()).collect();
     let (served, chosen) = choose(ports, &known);
     for port in ports.iter().filter(|port| !chosen.iter().any(|it| it.url == port.url)) {
@@ -48,7 +50,7 @@ pub fn expose(imported: &mut Imported, ports: &[Port], state: &StateOf<'_>) {
         }
     }
     for subsystem in imported.subsystems.iter_mut().filter(|of| !served.contains(&of.nqn)) {
-        subsystem.hosts = Admitted::default();
+        subsystem.hosts = AdmittedHosts::default();
         imported.left.push(format!(
             "{} is not served by the ports that are carried over: nobody may connect to it (hosts = [])",
             subsystem.nqn
@@ -62,11 +64,15 @@ pub fn expose(imported: &mut Imported, ports: &[Port], state: &StateOf<'_>) {
 }
 
 /// The largest set of subsystems that one port serves, and all ports that serve these.
-fn choose<'a>(ports: &'a [Port], known: &BTreeSet<String>) -> (BTreeSet<String>, Vec<&'a Port>) {
-    let of = |port: &Port| port.subsystems.intersection(known).cloned().collect::<BTreeSet<_>>();
+fn choose<'a>(
+    ports: &'a [ImportedPort],
+    known: &BTreeSet<String>,
+) -> (BTreeSet<String>, Vec<&'a ImportedPort>) {
+    let of =
+        |port: &ImportedPort| port.subsystems.intersection(known).cloned().collect::<BTreeSet<_>>();
     let candidates = ports.iter().enumerate().map(|(n, port)| {
         let served = of(port);
-        let chosen: Vec<&Port> =
+        let chosen: Vec<&ImportedPort> =
             ports.iter().filter(|other| other.subsystems.is_superset(&served)).collect();
         (served.len(), chosen.len(), Reverse(n), served, chosen)
     });
@@ -77,7 +83,7 @@ fn choose<'a>(ports: &'a [Port], known: &BTreeSet<String>) -> (BTreeSet<String>,
 }
 
 /// TLS is for all ports of NVMe/TCP, or for none.
-fn demand_tls(imported: &mut Imported, chosen: &[&Port]) {
+fn demand_tls(imported: &mut Imported, chosen: &[&ImportedPort]) {
     let tcp = || chosen.iter().filter(|port| port.url.starts_with(NVME_TCP));
     if !tcp().any(|port| port.demands_tls) {
         return;

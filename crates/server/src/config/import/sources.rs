@@ -12,7 +12,7 @@ const BLOCK_BYTES: [u64; 2] = [512, 4096];
 
 /// The kind of a path's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SourceKind {
     /// A file, and the block size of its inode, where that is known.
     File(Option<u64>),
     /// A disk, which has a block size of its own.
@@ -22,15 +22,15 @@ pub enum Place {
 }
 
 /// Looks at a path. One below `/dev` that does not exist here counts as a disk.
-pub fn place(path: &str) -> Place {
+pub fn place(path: &str) -> SourceKind {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {
-            Place::File(file_system::inode_block_bytes(Path::new(path)))
+            SourceKind::File(file_system::inode_block_bytes(Path::new(path)))
         }
-        Ok(metadata) if is_disk(&metadata) => Place::Disk,
-        Ok(_) => Place::Unknown,
-        Err(_) if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") => Place::Disk,
-        Err(_) => Place::Unknown,
+        Ok(metadata) if is_disk(&metadata) => SourceKind::Disk,
+        Ok(_) => SourceKind::Unknown,
+        Err(_) if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") => SourceKind::Disk,
+        Err(_) => SourceKind::Unknown,
     }
 }
 
@@ -111,11 +111,11 @@ mod tests {
         let file = std::env::temp_dir().join(format!("weft-import-place-{}", std::process::id()));
         std::fs::write(&file, "x").unwrap();
         let found = place(file.to_str().unwrap());
-        assert_eq!(found, Place::File(file_system::inode_block_bytes(&file)));
+        assert_eq!(found, SourceKind::File(file_system::inode_block_bytes(&file)));
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(place(file.to_str().unwrap()), Place::Unknown);
-        assert_eq!(place(std::env::temp_dir().to_str().unwrap()), Place::Unknown);
-        assert_eq!(place("/dev/weft-import-no-such-disk"), Place::Disk);
-        assert_eq!(place("/dev/shm/weft-import-no-such-file"), Place::Unknown);
+        assert_eq!(place(file.to_str().unwrap()), SourceKind::Unknown);
+        assert_eq!(place(std::env::temp_dir().to_str().unwrap()), SourceKind::Unknown);
+        assert_eq!(place("/dev/weft-import-no-such-disk"), SourceKind::Disk);
+        assert_eq!(place("/dev/shm/weft-import-no-such-file"), SourceKind::Unknown);
     }
 }

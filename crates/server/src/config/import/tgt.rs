@@ -6,11 +6,15 @@
 //! not know initiators by their addresses, so a target with addresses admits nobody, unless all of
 //! them are of this machine.
 
-use super::imported::{Admitted, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem};
-use super::iscsi_access::{Chap, Initiator, Login, Others, Right, Rules, admit};
+use super::imported::{
+    AdmittedHosts, Imported, ImportedNamespace, ImportedScsi, ImportedSubsystem,
+};
+use super::iscsi_access::{
+    Chap, ImportedInitiator, ImportedLogin, OtherInitiators, Right, Rules, admit,
+};
 use super::json::report_unknown_names;
 use super::sources::with_path;
-use super::tgt_text::{Part, parts};
+use super::tgt_text::{TgtPart, parts};
 use crate::config::exposure::is_loopback;
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -116,7 +120,7 @@ pub fn import(text: &str) -> Result<Imported, String> {
         imported.leave(format!("{key} {value} is not followed: import those files, too"));
     }
     // tgt-admin numbers targets in the order of their names, from 1, unless they have a number.
-    let targets: BTreeMap<&str, &Part> = root.named("target").collect();
+    let targets: BTreeMap<&str, &TgtPart> = root.named("target").collect();
     for (n, (iqn, target)) in (1..).zip(targets) {
         let given = target.option("controller_tid").and_then(|text| text.parse::<u32>().ok());
         let number = given.unwrap_or(n);
@@ -131,7 +135,7 @@ pub fn import(text: &str) -> Result<Imported, String> {
 }
 
 /// A target; the first is the one that is served by iSCSI.
-fn serve(iqn: &str, (target, number): (&Part, u32), root: &Part, imported: &mut Imported) {
+fn serve(iqn: &str, (target, number): (&TgtPart, u32), root: &TgtPart, imported: &mut Imported) {
     let driver = target.option("driver").or(root.option("default-driver")).unwrap_or("iscsi");
     if driver != "iscsi" {
         return imported
@@ -159,7 +163,7 @@ fn serve(iqn: &str, (target, number): (&Part, u32), root: &Part, imported: &mut 
     let rules = rules(target, root, &subsystem);
     admit(rules, iqn, &mut subsystem, is_served, imported);
     if let Some(why) = closed(target, root, is_served, imported) {
-        subsystem.initiators = Admitted::default();
+        subsystem.initiators = AdmittedHosts::default();
         let named =
             if names.is_empty() { String::new() } else { format!(" among {}", names.join(", ")) };
         imported.leave(format!(
@@ -175,13 +179,18 @@ fn is_include(key: &str) -> bool {
 }
 
 /// Reports options that are not known.
-fn unknown(whose: &str, of: &Part, known: &[&str], left: &mut Vec<String>) {
+fn unknown(whose: &str, of: &TgtPart, known: &[&str], left: &mut Vec<String>) {
     let names = of.options.iter().map(|(key, _)| key.as_str());
     report_unknown_names(whose, names, known, left);
 }
 
 /// Why nobody may log in to a target, whoever is named: weft does not know the rule.
-fn closed(target: &Part, root: &Part, is_served: bool, imported: &mut Imported) -> Option<String> {
+fn closed(
+    target: &TgtPart,
+    root: &TgtPart,
+    is_served: bool,
+    imported: &mut Imported,
+) -> Option<String> {
     if target.options.iter().any(|(key, _)| is_include(key)) {
         return Some("includes a file, which may have rules of access".to_owned());
     }
@@ -213,7 +222,7 @@ fn closed(target: &Part, root: &Part, is_served: bool, imported: &mut Imported) 
 }
 
 /// Who logs in, and how. All that log in may do the same, each as any of the users.
-fn rules(target: &Part, root: &Part, subsystem: &ImportedSubsystem) -> Rules {
+fn rules(target: &TgtPart, root: &TgtPart, subsystem: &ImportedSubsystem) -> Rules {
     let account = |text: &str| {
         let (user, password) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         (user.to_owned(), password.trim().to_owned())
@@ -224,19 +233,20 @@ fn rules(target: &Part, root: &Part, subsystem: &ImportedSubsystem) -> Rules {
         Chap { user, password, mutual: mutual.clone() }
     };
     let users: Vec<Chap> = target.all("incominguser").map(chap).collect();
-    let login = || if users.is_empty() { Login::Free } else { Login::Shared };
+    let login = || if users.is_empty() { ImportedLogin::Free } else { ImportedLogin::Shared };
     let rights = || subsystem.namespaces.iter().map(|of| (of.nsid, Right::Write)).collect();
     let initiator =
-        |name: &str| Initiator { name: name.to_owned(), login: login(), rights: rights() };
-    let initiators: Vec<Initiator> = target.all("initiator-name").map(initiator).collect();
-    let others = initiators.is_empty().then(|| Others { login: login(), right: Right::Write });
+        |name: &str| ImportedInitiator { name: name.to_owned(), login: login(), rights: rights() };
+    let initiators: Vec<ImportedInitiator> = target.all("initiator-name").map(initiator).collect();
+    let others =
+        initiators.is_empty().then(|| OtherInitiators { login: login(), right: Right::Write });
     let discovery = root.option("incomingdiscoveryuser").map(chap);
     Rules { initiators, others, users, discovery }
 }
 
 /// The disks of a target, in the order in which tgt-admin adds them: a kind after the other, by
 /// their paths.
-fn stores(target: &Part) -> Vec<Store> {
+fn stores(target: &TgtPart) -> Vec<Store> {
     let plain = target.options.iter().map(|(kind, path)| (kind, path, &[][..]));
     let parts = target.parts.iter().map(|part| (&part.kind, &part.name, &part.options[..]));
     let store = |(kind, path, options): (&String, &String, &[(String, String)])| {
@@ -245,7 +255,7 @@ fn stores(target: &Part) -> Vec<Store> {
             "direct-store" => true,
             _ => return None,
         };
-        let options = Part { options: options.to_vec(), ..Part::default() };
+        let options = TgtPart { options: options.to_vec(), ..TgtPart::default() };
         Some(Store { is_direct, path: path.clone(), options })
     };
     let mut stores: Vec<Store> = plain.chain(parts).filter_map(store).collect();
@@ -272,7 +282,7 @@ struct Store {
     /// It is a SCSI device that is passed on.
     is_direct: bool,
     path: String,
-    options: Part,
+    options: TgtPart,
 }
 
 /// Where a disk is.
@@ -282,7 +292,7 @@ struct Place<'a> {
     number: u32,
     lun: u64,
     /// What is said of all its disks.
-    target: &'a Part,
+    target: &'a TgtPart,
 }
 
 fn namespace(
@@ -320,7 +330,7 @@ fn namespace(
         nsid: lun + 1,
         source,
         scsi,
-        hosts: Admitted::Any,
+        hosts: AdmittedHosts::Any,
         is_writable: is_protected == Protected::No,
         ..ImportedNamespace::default()
     })
@@ -357,7 +367,7 @@ enum Protected {
 }
 
 /// Whether a disk refuses writes, by the options of the disk and the target.
-fn is_protected(options: &[&Part]) -> Protected {
+fn is_protected(options: &[&TgtPart]) -> Protected {
     let readonly = options.iter().find_map(|of| of.option("readonly"));
     if readonly.is_some_and(|value| !["0", "off", "no"].contains(&value)) {
         return Protected::Yes;

@@ -8,7 +8,7 @@ const DEPTH_MAX: usize = 8;
 
 /// A part.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct TgtPart {
     /// The word in its brackets.
     pub kind: String,
     /// The text behind that word.
@@ -16,10 +16,10 @@ pub struct Part {
     /// Its lines: keys with values.
     pub options: Vec<(String, String)>,
     /// Parts in it.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TgtPart>,
 }
 
-impl Part {
+impl TgtPart {
     /// The value of a key; of several the first.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.all(key).next()
@@ -95,8 +95,8 @@ fn without_comment(line: &str) -> String {
 ///
 /// # Errors
 /// A part does not end, or what does not begin ends.
-pub fn parts(text: &str) -> Result<Part, String> {
-    let mut open = vec![Part::default()];
+pub fn parts(text: &str) -> Result<TgtPart, String> {
+    let mut open = vec![TgtPart::default()];
     for (number, line) in lines(text) {
         if let Some(kind) = line.strip_prefix("</").and_then(|rest| rest.strip_suffix('>')) {
             let is_it = open.last().is_some_and(|part| open.len() > 1 && part.kind == kind.trim());
@@ -111,7 +111,7 @@ pub fn parts(text: &str) -> Result<Part, String> {
                 return Err(format!("line {number} begins a part in too many others"));
             }
             let (kind, name) = split(head);
-            open.push(Part { kind, name, ..Part::default() });
+            open.push(TgtPart { kind, name, ..TgtPart::default() });
         } else if let Some(part) = open.last_mut() {
             let (key, value) = split(&line);
             if value.starts_with("<<") {

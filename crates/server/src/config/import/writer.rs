@@ -1,7 +1,8 @@
 //! Writes a configuration.
 
 use super::imported::{
-    Admitted, Imported, ImportedAuthentication, ImportedNamespace, ImportedScsi, ImportedSubsystem,
+    AdmittedHosts, Imported, ImportedAuthentication, ImportedNamespace, ImportedScsi,
+    ImportedSubsystem,
 };
 use std::fmt::Write;
 
@@ -81,9 +82,9 @@ fn iscsi(out: &mut String, imported: &Imported) {
 }
 
 /// Hosts and initiators, where not all are admitted.
-fn admitted(out: &mut String, hosts: &Admitted, initiators: &Admitted) {
+fn admitted(out: &mut String, hosts: &AdmittedHosts, initiators: &AdmittedHosts) {
     for (key, of) in [("hosts", hosts), ("initiators", initiators)] {
-        if let Admitted::Only(names) = of {
+        if let AdmittedHosts::Only(names) = of {
             _ = writeln!(out, "{key} = {}", quoted_list(names));
         }
     }

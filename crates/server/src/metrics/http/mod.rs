@@ -1,7 +1,7 @@
 //! The HTTP server of the metrics: a few resources, one request for each connection. A client that
 //! sends too much, or takes too long, loses its connection. httparse parses the requests.
 
-use super::page::{METRICS, Page, Pages, Wanted};
+use super::page::{METRICS, Page, PageRequest, Pages};
 use crate::limits::{
     METRICS_CLIENTS_MAX, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S, METRICS_SEND_S,
 };
@@ -263,7 +263,7 @@ impl Scrapes {
                 ..refusal("405 Method Not Allowed")
             };
         }
-        let wanted = Wanted { path, plain: wants_plain(parsed.headers) };
+        let wanted = PageRequest { path, plain: wants_plain(parsed.headers) };
         let Some(page) = (self.pages)(wanted) else { return refusal("503 Service Unavailable") };
         Response { page, fields: "", head_only: method == "HEAD" }
     }

@@ -2,7 +2,7 @@ use super::*;
 
 fn server(token: Option<&str>) -> MetricsServer {
     let token = token.map(|token| token.as_bytes().to_vec().into());
-    let pages = |Wanted { path, plain }: Wanted<'_>| {
+    let pages = |PageRequest { path, plain }: PageRequest<'_>| {
         let body = if plain {
             "plain"
         } else if path == METRICS {

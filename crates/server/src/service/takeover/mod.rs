@@ -20,10 +20,10 @@ use elsewhere as system;
 use unix as system;
 
 use crate::limits::HANDOVER_S;
-use crate::management::client::Client;
+use crate::management::client::ManagementClient;
 use crate::management::methods::NoParams;
 use crate::management::place::named;
-use crate::management::protocol::Fault;
+use crate::management::protocol::RequestFault;
 use crate::service::demands::Demands;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, TcpListener};
@@ -50,9 +50,9 @@ pub struct Takeover {
 
 /// The resources that another server has released. It goes on, unless this one reports that it
 /// serves.
-pub struct Taken(system::Gone);
+pub struct TakenResources(system::Gone);
 
-impl Taken {
+impl TakenResources {
     /// This one serves.
     pub fn serves(self) {
         self.0.serves();
@@ -118,7 +118,8 @@ pub struct Giver {
 }
 
 impl Giver {
-    /// Hands over these sockets; `end` has the process drain and end, and `release` drain and go on.
+    /// Hands over these sockets; `end` has the process drain and end, and `release` drain and go
+    /// on.
     pub fn new(
         listening: Listening,
         end: impl Fn() + Send + Sync + 'static,
@@ -141,7 +142,7 @@ impl Giver {
     }
 
     /// Sends the sockets; how many.
-    pub fn give(&self, Handover { socket }: &Handover) -> Result<usize, Fault> {
+    pub fn give(&self, Handover { socket }: &Handover) -> Result<usize, RequestFault> {
         let failed = |e| {
             Error::io(format!("cannot send the listening sockets to {}: {e}", socket.display()), e)
         };
@@ -154,12 +155,16 @@ impl Giver {
 }
 
 impl Takeover {
-    /// Takes over, if that is wanted: gets the sockets, and waits until the old process has gone, or
-    /// has released everything.
+    /// Takes over, if that is wanted: gets the sockets, and waits until the old process has gone,
+    /// or has released everything.
     ///
-    /// The other one goes on if its sockets do not fit the addresses of this one, where listening at
-    /// the remaining ones is not possible, and where it demands more of its hosts.
-    pub fn run(&self, listening: &Listening, successor: Successor) -> Result<Option<Taken>, Error> {
+    /// The other one goes on if its sockets do not fit the addresses of this one, where listening
+    /// at the remaining ones is not possible, and where it demands more of its hosts.
+    pub fn run(
+        &self,
+        listening: &Listening,
+        successor: Successor,
+    ) -> Result<Option<TakenResources>, Error> {
         let Some(from) = &self.from else { return Ok(None) };
         let mut places = successor.places;
         let own = listening.unused();
@@ -168,7 +173,7 @@ impl Takeover {
             Error::io(format!("cannot take over from the server at {}: {e}", path.display()), e)
         };
         let receiver = system::Receiver::new(&path).map_err(failed)?;
-        let mut client = Client::connect(&path)?;
+        let mut client = ManagementClient::connect(&path)?;
         let HandedOver { sockets, server } =
             client.ask("server.handover", Handover { socket: receiver.path().to_owned() })?;
         let (received, mut gone) = receiver.receive().map_err(failed)?;
@@ -212,7 +217,7 @@ impl Takeover {
         let of = || format!("the server at {} to end", path.display());
         let _waiting = waiting::begin(of);
         gone.wait(Duration::from_secs(HANDOVER_S)).map_err(failed)?;
-        Ok(Some(Taken(gone)))
+        Ok(Some(TakenResources(gone)))
     }
 
     /// Refuses to take over from a server whose hosts prove what this one would not ask for.

@@ -1,7 +1,7 @@
 //! Systems that are not Windows: nothing is a service of it.
 
-use super::message::Message;
-use super::settings::{Settings, Shown};
+use super::message::ServiceMessage;
+use super::settings::{ServiceFacts, ServiceSettings};
 use weft_block::{Error, ErrorKind};
 
 fn none<T>() -> Result<T, Error> {
@@ -21,7 +21,7 @@ pub fn supported() -> Result<(), Error> {
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`], here and below.
-pub fn install(_: &Settings) -> Result<Vec<String>, Error> {
+pub fn install(_: &ServiceSettings) -> Result<Vec<String>, Error> {
     none()
 }
 
@@ -53,7 +53,7 @@ pub fn stop(_: &str) -> Result<bool, Error> {
 ///
 /// # Errors
 /// See [`install`].
-pub fn show(_: &str) -> Result<Shown, Error> {
+pub fn show(_: &str) -> Result<ServiceFacts, Error> {
     none()
 }
 
@@ -71,7 +71,7 @@ pub fn is_service() -> bool {
 }
 
 /// Does nothing.
-pub fn write(_: Message, _: &str) {}
+pub fn write(_: ServiceMessage, _: &str) {}
 
 /// Does nothing.
 pub fn ready() {}

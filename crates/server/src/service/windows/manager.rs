@@ -1,8 +1,8 @@
 //! Requests of administrators to the service manager: install, remove, start, stop and show
 //! services of weft. Services of others are left alone.
 
-use super::settings::{Settings, Shown, Start, event_source, is_ours};
-use super::words::Attempt;
+use super::settings::{ServiceFacts, ServiceSettings, ServiceStart, event_source, is_ours};
+use super::words::ServiceAttempt;
 use crate::limits::{
     SERVICE_FAILURES_FORGOTTEN_S, SERVICE_RESTARTS_MS, SERVICE_SHUTDOWN_S, SERVICE_SILENCE_S,
 };
@@ -20,7 +20,7 @@ use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 /// How often a service is looked at that starts or ends.
 const LOOK: Duration = Duration::from_millis(100);
 
-impl Attempt<'_> {
+impl ServiceAttempt<'_> {
     fn of<T>(self, outcome: windows_service::Result<T>) -> Result<T, Error> {
         outcome.map_err(|e| match e {
             windows_service::Error::Winapi(e) => self.failed(&e),
@@ -45,9 +45,9 @@ pub fn supported() -> Result<(), Error> {
 ///
 /// # Errors
 /// It is there already, or this user is not an administrator.
-pub fn install(settings: &Settings) -> Result<Vec<String>, Error> {
+pub fn install(settings: &ServiceSettings) -> Result<Vec<String>, Error> {
     let name = settings.name.as_str();
-    let attempt = Attempt { doing: "install", name };
+    let attempt = ServiceAttempt { doing: "install", name };
     let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
     let manager = attempt.of(ServiceManager::local_computer(None::<&str>, access))?;
     let info = ServiceInfo {
@@ -55,9 +55,9 @@ pub fn install(settings: &Settings) -> Result<Vec<String>, Error> {
         display_name: settings.display_name.clone().into(),
         service_type: ServiceType::OWN_PROCESS,
         start_type: match settings.start {
-            Start::Auto | Start::DelayedAuto => ServiceStartType::AutoStart,
-            Start::Demand => ServiceStartType::OnDemand,
-            Start::Disabled => ServiceStartType::Disabled,
+            ServiceStart::Auto | ServiceStart::DelayedAuto => ServiceStartType::AutoStart,
+            ServiceStart::Demand => ServiceStartType::OnDemand,
+            ServiceStart::Disabled => ServiceStartType::Disabled,
         },
         error_control: ServiceErrorControl::Normal,
         executable_path: settings.program.clone(),
@@ -73,7 +73,7 @@ pub fn install(settings: &Settings) -> Result<Vec<String>, Error> {
 }
 
 /// Sets what is not given with the creation of a service; what could not be set.
-fn set_up(service: &Service, settings: &Settings) -> Vec<String> {
+fn set_up(service: &Service, settings: &ServiceSettings) -> Vec<String> {
     let mut left = Vec::new();
     let mut note = |what: &str, outcome: windows_service::Result<()>| {
         if let Err(e) = outcome {
@@ -85,7 +85,7 @@ fn set_up(service: &Service, settings: &Settings) -> Vec<String> {
         }
     };
     note("the description", service.set_description(&settings.description));
-    if settings.start == Start::DelayedAuto {
+    if settings.start == ServiceStart::DelayedAuto {
         note("the delayed start", service.set_delayed_auto_start(true));
     }
     note("the restart after a failure", service.update_failure_actions(restarts()));
@@ -123,7 +123,7 @@ fn restarts() -> ServiceFailureActions {
 /// # Errors
 /// It is not there or not weft's, or this user is not an administrator.
 pub fn remove(name: &str) -> Result<(), Error> {
-    let attempt = Attempt { doing: "remove", name };
+    let attempt = ServiceAttempt { doing: "remove", name };
     let access = ServiceAccess::DELETE | ServiceAccess::STOP;
     let service = open(attempt, access)?;
     end(attempt, &service)?;
@@ -137,7 +137,7 @@ pub fn remove(name: &str) -> Result<(), Error> {
 /// # Errors
 /// It is not there, ended at once, or does not start in time.
 pub fn start(name: &str) -> Result<bool, Error> {
-    let attempt = Attempt { doing: "start", name };
+    let attempt = ServiceAttempt { doing: "start", name };
     let service = open(attempt, ServiceAccess::START)?;
     let is_new = match service.start::<&OsStr>(&[]) {
         Err(windows_service::Error::Winapi(e)) if e.raw_os_error() == Some(RUNS_ALREADY) => false,
@@ -162,7 +162,7 @@ pub fn start(name: &str) -> Result<bool, Error> {
 /// # Errors
 /// It is not there, or does not end in time.
 pub fn stop(name: &str) -> Result<bool, Error> {
-    let attempt = Attempt { doing: "stop", name };
+    let attempt = ServiceAttempt { doing: "stop", name };
     end(attempt, &open(attempt, ServiceAccess::STOP)?)
 }
 
@@ -170,14 +170,14 @@ pub fn stop(name: &str) -> Result<bool, Error> {
 ///
 /// # Errors
 /// It is not there, or not weft's.
-pub fn show(name: &str) -> Result<Shown, Error> {
-    let attempt = Attempt { doing: "show", name };
+pub fn show(name: &str) -> Result<ServiceFacts, Error> {
+    let attempt = ServiceAttempt { doing: "show", name };
     let service = open(attempt, ServiceAccess::empty())?;
     let status = attempt.of(service.query_status())?;
     let config = attempt.of(service.query_config())?;
     let has_ended = status.current_state == ServiceState::Stopped
         && status.exit_code != ServiceExitCode::Win32(NEVER_STARTED);
-    Ok(Shown {
+    Ok(ServiceFacts {
         name: name.to_owned(),
         display_name: text(&config.display_name),
         state: match status.current_state {
@@ -202,11 +202,11 @@ const RUNS_ALREADY: i32 = 1056;
 /// What the manager says of services that were not started since the system was.
 const NEVER_STARTED: u32 = 1077;
 
-fn start_of(config: &ServiceConfig) -> Option<Start> {
+fn start_of(config: &ServiceConfig) -> Option<ServiceStart> {
     match config.start_type {
-        ServiceStartType::AutoStart => Some(Start::Auto),
-        ServiceStartType::OnDemand => Some(Start::Demand),
-        ServiceStartType::Disabled => Some(Start::Disabled),
+        ServiceStartType::AutoStart => Some(ServiceStart::Auto),
+        ServiceStartType::OnDemand => Some(ServiceStart::Demand),
+        ServiceStartType::Disabled => Some(ServiceStart::Disabled),
         _ => None,
     }
 }
@@ -228,7 +228,7 @@ fn status_of(code: ServiceExitCode) -> u32 {
 }
 
 /// Opens a service of weft's.
-fn open(attempt: Attempt<'_>, access: ServiceAccess) -> Result<Service, Error> {
+fn open(attempt: ServiceAttempt<'_>, access: ServiceAccess) -> Result<Service, Error> {
     let name = attempt.name;
     let manager =
         attempt.of(ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT))?;
@@ -245,7 +245,7 @@ fn open(attempt: Attempt<'_>, access: ServiceAccess) -> Result<Service, Error> {
 }
 
 /// Stops a service if it runs, and waits until it has ended; whether it ran.
-fn end(attempt: Attempt<'_>, service: &Service) -> Result<bool, Error> {
+fn end(attempt: ServiceAttempt<'_>, service: &Service) -> Result<bool, Error> {
     if attempt.of(service.query_status())?.current_state == ServiceState::Stopped {
         return Ok(false);
     }
@@ -259,7 +259,7 @@ fn end(attempt: Attempt<'_>, service: &Service) -> Result<bool, Error> {
 }
 
 /// Waits until a service neither starts nor ends, as long as it says that it gets on.
-fn settled(attempt: Attempt<'_>, service: &Service) -> Result<ServiceStatus, Error> {
+fn settled(attempt: ServiceAttempt<'_>, service: &Service) -> Result<ServiceStatus, Error> {
     let silence = Duration::from_secs(SERVICE_SILENCE_S);
     let (mut said, mut last) = (None, Instant::now());
     let _waiting = waiting::begin(|| format!("the service {} to start or end", attempt.name));

@@ -4,7 +4,7 @@
 /// A message, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Message {
+pub enum ServiceMessage {
     /// The service serves.
     Started = 1,
     /// The service has ended in order, as it was asked to.

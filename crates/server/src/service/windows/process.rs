@@ -4,9 +4,9 @@
 //! sources and completing commands may take their time, and the manager gives up only when the
 //! process hangs.
 
-use super::message::Message;
+use super::message::ServiceMessage;
 use super::settings::event_source;
-use super::words::Attempt;
+use super::words::ServiceAttempt;
 use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +84,9 @@ pub fn run(name: &str, work: impl FnOnce() -> u8 + Send + 'static) -> Result<u8,
     });
     match service_dispatcher::start(name, begin) {
         Ok(()) => Ok(service.inside.lock().status),
-        Err(windows_service::Error::Winapi(e)) => Err(Attempt { doing: "run", name }.failed(&e)),
+        Err(windows_service::Error::Winapi(e)) => {
+            Err(ServiceAttempt { doing: "run", name }.failed(&e))
+        }
         Err(e) => Err(Error::new(ErrorKind::Io, format!("cannot run the service {name}: {e}"))),
     }
 }
@@ -96,7 +98,7 @@ fn served(_: Vec<OsString>) {
     match register(&service.name, control) {
         Ok(handle) => service.inside.lock().handle = Some(handle),
         Err(e) => {
-            write(Message::Failed, &format!("the service manager takes no answers: {e}"));
+            write(ServiceMessage::Failed, &format!("the service manager takes no answers: {e}"));
             service.inside.lock().status = 1;
             return;
         }
@@ -105,11 +107,11 @@ fn served(_: Vec<OsString>) {
     let work = service.inside.lock().work.take();
     let pulse = std::thread::Builder::new().name("weft-service".into()).spawn(|| service.pulse());
     if let Err(e) = pulse {
-        write(Message::Warning, &format!("the service manager may give up early: {e}"));
+        write(ServiceMessage::Warning, &format!("the service manager may give up early: {e}"));
     }
     let status = work.map_or(0, |work| work());
     if status == 0 {
-        write(Message::Ended, "the service has ended as it was asked to");
+        write(ServiceMessage::Ended, "the service has ended as it was asked to");
     }
     service.inside.lock().status = status;
     service.goes_to(ServiceState::Stopped);
@@ -237,11 +239,13 @@ pub fn is_service() -> bool {
 }
 
 /// Writes into the event log, if this process is a service.
-pub fn write(message: Message, text: &str) {
+pub fn write(message: ServiceMessage, text: &str) {
     let gravity = match message {
-        Message::Failed | Message::Error => Gravity::Error,
-        Message::Warning => Gravity::Warning,
-        Message::Started | Message::Ended | Message::Information => Gravity::Information,
+        ServiceMessage::Failed | ServiceMessage::Error => Gravity::Error,
+        ServiceMessage::Warning => Gravity::Warning,
+        ServiceMessage::Started | ServiceMessage::Ended | ServiceMessage::Information => {
+            Gravity::Information
+        }
     };
     if let Some(log) = called().and_then(|service| service.log.as_ref()) {
         // There is no other place to say that it is full.
@@ -253,7 +257,7 @@ pub fn write(message: Message, text: &str) {
 pub fn ready() {
     if let Some(service) = called() {
         service.goes_to(ServiceState::Running);
-        write(Message::Started, "the service serves");
+        write(ServiceMessage::Started, "the service serves");
     }
 }
 

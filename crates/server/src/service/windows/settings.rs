@@ -20,7 +20,7 @@ const OF_SYSTEM: [(&str, &str); 5] = [
 /// When a service starts, in the words of `sc.exe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Start {
+pub enum ServiceStart {
     /// With the system.
     Auto,
     /// Some two minutes after the system.
@@ -33,7 +33,7 @@ pub enum Start {
 
 /// Settings for installing a service.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServiceSettings {
     /// Its name for commands.
     pub name: String,
     /// Its name in lists.
@@ -41,7 +41,7 @@ pub struct Settings {
     /// Its description.
     pub description: String,
     /// When it starts.
-    pub start: Start,
+    pub start: ServiceStart,
     /// As whom it runs, as the service manager writes it.
     pub account: String,
     /// The program.
@@ -52,7 +52,7 @@ pub struct Settings {
 
 /// The service manager's facts about a service.
 #[derive(Clone, Debug, Serialize)]
-pub struct Shown {
+pub struct ServiceFacts {
     /// Its name for commands.
     pub name: String,
     /// Its name in lists.
@@ -64,7 +64,7 @@ pub struct Shown {
     /// With which status the last process ended, if it has.
     pub exit_status: Option<u32>,
     /// When it starts.
-    pub start: Option<Start>,
+    pub start: Option<ServiceStart>,
     /// As whom it runs.
     pub account: Option<String>,
     /// Its command line.

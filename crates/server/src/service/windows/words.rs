@@ -19,14 +19,14 @@ const DUPLICATE_NAME: i32 = 1078;
 
 /// The operation that failed, and its service.
 #[derive(Clone, Copy)]
-pub struct Attempt<'a> {
+pub struct ServiceAttempt<'a> {
     /// As in "cannot DO the service NAME".
     pub doing: &'a str,
     /// The service.
     pub name: &'a str,
 }
 
-impl Attempt<'_> {
+impl ServiceAttempt<'_> {
     /// The error to return for an error of the system.
     pub fn failed(self, e: &io::Error) -> Error {
         let Self { doing, name } = self;
@@ -91,7 +91,8 @@ mod tests {
     use super::*;
 
     fn said(code: i32) -> Error {
-        Attempt { doing: "install", name: "disks" }.failed(&io::Error::from_raw_os_error(code))
+        ServiceAttempt { doing: "install", name: "disks" }
+            .failed(&io::Error::from_raw_os_error(code))
     }
 
     #[test]

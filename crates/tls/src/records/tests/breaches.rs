@@ -11,7 +11,7 @@ fn refused(bytes: &[u8], mut end: End) -> (String, Option<u8>) {
     let why = end.receive(1 << 15).expect_err("it is taken");
     assert_eq!(end.receive(1 << 15), Err(why.clone()), "it is told differently");
     assert!(end.stream.send(&[IoSlice::new(b"x")]).is_err() && !end.stream.has_buffered());
-    let alert = end.alert(Hash::Sha256);
+    let alert = end.alert(PskHash::Sha256);
     (why, alert)
 }
 
@@ -34,7 +34,7 @@ fn a_record_that_was_changed_anywhere_leaves_no_byte() {
             match end.receive(100) {
                 Ok(None) => assert_eq!(at, 3, "byte {at}"),
                 Ok(Some(data)) => panic!("byte {at}: {data:?}"),
-                Err(_) => assert!(end.alert(Hash::Sha256).is_some(), "byte {at}"),
+                Err(_) => assert!(end.alert(PskHash::Sha256).is_some(), "byte {at}"),
             }
         }
     }

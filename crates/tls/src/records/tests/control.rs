@@ -8,7 +8,7 @@ use crate::tests::pattern;
 
 #[test]
 fn the_end_comes_behind_the_data_and_is_told_by_itself() {
-    let [mut from, mut to] = pair(Hash::Sha256);
+    let [mut from, mut to] = pair(PskHash::Sha256);
     assert_eq!(from.send(b"the last"), 8);
     from.stream.shutdown().unwrap();
     from.stream.shutdown().unwrap();
@@ -30,13 +30,13 @@ fn the_end_comes_behind_the_data_and_is_told_by_itself() {
 
 #[test]
 fn a_stream_that_is_cut_gives_whole_records_and_ends() {
-    let [mut from, to] = pair(Hash::Sha256);
+    let [mut from, to] = pair(PskHash::Sha256);
     assert_eq!(from.send(b"first"), 5);
     let first = to.to_it.change(|way| way.bytes.len());
     assert_eq!(from.send(b"second"), 6);
     let bytes: Vec<u8> = to.to_it.change(|way| way.bytes.drain(..).collect());
     for cut in 0..bytes.len() {
-        let [_, mut to] = pair(Hash::Sha256);
+        let [_, mut to] = pair(PskHash::Sha256);
         to.comes(&bytes[..cut]);
         to.to_it.change(|way| way.ended = true);
         let expected: &[u8] = if cut >= first { b"first" } else { b"" };
@@ -63,13 +63,13 @@ fn an_alert_ends_the_connection_for_its_reason() {
             assert_eq!(end.receive(100), Err(why.clone()));
             assert_eq!(end.stream.send(&[IoSlice::new(b"x")]).unwrap_err().to_string(), why);
         }
-        assert_eq!(end.alert(Hash::Sha256), None, "an alert is not answered");
+        assert_eq!(end.alert(PskHash::Sha256), None, "an alert is not answered");
     }
 }
 
 #[test]
 fn keys_change_in_the_middle_of_a_load_from_either_end() {
-    for hash in [Hash::Sha256, Hash::Sha384] {
+    for hash in [PskHash::Sha256, PskHash::Sha384] {
         let [mut client, mut server] = pair(hash);
         let data = pattern(600_000);
         let (mut sent, mut got) = ([0, 0], [Vec::new(), Vec::new()]);
@@ -117,7 +117,7 @@ fn old_keys_are_good_for_nothing_once_there_are_new_ones() {
     // A forger that does not use the keys that it has announced.
     end.comes(&client.record(record::APPLICATION_DATA, b"data", 0));
     assert!(end.receive(10).unwrap_err().contains("the keys differ"));
-    assert_eq!(end.alert(Hash::Sha256), Some(alert::BAD_RECORD_MAC));
+    assert_eq!(end.alert(PskHash::Sha256), Some(alert::BAD_RECORD_MAC));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use crate::tests::{hex, pattern};
 #[test]
 fn a_record_is_that_of_the_published_trace() {
     let traced = || {
-        Secret::new(
+        TrafficSecret::new(
             &hex("9e40646ce79a7f9dc05af8889bce6552875afa0b06df0087f792ebb7c17504a5"),
-            Hash::Sha256,
+            PskHash::Sha256,
         )
     };
     let expected = hex(
@@ -23,11 +23,11 @@ fn a_record_is_that_of_the_published_trace() {
     let [up, down] = [Direction::default(), Direction::default()];
     let pipe =
         |from: &Direction, to: &Direction| Box::new(Pipe { from: from.clone(), to: to.clone() });
-    let other = || secret(Role::Server, Hash::Sha256);
-    let mut client = RecordStream::new(pipe(&down, &up), Role::Client, traced(), other());
+    let other = || secret(TlsRole::Server, PskHash::Sha256);
+    let mut client = RecordStream::new(pipe(&down, &up), TlsRole::Client, traced(), other());
     assert_eq!(client.send(&[IoSlice::new(&data)]).unwrap(), 50);
     assert_eq!(up.change(|way| way.record.clone()), expected);
-    let mut server = RecordStream::new(pipe(&up, &down), Role::Server, other(), traced());
+    let mut server = RecordStream::new(pipe(&up, &down), TlsRole::Server, other(), traced());
     let mut room = [0; 64];
     assert_eq!(server.recv(&mut [IoSliceMut::new(&mut room)]).unwrap(), 50);
     assert_eq!(&room[..50], data);
@@ -36,7 +36,7 @@ fn a_record_is_that_of_the_published_trace() {
 #[test]
 fn data_arrives_whatever_it_is_divided_into() {
     let data = pattern(400_000);
-    for (seed, hash) in [(1, Hash::Sha256), (2, Hash::Sha384), (3, Hash::Sha256)] {
+    for (seed, hash) in [(1, PskHash::Sha256), (2, PskHash::Sha384), (3, PskHash::Sha256)] {
         let mut numbers = Numbers(seed);
         let [mut from, mut to] = pair(hash);
         let most = [20_000, 200, 70_000][seed as usize - 1];
@@ -72,7 +72,7 @@ fn data_arrives_whatever_it_is_divided_into() {
 
 #[test]
 fn small_pieces_share_a_record_and_large_ones_fill_theirs() {
-    let [mut from, _] = pair(Hash::Sha256);
+    let [mut from, _] = pair(PskHash::Sha256);
     let piece = pattern(100);
     let pieces: Vec<IoSlice<'_>> = (0..200).map(|_| IoSlice::new(&piece)).collect();
     assert_eq!(from.stream.send(&pieces).unwrap(), 20_000);
@@ -90,7 +90,7 @@ fn small_pieces_share_a_record_and_large_ones_fill_theirs() {
 
 #[test]
 fn bytes_are_taken_once_they_are_sent() {
-    let [mut from, mut to] = pair(Hash::Sha256);
+    let [mut from, mut to] = pair(PskHash::Sha256);
     from.from_it.change(|way| way.room = 30_000);
     let data = pattern(50_000);
     assert_eq!((from.send(&data), from.send(&data)), (0, 0));
@@ -102,7 +102,7 @@ fn bytes_are_taken_once_they_are_sent() {
 
 #[test]
 fn what_there_is_is_told() {
-    let [mut from, mut to] = pair(Hash::Sha256);
+    let [mut from, mut to] = pair(PskHash::Sha256);
     assert_eq!(from.send(&pattern(40_000)), 40_000);
     assert!(!to.stream.has_buffered());
     // The rest of a record, then whole records, are there without more having come.
@@ -124,7 +124,7 @@ fn what_there_is_is_told() {
 
 #[test]
 fn only_a_receive_that_emptied_the_socket_tells_so() {
-    let [mut from, mut to] = pair(Hash::Sha256);
+    let [mut from, mut to] = pair(PskHash::Sha256);
     assert_eq!(from.send(b"some data"), 9);
     assert_eq!(to.receive(100).unwrap().map(|some| some.len()), Some(9));
     assert!(to.stream.tells_rest());
@@ -153,7 +153,7 @@ fn only_a_receive_that_emptied_the_socket_tells_so() {
 
 #[test]
 fn what_ends_behind_data_is_told_behind_it() {
-    let [mut from, mut to] = pair(Hash::Sha256);
+    let [mut from, mut to] = pair(PskHash::Sha256);
     assert_eq!(from.send(&pattern(TLS_SEND_BYTES)), TLS_SEND_BYTES);
     from.stream.shutdown().unwrap();
     assert_eq!(to.receive(TLS_SEND_BYTES).unwrap().map(|some| some.len()), Some(TLS_SEND_BYTES));
@@ -206,7 +206,7 @@ fn padding_is_no_data() {
 #[test]
 fn keys_are_changed_by_count() {
     for direction in [[TLS_KEY_RECORDS_MAX - 2, 0], [0, TLS_KEY_RECORDS_MAX - 2]] {
-        let [mut client, mut server] = pair(Hash::Sha384);
+        let [mut client, mut server] = pair(PskHash::Sha384);
         client.stream.skip_to(direction);
         server.stream.skip_to([direction[1], direction[0]]);
         let data = pattern(3 * TLS_SEND_BYTES);
@@ -255,7 +255,7 @@ fn a_demand_for_keys_is_answered_once() {
 
 #[test]
 fn a_connection_at_rest_has_no_buffers() {
-    let [mut from, mut to] = pair(Hash::Sha256);
+    let [mut from, mut to] = pair(PskHash::Sha256);
     for _ in 0..3 {
         assert_eq!(from.send(&pattern(1000)), 1000);
         assert_eq!(to.receive(2000).unwrap().map(|some| some.len()), Some(1000));

@@ -7,16 +7,16 @@ mod data;
 
 use super::forge::Forger;
 use super::stream::RecordStream;
-use crate::key::Hash;
-use crate::reason::Role;
-use crate::schedule::Secret;
+use crate::key::PskHash;
+use crate::reason::TlsRole;
+use crate::schedule::TrafficSecret;
 use crate::tests::pipe::{Direction, Pipe};
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use weft_io::stream::Stream;
 
 /// The secret of what a role sends.
-fn secret(of: Role, hash: Hash) -> Secret {
-    Secret::new(&[if of == Role::Client { 5 } else { 6 }; 48][..hash.bytes()], hash)
+fn secret(of: TlsRole, hash: PskHash) -> TrafficSecret {
+    TrafficSecret::new(&[if of == TlsRole::Client { 5 } else { 6 }; 48][..hash.bytes()], hash)
 }
 
 /// One end and what is on its way to and from it.
@@ -27,8 +27,8 @@ struct End {
 }
 
 impl End {
-    fn new(role: Role, hash: Hash, to_it: Direction, from_it: Direction) -> Self {
-        let other = if role == Role::Client { Role::Server } else { Role::Client };
+    fn new(role: TlsRole, hash: PskHash, to_it: Direction, from_it: Direction) -> Self {
+        let other = if role == TlsRole::Client { TlsRole::Server } else { TlsRole::Client };
         let pipe = Box::new(Pipe { from: to_it.clone(), to: from_it.clone() });
         let stream = RecordStream::new(pipe, role, secret(role, hash), secret(other, hash));
         Self { stream, to_it, from_it }
@@ -36,8 +36,9 @@ impl End {
 
     /// A server in the hands of a client that keeps no rules.
     fn forged() -> (Self, Forger) {
-        let end = Self::new(Role::Server, Hash::Sha256, Direction::default(), Direction::default());
-        (end, Forger::new(secret(Role::Client, Hash::Sha256)))
+        let end =
+            Self::new(TlsRole::Server, PskHash::Sha256, Direction::default(), Direction::default());
+        (end, Forger::new(secret(TlsRole::Client, PskHash::Sha256)))
     }
 
     fn comes(&self, bytes: &[u8]) {
@@ -66,8 +67,8 @@ impl End {
     }
 
     /// The last alert that it has sent, as its peer reads it.
-    fn alert(&mut self, hash: Hash) -> Option<u8> {
-        let mut peer = End::new(Role::Client, hash, self.from_it.clone(), Direction::default());
+    fn alert(&mut self, hash: PskHash) -> Option<u8> {
+        let mut peer = End::new(TlsRole::Client, hash, self.from_it.clone(), Direction::default());
         let why = peer.receive(100).err()?;
         why.strip_prefix("TLS: the peer ended it with alert ")
             .and_then(|number| number.parse().ok())
@@ -76,9 +77,12 @@ impl End {
 }
 
 /// A client and a server.
-fn pair(hash: Hash) -> [End; 2] {
+fn pair(hash: PskHash) -> [End; 2] {
     let (up, down) = (Direction::default(), Direction::default());
-    [End::new(Role::Client, hash, down.clone(), up.clone()), End::new(Role::Server, hash, up, down)]
+    [
+        End::new(TlsRole::Client, hash, down.clone(), up.clone()),
+        End::new(TlsRole::Server, hash, up, down),
+    ]
 }
 
 /// Numbers without an order, the same each time.

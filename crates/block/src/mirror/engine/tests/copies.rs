@@ -2,7 +2,7 @@
 //! each other.
 
 use super::world::{BLOCKS, Disk, Fate, REGION, World};
-use crate::mirror::engine::{Io, Role, Target};
+use crate::mirror::engine::{Io, IoTarget, LegRole};
 use crate::op::OpKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -41,7 +41,7 @@ fn check(world: &mut World, with_state: bool, old: usize) {
     world.with(|engine| engine.allow_copies());
     assert_eq!(
         world.engine.as_ref().unwrap().roles()[old],
-        Role::Away,
+        LegRole::Away,
         "the older copy is not in sync"
     );
     read(world);
@@ -166,7 +166,7 @@ fn crash(with_state: bool, fate: Fate, mut steps: usize) -> bool {
     read(&mut world);
     world.with(|engine| engine.allow_copies());
     world.run();
-    if world.engine.as_ref().unwrap().roles()[1] == Role::Away {
+    if world.engine.as_ref().unwrap().roles()[1] == LegRole::Away {
         world.back(1).unwrap();
         world.run();
     }
@@ -234,13 +234,13 @@ fn a_close_takes_its_name_from_a_leg_that_is_being_copied_to() {
     world.run();
     world.settle(&mut weft_io::sim::Rng::new(1));
     world.back(2).unwrap();
-    let is_copy = |(_, _, io): &(u64, Target, Io)| {
+    let is_copy = |(_, _, io): &(u64, IoTarget, Io)| {
         matches!(io, Io::Fetch { .. } | Io::Store { .. } | Io::Equalise { .. })
     };
     while let Some(at) = world.todo.iter().position(|one| !is_copy(one)) {
         world.step(at);
     }
-    assert_eq!(world.engine.as_ref().unwrap().roles()[2], Role::Copying);
+    assert_eq!(world.engine.as_ref().unwrap().roles()[2], LegRole::Copying);
     world.with(|engine| engine.close());
     world.run();
     assert!(world.is_closed);
@@ -261,7 +261,7 @@ fn the_longest_bound_that_targets_state_is_in_the_labels_before_a_leg_is_written
     world.with(|engine| engine.bound(50_000));
     world.with(|engine| engine.allow_copies());
     world.back(1).unwrap();
-    let is_to_leg = |(_, target, _): &(u64, Target, Io)| *target == Target::Leg(1);
+    let is_to_leg = |(_, target, _): &(u64, IoTarget, Io)| *target == IoTarget::Leg(1);
     while !world.todo.iter().any(is_to_leg) {
         world.step(0);
     }

@@ -1,12 +1,12 @@
 //! Work of an engine's driver for evicted regions.
 
 use super::world::World;
-use crate::mirror::engine::Engine;
+use crate::mirror::engine::MirrorEngine;
 
 impl World {
     /// Loops have ended what they write to regions that are evicted.
     pub(super) fn unmark(&mut self) {
-        self.with(Engine::unmarked);
+        self.with(MirrorEngine::unmarked);
     }
 
     /// Evicts what is due; whether anything was done.

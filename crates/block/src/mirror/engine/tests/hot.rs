@@ -3,9 +3,9 @@
 use super::version1::{drive, label, open, open_limited};
 use super::world::{REGION, World};
 use crate::mirror::bitmap::Bitmap;
-use crate::mirror::engine::{Engine, Io, Output, Role, Target};
+use crate::mirror::engine::{Io, IoTarget, LegRole, MirrorEngine, MirrorOutput};
 use crate::mirror::labels::FoundLeg;
-use crate::mirror::record::Record;
+use crate::mirror::record::MirrorRecord;
 use crate::mirror::start::{first_area, first_record};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
@@ -136,20 +136,20 @@ fn a_leg_that_is_copied_to_is_flushed_as_well() {
     world.stray.clear();
     world.back(2).unwrap();
     let role = |world: &World| world.engine.as_ref().unwrap().roles()[2];
-    while role(&world) != Role::Copying {
+    while role(&world) != LegRole::Copying {
         world.step(0);
     }
     write(&mut world, 1);
-    let is_flush = |(_, target, io): &(u64, Target, Io)| {
-        matches!(io, Io::Flush) && matches!(target, Target::Leg(_))
+    let is_flush = |(_, target, io): &(u64, IoTarget, Io)| {
+        matches!(io, Io::Flush) && matches!(target, IoTarget::Leg(_))
     };
     while world.todo.iter().filter(|one| is_flush(one)).count() < 3 {
-        assert_eq!(role(&world), Role::Copying, "no leg is left out");
+        assert_eq!(role(&world), LegRole::Copying, "no leg is left out");
         let at = world.todo.iter().position(|one| !is_flush(one)).expect("something is to be done");
         world.step(at);
     }
     world.run();
-    assert_eq!((role(&world), world.users.len()), (Role::Member, 0));
+    assert_eq!((role(&world), world.users.len()), (LegRole::Member, 0));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn the_one_that_was_written_to_last_stays() {
 fn long() -> [Option<FoundLeg>; 3] {
     let first = first_record(Uuid::from_u128(1), 2, 1, 512, 64 << 20, 99);
     core::array::from_fn(|leg| {
-        let record = Record { leg: leg as u8, is_clean: true, ..first.clone() };
+        let record = MirrorRecord { leg: leg as u8, is_clean: true, ..first.clone() };
         (leg < 2).then(|| FoundLeg {
             url: format!("url-{leg}"),
             area: first_area(&record),
@@ -232,7 +232,7 @@ fn long() -> [Option<FoundLeg>; 3] {
 }
 
 /// An open mirror of 1,024 regions, none of which is marked. `hot` regions may be marked.
-fn empty(hot: usize) -> (Engine, [Option<FoundLeg>; 3]) {
+fn empty(hot: usize) -> (MirrorEngine, [Option<FoundLeg>; 3]) {
     let mut files = long();
     let mut engine = open_limited(&mut files, hot);
     for _ in 0..2 {
@@ -255,7 +255,7 @@ fn no_region_leaves_a_working_set_that_just_fits() {
 }
 
 /// The writes of pages until the engine wants nothing.
-fn pages(engine: &mut Engine) -> usize {
+fn pages(engine: &mut MirrorEngine) -> usize {
     let mut pages = 0;
     loop {
         let outputs = engine.outputs();
@@ -263,15 +263,15 @@ fn pages(engine: &mut Engine) -> usize {
             return pages;
         }
         for output in outputs {
-            let Output::Io { name, target, io } = output else { continue };
-            pages += usize::from(matches!(io, Io::Page { .. }) && target == Target::Leg(0));
+            let MirrorOutput::Io { name, target, io } = output else { continue };
+            pages += usize::from(matches!(io, Io::Page { .. }) && target == IoTarget::Leg(0));
             engine.done(name, Outcome::SUCCESS);
         }
     }
 }
 
 /// Everything succeeds but writes of pages, which are kept; the writes of users among it.
-fn all_but_pages(engine: &mut Engine, pages: &mut Vec<u64>) -> usize {
+fn all_but_pages(engine: &mut MirrorEngine, pages: &mut Vec<u64>) -> usize {
     let mut writes = 0;
     loop {
         let outputs = engine.outputs();
@@ -279,7 +279,7 @@ fn all_but_pages(engine: &mut Engine, pages: &mut Vec<u64>) -> usize {
             return writes;
         }
         for output in outputs {
-            let Output::Io { name, io, .. } = output else { continue };
+            let MirrorOutput::Io { name, io, .. } = output else { continue };
             match io {
                 Io::Page { .. } => pages.push(name),
                 io => {
@@ -296,7 +296,7 @@ fn all_but_pages(engine: &mut Engine, pages: &mut Vec<u64>) -> usize {
 fn a_region_that_was_evicted_during_a_change_is_not_marked() {
     let mut engine = empty(3).0;
     let mut pages = Vec::new();
-    let want = |engine: &mut Engine, pages: &mut Vec<u64>, region: usize| {
+    let want = |engine: &mut MirrorEngine, pages: &mut Vec<u64>, region: usize| {
         let mut regions = Bitmap::new(1024);
         regions.set(region);
         engine.want_all(&regions);

@@ -1,7 +1,7 @@
 //! Rules that a single case shows.
 
 use super::world::{BLOCKS, REGION, World};
-use crate::mirror::engine::{Halt, Io, Role, Target};
+use crate::mirror::engine::{Halt, Io, IoTarget, LegRole};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use weft_io::sim::Rng;
@@ -26,7 +26,7 @@ fn tidy(world: &mut World) {
     }
 }
 
-fn targets(world: &World) -> Vec<(Target, &'static str)> {
+fn targets(world: &World) -> Vec<(IoTarget, &'static str)> {
     let name = |io: &Io| match io {
         Io::Page { .. } => "page",
         Io::Label { .. } => "label",
@@ -44,11 +44,11 @@ fn the_bit_is_durable_before_any_leg_is_written() {
     world.submit(WRITE, 2 * REGION, 1);
     assert_eq!(
         targets(&world),
-        [(Target::State, "page")],
+        [(IoTarget::State, "page")],
         "what comes meanwhile waits for the next write of bits"
     );
     world.step(0);
-    let first = [(Target::Leg(0), "write"), (Target::Leg(1), "write")];
+    let first = [(IoTarget::Leg(0), "write"), (IoTarget::Leg(1), "write")];
     assert_eq!(
         targets(&world).iter().filter(|target| target.1 == "write").copied().collect::<Vec<_>>(),
         first
@@ -59,10 +59,10 @@ fn the_bit_is_durable_before_any_leg_is_written() {
     world.run();
     tidy(&mut world);
     world.submit(WRITE, 1, 1);
-    assert_eq!(targets(&world), [(Target::State, "page")], "it was cleared after a flush");
+    assert_eq!(targets(&world), [(IoTarget::State, "page")], "it was cleared after a flush");
     let mut alone = open(2, false);
     alone.submit(WRITE, 0, 1);
-    assert_eq!(targets(&alone), [(Target::Leg(0), "page"), (Target::Leg(1), "page")]);
+    assert_eq!(targets(&alone), [(IoTarget::Leg(0), "page"), (IoTarget::Leg(1), "page")]);
 }
 
 #[test]
@@ -74,15 +74,15 @@ fn a_loss_is_durable_before_what_was_missed_is_acknowledged() {
     world.step(0);
     assert_eq!(world.users.len(), 1);
     assert!(
-        targets(&world).iter().all(|(target, io)| (*target, *io) == (Target::State, "page")),
+        targets(&world).iter().all(|(target, io)| (*target, *io) == (IoTarget::State, "page")),
         "first what it missed"
     );
     while targets(&world)[0].1 == "page" {
         world.step(0);
     }
-    assert_eq!(targets(&world), [(Target::State, "label")]);
+    assert_eq!(targets(&world), [(IoTarget::State, "label")]);
     world.step(0);
-    assert_eq!((targets(&world), world.users.len()), (vec![(Target::Leg(0), "label")], 1));
+    assert_eq!((targets(&world), world.users.len()), (vec![(IoTarget::Leg(0), "label")], 1));
     world.step(0);
     assert_eq!((world.users.len(), world.failures), (0, 0));
     assert_eq!(
@@ -133,7 +133,7 @@ fn a_leg_that_somebody_else_has_reserved_ends_the_mirror() {
         world.run();
         world.submit(what, 0, u32::from(what == WRITE));
         world.submit(WRITE, 5, 1);
-        let at = world.todo.iter().position(|(_, target, _)| *target == Target::Leg(1)).unwrap();
+        let at = world.todo.iter().position(|(_, target, _)| *target == IoTarget::Leg(1)).unwrap();
         world.fail(at, Outcome::Done(Status::new(StatusKind::ReservationConflict)));
         assert_eq!(
             (world.halted, world.users.len()),
@@ -187,7 +187,7 @@ fn a_leg_that_comes_back_gets_only_what_it_missed() {
     let engine = world.engine.as_ref().unwrap();
     assert_eq!(
         (engine.roles()[1], engine.durable().members, engine.durable().generation.number),
-        (Role::Member, 0b11, 3)
+        (LegRole::Member, 0b11, 3)
     );
     assert_eq!(
         world.fetched,
@@ -245,10 +245,9 @@ fn a_read_that_waited_for_a_write_that_failed_sees_what_all_legs_have() {
     // One leg has it, the other one does not, and none can be dropped.
     let timed_out = Outcome::settled(Status::new(StatusKind::TimedOut));
     let of_leg = |world: &World| {
-        world
-            .todo
-            .iter()
-            .position(|(_, target, io)| *target == Target::Leg(1) && matches!(io, Io::Write { .. }))
+        world.todo.iter().position(|(_, target, io)| {
+            *target == IoTarget::Leg(1) && matches!(io, Io::Write { .. })
+        })
     };
     while of_leg(&world).is_none() {
         world.step(0);
@@ -276,23 +275,23 @@ fn a_write_in_doubt_is_copied_again_to_a_leg_that_had_its_region_already() {
     while world.disks[2].now[3] != copied || world.engine.as_ref().unwrap().backlog()[2] != 1 {
         world.step(0);
     }
-    assert_eq!(world.engine.as_ref().unwrap().roles()[2], Role::Copying);
+    assert_eq!(world.engine.as_ref().unwrap().roles()[2], LegRole::Copying);
     // The leg from which copies are read does not execute it, the others do.
     world.submit(WRITE, 3, 4);
     let first = |world: &World| {
-        let is_first = |(_, target, io): &(u64, Target, Io)| {
-            *target == Target::Leg(0) && matches!(io, Io::Write { .. })
+        let is_first = |(_, target, io): &(u64, IoTarget, Io)| {
+            *target == IoTarget::Leg(0) && matches!(io, Io::Write { .. })
         };
         world.todo.iter().position(is_first)
     };
     while first(&world).is_none() {
-        let at = world.todo.iter().position(|(_, target, _)| *target == Target::State).unwrap();
+        let at = world.todo.iter().position(|(_, target, _)| *target == IoTarget::State).unwrap();
         world.step(at);
     }
     let at = first(&world).unwrap();
     world.fail(at, Outcome::settled(Status::new(StatusKind::TimedOut)));
     world.run();
-    assert_eq!((world.failures, world.engine.as_ref().unwrap().roles()[2]), (1, Role::Member));
+    assert_eq!((world.failures, world.engine.as_ref().unwrap().roles()[2]), (1, LegRole::Member));
     assert!((1..3).all(|leg| world.disks[leg].now == world.disks[0].now), "all legs have the same");
 }
 
@@ -310,11 +309,14 @@ fn a_flush_ends_also_when_a_leg_has_joined_meanwhile() {
     world.back(2).unwrap();
     // One leg takes longer for it than the other one for coming back.
     let is_slow =
-        |(_, target, io): &(u64, Target, Io)| *target == Target::Leg(1) && *io == Io::Flush;
+        |(_, target, io): &(u64, IoTarget, Io)| *target == IoTarget::Leg(1) && *io == Io::Flush;
     while let Some(at) = world.todo.iter().position(|one| !is_slow(one)) {
         world.step(at);
     }
-    assert_eq!((world.engine.as_ref().unwrap().roles()[2], world.users.len()), (Role::Member, 1));
+    assert_eq!(
+        (world.engine.as_ref().unwrap().roles()[2], world.users.len()),
+        (LegRole::Member, 1)
+    );
     world.run();
     assert_eq!((world.failures, world.users.len()), (0, 0));
 }

@@ -2,7 +2,7 @@
 //! what was not flushed.
 
 use super::world::World;
-use crate::mirror::engine::{Io, Target};
+use crate::mirror::engine::{Io, IoTarget};
 use crate::op::OpKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -103,5 +103,5 @@ fn blocks_that_such_a_leg_cannot_be_read_from_are_a_loss_that_is_told() {
     world.with(|engine| engine.allow_copies());
     world.run();
     assert!(world.forgotten == 1 && world.users.is_empty());
-    assert!(!world.todo.iter().any(|(_, target, _)| *target == Target::Leg(1)));
+    assert!(!world.todo.iter().any(|(_, target, _)| *target == IoTarget::Leg(1)));
 }

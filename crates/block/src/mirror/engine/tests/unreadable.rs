@@ -2,7 +2,7 @@
 
 use super::world::{BLOCKS, Fate, REGION, World};
 use crate::limits::MIRROR_UNREADABLE_RANGES;
-use crate::mirror::engine::{Engine, Role};
+use crate::mirror::engine::{LegRole, MirrorEngine};
 use crate::op::OpKind;
 use weft_io::sim::Rng;
 
@@ -35,7 +35,7 @@ fn unreadable(world: &World) -> Vec<(u64, u64)> {
     world
         .engine
         .as_ref()
-        .map(Engine::unreadable)
+        .map(MirrorEngine::unreadable)
         .into_iter()
         .flat_map(|all| all.ranges().collect::<Vec<_>>())
         .collect()
@@ -52,7 +52,7 @@ fn what_no_leg_can_read_stops_nothing_else_until_it_is_written() {
         fails(&mut world, OpKind::Compare, 12, 1),
         "nobody is shown what legs need not have in common"
     );
-    world.with(Engine::close);
+    world.with(MirrorEngine::close);
     world.run();
     assert!(world.is_closed, "it can be closed");
     world.start(true, false).unwrap();
@@ -77,7 +77,7 @@ fn a_leg_is_in_sync_without_what_cannot_be_read_and_never_shows_what_it_holds_th
     world.settle(&mut Rng::new(1));
     world.back(1).unwrap();
     world.run();
-    assert_eq!(world.engine.as_ref().unwrap().roles()[..2], [Role::Member; 2]);
+    assert_eq!(world.engine.as_ref().unwrap().roles()[..2], [LegRole::Member; 2]);
     world.gone(0);
     world.run();
     assert!(fails(&mut world, OpKind::Read, 0, 8) && !fails(&mut world, OpKind::Read, 8, 8));
@@ -130,11 +130,11 @@ fn a_leg_stays_out_of_sync_where_there_is_more_than_can_be_remembered() {
     let engine = world.engine.as_ref().unwrap();
     assert_eq!(
         (engine.roles()[1], unreadable(&world).len()),
-        (Role::Copying, MIRROR_UNREADABLE_RANGES)
+        (LegRole::Copying, MIRROR_UNREADABLE_RANGES)
     );
     assert_eq!(engine.backlog()[1], 1, "the regions behind it were copied");
     assert!(fails(&mut world, WRITE, 3, 1), "what could not be read back is not acknowledged");
     assert!(!fails(&mut world, WRITE, 0, 8));
     world.run();
-    assert_eq!(world.engine.as_ref().unwrap().roles()[1], Role::Member, "there was room again");
+    assert_eq!(world.engine.as_ref().unwrap().roles()[1], LegRole::Member, "there was room again");
 }

@@ -4,10 +4,10 @@
 
 use super::world::OPENER;
 use crate::limits::MIRROR_HOT_REGIONS;
-use crate::mirror::engine::{Engine, Io, Output, Target};
+use crate::mirror::engine::{Io, IoTarget, MirrorEngine, MirrorOutput};
 use crate::mirror::labels::{FoundLeg, read};
 use crate::mirror::layout::{AREA_BYTES, HotLimit, UNIT};
-use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
+use crate::mirror::record::{Claim, LEGS_MAX, MirrorRecord, RecordSlots};
 use crate::mirror::start::decide;
 use crate::op::Outcome;
 use uuid::Uuid;
@@ -47,17 +47,17 @@ pub(super) fn open_and_close(files: &mut [Option<FoundLeg>; 3], in_doubt: &[usiz
 }
 
 /// Does what an engine wants until it wants nothing, on the files that are here.
-pub(super) fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
+pub(super) fn drive(engine: &mut MirrorEngine, files: &mut [Option<FoundLeg>; 3]) {
     loop {
         let outputs = engine.outputs();
         if outputs.is_empty() {
             return;
         }
         for output in outputs {
-            let Output::Io { name, target, io } = output else { continue };
+            let MirrorOutput::Io { name, target, io } = output else { continue };
             let file = match target {
-                Target::Leg(leg) => files[leg].as_mut().unwrap(),
-                Target::State => files[STATE].as_mut().unwrap(),
+                IoTarget::Leg(leg) => files[leg].as_mut().unwrap(),
+                IoTarget::State => files[STATE].as_mut().unwrap(),
             };
             match io {
                 Io::Page { offset, bytes } => {
@@ -75,26 +75,26 @@ pub(super) fn drive(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
     }
 }
 
-pub(super) fn open(files: &mut [Option<FoundLeg>; 3]) -> Engine {
+pub(super) fn open(files: &mut [Option<FoundLeg>; 3]) -> MirrorEngine {
     open_limited(files, MIRROR_HOT_REGIONS)
 }
 
 /// With a maximum of marked regions.
-pub(super) fn open_limited(files: &mut [Option<FoundLeg>; 3], hot: usize) -> Engine {
+pub(super) fn open_limited(files: &mut [Option<FoundLeg>; 3], hot: usize) -> MirrorEngine {
     let legs = [files[0].clone(), files[1].clone()];
     let start = decide(&legs, files[STATE].as_ref(), None, false).unwrap();
     let claim = Claim { opener: start.opener.unwrap_or(OPENER), time: 5, host: "here".into() };
-    let mut engine = Engine::new(start, claim, 1, HotLimit::Regions(hot));
+    let mut engine = MirrorEngine::new(start, claim, 1, HotLimit::Regions(hot));
     drive(&mut engine, files);
     engine
 }
 
-pub(super) fn close(engine: &mut Engine, files: &mut [Option<FoundLeg>; 3]) {
+pub(super) fn close(engine: &mut MirrorEngine, files: &mut [Option<FoundLeg>; 3]) {
     engine.close();
     drive(engine, files);
 }
 
-pub(super) fn label(file: &FoundLeg) -> Record {
+pub(super) fn label(file: &FoundLeg) -> MirrorRecord {
     read(file).unwrap().1
 }
 
@@ -141,13 +141,16 @@ fn a_leg_that_is_absent_at_the_rewrite_is_recognised_later() {
     close(&mut engine, &mut files);
     let mut engine = open(&mut files);
     let absent = found(1, CLOSED[1]);
-    assert_eq!(Slots::of(&absent.area, 512).newest().unwrap().1.run.tag, 0);
+    assert_eq!(RecordSlots::of(&absent.area, 512).newest().unwrap().1.run.tag, 0);
     files[1] = Some(absent.clone());
     engine.allow_copies();
     assert_eq!(engine.leg_back(&absent), Ok(1));
     let outputs = engine.outputs();
-    let is_whole = |output: &Output| {
-        matches!(output, Output::Say(crate::mirror::engine::Event::Resync { is_whole: true, .. }))
+    let is_whole = |output: &MirrorOutput| {
+        matches!(
+            output,
+            MirrorOutput::Say(crate::mirror::engine::MirrorEvent::Resync { is_whole: true, .. })
+        )
     };
     assert!(!outputs.iter().any(is_whole));
     assert_eq!(engine.durable().left[1], label(&absent).generation);

@@ -4,7 +4,7 @@
 
 use super::version1::{found, label, open_and_close, version};
 use super::world::World;
-use crate::mirror::record::{Format, Record};
+use crate::mirror::record::{Format, MirrorRecord};
 
 const CLOSED: [&[u8]; 3] = [
     include_bytes!("version2/closed-leg-0"),
@@ -48,7 +48,7 @@ fn a_leg_that_is_replaced_gets_the_version_of_the_others() {
 
 #[test]
 fn a_label_or_a_state_file_of_other_sizes_is_refused() {
-    let write = |world: &mut World, leg: Option<usize>, change: fn(&mut Record)| {
+    let write = |world: &mut World, leg: Option<usize>, change: fn(&mut MirrorRecord)| {
         let disk = match leg {
             Some(leg) => &mut world.disks[leg],
             None => world.state.as_mut().unwrap(),
@@ -63,7 +63,7 @@ fn a_label_or_a_state_file_of_other_sizes_is_refused() {
         let (slot, _, new) = slots.put(&record, super::world::BLOCK);
         disk.area[slot * crate::mirror::layout::UNIT..][..new.len()].copy_from_slice(&new);
     };
-    let changes: [fn(&mut Record); 2] =
+    let changes: [fn(&mut MirrorRecord); 2] =
         [|record| record.region_bytes *= 2, |record| record.data_bytes -= 512];
     for change in changes {
         for leg in [Some(1), None] {

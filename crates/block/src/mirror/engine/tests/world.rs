@@ -3,11 +3,11 @@
 
 use super::oracle::Oracle;
 use crate::limits::MIRROR_HOT_REGIONS;
-use crate::mirror::engine::{Engine, Halt, Io, Output, Target};
+use crate::mirror::engine::{Halt, Io, IoTarget, MirrorEngine, MirrorOutput};
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::layout::{AREA_BYTES, HotLimit, UNIT};
-use crate::mirror::record::{Claim, Format, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{Start, decide};
+use crate::mirror::record::{Claim, Format, LEGS_MAX, MirrorRecord, RecordSlots};
+use crate::mirror::start::{MirrorStart, decide, first_area};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,13 +73,13 @@ pub(super) struct World {
     pub(super) bad: BTreeSet<(usize, u64)>,
     /// Legs that can be reached.
     pub(super) here: [bool; LEGS_MAX],
-    pub(super) engine: Option<Engine>,
+    pub(super) engine: Option<MirrorEngine>,
     pub(super) users: BTreeMap<u64, User>,
     copies: BTreeMap<u64, Vec<u64>>,
     /// Actions that the engine has requested, oldest first.
-    pub(super) todo: Vec<(u64, Target, Io)>,
+    pub(super) todo: Vec<(u64, IoTarget, Io)>,
     /// Actions on their way to a leg when it was lost.
-    pub(super) stray: Vec<(u64, Target, Io)>,
+    pub(super) stray: Vec<(u64, IoTarget, Io)>,
     pub(super) oracle: Oracle,
     pub(super) halted: Option<Halt>,
     pub(super) is_open: bool,
@@ -118,8 +118,7 @@ impl World {
                 BLOCKS * u64::from(BLOCK),
                 99,
             );
-            disk.area =
-                crate::mirror::start::first_area(&Record { format, leg: leg as u8, ..first });
+            disk.area = first_area(&MirrorRecord { format, leg: leg as u8, ..first });
         }
         Self {
             disks,
@@ -179,7 +178,12 @@ impl World {
         (legs, state)
     }
 
-    pub(super) fn decide(&self, with_state: bool, own: bool, force: bool) -> Result<Start, String> {
+    pub(super) fn decide(
+        &self,
+        with_state: bool,
+        own: bool,
+        force: bool,
+    ) -> Result<MirrorStart, String> {
         let (legs, state) = self.found(with_state);
         decide(&legs, state.as_ref(), own.then_some(OPENER), force)
     }
@@ -190,12 +194,13 @@ impl World {
         self.starts += 1;
         let claim = Claim { opener: OPENER, time: 5, host: "here".into() };
         (self.halted, self.is_open, self.is_closed) = (None, false, false);
-        self.engine = Some(Engine::new(start, claim, self.starts, HotLimit::Regions(self.hot)));
+        self.engine =
+            Some(MirrorEngine::new(start, claim, self.starts, HotLimit::Regions(self.hot)));
         self.take();
         Ok(())
     }
 
-    pub(super) fn with(&mut self, act: impl FnOnce(&mut Engine)) {
+    pub(super) fn with(&mut self, act: impl FnOnce(&mut MirrorEngine)) {
         if let Some(engine) = &mut self.engine {
             act(engine);
         }
@@ -213,7 +218,7 @@ impl World {
     /// Takes what the engine says.
     fn take(&mut self) {
         loop {
-            let outputs = self.engine.as_mut().map(Engine::outputs).unwrap_or_default();
+            let outputs = self.engine.as_mut().map(MirrorEngine::outputs).unwrap_or_default();
             if outputs.is_empty() {
                 if self.evict() {
                     continue;
@@ -222,16 +227,16 @@ impl World {
             }
             for output in outputs {
                 match output {
-                    Output::Io { name, target, io } => self.todo.push((name, target, io)),
-                    Output::Complete { op, outcome } => self.complete(op, &outcome),
-                    Output::Release { copy } => drop(self.copies.remove(&copy)),
-                    Output::Opened => self.is_open = true,
-                    Output::Closed => self.is_closed = true,
-                    Output::Halted(why) => self.halted = Some(why),
-                    Output::Leave { leg } => self.lose_path(leg),
-                    Output::Forgotten => self.forgotten += 1,
-                    Output::Joined { leg } => self.joined.push(leg),
-                    Output::Say(_) => {}
+                    MirrorOutput::Io { name, target, io } => self.todo.push((name, target, io)),
+                    MirrorOutput::Complete { op, outcome } => self.complete(op, &outcome),
+                    MirrorOutput::Release { copy } => drop(self.copies.remove(&copy)),
+                    MirrorOutput::Opened => self.is_open = true,
+                    MirrorOutput::Closed => self.is_closed = true,
+                    MirrorOutput::Halted(why) => self.halted = Some(why),
+                    MirrorOutput::Leave { leg } => self.lose_path(leg),
+                    MirrorOutput::Forgotten => self.forgotten += 1,
+                    MirrorOutput::Joined { leg } => self.joined.push(leg),
+                    MirrorOutput::Say(_) => {}
                 }
             }
         }
@@ -255,7 +260,7 @@ impl World {
     fn lose_path(&mut self, leg: usize) {
         let (lost, kept) = core::mem::take(&mut self.todo)
             .into_iter()
-            .partition(|(_, target, _)| *target == Target::Leg(leg));
+            .partition(|(_, target, _)| *target == IoTarget::Leg(leg));
         (self.stray, self.todo) =
             (core::mem::take(&mut self.stray).into_iter().chain(lost).collect(), kept);
         let reads: Vec<u64> =
@@ -285,7 +290,7 @@ impl World {
     /// A leg is here again. Its earlier work is settled.
     pub(super) fn back(&mut self, leg: usize) -> Result<(), String> {
         assert!(
-            !self.stray.iter().any(|(_, target, _)| *target == Target::Leg(leg)),
+            !self.stray.iter().any(|(_, target, _)| *target == IoTarget::Leg(leg)),
             "a leg comes back when its writes are settled"
         );
         self.here[leg] = true;
@@ -331,14 +336,14 @@ impl World {
         }
     }
 
-    fn apply(&mut self, target: Target, io: &Io, fate: Fate) -> Outcome {
+    fn apply(&mut self, target: IoTarget, io: &Io, fate: Fate) -> Outcome {
         let user = |op: &u64, users: &BTreeMap<u64, User>| users.get(op).cloned();
         if fate == Fate::Lands && self.meets_bad(target, io) {
             return Outcome::Done(Status::new(StatusKind::Media));
         }
         let disk = match target {
-            Target::Leg(leg) => &mut self.disks[leg],
-            Target::State => self.state.as_mut().expect("there is a state file"),
+            IoTarget::Leg(leg) => &mut self.disks[leg],
+            IoTarget::State => self.state.as_mut().expect("there is a state file"),
         };
         let part = |blocks: u32| if fate == Fate::Torn { blocks / 2 } else { blocks } as usize;
         match io {
@@ -380,8 +385,8 @@ impl World {
     }
 
     /// Returns whether it reads a block that cannot be read. One that is written can be read again.
-    fn meets_bad(&mut self, target: Target, io: &Io) -> bool {
-        let Target::Leg(leg) = target else { return false };
+    fn meets_bad(&mut self, target: IoTarget, io: &Io) -> bool {
+        let IoTarget::Leg(leg) = target else { return false };
         let (lba, blocks) = match io {
             Io::Read { op } | Io::Compare { op } | Io::Write { op } => match self.users.get(op) {
                 Some(user) => (user.lba, user.blocks),
@@ -435,8 +440,8 @@ impl World {
     }
 
     /// The newest label of a leg.
-    pub(super) fn label(&self, leg: usize) -> Record {
-        Slots::of(&self.disks[leg].area, BLOCK).newest().expect("it has a label").1
+    pub(super) fn label(&self, leg: usize) -> MirrorRecord {
+        RecordSlots::of(&self.disks[leg].area, BLOCK).newest().expect("it has a label").1
     }
 }
 

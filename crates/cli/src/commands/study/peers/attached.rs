@@ -1,27 +1,27 @@
 //! Lanes to disks that initiators of the kernel make of the devices of other lanes.
 
-use super::super::setup::Opener;
-use super::kernel::initiator::{Initiator, Remote};
-use super::kernel::session::{Group, Session};
+use super::super::setup::StudySetup;
+use super::kernel::initiator::{KernelInitiator, Remote};
+use super::kernel::session::{KernelGroup, KernelSession};
 use super::lanes::name_of;
 use super::load::Load;
 use super::wanted::{Choice, cell};
 use std::rc::Rc;
 use weft_bench::results::{Cell, Skipped};
-use weft_bench::study::{self, ForeignTarget, Lane};
+use weft_bench::study::{self, ForeignTarget, StudyLane};
 use weft_bench::suite::{LaneTemplate, Through};
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// The lanes of the kernel's initiators on the device of another lane, and those of load
     /// generators on their disks. One that cannot be made costs only its lanes.
     pub fn attached(
         &self,
-        on: &Lane,
+        on: &StudyLane,
         through: Through,
         choice: &Choice,
-        kernel: Option<&Rc<Session>>,
+        kernel: Option<&Rc<KernelSession>>,
         skipped: &mut Vec<Skipped>,
-    ) -> Vec<Lane> {
+    ) -> Vec<StudyLane> {
         let Some(session) = kernel else { return Vec::new() };
         let loads: Vec<&Load> = choice.loads.iter().copied().filter(|load| load.disks).collect();
         let mut lanes = Vec::new();
@@ -49,11 +49,11 @@ impl Opener<'_> {
     /// compared with weft's initiator, on another one with itself on weft's target.
     fn by_kernel(
         &self,
-        on: &Lane,
-        initiator: &Initiator,
-        session: &Rc<Session>,
-    ) -> Result<Lane, String> {
-        let group = Group::new(session, on.peer.process.clone());
+        on: &StudyLane,
+        initiator: &KernelInitiator,
+        session: &Rc<KernelSession>,
+    ) -> Result<StudyLane, String> {
+        let group = KernelGroup::new(session, on.peer.process.clone());
         group.wake();
         let remote = Remote {
             url: &on.url,
@@ -75,12 +75,12 @@ impl Opener<'_> {
             None => on.name.clone(),
             Some(_) => name_of(initiator.through.name(), initiator.name),
         };
-        Ok(Lane {
+        Ok(StudyLane {
             // Threads of the kernel are a part of each end, so no processor time is comparable.
             target_pids: Vec::new(),
             target_cpus: on.target_cpus.clone(),
             prepared_by: Some(on.name.clone()),
-            peer: study::Peer {
+            peer: study::LanePeer {
                 rival: Some(rival),
                 setup: on.peer.setup.clone(),
                 polls: on.peer.polls,
@@ -93,7 +93,7 @@ impl Opener<'_> {
 }
 
 /// The place of such a lane among targets and initiators.
-fn place(on: &Lane, initiator: &Initiator) -> Cell {
+fn place(on: &StudyLane, initiator: &KernelInitiator) -> Cell {
     let target = on.peer.cell.as_ref().and_then(|cell| cell.target.as_deref());
     cell(initiator.through, target, Some(initiator.name))
 }

@@ -7,7 +7,7 @@ const BLOCK_BYTES: u32 = 512;
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Device {
+pub enum PeerDevice {
     /// Memory, of this many bytes.
     Ram(u64),
     /// A device that stores nothing, of this many bytes.
@@ -16,7 +16,7 @@ pub enum Device {
     File { path: String, direct: bool },
 }
 
-impl Device {
+impl PeerDevice {
     /// The device of a URL.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use weft_block::Atomicity;
 
-    fn of(url: &str, block_bytes: u32) -> Result<Device, String> {
+    fn of(url: &str, block_bytes: u32) -> Result<PeerDevice, String> {
         let geometry = Geometry {
             block_bytes,
             blocks: 8,
@@ -65,14 +65,14 @@ mod tests {
             max_transfer_bytes: 4096,
             atomic: Atomicity::ONE_BLOCK,
         };
-        Device::of(url, geometry)
+        PeerDevice::of(url, geometry)
     }
 
     #[test]
     fn memory_and_files_are_served_and_nothing_else() {
-        assert_eq!(of("ram:4096", 512), Ok(Device::Ram(4096)));
-        assert_eq!(of("null:4KiB,uuid=x", 512), Ok(Device::Null(4096)));
-        let file = |direct| Ok(Device::File { path: "/d/x".into(), direct });
+        assert_eq!(of("ram:4096", 512), Ok(PeerDevice::Ram(4096)));
+        assert_eq!(of("null:4KiB,uuid=x", 512), Ok(PeerDevice::Null(4096)));
+        let file = |direct| Ok(PeerDevice::File { path: "/d/x".into(), direct });
         assert_eq!(of("file:/d/x,lock=off", 512), file(true));
         assert_eq!(of("/d/x,direct=off,lock=off", 512), file(false));
         assert!(of("ram:4096,block=4096", 4096).unwrap_err().contains("blocks of 512 bytes"));

@@ -2,16 +2,16 @@
 //! protocol.
 
 use super::super::serving::{scheme, serve, url_of};
-use super::super::setup::Opener;
-use super::device::Device;
-use super::peer::Gateway;
-use super::running::Running;
+use super::super::setup::StudySetup;
+use super::device::PeerDevice;
+use super::peer::NbdGateway;
+use super::running::RunningTarget;
 use super::wanted::{Choice, cell};
 use crate::commands::child::Spawned;
 use crate::exit::Failure;
 use std::rc::Rc;
 use weft_bench::results::{Cell, Skipped};
-use weft_bench::study::{self, ForeignTarget, Lane};
+use weft_bench::study::{self, ForeignTarget, StudyLane};
 use weft_bench::suite::{LaneTemplate, Through};
 
 /// The protocol of gateways.
@@ -19,7 +19,7 @@ const FRONT: Through = Through::Nbd;
 
 /// A gateway, and the target behind it, which ends after it.
 struct Pair {
-    gateway: Running,
+    gateway: RunningTarget,
     _target: Spawned,
 }
 
@@ -33,7 +33,7 @@ impl ForeignTarget for Pair {
     }
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// Adds the lanes of gateways, and those of weft in their place. One that does not start costs
     /// only its lane.
     ///
@@ -42,8 +42,8 @@ impl Opener<'_> {
     pub fn gateways(
         &self,
         choice: &Choice,
-        device: Option<&Device>,
-        lanes: &mut Vec<Lane>,
+        device: Option<&PeerDevice>,
+        lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
         let Some(device) = device else { return Ok(()) };
@@ -69,13 +69,13 @@ impl Opener<'_> {
         Ok(())
     }
 
-    fn through(&self, gateway: &Gateway, device: &Device) -> Result<Lane, String> {
+    fn through(&self, gateway: &NbdGateway, device: &PeerDevice) -> Result<StudyLane, String> {
         let failed = |failure: Failure| failure.to_string();
         let schemes = [scheme(gateway.behind)];
         let far = serve(&self.source, &schemes, self.address(), self.cores).map_err(failed)?;
         let plain = LaneTemplate::plain(gateway.behind);
         let url = url_of(&far, &plain, &self.source).map_err(failed)?;
-        let near = Running::start(
+        let near = RunningTarget::start(
             gateway.name,
             |wish| (gateway.plan)(wish, &url),
             device,
@@ -94,11 +94,11 @@ impl Opener<'_> {
             .remote(&template, &self.options, &near.url, None, Some(Through::Local))
             .map_err(failed)?;
         let setup = [vec![far.command().to_owned()], near.setup.clone()].concat();
-        Ok(Lane {
+        Ok(StudyLane {
             // As of weft's gateway, the processor time is that of the process in the middle.
             target_pids: near.pids(),
             target_cpus: self.cores.target.clone(),
-            peer: study::Peer {
+            peer: study::LanePeer {
                 rival: Some(gateway.own.to_owned()),
                 setup,
                 polls: near.polls,

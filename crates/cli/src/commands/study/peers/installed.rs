@@ -1,6 +1,6 @@
 //! Programs of this machine.
 
-use super::peer::Program;
+use super::peer::PeerProgram;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Names the first of the programs that is not installed, and its package.
-pub fn missing(programs: &[Program]) -> Option<String> {
+pub fn missing(programs: &[PeerProgram]) -> Option<String> {
     programs.iter().find(|program| find(program.name).is_none()).map(|program| {
         let name = program.name;
         match program.package {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_package() {
-        let program = |name| Program { name, package: Some("of-it") };
+        let program = |name| PeerProgram { name, package: Some("of-it") };
         assert_eq!(missing(&[program("sh")]), None);
         let said = missing(&[program("sh"), program("weft-no-such-program")]);
         assert_eq!(

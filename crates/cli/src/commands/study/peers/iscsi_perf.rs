@@ -1,14 +1,14 @@
 //! `iscsi-perf` of libiscsi: reads over iSCSI. It reports a rate and no latencies.
 
 use super::load::Load;
-use super::peer::{Program, words};
-use super::tool::{Found, Tool, is_plain, seconds};
+use super::peer::{PeerProgram, words};
+use super::tool::{Tool, ToolResult, is_plain, seconds};
 use weft_bench::suite::Through;
 use weft_bench::{Direction, JobSpec};
 
 pub const LOAD: Load = Load {
     name: TOOL.name,
-    program: Program { name: TOOL.program, package: Some("libiscsi-bin") },
+    program: PeerProgram { name: TOOL.program, package: Some("libiscsi-bin") },
     disks: false,
     reaches: |through| through == Through::Iscsi,
     lacks: |_| None,
@@ -19,7 +19,7 @@ static TOOL: Tool = Tool {
     name: "iscsi-perf",
     program: "iscsi-perf",
     arguments,
-    read: |output| Some(Found { iops: iops(output)? as f64, latencies: Vec::new() }),
+    read: |output| Some(ToolResult { iops: iops(output)? as f64, latencies: Vec::new() }),
     cannot,
     polls: false,
 };

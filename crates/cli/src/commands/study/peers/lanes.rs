@@ -2,12 +2,12 @@
 
 use super::super::options::StudyArgs;
 use super::super::serving::{is_real, scheme, serve, url_of};
-use super::super::setup::Opener;
-use super::device::Device;
-use super::kernel::session::Session;
-use super::load::{Load, Subject};
-use super::peer::Peer;
-use super::started::Started;
+use super::super::setup::StudySetup;
+use super::device::PeerDevice;
+use super::kernel::session::KernelSession;
+use super::load::{Load, LoadDevice};
+use super::peer::PeerTarget;
+use super::started::StartedTarget;
 use super::wanted::{Choice, Peers, cell};
 use crate::exit::Failure;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
@@ -15,14 +15,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_bench::results::{self, Cell, Skipped};
-use weft_bench::study::{self, Lane};
+use weft_bench::study::{self, StudyLane};
 use weft_bench::suite::{self, LaneTemplate, Suite, Through};
 
 /// The lanes that `--peers` adds to a study.
 #[derive(Default)]
-pub struct Others {
+pub struct PeerLanes {
     choice: Choice,
-    device: Option<Device>,
+    device: Option<PeerDevice>,
     /// One further lane, and nothing else.
     only_one: bool,
     /// weft's lanes at a distance, with their protocols.
@@ -36,14 +36,14 @@ impl StudyArgs {
         let chosen = !self.lanes.is_empty() || self.target.is_some() || self.address.is_some();
         match (&self.peers, suite.peers) {
             (Some(peers), _) => peers.clone(),
-            (None, suite::Peers::Auto) if !chosen => Peers::Auto,
-            (None, suite::Peers::All) if !chosen => Peers::All,
+            (None, suite::SuitePeers::Auto) if !chosen => Peers::Auto,
+            (None, suite::SuitePeers::All) if !chosen => Peers::All,
             (None, _) => Peers::None,
         }
     }
 }
 
-impl Opener<'_> {
+impl StudySetup<'_> {
     /// Chooses the peers to measure in addition to the `lanes` of the study. Nothing is started.
     ///
     /// # Errors
@@ -53,15 +53,15 @@ impl Opener<'_> {
         args: &StudyArgs,
         suite: &Suite,
         lanes: &[&LaneTemplate],
-    ) -> Result<Others, Failure> {
+    ) -> Result<PeerLanes, Failure> {
         let peers = args.wanted_peers(suite);
         if peers == Peers::None {
-            return Ok(Others::default());
+            return Ok(PeerLanes::default());
         }
         let geometry = weft_endpoint::open(&self.source, &self.options)?.geometry();
-        let device = Device::of(&self.source, geometry);
+        let device = PeerDevice::of(&self.source, geometry);
         if peers == Peers::Auto && is_real(&self.source) {
-            return Ok(Others::default());
+            return Ok(PeerLanes::default());
         }
         let device_of = device.as_ref().map_err(String::as_str);
         let protocols: Vec<Through> = lanes.iter().map(|lane| lane.through).collect();
@@ -71,7 +71,7 @@ impl Opener<'_> {
         }
         let far = lanes.iter().filter(|lane| lane.is_far());
         let far = far.map(|lane| (lane.through, lane.name.clone())).collect();
-        Ok(Others { choice, device: device.ok(), only_one: peers == Peers::Auto, far })
+        Ok(PeerLanes { choice, device: device.ok(), only_one: peers == Peers::Auto, far })
     }
 
     /// Starts the targets and adds their lanes. One that does not start costs only its lanes.
@@ -80,8 +80,8 @@ impl Opener<'_> {
     /// weft's own target cannot be started.
     pub fn peers(
         &self,
-        others: &Others,
-        lanes: &mut Vec<Lane>,
+        others: &PeerLanes,
+        lanes: &mut Vec<StudyLane>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<(), Failure> {
         let choice = &others.choice;
@@ -134,7 +134,7 @@ impl Opener<'_> {
     }
 
     /// The number of the lane to weft's target over a protocol. If the study has none, it gets one.
-    fn own_lane(&self, through: Through, lanes: &mut Vec<Lane>) -> Result<usize, Failure> {
+    fn own_lane(&self, through: Through, lanes: &mut Vec<StudyLane>) -> Result<usize, Failure> {
         if let Some(at) = lanes.iter().position(|lane| lane.name == through.name()) {
             return Ok(at);
         }
@@ -154,14 +154,14 @@ impl Opener<'_> {
     /// A lane to a target of another project, with weft's initiator.
     fn foreign(
         &self,
-        peer: &Peer,
+        peer: &PeerTarget,
         name: &str,
-        device: Option<&Device>,
+        device: Option<&PeerDevice>,
         rival: Option<String>,
-        kernel: Option<&Rc<Session>>,
-    ) -> Result<Lane, String> {
+        kernel: Option<&Rc<KernelSession>>,
+    ) -> Result<StudyLane, String> {
         let device = device.ok_or_else(|| "its device is not known".to_owned())?;
-        let started = Started::new(peer, device, self.address(), &self.cores.target, kernel)?;
+        let started = StartedTarget::new(peer, device, self.address(), &self.cores.target, kernel)?;
         let mut options = self.options.clone();
         options.paths.fast_io_fail_timeout = Some(Duration::from_secs(PEER_OUTAGE_S));
         if started.polls {
@@ -177,10 +177,10 @@ impl Opener<'_> {
             .remote(&template, &options, &started.url, None, Some(Through::Local))
             .map_err(|failure| failure.to_string().trim_end_matches('.').to_owned())?;
         started.process.rest();
-        Ok(Lane {
+        Ok(StudyLane {
             target_pids: started.pids,
             target_cpus: self.cores.target.clone(),
-            peer: study::Peer {
+            peer: study::LanePeer {
                 rival,
                 setup: started.setup,
                 polls: started.polls,
@@ -191,19 +191,19 @@ impl Opener<'_> {
         })
     }
 
-    /// The lanes of load generators on the device of another lane. Those to another project's target
-    /// have those on the lane `against` as rivals.
+    /// The lanes of load generators on the device of another lane. Those to another project's
+    /// target have those on the lane `against` as rivals.
     pub fn loaded(
         &self,
-        on: &Lane,
+        on: &StudyLane,
         against: &str,
         loads: &[&Load],
         skipped: &mut Vec<Skipped>,
-    ) -> Vec<Lane> {
+    ) -> Vec<StudyLane> {
         let mut lanes = Vec::new();
         for load in loads {
             let name = name_of(&on.name, load.name);
-            let subject = Subject {
+            let subject = LoadDevice {
                 url: &on.url,
                 geometry: on.device.geometry(),
                 twin: &on.name,
@@ -219,7 +219,7 @@ impl Opener<'_> {
                     continue;
                 }
             };
-            lanes.push(Lane {
+            lanes.push(StudyLane {
                 name,
                 title: format!("{}, load by {}", on.title, load.name),
                 url: on.url.clone(),
@@ -233,7 +233,7 @@ impl Opener<'_> {
                 real: on.real,
                 generator: Some(generator),
                 prepared_by: Some(on.name.clone()),
-                peer: study::Peer {
+                peer: study::LanePeer {
                     rival: on.peer.rival.as_ref().map(|_| name_of(against, load.name)),
                     setup: on.peer.setup.clone(),
                     polls: on.peer.polls,
@@ -246,16 +246,20 @@ impl Opener<'_> {
     }
 }
 
-impl Others {
+impl PeerLanes {
     /// weft's lanes at a distance over a protocol.
-    fn far<'a>(&self, through: Through, lanes: &'a [Lane]) -> impl Iterator<Item = &'a Lane> {
+    fn far<'a>(
+        &self,
+        through: Through,
+        lanes: &'a [StudyLane],
+    ) -> impl Iterator<Item = &'a StudyLane> {
         let names = self.far.iter().filter(move |(of, _)| *of == through);
         let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();
         lanes.iter().filter(move |lane| names.contains(&lane.name))
     }
 
     /// The protocols of the targets, and those of weft's lanes that a chosen generator drives.
-    fn protocols(&self, lanes: &[Lane]) -> Vec<Through> {
+    fn protocols(&self, lanes: &[StudyLane]) -> Vec<Through> {
         let reached = |through: &Through| {
             let is_there = lanes.iter().any(|lane| lane.name == through.name())
                 || self.far.iter().any(|(of, _)| of == through);
@@ -272,7 +276,7 @@ impl Others {
 
 /// The lane to weft's target with which one to another project's is compared: over the same
 /// protocol, else over NVMe/TCP.
-fn rival(through: Through, lanes: &[Lane]) -> Option<String> {
+fn rival(through: Through, lanes: &[StudyLane]) -> Option<String> {
     let named = |name: &str| lanes.iter().any(|lane| lane.name == name).then(|| name.to_owned());
     named(through.name()).or_else(|| named(results::Lane::NVME_TCP))
 }

@@ -1,8 +1,8 @@
 //! Targets and load generators of other projects, in addition to weft's: `--peers`.
 //!
-//! A target is a file of this directory with a [`peer::Peer`], and a load generator one with a
-//! [`load::Load`]. The study finds the installed programs, configures and starts the targets on the
-//! loopback, measures them in turn with its own, and ends them.
+//! A target is a file of this directory with a [`peer::PeerTarget`], and a load generator one with
+//! a [`load::Load`]. The study finds the installed programs, configures and starts the targets on
+//! the loopback, measures them in turn with its own, and ends them.
 
 mod attached;
 mod device;

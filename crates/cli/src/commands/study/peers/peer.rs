@@ -1,37 +1,38 @@
 //! A target of another project: its programs, and how to start it.
 
-use super::device::Device;
-use crate::commands::study_kernel::step::Step;
+use super::device::PeerDevice;
+use crate::commands::study_kernel::step::KernelStep;
 use std::net::SocketAddr;
 use std::path::Path;
 use weft_bench::suite::Through;
 
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct PeerProgram {
     pub name: &'static str,
-    /// Package of Debian and Ubuntu that contains it; none for a program of SPDK, which users build.
+    /// Package of Debian and Ubuntu that contains it; none for a program of SPDK, which users
+    /// build.
     pub package: Option<&'static str>,
 }
 
 /// A target of another project. Each is a file of this directory.
 #[derive(Debug)]
-pub struct Peer {
+pub struct PeerTarget {
     /// Name of its lane, and in `--peers`.
     pub name: &'static str,
     /// Its protocol.
     pub through: Through,
     /// The programs that must be installed.
-    pub programs: &'static [Program],
-    pub how: How,
+    pub programs: &'static [PeerProgram],
+    pub how: StartMethod,
 }
 
 /// The way to start a target. Each `plan` starts nothing; its error is the reason why the target
 /// cannot serve a device, without a full stop.
 #[derive(Debug)]
-pub enum How {
+pub enum StartMethod {
     /// It is a program.
-    Program(fn(&Wish<'_>) -> Result<Plan, String>),
+    Program(fn(&DeviceWish<'_>) -> Result<TargetPlan, String>),
     /// It is a part of the kernel.
     Kernel {
         /// The modules that the kernel must have.
@@ -39,39 +40,39 @@ pub enum How {
         /// Returns why it must be left alone, as it serves something already; the argument is the
         /// directory of configfs.
         serves: fn(&Path) -> Option<String>,
-        plan: fn(&Wish<'_>) -> Result<KernelPlan, String>,
+        plan: fn(&DeviceWish<'_>) -> Result<KernelPlan, String>,
     },
 }
 
-impl Peer {
+impl PeerTarget {
     /// The modules that the kernel must have.
     pub fn modules(&self) -> &'static [&'static str] {
         match self.how {
-            How::Program(_) => &[],
-            How::Kernel { modules, .. } => modules,
+            StartMethod::Program(_) => &[],
+            StartMethod::Kernel { modules, .. } => modules,
         }
     }
 
-    /// Returns why it must be left alone; see [`How::Kernel`].
+    /// Returns why it must be left alone; see [`StartMethod::Kernel`].
     pub fn serves(&self, configfs: &Path) -> Option<String> {
         match self.how {
-            How::Program(_) => None,
-            How::Kernel { serves, .. } => serves(configfs),
+            StartMethod::Program(_) => None,
+            StartMethod::Kernel { serves, .. } => serves(configfs),
         }
     }
 
     /// Returns why it cannot serve a device, without a full stop.
-    pub fn refusal(&self, wish: &Wish<'_>) -> Option<String> {
+    pub fn refusal(&self, wish: &DeviceWish<'_>) -> Option<String> {
         match self.how {
-            How::Program(plan) => plan(wish).err(),
-            How::Kernel { plan, .. } => plan(wish).err(),
+            StartMethod::Program(plan) => plan(wish).err(),
+            StartMethod::Kernel { plan, .. } => plan(wish).err(),
         }
     }
 }
 
 /// A server of NBD of another project, whose device is that of weft's target.
 #[derive(Debug)]
-pub struct Gateway {
+pub struct NbdGateway {
     /// Name of its lane, and in `--peers`.
     pub name: &'static str,
     /// Name of the lane with weft in its place.
@@ -79,20 +80,20 @@ pub struct Gateway {
     /// The protocol between it and the target.
     pub behind: Through,
     /// The programs that must be installed.
-    pub programs: &'static [Program],
+    pub programs: &'static [PeerProgram],
     /// Returns why the installed programs do not reach such a target.
     pub lacks: fn() -> Option<String>,
     /// Returns how to start it, for the URL of a target. The device is not used.
     ///
     /// # Errors
     /// It does not reach this target: the reason, without a full stop.
-    pub plan: fn(&Wish<'_>, &str) -> Result<Plan, String>,
+    pub plan: fn(&DeviceWish<'_>, &str) -> Result<TargetPlan, String>,
 }
 
 /// The device that a target must serve, and its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
-    pub device: &'a Device,
+pub struct DeviceWish<'a> {
+    pub device: &'a PeerDevice,
     /// A file in memory, as large as the device, for targets without a RAM disk of their own.
     pub memory: &'a str,
     /// Address to listen on.
@@ -107,7 +108,7 @@ pub struct Wish<'a> {
 
 /// The commands and files that start a target.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct TargetPlan {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Environment variables of it and of the commands that follow.
@@ -128,7 +129,7 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct KernelPlan {
     /// The changes, in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<KernelStep>,
     /// URL of its device.
     pub url: String,
 }

@@ -1,7 +1,7 @@
 //! QEMU's block layer as an initiator, as it is for a guest's disk: qemu-nbd, whose device is that
 //! of a target in the network.
 
-use super::peer::{Gateway, Program};
+use super::peer::{NbdGateway, PeerProgram};
 use super::qemu_nbd::{self, QEMU_NBD};
 use crate::commands::study::program;
 use crate::limits::PEER_START_S;
@@ -11,7 +11,7 @@ use weft_endpoint::url::nbd::{NbdPlace, NbdUrl};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl};
 use weft_server::programs;
 
-pub const ISCSI: Gateway = Gateway {
+pub const ISCSI: NbdGateway = NbdGateway {
     name: "hypervisor-qemu-iscsi",
     own: "hypervisor-iscsi",
     behind: Through::Iscsi,
@@ -20,7 +20,7 @@ pub const ISCSI: Gateway = Gateway {
     plan: |wish, far| Ok(qemu_nbd::serving(wish, &["--cache=none", "--image-opts", &iscsi(far)?])),
 };
 
-pub const NBD: Gateway = Gateway {
+pub const NBD: NbdGateway = NbdGateway {
     name: "hypervisor-qemu-nbd",
     own: "hypervisor-nbd",
     behind: Through::Nbd,
@@ -29,7 +29,8 @@ pub const NBD: Gateway = Gateway {
     plan: |wish, far| Ok(qemu_nbd::serving(wish, &["--cache=none", "--image-opts", &nbd(far)?])),
 };
 
-const PROGRAMS: &[Program] = &[QEMU_NBD, Program { name: "qemu-img", package: Some("qemu-utils") }];
+const PROGRAMS: &[PeerProgram] =
+    &[QEMU_NBD, PeerProgram { name: "qemu-img", package: Some("qemu-utils") }];
 
 /// Returns why QEMU lacks a driver. Some are in a package of their own.
 fn lacks(driver: &str) -> Option<String> {

@@ -2,9 +2,9 @@
 
 use super::super::program;
 use super::super::serving::list;
-use super::device::Device;
+use super::device::PeerDevice;
 use super::installed::find;
-use super::peer::{Plan, Wish};
+use super::peer::{DeviceWish, TargetPlan};
 use crate::commands::study_peer::descendants;
 use crate::limits::PEER_START_S;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -39,7 +39,7 @@ const LOOKS_MAX: u32 = 100;
 const END: Duration = Duration::from_secs(10);
 
 /// A target. It ends when this is dropped.
-pub struct Running {
+pub struct RunningTarget {
     /// Its supervisor, whose standard input ends it.
     supervisor: Child,
     lines: Receiver<String>,
@@ -58,15 +58,15 @@ pub struct Running {
     _memory: OwnedFd,
 }
 
-impl Running {
+impl RunningTarget {
     /// Starts a target on a free port, and configures it. `target` is its name.
     ///
     /// # Errors
     /// The reason, without a full stop.
     pub fn start(
         target: &str,
-        plan: impl FnOnce(&Wish<'_>) -> Result<Plan, String>,
-        device: &Device,
+        plan: impl FnOnce(&DeviceWish<'_>) -> Result<TargetPlan, String>,
+        device: &PeerDevice,
         address: IpAddr,
         cpus: &[usize],
     ) -> Result<Self, String> {
@@ -77,7 +77,7 @@ impl Running {
         let path = std::env::temp_dir().join(format!("weft-peer-{name}"));
         DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
         let place = Place { memory: memory_path(&memory), directory: path.display().to_string() };
-        let wish = Wish {
+        let wish = DeviceWish {
             device,
             memory: &place.memory,
             address,
@@ -139,7 +139,7 @@ impl Running {
     }
 }
 
-impl ForeignTarget for Running {
+impl ForeignTarget for RunningTarget {
     fn wake(&self) {
         if self.polls {
             self.pids().into_iter().for_each(|pid| signal(pid, Signal::CONT));
@@ -153,7 +153,7 @@ impl ForeignTarget for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningTarget {
     fn drop(&mut self) {
         drop(self.supervisor.stdin.take());
         let until = Instant::now() + END;
@@ -201,7 +201,7 @@ struct Place {
 
 impl Place {
     /// Commands and configuration with words in place of these paths.
-    fn shown(&self, plan: &Plan, cpus: &[usize]) -> Vec<String> {
+    fn shown(&self, plan: &TargetPlan, cpus: &[usize]) -> Vec<String> {
         let environment: String =
             plan.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let command = |words: &Vec<String>| format!("{environment}{}", words.join(" "));
@@ -222,7 +222,7 @@ impl Place {
 
 /// Starts the supervisor, which starts the target.
 fn supervised(
-    plan: &Plan,
+    plan: &TargetPlan,
     place: &Place,
     cpus: &[usize],
 ) -> std::io::Result<(Child, Receiver<String>)> {
@@ -253,7 +253,7 @@ fn supervised(
 }
 
 /// Runs a command that configures a target.
-fn configure(words: &[String], plan: &Plan) -> Result<(), String> {
+fn configure(words: &[String], plan: &TargetPlan) -> Result<(), String> {
     let [program, arguments @ ..] = words else { return Ok(()) };
     let path = find(program).unwrap_or_else(|| program.into());
     let mut command = programs::system(&path.to_string_lossy());
@@ -274,9 +274,9 @@ pub fn hold(address: IpAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
 
 /// A file in memory, as large as a RAM disk, which takes memory only where it is written. It has no
 /// name, so nothing is left of it however the study ends.
-fn memory(device: &Device) -> rustix::io::Result<OwnedFd> {
+fn memory(device: &PeerDevice) -> rustix::io::Result<OwnedFd> {
     let memory = memfd_create("weft-study", MemfdFlags::CLOEXEC)?;
-    if let Device::Ram(bytes) = device {
+    if let PeerDevice::Ram(bytes) = device {
         ftruncate(&memory, *bytes)?;
     }
     Ok(memory)

@@ -1,15 +1,15 @@
 //! `nvmf_tgt` of SPDK: NVMe/TCP. It polls on each of its cores.
 
-use super::device::Device;
-use super::peer::{How, Peer, Plan, Program, Wish, words};
+use super::device::PeerDevice;
+use super::peer::{DeviceWish, PeerProgram, PeerTarget, StartMethod, TargetPlan, words};
 use serde_json::{Value, json};
 use weft_bench::suite::Through;
 
-pub const PEER: Peer = Peer {
+pub const PEER: PeerTarget = PeerTarget {
     name: "spdk",
     through: Through::NvmeTcp,
-    programs: &[Program { name: "nvmf_tgt", package: None }],
-    how: How::Program(plan),
+    programs: &[PeerProgram { name: "nvmf_tgt", package: None }],
+    how: StartMethod::Program(plan),
 };
 
 /// Bytes of a block.
@@ -21,12 +21,12 @@ const BUFFERS_MIB: u64 = 1024;
 /// Environment variable that tells DPDK where to keep its files.
 pub const RUNTIME: &str = "RUNTIME_DIRECTORY";
 
-fn plan(wish: &Wish<'_>) -> Result<Plan, String> {
+fn plan(wish: &DeviceWish<'_>) -> Result<TargetPlan, String> {
     let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", wish.name);
     let config = format!("{}/config", wish.directory);
     let bytes = match wish.device {
-        Device::Ram(bytes) => *bytes,
-        Device::Null(_) | Device::File { .. } => 0,
+        PeerDevice::Ram(bytes) => *bytes,
+        PeerDevice::Null(_) | PeerDevice::File { .. } => 0,
     };
     let memory = (BUFFERS_MIB + (bytes >> 20)).to_string();
     // Without huge pages, and without files outside of its directory: locks of cores, traces.
@@ -34,13 +34,13 @@ fn plan(wish: &Wish<'_>) -> Result<Plan, String> {
     command.extend(words(&["--no-huge", "--mem-size", &memory, "--no-pci"]));
     command.extend(words(&["--disable-cpumask-locks", "--num-trace-entries", "0"]));
     command.extend(words(&["--cpumask", &cores(wish.cpus)]));
-    Ok(Plan {
+    Ok(TargetPlan {
         command,
         environment: vec![(RUNTIME, wish.directory.to_owned())],
         files: vec![("config", configuration(wish, &nqn)?)],
         url: format!("nvme+tcp://{}/{nqn}", wish.address),
         polls: true,
-        ..Plan::default()
+        ..TargetPlan::default()
     })
 }
 
@@ -52,23 +52,23 @@ pub fn cores(cpus: &[usize]) -> String {
 }
 
 /// Its configuration: the transport has SPDK's defaults.
-fn configuration(wish: &Wish<'_>, nqn: &str) -> Result<String, String> {
+fn configuration(wish: &DeviceWish<'_>, nqn: &str) -> Result<String, String> {
     let call = |method: &str, params: Value| json!({ "method": method, "params": params });
     let blocks = |bytes: u64| bytes / BLOCK_BYTES;
     let disk = match wish.device {
-        Device::Ram(bytes) => call(
+        PeerDevice::Ram(bytes) => call(
             "bdev_malloc_create",
             json!({ "name": "disk", "num_blocks": blocks(*bytes), "block_size": BLOCK_BYTES }),
         ),
-        Device::Null(bytes) => call(
+        PeerDevice::Null(bytes) => call(
             "bdev_null_create",
             json!({ "name": "disk", "num_blocks": blocks(*bytes), "block_size": BLOCK_BYTES }),
         ),
-        Device::File { path, direct: true } => call(
+        PeerDevice::File { path, direct: true } => call(
             "bdev_aio_create",
             json!({ "name": "disk", "filename": path, "block_size": BLOCK_BYTES }),
         ),
-        Device::File { .. } => {
+        PeerDevice::File { .. } => {
             return Err(
                 "SPDK reads and writes past the page cache: leave direct=off out".to_owned()
             );
@@ -95,8 +95,8 @@ fn configuration(wish: &Wish<'_>, nqn: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn wish(device: &Device) -> Wish<'_> {
-        Wish {
+    fn wish(device: &PeerDevice) -> DeviceWish<'_> {
+        DeviceWish {
             device,
             memory: "/memory",
             address: "127.0.0.1:4421".parse().unwrap(),
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn each_device_has_its_configuration() {
-        let file = Device::File { path: "/d/a,\"b".into(), direct: true };
+        let file = PeerDevice::File { path: "/d/a,\"b".into(), direct: true };
         let cases = [
-            (Device::Ram(4096), "bdev_malloc_create", json!(8)),
-            (Device::Null(8192), "bdev_null_create", json!(16)),
+            (PeerDevice::Ram(4096), "bdev_malloc_create", json!(8)),
+            (PeerDevice::Null(8192), "bdev_null_create", json!(16)),
             (file, "bdev_aio_create", Value::Null),
         ];
         for (device, method, blocks) in cases {
@@ -127,7 +127,7 @@ mod tests {
                 (&json!("127.0.0.1"), &json!("4421"))
             );
         }
-        let cached = Device::File { path: "/d/a".into(), direct: false };
+        let cached = PeerDevice::File { path: "/d/a".into(), direct: false };
         assert!(plan(&wish(&cached)).unwrap_err().contains("direct=off"));
     }
 }

@@ -1,16 +1,16 @@
 //! `spdk_nvme_perf` of SPDK: NVMe/TCP. It polls.
 
 use super::load::Load;
-use super::peer::{Program, words};
+use super::peer::{PeerProgram, words};
 use super::spdk::cores;
-use super::tool::{Found, Tool, is_plain, seconds};
+use super::tool::{Tool, ToolResult, is_plain, seconds};
 use weft_bench::JobSpec;
 use weft_bench::suite::Through;
 use weft_endpoint::url::{NvmeUrl, without_secret};
 
 pub const LOAD: Load = Load {
     name: TOOL.name,
-    program: Program { name: TOOL.program, package: None },
+    program: PeerProgram { name: TOOL.program, package: None },
     disks: false,
     reaches: |through| through == Through::NvmeTcp,
     lacks: |_| None,
@@ -51,11 +51,11 @@ fn place(url: &str) -> String {
 
 /// The line `Total : IOPS MiB/s average min max`, and lines `12.0 - 12.5: 45.6% ( 789)` of the
 /// histogram, in µs.
-fn read(output: &str) -> Option<Found> {
+fn read(output: &str) -> Option<ToolResult> {
     let total = output.lines().find_map(|line| line.trim_start().strip_prefix("Total"))?;
     let rate = total.split_once(':')?.1.split_ascii_whitespace().next()?.parse().ok()?;
     let latencies = output.lines().filter_map(range).take(RANGES_MAX).collect();
-    Some(Found { iops: rate, latencies })
+    Some(ToolResult { iops: rate, latencies })
 }
 
 /// The middle of a range, ns, and the number of operations in it.
@@ -94,7 +94,10 @@ Latency histogram for TCP  (addr:127.0.0.1 subnqn:n) NSID 1 from core 1:
   320.000 -   322.000:   99.0000%  (    99000)
 ";
         let found = read(text).unwrap();
-        assert_eq!(found, Found { iops: 99500.5, latencies: vec![(50_500, 1), (321_000, 99_000)] });
+        assert_eq!(
+            found,
+            ToolResult { iops: 99500.5, latencies: vec![(50_500, 1), (321_000, 99_000)] }
+        );
         for wrong in ["", "Total", "Total : x", "no rate"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

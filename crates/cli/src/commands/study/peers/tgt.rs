@@ -3,31 +3,31 @@
 //! A thread of tgt does the I/O of a logical unit for the one that has the connections. More such
 //! threads than cores make it slower on memory; a disk needs as many as operations in flight.
 
-use super::device::Device;
-use super::peer::{How, Peer, Plan, Program, Wish, words};
+use super::device::PeerDevice;
+use super::peer::{DeviceWish, PeerProgram, PeerTarget, StartMethod, TargetPlan, words};
 use weft_bench::suite::Through;
 
-pub const PEER: Peer = Peer {
+pub const PEER: PeerTarget = PeerTarget {
     name: "tgt",
     through: Through::Iscsi,
     programs: &[
-        Program { name: "tgtd", package: Some("tgt") },
-        Program { name: "tgtadm", package: Some("tgt") },
+        PeerProgram { name: "tgtd", package: Some("tgt") },
+        PeerProgram { name: "tgtadm", package: Some("tgt") },
     ],
-    how: How::Program(plan),
+    how: StartMethod::Program(plan),
 };
 
 /// Threads for a disk: tgt's own default.
 const DISK_THREADS: usize = 16;
 
-fn plan(wish: &Wish<'_>) -> Result<Plan, String> {
+fn plan(wish: &DeviceWish<'_>) -> Result<TargetPlan, String> {
     let (path, direct, threads) = match wish.device {
-        Device::Ram(_) => (wish.memory, false, wish.cpus.len().max(1)),
-        Device::File { path, .. } if path.contains(',') => {
+        PeerDevice::Ram(_) => (wish.memory, false, wish.cpus.len().max(1)),
+        PeerDevice::File { path, .. } if path.contains(',') => {
             return Err("tgt takes no path with a comma".to_owned());
         }
-        Device::File { path, direct } => (path.as_str(), *direct, DISK_THREADS),
-        Device::Null(_) => return Err("tgt has no null device of a given size".to_owned()),
+        PeerDevice::File { path, direct } => (path.as_str(), *direct, DISK_THREADS),
+        PeerDevice::Null(_) => return Err("tgt has no null device of a given size".to_owned()),
     };
     let iqn = format!("iqn.2014-08.org.example:{}", wish.name);
     let (portal, threads) = (format!("portal={}", wish.address), threads.to_string());
@@ -42,7 +42,7 @@ fn plan(wish: &Wish<'_>) -> Result<Plan, String> {
     if direct {
         unit.extend(words(&["--bsoflags", "direct"]));
     }
-    Ok(Plan {
+    Ok(TargetPlan {
         command: words(&[
             "tgtd",
             "--foreground",
@@ -60,6 +60,6 @@ fn plan(wish: &Wish<'_>) -> Result<Plan, String> {
             admin(&["bind", "--mode", "target", "--tid", "1", "--initiator-address", "ALL"]),
         ],
         url: format!("iscsi://{}/{iqn}/1", wish.address),
-        ..Plan::default()
+        ..TargetPlan::default()
     })
 }

@@ -1,9 +1,9 @@
 //! A load generator that runs once for each slice, and prints at its end what it did.
 
-use super::super::program::{Running, Waited};
-use super::super::watched::Watched;
+use super::super::program::{RunningProgram, Waited};
+use super::super::watched::WatchedProcesses;
 use super::installed::find;
-use super::load::Subject;
+use super::load::LoadDevice;
 use super::spdk::RUNTIME;
 use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
 use std::fs::DirBuilder;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use weft_bench::agents::measured::Part;
-use weft_bench::agents::{Measured, merged};
+use weft_bench::agents::measured::MeasuredDirection;
+use weft_bench::agents::{MeasuredRun, merged};
 use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Direction, Error, JobSpec, Progress, Report};
+use weft_bench::{Direction, Error, JobSpec, Progress, RunReport};
 use weft_block::{ErrorKind, Geometry};
 use weft_io::cpu_usage;
 use weft_server::programs;
@@ -29,7 +29,7 @@ pub struct Tool {
     /// Arguments for a workload of whole seconds on the device of a URL with a size of blocks.
     pub arguments: fn(&str, u32, &JobSpec) -> Vec<String>,
     /// Returns what it did, from its output.
-    pub read: fn(&str) -> Option<Found>,
+    pub read: fn(&str) -> Option<ToolResult>,
     /// Returns why it cannot run a workload, as a whole sentence.
     pub cannot: fn(&JobSpec) -> Option<String>,
     /// It uses its cores even while it waits.
@@ -38,7 +38,7 @@ pub struct Tool {
 
 /// The result of a program.
 #[derive(Debug, PartialEq)]
-pub struct Found {
+pub struct ToolResult {
     /// Operations per second.
     pub iops: f64,
     /// Latencies in ns, and the number of operations that had them; empty if it reports none.
@@ -51,7 +51,7 @@ struct OnDevice {
     url: String,
     geometry: Geometry,
     twin: String,
-    target: Watched,
+    target: WatchedProcesses,
     /// A directory for files of the program; it is removed at the end.
     directory: PathBuf,
 }
@@ -61,7 +61,10 @@ impl Tool {
     ///
     /// # Errors
     /// There can be no directory for its files.
-    pub fn on(&'static self, subject: &Subject<'_>) -> Result<Rc<dyn Generator>, std::io::Error> {
+    pub fn on(
+        &'static self,
+        subject: &LoadDevice<'_>,
+    ) -> Result<Rc<dyn Generator>, std::io::Error> {
         let directory = std::env::temp_dir().join(format!("weft-peer-{}", uuid::Uuid::new_v4()));
         DirBuilder::new().mode(0o700).create(&directory)?;
         Ok(Rc::new(OnDevice {
@@ -69,7 +72,7 @@ impl Tool {
             url: subject.url.to_owned(),
             geometry: subject.geometry,
             twin: subject.twin.to_owned(),
-            target: Watched::new(subject.pids, subject.polls),
+            target: WatchedProcesses::new(subject.pids, subject.polls),
             directory,
         }))
     }
@@ -101,7 +104,7 @@ impl OnDevice {
         let path = find(self.tool.program).unwrap_or_else(|| self.tool.program.into());
         let mut command = programs::system(&path.to_string_lossy());
         command.args(self.arguments(spec)).env(RUNTIME, &self.directory);
-        let mut running = Running::start_on(command, &spec.cpus_allowed)
+        let mut running = RunningProgram::start_on(command, &spec.cpus_allowed)
             .map_err(|e| format!("cannot be started: {e}"))?;
         let most = Duration::from_secs(seconds(spec) + FIO_LATE_S);
         match running.wait(most, stop, progress) {
@@ -120,7 +123,7 @@ impl OnDevice {
     }
 
     /// What a run measured.
-    fn measured(&self, spec: &JobSpec, found: Found, used: cpu_usage::Usage) -> Measured {
+    fn measured(&self, spec: &JobSpec, found: ToolResult, used: cpu_usage::Usage) -> MeasuredRun {
         let runtime = Duration::from_secs(seconds(spec));
         let counted: u64 = found.latencies.iter().map(|(_, count)| count).sum();
         let ios = match counted {
@@ -128,19 +131,19 @@ impl OnDevice {
             counted => counted,
         };
         let bytes = ios * u64::from(spec.bs_bytes);
-        let part = Part { ios, bytes, runtime, latencies: found.latencies };
-        let (own, other) = (part, Part::default());
+        let part = MeasuredDirection { ios, bytes, runtime, latencies: found.latencies };
+        let (own, other) = (part, MeasuredDirection::default());
         let is_read = spec.rw.has(Direction::Read);
         // While it starts it does not measure, and while it measures it uses all of its cores.
         let all = (used.user + used.system).as_secs_f64();
         let most = runtime.as_secs_f64() * spec.cpus_allowed.len().max(1) as f64;
         let share = if self.tool.polls && all > most { most / all } else { 1.0 };
         let nanos = |time: Duration| (time.as_nanos() as f64 * share) as u64;
-        Measured {
+        MeasuredRun {
             directions: if is_read { [own, other] } else { [other, own] },
             cpu_ns: [nanos(used.user), nanos(used.system)],
             loops: runtime,
-            ..Measured::default()
+            ..MeasuredRun::default()
         }
     }
 }
@@ -162,7 +165,7 @@ impl Generator for OnDevice {
         spec: &JobSpec,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Error> {
+    ) -> Result<RunReport, Error> {
         let failed = |why: String| {
             let text = format!("{} on {} {why}", self.tool.name, self.url);
             weft_block::Error::new(ErrorKind::Io, text)
@@ -178,7 +181,7 @@ impl Generator for OnDevice {
         let found = found.ok_or_else(|| failed("reported no rate".to_owned()))?;
         let measured = self.measured(spec, found, used);
         let report = merged(&self.url, self.geometry, spec, &[(0, measured)]);
-        Ok(Report { watched, ..report })
+        Ok(RunReport { watched, ..report })
     }
 
     fn names(&self) -> Vec<String> {

@@ -1,12 +1,12 @@
 //! The value of `--peers`, and what is chosen by it.
 
-use super::device::Device;
+use super::device::PeerDevice;
 use super::installed::missing;
-use super::kernel::initiator::Initiator;
+use super::kernel::initiator::KernelInitiator;
 use super::kernel::needs;
 use super::kernel::steps::CONFIGFS;
 use super::load::Load;
-use super::peer::{Gateway, How, Peer, Wish};
+use super::peer::{DeviceWish, NbdGateway, PeerTarget, StartMethod};
 use super::registry::{GATEWAYS, INITIATORS, KERNEL_TARGETS, LOADS, TARGETS};
 use crate::commands::study_kernel::modules;
 use crate::exit::Failure;
@@ -72,7 +72,7 @@ pub fn parse(text: &str) -> Result<Peers, String> {
 }
 
 /// All targets, also those of the kernel.
-fn targets() -> impl Iterator<Item = &'static Peer> {
+fn targets() -> impl Iterator<Item = &'static PeerTarget> {
     TARGETS.into_iter().chain(KERNEL_TARGETS)
 }
 
@@ -80,13 +80,13 @@ fn targets() -> impl Iterator<Item = &'static Peer> {
 #[derive(Default)]
 pub struct Choice {
     /// The targets.
-    pub targets: Vec<&'static Peer>,
+    pub targets: Vec<&'static PeerTarget>,
     /// The load generators.
     pub loads: Vec<&'static Load>,
     /// The gateways.
-    pub gateways: Vec<&'static Gateway>,
+    pub gateways: Vec<&'static NbdGateway>,
     /// The initiators of the kernel.
-    pub initiators: Vec<&'static Initiator>,
+    pub initiators: Vec<&'static KernelInitiator>,
     /// The peers that `all` does not find or cannot use.
     pub skipped: Vec<Skipped>,
 }
@@ -99,11 +99,11 @@ impl Peers {
     /// One that is named is not installed, or cannot be used here. Nothing was started.
     pub fn choose(
         &self,
-        device: Result<&Device, &str>,
+        device: Result<&PeerDevice, &str>,
         lanes: &[Through],
         address: IpAddr,
     ) -> Result<Choice, Failure> {
-        let usable = |peer: &Peer| match device {
+        let usable = |peer: &PeerTarget| match device {
             Ok(device) => missing(peer.programs).or_else(|| refusal(peer, device, address)),
             Err(why) => Some(why.to_owned()),
         };
@@ -156,11 +156,11 @@ const NO_LANE: &str =
 
 /// The names with those of the kernel's parts in place of [`KERNEL`].
 fn expanded(names: &[&'static str], lanes: &[Through]) -> Vec<&'static str> {
-    let is_there = |initiator: &Initiator| {
+    let is_there = |initiator: &KernelInitiator| {
         missing(initiator.programs).is_none()
             && initiator.modules.iter().all(|it| modules::is_there(it))
     };
-    let is_needed = |initiator: &Initiator| {
+    let is_needed = |initiator: &KernelInitiator| {
         let targets = KERNEL_TARGETS.iter().map(|peer| &peer.through);
         let is_reached = targets.chain(lanes).any(|through| *through == initiator.through);
         is_reached && (!initiator.is_optional || is_there(initiator))
@@ -184,19 +184,22 @@ fn refused(name: &str, why: &str) -> Failure {
 impl Choice {
     /// Returns whether something is changed in the kernel.
     pub fn needs_kernel(&self) -> bool {
-        let is_kernel = |peer: &&Peer| matches!(peer.how, How::Kernel { .. });
+        let is_kernel = |peer: &&PeerTarget| matches!(peer.how, StartMethod::Kernel { .. });
         !self.initiators.is_empty() || self.targets.iter().any(is_kernel)
     }
 
     /// The initiators of the kernel for a protocol.
-    pub fn initiators_of(&self, through: Through) -> impl Iterator<Item = &'static Initiator> {
+    pub fn initiators_of(
+        &self,
+        through: Through,
+    ) -> impl Iterator<Item = &'static KernelInitiator> {
         self.initiators.iter().copied().filter(move |it| it.through == through)
     }
 
     fn name_targets(
         &mut self,
         names: &[&'static str],
-        usable: impl Fn(&Peer) -> Option<String>,
+        usable: impl Fn(&PeerTarget) -> Option<String>,
     ) -> Result<(), Failure> {
         let times = |name: &str| names.iter().filter(|it| **it == name).count();
         for peer in targets().filter(|peer| names.contains(&peer.name)) {
@@ -211,11 +214,11 @@ impl Choice {
     fn name_gateways(
         &mut self,
         names: &[&'static str],
-        device: Result<&Device, &str>,
+        device: Result<&PeerDevice, &str>,
     ) -> Result<(), Failure> {
         for gateway in GATEWAYS.into_iter().filter(|it| names.contains(&it.name)) {
             let unusable = match device {
-                Ok(Device::File { .. }) => Some(
+                Ok(PeerDevice::File { .. }) => Some(
                     "its target has a device of its own, which takes a RAM disk or a null device \
                      as the source of the study"
                         .to_owned(),
@@ -303,8 +306,8 @@ pub fn cell(through: Through, target: Option<&str>, initiator: Option<&str>) -> 
 }
 
 /// Returns why a target cannot serve a device.
-fn refusal(peer: &Peer, device: &Device, address: IpAddr) -> Option<String> {
-    let wish = Wish {
+fn refusal(peer: &PeerTarget, device: &PeerDevice, address: IpAddr) -> Option<String> {
+    let wish = DeviceWish {
         device,
         memory: "/memory",
         address: SocketAddr::new(address, 1),
@@ -325,7 +328,7 @@ fn check_kernel(names: &[&'static str], address: IpAddr) -> Result<(), Failure> 
         return Ok(());
     }
     let programs = targets().map(|it| it.programs).chain(initiators().map(|it| it.programs));
-    let modules = targets().map(Peer::modules).chain(initiators().map(|it| it.modules));
+    let modules = targets().map(PeerTarget::modules).chain(initiators().map(|it| it.modules));
     let mut why = needs::missing(
         &programs.flatten().copied().collect::<Vec<_>>(),
         &modules.flatten().copied().collect::<Vec<_>>(),
@@ -381,15 +384,17 @@ mod tests {
 
     #[test]
     fn a_device_that_a_target_cannot_serve_is_refused_by_name() {
-        let null = Device::Null(1 << 30);
-        let why = |name: &str, device: &Device| {
+        let null = PeerDevice::Null(1 << 30);
+        let why = |name: &str, device: &PeerDevice| {
             let peer = targets().find(|peer| peer.name == name).unwrap();
             refusal(peer, device, LOCALHOST)
         };
         assert!(why("tgt", &null).is_some_and(|why| why.contains("null device")));
         assert!(why("nbd-server", &null).is_some() && why("nbdkit", &null).is_none());
-        assert!(targets().all(|peer| refusal(peer, &Device::Ram(1 << 20), LOCALHOST).is_none()));
-        let file = |direct, path: &str| Device::File { path: path.into(), direct };
+        assert!(
+            targets().all(|peer| refusal(peer, &PeerDevice::Ram(1 << 20), LOCALHOST).is_none())
+        );
+        let file = |direct, path: &str| PeerDevice::File { path: path.into(), direct };
         let direct = file(true, "/d/x");
         assert!(why("nbdkit", &direct).is_some_and(|why| why.contains("direct=off")));
         assert!(why("tgt", &direct).is_none() && why("qemu-nbd", &direct).is_none());

@@ -1,7 +1,7 @@
 //! The changes that were made, in groups, and their way back.
 
 use super::calls::Calls;
-use super::step::{Step, Undo};
+use super::step::{KernelStep, Undo};
 use std::io;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const COMMAND_TRIES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// All changes. They last until they are undone.
-pub struct Work<C> {
+pub struct KernelWork<C> {
     calls: C,
     /// The ways back of each group, in the order of the changes.
     groups: Vec<(u32, Vec<Undo>)>,
@@ -24,7 +24,7 @@ pub struct Work<C> {
     common: Vec<Undo>,
 }
 
-impl<C: Calls> Work<C> {
+impl<C: Calls> KernelWork<C> {
     pub fn new(calls: C) -> Self {
         Self { calls, groups: Vec::new(), common: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl<C: Calls> Work<C> {
     ///
     /// # Errors
     /// The first that failed; those before it are undone.
-    pub fn perform(&mut self, group: u32, steps: &[Step]) -> Result<Vec<Undo>, String> {
+    pub fn perform(&mut self, group: u32, steps: &[KernelStep]) -> Result<Vec<Undo>, String> {
         let mut made = Vec::new();
         for step in steps {
             let before = made.len();
@@ -77,7 +77,7 @@ impl<C: Calls> Work<C> {
     /// Undoes all changes, the last one first, and those that several groups need at the end.
     ///
     /// # Errors
-    /// As of [`Work::undo`].
+    /// As of [`KernelWork::undo`].
     pub fn undo_all(&mut self) -> Result<(), String> {
         let groups: Vec<u32> = self.groups.iter().rev().map(|(group, _)| *group).collect();
         let mut left: Vec<String> =
@@ -102,11 +102,11 @@ impl<C: Calls> Work<C> {
 
     /// Makes a change, and notes its way back. One that can take effect although it fails is noted
     /// before.
-    fn make(&self, step: &Step, made: &mut Vec<Undo>) -> Result<(), String> {
+    fn make(&self, step: &KernelStep, made: &mut Vec<Undo>) -> Result<(), String> {
         let calls = &self.calls;
         let said = |outcome: io::Result<()>| outcome.map_err(|e| e.to_string());
         match step {
-            Step::Load { module, parameters } => {
+            KernelStep::Load { module, parameters } => {
                 let before = calls.modules();
                 let outcome = calls.load(module, parameters);
                 let mut new = calls.modules();
@@ -114,12 +114,12 @@ impl<C: Calls> Work<C> {
                 made.extend(Some(Undo::Unload(new)).filter(|undo| *undo != Undo::Unload(vec![])));
                 outcome
             }
-            Step::Make(path) => {
+            KernelStep::Make(path) => {
                 said(calls.make(path))?;
                 made.push(Undo::Remove(path.clone()));
                 Ok(())
             }
-            Step::Share(path) => match calls.make(path) {
+            KernelStep::Share(path) => match calls.make(path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 outcome => {
                     said(outcome)?;
@@ -127,22 +127,22 @@ impl<C: Calls> Work<C> {
                     Ok(())
                 }
             },
-            Step::Write { path, value, undo } => {
+            KernelStep::Write { path, value, undo } => {
                 said(calls.write(path, value))?;
                 let undo = undo.clone();
                 made.extend(undo.map(|value| Undo::Write { path: path.clone(), value }));
                 Ok(())
             }
-            Step::Link { path, to } => {
+            KernelStep::Link { path, to } => {
                 said(calls.link(to, path))?;
                 made.push(Undo::Unlink(path.clone()));
                 Ok(())
             }
-            Step::Connect { nqn, options } => {
+            KernelStep::Connect { nqn, options } => {
                 made.push(Undo::Disconnect(nqn.clone()));
                 said(calls.connect(options))
             }
-            Step::Run { command, undo, in_part } => {
+            KernelStep::Run { command, undo, in_part } => {
                 let outcome = calls.run(command);
                 if (outcome.is_ok() || *in_part) && !undo.is_empty() {
                     made.push(Undo::Run(undo.clone()));

@@ -86,22 +86,22 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// One of each.
-fn steps() -> Vec<Step> {
-    let write = |undo: Option<&str>| Step::Write {
+fn steps() -> Vec<KernelStep> {
+    let write = |undo: Option<&str>| KernelStep::Write {
         path: "/a/on".into(),
         value: "1".into(),
         undo: undo.map(str::to_owned),
     };
     vec![
-        Step::Load { module: "m".into(), parameters: vec![] },
-        Step::Make("/a".into()),
-        Step::Share("/shared".into()),
-        Step::Share("/b".into()),
+        KernelStep::Load { module: "m".into(), parameters: vec![] },
+        KernelStep::Make("/a".into()),
+        KernelStep::Share("/shared".into()),
+        KernelStep::Share("/b".into()),
         write(None),
         write(Some("0")),
-        Step::Link { path: "/b/a".into(), to: "/a".into() },
-        Step::Connect { nqn: "nqn.x".into(), options: "nqn=nqn.x".into() },
-        Step::Run { command: words("in"), undo: words("out"), in_part: false },
+        KernelStep::Link { path: "/b/a".into(), to: "/a".into() },
+        KernelStep::Connect { nqn: "nqn.x".into(), options: "nqn=nqn.x".into() },
+        KernelStep::Run { command: words("in"), undo: words("out"), in_part: false },
     ]
 }
 
@@ -113,7 +113,7 @@ const COMMON: [&str; 3] = ["remove /b", "unload m", "unload m_core"];
 #[test]
 fn all_changes_are_undone_in_reverse() {
     let model = Model::default();
-    let mut work = Work::new(&model);
+    let mut work = KernelWork::new(&model);
     work.perform(1, &steps()).unwrap();
     model.asked.borrow_mut().clear();
     work.undo(1).unwrap();
@@ -128,7 +128,7 @@ fn all_changes_are_undone_in_reverse() {
 fn a_failure_undoes_what_came_before_it() {
     let model = Model::default();
     model.failing.borrow_mut().push("link /a /b/a".into());
-    let mut work = Work::new(&model);
+    let mut work = KernelWork::new(&model);
     let said = work.perform(1, &steps()).unwrap_err();
     assert!(said.starts_with("`ln -s /a /b/a` failed: "), "{said}");
     let after = model.asked.borrow().iter().position(|it| it.starts_with("link")).unwrap() + 1;
@@ -140,8 +140,8 @@ fn a_failure_undoes_what_came_before_it() {
 #[test]
 fn a_connection_that_failed_is_closed_and_a_command_only_if_it_says_so() {
     let model = Model::default();
-    let run = |in_part| Step::Run { command: words("in"), undo: words("out"), in_part };
-    let connect = Step::Connect { nqn: "nqn.x".into(), options: "o".into() };
+    let run = |in_part| KernelStep::Run { command: words("in"), undo: words("out"), in_part };
+    let connect = KernelStep::Connect { nqn: "nqn.x".into(), options: "o".into() };
     for (step, wanted) in [
         (connect, ["connect o", "disconnect nqn.x"].as_slice()),
         (run(true), &["run in", "run out"]),
@@ -149,7 +149,7 @@ fn a_connection_that_failed_is_closed_and_a_command_only_if_it_says_so() {
     ] {
         model.asked.borrow_mut().clear();
         model.failing.borrow_mut().push(wanted[0].to_owned());
-        Work::new(&model).perform(1, &[step]).unwrap_err();
+        KernelWork::new(&model).perform(1, &[step]).unwrap_err();
         assert_eq!(*model.asked.borrow(), wanted);
     }
 }
@@ -158,8 +158,8 @@ fn a_connection_that_failed_is_closed_and_a_command_only_if_it_says_so() {
 fn modules_that_were_loaded_stay() {
     let model = Model::default();
     model.modules.borrow_mut().push("m_core".into());
-    let mut work = Work::new(&model);
-    work.perform(1, &[Step::Load { module: "m".into(), parameters: vec![] }]).unwrap();
+    let mut work = KernelWork::new(&model);
+    work.perform(1, &[KernelStep::Load { module: "m".into(), parameters: vec![] }]).unwrap();
     work.undo_all().unwrap();
     assert_eq!(*model.modules.borrow(), ["m_core", "m_core"], "the model has it twice");
     assert!(!model.asked.borrow().contains(&"unload m_core".to_owned()));
@@ -168,7 +168,7 @@ fn modules_that_were_loaded_stay() {
 #[test]
 fn what_is_busy_is_tried_again_and_in_the_end_reported() {
     let model = Model::default();
-    let mut work = Work::new(&model);
+    let mut work = KernelWork::new(&model);
     work.perform(1, &steps()[1..2]).unwrap();
     work.perform(2, &steps()[7..8]).unwrap();
     model.failing.borrow_mut().extend(vec!["remove /a".to_owned(); TRIES as usize - 1]);
@@ -182,9 +182,9 @@ fn what_is_busy_is_tried_again_and_in_the_end_reported() {
 #[test]
 fn groups_are_undone_in_reverse_and_alone() {
     let model = Model::default();
-    let mut work = Work::new(&model);
+    let mut work = KernelWork::new(&model);
     for (group, path) in [(1, "/1"), (2, "/2"), (3, "/3")] {
-        work.perform(group, &[Step::Make(path.into())]).unwrap();
+        work.perform(group, &[KernelStep::Make(path.into())]).unwrap();
     }
     work.adopt(4, Undo::Remove("/4".into()));
     model.asked.borrow_mut().clear();

@@ -18,7 +18,7 @@ use weft_block::{
 use weft_io::sim::World;
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Segments};
 use weft_proto::iscsi::pdu::Isid;
-use weft_proto::iscsi::target::{Login, Portals, SessionKind, TargetConfig, TargetConnection};
+use weft_proto::iscsi::target::{IscsiTargetConfig, Login, Portals, SessionKind, TargetConnection};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 
@@ -121,7 +121,7 @@ impl Stage {
         let subsystem = SubsystemConfig::new(nqn.clone());
         let inventory = LiveInventory::of_devices(subsystem, vec![device]).unwrap();
         let name = |text: &str| Name::new(text).unwrap();
-        let config = TargetConfig::new(name("iqn.2026-01.example.weft:reset"));
+        let config = IscsiTargetConfig::new(name("iqn.2026-01.example.weft:reset"));
         let identities = Identities::seeded(1);
         let state = TargetState::new(inventory, nqn, config, 10, identities, None, 1 << 20);
         let initiator = name("iqn.2026-01.example.host:reset");

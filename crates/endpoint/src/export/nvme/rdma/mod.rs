@@ -19,8 +19,8 @@ use weft_io::rdma::QueuePair;
 use weft_proto::limits::{ADMIN_QUEUE_ENTRIES_MAX, IO_QUEUES_CONFIGURED_MAX, QUEUE_ENTRIES_MAX};
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::sqe::HostMemory;
-use weft_proto::nvme_rdma::cm::{Offer, Reject, RejectStatus, Request};
-use weft_proto::nvme_rdma::{RdmaProvider, TargetConfig, transport_address};
+use weft_proto::nvme_rdma::cm::{CmOffer, CmRequest, Reject, RejectStatus};
+use weft_proto::nvme_rdma::{RdmaProvider, RdmaTargetConfig, transport_address};
 
 /// What discovery says of a port at this address.
 pub(super) fn address(at: SocketAddr) -> TransportAddress {
@@ -85,19 +85,19 @@ pub(crate) fn accept(
 }
 
 /// What the engine is to have for the queue that the host asks for.
-fn config(pair: &dyn QueuePair, shared: &TargetState) -> Result<TargetConfig, RejectStatus> {
-    let (request, device) = (Request::decode(pair.private_data())?, pair.device_limits());
-    let offer = Offer {
+fn config(pair: &dyn QueuePair, shared: &TargetState) -> Result<RdmaTargetConfig, RejectStatus> {
+    let (request, device) = (CmRequest::decode(pair.private_data())?, pair.device_limits());
+    let offer = CmOffer {
         // Which subsystem is meant, and how many it allows, is known with the Connect.
         io_queues: IO_QUEUES_CONFIGURED_MAX,
         admin_entries: ADMIN_QUEUE_ENTRIES_MAX.min(device.receives),
         io_entries: QUEUE_ENTRIES_MAX.min(device.receives),
     };
     request.check(&offer, device.reads)?;
-    Ok(TargetConfig {
+    Ok(RdmaTargetConfig {
         // An admin queue has no data in capsules.
         in_capsule_bytes: if request.qid.0 == 0 { 0 } else { RDMA_IN_CAPSULE_BYTES },
         connect_limit: shared.limits.handshake,
-        ..TargetConfig::for_request(&request)
+        ..RdmaTargetConfig::for_request(&request)
     })
 }

@@ -11,14 +11,16 @@ use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::RDMA_LENT_PIECES;
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits};
 use crate::pump::Link;
-use weft_io::rdma::{Memory, QueuePair, QueuePairConfig};
+use weft_io::rdma::{QueuePair, QueuePairConfig, SlotData};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::capture::End;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_rdma::{QueuePairEngine, TargetConfig, TargetEvent, TargetQueuePair, Work};
+use weft_proto::nvme_rdma::{
+    QueuePairEngine, RdmaTargetConfig, RdmaTargetEvent, TargetQueuePair, Work,
+};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
@@ -91,13 +93,13 @@ pub(crate) struct RdmaLink {
 }
 
 /// Bytes of the largest command capsule.
-fn capsule_bytes(config: &TargetConfig) -> u32 {
+fn capsule_bytes(config: &RdmaTargetConfig) -> u32 {
     config.in_capsule_bytes + Sqe::default().0.len() as u32
 }
 
 impl RdmaLink {
     /// Bytes of all receives of a queue.
-    pub(super) fn receive_bytes(config: &TargetConfig) -> usize {
+    pub(super) fn receive_bytes(config: &RdmaTargetConfig) -> usize {
         usize::from(config.receives) * capsule_bytes(config) as usize
     }
 
@@ -107,7 +109,7 @@ impl RdmaLink {
     /// Why that is impossible; the queue pair can still be rejected.
     pub(super) fn accept(
         mut pair: Box<dyn QueuePair>,
-        config: TargetConfig,
+        config: RdmaTargetConfig,
         receives: Receives,
     ) -> Result<Self, (Box<dyn QueuePair>, std::io::Error)> {
         let (entries, device) = (config.receives, pair.device_limits());
@@ -126,8 +128,10 @@ impl RdmaLink {
         if let Err(e) = pair.create(&queues) {
             return Err((pair, e));
         }
-        let mut queue =
-            TargetQueuePair::new(TargetConfig { limits: limits(&device, send_queue), ..config });
+        let mut queue = TargetQueuePair::new(RdmaTargetConfig {
+            limits: limits(&device, send_queue),
+            ..config
+        });
         let answer = queue.accept().encode();
         while let Some(Work::PostReceive(buffer)) = queue.next_work() {
             pair.post_receive(buffer.0);
@@ -214,13 +218,13 @@ impl Turn<Session> for RdmaLink {
             let event = match event {
                 // A capsule keeps its receive until its data is wanted: what waits for memory holds
                 // up nobody else.
-                TargetEvent::Command { tag, in_capsule_bytes } => {
+                RdmaTargetEvent::Command { tag, in_capsule_bytes } => {
                     if let Some(tap) = &mut self.tap {
                         tap.command(tag, &self.engine.queue.sqe().0);
                     }
                     Event::Command { tag, in_capsule_bytes }
                 }
-                TargetEvent::DataArrived { tag } => {
+                RdmaTargetEvent::DataArrived { tag } => {
                     self.take_out(session, tag);
                     if let Some(tap) = &mut self.tap {
                         let bytes = self.engine.bytes[tag.index()];
@@ -234,15 +238,15 @@ impl Turn<Session> for RdmaLink {
                     }
                     Event::DataArrived { tag }
                 }
-                TargetEvent::DataFailed { tag } => {
+                RdmaTargetEvent::DataFailed { tag } => {
                     self.release(session, tag);
                     Event::DataFailed { tag }
                 }
-                TargetEvent::Dropped { tag } => {
+                RdmaTargetEvent::Dropped { tag } => {
                     self.release(session, tag);
                     Event::Dropped { tag }
                 }
-                TargetEvent::Released { tag } => {
+                RdmaTargetEvent::Released { tag } => {
                     self.release(session, tag);
                     session.released(on, &mut self.engine, tag);
                     continue;
@@ -268,7 +272,7 @@ impl Turn<Session> for RdmaLink {
             }
             Work::Read { tag, offset, bytes, from } => {
                 if self.has_place(work, tag, offset)? {
-                    self.wire.pair.read(number, Memory { slot: tag.0, offset, bytes }, from);
+                    self.wire.pair.read(number, SlotData { slot: tag.0, offset, bytes }, from);
                 }
             }
             Work::Write { tag, offset, bytes, to, signaled } => {
@@ -280,7 +284,7 @@ impl Turn<Session> for RdmaLink {
                     }
                     self.wire.pair.write(
                         number,
-                        Memory { slot: tag.0, offset, bytes },
+                        SlotData { slot: tag.0, offset, bytes },
                         to,
                         signaled,
                     );

@@ -10,37 +10,37 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TcpTargetConfig, TcpTargetConnection, TcpTargetEvent};
 use weft_proto::stream::Tag;
 
 /// One connection.
-pub(super) type TcpLink = StreamPump<TargetConnection>;
+pub(super) type TcpLink = StreamPump<TcpTargetConnection>;
 
 /// A connection over an accepted stream, whose Connect may take so long.
 pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink {
-    let config = TargetConfig {
+    let config = TcpTargetConfig {
         in_capsule_bytes: IN_CAPSULE_BYTES,
         connect_limit,
-        ..TargetConfig::default()
+        ..TcpTargetConfig::default()
     };
-    StreamPump::new(stream, TargetConnection::new(config)).watched().heeding()
+    StreamPump::new(stream, TcpTargetConnection::new(config)).watched().heeding()
 }
 
 /// The part of an event that controllers receive; none for events of the connection itself.
 #[inline]
-fn told(event: TargetEvent) -> Option<Event> {
+fn told(event: TcpTargetEvent) -> Option<Event> {
     match event {
-        TargetEvent::Command { tag, in_capsule_bytes } => {
+        TcpTargetEvent::Command { tag, in_capsule_bytes } => {
             Some(Event::Command { tag, in_capsule_bytes })
         }
-        TargetEvent::DataArrived { tag } => Some(Event::DataArrived { tag }),
-        TargetEvent::DataFailed { tag } => Some(Event::DataFailed { tag }),
-        TargetEvent::Dropped { tag } => Some(Event::Dropped { tag }),
-        TargetEvent::Ready(_) | TargetEvent::Terminated(_) => None,
+        TcpTargetEvent::DataArrived { tag } => Some(Event::DataArrived { tag }),
+        TcpTargetEvent::DataFailed { tag } => Some(Event::DataFailed { tag }),
+        TcpTargetEvent::Dropped { tag } => Some(Event::Dropped { tag }),
+        TcpTargetEvent::Ready(_) | TcpTargetEvent::Terminated(_) => None,
     }
 }
 
-impl Engine for TargetConnection {
+impl Engine for TcpTargetConnection {
     #[inline]
     fn sqe(&self) -> &Sqe {
         Self::sqe(self)
@@ -109,7 +109,7 @@ impl Link for TcpLink {
     }
 }
 
-impl Handler<TargetConnection> for Session {
+impl Handler<TcpTargetConnection> for Session {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         Self::memory_mut(self, tag, offset, len)
@@ -136,12 +136,17 @@ impl Handler<TargetConnection> for Session {
     }
 
     #[inline]
-    fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
+    fn event(
+        &mut self,
+        on: &Handle,
+        engine: &mut TcpTargetConnection,
+        event: TcpTargetEvent,
+    ) -> Flow {
         told(event).map_or(Flow::Continue, |event| Self::event(self, on, engine, event))
     }
 
     #[inline]
-    fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+    fn released(&mut self, on: &Handle, engine: &mut TcpTargetConnection, tag: Tag) {
         Self::released(self, on, engine, tag);
     }
 }

@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use weft_base::lock::Lock;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
-    Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, ReservationState,
+    Action, Changes, Effect, KeyCheck, Kind, Notice, Operation, Refusal, Registrant,
+    ReservationState,
 };
 use weft_testing::wait::{PATIENCE, until};
 
@@ -19,7 +20,7 @@ const UUID: Uuid = Uuid::from_bytes([7; 16]);
 #[derive(Default)]
 struct Export(Lock<Vec<(Changes, Arc<Pending>)>>);
 
-impl Follower for Export {
+impl ReservationFollower for Export {
     fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         if !changes.aborted.is_empty() {
             self.0.lock().push((changes.clone(), Arc::clone(pending)));
@@ -46,7 +47,7 @@ fn run(table: &ReservationTable, by: u8, action: Action) -> Result<(), Refusal> 
 }
 
 fn register(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
-    run(table, by, Action::Register { check: Check::Ignore, key: by.into(), all_ports: false })
+    run(table, by, Action::Register { check: KeyCheck::Ignore, key: by.into(), all_ports: false })
 }
 
 fn acquire(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
@@ -142,7 +143,7 @@ fn gateways_that_tell_each_other_at_a_time_do_not_wait_for_each_other() {
             let action = match (round + n) % 3 {
                 0 => Action::Acquire { key: n.into(), kind },
                 1 => Action::Release { key: n.into(), kind },
-                _ => Action::Register { check: Check::Ignore, key: n.into(), all_ports: false },
+                _ => Action::Register { check: KeyCheck::Ignore, key: n.into(), all_ports: false },
             };
             begin(&tables[usize::from(n) - 1], n, action)
         };
@@ -165,7 +166,7 @@ fn what_failed_is_tried_again_and_executed_once() {
         let before = table.of(UUID).unwrap().shared().look(ReservationState::generation);
         cluster.change(|inner| inner.mishaps = [mishap].into());
         // Another key each time: executed twice, it would conflict.
-        let check = Check::Current(u64::from(before));
+        let check = KeyCheck::Current(u64::from(before));
         run(&table, 1, Action::Register { check, key: u64::from(before) + 1, all_ports: false })
             .unwrap();
         assert_eq!(other.of(UUID).unwrap().shared().look(ReservationState::generation), before + 1);
@@ -176,7 +177,7 @@ fn what_failed_is_tried_again_and_executed_once() {
         .change(|inner| inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into());
     assert_eq!(register(&table, 2), Err(Refusal::NotStored));
     assert_eq!(
-        run(&other, 2, Action::Register { check: Check::Current(0), key: 5, all_ports: false }),
+        run(&other, 2, Action::Register { check: KeyCheck::Current(0), key: 5, all_ports: false }),
         Err(Refusal::Conflict)
     );
     assert!(
@@ -280,7 +281,7 @@ fn a_gateway_begins_with_what_is_stored_and_not_without() {
 
 fn register_as(table: &ReservationTable, name: &str, by: u8) -> Result<(), Refusal> {
     let (sender, receiver) = mpsc::channel();
-    let action = Action::Register { check: Check::Ignore, key: by.into(), all_ports: false };
+    let action = Action::Register { check: KeyCheck::Ignore, key: by.into(), all_ports: false };
     let operation = Operation { by: host(by), action, persist: None };
     let answer = Box::new(move |outcome| _ = sender.send(outcome));
     table.of(UUID).unwrap().execute_as(operation, Some(Nqn::new(name).unwrap()), answer);
@@ -354,7 +355,7 @@ fn namespaces_do_not_wait_for_each_other() {
     let slow = begin(&one, 1, preempt(1, 2));
     until("it waits for the other gateway", || !export.0.lock().is_empty());
     let (sender, receiver) = mpsc::channel();
-    let action = Action::Register { check: Check::Ignore, key: 1, all_ports: false };
+    let action = Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false };
     let of = one.of(Uuid::from_bytes([8; 16])).unwrap();
     of.execute(
         Operation { by: host(1), action, persist: Some(true) },
@@ -397,8 +398,11 @@ fn whoever_was_preempted_writes_nowhere_after_the_answer() {
                 .collect();
             cluster.change(|inner| inner.mishaps = mishaps);
             let others = (1..=4).filter(|other| ![victim, by].contains(other)).map(|other| {
-                let action =
-                    Action::Register { check: Check::Ignore, key: other.into(), all_ports: false };
+                let action = Action::Register {
+                    check: KeyCheck::Ignore,
+                    key: other.into(),
+                    all_ports: false,
+                };
                 begin(&tables[dice.below(3) as usize], other, action)
             });
             let others: Vec<_> = others.collect();

@@ -10,9 +10,9 @@ use crate::status::scsi::from_scsi;
 use std::time::Duration;
 use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
 use weft_proto::iscsi::deviation::Deviations;
-use weft_proto::iscsi::initiator::{Answer, CommandOutcome, Initiator, InitiatorEvent};
+use weft_proto::iscsi::initiator::{CommandOutcome, CommandResponse, Initiator, InitiatorEvent};
 use weft_proto::iscsi::pdu::ScsiResponseCode;
-use weft_proto::scsi::initiator::{Change as Attention, Verdict};
+use weft_proto::scsi::initiator::{AttentionChange as Attention, CommandVerdict};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::Tag;
@@ -47,14 +47,18 @@ impl Table {
     }
 
     /// What an answer means; notes what the disk reports besides.
-    pub(super) fn verdict(&mut self, end: CommandOutcome, sense: Option<Sense>) -> Option<Verdict> {
+    pub(super) fn verdict(
+        &mut self,
+        end: CommandOutcome,
+        sense: Option<Sense>,
+    ) -> Option<CommandVerdict> {
         let CommandOutcome::Answered(answer) = end else { return None };
-        let verdict = Verdict::of(ScsiStatus(answer.status), sense);
-        if verdict == Verdict::Again(Attention::Capacity) {
+        let verdict = CommandVerdict::of(ScsiStatus(answer.status), sense);
+        if verdict == CommandVerdict::Again(Attention::Capacity) {
             self.capacity_at = Some(self.now);
         }
         self.note_access(verdict, sense);
-        if verdict == Verdict::Again(Attention::Restarted) {
+        if verdict == CommandVerdict::Again(Attention::Restarted) {
             self.restarted();
         }
         if verdict.casts_doubt() {
@@ -73,7 +77,7 @@ impl Table {
     ) {
         match end {
             CommandOutcome::Answered(answer)
-                if answer == Answer::GOOD && !running.op.kind.fills() =>
+                if answer == CommandResponse::GOOD && !running.op.kind.fills() =>
             {
                 self.step_done(engine, running)
             }
@@ -98,7 +102,7 @@ impl Table {
         &mut self,
         engine: &mut Initiator,
         mut running: Running,
-        answer: Answer,
+        answer: CommandResponse,
         sense: Option<Sense>,
     ) {
         if answer.response != ScsiResponseCode::COMPLETED {
@@ -108,21 +112,21 @@ impl Table {
         }
         let status = from_scsi(ScsiStatus(answer.status), sense);
         match self.verdict(CommandOutcome::Answered(answer), sense) {
-            Some(Verdict::Done) if running.is_whole(&self.disk, &answer) => {
+            Some(CommandVerdict::Done) if running.is_whole(&self.disk, &answer) => {
                 self.step_done(engine, running)
             }
             // The blocks are still there, and may come through undamaged.
-            Some(Verdict::Done) if answer.damaged => {
+            Some(CommandVerdict::Done) if answer.damaged => {
                 self.again(running, Duration::ZERO, Status::new(StatusKind::Transport))
             }
-            Some(Verdict::Done) => {
+            Some(CommandVerdict::Done) => {
                 self.finish(running.op, Outcome::Done(Status::new(StatusKind::Transport)))
             }
-            Some(Verdict::Again(_)) => self.again(running, Duration::ZERO, status),
-            Some(Verdict::Later) => {
+            Some(CommandVerdict::Again(_)) => self.again(running, Duration::ZERO, status),
+            Some(CommandVerdict::Later) => {
                 self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), status)
             }
-            Some(Verdict::Failed) => self.failed(engine, running, status),
+            Some(CommandVerdict::Failed) => self.failed(engine, running, status),
             None => {}
         }
     }
@@ -179,8 +183,8 @@ impl Table {
                 }
                 let sense = Sense::new(SenseKey::UNIT_ATTENTION, AdditionalSense(code));
                 if lun == self.lun
-                    && Verdict::of(ScsiStatus::CHECK_CONDITION, Some(sense))
-                        == Verdict::Again(Attention::Restarted)
+                    && CommandVerdict::of(ScsiStatus::CHECK_CONDITION, Some(sense))
+                        == CommandVerdict::Again(Attention::Restarted)
                 {
                     self.restarted();
                 }

@@ -5,8 +5,8 @@ use crate::pump::StreamPump;
 use crate::source::iscsi::device_state::DeviceState;
 use crate::source::iscsi::session_names::{SessionEnd, pair};
 use crate::source::iscsi::step::Running;
-use crate::source::queue::{Commands, Gate, RemoteQueue};
-use crate::source::settle::{Lost, iscsi_bound};
+use crate::source::queue::{Commands, QueueGate, RemoteQueue};
+use crate::source::settle::{LostWrites, iscsi_bound};
 use crate::unsettled::Unsettled;
 use std::sync::Arc;
 use weft_block::{Change, Completion, Error, Op, Presence};
@@ -18,13 +18,13 @@ impl Commands for Table {
     type Link = StreamPump<Initiator>;
 
     #[inline]
-    fn gate(&self) -> Gate {
+    fn gate(&self) -> QueueGate {
         if self.identification.is_absent() || self.shared.why_ended().is_some() {
-            Gate::Shut
+            QueueGate::Shut
         } else if self.identification.holds() {
-            Gate::Held
+            QueueGate::Held
         } else {
-            Gate::Open
+            QueueGate::Open
         }
     }
 
@@ -74,7 +74,7 @@ impl Commands for Table {
         }
     }
 
-    fn connection_ended(&mut self, engine: &Initiator, on: &Handle, lost: &mut Lost) {
+    fn connection_ended(&mut self, engine: &Initiator, on: &Handle, lost: &mut LostWrites) {
         let agreed = engine.parameters();
         let at =
             on.now() + iscsi_bound(agreed.time2wait_s, agreed.time2retain_s, self.shared.quiesce);

@@ -20,10 +20,12 @@ use weft_block::limits::RESERVATION_REPORT_BYTES;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
-use weft_proto::iscsi::initiator::{Command, CommandData, Initiator, InitiatorEvent, SubmitError};
+use weft_proto::iscsi::initiator::{
+    Initiator, InitiatorCommand, InitiatorEvent, ScsiData, SubmitError,
+};
 use weft_proto::iscsi::pdu::Lun;
 use weft_proto::scsi::cdb::Command as Scsi;
-use weft_proto::scsi::initiator::Disk;
+use weft_proto::scsi::initiator::ScsiDisk;
 use weft_proto::stream::Tag;
 
 /// Bytes of READ CAPACITY(16) data that are of interest.
@@ -47,14 +49,14 @@ enum TaskSlot {
 /// What a session is used for.
 #[derive(Clone)]
 pub(super) struct Unit {
-    pub(super) disk: Disk,
+    pub(super) disk: ScsiDisk,
     pub(super) lun: Lun,
     pub(super) url: Arc<str>,
 }
 
 /// All operations of one session.
 pub(super) struct Table {
-    disk: Disk,
+    disk: ScsiDisk,
     lun: Lun,
     shared: Arc<DeviceState>,
     slots: Vec<TaskSlot>,
@@ -161,8 +163,10 @@ impl Table {
     #[inline]
     fn start(&mut self, engine: &mut Initiator, mut running: Running) -> Option<Running> {
         let (cdb, data) = running.next(&self.disk);
-        match engine.submit(self.now.since_epoch(), Command { lun: self.lun, cdb: cdb.bytes, data })
-        {
+        match engine.submit(
+            self.now.since_epoch(),
+            InitiatorCommand { lun: self.lun, cdb: cdb.bytes, data },
+        ) {
             Ok(tag) => {
                 self.slots[tag.index()] = TaskSlot::Io(running);
                 None
@@ -176,10 +180,10 @@ impl Table {
         &mut self,
         engine: &mut Initiator,
         command: Scsi,
-        data: CommandData,
+        data: ScsiData,
         slot: TaskSlot,
     ) -> bool {
-        let command = Command { lun: self.lun, cdb: command.encode().bytes, data };
+        let command = InitiatorCommand { lun: self.lun, cdb: command.encode().bytes, data };
         let Ok(tag) = engine.submit(self.now.since_epoch(), command) else { return false };
         self.slots[tag.index()] = slot;
         self.touched = self.now;
@@ -240,11 +244,11 @@ impl Drop for Table {
 }
 
 /// Whether the disk can give space back.
-pub(super) fn discards(disk: &Disk) -> bool {
+pub(super) fn discards(disk: &ScsiDisk) -> bool {
     disk.unmap || (disk.write_same && disk.write_same_unmap)
 }
 
 /// Whether it compares and writes as much as others expect to be done in one piece: 4 KiB.
-pub(super) fn compares_blocks(disk: &Disk) -> bool {
+pub(super) fn compares_blocks(disk: &ScsiDisk) -> bool {
     u32::from(disk.compare_and_write_blocks) * disk.block_bytes >= 4096
 }

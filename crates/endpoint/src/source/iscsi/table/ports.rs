@@ -6,15 +6,15 @@ use crate::limits::{ABSENT_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::device_state::access_of;
 use std::time::Duration;
 use weft_block::AccessState;
-use weft_proto::iscsi::initiator::{CommandData, CommandOutcome, Initiator};
+use weft_proto::iscsi::initiator::{CommandOutcome, Initiator, ScsiData};
 use weft_proto::scsi::cdb::Command as Scsi;
-use weft_proto::scsi::initiator::{Change as Attention, PortState, Verdict};
+use weft_proto::scsi::initiator::{AttentionChange as Attention, CommandVerdict, PortState};
 use weft_proto::scsi::sense::Sense;
 
 impl Table {
     /// Notes what a status says of the access state, if anything.
-    pub(super) fn note_access(&mut self, verdict: Verdict, sense: Option<Sense>) {
-        if verdict == Verdict::Again(Attention::AccessState) {
+    pub(super) fn note_access(&mut self, verdict: CommandVerdict, sense: Option<Sense>) {
+        if verdict == CommandVerdict::Again(Attention::AccessState) {
             self.access.doubt();
         } else if let Some(state) = sense.and_then(refusing) {
             self.shared.set_access(access_of(Some(state)), &self.url);
@@ -38,7 +38,7 @@ impl Table {
         if self.ask(
             engine,
             command,
-            CommandData::In(allocation),
+            ScsiData::In(allocation),
             TaskSlot::Ports(Box::new([0; ISCSI_PROBE_BYTES])),
         ) {
             (self.access.wanted, self.access.again) = (false, None);
@@ -48,7 +48,7 @@ impl Table {
     /// The target has told it, or not.
     pub(super) fn ports_known(&mut self, end: CommandOutcome, sense: Option<Sense>, data: &[u8]) {
         let verdict = self.verdict(end, sense);
-        let (Some(Verdict::Done), CommandOutcome::Answered(answer)) = (verdict, end) else {
+        let (Some(CommandVerdict::Done), CommandOutcome::Answered(answer)) = (verdict, end) else {
             self.access.again = Some(self.now + Duration::from_millis(ABSENT_PAUSE_MS));
             return;
         };

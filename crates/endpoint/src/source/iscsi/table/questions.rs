@@ -6,9 +6,9 @@ use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::identity;
 use crate::source::iscsi::idle_sessions::RESTARTED;
 use std::time::Duration;
-use weft_proto::iscsi::initiator::{CommandData, CommandOutcome, Initiator};
+use weft_proto::iscsi::initiator::{CommandOutcome, Initiator, ScsiData};
 use weft_proto::scsi::cdb::Command as Scsi;
-use weft_proto::scsi::initiator::Verdict;
+use weft_proto::scsi::initiator::CommandVerdict;
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::AdditionalSense;
 
@@ -17,7 +17,7 @@ impl Table {
     pub(super) fn look_around(&mut self, engine: &mut Initiator) {
         if let Some(question) = self.identification.question(self.now) {
             let slot = TaskSlot::Identity(Box::new([0; ISCSI_PROBE_BYTES]));
-            if self.ask(engine, question, CommandData::In(ISCSI_PROBE_BYTES as u32), slot) {
+            if self.ask(engine, question, ScsiData::In(ISCSI_PROBE_BYTES as u32), slot) {
                 self.identification.asked();
             }
         }
@@ -32,7 +32,7 @@ impl Table {
             let asked = self.ask(
                 engine,
                 Scsi::ReadCapacity16 { allocation },
-                CommandData::In(allocation),
+                ScsiData::In(allocation),
                 slot,
             );
             self.capacity_at = self.capacity_at.filter(|_| !asked);
@@ -42,7 +42,7 @@ impl Table {
             && self.now >= self.touched + self.shared.interval
         {
             self.touched = self.now;
-            self.ask(engine, Scsi::TestUnitReady, CommandData::None, TaskSlot::Ready);
+            self.ask(engine, Scsi::TestUnitReady, ScsiData::None, TaskSlot::Ready);
         }
     }
 
@@ -108,7 +108,7 @@ impl Table {
         question: u64,
     ) {
         match (self.verdict(end, sense), end) {
-            (Some(Verdict::Done), CommandOutcome::Answered(answer))
+            (Some(CommandVerdict::Done), CommandOutcome::Answered(answer))
                 if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged =>
             {
                 let last = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
@@ -126,9 +126,9 @@ impl Table {
                     ));
                 }
             }
-            (Some(Verdict::Again(_)), _) => self.capacity_at = Some(self.now),
+            (Some(CommandVerdict::Again(_)), _) => self.capacity_at = Some(self.now),
             // One that is not ready for long is not asked all the time.
-            (Some(Verdict::Later), _) => {
+            (Some(CommandVerdict::Later), _) => {
                 self.capacity_at = Some(self.now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS))
             }
             _ => {

@@ -1,8 +1,8 @@
 //! The authentication of the admin queue, between the answer to its Connect and the association's
 //! hearing of that.
 
-use super::super::authenticating::{self, Command};
-use super::super::transport::Link;
+use super::super::authenticating::{self, AuthenticationIo};
+use super::super::transport::ControllerLink;
 use super::commands::{AdminCommand, Owner};
 use super::{Admin, UnderWay};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use weft_block::Error;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RequestId;
 
-impl<L: Link> Admin<L> {
+impl<L: ControllerLink> Admin<L> {
     /// Connect, which had this data, was answered.
     pub(super) fn connected(
         &mut self,
@@ -60,8 +60,8 @@ impl<L: Link> Admin<L> {
         self.control.admin_completed(now, connect, &authenticating::failed(&answer), &[]);
     }
 
-    fn submit_authentication(&mut self, command: Command) {
-        let Command { sqe, data, memory } = command;
+    fn submit_authentication(&mut self, command: AuthenticationIo) {
+        let AuthenticationIo { sqe, data, memory } = command;
         self.waiting.push_back((
             sqe,
             data,

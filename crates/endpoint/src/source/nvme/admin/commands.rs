@@ -1,7 +1,7 @@
 //! The commands of an admin connection: whose they are, their memory, and how they ended.
 
 use super::super::association::AdminReply;
-use super::super::transport::{Commands, Engine, Event};
+use super::super::transport::{CommandEngine, CommandEvent, CommandOwner};
 use std::collections::VecDeque;
 use weft_io::Handle;
 use weft_proto::nvme::cqe::Cqe;
@@ -30,7 +30,7 @@ pub(super) struct AdminCommands {
     pub(super) ended: VecDeque<(AdminCommand, Cqe, u32)>,
 }
 
-impl<E: Engine> Commands<E> for AdminCommands {
+impl<E: CommandEngine> CommandOwner<E> for AdminCommands {
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         self.slots
             .get_mut(tag.index())?
@@ -44,10 +44,10 @@ impl<E: Engine> Commands<E> for AdminCommands {
         &slot.data[offset as usize..(offset + len) as usize]
     }
 
-    fn event(&mut self, _: &Handle, engine: &mut E, event: Event) {
+    fn event(&mut self, _: &Handle, engine: &mut E, event: CommandEvent) {
         let (tag, cqe, received) = match event {
-            Event::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
-            Event::DataFailed { tag, cqe } => {
+            CommandEvent::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
+            CommandEvent::DataFailed { tag, cqe } => {
                 let status = weft_proto::nvme::status::Status::TRANSIENT_TRANSPORT_ERROR;
                 (tag, Cqe { status, ..cqe }, 0)
             }

@@ -4,8 +4,10 @@
 
 use super::super::association::Association;
 use super::super::fault::explain;
-use super::super::transport::{Channel, ConnectResult, IoPlan, Link, Plan};
-use super::{Target, Then, connect};
+use super::super::transport::{
+    ConcatenationState, ConnectResult, ControllerLink, IoPlan, LinkPlan,
+};
+use super::{ControllerTarget, Then, connect};
 use crate::psk::TlsPsk;
 use crate::source::opening::TimeLimit;
 use std::sync::Arc;
@@ -17,21 +19,21 @@ use weft_proto::nvme::types::Qid;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
 
 /// Authenticates, and then connects with the key.
-pub(super) fn authenticate<L: Link>(
+pub(super) fn authenticate<L: ControllerLink>(
     on: &Handle,
-    target: Target<L::Place>,
+    target: ControllerTarget<L::Place>,
     limit: TimeLimit,
     association: Arc<Association<L>>,
     then: Then,
 ) {
     let connect_command = HostControl::new(target.host.clone()).io_connect(Qid(0));
-    let plan = Plan {
+    let plan = LinkPlan {
         name: target.name.clone(),
         place: target.place.clone(),
         options: association.options.clone(),
         commands: HostConfig::ADMIN_COMMANDS,
         io: Some(IoPlan { connect: connect_command, in_capsule_bytes: FABRICS_CAPSULE_DATA_BYTES }),
-        channel: Channel::Making,
+        channel: ConcatenationState::Making,
         limit,
     };
     let in_user_space = association.options.tls.concat_in_user_space;
@@ -49,7 +51,7 @@ pub(super) fn authenticate<L: Link>(
 /// The key that came of the authentication, whose connection ends; none where there is no need for
 /// one.
 fn key<L, P>(
-    target: &Target<P>,
+    target: &ControllerTarget<P>,
     link: L,
     result: ConnectResult,
     in_user_space: bool,
@@ -70,7 +72,7 @@ fn key<L, P>(
 }
 
 /// Why Connect was refused.
-fn refused<P>(target: &Target<P>, answer: &Cqe) -> Error {
+fn refused<P>(target: &ControllerTarget<P>, answer: &Cqe) -> Error {
     let mut control = HostControl::new(target.host.clone());
     let now = core::time::Duration::ZERO;
     while let Some(action) = control.poll(now) {

@@ -11,11 +11,11 @@ mod queues;
 pub(crate) use establish::establish;
 
 use super::association::{Association, LookReply, ToAdmin};
-use super::authenticating::Authenticating;
+use super::authenticating::HostAuthenticating;
 use super::fault::explain;
-use super::learned::Ended;
-use super::transport::{Engine, Link, Opened, Plan};
-use crate::control::Task;
+use super::learned::AssociationEnd;
+use super::transport::{CommandEngine, ControllerLink, LinkPlan, Opened};
+use crate::control::ControlTask;
 use crate::limits::ADMIN_TIMEOUT_S;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
@@ -37,7 +37,7 @@ use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
 use weft_proto::nvme::types::Qid;
 
 /// Whom to connect to.
-pub(crate) struct Target<P> {
+pub(crate) struct ControllerTarget<P> {
     /// URL or address, for messages.
     pub(crate) name: String,
     pub(crate) place: P,
@@ -55,9 +55,9 @@ pub(crate) enum Established {
 type Then = Box<dyn FnOnce(Result<Established, Error>)>;
 
 /// Opens the admin connection.
-fn connect<L: Link>(
+fn connect<L: ControllerLink>(
     on: &Handle,
-    target: Target<L::Place>,
+    target: ControllerTarget<L::Place>,
     limit: TimeLimit,
     association: Arc<Association<L>>,
     then: Then,
@@ -65,7 +65,7 @@ fn connect<L: Link>(
     let (options, channel) = association.opening();
     let (name, place, commands) =
         (target.name.clone(), target.place.clone(), HostConfig::ADMIN_COMMANDS);
-    let plan = Plan { name, place, options, commands, io: None, channel, limit };
+    let plan = LinkPlan { name, place, options, commands, io: None, channel, limit };
     L::open(on, plan, move |on, opened| match opened {
         Err(e) => then(Err(e)),
         Ok((link, _)) => Admin::spawn(on, link, target, association, limit.until, then),
@@ -74,7 +74,7 @@ fn connect<L: Link>(
 
 /// An authentication under way, and what the association is told of Connect when it is done.
 struct UnderWay {
-    engine: Authenticating,
+    engine: HostAuthenticating,
     connect: RequestId,
     answer: Cqe,
 }
@@ -83,13 +83,13 @@ struct UnderWay {
 type OpenedQueue<L> = (Qid, u16, Result<Opened<L>, Error>);
 
 /// The driver.
-struct Admin<L: Link> {
+struct Admin<L: ControllerLink> {
     id: DriverId,
     link: L,
     commands: AdminCommands,
     control: HostControl,
     association: Arc<Association<L>>,
-    target: Target<L::Place>,
+    target: ControllerTarget<L::Place>,
     /// Commands of the state machine for which the queue had no room: those of before that it has
     /// given up are still in it.
     waiting: VecDeque<(Sqe, HostData, AdminCommand)>,
@@ -116,14 +116,14 @@ struct Admin<L: Link> {
     /// Its name among those that may execute writes after the end of this process.
     late: Option<u64>,
     over: bool,
-    _task: Task,
+    _task: ControlTask,
 }
 
-impl<L: Link> Admin<L> {
+impl<L: ControllerLink> Admin<L> {
     fn spawn(
         on: &Handle,
         mut link: L,
-        target: Target<L::Place>,
+        target: ControllerTarget<L::Place>,
         association: Arc<Association<L>>,
         deadline: Time,
         then: Then,
@@ -326,7 +326,7 @@ impl<L: Link> Admin<L> {
         let text = error.to_string();
         let bound = if confirmed { Duration::ZERO } else { self.settle_bound() };
         let settled_at = on.now() + bound;
-        self.association.end(Ended { why: text.clone(), settled_at });
+        self.association.end(AssociationEnd { why: text.clone(), settled_at });
         self.writes_end(settled_at);
         self.withdraw_resets();
         if !confirmed && self.then.is_none() {
@@ -368,7 +368,7 @@ impl<L: Link> Admin<L> {
     }
 }
 
-impl<L: Link> Driver for Admin<L> {
+impl<L: ControllerLink> Driver for Admin<L> {
     fn receive(&mut self, on: &Handle) -> Activity {
         self.link.receive(on, &mut self.commands)
     }

@@ -2,7 +2,7 @@
 //! states, and the reset of controllers that were lost.
 
 use super::super::association::{Association, ToAdmin};
-use super::super::transport::Link;
+use super::super::transport::ControllerLink;
 use super::Admin;
 use crate::late::LateWriter;
 use crate::unsettled::{Pair, Unsettled};
@@ -32,7 +32,7 @@ fn access_of(state: Option<AnaState>) -> AccessState {
     }
 }
 
-impl<L: Link> Admin<L> {
+impl<L: ControllerLink> Admin<L> {
     /// How well the controller reaches each of the namespaces.
     pub(super) fn access_states(&self) -> Vec<(Nsid, AccessState)> {
         let namespaces = self.control.namespaces().iter();

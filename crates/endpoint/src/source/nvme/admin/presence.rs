@@ -1,16 +1,16 @@
 //! Check that the namespace in use is there, and still the one that was opened.
 
-use super::super::transport::Link;
+use super::super::transport::ControllerLink;
 use super::Admin;
 use crate::limits::ABSENT_PAUSE_MS;
-use crate::source::queue::Gate;
+use crate::source::queue::QueueGate;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind, Presence};
 use weft_io::Handle;
 use weft_proto::limits::REMOTE_NAMESPACES_MAX;
 use weft_proto::nvme::types::Nsid;
 
-impl<L: Link> Admin<L> {
+impl<L: ControllerLink> Admin<L> {
     pub(super) fn learn(&self) {
         if self.control.namespaces_cut_off() {
             tracing::warn!(
@@ -44,19 +44,19 @@ impl<L: Link> Admin<L> {
             return;
         }
         let gate = match (self.control.is_looking(), is_there && !self.control.is_unsure(nsid)) {
-            _ if replaced.is_some() => Gate::Shut,
+            _ if replaced.is_some() => QueueGate::Shut,
             // Once it is away it stays so until it was seen.
-            (true, _) if self.association.presence() == Presence::Away => Gate::Shut,
-            (true, _) => Gate::Held,
-            (false, true) => Gate::Open,
-            (false, false) => Gate::Shut,
+            (true, _) if self.association.presence() == Presence::Away => QueueGate::Shut,
+            (true, _) => QueueGate::Held,
+            (false, true) => QueueGate::Open,
+            (false, false) => QueueGate::Shut,
         };
         if let Some(why) = replaced {
             return self.end_replaced(on, &why);
         }
         self.tell_presence(nsid, gate);
         self.association.set_gate(gate);
-        if gate == Gate::Shut && !self.control.is_looking() {
+        if gate == QueueGate::Shut && !self.control.is_looking() {
             let again =
                 *self.look_at.get_or_insert(on.now() + Duration::from_millis(ABSENT_PAUSE_MS));
             self.look_timer.arm(on, self.id, again);
@@ -96,13 +96,13 @@ impl<L: Link> Admin<L> {
     }
 
     /// Says so when the namespace that is used goes, or comes back.
-    fn tell_presence(&self, nsid: Nsid, gate: Gate) {
+    fn tell_presence(&self, nsid: Nsid, gate: QueueGate) {
         let name = &self.target.name;
         match (self.association.presence(), gate) {
-            (Presence::Here, Gate::Shut) => {
+            (Presence::Here, QueueGate::Shut) => {
                 tracing::warn!("{name}: namespace {nsid} no longer exists; it may come back")
             }
-            (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
+            (Presence::Away, QueueGate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
             _ => {}
         }
     }

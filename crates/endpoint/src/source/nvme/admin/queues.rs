@@ -1,7 +1,7 @@
 //! The connections of I/O queues: they are opened as the state machine says.
 
 use super::super::association::IoConnection;
-use super::super::transport::{ConnectResult, IoPlan, Link, Plan};
+use super::super::transport::{ConnectResult, ControllerLink, IoPlan, LinkPlan};
 use super::Admin;
 use crate::source::opening::TimeLimit;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use weft_io::Handle;
 use weft_proto::nvme::types::Qid;
 
-impl<L: Link> Admin<L> {
+impl<L: ControllerLink> Admin<L> {
     pub(super) fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {
         let (options, channel) = self.association.opening();
         // One entry of a queue stays free (Base §3.3.1.4).
@@ -20,7 +20,7 @@ impl<L: Link> Admin<L> {
         };
         let limit = TimeLimit::new(on, options.connect_timeout);
         let (name, place) = (self.target.name.clone(), self.target.place.clone());
-        let plan = Plan { name, place, options, commands, io: Some(io), channel, limit };
+        let plan = LinkPlan { name, place, options, commands, io: Some(io), channel, limit };
         let (opened, id) = (Rc::clone(&self.opened), self.id);
         L::open(on, plan, move |on, result| {
             opened.borrow_mut().push((qid, commands, result));

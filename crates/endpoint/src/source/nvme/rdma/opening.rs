@@ -4,7 +4,7 @@
 use super::transport::RdmaLink;
 use crate::nvme::rdma::{Wire, limits};
 use crate::source::nvme::connect_exchange::ConnectExchange;
-use crate::source::nvme::transport::{Engine, Link, OpenLink, Opened, Plan};
+use crate::source::nvme::transport::{CommandEngine, ControllerLink, LinkPlan, OpenLink, Opened};
 use std::io;
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
@@ -15,7 +15,7 @@ use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cntlid, Qid};
 use weft_proto::nvme_rdma::cm::Reject;
-use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, QueuePairEngine, Work};
+use weft_proto::nvme_rdma::{Exposure, HostQueuePair, QueuePairEngine, RdmaHostConfig, Work};
 
 type Then = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink>, Error>)>;
 
@@ -24,7 +24,7 @@ impl OpenLink for RdmaLink {
 
     fn open(
         on: &Handle,
-        plan: Plan<Vec<SocketAddr>>,
+        plan: LinkPlan<Vec<SocketAddr>>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
         let (until, then): (_, Then) = (plan.limit.until, Box::new(then));
@@ -49,7 +49,7 @@ enum Attempt {
 
 /// The driver.
 struct Opening {
-    plan: Plan<Vec<SocketAddr>>,
+    plan: LinkPlan<Vec<SocketAddr>>,
     id: DriverId,
     /// The address that is tried next.
     nth: usize,
@@ -106,7 +106,7 @@ impl Opening {
                 self.attempt = Attempt::Resolving(pair);
                 false
             }
-            Ok(Some(rdma::Event::Resolved)) => {
+            Ok(Some(rdma::QueuePairEvent::Resolved)) => {
                 match self.ask(&mut pair) {
                     Err(e) => self.fail(on, Error::io(format!("{}: {e}", self.plan.name), e)),
                     Ok((queue, slots)) => {
@@ -181,14 +181,14 @@ impl Opening {
             exposure: Some(exposure),
             lent_pieces: 0,
         })?;
-        let mut queue = HostQueuePair::new(HostConfig {
+        let mut queue = HostQueuePair::new(RdmaHostConfig {
             qid,
             cntlid,
             queue_entries: entries,
             in_capsule_bytes: self.plan.io.as_ref().map_or(0, |io| io.in_capsule_bytes),
             exposure,
             limits: limits(&device, send_queue),
-            ..HostConfig::default()
+            ..RdmaHostConfig::default()
         });
         while let Some(Work::PostReceive(buffer)) = queue.next_work() {
             pair.post_receive(buffer.0);

@@ -6,25 +6,27 @@
 
 use crate::capture::{CapsuleTap, Capture, Start};
 use crate::nvme::rdma::{FAILED, NoMemoryNow, Turn, Wire};
-use crate::source::nvme::transport::{Commands, Engine, Event, Link};
-use weft_io::rdma::Memory;
+use crate::source::nvme::transport::{CommandEngine, CommandEvent, CommandOwner, ControllerLink};
+use weft_io::rdma::SlotData;
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::capture::End;
 use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::violation::Violation;
-use weft_proto::nvme_rdma::{HostEvent, HostQueuePair, QueuePairEngine, Work, WorkId, WorkKind};
+use weft_proto::nvme_rdma::{
+    HostQueuePair, QueuePairEngine, RdmaHostEvent, Work, WorkId, WorkKind,
+};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
-pub(crate) struct RdmaEngine {
+pub(crate) struct RdmaHostEngine {
     pub(super) queue: HostQueuePair,
     /// Those that may be outstanding: one less than the queue has entries.
     commands: u16,
 }
 
-impl Engine for RdmaEngine {
+impl CommandEngine for RdmaHostEngine {
     #[inline]
     fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError> {
         if self.queue.outstanding() >= usize::from(self.commands) && !self.queue.is_closed() {
@@ -60,7 +62,7 @@ impl Engine for RdmaEngine {
 /// One connection.
 pub struct RdmaLink {
     pub(super) wire: Wire,
-    pub(super) engine: RdmaEngine,
+    pub(super) engine: RdmaHostEngine,
     /// What passes is captured, and bytes of commands that the controller reads, by tag.
     tap: Option<(Box<CapsuleTap>, Vec<u32>)>,
 }
@@ -77,7 +79,7 @@ impl RdmaLink {
             CapsuleTap::begin(&capture, End::Host, [&local, &peer], Start::First)
         });
         let tap = tap.map(|tap| (tap, Vec::new()));
-        Self { wire, engine: RdmaEngine { queue, commands }, tap }
+        Self { wire, engine: RdmaHostEngine { queue, commands }, tap }
     }
 }
 
@@ -93,7 +95,7 @@ impl RdmaLink {
     /// Shows a command that was sent, and its data.
     fn show_command(
         &mut self,
-        commands: &impl Commands<RdmaEngine>,
+        commands: &impl CommandOwner<RdmaHostEngine>,
         tag: Tag,
         in_capsule_bytes: u32,
     ) {
@@ -111,7 +113,7 @@ impl RdmaLink {
     }
 }
 
-impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
+impl<C: CommandOwner<RdmaHostEngine>> Turn<C> for RdmaLink {
     type Queue = HostQueuePair;
 
     #[inline]
@@ -122,7 +124,7 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
     #[inline]
     fn tell(&mut self, on: &Handle, commands: &mut C) -> bool {
         let mut some = false;
-        while let Some(HostEvent::Response { tag, cqe, received_bytes }) =
+        while let Some(RdmaHostEvent::Response { tag, cqe, received_bytes }) =
             self.engine.queue.poll_event()
         {
             some = true;
@@ -148,7 +150,11 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                 }
                 tap.response(&cqe.encode());
             }
-            commands.event(on, &mut self.engine, Event::Response { tag, cqe, received_bytes });
+            commands.event(
+                on,
+                &mut self.engine,
+                CommandEvent::Response { tag, cqe, received_bytes },
+            );
         }
         some
     }
@@ -201,7 +207,7 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
                         }
                     }
                     wire.copy_in(tag, 0, data_bytes, |at, len| commands.memory(tag, at, len));
-                    data = Some(Memory { slot: tag.0, offset: 0, bytes: data_bytes });
+                    data = Some(SlotData { slot: tag.0, offset: 0, bytes: data_bytes });
                 }
                 wire.pair.send(id.number(), &queue.capsule(tag).0, data, invalidate);
                 self.show_command(commands, tag, data_bytes);
@@ -215,11 +221,11 @@ impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
     }
 }
 
-impl Link for RdmaLink {
-    type Engine = RdmaEngine;
+impl ControllerLink for RdmaLink {
+    type Engine = RdmaHostEngine;
 
     #[inline]
-    fn engine(&mut self) -> &mut RdmaEngine {
+    fn engine(&mut self) -> &mut RdmaHostEngine {
         &mut self.engine
     }
 
@@ -232,7 +238,11 @@ impl Link for RdmaLink {
     }
 
     #[inline]
-    fn receive(&mut self, on: &Handle, commands: &mut impl Commands<RdmaEngine>) -> Activity {
+    fn receive(
+        &mut self,
+        on: &Handle,
+        commands: &mut impl CommandOwner<RdmaHostEngine>,
+    ) -> Activity {
         let activity = self.wire.receive(on, &mut self.engine.queue);
         let told = self.tell(on, commands);
         if activity.is_some() {
@@ -243,7 +253,7 @@ impl Link for RdmaLink {
     }
 
     #[inline]
-    fn send(&mut self, on: &Handle, commands: &mut impl Commands<RdmaEngine>) -> Activity {
+    fn send(&mut self, on: &Handle, commands: &mut impl CommandOwner<RdmaHostEngine>) -> Activity {
         self.turn(on, commands)
     }
 

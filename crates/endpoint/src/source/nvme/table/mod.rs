@@ -2,9 +2,9 @@
 
 mod running;
 
-use super::transport::Engine;
+use super::transport::CommandEngine;
 use crate::memory::{piece, piece_mut};
-use crate::source::settle::{GONE, Lost};
+use crate::source::settle::{GONE, LostWrites};
 use crate::status::nvme::from_nvme;
 use running::{Compare, Running};
 use weft_block::limits::RESERVATION_REPORT_BYTES;
@@ -71,7 +71,12 @@ impl Table {
     /// Starts an operation. One for which no command slot is free is given back; one that cannot be
     /// done is completed at once.
     #[inline]
-    pub(super) fn offer(&mut self, engine: &mut impl Engine, now: Time, op: Op) -> Option<Op> {
+    pub(super) fn offer(
+        &mut self,
+        engine: &mut impl CommandEngine,
+        now: Time,
+        op: Op,
+    ) -> Option<Op> {
         if let Some(status) = self.settled(op.kind) {
             self.done.push(op.done(Outcome::Done(status)));
             return None;
@@ -129,7 +134,7 @@ impl Table {
 
     /// Sends the next command of an operation.
     #[inline]
-    fn start(&mut self, engine: &mut impl Engine, now: Time, mut running: Running) -> Offer {
+    fn start(&mut self, engine: &mut impl CommandEngine, now: Time, mut running: Running) -> Offer {
         running.started = now;
         let (sqe, data) = running.next(&self.namespace);
         match engine.submit(sqe, data) {
@@ -142,7 +147,13 @@ impl Table {
     }
 
     /// Sends both halves next to each other, as fused commands have to be.
-    fn start_fused(&mut self, engine: &mut impl Engine, now: Time, op: Op, fua: bool) -> Offer {
+    fn start_fused(
+        &mut self,
+        engine: &mut impl CommandEngine,
+        now: Time,
+        op: Op,
+        fua: bool,
+    ) -> Offer {
         if engine.outstanding() + 2 > self.slots.len() || engine.is_closed() {
             return Offer::Full(op);
         }
@@ -168,7 +179,7 @@ impl Table {
     #[inline]
     pub(super) fn response(
         &mut self,
-        engine: &mut impl Engine,
+        engine: &mut impl CommandEngine,
         now: Time,
         tag: Tag,
         cqe: Cqe,
@@ -198,7 +209,7 @@ impl Table {
     #[inline]
     fn io_ended(
         &mut self,
-        engine: &mut impl Engine,
+        engine: &mut impl CommandEngine,
         now: Time,
         mut running: Running,
         cqe: Cqe,
@@ -229,7 +240,7 @@ impl Table {
     }
 
     /// The compare of a fused pair ended; the operation ends with whichever of the two is last.
-    fn compare_ended(&mut self, engine: &mut impl Engine, second: Tag, compare: Cqe) {
+    fn compare_ended(&mut self, engine: &mut impl CommandEngine, second: Tag, compare: Cqe) {
         let CommandSlot::Io(running) = &mut self.slots[second.index()] else { return };
         running.compare = Compare::Ended(compare);
         if running.write.is_none() {
@@ -268,7 +279,7 @@ impl Table {
 
     /// The connection is over. What of an operation was sent may have been executed, and may still
     /// be: what may change the namespace is lost. The rest ends.
-    pub(super) fn connection_ended(&mut self, engine: &impl Engine, lost: &mut Lost) {
+    pub(super) fn connection_ended(&mut self, engine: &impl CommandEngine, lost: &mut LostWrites) {
         for n in 0..self.slots.len() {
             let CommandSlot::Io(running) =
                 core::mem::replace(&mut self.slots[n], CommandSlot::Free)

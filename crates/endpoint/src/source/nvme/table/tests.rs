@@ -2,7 +2,7 @@
 
 use super::*;
 use weft_block::ReserveAction;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection};
+use weft_proto::nvme_tcp::{HostConnection, TcpHostConfig};
 
 pub(in crate::source::nvme) fn namespace() -> RemoteNamespace {
     RemoteNamespace {
@@ -34,7 +34,7 @@ pub(in crate::source::nvme) fn namespace() -> RemoteNamespace {
 /// A table with a fused pair under way, and the tags of its halves.
 fn pair() -> (Table, HostConnection, [Tag; 2]) {
     let (mut table, mut engine) =
-        (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        (Table::new(namespace(), 8), HostConnection::new(TcpHostConfig::default()));
     let op = Op::bare(OpKind::CompareAndWrite { fua: false }, 0, 1, 7);
     assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
     (table, engine, [Tag(0), Tag(1)])
@@ -48,10 +48,11 @@ fn an_overdue_pair_is_reported_as_ended_whichever_half_ends_first() {
         let (mut table, mut engine, [compare, write]) = pair();
         let now = Time::ZERO + core::time::Duration::from_secs(3);
         assert_eq!(table.next_overdue(now), Some(write));
-        let overdue = Engine::cid(&engine, write).unwrap();
+        let overdue = CommandEngine::cid(&engine, write).unwrap();
         for tag in if write_first { [write, compare] } else { [compare, write] } {
             assert!(table.recovered.is_empty());
-            let cqe = Cqe::new(Engine::cid(&engine, tag).unwrap(), NvmeStatus::ABORT_REQUESTED);
+            let cqe =
+                Cqe::new(CommandEngine::cid(&engine, tag).unwrap(), NvmeStatus::ABORT_REQUESTED);
             table.response(&mut engine, now, tag, cqe, 0);
         }
         assert_eq!(
@@ -70,7 +71,7 @@ fn a_pair_whose_write_could_not_be_sent_has_not_been_executed() {
             [(compare, NvmeStatus::MISSING_FUSED), (write, NvmeStatus::HOST_PATHING_ERROR)];
         for index in if write_first { [1, 0] } else { [0, 1] } {
             let (tag, status) = answers[index];
-            let cqe = Cqe::new(Engine::cid(&engine, tag).unwrap(), status);
+            let cqe = Cqe::new(CommandEngine::cid(&engine, tag).unwrap(), status);
             table.response(&mut engine, Time::ZERO, tag, cqe, 0);
         }
         let ended: Vec<_> = table.done.drain(..).map(|it| it.outcome.status().kind).collect();
@@ -82,7 +83,7 @@ fn a_pair_whose_write_could_not_be_sent_has_not_been_executed() {
 #[test]
 fn a_compare_and_write_that_would_be_torn_is_not_sent() {
     let (mut table, mut engine) =
-        (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        (Table::new(namespace(), 8), HostConnection::new(TcpHostConfig::default()));
     let op = Op::bare(OpKind::CompareAndWrite { fua: false }, 0, 2, 7);
     assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
     assert_eq!((engine.outstanding(), table.running()), (0, 0));
@@ -96,13 +97,13 @@ fn a_compare_and_write_that_would_be_torn_is_not_sent() {
 #[test]
 fn whoever_is_registered_already_replaces_the_key() {
     let (mut table, mut engine) =
-        (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        (Table::new(namespace(), 8), HostConnection::new(TcpHostConfig::default()));
     let register = OpKind::Reserve(ReserveAction::Register { key: 5 });
     assert!(table.offer(&mut engine, Time::ZERO, Op::bare(register, 0, 0, 7)).is_none());
     assert_eq!(table.memory(Tag(0), 8, 8), Some(&[5, 0, 0, 0, 0, 0, 0, 0][..]));
     for (ended, tag) in [(0, Tag(0)), (1, Tag(1))] {
         assert_eq!((table.done.len(), table.running()), (0, 1));
-        let cid = Engine::cid(&engine, tag).unwrap();
+        let cid = CommandEngine::cid(&engine, tag).unwrap();
         table.response(
             &mut engine,
             Time::ZERO,
@@ -122,11 +123,11 @@ fn whoever_is_registered_already_replaces_the_key() {
 fn a_cancelled_command_is_reported_as_ended() {
     for user in [7, 8] {
         let (mut table, mut engine) =
-            (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+            (Table::new(namespace(), 8), HostConnection::new(TcpHostConfig::default()));
         assert!(table.offer(&mut engine, Time::ZERO, Op::bare(OpKind::Flush, 0, 0, 7)).is_none());
         let cancelled = table.find(user);
         assert_eq!(cancelled.is_some(), user == 7);
-        let cid = Engine::cid(&engine, Tag(0)).unwrap();
+        let cid = CommandEngine::cid(&engine, Tag(0)).unwrap();
         table.response(
             &mut engine,
             Time::ZERO,

@@ -6,15 +6,15 @@ use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
 use crate::source::nvme::connect_exchange::ConnectExchange;
 use crate::source::nvme::transport::{
-    Channel, Commands, ConnectResult, Event, OpenLink, Opened, Plan,
+    CommandEvent, CommandOwner, ConcatenationState, ConnectResult, LinkPlan, OpenLink, Opened,
 };
-use crate::source::opening::{self, Handshake, Next, Place};
+use crate::source::opening::{self, Handshake, HandshakeStep, PeerPlace};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Stream};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostEvent};
+use weft_proto::nvme_tcp::{HostConnection, TcpHostConfig, TcpHostEvent};
 use weft_proto::stream::Tag;
 use weft_tls::{Client, Peer};
 
@@ -23,22 +23,23 @@ impl OpenLink for TcpLink {
 
     fn open(
         on: &Handle,
-        plan: Plan<Vec<SocketAddr>>,
+        plan: LinkPlan<Vec<SocketAddr>>,
         then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static,
     ) {
         let exchange = ConnectExchange::new(&plan);
-        let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
-        let host = HostConfig {
+        let LinkPlan { name, place: addresses, options, commands, io, limit, channel } = plan;
+        let host = TcpHostConfig {
             digests: Digests { header: options.hdr_digest, data: options.data_digest },
             queue_entries: commands,
-            ..HostConfig::default()
+            ..TcpHostConfig::default()
         };
         let in_capsule_bytes =
             io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
         let connecting = Connecting {
             name: name.clone(),
             host,
-            generated: (channel == Channel::Keyed).then_some(options.secrets.controller.is_some()),
+            generated: (channel == ConcatenationState::Keyed)
+                .then_some(options.secrets.controller.is_some()),
             psk: options.tls.psk,
             peer: None,
             exchange,
@@ -48,7 +49,8 @@ impl OpenLink for TcpLink {
             terminated: None,
         };
         let capture = options.control.capture();
-        let plan = opening::Plan { name, place: Place::Addresses(addresses), limit, capture };
+        let plan =
+            opening::OpeningPlan { name, place: PeerPlace::Addresses(addresses), limit, capture };
         opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
             then(on, opened.map(|(pump, result)| (Self::new(pump), result)));
         });
@@ -68,7 +70,7 @@ fn refused_digest(asked: Digests, granted: Digests) -> Option<&'static str> {
 /// What was said so far.
 struct Connecting {
     name: String,
-    host: HostConfig,
+    host: TcpHostConfig,
     exchange: ConnectExchange,
     /// With it nothing is said in plain text.
     psk: Option<TlsPsk>,
@@ -93,29 +95,33 @@ impl Connecting {
 
 impl Handler<HostConnection> for Connecting {
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        Commands::<HostConnection>::memory_mut(&mut self.exchange, tag, offset, len)
+        CommandOwner::<HostConnection>::memory_mut(&mut self.exchange, tag, offset, len)
     }
 
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
-        Commands::<HostConnection>::memory(&self.exchange, tag, offset, len)
+        CommandOwner::<HostConnection>::memory(&self.exchange, tag, offset, len)
     }
 
-    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
+    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: TcpHostEvent) -> Flow {
         match event {
-            HostEvent::Ready(negotiated) => {
+            TcpHostEvent::Ready(negotiated) => {
                 self.ready = true;
                 self.refused = refused_digest(self.host.digests, negotiated.digests);
                 if self.refused.is_none() {
                     self.exchange.start(engine);
                 }
             }
-            HostEvent::Response { tag, cqe, received_bytes } => {
-                self.exchange.event(on, engine, Event::Response { tag, cqe, received_bytes });
+            TcpHostEvent::Response { tag, cqe, received_bytes } => {
+                self.exchange.event(
+                    on,
+                    engine,
+                    CommandEvent::Response { tag, cqe, received_bytes },
+                );
             }
-            HostEvent::DataFailed { tag, cqe } => {
-                self.exchange.event(on, engine, Event::DataFailed { tag, cqe })
+            TcpHostEvent::DataFailed { tag, cqe } => {
+                self.exchange.event(on, engine, CommandEvent::DataFailed { tag, cqe })
             }
-            HostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
+            TcpHostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
         Flow::Continue
     }
@@ -154,7 +160,7 @@ impl Handshake for Connecting {
         Ok(stream)
     }
 
-    fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<Next, Error> {
+    fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<HandshakeStep, Error> {
         if let Some(digest) = self.refused {
             let text = format!(
                 "{}: the target grants no {digest} digest, which was asked for; ask for none, or let the target grant it",
@@ -165,7 +171,11 @@ impl Handshake for Connecting {
         if let Some(why) = self.exchange.take_failure() {
             return Err(why);
         }
-        Ok(if self.ready && self.exchange.is_done() { Next::Done } else { Next::Wait })
+        Ok(if self.ready && self.exchange.is_done() {
+            HandshakeStep::Done
+        } else {
+            HandshakeStep::Wait
+        })
     }
 
     fn fault(&self, engine: &HostConnection) -> Option<Error> {

@@ -2,13 +2,13 @@
 
 use crate::nvme::names::remark_all;
 use crate::pump::{ConnectionEnd, Flow, Handler, StreamPump};
-use crate::source::nvme::transport::{Commands, Engine, Event, Link};
+use crate::source::nvme::transport::{CommandEngine, CommandEvent, CommandOwner, ControllerLink};
 use weft_io::{Activity, DriverId, Handle};
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
-use weft_proto::nvme_tcp::{HostConnection, HostEvent};
+use weft_proto::nvme_tcp::{HostConnection, TcpHostEvent};
 use weft_proto::stream::Tag;
 
 /// One connection.
@@ -32,7 +32,7 @@ impl TcpLink {
     }
 }
 
-impl Engine for HostConnection {
+impl CommandEngine for HostConnection {
     #[inline]
     fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError> {
         Self::submit(self, sqe, data)
@@ -68,7 +68,7 @@ struct CommandsHandler<'a, C> {
     terminated: &'a mut Option<String>,
 }
 
-impl<C: Commands<HostConnection>> Handler<HostConnection> for CommandsHandler<'_, C> {
+impl<C: CommandOwner<HostConnection>> Handler<HostConnection> for CommandsHandler<'_, C> {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         self.commands.memory_mut(tag, offset, len)
@@ -80,16 +80,20 @@ impl<C: Commands<HostConnection>> Handler<HostConnection> for CommandsHandler<'_
     }
 
     #[inline]
-    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
+    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: TcpHostEvent) -> Flow {
         match event {
-            HostEvent::Response { tag, cqe, received_bytes } => {
-                self.commands.event(on, engine, Event::Response { tag, cqe, received_bytes });
+            TcpHostEvent::Response { tag, cqe, received_bytes } => {
+                self.commands.event(
+                    on,
+                    engine,
+                    CommandEvent::Response { tag, cqe, received_bytes },
+                );
             }
-            HostEvent::DataFailed { tag, cqe } => {
-                self.commands.event(on, engine, Event::DataFailed { tag, cqe })
+            TcpHostEvent::DataFailed { tag, cqe } => {
+                self.commands.event(on, engine, CommandEvent::DataFailed { tag, cqe })
             }
-            HostEvent::Ready(_) => {}
-            HostEvent::Terminated(why) => *self.terminated = Some(why.to_string()),
+            TcpHostEvent::Ready(_) => {}
+            TcpHostEvent::Terminated(why) => *self.terminated = Some(why.to_string()),
         }
         Flow::Continue
     }
@@ -102,7 +106,7 @@ impl<C: Commands<HostConnection>> Handler<HostConnection> for CommandsHandler<'_
     }
 }
 
-impl Link for TcpLink {
+impl ControllerLink for TcpLink {
     type Engine = HostConnection;
 
     #[inline]
@@ -119,7 +123,11 @@ impl Link for TcpLink {
     }
 
     #[inline]
-    fn receive(&mut self, on: &Handle, commands: &mut impl Commands<HostConnection>) -> Activity {
+    fn receive(
+        &mut self,
+        on: &Handle,
+        commands: &mut impl CommandOwner<HostConnection>,
+    ) -> Activity {
         let activity = self
             .pump
             .receive(on, &mut CommandsHandler { commands, terminated: &mut self.terminated });
@@ -131,7 +139,7 @@ impl Link for TcpLink {
     }
 
     #[inline]
-    fn send(&mut self, on: &Handle, commands: &mut impl Commands<HostConnection>) -> Activity {
+    fn send(&mut self, on: &Handle, commands: &mut impl CommandOwner<HostConnection>) -> Activity {
         let activity =
             self.pump.send(on, &mut CommandsHandler { commands, terminated: &mut self.terminated });
         activity.or_settled_if(!self.pump.has_unsent())

@@ -38,7 +38,7 @@ impl IdentityVersion {
 
 /// An identity and the key that TLS is given with it.
 #[derive(Clone)]
-pub struct Identity {
+pub struct PskIdentity {
     /// `NVMe1R01 HOSTNQN SUBNQN DIGEST` or the older `NVMe0R01 HOSTNQN SUBNQN`.
     pub text: String,
     /// The TLS PSK.
@@ -47,7 +47,7 @@ pub struct Identity {
     pub hash: Hash,
 }
 
-impl PartialEq for Identity {
+impl PartialEq for PskIdentity {
     fn eq(&self, other: &Self) -> bool {
         (&self.text, self.hash) == (&other.text, other.hash) && self.psk.is(other.psk.as_bytes())
     }
@@ -97,7 +97,7 @@ impl<'a> Named<'a> {
     }
 }
 
-impl Identity {
+impl PskIdentity {
     /// Makes the identity of a retained PSK, or of a generated one.
     ///
     /// `None`: there is no such identity. One of version 0 has at most 255 bytes, as it is the

@@ -7,7 +7,7 @@
 //! `gen-tls-key --keyfile` write is read too: an identity and the TLS PSK itself. Lines that begin
 //! with `#` are comments.
 
-use super::{Derivation, Identity, IdentityVersion, InterchangeKey, KeyError, Named};
+use super::{Derivation, IdentityVersion, InterchangeKey, KeyError, Named, PskIdentity};
 use crate::limits::PSK_KEYS_MAX;
 use crate::nvme::auth::digest::Digest;
 use crate::nvme::types::{Nqn, NqnError};
@@ -63,7 +63,7 @@ struct Configured {
 enum Entry {
     Configured(Configured),
     /// A TLS PSK and its identity.
-    Derived(Identity),
+    Derived(PskIdentity),
 }
 
 /// All keys of one end, at most [`PSK_KEYS_MAX`].
@@ -111,7 +111,7 @@ impl PskKeys {
     }
 
     /// One TLS PSK.
-    pub fn of_identity(identity: Identity) -> Self {
+    pub fn of_identity(identity: PskIdentity) -> Self {
         Self(vec![Entry::Derived(identity)])
     }
 
@@ -131,7 +131,7 @@ impl PskKeys {
     }
 
     /// For a controller: the key of an identity that a host offers.
-    pub fn find(&self, identity: &[u8]) -> Option<Identity> {
+    pub fn find(&self, identity: &[u8]) -> Option<PskIdentity> {
         let named = Named::parse(identity)?;
         self.0.iter().find_map(|entry| match entry {
             Entry::Derived(known) => {
@@ -142,7 +142,7 @@ impl PskKeys {
     }
 
     /// For a host: what it offers to be let into a subsystem, the first that there is.
-    pub fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<Identity> {
+    pub fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<PskIdentity> {
         let names = (hostnqn.as_str(), subnqn.as_str());
         self.0.iter().find_map(|entry| match entry {
             Entry::Derived(known) => {
@@ -163,7 +163,7 @@ impl Configured {
         version: IdentityVersion,
         names: (&str, &str),
         derivation: Derivation,
-    ) -> Option<Identity> {
+    ) -> Option<PskIdentity> {
         let is = |wanted: &Option<Nqn>, name: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted.as_str() == name)
         };
@@ -171,12 +171,12 @@ impl Configured {
             return None;
         }
         let retained = self.key.retained(names.0, derivation)?;
-        Identity::new(&retained, self.key.cipher_hash(), false, version, names, derivation)
+        PskIdentity::new(&retained, self.key.cipher_hash(), false, version, names, derivation)
     }
 
     /// The key of an identity that was offered, if it is one of this key. Version 1 tells by its
     /// digest how the key was derived; version 0 does not.
-    fn find(&self, named: &Named<'_>, identity: &[u8]) -> Option<Identity> {
+    fn find(&self, named: &Named<'_>, identity: &[u8]) -> Option<PskIdentity> {
         if named.is_generated || named.hash != self.key.cipher_hash() {
             return None;
         }
@@ -187,7 +187,7 @@ impl Configured {
         let other = Some(other).filter(|_| named.version == IdentityVersion::V1);
         let found =
             |derivation| self.identity(named.version, (named.hostnqn, named.subnqn), derivation);
-        let same = |found: &Identity| found.text.as_bytes().ct_eq(identity).into();
+        let same = |found: &PskIdentity| found.text.as_bytes().ct_eq(identity).into();
         [Some(self.derivation), other].into_iter().flatten().filter_map(found).find(same)
     }
 }
@@ -227,7 +227,7 @@ fn derived(identity: &str, named: &Named<'_>, key: &str) -> Result<Entry, KeyFil
     if key.cipher_hash() != named.hash {
         return Err(KeyError::Length.into());
     }
-    Ok(Entry::Derived(Identity {
+    Ok(Entry::Derived(PskIdentity {
         text: identity.to_owned(),
         psk: Digest::new(key.key()),
         hash: named.hash,

@@ -2,8 +2,8 @@
 //! authentication, what administrators hold, and the identities and keys that TLS is given.
 //!
 //! * [`InterchangeKey`]: the configured PSK, as administrators hold it.
-//! * [`Identity`]: the name of a PSK for one host and one subsystem, and the key itself; [`Named`]
-//!   reads such a name.
+//! * [`PskIdentity`]: the name of a PSK for one host and one subsystem, and the key itself;
+//!   [`Named`] reads such a name.
 //! * [`PskKeys`]: all keys of one end, from a file.
 //!
 //! HKDF-Expand-Label is that of RFC 8446. Its context has a length of one byte, so an identity of
@@ -18,7 +18,7 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-pub use identity::{Identity, IdentityVersion, Named, psk_digest};
+pub use identity::{IdentityVersion, Named, PskIdentity, psk_digest};
 pub use interchange::{InterchangeKey, KeyError};
 pub use keys::{KeyFileError, KeyFileProblem, PskKeys};
 

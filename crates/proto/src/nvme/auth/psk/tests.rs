@@ -68,7 +68,7 @@ fn names() -> (Nqn, Nqn) {
     (Nqn::new(HOST).unwrap(), Nqn::new(SUBSYSTEM).unwrap())
 }
 
-fn offered(file: &str) -> Identity {
+fn offered(file: &str) -> PskIdentity {
     let (host, subsystem) = names();
     PskKeys::parse(file).unwrap().offer(&host, &subsystem).unwrap()
 }
@@ -80,7 +80,7 @@ fn identities_are_those_of_libnvme() {
         let retained = key.retained(HOST, derivation(is_compat)).unwrap();
         for (version, psk) in [IdentityVersion::V1, IdentityVersion::V0].into_iter().zip(psks) {
             let names = (HOST, SUBSYSTEM);
-            let identity = Identity::new(
+            let identity = PskIdentity::new(
                 &retained,
                 key.cipher_hash(),
                 false,
@@ -128,7 +128,7 @@ fn generated_keys_are_those_of_the_kernel() {
         let session = Digest::new(&bytes(b'A', 1));
         let generated = GeneratedPsk::new(hash, &session, &bytes(0, 1), &bytes(0xff, -1));
         assert_eq!(hex(generated.key.as_bytes()), psk);
-        let identity = Identity::new(
+        let identity = PskIdentity::new(
             &generated.key,
             hash,
             true,
@@ -199,7 +199,7 @@ fn an_identity_that_no_derivation_can_name_has_no_key() {
     let retained = key.retained(HOST, Derivation::Standard).unwrap();
     let name = "n".repeat(Nqn::MAX_BYTES);
     let of = |version, names| {
-        Identity::new(&retained, Hash::Sha256, false, version, names, Derivation::Standard)
+        PskIdentity::new(&retained, Hash::Sha256, false, version, names, Derivation::Standard)
             .is_some()
     };
     assert!(!of(IdentityVersion::V0, (&name, &name)), "no context is that long");

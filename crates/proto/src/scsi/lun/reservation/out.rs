@@ -1,6 +1,6 @@
 //! PERSISTENT RESERVE OUT (SPC-4 §6.16): its rules, up to the operation that it becomes.
 
-use crate::reservation::{self, Action, Check, Kind, Operation, Registrant};
+use crate::reservation::{self, Action, KeyCheck, Kind, Operation, Registrant};
 use crate::scsi::bytes::{be16, be32, be64};
 use crate::scsi::lun::name::{NexusName, TRANSPORT_ID_BYTES_MAX, TransportId};
 use crate::scsi::opcode::{ReservationType, ReserveOut};
@@ -87,9 +87,9 @@ impl Out {
             ReserveOut::REGISTER | ReserveOut::REGISTER_AND_IGNORE => {
                 persist = Some(aptpl(list, 20, SPEC_I_PT, persists)?);
                 let check = if self.action == ReserveOut::REGISTER {
-                    Check::Current(key)
+                    KeyCheck::Current(key)
                 } else {
-                    Check::Ignore
+                    KeyCheck::Ignore
                 };
                 Action::Register { check, key: action_key, all_ports: list[20] & ALL_TG_PT != 0 }
             }

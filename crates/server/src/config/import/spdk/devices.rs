@@ -2,7 +2,7 @@
 
 use crate::config::import::imported::Imported;
 use crate::config::import::json::{is_set, list, listener, number, report_unknown, text, word};
-use crate::config::import::sources::{Place, memory, place, with_path};
+use crate::config::import::sources::{SourceKind, memory, place, with_path};
 use crate::config::import::writer::quoted;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -38,7 +38,7 @@ const LIMITS: [(&str, &str, &str); 4] = [
 
 /// A device.
 #[derive(Clone)]
-pub struct Device {
+pub struct SpdkDevice {
     /// URL with its limits.
     pub source: String,
     /// URLs of further paths to it.
@@ -52,7 +52,7 @@ pub struct Device {
 /// All devices by their names.
 #[derive(Default)]
 pub struct Devices {
-    known: BTreeMap<String, Device>,
+    known: BTreeMap<String, SpdkDevice>,
     /// Options of `limit:` by the name of the device.
     limits: HashMap<String, String>,
 }
@@ -84,7 +84,7 @@ impl Devices {
     }
 
     /// The device with a name. A remote controller NAME has the devices NAMEn1, NAMEn2, ….
-    pub fn named(&self, name: &str) -> Option<Device> {
+    pub fn named(&self, name: &str) -> Option<SpdkDevice> {
         let of_controller = || {
             let (controller, nsid) = name.rsplit_once('n')?;
             let nsid: u32 = nsid.parse().ok()?;
@@ -92,7 +92,7 @@ impl Devices {
             let is_remote = NVME_SCHEMES.iter().any(|scheme| device.source.starts_with(scheme));
             let of = |url: &String| format!("{url}/{nsid}");
             let paths = device.paths.iter().map(of).collect();
-            is_remote.then(|| Device { source: of(&device.source), paths, ..device.clone() })
+            is_remote.then(|| SpdkDevice { source: of(&device.source), paths, ..device.clone() })
         };
         let mut device = self.known.get(name).cloned().or_else(of_controller)?;
         if let Some(limits) = self.limits.get(name) {
@@ -138,7 +138,7 @@ impl Devices {
             Ok(source) => {
                 let uuid = text(params, "uuid").filter(|identity| is_set(identity));
                 let read_only = params["readonly"] == true;
-                self.known.insert(name, Device { source, paths: Vec::new(), uuid, read_only });
+                self.known.insert(name, SpdkDevice { source, paths: Vec::new(), uuid, read_only });
             }
             Err(why) => imported.leave(format!("{method} {name} is not carried over: {why}")),
         }
@@ -164,7 +164,7 @@ impl Devices {
         imported.leave(format!("{RAID} {name} of {} is not carried over: {why}", names.join(", ")));
     }
 
-    fn stripe(&self, names: &[&str], params: &Value) -> Result<Device, String> {
+    fn stripe(&self, names: &[&str], params: &Value) -> Result<SpdkDevice, String> {
         let member = |name: &&str| match self.named(name) {
             None => Err(format!("{name} is not carried over")),
             Some(of) if !of.paths.is_empty() => {
@@ -181,7 +181,7 @@ impl Devices {
             return Err("a comma in the path of a member would divide it".into());
         }
         let uuid = text(params, "uuid").filter(|identity| is_set(identity));
-        Ok(Device { source, paths: Vec::new(), uuid, read_only: false })
+        Ok(SpdkDevice { source, paths: Vec::new(), uuid, read_only: false })
     }
 
     /// A remote controller, or another path to one that is known.
@@ -209,7 +209,7 @@ impl Devices {
         };
         let known = self.known.get_mut(name);
         let subsystem = |url: &str| url.rsplit_once('/').map(|(_, of)| of.to_owned());
-        let leads = |known: &Device| subsystem(&known.source) == subsystem(&source);
+        let leads = |known: &SpdkDevice| subsystem(&known.source) == subsystem(&source);
         if known.as_deref().is_some_and(|known| !leads(known)) {
             return imported
                 .leave(format!("{name} has another path to another subsystem: {source}"));
@@ -221,7 +221,7 @@ impl Devices {
             Some(known) if known.source == source || known.paths.contains(&source) => {}
             Some(known) => known.paths.push(source),
             None => {
-                let device = Device { source, paths: Vec::new(), uuid: None, read_only: false };
+                let device = SpdkDevice { source, paths: Vec::new(), uuid: None, read_only: false };
                 self.known.insert(name.to_owned(), device);
             }
         }
@@ -240,7 +240,7 @@ fn file(params: &Value) -> Result<String, String> {
     let path = word(params, "filename").ok_or("it has no filename")?;
     match number(params, "block_size").filter(|bytes| *bytes > 0) {
         Some(bytes) => with_path(&path, Some(bytes)),
-        None if place(&path) == Place::Disk => with_path(&path, None),
+        None if place(&path) == SourceKind::Disk => with_path(&path, None),
         None => Err("it has no block_size".into()),
     }
 }

@@ -5,10 +5,10 @@
 
 use super::devices::Devices;
 use crate::config::import::imported::{
-    Admitted, Imported, ImportedAuthentication, ImportedNamespace, ImportedSubsystem,
+    AdmittedHosts, Imported, ImportedAuthentication, ImportedNamespace, ImportedSubsystem,
 };
 use crate::config::import::json::{is_set, list, listener, number, report_unknown, text, word};
-use crate::config::import::ports::{self, Port};
+use crate::config::import::ports::{self, ImportedPort};
 use crate::config::subsystems::{forgets, from_digits};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -61,7 +61,7 @@ pub fn serve(
         // The transport may be made behind the subsystems.
         subsystem.limit_queues(queues, &mut imported.left);
         if closed.contains(&subsystem.nqn) {
-            subsystem.hosts = Admitted::default();
+            subsystem.hosts = AdmittedHosts::default();
         }
         if let Some(of) = &mut subsystem.authentication {
             (of.hashes, of.groups) = demanded.clone();
@@ -87,7 +87,7 @@ fn refuse_unproven(imported: &mut Imported) {
                 subsystem.nqn
             ));
         }
-        if subsystem.hosts == Admitted::Any {
+        if subsystem.hosts == AdmittedHosts::Any {
             imported.left.push(format!(
                 "{} admits any host, and some of them by DH-HMAC-CHAP: in weft all hosts of a subsystem authenticate, so others are refused",
                 subsystem.nqn
@@ -104,13 +104,14 @@ struct Reader<'a> {
     keys: &'a HashMap<String, String>,
     imported: &'a mut Imported,
     /// By URL.
-    ports: BTreeMap<String, Port>,
+    ports: BTreeMap<String, ImportedPort>,
     states: States,
     /// I/O queues that each transport allows a controller.
     queues: Option<u64>,
 }
 
-/// I/O queues that a transport allows a controller. Older versions count the admin queue among them.
+/// I/O queues that a transport allows a controller. Older versions count the admin queue among
+/// them.
 fn queues(transport: &Value) -> Option<u64> {
     let all = || number(transport, "max_qpairs_per_ctrlr")?.checked_sub(1);
     number(transport, "max_io_qpairs_per_ctrlr").or_else(all)
@@ -184,7 +185,7 @@ impl Reader<'_> {
         report_unknown(&nqn, params, &known, &mut self.imported.left);
         let mut subsystem = ImportedSubsystem { nqn, ..ImportedSubsystem::default() };
         if params["allow_any_host"] == true {
-            subsystem.hosts = Admitted::Any;
+            subsystem.hosts = AdmittedHosts::Any;
         }
         if params["passthrough"] == true {
             let nqn = &subsystem.nqn;
@@ -209,9 +210,9 @@ impl Reader<'_> {
     fn allow_any(&mut self, nqn: &str, is_any: bool) {
         let Some(subsystem) = self.named(nqn) else { return };
         if is_any {
-            subsystem.hosts = Admitted::Any;
-        } else if subsystem.hosts == Admitted::Any {
-            subsystem.hosts = Admitted::default();
+            subsystem.hosts = AdmittedHosts::Any;
+        } else if subsystem.hosts == AdmittedHosts::Any {
+            subsystem.hosts = AdmittedHosts::default();
         }
     }
 
@@ -233,8 +234,8 @@ impl Reader<'_> {
             uuid: identity("uuid").or(device.uuid),
             nguid: identity("nguid").filter(|text| from_digits::<16>(text).is_some()),
             eui64: identity("eui64").filter(|text| from_digits::<8>(text).is_some()),
-            hosts: if is_hidden { Admitted::default() } else { Admitted::Any },
-            initiators: Admitted::Any,
+            hosts: if is_hidden { AdmittedHosts::default() } else { AdmittedHosts::Any },
+            initiators: AdmittedHosts::Any,
             is_writable: !device.read_only,
             ana_group: number(of, "anagrpid").and_then(|group| u32::try_from(group).ok()),
             ..ImportedNamespace::default()
@@ -333,7 +334,7 @@ impl Reader<'_> {
             let key = (url.clone(), nqn.to_owned(), None);
             self.states.insert(key, ports::state_of(&word));
         }
-        let port = self.ports.entry(url.clone()).or_insert_with(|| Port {
+        let port = self.ports.entry(url.clone()).or_insert_with(|| ImportedPort {
             name: "the listener".to_owned(),
             url,
             subsystems: Default::default(),

@@ -1,8 +1,8 @@
 //! An initiator of the kernel: it makes a disk of a target, on which weft's load generator or fio
 //! puts the load.
 
-use super::super::peer::Program;
-use super::session::Group;
+use super::super::peer::PeerProgram;
+use super::session::KernelGroup;
 use crate::limits::PEER_START_S;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use weft_block::waiting;
 use weft_endpoint::url::HostPort;
 
 /// An initiator of the kernel. Each is a file of this directory.
-pub struct Initiator {
+pub struct KernelInitiator {
     /// Last part of the names of its lanes, and its name in `--peers`.
     pub name: &'static str,
     /// The protocol that it reaches.
     pub through: Through,
     /// The programs that must be installed.
-    pub programs: &'static [Program],
+    pub programs: &'static [PeerProgram],
     /// The modules that the kernel must have.
     pub modules: &'static [&'static str],
     /// `kernel` means it only where nothing of it is missing.
@@ -28,7 +28,7 @@ pub struct Initiator {
     ///
     /// # Errors
     /// The reason, without a full stop.
-    pub attach: fn(&Group, &Remote<'_>) -> Result<String, String>,
+    pub attach: fn(&KernelGroup, &Remote<'_>) -> Result<String, String>,
 }
 
 /// A device of a target on this machine.

@@ -1,38 +1,40 @@
 //! LIO, the iSCSI target of Linux.
 
-use super::super::device::Device;
-use super::super::peer::{How, KernelPlan, Peer, Wish};
+use super::super::device::PeerDevice;
+use super::super::peer::{DeviceWish, KernelPlan, PeerTarget, StartMethod};
 use super::needs::{self, KMOD};
 use super::null_blk;
-use super::steps::{CONFIGFS, Steps};
+use super::steps::{CONFIGFS, KernelSteps};
 use std::path::Path;
 use weft_bench::suite::Through;
 
-pub const PEER: Peer = Peer {
+pub const PEER: PeerTarget = PeerTarget {
     name: "lio",
     through: Through::Iscsi,
     programs: KMOD,
-    how: How::Kernel {
+    how: StartMethod::Kernel {
         modules: &["iscsi_target_mod", "target_core_iblock", "target_core_file", null_blk::MODULE],
         serves,
         plan,
     },
 };
 
-/// Further modules that LIO loads by itself with its first device, where the kernel has them. Loaded
-/// by the study, they are unloaded with the others.
+/// Further modules that LIO loads by itself with its first device, where the kernel has them.
+/// Loaded by the study, they are unloaded with the others.
 const LOADED_BY_LIO: [&str; 2] = ["target_core_pscsi", "target_core_user"];
 
 /// Directories of a fabric that are not targets.
 const NOT_TARGETS: [&str; 1] = ["discovery_auth"];
 
-fn plan(wish: &Wish<'_>) -> Result<KernelPlan, String> {
+fn plan(wish: &DeviceWish<'_>) -> Result<KernelPlan, String> {
     let iqn = format!("iqn.2014-08.org.example:{}", wish.name);
     let root = format!("{CONFIGFS}/target");
     let port = wish.address.port();
     let (kind, control, disk) = match (wish.device, null_blk::disk(wish)?) {
         (_, Some((path, disk))) => ("iblock", format!("udev_path={path}"), disk),
-        (Device::File { path, direct }, None) => ("fileio", file(path, *direct)?, Steps::default()),
+        (PeerDevice::File { path, direct }, None) => {
+            ("fileio", file(path, *direct)?, KernelSteps::default())
+        }
         (_, None) => return Err("LIO has no such device".to_owned()),
     };
     let adapter = format!("{root}/core/{kind}_{port}");
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_target_is_enabled_last() {
-        let plan = plan(&needs::wish(&Device::Null(1 << 30))).unwrap();
+        let plan = plan(&needs::wish(&PeerDevice::Null(1 << 30))).unwrap();
         assert_eq!(plan.url, "iscsi://127.0.0.1:4421/iqn.2014-08.org.example:name/0");
         let lines: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
         let (core, target) = (

@@ -1,22 +1,22 @@
 //! The kernel's NBD client, which nbd-client connects.
 
-use super::super::peer::{Program, words};
-use super::initiator::{Initiator, Remote, appeared, place};
-use super::session::Group;
-use super::steps::Steps;
-use crate::commands::study_kernel::step::Step;
+use super::super::peer::{PeerProgram, words};
+use super::initiator::{KernelInitiator, Remote, appeared, place};
+use super::session::KernelGroup;
+use super::steps::KernelSteps;
+use crate::commands::study_kernel::step::KernelStep;
 use std::path::Path;
 use weft_bench::suite::Through;
 use weft_endpoint::url::nbd::{NbdPlace, NbdUrl};
 use weft_server::attach::run::find_free_nbd;
 
-pub const INITIATOR: Initiator = Initiator {
+pub const INITIATOR: KernelInitiator = KernelInitiator {
     name: "nbd-client",
     through: Through::Nbd,
     programs: &[
-        Program { name: "modprobe", package: Some("kmod") },
-        Program { name: "rmmod", package: Some("kmod") },
-        Program { name: "nbd-client", package: Some("nbd-client") },
+        PeerProgram { name: "modprobe", package: Some("kmod") },
+        PeerProgram { name: "rmmod", package: Some("kmod") },
+        PeerProgram { name: "nbd-client", package: Some("nbd-client") },
     ],
     modules: &["nbd"],
     is_optional: true,
@@ -27,13 +27,13 @@ pub const INITIATOR: Initiator = Initiator {
 /// The kernel's list of disks.
 const DISKS: &str = "/sys/block";
 
-fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
+fn attach(group: &KernelGroup, remote: &Remote<'_>) -> Result<String, String> {
     let url = NbdUrl::parse(remote.url).map_err(|e| e.to_string())?;
     let NbdPlace::Tcp(address) = &url.place else {
         return Err(format!("{} has no address", remote.url));
     };
     let address = place(address)?;
-    group.perform(Steps::default().load("nbd", &[]).into_inner())?;
+    group.perform(KernelSteps::default().load("nbd", &[]).into_inner())?;
     let device = find_free_nbd().map_err(|e| e.to_string())?;
     // Some servers have one connection for each client.
     let several = group.perform(vec![client(address, &url.export, &device, remote.queues)]);
@@ -47,14 +47,14 @@ fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
 }
 
 /// The command that connects. It takes the size of a block in front of the others only.
-fn client(at: std::net::SocketAddr, export: &str, device: &str, queues: u16) -> Step {
+fn client(at: std::net::SocketAddr, export: &str, device: &str, queues: u16) -> KernelStep {
     let (ip, port) = (at.ip().to_string(), at.port().to_string());
     let mut command = words(&["nbd-client", "-b", "512", &ip, &port, device, "-N", export]);
     if queues > 1 {
         command.extend(words(&["-C", &queues.to_string()]));
     }
     // A client that failed has no device, and another one may have it by now.
-    Step::Run { command, undo: words(&["nbd-client", "-d", device]), in_part: false }
+    KernelStep::Run { command, undo: words(&["nbd-client", "-d", device]), in_part: false }
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! Requirements of peers in the kernel: root, modules, and a place where they are configured.
 
 use super::super::installed;
-use super::super::peer::Program;
+use super::super::peer::PeerProgram;
 use super::steps::CONFIGFS;
 use crate::commands::study_kernel::modules;
 use std::path::Path;
 use weft_server::attach::run;
 
 /// The programs that load and unload modules.
-pub const KMOD: &[Program] = &[
-    Program { name: "modprobe", package: Some("kmod") },
-    Program { name: "rmmod", package: Some("kmod") },
+pub const KMOD: &[PeerProgram] = &[
+    PeerProgram { name: "modprobe", package: Some("kmod") },
+    PeerProgram { name: "rmmod", package: Some("kmod") },
 ];
 
 /// Names all that is missing for the use of programs and modules, and how to get it.
-pub fn missing(programs: &[Program], wanted: &[&str]) -> Vec<String> {
+pub fn missing(programs: &[PeerProgram], wanted: &[&str]) -> Vec<String> {
     let mut missing = Vec::new();
     if !run::is_root() {
         missing.push("it changes objects of the kernel, which takes root: run weft by sudo".into());
@@ -75,8 +75,8 @@ pub fn scratch(name: &str) -> std::path::PathBuf {
 
 /// A wish for a test.
 #[cfg(test)]
-pub fn wish(device: &super::super::device::Device) -> super::super::peer::Wish<'_> {
-    super::super::peer::Wish {
+pub fn wish(device: &super::super::device::PeerDevice) -> super::super::peer::DeviceWish<'_> {
+    super::super::peer::DeviceWish {
         device,
         memory: "/memory",
         address: "127.0.0.1:4421".parse().unwrap(),
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_module_that_no_kernel_has_is_named() {
-        let program = Program { name: "weft-no-such-program", package: Some("of-it") };
+        let program = PeerProgram { name: "weft-no-such-program", package: Some("of-it") };
         let all = missing(&[program, program], &["weft-no-such-module", "weft-none"]);
         let mut said = all.iter().filter(|why| !why.contains("root"));
         assert!(said.next().is_some_and(|why| why.contains("`apt-get install of-it`")), "{all:?}");

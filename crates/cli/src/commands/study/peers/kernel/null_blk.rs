@@ -1,9 +1,9 @@
 //! The device behind the kernel's targets where the study has memory or a null device: a disk of
 //! null_blk, which can be made and removed at any time, unlike those of brd.
 
-use super::super::device::Device;
-use super::super::peer::Wish;
-use super::steps::{CONFIGFS, Steps};
+use super::super::device::PeerDevice;
+use super::super::peer::DeviceWish;
+use super::steps::{CONFIGFS, KernelSteps};
 
 pub const MODULE: &str = "null_blk";
 
@@ -14,11 +14,11 @@ const UNIT_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// It cannot have the size of the device.
-pub fn disk(wish: &Wish<'_>) -> Result<Option<(String, Steps)>, String> {
+pub fn disk(wish: &DeviceWish<'_>) -> Result<Option<(String, KernelSteps)>, String> {
     let (bytes, keeps) = match wish.device {
-        Device::Ram(bytes) => (*bytes, "1"),
-        Device::Null(bytes) => (*bytes, "0"),
-        Device::File { .. } => return Ok(None),
+        PeerDevice::Ram(bytes) => (*bytes, "1"),
+        PeerDevice::Null(bytes) => (*bytes, "0"),
+        PeerDevice::File { .. } => return Ok(None),
     };
     if bytes % UNIT_BYTES != 0 {
         return Err(format!(
@@ -29,7 +29,7 @@ pub fn disk(wish: &Wish<'_>) -> Result<Option<(String, Steps)>, String> {
     let name = format!("weft-{}", wish.address.port());
     let place = format!("{CONFIGFS}/nullb/{name}");
     let (size, queues) = ((bytes / UNIT_BYTES).to_string(), wish.cpus.len().max(1).to_string());
-    let steps = Steps::default()
+    let steps = KernelSteps::default()
         .load(MODULE, &["nr_devices=0"])
         .make(&place)
         // It completes operations at once, without an interrupt.

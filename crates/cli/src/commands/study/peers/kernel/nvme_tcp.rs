@@ -1,16 +1,16 @@
 //! nvme-tcp, the NVMe/TCP host of Linux.
 
-use super::initiator::{Initiator, Remote, appeared, place};
+use super::initiator::{KernelInitiator, Remote, appeared, place};
 use super::needs::{KMOD, directories};
-use super::session::Group;
-use super::steps::Steps;
-use crate::commands::study_kernel::step::Step;
+use super::session::KernelGroup;
+use super::steps::KernelSteps;
+use crate::commands::study_kernel::step::KernelStep;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
 use std::path::Path;
 use weft_bench::suite::Through;
 use weft_endpoint::url::NvmeUrl;
 
-pub const INITIATOR: Initiator = Initiator {
+pub const INITIATOR: KernelInitiator = KernelInitiator {
     name: "nvme-tcp",
     through: Through::NvmeTcp,
     programs: KMOD,
@@ -29,14 +29,14 @@ const KEEP_ALIVE_S: u32 = 5;
 /// The kernel's list of subsystems, each with its disks.
 const SUBSYSTEMS: &str = "/sys/class/nvme-subsystem";
 
-fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
+fn attach(group: &KernelGroup, remote: &Remote<'_>) -> Result<String, String> {
     let url = NvmeUrl::parse(remote.url).map_err(|e| e.to_string())?;
     let nqn = url.subsystem.ok_or_else(|| format!("{} names no subsystem", remote.url))?;
     let nqn = nqn.to_string();
     let address = place(&url.address)?;
     let options = options(&nqn, address, &uuid::Uuid::new_v4().to_string(), remote);
-    let mut steps = Steps::default().load("nvme-tcp", &[]).into_inner();
-    steps.push(Step::Connect { nqn: nqn.clone(), options });
+    let mut steps = KernelSteps::default().load("nvme-tcp", &[]).into_inner();
+    steps.push(KernelStep::Connect { nqn: nqn.clone(), options });
     group.perform(steps)?;
     appeared(&nqn, || find(Path::new(SUBSYSTEMS), &nqn))
 }

@@ -1,21 +1,21 @@
 //! nvmet, the NVMe target of Linux, over TCP.
 
-use super::super::device::Device;
-use super::super::peer::{How, KernelPlan, Peer, Wish};
+use super::super::device::PeerDevice;
+use super::super::peer::{DeviceWish, KernelPlan, PeerTarget, StartMethod};
 use super::needs::{self, KMOD};
 use super::null_blk;
-use super::steps::{CONFIGFS, Steps};
+use super::steps::{CONFIGFS, KernelSteps};
 use std::path::Path;
 use weft_bench::suite::Through;
 
-pub const PEER: Peer = Peer {
+pub const PEER: PeerTarget = PeerTarget {
     name: "nvmet",
     through: Through::NvmeTcp,
     programs: KMOD,
-    how: How::Kernel { modules: &["nvmet-tcp", null_blk::MODULE], serves, plan },
+    how: StartMethod::Kernel { modules: &["nvmet-tcp", null_blk::MODULE], serves, plan },
 };
 
-fn plan(wish: &Wish<'_>) -> Result<KernelPlan, String> {
+fn plan(wish: &DeviceWish<'_>) -> Result<KernelPlan, String> {
     let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", wish.name);
     let root = format!("{CONFIGFS}/nvmet");
     let subsystem = format!("{root}/subsystems/{nqn}");
@@ -24,11 +24,11 @@ fn plan(wish: &Wish<'_>) -> Result<KernelPlan, String> {
     let place = format!("{root}/ports/{port}");
     let (path, disk) = match (wish.device, null_blk::disk(wish)?) {
         (_, Some(disk)) => disk,
-        (Device::File { path, .. }, None) => (path.clone(), Steps::default()),
+        (PeerDevice::File { path, .. }, None) => (path.clone(), KernelSteps::default()),
         (_, None) => return Err("nvmet has no such device".to_owned()),
     };
     needs::check_path(&path)?;
-    let buffered = matches!(wish.device, Device::File { direct: false, .. });
+    let buffered = matches!(wish.device, PeerDevice::File { direct: false, .. });
     let family = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
     let (ip, port) = (ip.to_string(), port.to_string());
     let steps = disk
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_port_is_linked_last() {
-        let device = Device::File { path: "/d/x".into(), direct: false };
+        let device = PeerDevice::File { path: "/d/x".into(), direct: false };
         let plan = plan(&needs::wish(&device)).unwrap();
         let nqn = "nqn.2014-08.org.nvmexpress:uuid:name";
         assert_eq!(plan.url, format!("nvme+tcp://127.0.0.1:4421/{nqn}"));
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn memory_is_a_disk_of_whole_mebibytes() {
-        let plan = |device: Device| plan(&needs::wish(&device));
+        let plan = |device: PeerDevice| plan(&needs::wish(&device));
         let lines = |device| -> Vec<String> {
             plan(device).unwrap().steps.iter().map(ToString::to_string).collect()
         };
-        let ram = lines(Device::Ram(3 << 20));
+        let ram = lines(PeerDevice::Ram(3 << 20));
         let disk = "/sys/kernel/config/nullb/weft-4421";
         assert_eq!(
             ram[..3],
@@ -138,9 +138,11 @@ mod tests {
         );
         assert!(ram.contains(&format!("echo 1 >{disk}/memory_backed")));
         assert!(ram.iter().any(|line| line.starts_with("echo /dev/weft-4421 >")));
-        assert!(lines(Device::Null(1 << 20)).contains(&format!("echo 0 >{disk}/memory_backed")));
-        assert!(plan(Device::Null((1 << 20) + 512)).err().unwrap().contains("whole MiB"));
-        let odd = Device::File { path: "/d/x\ny".into(), direct: true };
+        assert!(
+            lines(PeerDevice::Null(1 << 20)).contains(&format!("echo 0 >{disk}/memory_backed"))
+        );
+        assert!(plan(PeerDevice::Null((1 << 20) + 512)).err().unwrap().contains("whole MiB"));
+        let odd = PeerDevice::File { path: "/d/x\ny".into(), direct: true };
         assert!(plan(odd).err().unwrap().contains("line"));
     }
 }

@@ -1,10 +1,10 @@
 //! open-iscsi, the iSCSI initiator of Linux. Its daemon logs in; weft does not start it.
 
-use super::super::peer::{Program, words};
-use super::initiator::{Initiator, Remote, appeared, place};
-use super::session::Group;
-use super::steps::Steps;
-use crate::commands::study_kernel::step::Step;
+use super::super::peer::{PeerProgram, words};
+use super::initiator::{KernelInitiator, Remote, appeared, place};
+use super::session::KernelGroup;
+use super::steps::KernelSteps;
+use crate::commands::study_kernel::step::KernelStep;
 use crate::limits::PEER_OUTAGE_S;
 use std::net::IpAddr;
 use std::path::Path;
@@ -12,13 +12,13 @@ use weft_bench::suite::Through;
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl};
 use weft_server::attach::run::find_iscsi_disk;
 
-pub const INITIATOR: Initiator = Initiator {
+pub const INITIATOR: KernelInitiator = KernelInitiator {
     name: "open-iscsi",
     through: Through::Iscsi,
     programs: &[
-        Program { name: "modprobe", package: Some("kmod") },
-        Program { name: "rmmod", package: Some("kmod") },
-        Program { name: "iscsiadm", package: Some("open-iscsi") },
+        PeerProgram { name: "modprobe", package: Some("kmod") },
+        PeerProgram { name: "rmmod", package: Some("kmod") },
+        PeerProgram { name: "iscsiadm", package: Some("open-iscsi") },
     ],
     modules: &["iscsi_tcp", "sd_mod"],
     is_optional: false,
@@ -69,11 +69,11 @@ fn is_running(table: &str) -> bool {
     table.lines().any(|line| line.rsplit(' ').next() == Some(DAEMON))
 }
 
-fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
+fn attach(group: &KernelGroup, remote: &Remote<'_>) -> Result<String, String> {
     let url = IscsiUrl::parse(remote.url, ISCSI_PORT).map_err(|e| e.to_string())?;
     let iqn = url.target.ok_or_else(|| format!("{} names no target", remote.url))?.to_string();
     let (portal, lun) = (place(&url.address)?.to_string(), url.lun.unwrap_or(0));
-    let steps = Steps::default()
+    let steps = KernelSteps::default()
         .load("iscsi_tcp", &[])
         .load("sd_mod", &[])
         .load_if_there(&[LOADED_BY_SCSI]);
@@ -84,7 +84,7 @@ fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
 
 /// The commands that log in, each with the one that undoes it. A session that is gone fails as soon
 /// as weft's does.
-fn login(iqn: &str, portal: &str, remote: &Remote<'_>) -> Vec<Step> {
+fn login(iqn: &str, portal: &str, remote: &Remote<'_>) -> Vec<KernelStep> {
     let node = |rest: &[&str]| {
         let mut command = words(&["iscsiadm", "-m", "node", "-T", iqn, "-p", portal]);
         command.extend(words(rest));
@@ -96,20 +96,24 @@ fn login(iqn: &str, portal: &str, remote: &Remote<'_>) -> Vec<Step> {
     let depth = u32::from(remote.queue_size).clamp(32, 1024).to_string();
     let pings = if remote.rests { "0" } else { "5" };
     let outage = PEER_OUTAGE_S.to_string();
-    let set = |name: &str, value: &str| Step::Run {
+    let set = |name: &str, value: &str| KernelStep::Run {
         command: node(&["-o", "update", "-n", name, "-v", value]),
         undo: Vec::new(),
         in_part: false,
     };
     vec![
-        Step::Run { command: node(&["-o", "new"]), undo: node(&["-o", "delete"]), in_part: true },
+        KernelStep::Run {
+            command: node(&["-o", "new"]),
+            undo: node(&["-o", "delete"]),
+            in_part: true,
+        },
         set("node.startup", "manual"),
         set("node.session.cmds_max", &commands),
         set("node.session.queue_depth", &depth),
         set("node.session.timeo.replacement_timeout", &outage),
         set("node.conn[0].timeo.noop_out_interval", pings),
         set("node.conn[0].timeo.noop_out_timeout", pings),
-        Step::Run { command: node(&["--login"]), undo: node(&["--logout"]), in_part: true },
+        KernelStep::Run { command: node(&["--login"]), undo: node(&["--logout"]), in_part: true },
     ]
 }
 
@@ -146,7 +150,7 @@ mod tests {
         let undo: Vec<String> = steps
             .iter()
             .filter_map(|step| match step {
-                Step::Run { undo, in_part: true, .. } => Some(undo[7..].join(" ")),
+                KernelStep::Run { undo, in_part: true, .. } => Some(undo[7..].join(" ")),
                 _ => None,
             })
             .collect();

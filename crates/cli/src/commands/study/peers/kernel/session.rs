@@ -2,8 +2,8 @@
 //! when the study ends.
 
 use super::super::installed::path;
-use crate::commands::study_kernel::step::{Step, Undo};
-use crate::commands::study_kernel::{Reply, Request};
+use crate::commands::study_kernel::step::{KernelStep, Undo};
+use crate::commands::study_kernel::{KernelRequest, Reply};
 use crate::limits::{KERNEL_END_S, KERNEL_REPLY_S};
 use std::cell::RefCell;
 use std::io::Write;
@@ -20,7 +20,7 @@ use weft_server::programs;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The supervisor, for all changes of a block. They are undone when this is dropped.
-pub struct Session(RefCell<Supervisor>);
+pub struct KernelSession(RefCell<Supervisor>);
 
 struct Supervisor {
     child: Child,
@@ -33,14 +33,14 @@ struct Supervisor {
 }
 
 /// Changes that belong together. They are undone when this is dropped.
-pub struct Group {
-    session: Rc<Session>,
+pub struct KernelGroup {
+    session: Rc<KernelSession>,
     number: u32,
     /// The target that they use, which must last longer.
     behind: Option<Rc<dyn ForeignTarget>>,
 }
 
-impl Session {
+impl KernelSession {
     /// Starts the supervisor.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Supervisor {
         Ok(Self { child, replies, made: Vec::new(), groups: 0, is_late: false })
     }
 
-    fn ask(&mut self, request: &Request) -> Reply {
+    fn ask(&mut self, request: &KernelRequest) -> Reply {
         let gone = || "the supervisor of the kernel's objects has ended".to_owned();
         if self.is_late {
             return Err("the kernel does not answer".to_owned());
@@ -111,14 +111,14 @@ impl Drop for Supervisor {
         // Another one undoes what is known here.
         let Ok(mut next) = Self::start() else { return };
         for (group, undo) in std::mem::take(&mut self.made) {
-            let _ = next.ask(&Request::Adopt(group, undo));
+            let _ = next.ask(&KernelRequest::Adopt(group, undo));
         }
     }
 }
 
-impl Group {
+impl KernelGroup {
     /// A new group, without changes, which uses what is `behind` it.
-    pub fn new(session: &Rc<Session>, behind: Option<Rc<dyn ForeignTarget>>) -> Self {
+    pub fn new(session: &Rc<KernelSession>, behind: Option<Rc<dyn ForeignTarget>>) -> Self {
         let mut supervisor = session.0.borrow_mut();
         supervisor.groups += 1;
         Self { session: Rc::clone(session), number: supervisor.groups, behind }
@@ -128,15 +128,15 @@ impl Group {
     ///
     /// # Errors
     /// The reason, without a full stop. Nothing of these changes is left.
-    pub fn perform(&self, steps: Vec<Step>) -> Result<(), String> {
+    pub fn perform(&self, steps: Vec<KernelStep>) -> Result<(), String> {
         let mut supervisor = self.session.0.borrow_mut();
-        let made = supervisor.ask(&Request::Perform(self.number, steps))?;
+        let made = supervisor.ask(&KernelRequest::Perform(self.number, steps))?;
         supervisor.made.extend(made.into_iter().map(|undo| (self.number, undo)));
         Ok(())
     }
 }
 
-impl Drop for Group {
+impl Drop for KernelGroup {
     fn drop(&mut self) {
         // The kernel says goodbye to a target.
         self.wake();
@@ -145,18 +145,18 @@ impl Drop for Group {
     }
 }
 
-impl Group {
+impl KernelGroup {
     fn undo(&self) {
         let mut supervisor = self.session.0.borrow_mut();
         // What cannot be undone is tried again, and reported, at the end.
-        if supervisor.ask(&Request::Undo(self.number)).is_ok() {
+        if supervisor.ask(&KernelRequest::Undo(self.number)).is_ok() {
             let number = self.number;
             supervisor.made.retain(|(group, undo)| *group != number || undo.is_common());
         }
     }
 }
 
-impl ForeignTarget for Group {
+impl ForeignTarget for KernelGroup {
     fn wake(&self) {
         if let Some(behind) = &self.behind {
             behind.wake();

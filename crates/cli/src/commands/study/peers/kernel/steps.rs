@@ -1,24 +1,24 @@
 //! Changes of objects of the kernel, in the order in which they are made.
 
 use crate::commands::study_kernel::modules;
-use crate::commands::study_kernel::step::Step;
+use crate::commands::study_kernel::step::KernelStep;
 
 /// The place in which the kernel's targets are configured.
 pub const CONFIGFS: &str = "/sys/kernel/config";
 
 /// A list of changes.
 #[derive(Default)]
-pub struct Steps(Vec<Step>);
+pub struct KernelSteps(Vec<KernelStep>);
 
-impl Steps {
-    pub fn into_inner(self) -> Vec<Step> {
+impl KernelSteps {
+    pub fn into_inner(self) -> Vec<KernelStep> {
         self.0
     }
 
     /// Loads a module.
     pub fn load(mut self, module: &str, parameters: &[&str]) -> Self {
         let parameters = parameters.iter().map(|one| (*one).to_owned()).collect();
-        self.0.push(Step::Load { module: module.to_owned(), parameters });
+        self.0.push(KernelStep::Load { module: module.to_owned(), parameters });
         self
     }
 
@@ -35,25 +35,25 @@ impl Steps {
 
     /// Runs a command; `undo` is the one that undoes it, if it needs one.
     pub fn run(mut self, command: Vec<String>, undo: Vec<String>) -> Self {
-        self.0.push(Step::Run { command, undo, in_part: false });
+        self.0.push(KernelStep::Run { command, undo, in_part: false });
         self
     }
 
     /// Makes a directory.
     pub fn make(mut self, path: &str) -> Self {
-        self.0.push(Step::Make(path.to_owned()));
+        self.0.push(KernelStep::Make(path.to_owned()));
         self
     }
 
     /// Makes a directory that may be there already.
     pub fn share(mut self, path: &str) -> Self {
-        self.0.push(Step::Share(path.to_owned()));
+        self.0.push(KernelStep::Share(path.to_owned()));
         self
     }
 
     /// Writes attributes of a directory.
     pub fn set(mut self, directory: &str, values: &[(&str, &str)]) -> Self {
-        self.0.extend(values.iter().map(|(name, value)| Step::Write {
+        self.0.extend(values.iter().map(|(name, value)| KernelStep::Write {
             path: format!("{directory}/{name}"),
             value: (*value).to_owned(),
             undo: None,
@@ -64,13 +64,13 @@ impl Steps {
     /// Writes 1 to an attribute, and 0 at the end.
     pub fn switch_on(mut self, path: &str) -> Self {
         let path = path.to_owned();
-        self.0.push(Step::Write { path, value: "1".into(), undo: Some("0".into()) });
+        self.0.push(KernelStep::Write { path, value: "1".into(), undo: Some("0".into()) });
         self
     }
 
     /// Makes a link to a directory.
     pub fn link(mut self, path: &str, to: &str) -> Self {
-        self.0.push(Step::Link { path: path.to_owned(), to: to.to_owned() });
+        self.0.push(KernelStep::Link { path: path.to_owned(), to: to.to_owned() });
         self
     }
 }

@@ -2,15 +2,15 @@
 //! ublk`. It shows what the kernel's initiator in place of weft's would change for a disk.
 
 use super::super::peer::words;
-use super::initiator::{Initiator, Remote, appeared};
+use super::initiator::{KernelInitiator, Remote, appeared};
 use super::needs::KMOD;
-use super::session::Group;
-use super::steps::Steps;
+use super::session::KernelGroup;
+use super::steps::KernelSteps;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
 use weft_bench::suite::Through;
 use weft_server::attach::entries::Runtime;
 
-pub const INITIATOR: Initiator = Initiator {
+pub const INITIATOR: KernelInitiator = KernelInitiator {
     name: "ublk",
     through: Through::NvmeTcp,
     programs: KMOD,
@@ -22,10 +22,10 @@ pub const INITIATOR: Initiator = Initiator {
 
 const MODULE: &str = "ublk_drv";
 
-fn attach(group: &Group, remote: &Remote<'_>) -> Result<String, String> {
+fn attach(group: &KernelGroup, remote: &Remote<'_>) -> Result<String, String> {
     let name = format!("study-{}", uuid::Uuid::new_v4());
     let undo = words(&["weft", "disconnect", &name, "--force"]);
-    let steps = Steps::default().load(MODULE, &[]).run(command(&name, remote), undo);
+    let steps = KernelSteps::default().load(MODULE, &[]).run(command(&name, remote), undo);
     group.perform(steps.into_inner())?;
     let runtime = Runtime::open().map_err(|e| e.to_string())?;
     appeared(remote.url, || {
