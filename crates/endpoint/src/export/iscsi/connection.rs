@@ -6,6 +6,7 @@ use super::units::View;
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
 use crate::export::members::Serving;
@@ -178,10 +179,10 @@ impl Connection {
         view: View,
     ) {
         let (peer, tags) = (pump.peer(), pump.engine.tags());
-        let side = DeviceSide::new(devices, tags.into(), Budget::new(on, &peer));
         let meter = self.shared.meter(&login.initiator, &peer, tags, &view);
+        let side = DeviceSide::new(devices, tags.into(), Budget::new(on, &peer), meter);
         let (shared, mailbox) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
-        let mut session = Session::new(nexus, shared, mailbox, side, meter);
+        let mut session = Session::new(nexus, shared, mailbox, side);
         session.reservations = view.reservations;
         self.role = Role::Normal(Box::new(session));
         self.newcomer = None;
@@ -217,7 +218,11 @@ impl Service for Connection {
 
     #[inline]
     fn meter(&mut self) -> Option<&mut Meter> {
-        if let Role::Normal(session) = &mut self.role { Some(&mut session.meter) } else { None }
+        if let Role::Normal(session) = &mut self.role {
+            Some(&mut session.side.meter)
+        } else {
+            None
+        }
     }
 
     fn host(&self, pump: &Pump) -> Option<String> {
@@ -278,15 +283,14 @@ impl Service for Connection {
 
     #[inline]
     fn follow_devices(&mut self, _: &mut Pump) {
-        let Role::Normal(session) = &mut self.role else { return };
-        while let Some((device, change)) = session.change() {
-            self.shared.inventory.device_changed(&device, change);
+        if let Role::Normal(session) = &mut self.role {
+            session.side.tell_changes(&self.shared.inventory);
         }
     }
 
     #[inline]
     fn is_starved(&self) -> bool {
-        matches!(&self.role, Role::Normal(session) if !session.side.waiting().is_empty())
+        matches!(&self.role, Role::Normal(session) if session.side.is_starved())
     }
 
     fn feed(&mut self, on: &Handle, pump: &mut Pump) {
@@ -384,7 +388,7 @@ impl Handler<TargetConnection> for Connection {
 
     #[inline]
     fn wants_whole(&self, tag: Tag) -> bool {
-        matches!(&self.role, Role::Normal(session) if session.direct.wants_whole(tag))
+        matches!(&self.role, Role::Normal(session) if session.side.wants_whole(tag))
     }
 
     #[inline]

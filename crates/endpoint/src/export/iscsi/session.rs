@@ -7,13 +7,13 @@ use super::split::{Lost, Split};
 use super::target_state::{Mailbox, TargetState};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
-use crate::export::direct_write::DirectWrite;
+use crate::export::dialect::Dialect;
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
-use crate::statistics::{CommandName, Kind, Meter};
+use crate::statistics::{CommandName, Kind};
 use crate::status::scsi::to_scsi;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion};
+use weft_block::{Completion, OpKind, Outcome};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
@@ -64,9 +64,7 @@ pub(super) struct Session {
     pub(super) shared: Arc<TargetState>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) commands: Vec<SessionCommand>,
-    pub(super) meter: Meter,
     pub(super) side: DeviceSide<Starved>,
-    pub(super) direct: DirectWrite,
     /// Those of the logical units, by their numbers.
     pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
     /// The memory of long requests of which a device still has parts.
@@ -90,7 +88,6 @@ impl Session {
         shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
         side: DeviceSide<Starved>,
-        meter: Meter,
     ) -> Self {
         let tags = side.memory.tags();
         Self {
@@ -98,9 +95,7 @@ impl Session {
             shared,
             mailbox,
             commands: (0..tags).map(|_| SessionCommand::default()).collect(),
-            meter,
             side,
-            direct: DirectWrite::default(),
             reservations: Arc::new([]),
             lost: Lost::default(),
             waits: Waits::default(),
@@ -116,7 +111,7 @@ impl Session {
         engine: &mut TargetConnection,
         event: TargetEvent,
     ) -> Flow {
-        self.meter.turn(on.now());
+        self.side.meter.turn(on.now());
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
             TargetEvent::DataArrived { tag }
@@ -126,9 +121,8 @@ impl Session {
                 self.fetch(on, engine, tag, bytes)
             }
             TargetEvent::DataArrived { tag } => {
-                let step = self
-                    .nexus
-                    .data(&mut self.commands[tag.index()].task, self.side.memory.first(tag));
+                let task = &mut self.commands[tag.index()].task;
+                let step = self.nexus.data(task, self.side.memory.first(tag));
                 self.follow(on, engine, tag, step)
             }
             TargetEvent::DataFailed { tag } => {
@@ -165,8 +159,9 @@ impl Session {
         tag: Tag,
         command: &ScsiCommand,
     ) -> Flow {
-        self.meter.start(tag, Kind::Other);
-        self.meter.called(tag, || CommandName::Scsi(OpCode(command.cdb[0]), command.task.0));
+        let name = || CommandName::Scsi(OpCode(command.cdb[0]), command.task.0);
+        self.side.meter.start(tag, Kind::Other);
+        self.side.meter.called(tag, name);
         if self.side.is_draining() {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
             return Flow::Continue;
@@ -234,8 +229,8 @@ impl Session {
     /// Answers a command. Memory that the initiator does not get is free at once.
     #[inline]
     pub(super) fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, reply: &Reply) {
-        self.meter.end(tag, reply.status != ScsiStatus::GOOD && !is_attention(reply));
-        let _ = self.direct.take(tag);
+        self.side.meter.end(tag, reply.status != ScsiStatus::GOOD && !is_attention(reply));
+        let _ = self.side.placed(tag);
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = reply.put_sense(&mut sense);
         let answer = Answer {
@@ -252,81 +247,9 @@ impl Session {
     /// The initiator has the memory's content.
     #[inline]
     pub(super) fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
-        self.meter.sent(on, tag);
+        self.side.meter.sent(on, tag);
         self.side.memory.free(tag);
         engine.sent(tag);
-    }
-
-    /// Submits, reaps and answers; tells whether something happened.
-    #[inline]
-    pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
-        self.meter.turn(on.now());
-        let Some(mut done) = self.side.reap() else {
-            // Others may have looked at overdue operations since.
-            let looks = self.side.has_overdue() || self.waits.are_held();
-            if looks && !self.holds_overdue() {
-                self.overdue_settled(engine);
-            }
-            return false;
-        };
-        for completion in done.drain(..) {
-            self.completed(on, engine, completion);
-        }
-        self.side.reaped(done);
-        true
-    }
-
-    #[inline]
-    fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
-        let tag = Tag(completion.op.user as u16);
-        let mut overdue = self.side.completed(&completion);
-        self.meter.completed(tag);
-        let completion = match &mut self.commands[tag.index()].split {
-            None => completion,
-            Some(split) => match split.came_back(completion) {
-                Some(whole) => whole,
-                None => return,
-            },
-        };
-        if let Some(split) = self.commands[tag.index()].split.take() {
-            overdue |= self.lost.keep(*split);
-        }
-        let Completion { op, outcome } = completion;
-        self.commands[tag.index()].in_device = false;
-        if op.kind.data_factor() > 0 {
-            // Others keep what they need in the command's memory, which their operations do not
-            // carry.
-            *self.side.memory.at(tag) = op.data;
-        }
-        if self.commands[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
-            return self.bury(engine, tag);
-        }
-        let outcome = match outcome.is_success() {
-            true => DeviceOutcome::Done,
-            false => {
-                let (status, sense) = to_scsi(op.kind, &outcome);
-                DeviceOutcome::Failed(status, sense)
-            }
-        };
-        let step = self.nexus.finished(
-            &mut self.commands[tag.index()].task,
-            outcome,
-            self.side.memory.first(tag),
-        );
-        // What a command wants after its data was there needs no pause.
-        let _ = self.follow(on, engine, tag, step);
-    }
-
-    /// Serves commands that wait for memory, in order, as long as there is some.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) {
-        for _ in 0..self.side.waiting().len() {
-            let Some(starved) = self.side.next_waiting() else { break };
-            match starved {
-                Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
-                Starved::Submit { tag, request } => self.submit(on, tag, request),
-                Starved::Respond { tag, bytes } => self.respond(on, engine, tag, bytes),
-            }
-        }
     }
 
     /// The initiator sees other logical units, or there are other devices behind them. What no
@@ -342,7 +265,7 @@ impl Session {
         if self.nexus.set_units(&view.units) {
             announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
         }
-        self.meter.follow(self.shared.names(view));
+        self.side.meter.follow(self.shared.names(view));
         self.side.follow(&view.devices, on, id);
         self.reservations = Arc::clone(&view.reservations);
         for starved in self.side.take_waiting() {
@@ -383,10 +306,78 @@ impl Session {
         self.lost.give_back(|memory| self.side.memory.give(memory));
         held
     }
+}
 
-    /// The next change of a device that was not told yet.
+/// The outcome of an operation, for the logical unit.
+#[inline]
+fn device_outcome(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
+    if outcome.is_success() {
+        return DeviceOutcome::Done;
+    }
+    let (status, sense) = to_scsi(kind, outcome);
+    DeviceOutcome::Failed(status, sense)
+}
+
+impl Dialect<TargetConnection> for Session {
+    type Waiting = Starved;
+
     #[inline]
-    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.side.change()
+    fn side(&mut self) -> &mut DeviceSide<Starved> {
+        &mut self.side
+    }
+
+    #[inline]
+    fn completed(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        completion: Completion,
+        mut overdue: bool,
+    ) {
+        let completion = match &mut self.commands[tag.index()].split {
+            None => completion,
+            Some(split) => match split.came_back(completion) {
+                Some(whole) => whole,
+                None => return,
+            },
+        };
+        if let Some(split) = self.commands[tag.index()].split.take() {
+            overdue |= self.lost.keep(*split);
+        }
+        let Completion { op, outcome } = completion;
+        self.commands[tag.index()].in_device = false;
+        if op.kind.data_factor() > 0 {
+            // Others keep what they need in the command's memory, which their operations do not
+            // carry.
+            *self.side.memory.at(tag) = op.data;
+        }
+        if self.commands[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
+            return self.bury(engine, tag);
+        }
+        let step = self.nexus.finished(
+            &mut self.commands[tag.index()].task,
+            device_outcome(op.kind, &outcome),
+            self.side.memory.first(tag),
+        );
+        // What a command wants after its data was there needs no pause.
+        let _ = self.follow(on, engine, tag, step);
+    }
+
+    fn retry(&mut self, on: &Handle, engine: &mut TargetConnection, command: Starved) {
+        match command {
+            Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
+            Starved::Submit { tag, request } => self.submit(on, tag, request),
+            Starved::Respond { tag, bytes } => self.respond(on, engine, tag, bytes),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, engine: &mut TargetConnection) {
+        // Others may have looked at overdue operations since.
+        let looks = self.side.has_overdue() || self.waits.are_held();
+        if looks && !self.holds_overdue() {
+            self.overdue_settled(engine);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::server_state::{Nothing, ServerState};
 use super::session::Session;
 use crate::export::budget::host_of;
+use crate::export::dialect::Dialect;
 use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
@@ -140,7 +141,7 @@ impl Service for Connection {
     fn drain(&mut self, pump: &mut Pump) {
         self.draining = true;
         match &mut self.session {
-            Some(session) => session.drain(),
+            Some(session) => session.side.drain(),
             None => pump.close(),
         }
     }
@@ -154,14 +155,14 @@ impl Service for Connection {
 
     #[inline]
     fn follow_devices(&mut self, _: &mut Pump) {
-        while let Some((device, change)) = self.session.as_mut().and_then(Session::change) {
-            self.shared.inventory.device_changed(&device, change);
+        if let Some(session) = &mut self.session {
+            session.side.tell_changes(&self.shared.inventory);
         }
     }
 
     #[inline]
     fn is_starved(&self) -> bool {
-        self.session.as_ref().is_some_and(Session::is_starved)
+        self.session.as_ref().is_some_and(|session| session.side.is_starved())
     }
 
     fn feed(&mut self, on: &Handle, pump: &mut Pump) {
@@ -219,7 +220,7 @@ impl Service for Connection {
 
     #[inline]
     fn meter(&mut self) -> Option<&mut Meter> {
-        self.session.as_mut().map(|session| &mut session.meter)
+        self.session.as_mut().map(|session| &mut session.side.meter)
     }
 
     #[inline]
@@ -230,7 +231,7 @@ impl Service for Connection {
     fn end(&mut self, _: &mut Pump) -> bool {
         let Some(session) = &mut self.session else { return true };
         session.stop();
-        session.is_quiet()
+        session.side.is_quiet()
     }
 
     fn violation(pump: &mut Pump) -> Option<String> {
@@ -264,13 +265,13 @@ impl Handler<Server> for Connection {
 
     #[inline]
     fn wants_whole(&self, tag: Tag) -> bool {
-        self.session.as_ref().is_some_and(|session| session.wants_whole(tag))
+        self.session.as_ref().is_some_and(|session| session.side.wants_whole(tag))
     }
 
     #[inline]
     fn place(&mut self, tag: Tag, payload: &[u8]) {
         if let Some(session) = &mut self.session {
-            session.store(tag, payload);
+            session.place(tag, payload);
         }
     }
 

@@ -5,7 +5,7 @@ use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
 use super::authenticating::{Authenticating, Exchange};
 use super::authentication_session::Answer;
-use super::counting::Counting;
+use super::counting;
 use super::io_reserve::Reserving;
 use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
@@ -16,6 +16,7 @@ use super::transport::{Engine, Link};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Place, Service};
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
@@ -109,7 +110,7 @@ impl<L: Link> Connection<L> {
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });
-                let counting = Counting::new(
+                let (meter, subsystem) = counting::enter(
                     &shared,
                     controller,
                     (L::PROTOCOL, &link.peer(), link.encrypted_by()),
@@ -117,8 +118,9 @@ impl<L: Link> Connection<L> {
                     &view,
                 );
                 let reserving = Reserving::new(mailbox, view.reservations, &shared);
-                let side = DeviceSide::new(devices, queue.entries() as usize, budget);
-                Session::Io(Box::new(IoSession::new(controller, *queue, side, counting, reserving)))
+                let side = DeviceSide::new(devices, queue.entries() as usize, budget, meter);
+                let session = IoSession::new(controller, *queue, side, subsystem, reserving);
+                Session::Io(Box::new(session))
             }
         };
         Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });
@@ -168,7 +170,7 @@ impl<L: Link> Service for Connection<L> {
     }
 
     fn meter(&mut self) -> Option<&mut Meter> {
-        if let Session::Io(io) = &mut self.session { Some(io.counting.meter()) } else { None }
+        if let Session::Io(io) = &mut self.session { Some(&mut io.side.meter) } else { None }
     }
 
     fn host(&self, _: &L) -> Option<String> {
@@ -200,7 +202,7 @@ impl<L: Link> Service for Connection<L> {
         match &mut self.session {
             Session::Io(io) => {
                 self.draining = true;
-                io.drain();
+                io.side.drain();
             }
             Session::Admin(_) => {}
             Session::New(_) | Session::Authenticating(_) => link.close(),
@@ -217,16 +219,15 @@ impl<L: Link> Service for Connection<L> {
 
     #[inline]
     fn follow_devices(&mut self, _: &mut L) {
-        let Session::Io(io) = &mut self.session else { return };
-        while let Some((device, change)) = io.change() {
-            self.shared.inventory.device_changed(&device, change);
+        if let Session::Io(io) = &mut self.session {
+            io.side.tell_changes(&self.shared.inventory);
         }
     }
 
     #[inline]
     fn is_starved(&self) -> bool {
         match &self.session {
-            Session::Io(io) => io.is_starved(),
+            Session::Io(io) => io.side.is_starved(),
             Session::Admin(admin) => admin.is_starved,
             Session::New(_) | Session::Authenticating(_) => false,
         }
@@ -338,7 +339,7 @@ impl<L: Link> Service for Connection<L> {
         match &mut self.session {
             Session::Io(io) => {
                 io.stop(link.engine());
-                let quiet = io.is_quiet();
+                let quiet = io.side.is_quiet();
                 if quiet {
                     self.shared.queue_gone(io.controller, io.queue.qid());
                 }

@@ -10,7 +10,7 @@ use crate::pump::Flow;
 use crate::reservations::{NamespaceReservations, Pending};
 use std::sync::Arc;
 use weft_io::Handle;
-use weft_proto::nvme::controller::DeviceOutcome;
+use weft_proto::nvme::controller::{DeviceOutcome, IoQueue};
 use weft_proto::nvme::types::Nsid;
 use weft_proto::reservation::Refusal;
 use weft_proto::stream::Tag;
@@ -30,6 +30,16 @@ pub(super) struct Reserving {
 impl Reserving {
     pub(super) fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<TargetState>) -> Self {
         Self { mailbox: Arc::clone(mailbox), shared: Arc::clone(shared), of, preempted: Vec::new() }
+    }
+
+    /// Lets go of the operations of other hosts that need not wait any longer. Devices have overdue
+    /// operations if they are `held`.
+    #[inline]
+    pub(super) fn settle(&mut self, queue: &IoQueue, held: bool) {
+        self.preempted.retain_mut(|(tags, _)| {
+            tags.retain(|&tag| queue.revoked(tag).is_some());
+            held || !tags.is_empty()
+        });
     }
 }
 
@@ -77,7 +87,7 @@ impl IoSession {
     ) {
         self.side.release();
         if self.side.is_stopping() {
-            return self.free(tag);
+            return self.side.free(tag);
         }
         let next = self.queue.reserved(tag, outcome);
         let _ = self.follow(on, engine, tag, next, false);
@@ -117,7 +127,8 @@ impl IoSession {
         tags.retain(|&tag| self.queue.revoked(tag).is_some());
         tags.iter().for_each(|tag| self.side.cancel(tag.0.into()));
         self.reserving.preempted.push((tags, pending));
-        self.settle_preempted();
+        let held = self.side.holds_overdue();
+        self.reserving.settle(&self.queue, held);
     }
 
     /// Ends reads that wait for memory and must not reach a device any more.
@@ -132,22 +143,5 @@ impl IoSession {
                 other => self.side.wait(other),
             }
         }
-    }
-
-    /// Whether other hosts wait for commands of this one.
-    #[inline]
-    pub(super) fn has_preempted(&self) -> bool {
-        !self.reserving.preempted.is_empty()
-    }
-
-    /// Lets go of the operations that need not wait any more.
-    #[cold]
-    pub(super) fn settle_preempted(&mut self) {
-        let held = self.side.holds_overdue();
-        let queue = &self.queue;
-        self.reserving.preempted.retain_mut(|(tags, _)| {
-            tags.retain(|&tag| queue.revoked(tag).is_some());
-            held || !tags.is_empty()
-        });
     }
 }
