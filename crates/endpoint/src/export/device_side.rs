@@ -9,7 +9,7 @@ use super::memory::CommandMemory;
 use crate::inventory::LiveInventory;
 use crate::statistics::Meter;
 use std::collections::VecDeque;
-use weft_block::{Completion, Op, Outcome, spare};
+use weft_block::{Completion, Op, OpKind, Outcome, spare};
 use weft_io::{DriverId, Handle, Segments};
 use weft_proto::stream::Tag;
 
@@ -196,7 +196,21 @@ impl<W> DeviceSide<W> {
     /// Stores the payload of a write.
     #[inline]
     pub(crate) fn place(&mut self, tag: Tag, place: Place, data: &[u8]) {
-        self.direct = Some((tag, Some(self.store(place, data))));
+        self.meter.submitted(tag, place.device, (place.lba, place.blocks.into()));
+        let mut outcome = self.store(place, data);
+        if !outcome.is_success() {
+            outcome = self.not_stored(tag, place, outcome);
+        }
+        self.meter.completed(tag);
+        self.direct = Some((tag, Some(outcome)));
+    }
+
+    #[cold]
+    fn not_stored(&mut self, tag: Tag, place: Place, outcome: Outcome) -> Outcome {
+        let kind = OpKind::Write { fua: false };
+        let failed = Op::bare(kind, place.lba, place.blocks, tag.0.into()).done(outcome);
+        let _ = self.devices.note_failed(&failed);
+        failed.outcome
     }
 
     /// The device's outcome of a write whose data has come by [`DeviceSide::place`]; `None` within:

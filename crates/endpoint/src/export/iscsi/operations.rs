@@ -5,7 +5,7 @@ use crate::export::device_side::Place;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::statistics::Kind;
-use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{Op, OpKind, Outcome};
 use weft_io::{Buf, Handle, Segments};
 use weft_proto::iscsi::target::TargetConnection;
 use weft_proto::scsi::lun::{Request, RequestKind};
@@ -52,23 +52,29 @@ impl Session {
         if urgent { Flow::Pause } else { Flow::Continue }
     }
 
-    /// Returns the place of a plain write of this length that waits for all of its data, and that the
-    /// device does in one operation.
+    /// Returns the place of a plain write to `blocks` that waits for all of its data, which are
+    /// `bytes`, and that the device does in one operation.
     #[inline]
-    fn destination(&self, tag: Tag, bytes: u32) -> Option<Place> {
-        let task = &self.commands[tag.index()].task;
-        let (lba, blocks) = self.nexus.destination(task)?;
-        let device = task.unit();
+    fn place_of(&self, tag: Tag, blocks: Option<(u64, u32)>, bytes: u32) -> Option<Place> {
+        let (lba, blocks) = blocks?;
+        let device = self.commands[tag.index()].task.unit();
         let is_whole = |size| u64::from(blocks) * u64::from(size) == u64::from(bytes);
         let will =
             self.side.block_bytes(device).is_some_and(is_whole) && !self.is_long(device, bytes);
         will.then_some(Place { device, lba, blocks })
     }
 
+    /// The place of a write for whose data memory is taken.
+    #[inline]
+    fn plain_write(&self, tag: Tag, bytes: u32) -> Option<Place> {
+        let blocks = self.nexus.plain_write(&self.commands[tag.index()].task);
+        self.place_of(tag, blocks, bytes)
+    }
+
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag, bytes: u32) -> bool {
         self.side.memory.len(tag) == 0
-            && self.destination(tag, bytes).is_some_and(|place| self.side.spare_for(tag, place))
+            && self.plain_write(tag, bytes).is_some_and(|place| self.side.spare_for(tag, place))
     }
 
     /// Decides that the data of a short write, which comes right behind its command, is stored as it
@@ -77,7 +83,7 @@ impl Session {
     fn will_store(&mut self, engine: &TargetConnection, tag: Tag, bytes: u32) -> bool {
         let will = bytes < SPARE_BYTES_MIN
             && engine.is_next(tag, bytes)
-            && self.destination(tag, bytes).is_some_and(|at| self.side.expect(tag, at.device));
+            && self.plain_write(tag, bytes).is_some_and(|at| self.side.expect(tag, at.device));
         if will {
             self.commands[tag.index()].wanted = 0;
         }
@@ -90,29 +96,16 @@ impl Session {
         if !self.side.wants_whole(tag) {
             return;
         }
-        if let Some(place) = self.destination(tag, data.len() as u32) {
+        let blocks = self.nexus.destination(&self.commands[tag.index()].task);
+        if let Some(place) = self.place_of(tag, blocks, data.len() as u32) {
+            self.side.meter.of(tag, Kind::Write, place.device, data.len() as u64);
             self.side.place(tag, place, data);
         }
-    }
-
-    /// Ends a write, whose data has come, with the device's outcome. If the data was kept from the
-    /// device for a reason that has gone since, the initiator must send it again.
-    #[inline]
-    fn stored(&mut self, tag: Tag, request: &Request, stored: Option<Outcome>) {
-        let again = || Outcome::NotSent(Status::new(StatusKind::Aborted));
-        let kind = OpKind::Write { fua: request.fua };
-        let op = Op::bare(kind, request.lba, request.blocks, tag.0.into());
-        self.count(tag, request);
-        self.started(tag);
-        self.side.end(op.done(stored.unwrap_or_else(again)));
     }
 
     /// Makes an operation of a request.
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
-        if let Some(stored) = self.side.placed(tag) {
-            return self.stored(tag, &request, stored);
-        }
         let (kind, data) = match request.kind {
             RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
             RequestKind::WriteRepeated | RequestKind::CompareRepeated => {

@@ -13,7 +13,7 @@ use crate::reservations::NamespaceReservations;
 use crate::statistics::{CommandName, Kind};
 use crate::status::scsi::to_scsi;
 use std::sync::Arc;
-use weft_block::{Completion, OpKind, Outcome};
+use weft_block::{Completion, OpKind, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
@@ -22,6 +22,9 @@ use weft_proto::scsi::opcode::OpCode;
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::Tag;
+
+/// A write whose data is stored as it arrives.
+const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// A command that waits for memory.
 #[derive(Clone, Copy)]
@@ -122,7 +125,13 @@ impl Session {
             }
             TargetEvent::DataArrived { tag } => {
                 let task = &mut self.commands[tag.index()].task;
-                let step = self.nexus.data(task, self.side.memory.first(tag));
+                let step = match self.side.placed(tag) {
+                    None => self.nexus.data(task, self.side.memory.first(tag)),
+                    Some(Some(outcome)) => {
+                        self.nexus.finished(task, device_outcome(WRITE, &outcome), &[])
+                    }
+                    Some(None) => self.kept_out(tag),
+                };
                 self.follow(on, engine, tag, step)
             }
             TargetEvent::DataFailed { tag } => {
@@ -175,6 +184,20 @@ impl Session {
             data_out,
         );
         self.follow(on, engine, tag, step)
+    }
+
+    /// The data of a write was kept from the device. If the reason for that has gone since, the
+    /// initiator must send it again.
+    #[cold]
+    fn kept_out(&mut self, tag: Tag) -> Step {
+        let task = &mut self.commands[tag.index()].task;
+        match self.nexus.data(task, &[]) {
+            Step::Submit(_) => {
+                let again = Outcome::NotSent(Status::new(StatusKind::Aborted));
+                self.nexus.finished(task, device_outcome(WRITE, &again), &[])
+            }
+            step => step,
+        }
     }
 
     /// Ends a command that got no further.

@@ -213,34 +213,18 @@ impl Session {
     #[inline]
     pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
         self.side.meter.turn(on.now());
-        match self.side.placed(tag) {
-            Some(Some(outcome)) => return self.stored(tag, outcome),
-            Some(None) => return self.answer(engine, tag, ErrorCode::EPERM),
-            None => {}
-        }
-        if self.requests[tag.index()].parts.is_empty() {
-            return self.answer(
-                engine,
-                tag,
-                self.requests[tag.index()].error.unwrap_or(ErrorCode::ESHUTDOWN),
-            );
-        }
-        if self.is_kept_out(CommandKind::Write { fua: false }) {
-            self.free(tag);
-            return self.answer(engine, tag, ErrorCode::EPERM);
-        }
-        self.submit_parts(engine, tag);
-    }
-
-    /// Ends a write, whose data has come, by its outcome at the device.
-    #[inline]
-    fn stored(&mut self, tag: Tag, stored: Outcome) {
-        let request = &mut self.requests[tag.index()];
-        self.side.meter.submitted(tag, DEVICE, request.touched(self.block_bytes));
-        let blocks = request.bytes / self.block_bytes;
-        let op = Op::bare(request.op_kind(), request.first, blocks, user(tag, 0));
-        request.pending = 1;
-        self.side.end(op.done(stored));
+        let request = &self.requests[tag.index()];
+        let error = match self.side.placed(tag) {
+            Some(Some(outcome)) => error_of(request.op_kind(), &outcome),
+            Some(None) => ErrorCode::EPERM,
+            None if request.parts.is_empty() => request.error.unwrap_or(ErrorCode::ESHUTDOWN),
+            None if self.is_kept_out(CommandKind::Write { fua: false }) => {
+                self.free(tag);
+                ErrorCode::EPERM
+            }
+            None => return self.submit_parts(engine, tag),
+        };
+        self.answer(engine, tag, error);
     }
 
     /// Has the device do the next operation of a request without data, or answers the request.

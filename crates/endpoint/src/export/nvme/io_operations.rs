@@ -5,7 +5,8 @@ use super::io_session::{IoSession, Starved};
 use super::transport::Engine;
 use crate::export::device_side::Place;
 use crate::pump::Flow;
-use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
+use crate::statistics::Kind;
+use weft_block::{Op, OpKind, Outcome};
 use weft_io::{Handle, Segments};
 use weft_proto::nvme::controller::{Request, RequestKind};
 use weft_proto::stream::Tag;
@@ -54,7 +55,7 @@ impl IoSession {
     /// arrives. Returns false for all other data.
     #[inline]
     fn will_store(&mut self, engine: &impl Engine, tag: Tag) -> bool {
-        let Some(request) = self.queue.destination(tag) else { return false };
+        let Some(request) = self.queue.plain_write(tag) else { return false };
         !engine.checks_data() && self.side.expect(tag, request.namespace)
     }
 
@@ -63,21 +64,19 @@ impl IoSession {
     pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
         if let Some(request) = self.queue.destination(tag) {
             let place = place(request);
+            self.side.meter.of(tag, Kind::Write, place.device, data.len() as u64);
             self.side.place(tag, place, data);
         }
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag) -> bool {
-        self.queue.destination(tag).is_some_and(|request| self.side.spare_for(tag, place(request)))
+        self.queue.plain_write(tag).is_some_and(|request| self.side.spare_for(tag, place(request)))
     }
 
     /// Makes an operation of a request. Reads take their memory here.
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, request: Request) {
-        if let Some(stored) = self.side.placed(request.tag) {
-            return self.stored(&request, stored);
-        }
         let (kind, data) = match request.kind {
             RequestKind::Read => return self.submit_read(on, request, true),
             RequestKind::CopyRead => {
@@ -105,16 +104,6 @@ impl IoSession {
         issued(&mut self.side.meter, &request);
         let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.side.push(request.namespace, op);
-    }
-
-    /// A write whose data has gone to the device already, if it came.
-    #[inline]
-    fn stored(&mut self, request: &Request, stored: Option<Outcome>) {
-        let outcome = stored.unwrap_or(Outcome::NotSent(Status::new(StatusKind::Internal)));
-        let (kind, name) = (OpKind::Write { fua: request.fua }, request.tag.0.into());
-        let op = Op::bare(kind, request.lba.0, request.blocks, name);
-        issued(&mut self.side.meter, request);
-        self.side.end(op.done(outcome));
     }
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.

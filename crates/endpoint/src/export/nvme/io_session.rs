@@ -23,6 +23,9 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nqn};
 use weft_proto::stream::Tag;
 
+/// A write whose data is stored as it arrives.
+const WRITE: OpKind = OpKind::Write { fua: false };
+
 /// A command that waits for memory.
 pub(crate) enum Starved {
     /// To bring in the host's data.
@@ -76,7 +79,14 @@ impl IoSession {
                 self.command(on, engine, tag, in_capsule_bytes)
             }
             Event::DataArrived { tag } => {
-                let next = self.queue.data(tag, self.side.memory.first(tag));
+                let next = match self.side.placed(tag) {
+                    None => self.queue.data(tag, self.side.memory.first(tag)),
+                    Some(Some(outcome)) => {
+                        let outcome = self.outcome(tag, WRITE, &outcome);
+                        self.queue.stored(tag, outcome)
+                    }
+                    Some(None) => self.kept_out(tag),
+                };
                 self.follow(on, engine, tag, next, false)
             }
             Event::DataFailed { tag } => {
@@ -90,6 +100,18 @@ impl IoSession {
                 self.side.free(tag);
                 Flow::Continue
             }
+        }
+    }
+
+    /// The data of a write was kept from the device. Its host may send it again if the reason for
+    /// that has gone since.
+    #[cold]
+    fn kept_out(&mut self, tag: Tag) -> IoNext {
+        match self.queue.data(tag, &[]) {
+            IoNext::Submit(_) => {
+                self.queue.finished(tag, DeviceOutcome::failed(Status::INTERNAL_ERROR), &[])
+            }
+            next => next,
         }
     }
 
