@@ -89,7 +89,7 @@ impl<W> DeviceSide<W> {
     }
 
     /// Commands that wait for memory and have ended do not any more.
-    pub(crate) fn forget_waiting(&mut self, has_ended: impl Fn(&W) -> bool) {
+    pub(crate) fn forget_waiting(&mut self, mut has_ended: impl FnMut(&W) -> bool) {
         self.waiting.retain(|command| !has_ended(command));
     }
 

@@ -62,3 +62,42 @@ pub(crate) trait Dialect<E> {
         }
     }
 }
+
+/// A command that waits for memory, of a protocol whose requests for devices are `R`.
+#[derive(Clone, Copy)]
+pub(crate) enum Starved<R> {
+    /// To bring in the peer's data. It is `urgent` if nothing behind that data can be received.
+    Fetch { tag: Tag, bytes: u32, urgent: bool },
+    /// To read, or to repeat data.
+    Submit { tag: Tag, request: R },
+    /// To be answered in.
+    Respond { tag: Tag, bytes: u32 },
+}
+
+impl<R> Starved<R> {
+    pub(crate) fn tag(&self) -> Tag {
+        match *self {
+            Self::Fetch { tag, .. } | Self::Submit { tag, .. } | Self::Respond { tag, .. } => tag,
+        }
+    }
+}
+
+impl<R> DeviceSide<Starved<R>> {
+    /// Whether a command waits whose data stops the connection.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.waiting().iter().any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
+    }
+
+    /// Takes commands out whose requests wait for memory and are revoked.
+    pub(crate) fn take_revoked(&mut self, is_revoked: impl Fn(Tag, &R) -> bool) -> Vec<Tag> {
+        let mut taken = Vec::new();
+        self.forget_waiting(|starved| match starved {
+            Starved::Submit { tag, request } if is_revoked(*tag, request) => {
+                taken.push(*tag);
+                true
+            }
+            _ => false,
+        });
+        taken
+    }
+}

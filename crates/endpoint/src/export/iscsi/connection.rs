@@ -301,7 +301,7 @@ impl Service for Connection {
 
     fn may_resume(&mut self, _: &mut Pump) -> bool {
         // A login is resumed by the word that it waits for.
-        matches!(&self.role, Role::Normal(session) if !session.is_stuck())
+        matches!(&self.role, Role::Normal(session) if !session.side.is_stuck())
     }
 
     #[inline]

@@ -1,7 +1,8 @@
 //! Commands get memory for the initiator's data, and their requests become operations of devices.
 
-use super::session::{Session, Starved};
+use super::session::Session;
 use crate::export::device_side::Place;
+use crate::export::dialect::Starved;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::statistics::Kind;

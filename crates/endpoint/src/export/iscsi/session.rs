@@ -7,7 +7,7 @@ use super::split::{Lost, Split};
 use super::target_state::{Mailbox, TargetState};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
-use crate::export::dialect::Dialect;
+use crate::export::dialect::{Dialect, Starved};
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
 use crate::statistics::{CommandName, Kind};
@@ -25,25 +25,6 @@ use weft_proto::stream::Tag;
 
 /// A write whose data is stored as it arrives.
 const WRITE: OpKind = OpKind::Write { fua: false };
-
-/// A command that waits for memory.
-#[derive(Clone, Copy)]
-pub(super) enum Starved {
-    /// To bring in the initiator's data; whether that comes unsolicited.
-    Fetch { tag: Tag, bytes: u32, urgent: bool },
-    /// To read or to repeat data.
-    Submit { tag: Tag, request: Request },
-    /// To answer in.
-    Respond { tag: Tag, bytes: u32 },
-}
-
-impl Starved {
-    pub(super) fn tag(self) -> Tag {
-        match self {
-            Self::Fetch { tag, .. } | Self::Submit { tag, .. } | Self::Respond { tag, .. } => tag,
-        }
-    }
-}
 
 /// What a session keeps of a command.
 #[derive(Default)]
@@ -67,7 +48,7 @@ pub(super) struct Session {
     pub(super) shared: Arc<TargetState>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) commands: Vec<SessionCommand>,
-    pub(super) side: DeviceSide<Starved>,
+    pub(super) side: DeviceSide<Starved<Request>>,
     /// Those of the logical units, by their numbers.
     pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
     /// The memory of long requests of which a device still has parts.
@@ -90,7 +71,7 @@ impl Session {
         nexus: Box<Nexus>,
         shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
-        side: DeviceSide<Starved>,
+        side: DeviceSide<Starved<Request>>,
     ) -> Self {
         let tags = side.memory.tags();
         Self {
@@ -291,30 +272,17 @@ impl Session {
         self.side.meter.follow(self.shared.names(view));
         self.side.follow(&view.devices, on, id);
         self.reservations = Arc::clone(&view.reservations);
-        for starved in self.side.take_waiting() {
-            let Starved::Submit { tag, request } = starved else {
-                self.side.wait(starved);
-                continue;
-            };
-            let place = &mut self.commands[tag.index()];
-            if !self.nexus.revoked(&place.task, request.lba, request.blocks) {
-                self.side.wait(starved);
-                continue;
-            }
+        let revoked = self.side.take_revoked(|tag, request| {
+            let task = &self.commands[tag.index()].task;
+            self.nexus.revoked(task, request.lba, request.blocks)
+        });
+        for tag in revoked {
             // Unless it is gone.
             let sense = Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE);
             let outcome = DeviceOutcome::Failed(ScsiStatus::CHECK_CONDITION, Some(sense));
-            let step = self.nexus.finished(&mut place.task, outcome, &[]);
+            let step = self.nexus.finished(&mut self.commands[tag.index()].task, outcome, &[]);
             let _ = self.follow(on, engine, tag, step);
         }
-    }
-
-    /// Whether a command waits whose data stops the connection.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.side
-            .waiting()
-            .iter()
-            .any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
     }
 
     /// Whether no device holds anything of this session.
@@ -342,10 +310,10 @@ fn device_outcome(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
 }
 
 impl Dialect<TargetConnection> for Session {
-    type Waiting = Starved;
+    type Waiting = Starved<Request>;
 
     #[inline]
-    fn side(&mut self) -> &mut DeviceSide<Starved> {
+    fn side(&mut self) -> &mut DeviceSide<Starved<Request>> {
         &mut self.side
     }
 
@@ -387,7 +355,7 @@ impl Dialect<TargetConnection> for Session {
         let _ = self.follow(on, engine, tag, step);
     }
 
-    fn retry(&mut self, on: &Handle, engine: &mut TargetConnection, command: Starved) {
+    fn retry(&mut self, on: &Handle, engine: &mut TargetConnection, command: Starved<Request>) {
         match command {
             Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
             Starved::Submit { tag, request } => self.submit(on, tag, request),

@@ -243,7 +243,7 @@ impl<L: Link> Service for Connection<L> {
 
     fn may_resume(&mut self, _: &mut L) -> bool {
         // A Connect is resumed by its answer.
-        matches!(&self.session, Session::Io(io) if !io.is_stuck())
+        matches!(&self.session, Session::Io(io) if !io.side.is_stuck())
     }
 
     #[inline]

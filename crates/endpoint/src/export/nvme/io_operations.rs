@@ -1,9 +1,10 @@
 //! The commands of an I/O queue get memory for their data, and become operations of devices.
 
 use super::counting::issued;
-use super::io_session::{IoSession, Starved};
+use super::io_session::IoSession;
 use super::transport::Engine;
 use crate::export::device_side::Place;
+use crate::export::dialect::Starved;
 use crate::pump::Flow;
 use crate::statistics::Kind;
 use weft_block::{Op, OpKind, Outcome};
@@ -34,7 +35,7 @@ impl IoSession {
         if taken || in_capsule && self.side.memory.provide_reserve(on, tag, bytes_wanted) {
             return self.ask(on, engine, tag, bytes);
         }
-        self.side.wait(Starved::Fetch { tag, bytes, in_capsule });
+        self.side.wait(Starved::Fetch { tag, bytes, urgent: in_capsule });
         if in_capsule { Flow::Pause } else { Flow::Continue }
     }
 
@@ -112,7 +113,7 @@ impl IoSession {
         let wanted = (place(&request), request.bytes);
         let Some((data, lent)) = self.side.memory_for_read(on, request.tag, wanted, may_lend)
         else {
-            return self.side.wait(Starved::Read(request));
+            return self.side.wait(Starved::Submit { tag: request.tag, request });
         };
         issued(&mut self.side.meter, &request);
         let (name, blocks) = (request.tag.0.into(), request.blocks);

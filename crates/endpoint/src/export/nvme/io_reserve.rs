@@ -1,10 +1,11 @@
 //! Reservations on an I/O queue: operations on them, reports of them, and commands that another
 //! host has aborted by preempting.
 
-use super::io_session::{IoSession, Starved};
+use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
 use super::target_state::TargetState;
 use super::transport::Engine;
+use crate::export::dialect::Starved;
 use crate::export::members::Message;
 use crate::pump::Flow;
 use crate::reservations::{NamespaceReservations, Pending};
@@ -103,7 +104,7 @@ impl IoSession {
         bytes: u32,
     ) -> Flow {
         let Some(mut buf) = self.side.memory.buffer(on, bytes as usize) else {
-            self.side.wait(Starved::Report { tag, bytes });
+            self.side.wait(Starved::Respond { tag, bytes });
             return Flow::Continue;
         };
         let next = self.queue.report(tag, &mut buf);
@@ -134,14 +135,11 @@ impl IoSession {
     /// Ends reads that wait for memory and must not reach a device any more.
     #[cold]
     pub(super) fn end_revoked(&mut self, on: &Handle, engine: &mut impl Engine) {
-        for starved in self.side.take_waiting() {
-            match starved {
-                Starved::Read(request) if let Some(status) = self.queue.revoked(request.tag) => {
-                    let next = self.queue.finished(request.tag, DeviceOutcome::failed(status), &[]);
-                    let _ = self.follow(on, engine, request.tag, next, false);
-                }
-                other => self.side.wait(other),
-            }
+        let revoked = self.side.take_revoked(|tag, _| self.queue.revoked(tag).is_some());
+        for tag in revoked {
+            let Some(status) = self.queue.revoked(tag) else { continue };
+            let next = self.queue.finished(tag, DeviceOutcome::failed(status), &[]);
+            let _ = self.follow(on, engine, tag, next, false);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::mailbox::AbortAnswer;
 use super::subsystems::{ControllerId, View};
 use super::transport::{Engine, Event};
 use crate::export::device_side::DeviceSide;
-use crate::export::dialect::Dialect;
+use crate::export::dialect::{Dialect, Starved};
 use crate::pump::Flow;
 use crate::status::nvme::to_nvme;
 use weft_block::{Completion, OpKind, Outcome};
@@ -26,21 +26,11 @@ use weft_proto::stream::Tag;
 /// A write whose data is stored as it arrives.
 const WRITE: OpKind = OpKind::Write { fua: false };
 
-/// A command that waits for memory.
-pub(crate) enum Starved {
-    /// To bring in the host's data.
-    Fetch { tag: Tag, bytes: u32, in_capsule: bool },
-    /// To read.
-    Read(Request),
-    /// For a report.
-    Report { tag: Tag, bytes: u32 },
-}
-
 /// The I/O side of a connection after Connect.
 pub(crate) struct IoSession {
     pub(super) controller: ControllerId,
     pub(super) queue: IoQueue,
-    pub(super) side: DeviceSide<Starved>,
+    pub(super) side: DeviceSide<Starved<Request>>,
     /// For the names of its namespaces.
     subsystem: Nqn,
     pub(super) reserving: Reserving,
@@ -63,7 +53,7 @@ impl IoSession {
     pub(super) fn new(
         controller: ControllerId,
         queue: IoQueue,
-        side: DeviceSide<Starved>,
+        side: DeviceSide<Starved<Request>>,
         subsystem: Nqn,
         reserving: Reserving,
     ) -> Self {
@@ -206,14 +196,6 @@ impl IoSession {
         self.queue.revoked(tag).map_or_else(|| to_nvme(kind, outcome), DeviceOutcome::failed)
     }
 
-    /// Whether data that comes in a capsule waits for memory: nothing behind it can be received.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.side
-            .waiting()
-            .iter()
-            .any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
-    }
-
     /// The host sees other namespaces, or there are other devices behind them. What no device has
     /// taken yet and was meant for one that is gone ends.
     #[cold]
@@ -284,10 +266,10 @@ impl IoSession {
 }
 
 impl<E: Engine> Dialect<E> for IoSession {
-    type Waiting = Starved;
+    type Waiting = Starved<Request>;
 
     #[inline]
-    fn side(&mut self) -> &mut DeviceSide<Starved> {
+    fn side(&mut self) -> &mut DeviceSide<Starved<Request>> {
         &mut self.side
     }
 
@@ -313,13 +295,11 @@ impl<E: Engine> Dialect<E> for IoSession {
         let _ = self.follow(on, engine, tag, next, false);
     }
 
-    fn retry(&mut self, on: &Handle, engine: &mut E, command: Starved) {
+    fn retry(&mut self, on: &Handle, engine: &mut E, command: Starved<Request>) {
         match command {
-            Starved::Fetch { tag, bytes, in_capsule } => {
-                _ = self.fetch(on, engine, tag, bytes, in_capsule)
-            }
-            Starved::Read(request) => self.submit(on, request),
-            Starved::Report { tag, bytes } => _ = self.report(on, engine, tag, bytes),
+            Starved::Fetch { tag, bytes, urgent } => _ = self.fetch(on, engine, tag, bytes, urgent),
+            Starved::Submit { request, .. } => self.submit(on, request),
+            Starved::Respond { tag, bytes } => _ = self.report(on, engine, tag, bytes),
         }
     }
 
