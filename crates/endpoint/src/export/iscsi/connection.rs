@@ -13,7 +13,6 @@ use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
 use crate::limits::LOGOUT_WAIT_S;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
-use crate::statistics::Meter;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::iscsi::pdu::{LoginStatus, Lun};
@@ -209,6 +208,7 @@ fn close_if_done(session: &mut Session, pump: &mut Pump) {
 impl Service for Connection {
     type Link = Pump;
     type Handler = Self;
+    type Session = Session;
     type Own = Told;
 
     #[inline]
@@ -217,12 +217,8 @@ impl Service for Connection {
     }
 
     #[inline]
-    fn meter(&mut self) -> Option<&mut Meter> {
-        if let Role::Normal(session) = &mut self.role {
-            Some(&mut session.side.meter)
-        } else {
-            None
-        }
+    fn session(&mut self) -> Option<&mut Session> {
+        if let Role::Normal(session) = &mut self.role { Some(session) } else { None }
     }
 
     fn host(&self, pump: &Pump) -> Option<String> {
@@ -285,17 +281,6 @@ impl Service for Connection {
     fn follow_devices(&mut self, _: &mut Pump) {
         if let Role::Normal(session) = &mut self.role {
             session.side.tell_changes(&self.shared.inventory);
-        }
-    }
-
-    #[inline]
-    fn is_starved(&self) -> bool {
-        matches!(&self.role, Role::Normal(session) if session.side.is_starved())
-    }
-
-    fn feed(&mut self, on: &Handle, pump: &mut Pump) {
-        if let Role::Normal(session) = &mut self.role {
-            session.feed(on, &mut pump.engine);
         }
     }
 

@@ -3,13 +3,11 @@
 use super::server_state::{Nothing, ServerState};
 use super::session::Session;
 use crate::export::budget::host_of;
-use crate::export::dialect::Dialect;
 use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
 use crate::limits::ESHUTDOWN_MAX;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
-use crate::statistics::Meter;
 use std::sync::Arc;
 use weft_io::tls::TlsServer;
 use weft_io::{DriverId, Handle, Stream};
@@ -118,6 +116,7 @@ impl Connection {
 impl Service for Connection {
     type Link = Pump;
     type Handler = Self;
+    type Session = Session;
     type Own = Nothing;
 
     /// A client may send its last requests and leave: what is outstanding is handled before the
@@ -128,6 +127,11 @@ impl Service for Connection {
     #[inline]
     fn handler(&mut self) -> &mut Self {
         self
+    }
+
+    #[inline]
+    fn session(&mut self) -> Option<&mut Session> {
+        self.session.as_mut()
     }
 
     fn host(&self, _: &Pump) -> Option<String> {
@@ -160,25 +164,9 @@ impl Service for Connection {
         }
     }
 
-    #[inline]
-    fn is_starved(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.side.is_starved())
-    }
-
-    fn feed(&mut self, on: &Handle, pump: &mut Pump) {
-        if let Some(session) = &mut self.session {
-            session.feed(on, &mut pump.engine);
-        }
-    }
-
     fn may_resume(&mut self, pump: &mut Pump) -> bool {
         let stuck = self.session.as_ref().is_some_and(Session::is_stuck);
         !(stuck || pump.engine.is_full() || self.leaving || self.start_tls)
-    }
-
-    #[inline]
-    fn work(&mut self, on: &Handle, pump: &mut Pump) -> bool {
-        self.session.as_mut().is_some_and(|session| session.work(on, &mut pump.engine))
     }
 
     #[inline]
@@ -216,11 +204,6 @@ impl Service for Connection {
         pump.engine.secured();
         pump.resume();
         Place::Here(pump)
-    }
-
-    #[inline]
-    fn meter(&mut self) -> Option<&mut Meter> {
-        self.session.as_mut().map(|session| &mut session.side.meter)
     }
 
     #[inline]

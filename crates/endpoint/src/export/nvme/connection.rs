@@ -20,7 +20,6 @@ use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Place, Service};
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
-use crate::statistics::Meter;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -162,6 +161,7 @@ impl<L: Link> Connection<L> {
 impl<L: Link> Service for Connection<L> {
     type Link = L;
     type Handler = Session;
+    type Session = IoSession;
     type Own = Told;
 
     #[inline]
@@ -169,8 +169,9 @@ impl<L: Link> Service for Connection<L> {
         &mut self.session
     }
 
-    fn meter(&mut self) -> Option<&mut Meter> {
-        if let Session::Io(io) = &mut self.session { Some(&mut io.side.meter) } else { None }
+    #[inline]
+    fn session(&mut self) -> Option<&mut IoSession> {
+        if let Session::Io(io) = &mut self.session { Some(io) } else { None }
     }
 
     fn host(&self, _: &L) -> Option<String> {
@@ -225,7 +226,7 @@ impl<L: Link> Service for Connection<L> {
     }
 
     #[inline]
-    fn is_starved(&self) -> bool {
+    fn is_starved(&mut self) -> bool {
         match &self.session {
             Session::Io(io) => io.side.is_starved(),
             Session::Admin(admin) => admin.is_starved,
