@@ -207,7 +207,7 @@ impl Session {
             Step::Fetch { bytes } => return self.fetch(on, engine, tag, bytes),
             Step::Submit(request) => self.submit(on, tag, request),
             Step::Respond { bytes } => self.respond(on, engine, tag, bytes),
-            Step::Reserve => self.reserve(on, engine, tag),
+            Step::Reserve => self.reserve(tag),
             Step::Reply(reply) => self.reply(engine, tag, &reply),
         }
         Flow::Continue

@@ -48,32 +48,21 @@ impl IoSession {
     /// Has the operation of a command executed. It counts as one that a device has, until
     /// [`Told::Reserved`].
     #[cold]
-    pub(super) fn reserve(
-        &mut self,
-        on: &Handle,
-        engine: &mut impl Engine,
-        tag: Tag,
-        namespace: usize,
-    ) {
+    pub(super) fn reserve(&mut self, tag: Tag, namespace: usize) {
         self.side.hold();
         let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
+        let mailbox = Arc::clone(&self.reserving.mailbox);
+        let answer =
+            Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome })));
         match (self.queue.take_operation(), of) {
-            (operation, Some(of)) => {
-                let mailbox = Arc::clone(&self.reserving.mailbox);
-                let answer = Box::new(move |outcome| {
-                    mailbox.post(Message::Own(Told::Reserved { tag, outcome }))
-                });
-                match operation {
-                    Some(operation) => {
-                        match self.reserving.shared.reserves_as(self.controller, &operation) {
-                            Ok(proven) => of.execute_as(operation, proven, answer),
-                            Err(refusal) => answer(Err(refusal)),
-                        }
-                    }
-                    None => of.confirm(answer),
+            (Some(operation), Some(of)) => {
+                match self.reserving.shared.reserves_as(self.controller, &operation) {
+                    Ok(proven) => of.execute_as(operation, proven, answer),
+                    Err(refusal) => answer(Err(refusal)),
                 }
             }
-            (_, None) => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+            (None, Some(of)) => of.confirm(answer),
+            (_, None) => answer(Err(Refusal::Conflict)),
         }
     }
 

@@ -149,7 +149,7 @@ impl IoSession {
                 Flow::Continue
             }
             IoNext::Reserve { namespace } => {
-                self.reserve(on, engine, tag, namespace);
+                self.reserve(tag, namespace);
                 Flow::Continue
             }
             IoNext::Report { bytes } => self.report(on, engine, tag, bytes),
