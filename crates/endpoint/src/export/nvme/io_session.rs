@@ -133,32 +133,20 @@ impl IoSession {
         next: IoNext,
         in_capsule: bool,
     ) -> Flow {
-        let flow = match next {
-            IoNext::Fetch { bytes } => self.fetch(on, engine, tag, bytes, in_capsule),
-            IoNext::Submit(request) => {
-                self.submit(on, request);
-                Flow::Continue
-            }
-            IoNext::Reply { cqe, data_bytes } => {
-                self.reply(engine, tag, cqe, data_bytes);
-                Flow::Continue
-            }
+        let mut flow = Flow::Continue;
+        match next {
+            IoNext::Fetch { bytes } => flow = self.fetch(on, engine, tag, bytes, in_capsule),
+            IoNext::Submit(request) => self.submit(on, request),
+            IoNext::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
             IoNext::ReplyPair { first, second } => {
                 self.reply(engine, first.0, first.1, 0);
                 self.reply(engine, second.0, second.1, 0);
-                Flow::Continue
             }
-            IoNext::Reserve { namespace } => {
-                self.reserve(tag, namespace);
-                Flow::Continue
-            }
-            IoNext::Report { bytes } => self.report(on, engine, tag, bytes),
-            IoNext::Authenticate => self.authenticate(on, engine, tag, in_capsule),
-            IoNext::Hold => {
-                self.arrived(on, engine, tag, true);
-                Flow::Continue
-            }
-        };
+            IoNext::Reserve { namespace } => self.reserve(tag, namespace),
+            IoNext::Report { bytes } => flow = self.report(on, engine, tag, bytes),
+            IoNext::Authenticate => flow = self.authenticate(on, engine, tag, in_capsule),
+            IoNext::Hold => _ = self.arrived(on, engine, tag, true),
+        }
         if let Some((tag, cqe)) = self.queue.orphan() {
             self.reply(engine, tag, cqe, 0);
         }
