@@ -129,16 +129,16 @@ impl<W> DeviceSide<W> {
         self.devices.lend(place.device, place.lba, place.blocks, into)
     }
 
-    /// Takes memory for a read: the device's own, with the result, if it may and does lend that,
-    /// otherwise some of the pool's. Returns it, and whether it is lent; `None`: there is none.
+    /// Gives a command memory for a read: the device's own, with the result, if it may and does lend
+    /// that, otherwise some of the pool's. Returns whether it is lent; `None`: there is none.
     #[inline]
-    pub(crate) fn memory_for_read(
+    pub(crate) fn provide_for_read(
         &mut self,
         on: &Handle,
         tag: Tag,
         (place, bytes): (Place, u32),
         may_lend: bool,
-    ) -> Option<(Segments, bool)> {
+    ) -> Option<bool> {
         let Place { device, lba, blocks } = place;
         // The list of the command's slot: one that had several pieces once has room for them again.
         let into = self.memory.at(tag);
@@ -147,7 +147,7 @@ impl<W> DeviceSide<W> {
             return None;
         }
         self.meter.has_memory(tag);
-        Some((self.memory.take(tag), lent))
+        Some(lent)
     }
 
     /// Appends the device's own memory for a write to `into`; `false` if it has none.

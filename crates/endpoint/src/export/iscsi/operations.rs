@@ -166,9 +166,10 @@ impl Session {
         self.side.memory.free(tag);
         let wanted = (place(&request), request.bytes);
         let may_lend = !self.is_long(request.unit, request.bytes);
-        let Some((data, lent)) = self.side.memory_for_read(on, tag, wanted, may_lend) else {
+        let Some(lent) = self.side.provide_for_read(on, tag, wanted, may_lend) else {
             return self.side.wait(Starved::Submit { tag, request });
         };
+        let data = self.side.memory.take(tag);
         if !lent {
             return self.push(tag, request, OpKind::Read, data);
         }

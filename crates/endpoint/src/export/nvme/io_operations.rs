@@ -79,14 +79,7 @@ impl IoSession {
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, request: Request) {
         let (kind, data) = match request.kind {
-            RequestKind::Read => return self.submit_read(on, request, true),
-            RequestKind::CopyRead => {
-                // A command holds no memory while it waits for some: what its ranges came in, or
-                // the piece before, is no longer needed.
-                self.side.memory.free(request.tag);
-                // The write may be to the same device, which then must not have lent the data.
-                return self.submit_read(on, request, false);
-            }
+            RequestKind::Read | RequestKind::CopyRead => return self.submit_read(on, request),
             RequestKind::Write => {
                 (OpKind::Write { fua: request.fua }, self.side.memory.take(request.tag))
             }
@@ -109,15 +102,21 @@ impl IoSession {
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
     #[inline]
-    fn submit_read(&mut self, on: &Handle, request: Request, may_lend: bool) {
+    fn submit_read(&mut self, on: &Handle, request: Request) {
+        // What a copy reads is written next, perhaps to the same device, which must not have lent
+        // it. The command holds no memory while it waits for some: what its ranges came in, or the
+        // piece before, is no longer needed.
+        let may_lend = request.kind == RequestKind::Read;
+        if !may_lend {
+            self.side.memory.free(request.tag);
+        }
         let wanted = (place(&request), request.bytes);
-        let Some((data, lent)) = self.side.memory_for_read(on, request.tag, wanted, may_lend)
-        else {
+        let Some(lent) = self.side.provide_for_read(on, request.tag, wanted, may_lend) else {
             return self.side.wait(Starved::Submit { tag: request.tag, request });
         };
         issued(&mut self.side.meter, &request);
-        let (name, blocks) = (request.tag.0.into(), request.blocks);
-        let op = Op::new(OpKind::Read, request.lba.0, blocks, name, data);
+        let (name, data) = (request.tag.0.into(), self.side.memory.take(request.tag));
+        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, name, data);
         if lent {
             self.side.end(op.done(Outcome::SUCCESS))
         } else {
