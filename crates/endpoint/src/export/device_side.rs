@@ -1,20 +1,35 @@
 //! The device's side of a session, for every protocol: the memory of commands with its fair share,
 //! commands that wait for memory, operations from submission to completion, those that are overdue,
-//! changes of the devices, and the end. A session keeps what its protocol is about.
+//! the counting of commands, changes of the devices, and the end. A session keeps what its protocol
+//! is about; see [`Dialect`](super::dialect::Dialect).
 
 use super::budget::Budget;
 use super::devices::{OpenDevices, Wanted};
 use super::memory::CommandMemory;
+use crate::inventory::LiveInventory;
+use crate::statistics::Meter;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, Op, Outcome, spare};
+use weft_block::{Completion, Op, OpKind, Outcome, spare};
 use weft_io::{DriverId, Handle, Segments};
 use weft_proto::stream::Tag;
+
+/// Blocks of the device with this number.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) device: usize,
+    pub(crate) lba: u64,
+    pub(crate) blocks: u32,
+}
 
 /// See the module. `W`: a command that waits for memory.
 pub(crate) struct DeviceSide<W> {
     /// The memory of commands.
     pub(crate) memory: CommandMemory,
+    /// The counts of commands.
+    pub(crate) meter: Meter,
+    /// The write whose data goes from where it is received to the device, without memory of its
+    /// own, and the device's outcome. One at a time: the data comes right behind its command.
+    direct: Option<(Tag, Option<Outcome>)>,
     devices: OpenDevices,
     waiting: VecDeque<W>,
     done: Vec<Completion>,
@@ -34,12 +49,14 @@ enum Phase {
 }
 
 impl<W> DeviceSide<W> {
-    /// For a session that uses these devices for commands of so many tags, with memory of this
+    /// For a session that uses these devices for commands of `tags` tags, with memory of this
     /// budget.
-    pub(crate) fn new(devices: OpenDevices, tags: usize, budget: Budget) -> Self {
+    pub(crate) fn new(devices: OpenDevices, tags: usize, budget: Budget, meter: Meter) -> Self {
         Self {
             done: Vec::new(),
             memory: CommandMemory::new(tags, budget),
+            meter,
+            direct: None,
             devices,
             waiting: VecDeque::new(),
             outstanding: 0,
@@ -51,6 +68,12 @@ impl<W> DeviceSide<W> {
     #[inline]
     pub(crate) fn wait(&mut self, command: W) {
         self.waiting.push_back(command);
+    }
+
+    /// Whether commands wait for memory.
+    #[inline]
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// The commands that wait for memory, in order.
@@ -66,7 +89,7 @@ impl<W> DeviceSide<W> {
     }
 
     /// Commands that wait for memory and have ended do not any more.
-    pub(crate) fn forget_waiting(&mut self, has_ended: impl Fn(&W) -> bool) {
+    pub(crate) fn forget_waiting(&mut self, mut has_ended: impl FnMut(&W) -> bool) {
         self.waiting.retain(|command| !has_ended(command));
     }
 
@@ -102,30 +125,41 @@ impl<W> DeviceSide<W> {
     /// Appends the result of a read, in the device's own memory, to that of the command; `false` if
     /// the device does not lend it.
     #[inline]
-    pub(crate) fn lend(
+    pub(crate) fn lend(&mut self, place: Place, into: &mut Segments) -> bool {
+        self.devices.lend(place.device, place.lba, place.blocks, into)
+    }
+
+    /// Gives a command memory for a read: the device's own, with the result, if it may and does lend
+    /// that, otherwise some of the pool's. Returns whether it is lent; `None`: there is none.
+    #[inline]
+    pub(crate) fn provide_for_read(
         &mut self,
-        device: usize,
-        (lba, blocks): (u64, u32),
-        into: &mut Segments,
-    ) -> bool {
-        self.devices.lend(device, lba, blocks, into)
+        on: &Handle,
+        tag: Tag,
+        (place, bytes): (Place, u32),
+        may_lend: bool,
+    ) -> Option<bool> {
+        let Place { device, lba, blocks } = place;
+        // The list of the command's slot: one that had several pieces once has room for them again.
+        let into = self.memory.at(tag);
+        let lent = may_lend && self.devices.lend(device, lba, blocks, into);
+        if !lent && !self.memory.provide(on, tag, bytes as usize) {
+            return None;
+        }
+        self.meter.has_memory(tag);
+        Some(lent)
     }
 
     /// Appends the device's own memory for a write to `into`; `false` if it has none.
     #[inline]
-    pub(crate) fn spare(
-        &mut self,
-        device: usize,
-        (lba, blocks): (u64, u32),
-        into: &mut Segments,
-    ) -> bool {
-        self.devices.spare(device, lba, blocks, into)
+    pub(crate) fn spare(&mut self, place: Place, into: &mut Segments) -> bool {
+        self.devices.spare(place.device, place.lba, place.blocks, into)
     }
 
     /// [`DeviceSide::spare`] for the memory of a command.
     #[inline]
-    pub(crate) fn spare_for(&mut self, tag: Tag, device: usize, (lba, blocks): (u64, u32)) -> bool {
-        self.devices.spare(device, lba, blocks, self.memory.at(tag))
+    pub(crate) fn spare_for(&mut self, tag: Tag, place: Place) -> bool {
+        self.devices.spare(place.device, place.lba, place.blocks, self.memory.at(tag))
     }
 
     /// Whether the device accepts short writes by [`DeviceSide::store`].
@@ -136,8 +170,61 @@ impl<W> DeviceSide<W> {
 
     /// Stores borrowed data on the device; `NotSent` if it does not support this.
     #[inline]
-    pub(crate) fn store(&mut self, device: usize, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
-        self.devices.store(device, lba, blocks, data)
+    pub(crate) fn store(&mut self, place: Place, data: &[u8]) -> Outcome {
+        self.devices.store(place.device, place.lba, place.blocks, data)
+    }
+
+    /// Decides that the data of a write, which comes right behind its command, goes from where it
+    /// is received to the device, by [`DeviceSide::place`]. Returns false if the device does not
+    /// support this.
+    #[inline]
+    pub(crate) fn expect(&mut self, tag: Tag, device: usize) -> bool {
+        let will = self.stores(device);
+        if will {
+            self.meter.has_memory(tag);
+            self.direct = Some((tag, None));
+        }
+        will
+    }
+
+    /// Whether the payload of this command must be passed to [`DeviceSide::place`], whole.
+    #[inline]
+    pub(crate) fn wants_whole(&self, tag: Tag) -> bool {
+        self.direct == Some((tag, None))
+    }
+
+    /// Stores the payload of a write.
+    #[inline]
+    pub(crate) fn place(&mut self, tag: Tag, place: Place, data: &[u8]) {
+        self.meter.submitted(tag, place.device, (place.lba, place.blocks.into()));
+        let mut outcome = self.store(place, data);
+        if !outcome.is_success() {
+            outcome = self.not_stored(tag, place, outcome);
+        }
+        self.meter.completed(tag);
+        self.direct = Some((tag, Some(outcome)));
+    }
+
+    #[cold]
+    fn not_stored(&mut self, tag: Tag, place: Place, outcome: Outcome) -> Outcome {
+        let kind = OpKind::Write { fua: false };
+        let failed = Op::bare(kind, place.lba, place.blocks, tag.0.into()).done(outcome);
+        let _ = self.devices.note_failed(&failed);
+        failed.outcome
+    }
+
+    /// The device's outcome of a write whose data has come by [`DeviceSide::place`]; `None` within:
+    /// the session kept it from the device.
+    #[inline]
+    pub(crate) fn placed(&mut self, tag: Tag) -> Option<Option<Outcome>> {
+        self.direct.take_if(|(of, _)| *of == tag).map(|(_, outcome)| outcome)
+    }
+
+    /// Frees the memory of a command, which has ended.
+    #[inline]
+    pub(crate) fn free(&mut self, tag: Tag) {
+        self.memory.free(tag);
+        let _ = self.placed(tag);
     }
 
     /// The block size of a device.
@@ -204,10 +291,12 @@ impl<W> DeviceSide<W> {
         self.devices.follow(wanted, on, owner);
     }
 
-    /// The next change of a device that was not reported yet.
+    /// Passes on the changes that devices report.
     #[inline]
-    pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.devices.change()
+    pub(crate) fn tell_changes(&mut self, to: &LiveInventory) {
+        while let Some((device, change)) = self.devices.change() {
+            to.device_changed(&device, change);
+        }
     }
 
     /// Cancels one operation.

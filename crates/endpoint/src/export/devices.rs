@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::limit::{Rate, with_rate};
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind,
-    spare,
+    BlockDevice, BlockQueue, Change, Completion, Error, Geometry, InPlace, Op, Outcome, Status,
+    StatusKind, spare,
 };
 use weft_io::{DriverId, Handle, Segments};
 
@@ -23,6 +23,7 @@ struct OpenDevice {
     device: Arc<dyn BlockDevice>,
     queue: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
+    block_bytes: u32,
     /// Maximum operation, bytes.
     operation_bytes: u32,
 }
@@ -114,12 +115,14 @@ impl OpenDevices {
             if let Some(rate) = &self.rate {
                 queue = with_rate(queue, rate, on, owner);
             }
-            let operation_bytes = device.geometry().max_transfer_bytes;
+            let Geometry { block_bytes, max_transfer_bytes: operation_bytes, .. } =
+                device.geometry();
             self.devices.push(OpenDevice {
                 number,
                 device,
                 queue,
                 waiting: VecDeque::new(),
+                block_bytes,
                 operation_bytes,
             });
         }
@@ -140,9 +143,9 @@ impl OpenDevices {
     }
 
     /// The block size of the device with this number.
+    #[inline]
     pub(crate) fn block_bytes(&self, number: usize) -> Option<u32> {
-        let open = self.devices.get(usize::from(*self.places.get(number)?))?;
-        Some(open.device.geometry().block_bytes)
+        Some(self.devices.get(usize::from(*self.places.get(number)?))?.block_bytes)
     }
 
     /// The maximum operation of the device with this number, bytes.

@@ -5,6 +5,7 @@
 //! ended and no device holds any of its operations. The protocol is a [`Service`]; this file does
 //! not depend on whether the link carries a stream or messages.
 
+use super::dialect::Dialect;
 use super::listen::Homes;
 use super::mailbox::Mailbox;
 use super::members::{Members, Message};
@@ -12,7 +13,6 @@ use super::seats::{Newcomer, Seat};
 use crate::capture::Start;
 use crate::limits::{STARVED_RETRY_MS, STARVED_RETRY_MS_MAX, WORK_PASSES_PER_TURN};
 use crate::pump::Link;
-use crate::statistics::Meter;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,9 @@ pub(crate) trait Service: Sized + 'static {
     /// The link passes commands to this: the service, or a part of it.
     type Handler;
 
+    /// What serves a peer that has been admitted.
+    type Session: Dialect<<Self::Link as Link<Self::Handler>>::Engine>;
+
     /// Messages between connections of the protocol.
     type Own: Send + 'static;
 
@@ -36,8 +39,8 @@ pub(crate) trait Service: Sized + 'static {
     /// The receiver of commands.
     fn handler(&mut self) -> &mut Self::Handler;
 
-    /// What counts the commands, if there can be some.
-    fn meter(&mut self) -> Option<&mut Meter>;
+    /// The session, once the peer has been admitted.
+    fn session(&mut self) -> Option<&mut Self::Session>;
 
     /// The name of the host, once it has been admitted.
     fn host(&self, link: &Self::Link) -> Option<String>;
@@ -57,16 +60,26 @@ pub(crate) trait Service: Sized + 'static {
     fn follow_devices(&mut self, link: &mut Self::Link);
 
     /// Whether commands wait for memory.
-    fn is_starved(&self) -> bool;
+    #[inline]
+    fn is_starved(&mut self) -> bool {
+        self.session().is_some_and(|session| session.side().is_starved())
+    }
 
     /// Serves commands that wait for memory, in order, as long as there is some.
-    fn feed(&mut self, on: &Handle, link: &mut Self::Link);
+    fn feed(&mut self, on: &Handle, link: &mut Self::Link) {
+        if let Some(session) = self.session() {
+            session.feed(on, link.engine());
+        }
+    }
 
     /// Whether a pause can end: the memory, or whatever else was missing, is available.
     fn may_resume(&mut self, link: &mut Self::Link) -> bool;
 
     /// Submits to the devices, reaps and answers, once; returns whether something happened.
-    fn work(&mut self, on: &Handle, link: &mut Self::Link) -> bool;
+    #[inline]
+    fn work(&mut self, on: &Handle, link: &mut Self::Link) -> bool {
+        self.session().is_some_and(|session| session.work(on, link.engine()))
+    }
 
     /// Does the remaining work of a turn while the link exists, such as admitting a peer, or
     /// closing when everything is done. Returns whether the link is to be passed to
@@ -382,8 +395,8 @@ impl<S: Service> Driver for Connection<S> {
     fn send(&mut self, on: &Handle) -> Activity {
         let Some(link) = &mut self.link else { return Activity::Idle };
         let activity = link.send(on, self.service.handler());
-        if let Some(meter) = self.service.meter() {
-            meter.has_sent(on, || link.has_unsent());
+        if let Some(session) = self.service.session() {
+            session.side().meter.has_sent(on, || link.has_unsent());
         }
         if activity.is_some() && self.service.awaits_sending(link) {
             on.wake(self.id);

@@ -7,7 +7,7 @@
 pub(crate) mod budget;
 mod device_side;
 pub(crate) mod devices;
-mod direct_write;
+mod dialect;
 pub(crate) mod driver;
 mod failures;
 #[cfg(target_os = "linux")]

@@ -200,6 +200,15 @@ impl Meter {
         }
     }
 
+    /// The connection has ended. Commands that come nevertheless are not counted.
+    pub(crate) fn leave(&mut self) {
+        let now_ns = self.now_ns;
+        self.slow.take().into_iter().for_each(|mut slow| slow.end(now_ns));
+        (0..self.flights.len()).for_each(|tag| self.forget(Tag(tag as u16)));
+        self.namespaces.clear();
+        self.statistics.leave(self.id);
+    }
+
     /// A command ends without an answer.
     #[cold]
     pub fn forget(&mut self, tag: Tag) {
@@ -216,11 +225,7 @@ impl Meter {
 }
 
 impl Drop for Meter {
-    /// The connection has ended.
     fn drop(&mut self) {
-        let now_ns = self.now_ns;
-        self.slow.take().into_iter().for_each(|mut slow| slow.end(now_ns));
-        (0..self.flights.len()).for_each(|tag| self.forget(Tag(tag as u16)));
-        self.statistics.leave(self.id);
+        self.leave();
     }
 }

@@ -90,6 +90,25 @@ fn a_write_from_the_capsule_and_by_the_transport() {
 }
 
 #[test]
+fn a_write_that_is_stored_as_it_arrives_ends_with_that() {
+    let mut queue = queue();
+    let failed = DeviceOutcome { status: Status::WRITE_FAULT, do_not_retry: true };
+    for outcome in [DeviceOutcome::DONE, failed] {
+        assert_eq!(queue.stored(Tag(0), outcome), IoNext::Hold, "there is no such command");
+        queue.start(Tag(0), &blocks(NvmOpcode::WRITE, 1, 8, 8), 0);
+        let request = *queue.destination(Tag(0)).unwrap();
+        assert_eq!((request.lba, request.blocks), (Lba(8), 8));
+        let cqe = replied(queue.stored(Tag(0), outcome));
+        assert_eq!((cqe.status, cqe.do_not_retry), (outcome.status, outcome.do_not_retry));
+        assert_eq!(queue.outstanding(), 0);
+    }
+    assert_eq!((queue.statistics().writes, queue.statistics().bytes_written), (1, 4096));
+    // Other data is not for one place.
+    queue.start(Tag(0), &blocks(NvmOpcode::COMPARE, 1, 0, 1), 0);
+    assert_eq!(queue.destination(Tag(0)), None);
+}
+
+#[test]
 fn damaged_data_fails_its_command() {
     let mut queue = queue();
     queue.start(Tag(0), &blocks(NvmOpcode::WRITE, 1, 0, 1), 0);

@@ -6,13 +6,13 @@ use super::units::View;
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
 use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
 use crate::limits::LOGOUT_WAIT_S;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
-use crate::statistics::Meter;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::iscsi::pdu::{LoginStatus, Lun};
@@ -178,10 +178,10 @@ impl Connection {
         view: View,
     ) {
         let (peer, tags) = (pump.peer(), pump.engine.tags());
-        let side = DeviceSide::new(devices, tags.into(), Budget::new(on, &peer));
         let meter = self.shared.meter(&login.initiator, &peer, tags, &view);
+        let side = DeviceSide::new(devices, tags.into(), Budget::new(on, &peer), meter);
         let (shared, mailbox) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
-        let mut session = Session::new(nexus, shared, mailbox, side, meter);
+        let mut session = Session::new(nexus, shared, mailbox, side);
         session.reservations = view.reservations;
         self.role = Role::Normal(Box::new(session));
         self.newcomer = None;
@@ -208,6 +208,7 @@ fn close_if_done(session: &mut Session, pump: &mut Pump) {
 impl Service for Connection {
     type Link = Pump;
     type Handler = Self;
+    type Session = Session;
     type Own = Told;
 
     #[inline]
@@ -216,8 +217,8 @@ impl Service for Connection {
     }
 
     #[inline]
-    fn meter(&mut self) -> Option<&mut Meter> {
-        if let Role::Normal(session) = &mut self.role { Some(&mut session.meter) } else { None }
+    fn session(&mut self) -> Option<&mut Session> {
+        if let Role::Normal(session) = &mut self.role { Some(session) } else { None }
     }
 
     fn host(&self, pump: &Pump) -> Option<String> {
@@ -278,26 +279,14 @@ impl Service for Connection {
 
     #[inline]
     fn follow_devices(&mut self, _: &mut Pump) {
-        let Role::Normal(session) = &mut self.role else { return };
-        while let Some((device, change)) = session.change() {
-            self.shared.inventory.device_changed(&device, change);
-        }
-    }
-
-    #[inline]
-    fn is_starved(&self) -> bool {
-        matches!(&self.role, Role::Normal(session) if !session.side.waiting().is_empty())
-    }
-
-    fn feed(&mut self, on: &Handle, pump: &mut Pump) {
         if let Role::Normal(session) = &mut self.role {
-            session.feed(on, &mut pump.engine);
+            session.side.tell_changes(&self.shared.inventory);
         }
     }
 
     fn may_resume(&mut self, _: &mut Pump) -> bool {
         // A login is resumed by the word that it waits for.
-        matches!(&self.role, Role::Normal(session) if !session.is_stuck())
+        matches!(&self.role, Role::Normal(session) if !session.side.is_stuck())
     }
 
     #[inline]
@@ -384,7 +373,7 @@ impl Handler<TargetConnection> for Connection {
 
     #[inline]
     fn wants_whole(&self, tag: Tag) -> bool {
-        matches!(&self.role, Role::Normal(session) if session.direct.wants_whole(tag))
+        matches!(&self.role, Role::Normal(session) if session.side.wants_whole(tag))
     }
 
     #[inline]

@@ -1,10 +1,12 @@
 //! Commands get memory for the initiator's data, and their requests become operations of devices.
 
-use super::session::{Session, Starved};
+use super::session::Session;
+use crate::export::device_side::Place;
+use crate::export::dialect::Starved;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::statistics::Kind;
-use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{Op, OpKind, Outcome};
 use weft_io::{Buf, Handle, Segments};
 use weft_proto::iscsi::target::TargetConnection;
 use weft_proto::scsi::lun::{Request, RequestKind};
@@ -23,7 +25,6 @@ impl Session {
     ) -> Flow {
         let urgent = engine.has_unsolicited(tag);
         if urgent && self.will_store(engine, tag, bytes) {
-            self.meter.has_memory(tag);
             engine.fetch(tag, bytes);
             return Flow::Continue;
         }
@@ -31,7 +32,7 @@ impl Session {
         if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes)
             || self.side.memory.provide(on, tag, bytes as usize)
         {
-            self.meter.has_memory(tag);
+            self.side.meter.has_memory(tag);
             engine.fetch(tag, bytes);
             return Flow::Continue;
         }
@@ -43,7 +44,7 @@ impl Session {
                 return Flow::Continue;
             }
             if self.side.memory.provide_reserve(on, tag, first as usize) {
-                self.meter.has_memory(tag);
+                self.side.meter.has_memory(tag);
                 engine.fetch(tag, first);
                 return Flow::Continue;
             }
@@ -52,36 +53,40 @@ impl Session {
         if urgent { Flow::Pause } else { Flow::Continue }
     }
 
-    /// Returns the logical unit and the blocks of a plain write of this length that waits for all of
-    /// its data, and that the device does in one operation.
+    /// Returns the place of a plain write to `blocks` that waits for all of its data, which are
+    /// `bytes`, and that the device does in one operation.
     #[inline]
-    fn destination(&self, tag: Tag, bytes: u32) -> Option<(usize, (u64, u32))> {
-        let task = &self.commands[tag.index()].task;
-        let (lba, blocks) = self.nexus.destination(task)?;
-        let unit = task.unit();
+    fn place_of(&self, tag: Tag, blocks: Option<(u64, u32)>, bytes: u32) -> Option<Place> {
+        let (lba, blocks) = blocks?;
+        let device = self.commands[tag.index()].task.unit();
         let is_whole = |size| u64::from(blocks) * u64::from(size) == u64::from(bytes);
-        let will = self.side.block_bytes(unit).is_some_and(is_whole) && !self.is_long(unit, bytes);
-        will.then_some((unit, (lba, blocks)))
+        let will =
+            self.side.block_bytes(device).is_some_and(is_whole) && !self.is_long(device, bytes);
+        will.then_some(Place { device, lba, blocks })
+    }
+
+    /// The place of a write for whose data memory is taken.
+    #[inline]
+    fn plain_write(&self, tag: Tag, bytes: u32) -> Option<Place> {
+        let blocks = self.nexus.plain_write(&self.commands[tag.index()].task);
+        self.place_of(tag, blocks, bytes)
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag, bytes: u32) -> bool {
         self.side.memory.len(tag) == 0
-            && self
-                .destination(tag, bytes)
-                .is_some_and(|(unit, blocks)| self.side.spare_for(tag, unit, blocks))
+            && self.plain_write(tag, bytes).is_some_and(|place| self.side.spare_for(tag, place))
     }
 
-    /// Decides that the data of a short write, which comes right behind its command, goes from where
-    /// it is received to the device, without memory of its own. Returns false for all other data.
+    /// Decides that the data of a short write, which comes right behind its command, is stored as it
+    /// arrives. Returns false for all other data.
     #[inline]
     fn will_store(&mut self, engine: &TargetConnection, tag: Tag, bytes: u32) -> bool {
         let will = bytes < SPARE_BYTES_MIN
             && engine.is_next(tag, bytes)
-            && self.destination(tag, bytes).is_some_and(|(unit, _)| self.side.stores(unit));
+            && self.plain_write(tag, bytes).is_some_and(|at| self.side.expect(tag, at.device));
         if will {
             self.commands[tag.index()].wanted = 0;
-            self.direct.expect(tag);
         }
         will
     }
@@ -89,32 +94,19 @@ impl Session {
     /// Stores the payload of a write, unless the write was aborted or may not be executed by now.
     #[inline]
     pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
-        if !self.direct.wants_whole(tag) {
+        if !self.side.wants_whole(tag) {
             return;
         }
-        if let Some((unit, (lba, blocks))) = self.destination(tag, data.len() as u32) {
-            self.direct.has_gone(tag, self.side.store(unit, lba, blocks, data));
+        let blocks = self.nexus.destination(&self.commands[tag.index()].task);
+        if let Some(place) = self.place_of(tag, blocks, data.len() as u32) {
+            self.side.meter.of(tag, Kind::Write, place.device, data.len() as u64);
+            self.side.place(tag, place, data);
         }
-    }
-
-    /// Ends a write, whose data has come, with the device's outcome. If the data was kept from the
-    /// device for a reason that has gone since, the initiator must send it again.
-    #[inline]
-    fn stored(&mut self, tag: Tag, request: &Request, stored: Option<Outcome>) {
-        let again = || Outcome::NotSent(Status::new(StatusKind::Aborted));
-        let kind = OpKind::Write { fua: request.fua };
-        let op = Op::bare(kind, request.lba, request.blocks, tag.0.into());
-        self.count(tag, request);
-        self.started(tag);
-        self.side.end(op.done(stored.unwrap_or_else(again)));
     }
 
     /// Makes an operation of a request.
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
-        if let Some(stored) = self.direct.take(tag) {
-            return self.stored(tag, &request, stored);
-        }
         let (kind, data) = match request.kind {
             RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
             RequestKind::WriteRepeated | RequestKind::CompareRepeated => {
@@ -153,8 +145,8 @@ impl Session {
             RequestKind::Write => Kind::Write,
             _ => Kind::Other,
         };
-        self.meter.of(tag, kind, request.unit, request.bytes.into());
-        self.meter.submitted(tag, request.unit, (request.lba, request.blocks.into()));
+        self.side.meter.of(tag, kind, request.unit, request.bytes.into());
+        self.side.meter.submitted(tag, request.unit, (request.lba, request.blocks.into()));
     }
 
     /// Whether the device takes so many bytes in several operations only.
@@ -172,23 +164,19 @@ impl Session {
     #[inline]
     fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
         self.side.memory.free(tag);
-        // The list of the command's slot: one that had several pieces once has room for them again.
-        let mut data = self.side.memory.take(tag);
-        let whole = !self.is_long(request.unit, request.bytes);
-        if whole && self.side.lend(request.unit, (request.lba, request.blocks), &mut data) {
-            let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
-            self.meter.has_memory(tag);
-            self.count(tag, &request);
-            self.started(tag);
-            return self.side.end(op.done(Outcome::SUCCESS));
-        }
-        *self.side.memory.at(tag) = data;
-        if !self.side.memory.provide(on, tag, request.bytes as usize) {
+        let wanted = (place(&request), request.bytes);
+        let may_lend = !self.is_long(request.unit, request.bytes);
+        let Some(lent) = self.side.provide_for_read(on, tag, wanted, may_lend) else {
             return self.side.wait(Starved::Submit { tag, request });
-        }
-        self.meter.has_memory(tag);
+        };
         let data = self.side.memory.take(tag);
-        self.push(tag, request, OpKind::Read, data);
+        if !lent {
+            return self.push(tag, request, OpKind::Read, data);
+        }
+        self.count(tag, &request);
+        self.started(tag);
+        let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
+        self.side.end(op.done(Outcome::SUCCESS));
     }
 
     /// The block in the command's memory, as often as the request says.
@@ -213,6 +201,10 @@ impl Session {
         shorten(&mut data, request.bytes as usize);
         self.push(tag, request, kind, data);
     }
+}
+
+fn place(request: &Request) -> Place {
+    Place { device: request.unit, lba: request.lba, blocks: request.blocks }
 }
 
 /// Cuts a list of one piece to a length.

@@ -12,24 +12,19 @@ use weft_proto::stream::Tag;
 impl Session {
     /// Has the operation of a command executed. It counts as one that a device has, until
     /// [`Told::Reserved`].
-    pub(super) fn reserve(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+    pub(super) fn reserve(&mut self, tag: Tag) {
         let unit = self.commands[tag.index()].task.unit();
         let of = self.reservations.get(unit).and_then(Option::as_ref);
         self.side.hold();
         let place = &mut self.commands[tag.index()];
         (place.in_device, place.reserves) = (true, true);
+        let mailbox = Arc::clone(&self.mailbox);
+        let answer =
+            Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome))));
         match (self.nexus.take_operation(), of) {
-            (operation, Some(of)) => {
-                let mailbox = Arc::clone(&self.mailbox);
-                let answer = Box::new(move |outcome| {
-                    mailbox.post(Message::Own(Told::Reserved(tag, outcome)))
-                });
-                match operation {
-                    Some(operation) => of.execute(operation, answer),
-                    None => of.confirm(answer),
-                }
-            }
-            (_, None) => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+            (Some(operation), Some(of)) => of.execute(operation, answer),
+            (None, Some(of)) => of.confirm(answer),
+            (_, None) => answer(Err(Refusal::Conflict)),
         }
     }
 

@@ -7,13 +7,13 @@ use super::split::{Lost, Split};
 use super::target_state::{Mailbox, TargetState};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
-use crate::export::direct_write::DirectWrite;
+use crate::export::dialect::{Dialect, Starved};
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
-use crate::statistics::{CommandName, Kind, Meter};
+use crate::statistics::{CommandName, Kind};
 use crate::status::scsi::to_scsi;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion};
+use weft_block::{Completion, OpKind, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{TargetConnection, TargetEvent, TargetResponse};
@@ -23,24 +23,8 @@ use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::Tag;
 
-/// A command that waits for memory.
-#[derive(Clone, Copy)]
-pub(super) enum Starved {
-    /// To bring in the initiator's data; whether that comes unsolicited.
-    Fetch { tag: Tag, bytes: u32, urgent: bool },
-    /// To read or to repeat data.
-    Submit { tag: Tag, request: Request },
-    /// To answer in.
-    Respond { tag: Tag, bytes: u32 },
-}
-
-impl Starved {
-    pub(super) fn tag(self) -> Tag {
-        match self {
-            Self::Fetch { tag, .. } | Self::Submit { tag, .. } | Self::Respond { tag, .. } => tag,
-        }
-    }
-}
+/// A write whose data is stored as it arrives.
+const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// What a session keeps of a command.
 #[derive(Default)]
@@ -64,9 +48,7 @@ pub(super) struct Session {
     pub(super) shared: Arc<TargetState>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) commands: Vec<SessionCommand>,
-    pub(super) meter: Meter,
-    pub(super) side: DeviceSide<Starved>,
-    pub(super) direct: DirectWrite,
+    pub(super) side: DeviceSide<Starved<Request>>,
     /// Those of the logical units, by their numbers.
     pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
     /// The memory of long requests of which a device still has parts.
@@ -89,8 +71,7 @@ impl Session {
         nexus: Box<Nexus>,
         shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
-        side: DeviceSide<Starved>,
-        meter: Meter,
+        side: DeviceSide<Starved<Request>>,
     ) -> Self {
         let tags = side.memory.tags();
         Self {
@@ -98,9 +79,7 @@ impl Session {
             shared,
             mailbox,
             commands: (0..tags).map(|_| SessionCommand::default()).collect(),
-            meter,
             side,
-            direct: DirectWrite::default(),
             reservations: Arc::new([]),
             lost: Lost::default(),
             waits: Waits::default(),
@@ -116,7 +95,7 @@ impl Session {
         engine: &mut TargetConnection,
         event: TargetEvent,
     ) -> Flow {
-        self.meter.turn(on.now());
+        self.side.meter.turn(on.now());
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
             TargetEvent::DataArrived { tag }
@@ -126,9 +105,14 @@ impl Session {
                 self.fetch(on, engine, tag, bytes)
             }
             TargetEvent::DataArrived { tag } => {
-                let step = self
-                    .nexus
-                    .data(&mut self.commands[tag.index()].task, self.side.memory.first(tag));
+                let task = &mut self.commands[tag.index()].task;
+                let step = match self.side.placed(tag) {
+                    None => self.nexus.data(task, self.side.memory.first(tag)),
+                    Some(Some(outcome)) => {
+                        self.nexus.finished(task, device_outcome(WRITE, &outcome), &[])
+                    }
+                    Some(None) => self.kept_out(tag),
+                };
                 self.follow(on, engine, tag, step)
             }
             TargetEvent::DataFailed { tag } => {
@@ -165,8 +149,9 @@ impl Session {
         tag: Tag,
         command: &ScsiCommand,
     ) -> Flow {
-        self.meter.start(tag, Kind::Other);
-        self.meter.called(tag, || CommandName::Scsi(OpCode(command.cdb[0]), command.task.0));
+        let name = || CommandName::Scsi(OpCode(command.cdb[0]), command.task.0);
+        self.side.meter.start(tag, Kind::Other);
+        self.side.meter.called(tag, name);
         if self.side.is_draining() {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
             return Flow::Continue;
@@ -180,6 +165,20 @@ impl Session {
             data_out,
         );
         self.follow(on, engine, tag, step)
+    }
+
+    /// The data of a write was kept from the device. If the reason for that has gone since, the
+    /// initiator must send it again.
+    #[cold]
+    fn kept_out(&mut self, tag: Tag) -> Step {
+        let task = &mut self.commands[tag.index()].task;
+        match self.nexus.data(task, &[]) {
+            Step::Submit(_) => {
+                let again = Outcome::NotSent(Status::new(StatusKind::Aborted));
+                self.nexus.finished(task, device_outcome(WRITE, &again), &[])
+            }
+            step => step,
+        }
     }
 
     /// Ends a command that got no further.
@@ -208,7 +207,7 @@ impl Session {
             Step::Fetch { bytes } => return self.fetch(on, engine, tag, bytes),
             Step::Submit(request) => self.submit(on, tag, request),
             Step::Respond { bytes } => self.respond(on, engine, tag, bytes),
-            Step::Reserve => self.reserve(on, engine, tag),
+            Step::Reserve => self.reserve(tag),
             Step::Reply(reply) => self.reply(engine, tag, &reply),
         }
         Flow::Continue
@@ -234,8 +233,8 @@ impl Session {
     /// Answers a command. Memory that the initiator does not get is free at once.
     #[inline]
     pub(super) fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, reply: &Reply) {
-        self.meter.end(tag, reply.status != ScsiStatus::GOOD && !is_attention(reply));
-        let _ = self.direct.take(tag);
+        self.side.meter.end(tag, reply.status != ScsiStatus::GOOD && !is_attention(reply));
+        let _ = self.side.placed(tag);
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = reply.put_sense(&mut sense);
         let answer = TargetResponse {
@@ -252,35 +251,81 @@ impl Session {
     /// The initiator has the memory's content.
     #[inline]
     pub(super) fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
-        self.meter.sent(on, tag);
+        self.side.meter.sent(on, tag);
         self.side.memory.free(tag);
         engine.sent(tag);
     }
 
-    /// Submits, reaps and answers; tells whether something happened.
-    #[inline]
-    pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
-        self.meter.turn(on.now());
-        let Some(mut done) = self.side.reap() else {
-            // Others may have looked at overdue operations since.
-            let looks = self.side.has_overdue() || self.waits.are_held();
-            if looks && !self.holds_overdue() {
-                self.overdue_settled(engine);
-            }
-            return false;
-        };
-        for completion in done.drain(..) {
-            self.completed(on, engine, completion);
+    /// The initiator sees other logical units, or there are other devices behind them. What no
+    /// device has taken yet and was meant for one that is gone ends.
+    #[cold]
+    pub(super) fn set_view(
+        &mut self,
+        on: &Handle,
+        id: DriverId,
+        engine: &mut TargetConnection,
+        view: &View,
+    ) {
+        if self.nexus.set_units(&view.units) {
+            announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
         }
-        self.side.reaped(done);
-        true
+        self.side.meter.follow(self.shared.names(view));
+        self.side.follow(&view.devices, on, id);
+        self.reservations = Arc::clone(&view.reservations);
+        let revoked = self.side.take_revoked(|tag, request| {
+            let task = &self.commands[tag.index()].task;
+            self.nexus.revoked(task, request.lba, request.blocks)
+        });
+        for tag in revoked {
+            // Unless it is gone.
+            let sense = Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE);
+            let outcome = DeviceOutcome::Failed(ScsiStatus::CHECK_CONDITION, Some(sense));
+            let step = self.nexus.finished(&mut self.commands[tag.index()].task, outcome, &[]);
+            let _ = self.follow(on, engine, tag, step);
+        }
+    }
+
+    /// Whether no device holds anything of this session.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.side.is_quiet() && !self.holds_overdue()
+    }
+
+    /// Whether devices hold commands that were answered at a time limit; memory that came back is
+    /// free.
+    pub(super) fn holds_overdue(&mut self) -> bool {
+        let held = self.side.holds_overdue();
+        self.lost.give_back(|memory| self.side.memory.give(memory));
+        held
+    }
+}
+
+/// The outcome of an operation, for the logical unit.
+#[inline]
+fn device_outcome(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
+    if outcome.is_success() {
+        return DeviceOutcome::Done;
+    }
+    let (status, sense) = to_scsi(kind, outcome);
+    DeviceOutcome::Failed(status, sense)
+}
+
+impl Dialect<TargetConnection> for Session {
+    type Waiting = Starved<Request>;
+
+    #[inline]
+    fn side(&mut self) -> &mut DeviceSide<Starved<Request>> {
+        &mut self.side
     }
 
     #[inline]
-    fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
-        let tag = Tag(completion.op.user as u16);
-        let mut overdue = self.side.completed(&completion);
-        self.meter.completed(tag);
+    fn completed(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        completion: Completion,
+        mut overdue: bool,
+    ) {
         let completion = match &mut self.commands[tag.index()].split {
             None => completion,
             Some(split) => match split.came_back(completion) {
@@ -301,92 +346,29 @@ impl Session {
         if self.commands[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
             return self.bury(engine, tag);
         }
-        let outcome = match outcome.is_success() {
-            true => DeviceOutcome::Done,
-            false => {
-                let (status, sense) = to_scsi(op.kind, &outcome);
-                DeviceOutcome::Failed(status, sense)
-            }
-        };
         let step = self.nexus.finished(
             &mut self.commands[tag.index()].task,
-            outcome,
+            device_outcome(op.kind, &outcome),
             self.side.memory.first(tag),
         );
         // What a command wants after its data was there needs no pause.
         let _ = self.follow(on, engine, tag, step);
     }
 
-    /// Serves commands that wait for memory, in order, as long as there is some.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) {
-        for _ in 0..self.side.waiting().len() {
-            let Some(starved) = self.side.next_waiting() else { break };
-            match starved {
-                Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
-                Starved::Submit { tag, request } => self.submit(on, tag, request),
-                Starved::Respond { tag, bytes } => self.respond(on, engine, tag, bytes),
-            }
+    fn retry(&mut self, on: &Handle, engine: &mut TargetConnection, command: Starved<Request>) {
+        match command {
+            Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
+            Starved::Submit { tag, request } => self.submit(on, tag, request),
+            Starved::Respond { tag, bytes } => self.respond(on, engine, tag, bytes),
         }
     }
 
-    /// The initiator sees other logical units, or there are other devices behind them. What no
-    /// device has taken yet and was meant for one that is gone ends.
-    #[cold]
-    pub(super) fn set_view(
-        &mut self,
-        on: &Handle,
-        id: DriverId,
-        engine: &mut TargetConnection,
-        view: &View,
-    ) {
-        if self.nexus.set_units(&view.units) {
-            announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
-        }
-        self.meter.follow(self.shared.names(view));
-        self.side.follow(&view.devices, on, id);
-        self.reservations = Arc::clone(&view.reservations);
-        for starved in self.side.take_waiting() {
-            let Starved::Submit { tag, request } = starved else {
-                self.side.wait(starved);
-                continue;
-            };
-            let place = &mut self.commands[tag.index()];
-            if !self.nexus.revoked(&place.task, request.lba, request.blocks) {
-                self.side.wait(starved);
-                continue;
-            }
-            // Unless it is gone.
-            let sense = Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE);
-            let outcome = DeviceOutcome::Failed(ScsiStatus::CHECK_CONDITION, Some(sense));
-            let step = self.nexus.finished(&mut place.task, outcome, &[]);
-            let _ = self.follow(on, engine, tag, step);
-        }
-    }
-
-    /// Whether a command waits whose data stops the connection.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.side
-            .waiting()
-            .iter()
-            .any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
-    }
-
-    /// Whether no device holds anything of this session.
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.side.is_quiet() && !self.holds_overdue()
-    }
-
-    /// Whether devices hold commands that were answered at a time limit; memory that came back is
-    /// free.
-    pub(super) fn holds_overdue(&mut self) -> bool {
-        let held = self.side.holds_overdue();
-        self.lost.give_back(|memory| self.side.memory.give(memory));
-        held
-    }
-
-    /// The next change of a device that was not told yet.
     #[inline]
-    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.side.change()
+    fn settle(&mut self, engine: &mut TargetConnection) {
+        // Others may have looked at overdue operations since.
+        let looks = self.side.has_overdue() || self.waits.are_held();
+        if looks && !self.holds_overdue() {
+            self.overdue_settled(engine);
+        }
     }
 }

@@ -66,7 +66,7 @@ impl LocalQueue {
 impl Driver for Connection {
     fn work(&mut self, on: &Handle) -> Activity {
         let mut session = self.session.borrow_mut();
-        let busy = session.work();
+        let busy = session.turn();
         if session.has_ended() {
             session.release();
             on.remove(self.id);

@@ -6,14 +6,15 @@ use super::exchange::Exchange;
 use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage, View};
 use super::reserving::{Allowed, action_of, status_of};
 use crate::export::budget::Budget;
-use crate::export::device_side::DeviceSide;
+use crate::export::device_side::{DeviceSide, Place};
 use crate::export::devices::OpenDevices;
+use crate::export::dialect::Dialect;
 use crate::export::driver::{NO_RETRY, Retry, next_retry};
 use crate::export::members::Message;
 use crate::limits::{LOCAL_COMMANDS_MAX, WORK_PASSES_PER_TURN};
 use crate::memory::copy;
 use crate::reservations::Pending;
-use crate::statistics::{ConnectionName, Kind, Meter};
+use crate::statistics::{ConnectionName, Kind};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,8 +46,6 @@ pub(super) struct Session {
     exchange: Option<Rc<dyn Exchange>>,
     /// The operations of the caller that have not ended, by their tags.
     commands: Slots<Op>,
-    /// `None`: the connection has ended.
-    meter: Option<Meter>,
     allowed: Allowed,
     /// Operations of other hosts that wait until devices have given these commands back.
     preempted: Vec<(Vec<Tag>, Arc<Pending>)>,
@@ -87,10 +86,9 @@ impl Session {
             opened,
             mailbox,
             view: Some(view),
-            side: DeviceSide::new(devices, LOCAL_COMMANDS_MAX, budget),
+            side: DeviceSide::new(devices, LOCAL_COMMANDS_MAX, budget, meter),
             exchange,
             commands: Slots::default(),
-            meter: Some(meter),
             allowed: Allowed::default(),
             preempted: Vec::new(),
             retry: (TimerSlot::default(), NO_RETRY),
@@ -114,7 +112,7 @@ impl Session {
     pub(super) fn submit(&mut self, ops: impl Iterator<Item = Op>) {
         ops.for_each(|op| self.begin(op));
         self.pass();
-        if !self.side.waiting().is_empty() {
+        if self.side.is_starved() {
             self.on.wake(self.id);
         }
     }
@@ -127,11 +125,9 @@ impl Session {
             OpKind::Write { .. } => Kind::Write,
             _ => Kind::Other,
         };
-        if let Some(meter) = &mut self.meter {
-            meter.turn(self.on.now());
-            meter.start(tag, counted);
-            meter.of(tag, counted, DEVICE, bytes);
-        }
+        self.side.meter.turn(self.on.now());
+        self.side.meter.start(tag, counted);
+        self.side.meter.of(tag, counted, DEVICE, bytes);
         match (refusal, kind) {
             (Some(outcome), _) => self.finish(tag, outcome),
             (None, OpKind::Reserve(_) | OpKind::ReservationReport) => self.reserve(tag, kind),
@@ -189,21 +185,21 @@ impl Session {
             let conflict = Outcome::Done(Status::new(StatusKind::ReservationConflict));
             return self.finish(tag, conflict);
         }
-        let (range, mut lent) = ((op.lba, op.blocks), Segments::new());
-        if op.kind == OpKind::Read && self.side.lend(DEVICE, range, &mut lent) {
+        let place = Place { device: DEVICE, lba: op.lba, blocks: op.blocks };
+        let mut lent = Segments::new();
+        if op.kind == OpKind::Read && self.side.lend(place, &mut lent) {
             let outcome = self.deliver(tag, &lent);
             return self.finish(tag, outcome);
         }
         if let (OpKind::Write { fua: false }, [data]) = (op.kind, &op.data[..])
             && self.side.stores(DEVICE)
         {
-            let outcome = self.side.store(DEVICE, op.lba, op.blocks, data);
+            let outcome = self.side.store(place, data);
             return self.finish(tag, outcome);
         }
         let (kind, user) = (op.kind, op.user);
         let len = self.commands.get(name).map_or(0, |op| self.data_bytes(op));
-        let has_memory = matches!(kind, OpKind::Write { .. })
-            && self.side.spare_for(tag, DEVICE, range)
+        let has_memory = matches!(kind, OpKind::Write { .. }) && self.side.spare_for(tag, place)
             || self.side.memory.provide(&self.on, tag, len)
             || self.side.memory.provide_reserve(&self.on, tag, len);
         if !has_memory {
@@ -215,7 +211,7 @@ impl Session {
             *self.side.memory.at(tag) = data;
             return self.finish(tag, Outcome::Done(Status::new(StatusKind::Invalid)));
         }
-        self.side.push(DEVICE, Op::new(kind, range.0, range.1, name, data));
+        self.side.push(DEVICE, Op::new(kind, place.lba, place.blocks, name, data));
     }
 
     /// Copies what the caller writes; `false`: it is not there.
@@ -268,33 +264,14 @@ impl Session {
     fn finish(&mut self, tag: Tag, outcome: Outcome) {
         self.side.memory.free(tag);
         self.preempted.iter_mut().for_each(|(tags, _)| tags.retain(|of| *of != tag));
-        self.meter.iter_mut().for_each(|meter| meter.end(tag, !outcome.is_success()));
+        self.side.meter.end(tag, !outcome.is_success());
         self.done.extend(self.commands.remove(tag.0.into()).map(|op| op.done(outcome)));
     }
 
     /// Submits to the device and reaps, once; returns whether something happened.
     fn pass(&mut self) -> bool {
-        let reaped = self.side.reap();
-        let busy = reaped.is_some();
-        if let Some(mut done) = reaped {
-            done.drain(..).for_each(|completion| self.completed(completion));
-            self.side.reaped(done);
-        }
-        let held = self.side.holds_overdue();
-        self.preempted.retain(|(tags, _)| held || !tags.is_empty());
-        busy
-    }
-
-    fn completed(&mut self, completion: Completion) {
-        let _ = self.side.completed(&completion);
-        let Completion { op: Op { kind, user, data, .. }, outcome } = completion;
-        let tag = Tag(user as u16);
-        let outcome = match outcome.is_success() && kind.fills() {
-            true => self.deliver(tag, &data),
-            false => outcome,
-        };
-        *self.side.memory.at(tag) = data;
-        self.finish(tag, outcome);
+        let on = self.on.clone();
+        self.work(&on, &mut ())
     }
 
     /// Gives the caller what has ended.
@@ -307,14 +284,13 @@ impl Session {
     }
 
     /// One turn of the loop; returns whether something happened.
-    pub(super) fn work(&mut self) -> bool {
-        self.meter.iter_mut().for_each(|meter| meter.turn(self.on.now()));
+    pub(super) fn turn(&mut self) -> bool {
         self.mailbox.take().into_iter().for_each(|message| self.hear(message));
-        self.feed();
+        let on = self.on.clone();
+        self.feed(&on, &mut ());
+        self.arm_retry();
         let busy = (0..WORK_PASSES_PER_TURN).take_while(|_| self.pass()).count() > 0;
-        while let Some((device, change)) = self.side.change() {
-            self.hosts.inventory.device_changed(&device, change);
-        }
+        self.side.tell_changes(&self.hosts.inventory);
         match self.caller {
             Some(caller) if !(self.done.is_empty() && self.changes.is_empty()) => {
                 self.on.wake(caller);
@@ -325,12 +301,11 @@ impl Session {
         busy
     }
 
-    /// Serves commands that wait for memory, in order, as long as there is some.
-    fn feed(&mut self) {
-        self.side.take_waiting().into_iter().for_each(|tag| self.execute(tag));
-        self.retry.1 = match self.side.waiting().is_empty() {
-            true => return self.retry.1 = NO_RETRY,
-            false => next_retry(self.retry.1, self.on.now()),
+    /// Commands that still wait for memory are served again later.
+    fn arm_retry(&mut self) {
+        self.retry.1 = match self.side.is_starved() {
+            false => return self.retry.1 = NO_RETRY,
+            true => next_retry(self.retry.1, self.on.now()),
         };
         self.retry.0.arm(&self.on, self.id, self.retry.1.0);
     }
@@ -425,9 +400,36 @@ impl Session {
     pub(super) fn release(&mut self) {
         // Whoever would wait for what it is told must not.
         self.mailbox = Arc::default();
-        self.meter = None;
+        self.side.meter.leave();
         self.side.follow(&[None], &self.on, self.id);
         let _ = self.pass();
+    }
+}
+
+impl Dialect<()> for Session {
+    type Waiting = Tag;
+
+    fn side(&mut self) -> &mut DeviceSide<Tag> {
+        &mut self.side
+    }
+
+    fn completed(&mut self, _: &Handle, (): &mut (), tag: Tag, done: Completion, _: bool) {
+        let Completion { op: Op { kind, data, .. }, outcome } = done;
+        let outcome = match outcome.is_success() && kind.fills() {
+            true => self.deliver(tag, &data),
+            false => outcome,
+        };
+        *self.side.memory.at(tag) = data;
+        self.finish(tag, outcome);
+    }
+
+    fn retry(&mut self, _: &Handle, (): &mut (), tag: Tag) {
+        self.execute(tag);
+    }
+
+    fn settle(&mut self, (): &mut ()) {
+        let held = self.side.holds_overdue();
+        self.preempted.retain(|(tags, _)| held || !tags.is_empty());
     }
 }
 

@@ -8,7 +8,6 @@ use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
 use crate::limits::ESHUTDOWN_MAX;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
-use crate::statistics::Meter;
 use std::sync::Arc;
 use weft_io::tls::TlsServer;
 use weft_io::{DriverId, Handle, Stream};
@@ -117,6 +116,7 @@ impl Connection {
 impl Service for Connection {
     type Link = Pump;
     type Handler = Self;
+    type Session = Session;
     type Own = Nothing;
 
     /// A client may send its last requests and leave: what is outstanding is handled before the
@@ -127,6 +127,11 @@ impl Service for Connection {
     #[inline]
     fn handler(&mut self) -> &mut Self {
         self
+    }
+
+    #[inline]
+    fn session(&mut self) -> Option<&mut Session> {
+        self.session.as_mut()
     }
 
     fn host(&self, _: &Pump) -> Option<String> {
@@ -140,7 +145,7 @@ impl Service for Connection {
     fn drain(&mut self, pump: &mut Pump) {
         self.draining = true;
         match &mut self.session {
-            Some(session) => session.drain(),
+            Some(session) => session.side.drain(),
             None => pump.close(),
         }
     }
@@ -154,30 +159,14 @@ impl Service for Connection {
 
     #[inline]
     fn follow_devices(&mut self, _: &mut Pump) {
-        while let Some((device, change)) = self.session.as_mut().and_then(Session::change) {
-            self.shared.inventory.device_changed(&device, change);
-        }
-    }
-
-    #[inline]
-    fn is_starved(&self) -> bool {
-        self.session.as_ref().is_some_and(Session::is_starved)
-    }
-
-    fn feed(&mut self, on: &Handle, pump: &mut Pump) {
         if let Some(session) = &mut self.session {
-            session.feed(on, &mut pump.engine);
+            session.side.tell_changes(&self.shared.inventory);
         }
     }
 
     fn may_resume(&mut self, pump: &mut Pump) -> bool {
         let stuck = self.session.as_ref().is_some_and(Session::is_stuck);
         !(stuck || pump.engine.is_full() || self.leaving || self.start_tls)
-    }
-
-    #[inline]
-    fn work(&mut self, on: &Handle, pump: &mut Pump) -> bool {
-        self.session.as_mut().is_some_and(|session| session.work(on, &mut pump.engine))
     }
 
     #[inline]
@@ -218,11 +207,6 @@ impl Service for Connection {
     }
 
     #[inline]
-    fn meter(&mut self) -> Option<&mut Meter> {
-        self.session.as_mut().map(|session| &mut session.meter)
-    }
-
-    #[inline]
     fn awaits_sending(&self, pump: &Pump) -> bool {
         self.draining || pump.is_paused()
     }
@@ -230,7 +214,7 @@ impl Service for Connection {
     fn end(&mut self, _: &mut Pump) -> bool {
         let Some(session) = &mut self.session else { return true };
         session.stop();
-        session.is_quiet()
+        session.side.is_quiet()
     }
 
     fn violation(pump: &mut Pump) -> Option<String> {
@@ -264,13 +248,13 @@ impl Handler<Server> for Connection {
 
     #[inline]
     fn wants_whole(&self, tag: Tag) -> bool {
-        self.session.as_ref().is_some_and(|session| session.wants_whole(tag))
+        self.session.as_ref().is_some_and(|session| session.side.wants_whole(tag))
     }
 
     #[inline]
     fn place(&mut self, tag: Tag, payload: &[u8]) {
         if let Some(session) = &mut self.session {
-            session.store(tag, payload);
+            session.place(tag, payload);
         }
     }
 

@@ -9,7 +9,6 @@ mod request_memory;
 mod server;
 mod server_state;
 mod session;
-mod stored;
 
 pub use server::NbdServer;
 pub(super) use server::{check, place, start};

@@ -44,9 +44,9 @@ pub(super) fn user(tag: Tag, part: usize) -> u64 {
     u64::from(tag.0) | (part as u64) << 16
 }
 
-/// Undoes [`user`].
-pub(super) fn tag_and_part(user: u64) -> (Tag, usize) {
-    (Tag(user as u16), (user >> 16) as usize)
+/// The part of the operation with this name.
+pub(super) fn part_of(user: u64) -> usize {
+    (user >> 16) as usize
 }
 
 impl Request {

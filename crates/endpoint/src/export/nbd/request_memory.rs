@@ -2,9 +2,12 @@
 
 use super::request::Request;
 use super::session::{DEVICE, Session};
+use crate::export::device_side::Place;
+use crate::limits::SPARE_BYTES_MIN;
 use crate::pump::Flow;
 use weft_io::{Handle, Segment, Segments};
 use weft_proto::nbd::Server;
+use weft_proto::nbd::server::CommandKind;
 use weft_proto::stream::Tag;
 
 impl Session {
@@ -26,11 +29,33 @@ impl Session {
             self.side.wait(tag);
             return if write { Flow::Pause } else { Flow::Continue };
         }
-        self.meter.has_memory(tag);
+        self.side.meter.has_memory(tag);
         if !write {
             self.submit_parts(engine, tag);
         }
         Flow::Continue
+    }
+
+    /// Decides that the data of a short write, which comes right behind its request, is stored as it
+    /// arrives. Returns false for all other requests.
+    #[inline]
+    fn will_store(&mut self, tag: Tag) -> bool {
+        let request = &self.requests[tag.index()];
+        request.is_write()
+            && request.partial_blocks.is_empty()
+            && (1..SPARE_BYTES_MIN).contains(&request.bytes)
+            && request.bytes <= self.part_bytes
+            && self.side.expect(tag, DEVICE)
+    }
+
+    /// Stores the payload of a write, unless a reservation forbids that by now.
+    #[inline]
+    pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
+        if !self.is_kept_out(CommandKind::Write { fua: false }) {
+            let Request { first: lba, bytes, .. } = self.requests[tag.index()];
+            let place = Place { device: DEVICE, lba, blocks: bytes / self.block_bytes };
+            self.side.place(tag, place, data);
+        }
     }
 
     /// Memory for the data of a request; tells whether there was enough.
@@ -87,12 +112,9 @@ impl Session {
     #[inline]
     fn find_memory(&mut self, on: &Handle, read: bool, lba: u64, bytes: u32) -> Option<Segments> {
         let mut data = Segments::new();
-        let blocks = bytes / self.block_bytes;
-        let own = if read {
-            self.side.lend(DEVICE, (lba, blocks), &mut data)
-        } else {
-            self.side.spare(DEVICE, (lba, blocks), &mut data)
-        };
+        let place = Place { device: DEVICE, lba, blocks: bytes / self.block_bytes };
+        let own =
+            if read { self.side.lend(place, &mut data) } else { self.side.spare(place, &mut data) };
         if !own {
             data.push(self.side.memory.buffer(on, bytes as usize)?.into());
         }

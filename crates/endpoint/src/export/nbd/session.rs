@@ -6,11 +6,11 @@
 //! connection end in the meantime and give their memory back.
 
 use super::partial_block::Next;
-use super::request::{Request, tag_and_part, user};
+use super::request::{Request, part_of, user};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
-use crate::export::direct_write::DirectWrite;
+use crate::export::dialect::Dialect;
 use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
@@ -19,7 +19,7 @@ use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use weft_block::limit::Rate;
-use weft_block::{BlockDevice, Change, Completion, Error, Op};
+use weft_block::{Completion, Error, Op, OpKind, Outcome};
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment};
 use weft_proto::nbd::Server;
@@ -41,8 +41,6 @@ pub(super) struct Session {
     pub(super) part_bytes: u32,
     /// By tag; grows up to the maximum in progress at a time.
     pub(super) requests: Vec<Request>,
-    pub(super) meter: Meter,
-    pub(super) direct: DirectWrite,
     /// Requests that were answered with an error, as the end is near.
     refused: usize,
 }
@@ -66,13 +64,12 @@ impl Session {
                 OpenDevices::open(&[Some(Arc::clone(device))], rate, on, owner)?,
                 0,
                 Budget::new(on, peer),
+                meter,
             ),
             reservations: namespace.reservations.as_ref().map(|of| Arc::clone(of.shared())),
             block_bytes: geometry.block_bytes,
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
-            meter,
-            direct: DirectWrite::default(),
             refused: 0,
         })
     }
@@ -109,7 +106,7 @@ impl Session {
     /// Answers a request.
     #[inline]
     pub(super) fn answer(&mut self, engine: &mut Server, tag: Tag, error: ErrorCode) {
-        self.meter.end(tag, error != ErrorCode::SUCCESS);
+        self.side.meter.end(tag, error != ErrorCode::SUCCESS);
         engine.complete(tag, error);
     }
 
@@ -126,15 +123,15 @@ impl Session {
             self.requests.resize_with(tag.index() + 1, Request::default);
         }
         self.requests[tag.index()].begin(command, self.block_bytes);
-        self.meter.turn(on.now());
+        self.side.meter.turn(on.now());
         let kind = match command.kind {
             CommandKind::Read => Kind::Read,
             CommandKind::Write { .. } => Kind::Write,
             _ => Kind::Other,
         };
-        self.meter.start(tag, kind);
-        self.meter.called(tag, || CommandName::Nbd(command.kind.word(), engine.cookie(tag)));
-        self.meter.of(tag, kind, DEVICE, command.length);
+        self.side.meter.start(tag, kind);
+        self.side.meter.called(tag, || CommandName::Nbd(command.kind.word(), engine.cookie(tag)));
+        self.side.meter.of(tag, kind, DEVICE, command.length);
         let write = matches!(command.kind, CommandKind::Write { .. });
         if self.side.is_draining() {
             self.refused += 1;
@@ -182,7 +179,11 @@ impl Session {
     /// Has the device do all parts of a request, but for those of a read that are there already.
     #[inline]
     pub(super) fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
-        self.meter.submitted(tag, DEVICE, self.requests[tag.index()].touched(self.block_bytes));
+        self.side.meter.submitted(
+            tag,
+            DEVICE,
+            self.requests[tag.index()].touched(self.block_bytes),
+        );
         let request = &mut self.requests[tag.index()];
         let kind = request.op_kind();
         let whole = usize::from(request.has_head());
@@ -211,22 +212,19 @@ impl Session {
     /// The data of a write is there.
     #[inline]
     pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
-        self.meter.turn(on.now());
-        if let Some(stored) = self.direct.take(tag) {
-            return self.stored(engine, tag, stored);
-        }
-        if self.requests[tag.index()].parts.is_empty() {
-            return self.answer(
-                engine,
-                tag,
-                self.requests[tag.index()].error.unwrap_or(ErrorCode::ESHUTDOWN),
-            );
-        }
-        if self.is_kept_out(CommandKind::Write { fua: false }) {
-            self.free(tag);
-            return self.answer(engine, tag, ErrorCode::EPERM);
-        }
-        self.submit_parts(engine, tag);
+        self.side.meter.turn(on.now());
+        let request = &self.requests[tag.index()];
+        let error = match self.side.placed(tag) {
+            Some(Some(outcome)) => error_of(request.op_kind(), &outcome),
+            Some(None) => ErrorCode::EPERM,
+            None if request.parts.is_empty() => request.error.unwrap_or(ErrorCode::ESHUTDOWN),
+            None if self.is_kept_out(CommandKind::Write { fua: false }) => {
+                self.free(tag);
+                ErrorCode::EPERM
+            }
+            None => return self.submit_parts(engine, tag),
+        };
+        self.answer(engine, tag, error);
     }
 
     /// Has the device do the next operation of a request without data, or answers the request.
@@ -234,7 +232,7 @@ impl Session {
         let request = &mut self.requests[tag.index()];
         if let Some(op) = request.next_bare(tag) {
             request.pending = 1;
-            self.meter.submitted(tag, DEVICE, request.touched(self.block_bytes));
+            self.side.meter.submitted(tag, DEVICE, request.touched(self.block_bytes));
             return self.side.push(DEVICE, op);
         }
         let error = request.error.unwrap_or(ErrorCode::SUCCESS);
@@ -254,47 +252,9 @@ impl Session {
     /// The client has the memory's content.
     #[inline]
     pub(super) fn released(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
-        self.meter.sent(on, tag);
+        self.side.meter.sent(on, tag);
         self.free(tag);
         engine.sent(tag);
-    }
-
-    /// Submits, reaps and answers; tells whether something happened.
-    #[inline]
-    pub(super) fn work(&mut self, on: &Handle, engine: &mut Server) -> bool {
-        self.meter.turn(on.now());
-        let Some(mut done) = self.side.reap() else {
-            let _ = self.side.holds_overdue();
-            return false;
-        };
-        for completion in done.drain(..) {
-            self.completed(engine, completion);
-        }
-        self.side.reaped(done);
-        true
-    }
-
-    #[inline]
-    fn completed(&mut self, engine: &mut Server, completion: Completion) {
-        let (tag, part) = tag_and_part(completion.op.user);
-        let kind = completion.op.kind;
-        let _ = self.side.completed(&completion);
-        self.meter.completed(tag);
-        let request = &mut self.requests[tag.index()];
-        if !request.partial_blocks.is_empty()
-            && kind.data_factor() > 0
-            && let Some(at) =
-                request.partial_blocks.iter().position(|partial_block| partial_block.part == part)
-        {
-            return self.partial_block_completed(engine, tag, at, completion);
-        }
-        let error = if completion.outcome.is_success() {
-            ErrorCode::SUCCESS
-        } else {
-            to_nbd(kind, &completion.outcome)
-        };
-        request.came_back(part, completion, error);
-        self.settled(engine, tag);
     }
 
     /// The device is done with something for a block that is written in part.
@@ -347,34 +307,15 @@ impl Session {
         self.answer(engine, tag, error);
     }
 
-    /// Serves requests that wait for memory, in order, as long as there is some.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut Server) {
-        for _ in 0..self.side.waiting().len() {
-            let Some(tag) = self.side.next_waiting() else { break };
-            let _ = self.provide(on, engine, tag);
-        }
-    }
-
     /// Whether a write waits, whose data stops the connection.
     pub(super) fn is_stuck(&self) -> bool {
         self.side.waiting().iter().any(|tag| self.requests[tag.index()].is_write())
-    }
-
-    /// Whether requests wait for memory.
-    #[inline]
-    pub(super) fn is_starved(&self) -> bool {
-        !self.side.waiting().is_empty()
     }
 
     /// Requests that were refused because the end is near.
     #[inline]
     pub(super) fn refused(&self) -> usize {
         self.refused
-    }
-
-    /// Takes no more requests; those that came before end as ever.
-    pub(super) fn drain(&mut self) {
-        self.side.drain();
     }
 
     /// Takes no more requests; asks the device to end what it has.
@@ -391,16 +332,45 @@ impl Session {
             .collect();
         under_way.iter().for_each(|user| self.side.cancel(*user));
     }
+}
 
-    /// Whether the device holds nothing of this connection.
+#[inline]
+fn error_of(kind: OpKind, outcome: &Outcome) -> ErrorCode {
+    if outcome.is_success() { ErrorCode::SUCCESS } else { to_nbd(kind, outcome) }
+}
+
+impl Dialect<Server> for Session {
+    type Waiting = Tag;
+
     #[inline]
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.side.is_quiet()
+    fn side(&mut self) -> &mut DeviceSide<Tag> {
+        &mut self.side
     }
 
-    /// The next change of the device that was not told yet.
     #[inline]
-    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.side.change()
+    fn completed(
+        &mut self,
+        _: &Handle,
+        engine: &mut Server,
+        tag: Tag,
+        completion: Completion,
+        _: bool,
+    ) {
+        let (part, kind) = (part_of(completion.op.user), completion.op.kind);
+        let request = &mut self.requests[tag.index()];
+        if !request.partial_blocks.is_empty()
+            && kind.data_factor() > 0
+            && let Some(at) =
+                request.partial_blocks.iter().position(|partial_block| partial_block.part == part)
+        {
+            return self.partial_block_completed(engine, tag, at, completion);
+        }
+        let error = error_of(kind, &completion.outcome);
+        request.came_back(part, completion, error);
+        self.settled(engine, tag);
+    }
+
+    fn retry(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+        let _ = self.provide(on, engine, tag);
     }
 }

@@ -5,7 +5,7 @@ use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
 use super::authenticating::{Authenticating, Exchange};
 use super::authentication_session::Answer;
-use super::counting::Counting;
+use super::counting;
 use super::io_reserve::Reserving;
 use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
@@ -16,10 +16,10 @@ use super::transport::{Engine, Link};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Place, Service};
 use crate::export::seats::Newcomer;
 use crate::psk::Proven;
-use crate::statistics::Meter;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -109,7 +109,7 @@ impl<L: Link> Connection<L> {
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });
-                let counting = Counting::new(
+                let (meter, subsystem) = counting::enter(
                     &shared,
                     controller,
                     (L::PROTOCOL, &link.peer(), link.encrypted_by()),
@@ -117,8 +117,9 @@ impl<L: Link> Connection<L> {
                     &view,
                 );
                 let reserving = Reserving::new(mailbox, view.reservations, &shared);
-                let side = DeviceSide::new(devices, queue.entries() as usize, budget);
-                Session::Io(Box::new(IoSession::new(controller, *queue, side, counting, reserving)))
+                let side = DeviceSide::new(devices, queue.entries() as usize, budget, meter);
+                let session = IoSession::new(controller, *queue, side, subsystem, reserving);
+                Session::Io(Box::new(session))
             }
         };
         Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });
@@ -160,6 +161,7 @@ impl<L: Link> Connection<L> {
 impl<L: Link> Service for Connection<L> {
     type Link = L;
     type Handler = Session;
+    type Session = IoSession;
     type Own = Told;
 
     #[inline]
@@ -167,8 +169,9 @@ impl<L: Link> Service for Connection<L> {
         &mut self.session
     }
 
-    fn meter(&mut self) -> Option<&mut Meter> {
-        if let Session::Io(io) = &mut self.session { Some(io.counting.meter()) } else { None }
+    #[inline]
+    fn session(&mut self) -> Option<&mut IoSession> {
+        if let Session::Io(io) = &mut self.session { Some(io) } else { None }
     }
 
     fn host(&self, _: &L) -> Option<String> {
@@ -200,7 +203,7 @@ impl<L: Link> Service for Connection<L> {
         match &mut self.session {
             Session::Io(io) => {
                 self.draining = true;
-                io.drain();
+                io.side.drain();
             }
             Session::Admin(_) => {}
             Session::New(_) | Session::Authenticating(_) => link.close(),
@@ -217,16 +220,15 @@ impl<L: Link> Service for Connection<L> {
 
     #[inline]
     fn follow_devices(&mut self, _: &mut L) {
-        let Session::Io(io) = &mut self.session else { return };
-        while let Some((device, change)) = io.change() {
-            self.shared.inventory.device_changed(&device, change);
+        if let Session::Io(io) = &mut self.session {
+            io.side.tell_changes(&self.shared.inventory);
         }
     }
 
     #[inline]
-    fn is_starved(&self) -> bool {
+    fn is_starved(&mut self) -> bool {
         match &self.session {
-            Session::Io(io) => io.is_starved(),
+            Session::Io(io) => io.side.is_starved(),
             Session::Admin(admin) => admin.is_starved,
             Session::New(_) | Session::Authenticating(_) => false,
         }
@@ -242,7 +244,7 @@ impl<L: Link> Service for Connection<L> {
 
     fn may_resume(&mut self, _: &mut L) -> bool {
         // A Connect is resumed by its answer.
-        matches!(&self.session, Session::Io(io) if !io.is_stuck())
+        matches!(&self.session, Session::Io(io) if !io.side.is_stuck())
     }
 
     #[inline]
@@ -338,7 +340,7 @@ impl<L: Link> Service for Connection<L> {
         match &mut self.session {
             Session::Io(io) => {
                 io.stop(link.engine());
-                let quiet = io.is_quiet();
+                let quiet = io.side.is_quiet();
                 if quiet {
                     self.shared.queue_gone(io.controller, io.queue.qid());
                 }

@@ -1,9 +1,13 @@
 //! The commands of an I/O queue get memory for their data, and become operations of devices.
 
-use super::io_session::{IoSession, Starved};
+use super::counting::issued;
+use super::io_session::IoSession;
 use super::transport::Engine;
+use crate::export::device_side::Place;
+use crate::export::dialect::Starved;
 use crate::pump::Flow;
-use weft_block::{Op, OpKind, Outcome, StatusKind};
+use crate::statistics::Kind;
+use weft_block::{Op, OpKind, Outcome};
 use weft_io::{Handle, Segments};
 use weft_proto::nvme::controller::{Request, RequestKind};
 use weft_proto::stream::Tag;
@@ -31,67 +35,51 @@ impl IoSession {
         if taken || in_capsule && self.side.memory.provide_reserve(on, tag, bytes_wanted) {
             return self.ask(on, engine, tag, bytes);
         }
-        self.side.wait(Starved::Fetch { tag, bytes, in_capsule });
+        self.side.wait(Starved::Fetch { tag, bytes, urgent: in_capsule });
         if in_capsule { Flow::Pause } else { Flow::Continue }
     }
 
     /// Asks for the data of a command that has its memory.
     fn ask(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, bytes: u32) -> Flow {
-        self.counting.meter().has_memory(tag);
+        self.side.meter.has_memory(tag);
         match engine.fetch(tag, bytes) {
             Ok(()) => Flow::Continue,
             Err(status) => {
-                self.free(tag);
+                self.side.free(tag);
                 let next = self.queue.data_failed(tag, status);
                 self.follow(on, engine, tag, next, false)
             }
         }
     }
 
-    /// Whether the data of a write, which comes right behind its command, goes from where it is
-    /// received to the device, without memory of its own.
+    /// Decides that the data of a write, which comes right behind its command, is stored as it
+    /// arrives. Returns false for all other data.
     #[inline]
     fn will_store(&mut self, engine: &impl Engine, tag: Tag) -> bool {
-        let Some(request) = self.queue.destination(tag) else { return false };
-        let will = !engine.checks_data() && self.side.stores(request.namespace);
-        if will {
-            self.direct.expect(tag);
-        }
-        will
+        let Some(request) = self.queue.plain_write(tag) else { return false };
+        !engine.checks_data() && self.side.expect(tag, request.namespace)
     }
 
-    /// Whether the payload of `tag` is to be shown to [`IoSession::place`], whole.
-    #[inline]
-    pub(super) fn wants_whole(&self, tag: Tag) -> bool {
-        self.direct.wants_whole(tag)
-    }
-
-    /// Stores the payload of a write.
+    /// Stores the payload of a write, unless the write may not be executed by now.
     #[inline]
     pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
-        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
-            return;
-        };
-        self.direct.has_gone(tag, self.side.store(namespace, lba.0, blocks, data));
+        if let Some(request) = self.queue.destination(tag) {
+            let place = place(request);
+            self.side.meter.of(tag, Kind::Write, place.device, data.len() as u64);
+            self.side.place(tag, place, data);
+        }
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag) -> bool {
-        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else {
-            return false;
-        };
-        self.side.spare_for(tag, namespace, (lba.0, blocks))
+        self.queue.plain_write(tag).is_some_and(|request| self.side.spare_for(tag, place(request)))
     }
 
     /// Makes an operation of a request. Reads take their memory here.
     #[inline]
     pub(super) fn submit(&mut self, on: &Handle, request: Request) {
-        if let Some(stored) = self.direct.take(request.tag) {
-            return self.stored(&request, stored);
-        }
         let (kind, data) = match request.kind {
-            RequestKind::Read => return self.submit_read(on, request),
-            RequestKind::CopyRead => return self.submit_copy_read(on, request),
+            RequestKind::Read | RequestKind::CopyRead => return self.submit_read(on, request),
             RequestKind::Write => {
                 (OpKind::Write { fua: request.fua }, self.side.memory.take(request.tag))
             }
@@ -107,67 +95,37 @@ impl IoSession {
             }
             RequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
+        issued(&mut self.side.meter, &request);
         let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.issued(&request);
         self.side.push(request.namespace, op);
-    }
-
-    /// A request becomes an operation.
-    #[inline]
-    fn issued(&mut self, request: &Request) {
-        self.counting.issued(request);
-    }
-
-    /// A write whose data has gone to the device already, if it came.
-    #[inline]
-    fn stored(&mut self, request: &Request, stored: Option<Outcome>) {
-        let outcome =
-            stored.unwrap_or(Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)));
-        let op = Op::bare(
-            OpKind::Write { fua: request.fua },
-            request.lba.0,
-            request.blocks,
-            request.tag.0.into(),
-        );
-        self.issued(request);
-        self.side.end(op.done(outcome));
     }
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
     #[inline]
     fn submit_read(&mut self, on: &Handle, request: Request) {
-        // The list of the command's slot: one that had several pieces once has room for them again.
-        let mut data = self.side.memory.take(request.tag);
-        let lent = self.side.lend(request.namespace, (request.lba.0, request.blocks), &mut data);
-        if !lent {
-            let Some(buf) = self.side.memory.buffer(on, request.bytes as usize) else {
-                *self.side.memory.at(request.tag) = data;
-                return self.side.wait(Starved::Read(request));
-            };
-            data.push(buf.into());
+        // What a copy reads is written next, perhaps to the same device, which must not have lent
+        // it. The command holds no memory while it waits for some: what its ranges came in, or the
+        // piece before, is no longer needed.
+        let may_lend = request.kind == RequestKind::Read;
+        if !may_lend {
+            self.side.memory.free(request.tag);
         }
-        self.counting.meter().has_memory(request.tag);
-        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.issued(&request);
+        let wanted = (place(&request), request.bytes);
+        let Some(lent) = self.side.provide_for_read(on, request.tag, wanted, may_lend) else {
+            return self.side.wait(Starved::Submit { tag: request.tag, request });
+        };
+        issued(&mut self.side.meter, &request);
+        let (name, data) = (request.tag.0.into(), self.side.memory.take(request.tag));
+        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, name, data);
         if lent {
             self.side.end(op.done(Outcome::SUCCESS))
         } else {
             self.side.push(request.namespace, op)
         }
     }
+}
 
-    /// Reads what is written elsewhere next. Memory of the device is not lent for that, as the write
-    /// may be to the same one. The command holds no memory while it waits for some: what its ranges
-    /// came in, or the piece before, is not needed any more.
-    #[cold]
-    fn submit_copy_read(&mut self, on: &Handle, request: Request) {
-        self.side.memory.free(request.tag);
-        let Some(buf) = self.side.memory.buffer(on, request.bytes as usize) else {
-            return self.side.wait(Starved::Read(request));
-        };
-        let mut data = self.side.memory.take(request.tag);
-        data.push(buf.into());
-        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.side.push(request.namespace, op);
-    }
+#[inline]
+fn place(request: &Request) -> Place {
+    Place { device: request.namespace, lba: request.lba.0, blocks: request.blocks }
 }

@@ -1,16 +1,17 @@
 //! Reservations on an I/O queue: operations on them, reports of them, and commands that another
 //! host has aborted by preempting.
 
-use super::io_session::{IoSession, Starved};
+use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
 use super::target_state::TargetState;
 use super::transport::Engine;
+use crate::export::dialect::Starved;
 use crate::export::members::Message;
 use crate::pump::Flow;
 use crate::reservations::{NamespaceReservations, Pending};
 use std::sync::Arc;
 use weft_io::Handle;
-use weft_proto::nvme::controller::DeviceOutcome;
+use weft_proto::nvme::controller::{DeviceOutcome, IoQueue};
 use weft_proto::nvme::types::Nsid;
 use weft_proto::reservation::Refusal;
 use weft_proto::stream::Tag;
@@ -31,38 +32,37 @@ impl Reserving {
     pub(super) fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<TargetState>) -> Self {
         Self { mailbox: Arc::clone(mailbox), shared: Arc::clone(shared), of, preempted: Vec::new() }
     }
+
+    /// Lets go of the operations of other hosts that need not wait any longer. Devices have overdue
+    /// operations if they are `held`.
+    #[inline]
+    pub(super) fn settle(&mut self, queue: &IoQueue, held: bool) {
+        self.preempted.retain_mut(|(tags, _)| {
+            tags.retain(|&tag| queue.revoked(tag).is_some());
+            held || !tags.is_empty()
+        });
+    }
 }
 
 impl IoSession {
     /// Has the operation of a command executed. It counts as one that a device has, until
     /// [`Told::Reserved`].
     #[cold]
-    pub(super) fn reserve(
-        &mut self,
-        on: &Handle,
-        engine: &mut impl Engine,
-        tag: Tag,
-        namespace: usize,
-    ) {
+    pub(super) fn reserve(&mut self, tag: Tag, namespace: usize) {
         self.side.hold();
         let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
+        let mailbox = Arc::clone(&self.reserving.mailbox);
+        let answer =
+            Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome })));
         match (self.queue.take_operation(), of) {
-            (operation, Some(of)) => {
-                let mailbox = Arc::clone(&self.reserving.mailbox);
-                let answer = Box::new(move |outcome| {
-                    mailbox.post(Message::Own(Told::Reserved { tag, outcome }))
-                });
-                match operation {
-                    Some(operation) => {
-                        match self.reserving.shared.reserves_as(self.controller, &operation) {
-                            Ok(proven) => of.execute_as(operation, proven, answer),
-                            Err(refusal) => answer(Err(refusal)),
-                        }
-                    }
-                    None => of.confirm(answer),
+            (Some(operation), Some(of)) => {
+                match self.reserving.shared.reserves_as(self.controller, &operation) {
+                    Ok(proven) => of.execute_as(operation, proven, answer),
+                    Err(refusal) => answer(Err(refusal)),
                 }
             }
-            (_, None) => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+            (None, Some(of)) => of.confirm(answer),
+            (_, None) => answer(Err(Refusal::Conflict)),
         }
     }
 
@@ -77,7 +77,7 @@ impl IoSession {
     ) {
         self.side.release();
         if self.side.is_stopping() {
-            return self.free(tag);
+            return self.side.free(tag);
         }
         let next = self.queue.reserved(tag, outcome);
         let _ = self.follow(on, engine, tag, next, false);
@@ -93,7 +93,7 @@ impl IoSession {
         bytes: u32,
     ) -> Flow {
         let Some(mut buf) = self.side.memory.buffer(on, bytes as usize) else {
-            self.side.wait(Starved::Report { tag, bytes });
+            self.side.wait(Starved::Respond { tag, bytes });
             return Flow::Continue;
         };
         let next = self.queue.report(tag, &mut buf);
@@ -117,37 +117,18 @@ impl IoSession {
         tags.retain(|&tag| self.queue.revoked(tag).is_some());
         tags.iter().for_each(|tag| self.side.cancel(tag.0.into()));
         self.reserving.preempted.push((tags, pending));
-        self.settle_preempted();
+        let held = self.side.holds_overdue();
+        self.reserving.settle(&self.queue, held);
     }
 
     /// Ends reads that wait for memory and must not reach a device any more.
     #[cold]
     pub(super) fn end_revoked(&mut self, on: &Handle, engine: &mut impl Engine) {
-        for starved in self.side.take_waiting() {
-            match starved {
-                Starved::Read(request) if let Some(status) = self.queue.revoked(request.tag) => {
-                    let next = self.queue.finished(request.tag, DeviceOutcome::failed(status), &[]);
-                    let _ = self.follow(on, engine, request.tag, next, false);
-                }
-                other => self.side.wait(other),
-            }
+        let revoked = self.side.take_revoked(|tag, _| self.queue.revoked(tag).is_some());
+        for tag in revoked {
+            let Some(status) = self.queue.revoked(tag) else { continue };
+            let next = self.queue.finished(tag, DeviceOutcome::failed(status), &[]);
+            let _ = self.follow(on, engine, tag, next, false);
         }
-    }
-
-    /// Whether other hosts wait for commands of this one.
-    #[inline]
-    pub(super) fn has_preempted(&self) -> bool {
-        !self.reserving.preempted.is_empty()
-    }
-
-    /// Lets go of the operations that need not wait any more.
-    #[cold]
-    pub(super) fn settle_preempted(&mut self) {
-        let held = self.side.holds_overdue();
-        let queue = &self.queue;
-        self.reserving.preempted.retain_mut(|(tags, _)| {
-            tags.retain(|&tag| queue.revoked(tag).is_some());
-            held || !tags.is_empty()
-        });
     }
 }

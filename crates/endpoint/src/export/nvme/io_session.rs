@@ -6,41 +6,33 @@
 //! all, a connection that would hold more of the pool than is left waits.
 
 use super::authenticating::{Authenticating, Exchange};
-use super::counting::Counting;
+use super::counting::{count, names};
 use super::io_reserve::Reserving;
 use super::mailbox::AbortAnswer;
 use super::subsystems::{ControllerId, View};
 use super::transport::{Engine, Event};
 use crate::export::device_side::DeviceSide;
-use crate::export::direct_write::DirectWrite;
-use crate::pump::{Flow, Pieces};
+use crate::export::dialect::{Dialect, Starved};
+use crate::pump::Flow;
 use crate::status::nvme::to_nvme;
-use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, OpKind, Outcome};
-use weft_io::{DriverId, Handle, Segments};
+use weft_block::{Completion, OpKind, Outcome};
+use weft_io::{DriverId, Handle};
 use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::Cid;
+use weft_proto::nvme::types::{Cid, Nqn};
 use weft_proto::stream::Tag;
 
-/// A command that waits for memory.
-pub(super) enum Starved {
-    /// To bring in the host's data.
-    Fetch { tag: Tag, bytes: u32, in_capsule: bool },
-    /// To read.
-    Read(Request),
-    /// For a report.
-    Report { tag: Tag, bytes: u32 },
-}
+/// A write whose data is stored as it arrives.
+const WRITE: OpKind = OpKind::Write { fua: false };
 
 /// The I/O side of a connection after Connect.
 pub(crate) struct IoSession {
     pub(super) controller: ControllerId,
     pub(super) queue: IoQueue,
-    pub(super) side: DeviceSide<Starved>,
-    pub(super) direct: DirectWrite,
-    pub(super) counting: Counting,
+    pub(super) side: DeviceSide<Starved<Request>>,
+    /// For the names of its namespaces.
+    subsystem: Nqn,
     pub(super) reserving: Reserving,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
@@ -61,54 +53,30 @@ impl IoSession {
     pub(super) fn new(
         controller: ControllerId,
         queue: IoQueue,
-        side: DeviceSide<Starved>,
-        counting: Counting,
+        side: DeviceSide<Starved<Request>>,
+        subsystem: Nqn,
         reserving: Reserving,
     ) -> Self {
-        let (direct, aborts) = (DirectWrite::default(), Vec::new());
-        Self { controller, queue, side, direct, counting, reserving, authenticating: None, aborts }
-    }
-
-    #[inline]
-    pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        self.side.memory.piece_mut(tag, offset, len)
-    }
-
-    #[inline]
-    pub(super) fn pieces_mut<'a>(
-        &'a mut self,
-        tag: Tag,
-        offset: u32,
-        len: u32,
-        into: &mut Pieces<'a>,
-    ) {
-        self.side.memory.pieces_mut(tag, offset, len, into);
-    }
-
-    #[inline]
-    pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
-        self.side.memory.piece(tag, offset, len)
-    }
-
-    #[inline]
-    pub(super) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
-        self.side.memory.take_lent(tag)
-    }
-
-    #[inline]
-    pub(super) fn give_back(&mut self, tag: Tag, memory: Segments) {
-        *self.side.memory.at(tag) = memory;
+        let (authenticating, aborts) = (None, Vec::new());
+        Self { controller, queue, side, subsystem, reserving, authenticating, aborts }
     }
 
     #[inline]
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
-        self.counting.turn(on.now());
+        self.side.meter.turn(on.now());
         match event {
             Event::Command { tag, in_capsule_bytes } => {
                 self.command(on, engine, tag, in_capsule_bytes)
             }
             Event::DataArrived { tag } => {
-                let next = self.queue.data(tag, self.side.memory.first(tag));
+                let next = match self.side.placed(tag) {
+                    None => self.queue.data(tag, self.side.memory.first(tag)),
+                    Some(Some(outcome)) => {
+                        let outcome = self.outcome(tag, WRITE, &outcome);
+                        self.queue.stored(tag, outcome)
+                    }
+                    Some(None) => self.kept_out(tag),
+                };
                 self.follow(on, engine, tag, next, false)
             }
             Event::DataFailed { tag } => {
@@ -119,9 +87,21 @@ impl IoSession {
                 self.follow(on, engine, tag, next, false)
             }
             Event::Dropped { tag } => {
-                self.free(tag);
+                self.side.free(tag);
                 Flow::Continue
             }
+        }
+    }
+
+    /// The data of a write was kept from the device. Its host may send it again if the reason for
+    /// that has gone since.
+    #[cold]
+    fn kept_out(&mut self, tag: Tag) -> IoNext {
+        match self.queue.data(tag, &[]) {
+            IoNext::Submit(_) => {
+                self.queue.finished(tag, DeviceOutcome::failed(Status::INTERNAL_ERROR), &[])
+            }
+            next => next,
         }
     }
 
@@ -138,7 +118,7 @@ impl IoSession {
             engine.abandon(tag);
             return Flow::Continue;
         }
-        self.counting.start(tag, engine.sqe());
+        count(&mut self.side.meter, tag, engine.sqe());
         let next = self.queue.start(tag, engine.sqe(), in_capsule_bytes);
         self.follow(on, engine, tag, next, in_capsule_bytes > 0)
     }
@@ -153,32 +133,20 @@ impl IoSession {
         next: IoNext,
         in_capsule: bool,
     ) -> Flow {
-        let flow = match next {
-            IoNext::Fetch { bytes } => self.fetch(on, engine, tag, bytes, in_capsule),
-            IoNext::Submit(request) => {
-                self.submit(on, request);
-                Flow::Continue
-            }
-            IoNext::Reply { cqe, data_bytes } => {
-                self.reply(engine, tag, cqe, data_bytes);
-                Flow::Continue
-            }
+        let mut flow = Flow::Continue;
+        match next {
+            IoNext::Fetch { bytes } => flow = self.fetch(on, engine, tag, bytes, in_capsule),
+            IoNext::Submit(request) => self.submit(on, request),
+            IoNext::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
             IoNext::ReplyPair { first, second } => {
                 self.reply(engine, first.0, first.1, 0);
                 self.reply(engine, second.0, second.1, 0);
-                Flow::Continue
             }
-            IoNext::Reserve { namespace } => {
-                self.reserve(on, engine, tag, namespace);
-                Flow::Continue
-            }
-            IoNext::Report { bytes } => self.report(on, engine, tag, bytes),
-            IoNext::Authenticate => self.authenticate(on, engine, tag, in_capsule),
-            IoNext::Hold => {
-                self.arrived(on, engine, tag, true);
-                Flow::Continue
-            }
-        };
+            IoNext::Reserve { namespace } => self.reserve(tag, namespace),
+            IoNext::Report { bytes } => flow = self.report(on, engine, tag, bytes),
+            IoNext::Authenticate => flow = self.authenticate(on, engine, tag, in_capsule),
+            IoNext::Hold => _ = self.arrived(on, engine, tag, true),
+        }
         if let Some((tag, cqe)) = self.queue.orphan() {
             self.reply(engine, tag, cqe, 0);
         }
@@ -189,69 +157,24 @@ impl IoSession {
     #[inline]
     pub(super) fn reply(&mut self, engine: &mut impl Engine, tag: Tag, cqe: Cqe, data_bytes: u32) {
         if data_bytes == 0 {
-            self.free(tag);
+            self.side.free(tag);
         }
-        self.counting.end(tag, !cqe.status.is_success());
+        self.side.meter.end(tag, !cqe.status.is_success());
         engine.complete(tag, cqe, data_bytes);
-    }
-
-    #[inline]
-    pub(super) fn free(&mut self, tag: Tag) {
-        self.side.memory.free(tag);
-        let _ = self.direct.take(tag);
     }
 
     /// The host has the memory's content.
     #[inline]
     pub(super) fn released(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag) {
-        self.counting.meter().sent(on, tag);
-        self.free(tag);
+        self.side.meter.sent(on, tag);
+        self.side.free(tag);
         engine.sent(tag);
     }
 
-    /// Submits, reaps and answers; tells whether something happened.
+    /// The outcome of an operation, for the queue.
     #[inline]
-    pub(super) fn work(&mut self, on: &Handle, engine: &mut impl Engine) -> bool {
-        self.counting.turn(on.now());
-        let Some(mut done) = self.side.reap() else {
-            let _ = self.side.holds_overdue();
-            if self.has_preempted() {
-                self.settle_preempted();
-            }
-            return false;
-        };
-        for completion in done.drain(..) {
-            self.completed(on, engine, completion);
-        }
-        self.side.reaped(done);
-        if self.has_preempted() {
-            self.settle_preempted();
-        }
-        true
-    }
-
-    #[inline]
-    fn completed(&mut self, on: &Handle, engine: &mut impl Engine, completion: Completion) {
-        let _ = self.side.completed(&completion);
-        let Completion { op, outcome } = completion;
-        let tag = Tag(op.user as u16);
-        self.counting.meter().completed(tag);
-        let outcome = if outcome.is_success() {
-            DeviceOutcome::DONE
-        } else {
-            self.failed(tag, op.kind, &outcome)
-        };
-        let kind = op.kind;
-        if kind != OpKind::Discard {
-            // A deallocate keeps its ranges in the command's memory, which its operations do not
-            // carry.
-            *self.side.memory.at(tag) = op.data;
-        }
-        if self.side.is_stopping() {
-            return self.free(tag);
-        }
-        let next = self.queue.finished(tag, outcome, self.side.memory.first(tag));
-        let _ = self.follow(on, engine, tag, next, false);
+    fn outcome(&self, tag: Tag, kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
+        if outcome.is_success() { DeviceOutcome::DONE } else { self.failed(tag, kind, outcome) }
     }
 
     /// The status of a failure for the host. A removed device may fail its remaining operations;
@@ -259,28 +182,6 @@ impl IoSession {
     #[cold]
     fn failed(&self, tag: Tag, kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
         self.queue.revoked(tag).map_or_else(|| to_nvme(kind, outcome), DeviceOutcome::failed)
-    }
-
-    /// Serves commands that wait for memory, in order, as long as there is some.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut impl Engine) {
-        for _ in 0..self.side.waiting().len() {
-            let Some(starved) = self.side.next_waiting() else { break };
-            match starved {
-                Starved::Fetch { tag, bytes, in_capsule } => {
-                    _ = self.fetch(on, engine, tag, bytes, in_capsule)
-                }
-                Starved::Read(request) => self.submit(on, request),
-                Starved::Report { tag, bytes } => _ = self.report(on, engine, tag, bytes),
-            }
-        }
-    }
-
-    /// Whether data that comes in a capsule waits for memory: nothing behind it can be received.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.side
-            .waiting()
-            .iter()
-            .any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
     }
 
     /// The host sees other namespaces, or there are other devices behind them. What no device has
@@ -293,16 +194,11 @@ impl IoSession {
         engine: &mut impl Engine,
         view: View,
     ) {
-        self.counting.follow(&view);
+        self.side.meter.follow(names(&self.subsystem, &view));
         self.queue.set_namespaces(view.table);
         self.side.follow(&view.devices, on, id);
         self.reserving.of = view.reservations;
         self.end_revoked(on, engine);
-    }
-
-    /// Whether commands wait for memory.
-    pub(super) fn is_starved(&self) -> bool {
-        !self.side.waiting().is_empty()
     }
 
     /// The host wants a command aborted.
@@ -347,11 +243,6 @@ impl IoSession {
         left.for_each(|(_, answer)| answer.give(true));
     }
 
-    /// Takes no more commands; those that came before end as ever.
-    pub(super) fn drain(&mut self) {
-        self.side.drain();
-    }
-
     /// Takes no more commands; asks the devices to end what they have.
     pub(super) fn stop(&mut self, engine: &mut impl Engine) {
         if self.side.stop() {
@@ -360,15 +251,49 @@ impl IoSession {
             self.side.cancel_all();
         }
     }
+}
 
-    /// Whether no device holds anything of this queue.
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.side.is_quiet()
+impl<E: Engine> Dialect<E> for IoSession {
+    type Waiting = Starved<Request>;
+
+    #[inline]
+    fn side(&mut self) -> &mut DeviceSide<Starved<Request>> {
+        &mut self.side
     }
 
-    /// The next change of a device that was not told yet.
     #[inline]
-    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
-        self.side.change()
+    fn completed(
+        &mut self,
+        on: &Handle,
+        engine: &mut E,
+        tag: Tag,
+        Completion { op, outcome }: Completion,
+        _: bool,
+    ) {
+        let outcome = self.outcome(tag, op.kind, &outcome);
+        if op.kind != OpKind::Discard {
+            // A deallocate keeps its ranges in the command's memory, which its operations do not
+            // carry.
+            *self.side.memory.at(tag) = op.data;
+        }
+        if self.side.is_stopping() {
+            return self.side.free(tag);
+        }
+        let next = self.queue.finished(tag, outcome, self.side.memory.first(tag));
+        let _ = self.follow(on, engine, tag, next, false);
+    }
+
+    fn retry(&mut self, on: &Handle, engine: &mut E, command: Starved<Request>) {
+        match command {
+            Starved::Fetch { tag, bytes, urgent } => _ = self.fetch(on, engine, tag, bytes, urgent),
+            Starved::Submit { request, .. } => self.submit(on, request),
+            Starved::Respond { tag, bytes } => _ = self.report(on, engine, tag, bytes),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, _: &mut E) {
+        let held = self.side.holds_overdue();
+        self.reserving.settle(&self.queue, held);
     }
 }

@@ -43,7 +43,7 @@ impl Session {
     #[inline]
     pub(crate) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         match self {
-            Self::Io(io) => io.memory_mut(tag, offset, len),
+            Self::Io(io) => io.side.memory.piece_mut(tag, offset, len),
             Self::Admin(admin) => admin.memory_mut(tag, offset, len),
             Self::New(new) => new.memory_mut(offset, len),
             Self::Authenticating(it) => it.memory_mut(tag, offset, len),
@@ -60,7 +60,7 @@ impl Session {
         into: &mut Pieces<'a>,
     ) {
         match self {
-            Self::Io(io) => io.pieces_mut(tag, offset, len, into),
+            Self::Io(io) => io.side.memory.pieces_mut(tag, offset, len, into),
             Self::Admin(_) | Self::New(_) | Self::Authenticating(_) => {
                 into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new))
             }
@@ -71,7 +71,7 @@ impl Session {
     /// of its own.
     #[inline]
     pub(crate) fn wants_whole(&self, tag: Tag) -> bool {
-        matches!(self, Self::Io(io) if io.wants_whole(tag))
+        matches!(self, Self::Io(io) if io.side.wants_whole(tag))
     }
 
     /// Takes such data.
@@ -89,7 +89,7 @@ impl Session {
     #[inline]
     pub(crate) fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
         let memory = match self {
-            Self::Io(io) => io.memory(tag, offset, len),
+            Self::Io(io) => io.side.memory.piece(tag, offset, len),
             Self::Admin(admin) => admin.memory(tag, offset, len),
             Self::Authenticating(it) => it.memory(tag, offset, len),
             Self::New(_) => None,
@@ -102,7 +102,7 @@ impl Session {
     #[inline]
     pub(crate) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
         match self {
-            Self::Io(io) => io.take_lent(tag),
+            Self::Io(io) => io.side.memory.take_lent(tag),
             Self::Admin(_) | Self::New(_) | Self::Authenticating(_) => None,
         }
     }
@@ -111,7 +111,7 @@ impl Session {
     #[inline]
     pub(crate) fn give_back(&mut self, tag: Tag, memory: Segments) {
         if let Self::Io(io) = self {
-            io.give_back(tag, memory);
+            *io.side.memory.at(tag) = memory;
         }
     }
 

@@ -188,18 +188,37 @@ impl IoQueue {
         }
     }
 
-    /// Where the data of `tag` that is being fetched will be stored, if the command is a plain
-    /// Write that will be executed as far as is known now: whoever takes memory for the data may
-    /// choose it by that, or store the data.
+    /// The request of `tag` if it is a plain Write whose data is being fetched and that has not been
+    /// given up: whoever takes memory for the data may choose it by that.
     #[inline]
-    pub fn destination(&self, tag: Tag) -> Option<&Request> {
+    pub fn plain_write(&self, tag: Tag) -> Option<&Request> {
         let slot = self
             .slots
             .get(tag.index())
             .filter(|slot| slot.stage == CommandStage::Fetching && slot.role == Role::Alone)?;
         let is_stored = slot.request.kind == RequestKind::Write && slot.doom.is_none();
-        (is_stored && !is_kept_out(&self.conflicts, &self.namespaces, &slot.request))
-            .then_some(&slot.request)
+        is_stored.then_some(&slot.request)
+    }
+
+    /// Where data that arrives for `tag` may be stored at once, if the command is a
+    /// [plain Write](Self::plain_write) from which no reservation keeps the host out by now. Follow
+    /// with [`Self::stored`] instead of [`Self::data`].
+    #[inline]
+    pub fn destination(&self, tag: Tag) -> Option<&Request> {
+        self.plain_write(tag)
+            .filter(|request| !is_kept_out(&self.conflicts, &self.namespaces, request))
+    }
+
+    /// The device has stored the data of `tag` at its [destination](Self::destination), or failed
+    /// to.
+    #[inline]
+    pub fn stored(&mut self, tag: Tag, outcome: DeviceOutcome) -> IoNext {
+        match self.slots.get(tag.index()) {
+            Some(slot) if slot.stage == CommandStage::Fetching && slot.role == Role::Alone => {
+                self.reply(tag, outcome)
+            }
+            _ => IoNext::Hold,
+        }
     }
 
     /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails

@@ -182,12 +182,18 @@ impl Nexus {
     }
 
     /// Returns the first block and the number of blocks of a plain WRITE that has asked for its data
-    /// and will be executed as far as is known now: whoever takes memory for the data may choose it
-    /// by that, or store the data.
+    /// and whose blocks are there: whoever takes memory for the data may choose it by that.
+    #[inline]
+    pub fn plain_write(&self, task: &Task) -> Option<(u64, u32)> {
+        task.destination().filter(|&(lba, blocks)| !self.revoked(task, lba, blocks))
+    }
+
+    /// Returns where data that arrives may be stored at once, if the command is a
+    /// [plain WRITE](Self::plain_write) that no reservation forbids by now. Follow with
+    /// [`Self::finished`] instead of [`Self::data`].
     #[inline]
     pub fn destination(&self, task: &Task) -> Option<(u64, u32)> {
-        let (lba, blocks) = task.destination()?;
-        (!self.is_kept_out(task) && !self.revoked(task, lba, blocks)).then_some((lba, blocks))
+        self.plain_write(task).filter(|_| !self.is_kept_out(task))
     }
 
     /// Returns whether blocks for which a command has asked no device yet must no longer be

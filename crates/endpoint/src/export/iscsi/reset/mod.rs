@@ -270,13 +270,13 @@ impl Session {
             return false;
         }
         self.side.forget_waiting(|starved| starved.tag() == tag);
-        let _ = self.direct.take(tag);
+        let _ = self.side.placed(tag);
         if !engine.abandon(tag) {
             self.commands[tag.index()].dying = true;
             return false;
         }
         self.side.memory.free(tag);
-        self.meter.forget(tag);
+        self.side.meter.forget(tag);
         true
     }
 
@@ -284,7 +284,7 @@ impl Session {
     #[cold]
     pub(super) fn bury(&mut self, engine: &mut TargetConnection, tag: Tag) {
         self.side.memory.free(tag);
-        self.meter.forget(tag);
+        self.side.meter.forget(tag);
         engine.abandon(tag);
         self.settled(engine, tag);
     }

@@ -5,6 +5,7 @@ use super::super::target_state::{TargetState, Verdict};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
+use crate::export::dialect::Dialect;
 use crate::identity::Identities;
 use crate::inventory::{LiveInventory, SubsystemConfig};
 use crate::reservations::Pending;
@@ -136,9 +137,9 @@ impl Stage {
         let owner = on.spawn(|_| Nobody);
         let devices = OpenDevices::open(&view.devices, None, &on, owner).unwrap();
         let budget = Budget::new(&on, "10.0.0.2:1");
-        let side = DeviceSide::new(devices, engine.tags().into(), budget);
         let meter = state.meter(&login.initiator, "10.0.0.2:1", engine.tags(), &view);
-        let session = Session::new(nexus, state, mailbox, side, meter);
+        let side = DeviceSide::new(devices, engine.tags().into(), budget, meter);
+        let session = Session::new(nexus, state, mailbox, side);
         let mut stage = Self { _world: world, on, session, engine, owed };
         stage.session.side.push(0, Op::bare(OpKind::Write { fua: false }, 0, 1, 0));
         for completion in stage.session.side.reap().unwrap() {
