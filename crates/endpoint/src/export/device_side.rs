@@ -15,7 +15,7 @@ use weft_proto::stream::Tag;
 
 /// Blocks of the device with this number.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct DeviceRange {
     pub(crate) device: usize,
     pub(crate) lba: u64,
     pub(crate) blocks: u32,
@@ -125,7 +125,7 @@ impl<W> DeviceSide<W> {
     /// Appends the result of a read, in the device's own memory, to that of the command; `false` if
     /// the device does not lend it.
     #[inline]
-    pub(crate) fn lend(&mut self, place: Place, into: &mut Segments) -> bool {
+    pub(crate) fn lend(&mut self, place: DeviceRange, into: &mut Segments) -> bool {
         self.devices.lend(place.device, place.lba, place.blocks, into)
     }
 
@@ -136,10 +136,10 @@ impl<W> DeviceSide<W> {
         &mut self,
         on: &Handle,
         tag: Tag,
-        (place, bytes): (Place, u32),
+        (place, bytes): (DeviceRange, u32),
         may_lend: bool,
     ) -> Option<bool> {
-        let Place { device, lba, blocks } = place;
+        let DeviceRange { device, lba, blocks } = place;
         // The list of the command's slot: one that had several pieces once has room for them again.
         let into = self.memory.at(tag);
         let lent = may_lend && self.devices.lend(device, lba, blocks, into);
@@ -152,13 +152,13 @@ impl<W> DeviceSide<W> {
 
     /// Appends the device's own memory for a write to `into`; `false` if it has none.
     #[inline]
-    pub(crate) fn spare(&mut self, place: Place, into: &mut Segments) -> bool {
+    pub(crate) fn spare(&mut self, place: DeviceRange, into: &mut Segments) -> bool {
         self.devices.spare(place.device, place.lba, place.blocks, into)
     }
 
     /// [`DeviceSide::spare`] for the memory of a command.
     #[inline]
-    pub(crate) fn spare_for(&mut self, tag: Tag, place: Place) -> bool {
+    pub(crate) fn spare_for(&mut self, tag: Tag, place: DeviceRange) -> bool {
         self.devices.spare(place.device, place.lba, place.blocks, self.memory.at(tag))
     }
 
@@ -170,7 +170,7 @@ impl<W> DeviceSide<W> {
 
     /// Stores borrowed data on the device; `NotSent` if it does not support this.
     #[inline]
-    pub(crate) fn store(&mut self, place: Place, data: &[u8]) -> Outcome {
+    pub(crate) fn store(&mut self, place: DeviceRange, data: &[u8]) -> Outcome {
         self.devices.store(place.device, place.lba, place.blocks, data)
     }
 
@@ -195,7 +195,7 @@ impl<W> DeviceSide<W> {
 
     /// Stores the payload of a write.
     #[inline]
-    pub(crate) fn place(&mut self, tag: Tag, place: Place, data: &[u8]) {
+    pub(crate) fn place(&mut self, tag: Tag, place: DeviceRange, data: &[u8]) {
         self.meter.submitted(tag, place.device, (place.lba, place.blocks.into()));
         let mut outcome = self.store(place, data);
         if !outcome.is_success() {
@@ -206,7 +206,7 @@ impl<W> DeviceSide<W> {
     }
 
     #[cold]
-    fn not_stored(&mut self, tag: Tag, place: Place, outcome: Outcome) -> Outcome {
+    fn not_stored(&mut self, tag: Tag, place: DeviceRange, outcome: Outcome) -> Outcome {
         let kind = OpKind::Write { fua: false };
         let failed = Op::bare(kind, place.lba, place.blocks, tag.0.into()).done(outcome);
         let _ = self.devices.note_failed(&failed);

@@ -1,7 +1,7 @@
 //! Commands get memory for the initiator's data, and their requests become operations of devices.
 
 use super::session::Session;
-use crate::export::device_side::Place;
+use crate::export::device_side::DeviceRange;
 use crate::export::dialect::Starved;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
@@ -56,18 +56,18 @@ impl Session {
     /// Returns the place of a plain write to `blocks` that waits for all of its data, which are
     /// `bytes`, and that the device does in one operation.
     #[inline]
-    fn place_of(&self, tag: Tag, blocks: Option<(u64, u32)>, bytes: u32) -> Option<Place> {
+    fn place_of(&self, tag: Tag, blocks: Option<(u64, u32)>, bytes: u32) -> Option<DeviceRange> {
         let (lba, blocks) = blocks?;
         let device = self.commands[tag.index()].task.unit();
         let is_whole = |size| u64::from(blocks) * u64::from(size) == u64::from(bytes);
         let will =
             self.side.block_bytes(device).is_some_and(is_whole) && !self.is_long(device, bytes);
-        will.then_some(Place { device, lba, blocks })
+        will.then_some(DeviceRange { device, lba, blocks })
     }
 
     /// The place of a write for whose data memory is taken.
     #[inline]
-    fn plain_write(&self, tag: Tag, bytes: u32) -> Option<Place> {
+    fn plain_write(&self, tag: Tag, bytes: u32) -> Option<DeviceRange> {
         let blocks = self.nexus.plain_write(&self.commands[tag.index()].task);
         self.place_of(tag, blocks, bytes)
     }
@@ -203,8 +203,8 @@ impl Session {
     }
 }
 
-fn place(request: &Request) -> Place {
-    Place { device: request.unit, lba: request.lba, blocks: request.blocks }
+fn place(request: &Request) -> DeviceRange {
+    DeviceRange { device: request.unit, lba: request.lba, blocks: request.blocks }
 }
 
 /// Cuts a list of one piece to a length.

@@ -6,7 +6,7 @@ use super::exchange::Exchange;
 use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage, View};
 use super::reserving::{Allowed, action_of, status_of};
 use crate::export::budget::Budget;
-use crate::export::device_side::{DeviceSide, Place};
+use crate::export::device_side::{DeviceRange, DeviceSide};
 use crate::export::devices::OpenDevices;
 use crate::export::dialect::Dialect;
 use crate::export::driver::{NO_RETRY, Retry, next_retry};
@@ -185,7 +185,7 @@ impl Session {
             let conflict = Outcome::Done(Status::new(StatusKind::ReservationConflict));
             return self.finish(tag, conflict);
         }
-        let place = Place { device: DEVICE, lba: op.lba, blocks: op.blocks };
+        let place = DeviceRange { device: DEVICE, lba: op.lba, blocks: op.blocks };
         let mut lent = Segments::new();
         if op.kind == OpKind::Read && self.side.lend(place, &mut lent) {
             let outcome = self.deliver(tag, &lent);

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use super::session::{DEVICE, Session};
-use crate::export::device_side::Place;
+use crate::export::device_side::DeviceRange;
 use crate::limits::SPARE_BYTES_MIN;
 use crate::pump::Flow;
 use weft_io::{Handle, Segment, Segments};
@@ -53,7 +53,7 @@ impl Session {
     pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
         if !self.is_kept_out(CommandKind::Write { fua: false }) {
             let Request { first: lba, bytes, .. } = self.requests[tag.index()];
-            let place = Place { device: DEVICE, lba, blocks: bytes / self.block_bytes };
+            let place = DeviceRange { device: DEVICE, lba, blocks: bytes / self.block_bytes };
             self.side.place(tag, place, data);
         }
     }
@@ -112,7 +112,7 @@ impl Session {
     #[inline]
     fn find_memory(&mut self, on: &Handle, read: bool, lba: u64, bytes: u32) -> Option<Segments> {
         let mut data = Segments::new();
-        let place = Place { device: DEVICE, lba, blocks: bytes / self.block_bytes };
+        let place = DeviceRange { device: DEVICE, lba, blocks: bytes / self.block_bytes };
         let own =
             if read { self.side.lend(place, &mut data) } else { self.side.spare(place, &mut data) };
         if !own {

@@ -3,7 +3,7 @@
 use super::counting::issued;
 use super::io_session::IoSession;
 use super::transport::Engine;
-use crate::export::device_side::Place;
+use crate::export::device_side::DeviceRange;
 use crate::export::dialect::Starved;
 use crate::pump::Flow;
 use crate::statistics::Kind;
@@ -126,6 +126,6 @@ impl IoSession {
 }
 
 #[inline]
-fn place(request: &Request) -> Place {
-    Place { device: request.namespace, lba: request.lba.0, blocks: request.blocks }
+fn place(request: &Request) -> DeviceRange {
+    DeviceRange { device: request.namespace, lba: request.lba.0, blocks: request.blocks }
 }
