@@ -49,8 +49,8 @@ pub(super) fn compare_kind(flags: u32) -> Result<OpKind, CallFailure> {
 }
 
 /// Opens a device by its URL: any source of weft, as in "nvme+tcp://host/NQN", "ram:1GiB",
-/// "file:/srv/disk.img" or "iscsi://host/IQN/0"; docs/sources.md lists all of them. `options` may
-/// be NULL. Waits until the device is open, for the option "connect-timeout" at most, or until
+/// "file:/srv/disk.img" or "iscsi://host/IQN/0"; docs/sources.md lists all of them. `options` may be
+/// NULL. Waits until the device is open, for the option "connect-timeout" at most, or until
 /// `weft_options_cancel`. Free it with `weft_close`.
 ///
 /// # Safety
